@@ -1,0 +1,73 @@
+"""consistency: does the same PyTorch operator give the same numbers on every backend?
+
+The public interface; everything is imported on first use, so that ``import consistency`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from .api import assert_consistent, compare, run
+    from .backends.base import Backend, TorchBackend
+    from .engine import Run
+    from .errors import (
+        BundleError,
+        ConfigurationError,
+        ConsistencyError,
+        Divergence,
+        RecipeError,
+        Unsupported,
+        UsageError,
+    )
+    from .model import Case, Comparison, Outcome, Result, Verdict
+    from .operators.declare import Operator
+    from .tolerances import Rule
+
+_HOME = {
+    "run": "api", "assert_consistent": "api", "compare": "api", "Run": "engine",
+    "Backend": "backends.base", "TorchBackend": "backends.base", "Operator": "operators.declare", "Rule": "tolerances",
+    "Case": "model", "Comparison": "model", "Outcome": "model", "Result": "model", "Verdict": "model",
+    "BundleError": "errors", "ConfigurationError": "errors", "ConsistencyError": "errors", "Divergence": "errors",
+    "RecipeError": "errors", "Unsupported": "errors", "UsageError": "errors",
+}  # fmt: skip
+
+__all__ = [
+    "Backend",
+    "BundleError",
+    "Case",
+    "Comparison",
+    "ConfigurationError",
+    "ConsistencyError",
+    "Divergence",
+    "Operator",
+    "Outcome",
+    "RecipeError",
+    "Result",
+    "Rule",
+    "Run",
+    "TorchBackend",
+    "Unsupported",
+    "UsageError",
+    "Verdict",
+    "__version__",
+    "assert_consistent",
+    "compare",
+    "run",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'consistency' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+    # A submodule may bear the name of a function (compare): what was asked for wins.
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

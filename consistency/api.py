@@ -1,0 +1,186 @@
+"""The three functions that outsiders build on: :func:`run`, :func:`assert_consistent`, :func:`compare`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from . import backends as _backends
+from . import dtypes as _dtypes
+from . import engine, operators
+from . import tolerances as _tolerances
+from .backends.base import Backend, flatten
+from .comparison import compare as _compare
+from .errors import Divergence, UsageError
+from .evaluate import Rules, evaluate
+from .judge import judge
+from .materialise import case_of, prepare
+from .model import DIRECTIONS, Outcome, Output, Result
+from .operators.declare import ErrorModel, Operator, call
+from .reference import Reference, quiet
+from .tolerances import Rule, Tolerances
+
+
+def run(
+    operators: Iterable[str | Operator] | None = None,
+    backends: Iterable[str | Backend] | None = None,
+    dtypes: Iterable[str] | None = None,
+    directions: Iterable[str] = DIRECTIONS,
+    examples: int = 50,
+    seed: int = 0,
+    time_budget: float | None = None,
+    tolerances: str | Path | Tolerances | None = None,
+    out: str | Path | None = None,
+    *,
+    handlers: Sequence[engine.Handler] = (),
+    resume: bool = False,
+) -> engine.Run:
+    """Draw cases of ``operators``, run them on ``backends``, and judge every result against float64.
+
+    ``operators``: names, globs (``"nn.functional.*"``), ``"family:pooling"`` or Operator objects; None for all. ``backends``: specs
+    or Backend objects; None for every one available here. ``dtypes``: None for each operator's own. ``examples``: cases per
+    operator × dtype. ``time_budget``: seconds, or None. ``tolerances``: a tolerances.yaml. ``out``: a folder for the bundle;
+    with ``resume`` an interrupted bundle there is completed. ``handlers`` are called with every event.
+
+    Raises UsageError, ConfigurationError or BundleError with one clear line.
+    """
+    chosen = engine.settings(operators, backends, dtypes, directions, examples, seed, time_budget, tolerances)
+    collect = engine.Collect()
+    followers: list[engine.Handler] = [collect, *handlers]
+    earlier = None
+    if out is not None:
+        from . import bundle
+
+        followers.append(bundle.Writer(Path(out), resume=resume))
+        earlier = bundle.earlier_results(Path(out)) if resume else None
+    engine.drive(chosen, followers, earlier)
+    return engine.Run(tuple(collect.results), chosen, collect.seconds, Path(out) if out is not None else None)
+
+
+def assert_consistent(
+    fn: Callable[..., Any],
+    *args: Any,
+    reference: Callable[..., Any] | None = None,
+    backends: Iterable[str | Backend] | None = None,
+    rule: Rule | None = None,
+    operator: str | None = None,
+    **kwargs: Any,
+) -> tuple[Result, ...]:
+    """Check that ``fn(*args, **kwargs)`` differs from float64 by rounding only; raise :class:`Divergence` if not.
+
+    ``fn`` runs on each of ``backends`` (default: the CPU, in the dtype of the tensors given); ``reference`` (default: ``fn``
+    itself) runs in float64 on the same numbers. The error model is that of the operator whose function ``reference`` (or
+    ``fn``) is, or of ``operator`` if named; any other function is judged by its sensitivity to its inputs. ``rule`` gives c and λ.
+    Returns the results, whose ``explanation`` shows × budget. Tensors on other devices are brought to the CPU first.
+    """
+    model = _operator_for(fn, reference, operator)
+    case = case_of(model.name, _main_dtype(args, kwargs), args, kwargs)
+    chosen = _backends.resolve_all(list(backends)) if backends is not None else [_Plain()]
+    loaded: Rules = _tolerances.load() if rule is None else _OneRule(rule)
+    results = tuple(evaluate(case, chosen, loaded, directions=("forward",), operator=model))
+    failing = tuple(r for r in results if not r.verdict.passes and not r.verdict.warns)
+    if failing:
+        from .report.failure import message
+
+        raise Divergence("\n".join(message(r) for r in failing), failing)
+    return results
+
+
+class _Plain(Backend):
+    """The CPU, but not as its own reference: for a user's function even float64 deserves a verdict."""
+
+    name = "cpu"
+
+
+class _OneRule:
+    """Answers every question with one rule."""
+
+    expectations: tuple[Any, ...] = ()
+
+    def __init__(self, rule: Rule) -> None:
+        self._rule = rule
+
+    def rule(self, operator: str, dtype: str, **where: Any) -> Rule:
+        return self._rule
+
+    def policy(self, backend: str, **where: Any) -> _tolerances.Policy:
+        return _tolerances.load().policy(backend, **where)
+
+
+def _operator_for(fn: Callable[..., Any], reference: Callable[..., Any] | None, name: str | None) -> Operator:
+    known = operators.get(name) if name is not None else _by_function(reference or fn) or _by_function(fn)
+    if known is None:
+        title = getattr(fn, "__qualname__", type(fn).__name__)
+        model = ErrorModel("accumulated", "normwise", _longest)
+        return Operator(name=title, family="user", sample=lambda d: call(), function=fn, reference=reference, error=model)
+    values = {f: getattr(known, f) for f in ("name", "family", "sample", "error", "traits", "observe", "alternatives", "ranges")}
+    return Operator(**values, function=fn, reference=reference or known.reference, mutates=known.mutates)
+
+
+def _longest(args: tuple[Any, ...], kwargs: dict[str, Any], outputs: tuple[torch.Tensor, ...]) -> float:
+    """n for a function nothing is known of: input elements per output element, at least the longest dimension."""
+    tensors = [a for a in (*flatten(list(args)), *flatten(kwargs)) if isinstance(a, torch.Tensor)]
+    return float(max((max(t.shape, default=1) for t in tensors), default=1))
+
+
+def _by_function(fn: Callable[..., Any]) -> Operator | None:
+    return next((o for o in operators.registry().values() if o.function is None and o.callable is fn), None)
+
+
+def _main_dtype(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """The floating dtype of the first floating tensor, else that of the first tensor."""
+    found = [_dtypes.name_of(a.dtype) for a in (*flatten(list(args)), *flatten(dict(kwargs))) if isinstance(a, torch.Tensor)]
+    if not found:
+        raise UsageError("assert_consistent needs at least one tensor among its arguments")
+    return next((name for name in found if name in _dtypes.FORMATS), found[0])
+
+
+def compare(
+    actual: Any,
+    expected_float64: Any = None,
+    operator: str | Operator = "",
+    args: Sequence[Any] = (),
+    dtype: str | None = None,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    tolerances: str | Path | Tolerances | None = None,
+    backend: str = "given",
+) -> Result:
+    """Judge tensors that were computed elsewhere.
+
+    ``actual`` is what a backend returned for ``operator(*args, **kwargs)``; ``expected_float64`` the float64 result, or None to
+    compute it here from ``args``. ``dtype`` is the tested dtype (default: that of ``actual``). S and n come from ``args``.
+    Raises UsageError when ``expected_float64`` does not have the shape that the operator gives for ``args``.
+    """
+    model = operators.get(operator) if isinstance(operator, str) else operator
+    got = [item for item in flatten(actual) if isinstance(item, torch.Tensor)]
+    dtype = dtype or (_dtypes.name_of(got[0].dtype) if got else "float32")
+    case = case_of(model.name, dtype, tuple(args), dict(kwargs or {}))
+    outputs = tuple(Output(f"out/{i}", t.detach().cpu(), _dtypes.name_of(t.dtype)) for i, t in enumerate(got))
+    with quiet():
+        reference = Reference(model, prepare(case), "forward")
+        if expected_float64 is not None:
+            _replace_reference(reference, [t for t in flatten(expected_float64) if isinstance(t, torch.Tensor)])
+        comparison = _compare(Outcome("ok", outputs), reference)
+    loaded = tolerances if isinstance(tolerances, Tolerances) else _tolerances.load(tolerances)
+    rule = loaded.rule(model.name, dtype, family=model.family, backend=backend)
+    found = judge(comparison, None, rule, loaded.policy(backend, operator=model.name, dtype=dtype))
+    numbers = MappingProxyType({k: v for k, v in found.metrics.items() if not math.isnan(v)})
+    return Result(
+        case, backend, "forward", found.verdict, found.explanation, numbers, model.family, found.worst, found.output,
+        comparison=comparison,
+    )  # fmt: skip
+
+
+def _replace_reference(reference: Reference, expected: Sequence[torch.Tensor]) -> None:
+    shapes = [list(o.tensor.shape) for o in reference.outcome.outputs if o.tensor is not None]
+    if [list(t.shape) for t in expected] != shapes:
+        raise UsageError(f"expected_float64 has shapes {[list(t.shape) for t in expected]}, the operator gives {shapes}")
+    given = tuple(Output(f"out/{i}", t.detach().cpu(), _dtypes.name_of(t.dtype)) for i, t in enumerate(expected))
+    reference.outcome = Outcome("ok", given)
+    reference.outputs = reference.observed(given)

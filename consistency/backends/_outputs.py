@@ -1,0 +1,166 @@
+"""From what a call returned, or raised, to named outputs: the part that backends and the reference have in common.
+
+Whatever a faulty backend returns must end as an outcome: subclasses of Tensor, lists that contain themselves, exceptions whose
+text cannot be had.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from .. import dtypes, values
+from ..errors import Unsupported
+from ..materialise import Arguments
+from ..model import Outcome, Output
+from ..operators.declare import Operator
+
+MAX_OUTPUTS = 1 << 16  # no operator returns more; a faulty one shall not fill the memory with them
+_UNSUPPORTED = re.compile(
+    r"not implemented for|is not supported|not currently supported|(?:does not|doesn't) support|unsupported (?:data ?)?type|"
+    r"Could not run '|no kernel|has no [a-z_.]+$|only supports? float|does not have a deterministic implementation",
+    re.IGNORECASE,
+)
+_FALLBACK = re.compile(
+    r"will fall back to run on the CPU|fall(?:s|ing)? ?back (?:from \w+ )?to (?:run )?(?:on )?(?:the )?CPU", re.IGNORECASE
+)
+
+
+def collect(
+    function: Callable[[tuple[Any, ...], dict[str, Any]], Any], operator: Operator, arguments: Arguments, backward: bool
+) -> tuple[Output, ...]:
+    """Call ``function(args, kwargs)`` and name what comes out: return values, arguments written in place, or gradients."""
+    if not backward:
+        result = function(tuple(arguments.args), arguments.kwargs)
+        outputs = [_output(f"out/{i}", item) for i, item in enumerate(_limited(result))]
+        outputs += [_output(f"arg/{i}", arguments.bases[i]) for i in operator.mutates if i < len(arguments.bases)]
+        return tuple(outputs)
+    with torch.enable_grad():  # a caller's no_grad() would leave no gradients to compare, and nobody would notice
+        result = function(tuple(arguments.args), arguments.kwargs)
+        roots = [item for item in _limited(result) if isinstance(item, torch.Tensor) and item.requires_grad]
+        leaves = [tensor for tensor in arguments.tensors if tensor.requires_grad]
+        gradients: Sequence[torch.Tensor | None] = [None] * len(leaves)
+        if roots:
+            cotangents = [cotangent(root, arguments.materials.case.cotangent, arguments) for root in roots]
+            gradients = torch.autograd.grad(roots, leaves, cotangents, allow_unused=True)
+    return tuple(_output(f"grad/{i}", gradient) for i, gradient in enumerate(gradients))
+
+
+def cotangent(root: torch.Tensor, stop: int, arguments: Arguments) -> torch.Tensor:
+    """What a gradient is taken against: even over [-1, 1), exactly representable in the case's dtype, shaped like ``root``."""
+    dtype = arguments.materials.case.dtype
+    kind = dtypes.name_of(root.dtype)
+    drawn = dtype if dtype in dtypes.FORMATS else "float32"
+    if kind in dtypes.FORMATS and dtypes.FORMATS[kind].precision < dtypes.FORMATS[drawn].precision:
+        drawn = kind
+    count = root.numel() * (2 if root.is_complex() else 1)
+    raw = values.fill(count, drawn, ("uniform", -1.0, 1.0), stop)
+    flat = torch.from_numpy(raw)
+    flat = flat.view(torch.bfloat16) if drawn == "bfloat16" else flat
+    if arguments.adjust is not None:
+        flat = arguments.adjust(flat.to(torch.float64), len(arguments.tensors))
+    if root.is_complex():
+        flat = torch.view_as_complex(flat.to(torch.float64).reshape(-1, 2))
+    return flat.to(root.dtype).reshape(root.shape).to(root.device)
+
+
+def flatten(result: Any) -> Iterator[Any]:
+    """The leaves of what an operator returned: tensors and scalars in order, through tuples, lists and dictionaries."""
+    if isinstance(result, (tuple, list)):
+        for item in result:
+            yield from flatten(item)
+    elif isinstance(result, Mapping):
+        for item in result.values():
+            yield from flatten(item)
+    else:
+        yield result
+
+
+def _limited(result: Any) -> Iterable[Any]:
+    return (result,) if isinstance(result, torch.Tensor) else _counted(result)
+
+
+def _counted(result: Any) -> Iterator[Any]:
+    for count, item in enumerate(flatten(result)):
+        if count == MAX_OUTPUTS:
+            raise ValueError(f"returned more than {MAX_OUTPUTS} values")
+        yield item
+
+
+def _output(name: str, item: Any) -> Output:
+    if not isinstance(item, torch.Tensor):
+        return Output(name, None, value=item)
+    if type(item) is not torch.Tensor:
+        item = _plain(item)
+    return Output(name, item, dtypes.name_of(item.dtype), str(item.device))
+
+
+def _plain(tensor: torch.Tensor) -> torch.Tensor:
+    """The numbers of a subclass, which may have its own idea of every operation, as an ordinary tensor."""
+    if type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+        raise TypeError(f"returned a {type(tensor).__name__}, whose numbers cannot be read like an ordinary tensor's")
+    with torch._C.DisableTorchFunctionSubclass():
+        return tensor.detach().as_subclass(torch.Tensor)
+
+
+def to_cpu(output: Output) -> Output:
+    """The output with its numbers on the CPU, without a gradient history; the first touch is the copy from the device."""
+    tensor = output.tensor
+    if tensor is None:
+        return output
+    if output.device != "cpu":
+        if tensor.is_meta:
+            raise TypeError(f"{output.name} is a meta tensor: it holds no numbers")
+        tensor = tensor.cpu()
+    tensor = tensor.detach()
+    if tensor.is_nested or tensor.is_quantized:
+        raise TypeError(f"{output.name} is a {'nested' if tensor.is_nested else 'quantized'} tensor")
+    if tensor.is_conj() or tensor.is_neg():
+        tensor = tensor.resolve_conj().resolve_neg()
+    return Output(output.name, tensor, output.dtype, output.device)
+
+
+def elsewhere(outputs: Sequence[Output], device: str) -> list[Output]:
+    """The outputs that came back on another kind of device, or another one of its kind, than they were asked for on."""
+    kind, _, index = device.partition(":")
+    found = []
+    for output in outputs:
+        if output.tensor is not None and output.device != device:
+            got, _, number = output.device.partition(":")
+            if got != kind or (number or "0") != (index or number or "0"):
+                found.append(output)
+    return found
+
+
+def failed(error: BaseException) -> Outcome:
+    """The outcome of a call that raised: ``unsupported`` where the message says so, else ``raised``."""
+    text = text_of(error)
+    unsupported = isinstance(error, (Unsupported, NotImplementedError)) or _UNSUPPORTED.search(text)
+    return Outcome("unsupported" if unsupported else "raised", (), type(error).__name__, first_line(text))
+
+
+def fallback_in(texts: Iterable[str]) -> str:
+    """The first warning that says an operator ran on the CPU instead; empty if none does."""
+    return next((text for text in texts if _FALLBACK.search(text)), "")
+
+
+def text_of(error: object) -> str:
+    """``str(error)``, which somebody else's exception may not survive."""
+    try:
+        return str(error)
+    except Exception:
+        return f"(the text of this {type(error).__name__} cannot be had)"
+
+
+def first_line(text: str) -> str:
+    """The first line with something on it, at most 300 characters."""
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")[:300]
+
+
+def told(error: BaseException) -> str:
+    """``RuntimeError: its first line``: an exception in a sentence of ours."""
+    line = first_line(text_of(error))
+    return f"{type(error).__name__}: {line}" if line else type(error).__name__

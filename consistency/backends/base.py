@@ -1,0 +1,236 @@
+"""The backend protocol: take a case's materials, call the operator, bring back what came out.
+
+Users subclass :class:`Backend` and override :meth:`Backend.call`. This module imports torch and numpy only, as everything
+does that a worker process needs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import platform
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..errors import RecipeError
+from ..materialise import Adjust, Arguments, Materials
+from ..model import Outcome, Output
+from ..operators.declare import Operator
+from ._outputs import collect, cotangent, elsewhere, failed, fallback_in, flatten, text_of, to_cpu, told
+
+__all__ = ["Backend", "TorchBackend", "availability", "collect", "cotangent", "failed", "flatten", "refusal"]
+
+MAX_WARNINGS = 50  # texts kept of one call
+
+
+class Backend:
+    """Runs operators somewhere. The base class runs them with torch on the CPU.
+
+    ``name`` identifies it in results. ``call(operator, args, kwargs)`` receives tensors already on ``device``, which track
+    gradients when the backward direction is tested, and returns what the operator returns; call ``super().call(...)`` for
+    torch's own result. Raise :class:`consistency.Unsupported` for what is not offered.
+    """
+
+    name: str = "backend"
+    device: str = "cpu"
+    differentiable: bool = True
+
+    def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """The operator's result on tensors that already lie on the device."""
+        return operator(*args, **kwargs)
+
+    def why_unavailable(self) -> str | None:
+        """Why this backend cannot run here, in words for a person; None when it can."""
+        return None
+
+    def unsupported(self, operator: Operator, dtype: str, direction: str) -> str | None:
+        """Why a kind of case is not offered (no float64, no gradients …); None when it may be tried."""
+        if direction == "backward" and not self.differentiable:
+            return f"{self.name} computes no gradients"
+        return None
+
+    def has_float64(self) -> bool | None:
+        """Whether float64 can be tried here; None when nobody knows."""
+        return None
+
+    def environment(self) -> dict[str, str]:
+        """Device, driver, library versions and numeric switches, as text."""
+        return {"device": "cpu", "torch": torch.__version__, "numpy": np.__version__, "processor": _processor()}
+
+    @functools.cached_property
+    def identity(self) -> dict[str, str]:
+        """The environment, asked for once. Never raises: what went wrong is told under ``error``."""
+        try:
+            return {str(key): str(value) for key, value in self.environment().items()}
+        except Exception as error:
+            return {"device": str(self.device), "error": told(error)}
+
+    def switches(self) -> AbstractContextManager[Any]:
+        """A context that sets this backend's numeric switches and restores what was there before."""
+        return contextlib.nullcontext()
+
+    def finish(self) -> None:
+        """Waits until the device has done what it was asked, so that its errors belong to the case that caused them."""
+
+    def recover(self, exception: str, message: str) -> None:
+        """Called after a case raised, with the exception's type and text: leave the device usable for the next one."""
+
+    def run(
+        self,
+        operator: Operator,
+        materials: Materials,
+        direction: str = "forward",
+        dtype: str | None = None,
+        adjust: Adjust | None = None,
+    ) -> Outcome:
+        """Build the case's tensors (as ``dtype``, after ``adjust``, if given), call, collect. Never raises for what the backend did.
+
+        Raises RecipeError when the recipe itself cannot be built.
+        """
+        if operator.callable is None:
+            return Outcome("unsupported", message=f"torch {torch.__version__} has no {operator.name}")
+        backward = direction == "backward"
+        before = (torch.is_grad_enabled(), torch.get_default_dtype())
+        outputs: tuple[Output, ...] = ()
+        failure: Outcome | None = None
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                arguments = materials.build(dtype, device=self.device, gradients=backward, adjust=adjust)
+            except Exception as error:
+                return self._not_built(error, materials, dtype, adjust)
+            quiet = len(caught)  # copying the inputs may warn, too, which says nothing about the operator
+            started = time.perf_counter()
+            try:
+                with self.switches():
+                    outputs = collect(functools.partial(self.call, operator), operator, arguments, backward)
+                    self.finish()
+                    outputs = tuple([to_cpu(output) for output in outputs])
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # sys.exit, a panic from Rust: whatever a backend throws is a result about it
+                outputs, failure = (), failed(error)
+            seconds = time.perf_counter() - started
+        if (torch.is_grad_enabled(), torch.get_default_dtype()) != before:
+            torch.set_grad_enabled(before[0])  # or every later case of the run, the reference's too, would suffer
+            torch.set_default_dtype(before[1])
+        texts, message = _texts(caught), ""
+        if failure is not None:
+            with contextlib.suppress(Exception):
+                self.recover(failure.exception, failure.message)
+            return replace(failure, warnings=texts, seconds=seconds)
+        status = "ok"
+        if texts:
+            message = fallback_in(_texts(caught[quiet:]))
+        strangers = elsewhere(outputs, self.device)
+        if strangers:
+            text = f"{strangers[0].name} came back on {strangers[0].device}, not on {self.device}"
+            texts = (*texts, text)
+            if not message and all(output.device == "cpu" for output in outputs):
+                message = text
+        if message:
+            status = "fallback"
+        modified: tuple[int, ...] = ()
+        if self.device == "cpu" and dtype is None and not backward and status == "ok":
+            modified = tuple([i for i in _changed(arguments, materials) if i not in operator.mutates])
+        return Outcome(status, outputs, "", message, texts, modified, seconds)
+
+    def _not_built(self, error: Exception, materials: Materials, dtype: str | None, adjust: Adjust | None) -> Outcome:
+        """The inputs could not be made: a recipe's fault if the CPU cannot make them either, else the device's."""
+        if isinstance(error, RecipeError):
+            if self.device == "cpu":
+                raise error
+            materials.build(dtype, adjust=adjust)
+        cause = error.__context__ if isinstance(error, RecipeError) and error.__context__ is not None else error
+        reason = availability(self)
+        if reason:
+            return Outcome("unavailable", message=reason)
+        failure = failed(cause)
+        with contextlib.suppress(Exception):
+            self.recover(failure.exception, failure.message)
+        return replace(failure, message=f"the inputs could not be made on {self.device}: {failure.message}")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+
+class TorchBackend(Backend):
+    """Any torch device: subclass it (or pass ``name`` and ``device``) with ``device = "cuda"``, ``"mps"``, ``"cpu"`` …"""
+
+    def __init__(self, name: str | None = None, device: str | None = None) -> None:
+        self.device = device or type(self).device
+        self.name = name or (type(self).name if type(self).name != "backend" else self.device)
+
+    def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """As Backend.call. Without a tensor to follow (arange, full …), torch is told to make its tensors on the device."""
+        if self.device != "cpu" and not any(isinstance(item, torch.Tensor) for item in flatten((args, kwargs))):
+            with torch.device(self.device):
+                return operator(*args, **kwargs)
+        return operator(*args, **kwargs)
+
+    def why_unavailable(self) -> str | None:
+        if self.device == "cpu":
+            return None
+        from .devices import why_absent
+
+        return why_absent(self.device)
+
+    def switches(self) -> AbstractContextManager[Any]:
+        return contextlib.nullcontext() if self.device == "cpu" else every_warning()
+
+    def environment(self) -> dict[str, str]:
+        return super().environment() | {"device": self.device}
+
+
+@contextlib.contextmanager
+def every_warning() -> Iterator[None]:
+    """Repeat the warnings that torch gives once a process: that an operator fell back to the CPU is wanted for each case."""
+    before = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
+    try:
+        yield
+    finally:
+        torch.set_warn_always(before)
+
+
+def availability(backend: Backend) -> str | None:
+    """``backend.why_unavailable()``, also where a user's own raises: that is a reason, too."""
+    try:
+        reason = backend.why_unavailable()
+        return None if reason is None else str(reason)
+    except Exception as error:
+        return f"why_unavailable() raised {told(error)}"
+
+
+def refusal(backend: Backend, operator: Operator, dtype: str, direction: str) -> str | None:
+    """``backend.unsupported(...)``, also where a user's own raises."""
+    try:
+        reason = backend.unsupported(operator, dtype, direction)
+        return None if reason is None else str(reason)
+    except Exception as error:
+        return f"unsupported() raised {told(error)}"
+
+
+def _texts(caught: Sequence[warnings.WarningMessage]) -> tuple[str, ...]:
+    if not caught:
+        return ()
+    return tuple(dict.fromkeys(text_of(warning.message)[:300] for warning in caught))[:MAX_WARNINGS]
+
+
+def _changed(arguments: Arguments, materials: Materials) -> tuple[int, ...]:
+    try:
+        return arguments.changed(materials)
+    except Exception:  # a storage that was resized, freed or given another dtype: it is not what was given
+        return tuple(range(len(arguments.bases)))
+
+
+def _processor() -> str:
+    capability = torch.backends.cpu.get_cpu_capability() if hasattr(torch.backends, "cpu") else ""
+    return f"{platform.processor() or platform.machine()} {capability}".strip()

@@ -1,0 +1,303 @@
+"""A run on disk: a folder written line by line, which survives a kill at any moment and can be resumed.
+
+    bundle.json        format version, when, settings (first thing written)
+    environment.json   what every backend ran on
+    cases.jsonl        one case a line, before the first result that refers to it
+    results.jsonl      one result a line
+    failures/<id>/     case.json, message.txt, tensors.safetensors (inputs, cotangent-free outputs, reference)
+
+Bundles come from other machines: everything is JSON or safetensors, sizes are bounded, names never become paths unchecked.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Any
+
+from . import __version__
+from .engine import Event, Finished, Judged, Shrunk, Started
+from .errors import BundleError, ConsistencyError
+from .model import Case, Comparison, Measured, Result, Span, Verdict, Worst
+
+FORMAT = 1
+MAX_LINE = 1 << 24
+MAX_FAILURE_FOLDERS = 200
+
+
+def result_to_json(result: Result, *, case: bool = True) -> dict[str, Any]:
+    """The fields of a Result as JSON data (``--json`` rows); with ``case=False`` only the case's id stands for it."""
+    row: dict[str, Any] = {
+        "operator": result.operator, "dtype": result.dtype, "direction": result.direction, "backend": result.backend,
+        "verdict": result.verdict.value, "fails": result.verdict.fails, "explanation": result.explanation,
+        "metrics": {name: _number(value) for name, value in result.metrics.items()}, "case_id": result.case.id,
+        "family": result.family, "output": result.output, "shapes": list(result.shapes), "sha256": result.sha256,
+    }  # fmt: skip
+    if result.worst is not None:
+        row["worst"] = {"index": list(result.worst.index), "actual": _number(result.worst.actual), "expected": _number(result.worst.expected)}
+    if case:
+        row["case"] = result.case.to_json()
+    return row
+
+
+def _number(value: float) -> float | str:
+    return value if math.isfinite(value) else repr(value)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return _number(value)
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return value
+
+
+class Writer:
+    """The handler that writes a bundle. Each line is flushed before the next case begins."""
+
+    def __init__(self, folder: Path, *, resume: bool = False) -> None:
+        self.folder = folder
+        self._resume = resume
+        self._known: set[str] = set()
+        self._results: IO[str] | None = None
+        self._cases: IO[str] | None = None
+        self._failures = 0
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case Started():
+                self._start(event)
+            case Judged(results=results, fresh=True):
+                self._write(results)
+            case Judged(results=results):
+                self._write(tuple(r for r in results if not r.verdict.tested and r.comparison is None and not self._resume))
+            case Shrunk():
+                self._write((event.result,), shrunk=True)
+            case Finished():
+                self._finish(event)
+
+    def _start(self, event: Started) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if not self._resume and (self.folder / "bundle.json").exists():
+                raise BundleError(f"{self.folder} already holds a bundle; add --resume to complete it, or name another folder")
+            header = {
+                "format": FORMAT, "consistency": __version__, "settings": event.settings.describe(),
+                "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), "unavailable": event.unavailable,
+            }  # fmt: skip
+            if self._resume and (self.folder / "bundle.json").exists():
+                self._check_same(event.settings.describe())
+                self._known = {case.id for case in _cases(self.folder).values()}
+            else:
+                _replace(self.folder / "bundle.json", json.dumps(header, indent=1))
+            environment = {b.name: b.identity for b in event.settings.backends if b.name not in event.unavailable}
+            _replace(self.folder / "environment.json", json.dumps(environment, indent=1))
+            for name in ("cases.jsonl", "results.jsonl"):
+                _mend(self.folder / name)
+            self._cases = (self.folder / "cases.jsonl").open("a", encoding="utf-8", newline="\n")
+            self._results = (self.folder / "results.jsonl").open("a", encoding="utf-8", newline="\n")
+        except OSError as error:
+            raise BundleError(f"cannot write the bundle {self.folder}: {error.strerror}; name another folder with --out") from None
+
+    def _check_same(self, wanted: dict[str, Any]) -> None:
+        saved = read_header(self.folder)["settings"]
+        for key in ("operators", "backends", "dtypes", "directions", "examples", "seed", "tolerances"):
+            if saved.get(key) != wanted[key]:
+                raise BundleError(
+                    f"{self.folder} was begun with other {key} ({_brief(saved.get(key))}, now {_brief(wanted[key])}); "
+                    "resume with the same settings, or name another folder with --out"
+                )
+
+    def _write(self, results: tuple[Result, ...], *, shrunk: bool = False) -> None:
+        assert self._results is not None
+        assert self._cases is not None
+        for result in results:
+            if result.case.id not in self._known:
+                self._known.add(result.case.id)
+                self._cases.write(json.dumps({"id": result.case.id, "case": result.case.to_json()}) + "\n")
+        self._cases.flush()
+        for result in results:
+            row = result_to_json(result, case=False)
+            if result.comparison is not None:
+                row["comparison"] = _finite(asdict(result.comparison))
+            if shrunk:
+                row["shrunk"] = True
+            self._results.write(json.dumps(row, default=str) + "\n")
+        self._results.flush()
+        for result in results:
+            if result.verdict.fails and self._failures < MAX_FAILURE_FOLDERS:
+                self._failures += 1
+                self._write_failure(result)
+
+    def _write_failure(self, result: Result) -> None:
+        from .report.failure import message, tensors_of
+
+        folder = self.folder / "failures" / failure_id(result)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "case.json").write_text(result.case.line + "\n", encoding="utf-8")
+        (folder / "message.txt").write_text(message(result) + "\n", encoding="utf-8")
+        try:
+            tensors_of(result, folder / "tensors.safetensors")
+        except ConsistencyError as error:  # an artefact that cannot be made must not end the run
+            (folder / "tensors.txt").write_text(f"no tensors: {error}\n", encoding="utf-8")
+
+    def _finish(self, event: Finished) -> None:
+        header = read_header(self.folder) | {"seconds": round(event.seconds, 3), "complete": not event.out_of_time}
+        _replace(self.folder / "bundle.json", json.dumps(header, indent=1))
+        self.close()
+
+    def close(self) -> None:
+        for stream in (self._cases, self._results):
+            if stream is not None:
+                stream.close()
+
+
+def failure_id(result: Result) -> str:
+    """A folder name: case id, backend and direction, with everything but letters, digits, dot and minus replaced."""
+    return re.sub(r"[^A-Za-z0-9.-]+", "_", f"{result.case.id}-{result.backend}-{result.direction}")[:120].strip(".")
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a small file in one step, so that a kill leaves the old or the new one."""
+    scratch = path.with_suffix(".tmp")
+    scratch.write_text(text + "\n", encoding="utf-8")
+    scratch.replace(path)
+
+
+def _mend(path: Path) -> None:
+    """Cut off a last line that a killed run left incomplete."""
+    if not path.exists() or path.stat().st_size == 0:
+        return
+    with path.open("rb+") as stream:
+        size = stream.seek(0, os.SEEK_END)
+        back = min(size, MAX_LINE)
+        stream.seek(size - back)
+        tail = stream.read(back)
+        if not tail.endswith(b"\n"):
+            stream.truncate(size - back + tail.rfind(b"\n") + 1)
+
+
+def _brief(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def read_header(folder: Path) -> dict[str, Any]:
+    """bundle.json of a bundle. Raises BundleError."""
+    path = folder / "bundle.json"
+    try:
+        header = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise BundleError(f"{folder} is not a bundle: it has no bundle.json") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise BundleError(f"{path} cannot be read: {str(error)[:120]}") from None
+    if not isinstance(header, dict) or not isinstance(header.get("settings"), dict):
+        raise BundleError(f"{path} does not describe a bundle")
+    if header.get("format") != FORMAT:
+        raise BundleError(f"{path} has format {header.get('format')!r}; this version reads format {FORMAT}")
+    return header
+
+
+def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(line number, object) of a JSONL file. An incomplete last line is passed over; anything else is a BundleError."""
+    try:
+        with path.open("rb") as stream:
+            for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE), b""), start=1):
+                if not line.endswith(b"\n"):
+                    if len(line) >= MAX_LINE:
+                        raise BundleError(f"{path}:{number}  line longer than {MAX_LINE} bytes")
+                    return
+                try:
+                    row = json.loads(line)
+                except (ValueError, RecursionError) as error:
+                    raise BundleError(f"{path}:{number}  damaged: {str(error)[:100]}") from None
+                if not isinstance(row, dict):
+                    raise BundleError(f"{path}:{number}  damaged: not an object")
+                yield number, row
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise BundleError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _cases(folder: Path) -> dict[str, Case]:
+    found: dict[str, Case] = {}
+    path = folder / "cases.jsonl"
+    for number, row in _lines(path):
+        try:
+            case = Case.from_json(row.get("case"))
+        except ConsistencyError as error:
+            raise BundleError(f"{path}:{number}  {error}") from None
+        found[str(row.get("id"))] = case
+    return found
+
+
+def read_results(folder: str | Path) -> list[Result]:
+    """Every complete result of a bundle, in order. Raises BundleError with file and line."""
+    folder = Path(folder)
+    read_header(folder)
+    cases = _cases(folder)
+    return [_result(folder / "results.jsonl", number, row, cases) for number, row in _lines(folder / "results.jsonl")]
+
+
+def _result(path: Path, number: int, row: dict[str, Any], cases: Mapping[str, Case]) -> Result:
+    try:
+        case = cases[row["case_id"]]
+        metrics = {str(name): float(value) for name, value in row["metrics"].items()}
+        worst = _worst(row["worst"]) if "worst" in row else None
+        comparison = _comparison(row["comparison"]) if "comparison" in row else None
+        return Result(
+            case, str(row["backend"]), str(row["direction"]), Verdict(row["verdict"], allowed=_allowed(row)), str(row["explanation"]),
+            metrics, str(row["family"]), worst, str(row["output"]), tuple(map(str, row["shapes"])), comparison, str(row["sha256"]),
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BundleError(f"{path}:{number}  damaged: {type(error).__name__} {str(error)[:100]}") from None
+
+
+def _allowed(row: Mapping[str, Any]) -> bool:
+    return row["verdict"] == "reduced-precision" and row.get("fails") is False
+
+
+def _worst(data: Any) -> Worst:
+    return Worst(tuple(int(i) for i in data["index"]), float(data["actual"]), float(data["expected"]))
+
+
+def _comparison(data: Any) -> Comparison:
+    outputs = tuple(_measured(item) for item in data["outputs"])
+    return Comparison(str(data["status"]), outputs, str(data["structure"]), str(data["note"]))
+
+
+def _measured(data: Any) -> Measured:
+    spans = tuple(_span(item) for item in data["spans"])
+    special_worst = _worst(data["special_worst"]) if data["special_worst"] else None
+    plain = {k: v for k, v in data.items() if k not in ("spans", "shape", "special_worst")}
+    return Measured(**plain, shape=tuple(data["shape"]), spans=spans, special_worst=special_worst)
+
+
+def _span(data: Any) -> Span:
+    corners = _corners(data["hull"])
+    interval = tuple(map(float, data["range"])) if data["range"] else None
+    return Span(
+        (int(interval[0]), interval[1], interval[2]) if interval else None,
+        float(data["ulp_max"]), float(data["scaled_max"]), float(data["abs_max"]), corners or (),
+        tuple(_worst(item) for item in data["worst"]), _corners(data["flushed"]),
+    )  # fmt: skip
+
+
+def _corners(data: Any) -> tuple[tuple[float, float], ...] | None:
+    return None if data is None else tuple((float(a), float(b)) for a, b in data)
+
+
+def earlier_results(folder: Path) -> dict[tuple[str, str, str], Result]:
+    """Results of an interrupted run, by Result.key, for resuming it; empty when there is no bundle yet."""
+    if not (folder / "bundle.json").exists():
+        return {}
+    return {result.key: result for result in read_results(folder) if result.comparison is not None}

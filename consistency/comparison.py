@@ -1,0 +1,104 @@
+"""Compare an outcome with its reference: structure, special values, and the measurements that the judge needs.
+
+No tolerance enters here. What is recorded (see :class:`~consistency.model.Measured`) gives the exact max ρ for any c and λ.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from .dtypes import FORMATS
+from .measure import Floating
+from .model import Comparison, Measured, Outcome, Output, Span, Worst
+from .reference import Reference
+
+
+def compare(outcome: Outcome, reference: Reference, baseline: Outcome | None = None) -> Comparison:
+    """Measure ``outcome`` against ``reference``; ``baseline`` (the CPU in the same dtype) says which dtypes to expect.
+
+    NumPy's floating warnings are expected on the way: call it under :func:`consistency.reference.quiet`.
+    """
+    if outcome.status != "ok":
+        both = outcome.status == reference.outcome.status == "raised"
+        text = f"{outcome.exception}: {outcome.message}" if outcome.exception else outcome.message
+        return Comparison("both-raised" if both else outcome.status, note=text)
+    if reference.outcome.status != "ok":
+        return Comparison("no-reference", note=f"{reference.outcome.exception}: {reference.outcome.message}")
+    wrong = _structure(outcome, reference, baseline)
+    if wrong:
+        return Comparison("ok", structure=wrong)
+    if reference.operator.error.kind == "structure":
+        return Comparison("ok", tuple(Measured(o.name, o.dtype, _shape(o), 0) for o in outcome.outputs))
+    try:
+        outputs = reference.observed(outcome.outputs)
+    except (RuntimeError, IndexError, ValueError, TypeError) as error:
+        return Comparison("ok", structure=f"its outputs do not fit together: {str(error).splitlines()[0][:160]}")
+    return Comparison("ok", tuple(_measure(i, output, reference) for i, output in enumerate(outputs)))
+
+
+def _shape(output: Output) -> tuple[int, ...]:
+    return tuple(output.tensor.shape) if output.tensor is not None else ()
+
+
+def _structure(outcome: Outcome, reference: Reference, baseline: Outcome | None) -> str:
+    """What is wrong with number, shape, dtype or device of the outputs, or with inputs that were modified; empty if nothing."""
+    expected = reference.outcome.outputs
+    if len(outcome.outputs) != len(expected):
+        return f"returned {len(outcome.outputs)} outputs instead of {len(expected)}"
+    same = baseline.outputs if baseline is not None and baseline.status == "ok" else None
+    for position, (got, want) in enumerate(zip(outcome.outputs, expected, strict=True)):
+        if (got.tensor is None) != (want.tensor is None):
+            return f"{got.name} is {_what(got)} instead of {_what(want)}"
+        if got.tensor is None or want.tensor is None:
+            if want.value is not None and type(got.value) is not type(want.value):
+                return f"{got.name} is {_what(got)} instead of {_what(want)}"
+            continue
+        if got.tensor.shape != want.tensor.shape:
+            return f"{got.name} has shape {list(got.tensor.shape)} instead of {list(want.tensor.shape)}"
+        dtype = same[position].dtype if same is not None and len(same) > position else None
+        if dtype is not None and got.dtype != dtype:
+            return f"{got.name} has dtype {got.dtype} instead of {dtype}"
+        if got.tensor.layout != torch.strided:
+            return f"{got.name} is a {got.tensor.layout} tensor"
+    if outcome.modified:
+        return f"argument {outcome.modified[0]} was modified although the operator does not write to it"
+    return ""
+
+
+def _what(output: Output) -> str:
+    if output.tensor is not None:
+        return f"a tensor of shape {list(output.tensor.shape)}"
+    return "None" if output.value is None else f"a {type(output.value).__name__}"
+
+
+def _measure(index: int, output: Output, reference: Reference) -> Measured:
+    want = reference.outputs[index]
+    if output.tensor is None or want.tensor is None:
+        differs = output.value != want.value and not (output.value != output.value and want.value != want.value)
+        return Measured(output.name, output.dtype, (), 1, (Span(None),), exact=True, differing=int(bool(differs)))
+    actual, expected = output.tensor, want.tensor
+    shape, dtype = tuple(actual.shape), output.dtype
+    if actual.is_complex() or expected.is_complex():
+        actual, expected = torch.view_as_real(actual.to(torch.complex128)), torch.view_as_real(expected.to(torch.complex128))
+        dtype = {"complex64": "float32", "complex128": "float64"}.get(dtype, "float32")
+    if not expected.dtype.is_floating_point or not actual.dtype.is_floating_point:
+        return _exact(output.name, dtype, shape, actual, expected)
+    form = FORMATS.get(dtype) or FORMATS[reference.materials.case.dtype if reference.materials.case.dtype in FORMATS else "float32"]
+    return Floating(index, output.name, dtype, shape, actual, expected, form, reference).measured()
+
+
+def _exact(name: str, dtype: str, shape: tuple[int, ...], actual: torch.Tensor, expected: torch.Tensor) -> Measured:
+    """Integers and booleans: every difference counts. The reference is wider and wraps as the result's dtype does."""
+    wanted = expected.to(actual.dtype)
+    unequal = torch.ne(actual, wanted)
+    differing = int(unequal.sum())
+    worst: tuple[Worst, ...] = ()
+    largest = 0.0
+    if differing:
+        gap = (actual.to(torch.float64) - wanted.to(torch.float64)).abs()
+        largest = max(float(torch.nan_to_num(gap, nan=1.0).max()), 1.0)
+        index = tuple(int(i) for i in torch.nonzero(unequal)[0])
+        worst = (Worst(index, float(actual[index]), float(wanted[index])),)
+    span = Span(None, ulp_max=largest, abs_max=largest, worst=worst)
+    vacuous = "empty output: only shape and dtype could be checked" if not actual.numel() else ""
+    return Measured(name, dtype, shape, actual.numel(), (span,), exact=True, differing=differing, vacuous=vacuous)

@@ -1,0 +1,70 @@
+"""Facts about number formats, in one place: significand bits, smallest normal, spacing and unit roundoff.
+
+``precision`` counts the implicit bit (24 for float32). Unit roundoff is 2**-precision, so float32 has 2**-24.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A binary floating-point format: significand bits and the exponents of its smallest and largest normal numbers."""
+
+    precision: int
+    min_exponent: int
+    max_exponent: int
+
+    @property
+    def unit_roundoff(self) -> float:
+        return 2.0**-self.precision
+
+    @property
+    def smallest_normal(self) -> float:
+        return 2.0**self.min_exponent
+
+    @property
+    def overflow(self) -> float:
+        """The first power of two that does not fit: what an infinity stands for when errors are measured."""
+        return float(2.0 ** (self.max_exponent + 1)) if self.max_exponent < 1023 else float("inf")
+
+
+FORMATS: dict[str, Format] = {
+    "float64": Format(53, -1022, 1023),
+    "float32": Format(24, -126, 127),
+    "float16": Format(11, -14, 15),
+    "bfloat16": Format(8, -126, 127),
+}
+FLOATING = tuple(FORMATS)
+INTEGRAL = ("int64", "int32", "int16", "int8", "uint8")
+ALL = (*FLOATING, *INTEGRAL, "bool")
+
+TORCH: dict[str, torch.dtype] = {
+    **{name: getattr(torch, name) for name in ALL},
+    "complex64": torch.complex64,
+    "complex128": torch.complex128,
+}
+NAMES: dict[torch.dtype, str] = {dtype: name for name, dtype in TORCH.items()}
+_EXPONENT = np.uint64(0x7FF0000000000000)
+
+
+def name_of(dtype: torch.dtype) -> str:
+    """``"float32"`` for ``torch.float32``; unusual dtypes keep torch's own spelling without the prefix."""
+    return NAMES.get(dtype) or str(dtype).removeprefix("torch.")
+
+
+def spacing(reference: npt.NDArray[np.float64], form: Format, out: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """ulp of ``form`` at each float64 ``reference``: 2**(exponent - precision + 1), never below that of the smallest normal.
+
+    Works on the exponent bits, about ten times faster than ``frexp``. Infinities and NaN give infinity.
+    """
+    bits = out.view(np.uint64)
+    np.bitwise_and(reference.view(np.uint64), _EXPONENT, out=bits)
+    np.maximum(out, form.smallest_normal, out=out)
+    np.multiply(out, 2.0 ** (1 - form.precision), out=out)
+    return out

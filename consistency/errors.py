@@ -1,0 +1,53 @@
+"""What a user of the package can catch.
+
+Every error of our own derives from :class:`ConsistencyError`; its text is one line that names the offending value, the
+place and the remedy. The command line turns it into that line and exit status 2.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class ConsistencyError(Exception):
+    """Base of everything this package raises on purpose."""
+
+
+class UsageError(ConsistencyError, ValueError):
+    """An argument that cannot be used: an unknown operator, backend, dtype or direction."""
+
+
+class ConfigurationError(ConsistencyError):
+    """A mistake in a configuration file; the text holds one ``file:line:column  key …`` line per mistake."""
+
+
+class RecipeError(ConsistencyError, ValueError):
+    """A recipe (pasted, or read from a file) that does not describe a case."""
+
+
+class BundleError(ConsistencyError):
+    """A bundle that is damaged, of another format, or not a bundle at all."""
+
+
+class Unsupported(ConsistencyError):  # noqa: N818 - says what happened, is not an error of anybody's
+    """Raised by a backend that does not offer an operator, dtype or argument; becomes the verdict ``unsupported``."""
+
+
+class Divergence(AssertionError):
+    """Raised by :func:`consistency.assert_consistent` when a result fails; catch it as an ``AssertionError``.
+
+    ``results`` holds the failing :class:`~consistency.model.Result` values.
+    """
+
+    def __init__(self, message: str, results: tuple[object, ...] = ()) -> None:
+        super().__init__(message)
+        self.results = results
+
+
+def did_you_mean(value: str, known: Iterable[str]) -> str:
+    """``"; did you mean matmul?"``, or an empty string when nothing known is close to ``value``."""
+    names = list(known)
+    by_tail = [name for name in names if name.rpartition(".")[2] == value]
+    close = by_tail or difflib.get_close_matches(value, names, n=2, cutoff=0.6)
+    return f"; did you mean {' or '.join(close)}?" if close else ""

@@ -1,0 +1,40 @@
+"""Find the case that a user means: a line of JSON, a file, a failure's folder, or an id in a bundle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .bundle import _cases
+from .errors import RecipeError, did_you_mean
+from .model import Case
+
+MAX_CASE_BYTES = 1 << 20
+
+
+def find_case(text: str, reports: Path = Path("reports")) -> Case:
+    """The case that ``text`` names. Raises RecipeError with one clear line."""
+    if text.lstrip().startswith("{"):
+        return Case.from_line(text)
+    path = Path(text)
+    try:
+        if path.is_dir():
+            path = path / "case.json"
+        if path.is_file():
+            if path.stat().st_size > MAX_CASE_BYTES:
+                raise RecipeError(f"{path} is larger than a case may be ({MAX_CASE_BYTES} bytes)")
+            return Case.from_line(path.read_text(encoding="utf-8").strip())
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecipeError(f"{text[:80]!r} cannot be read: {error}") from None
+    return _by_id(text, reports)
+
+
+def _by_id(name: str, reports: Path) -> Case:
+    known: list[str] = []
+    for folder in sorted((p.parent for p in reports.glob("*/bundle.json")), reverse=True):
+        cases = _cases(folder)
+        if name in cases:
+            return cases[name]
+        known += cases
+    hint = did_you_mean(name, known)
+    where = f"in the bundles under {reports}/" if known else f"(there are no bundles under {reports}/)"
+    raise RecipeError(f"no case {name[:80]!r} {where}{hint}; give a case's line, its folder or its id")

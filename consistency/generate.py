@@ -1,0 +1,102 @@
+"""Cases from Hypothesis: a reproducible batch per operator × dtype, and the smallest case with some property.
+
+The seed comes from (run seed, operator, dtype) and never from the backend, so that every backend sees the same cases. Hypothesis
+is only the searcher: cases are collected first and executed by the engine, each distinct one once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import hypothesis
+from hypothesis import HealthCheck, Phase
+
+from .model import Case
+from .operators.declare import Operator
+from .recipe import TensorRecipe, tensors
+from .strategies import cases
+
+_QUIET: dict[str, Any] = {
+    # Explicit, because under CI=true Hypothesis silently selects a profile of its own.
+    "database": None, "deadline": None, "derandomize": False, "suppress_health_check": list(HealthCheck), "print_blob": False,
+}  # fmt: skip
+
+
+def seed_for(seed: int, operator: str, dtype: str) -> int:
+    """The Hypothesis seed of one operator × dtype in a run."""
+    return int.from_bytes(hashlib.sha256(f"{seed}/{operator}/{dtype}".encode()).digest()[:8], "big")
+
+
+def batch(operator: Operator, dtype: str, examples: int, seed: int = 0) -> list[Case]:
+    """Up to ``examples`` distinct cases, in the order drawn; the same for the same arguments and versions.
+
+    Cases whose tensors are all blank (Hypothesis likes to begin with the simplest) are left out: they could not tell anything.
+    """
+    found: dict[str, Case] = {}
+
+    @hypothesis.seed(seed_for(seed, operator.name, dtype))
+    @hypothesis.settings(max_examples=examples + examples // 4 + 8, phases=[Phase.generate], **_QUIET)
+    @hypothesis.given(cases(operator, dtype))
+    def collect(case: Case) -> None:
+        if len(found) < examples and not _blank(case):
+            found.setdefault(case.digest, case)
+
+    with _hypothesis_alone():
+        collect()
+    return list(found.values())
+
+
+def _blank(case: Case) -> bool:
+    drawn = [t for t in (*tensors(case.args), *tensors(case.kwargs)) if isinstance(t, TensorRecipe) and 0 not in t.base]
+    return bool(drawn) and all(t.stop == 0 and not t.special for t in drawn)
+
+
+class _Found(Exception):  # noqa: N818 - a signal to Hypothesis, never seen by a user
+    pass
+
+
+def smallest(
+    operator: Operator,
+    dtype: str,
+    predicate: Callable[[Case], bool],
+    *,
+    examples: int = 100,
+    seed: int = 0,
+    seconds: float = 10.0,
+) -> Case | None:
+    """The smallest case for which ``predicate`` holds, as Hypothesis shrinks it; None when no example of the batch has it.
+
+    ``predicate`` is called once per distinct case. After ``seconds`` the best case so far is returned.
+    """
+    known: dict[str, bool] = {}
+    best: list[Case] = []
+    until = time.monotonic() + seconds
+
+    @hypothesis.seed(seed_for(seed, operator.name, dtype))
+    @hypothesis.settings(
+        max_examples=examples + examples // 4 + 8, phases=[Phase.generate, Phase.shrink], report_multiple_bugs=False, **_QUIET
+    )
+    @hypothesis.given(cases(operator, dtype))
+    def search(case: Case) -> None:
+        if case.digest not in known:
+            known[case.digest] = time.monotonic() < until and predicate(case)
+        if known[case.digest]:
+            best[:] = [case]
+            raise _Found
+
+    with _hypothesis_alone(), contextlib.suppress(_Found, hypothesis.errors.Flaky):
+        search()
+    return best[0] if best else None
+
+
+@contextlib.contextmanager
+def _hypothesis_alone() -> Iterator[None]:
+    """Keep Hypothesis's remarks about nested or slow use from becoming somebody's error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", hypothesis.errors.HypothesisWarning)
+        yield

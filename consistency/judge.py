@@ -1,0 +1,217 @@
+"""The judge: a comparison, the same comparison of the CPU in that dtype, and a rule give a verdict. Sees no tensor.
+
+The ladder of docs: structure, special values, budget, statistics, and only for what would pass: could the case have told?
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from . import metrics
+from .model import Comparison, Measured, Span, Verdict, Worst
+from .tolerances import Policy, Rule
+
+# Statistics over m elements scatter by about 1/√m: a single element may lie 4·(1 + 3) σ away before it counts.
+_SCATTER = 3.0
+_HEALTHY_PEAK = 3.0  # σ; the largest of many healthy errors
+_BIAS_FROM = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A verdict with its sentence, numbers and the worst element. ``output`` names the output it is about."""
+
+    verdict: Verdict
+    explanation: str
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    worst: Worst | None = None
+    output: str = ""
+
+
+def judge(
+    comparison: Comparison, baseline: Comparison | None, rule: Rule, policy: Policy, *, itself: bool = False
+) -> Judgement:
+    """Judge one comparison. ``baseline`` is the CPU's in the same dtype; ``itself``: this outcome is its own reference."""
+    if comparison.status != "ok":
+        return _without_outputs(comparison, baseline)
+    if comparison.structure:
+        return Judgement(Verdict("structure"), comparison.structure)
+    numbers: dict[str, float] = {}
+    found: list[Judgement] = []
+    for output in comparison.outputs:
+        twin = _twin(output, baseline)
+        found.append(_judge_output(output, twin, rule, policy))
+    for judgement in found:
+        for name, value in judgement.metrics.items():
+            numbers[name] = max(numbers.get(name, 0.0), value)
+    if not found:
+        return Judgement(Verdict("undecidable"), "the operator returned nothing to compare")
+    worst = found[0] if len(found) == 1 else max(found, key=_severity)
+    if worst.verdict.passes and itself:
+        worst = Judgement(Verdict("undecidable"), "the CPU in this dtype is itself the reference: nothing independent to compare with")
+    return Judgement(worst.verdict, worst.explanation, numbers, worst.worst, worst.output)
+
+
+def _severity(judgement: Judgement) -> tuple[int, float]:
+    """Failures first (by ρ), then passes, and `undecidable` only when no output could be decided."""
+    rank = {"failed": 3, "warned": 2, "passed": 1, "not tested": 0}[judgement.verdict.group]
+    return rank, judgement.metrics.get("rho_max", 0.0)
+
+
+def _twin(output: Measured, baseline: Comparison | None) -> Measured | None:
+    if baseline is None or baseline.status != "ok":
+        return None
+    return next((other for other in baseline.outputs if other.name == output.name), None)
+
+
+def _without_outputs(comparison: Comparison, baseline: Comparison | None) -> Judgement:
+    note = comparison.note
+    match comparison.status:
+        case "both-raised":
+            return Judgement(Verdict("exact"), f"raises, as the reference does: {note}")
+        case "raised":
+            return Judgement(Verdict("error"), f"raised where the reference did not: {note}")
+        case "no-reference":
+            if baseline is None or baseline.status in ("ok", "no-reference"):
+                return Judgement(Verdict("undecidable"), f"float64 on the CPU gives no reference: {note}")
+            return Judgement(Verdict("error"), f"returned a result where the reference raised: {note}")
+    return Judgement(Verdict(comparison.status), note or comparison.status)
+
+
+_EXACT, _ROUNDING, _DIVERGENT, _UNDECIDABLE = (Verdict(v) for v in ("exact", "rounding", "divergent", "undecidable"))
+
+
+def _judge_output(output: Measured, twin: Measured | None, rule: Rule, policy: Policy) -> Judgement:
+    special = _special(output, policy)
+    if special:
+        numbers = {"special_mismatches": float(sum(output.special.values()))}
+        return Judgement(Verdict("special-values"), special, numbers, output.special_worst, output.name)
+    rho, span, corner = _budget(output, rule, policy)
+    every = output.spans
+    numbers = {
+        "rho_max": rho,
+        "ulp_max": span.ulp_max if len(every) == 1 else max(s.ulp_max for s in every),
+        "scaled_max": span.scaled_max if len(every) == 1 else max(s.scaled_max for s in every),
+        "abs_max": span.abs_max if len(every) == 1 else max(s.abs_max for s in every),
+        "differing": float(output.differing),
+    }
+    if twin is not None:
+        numbers["rmse_ratio"] = output.rms / twin.rms if twin.rms > 0.0 else (1.0 if output.rms == 0.0 else _capped(output.rms))
+    worst = span.worst[corner] if 0 <= corner < len(span.worst) else (span.worst[0] if span.worst else None)
+    if rho > 1.0:
+        text = f"{_times(rho)} × budget{_where(output)}"
+        return Judgement(_DIVERGENT, text, numbers, worst, output.name)
+    statistics = _statistics(output, twin, rule)
+    if statistics:
+        return Judgement(_DIVERGENT, f"{_times(rho)} × budget, but {statistics}", numbers, worst, output.name)
+    if output.vacuous:
+        return Judgement(_UNDECIDABLE, f"cannot tell: {output.vacuous}", numbers, None, output.name)
+    if output.differing == 0 or (output.exact and rho <= 1.0):
+        return Judgement(_EXACT, "exact: nothing differs from the correctly rounded result", numbers, None, output.name)
+    return Judgement(_ROUNDING, f"{_times(rho)} × budget: rounding", numbers, worst, output.name)
+
+
+def _capped(value: float) -> float:
+    return min(value, 1e300)
+
+
+def _special(output: Measured, policy: Policy) -> str:
+    """A sentence when NaN, infinities or the sign of zero are not where the policy admits them."""
+    counts = dict(output.special)
+    if policy.signed_zero == "any":
+        counts.pop("zero-sign", None)
+    if policy.nan_in_max == "any":
+        counts.pop("nan-dropped", None)
+    if not counts:
+        return ""
+    words = {"nan": "NaN", "inf": "an infinity", "zero-sign": "the sign of zero"}
+    parts = [f"{words.get(kind, kind)} differs in {count} of {output.elements} elements" for kind, count in counts.items()]
+    return "; ".join(parts)
+
+
+def _budget(output: Measured, rule: Rule, policy: Policy) -> tuple[float, Span, int]:
+    """max ρ over the output's spans, with the span and corner that cause it."""
+    best: tuple[float, Span, int] = (0.0, output.spans[0] if output.spans else Span(None), -1)
+    for span in output.spans:
+        rho, corner = _span_rho(span, output, _for_range(rule, span), policy)
+        if rho > best[0] or not best[1].worst:
+            best = (rho, span, corner)
+    return best
+
+
+def _for_range(rule: Rule, span: Span) -> Rule | None:
+    """The rule for a span's elements: with a range's own numbers inside it, None where a backend may return anything."""
+    for item in rule.ranges:
+        if span.range == (item.argument, item.low, item.high):
+            absolute = item.absolute if item.c is None and item.lam is None else None
+            c, lam = rule.c if item.c is None else item.c, rule.lam if item.lam is None else item.lam
+            return replace(rule, c=c, lam=lam, absolute=absolute)
+        if span.range is None and item.unspecified:
+            return None
+    return rule
+
+
+def _span_rho(span: Span, output: Measured, rule: Rule | None, policy: Policy) -> tuple[float, int]:
+    if rule is None:
+        return 0.0, -1
+    c = 0.5 if output.exact else max(rule.c, 0.5)  # half an ulp is correct rounding: no budget can be smaller
+    lam = 0.0 if output.exact else rule.lam
+    bounds = [span.ulp_max / c]
+    if lam > 0.0 and span.scaled_max > 0.0:
+        bounds.append(span.scaled_max / lam)
+    rho, corner = min(bounds), -1
+    corners = span.hull
+    if policy.flush_subnormals and span.flushed is not None:
+        corners = span.flushed
+        rho = rho if corners else 0.0
+    if corners:
+        rho, corner = metrics.rho(corners, c, lam)
+        corner = corner if corners is span.hull else -1
+    if rule.absolute is not None and span.abs_max > 0.0:
+        rho = min(rho, span.abs_max / rule.absolute)
+    return _capped(rho), corner
+
+
+def _statistics(output: Measured, twin: Measured | None, rule: Rule) -> str:
+    """What the error distribution shows although every element is within budget; empty if nothing."""
+    m = output.elements
+    if not output.independent or output.sigma_rms == 0.0 or output.exact:
+        return ""
+    scatter = 1.0 + _SCATTER / math.sqrt(m)
+    usual = max(twin.sigma_rms if twin is not None else 0.0, 1.0)
+    if output.sigma_rms > rule.rmse_ratio * scatter * usual:
+        return f"its RMS error is {output.sigma_rms / usual:.1f} times what rounding explains{_where(output)}"
+    peak = max(twin.sigma_max if twin is not None else 0.0, _HEALTHY_PEAK)
+    if output.sigma_max > rule.scaled_ratio * peak:
+        return f"its largest error is {output.sigma_max / peak:.1f} times what rounding explains{_where(output)}"
+    bias = _bias(output)
+    if m >= _BIAS_FROM and output.sigma_rms > 1.0 and bias > rule.sign_bias and (twin is None or _bias(twin) < rule.sign_bias / 2):
+        return f"its errors lean to one side by {bias:.0f} standard deviations: truncation rather than rounding"
+    return ""
+
+
+def _bias(output: Measured) -> float:
+    signed = output.positive + output.negative
+    if signed < _BIAS_FROM:
+        return 0.0
+    inward = signed - output.outward
+    return max(abs(output.positive - output.negative), abs(output.outward - inward)) / math.sqrt(signed)
+
+
+def _where(output: Measured) -> str:
+    return f", {output.pattern}" if output.pattern else ""
+
+
+def _times(rho: float) -> str:
+    """``0.31``, ``12``, ``1,400``, ``3.1e+09``: a number a person can read at a glance."""
+    if rho >= 1e6:
+        return f"{rho:.1e}"
+    return f"{rho:,.0f}" if rho >= 10 else f"{rho:.2g}"
+
+
+def describe_rule(rule: Any) -> str:
+    """``c = 0.5 ulp, λ = 2  (tolerances.yaml:41)``."""
+    return f"c = {rule.c:g} ulp, λ = {rule.lam:g}  ({rule.place})"

@@ -1,0 +1,210 @@
+"""From a recipe to tensors: fill the base from the tape, then walk the chain of views.
+
+Arguments are rebuilt afresh for every backend, so that one that writes where it should not can harm nobody else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from . import dtypes, recipe, values
+from .errors import RecipeError
+from .model import Case
+from .recipe import Literal, TensorRecipe
+
+_BITS_OF = {"bfloat16": (np.uint16, torch.bfloat16)}
+_WIDER = {torch.int32: torch.int64, torch.int16: torch.int64, torch.int8: torch.int64}
+Adjust = Callable[[torch.Tensor, int], torch.Tensor]
+_VIEWS = frozenset({"transpose", "permute", "expand", "unfold", "select", "slice", "as_strided", "unsqueeze", "squeeze"})
+
+
+@dataclass(frozen=True, slots=True)
+class Materials:
+    """The base arrays of a case's tensors, drawn once; every backend builds its own tensors from copies of them."""
+
+    case: Case
+    bases: tuple[np.ndarray[Any, Any], ...]
+
+    @property
+    def sha256(self) -> str:
+        """Hash over every base's bytes (little endian), dtype, and the recipe's own line."""
+        total = hashlib.sha256(self.case.line.encode("utf-8"))
+        for base in self.bases:
+            total.update(base.astype(base.dtype.newbyteorder("<"), copy=False).tobytes())
+        return total.hexdigest()
+
+    def build(
+        self, dtype: str | None = None, *, device: str = "cpu", gradients: bool = False, adjust: Adjust | None = None
+    ) -> Arguments:
+        """Fresh tensors on ``device``. With ``dtype`` every floating tensor (and dtype argument) is converted to it, exactly.
+
+        With ``gradients`` the floating tensors are leaves that track gradients. ``adjust(base, position)`` may change the
+        numbers first (for magnitudes and perturbations; reference runs only).
+        """
+        return Arguments(self, dtype, device, gradients, adjust)
+
+
+def prepare(case: Case) -> Materials:
+    """Draw the numbers of every tensor in ``case``. Raises RecipeError for a recipe that makes no sense."""
+    found = [*recipe.tensors(case.args), *recipe.tensors(case.kwargs)]
+    return Materials(case, tuple(_base(tensor) for tensor in found))
+
+
+def _base(tensor: TensorRecipe | Literal) -> np.ndarray[Any, Any]:
+    if isinstance(tensor, TensorRecipe):
+        return values.fill(math.prod(tensor.base), tensor.dtype, tensor.values, tensor.stop, tensor.special)
+    kind = _BITS_OF[tensor.dtype][0] if tensor.dtype in _BITS_OF else tensor.dtype
+    try:
+        return np.frombuffer(tensor.data, dtype=np.dtype(kind).newbyteorder("<")).astype(kind)
+    except (TypeError, ValueError) as error:
+        raise RecipeError(f"literal tensor of dtype {tensor.dtype!r}: {error}") from None
+
+
+class Arguments:
+    """The arguments of one call. ``bases`` are the storages (what an in-place operator really writes to), ``tensors`` the views."""
+
+    def __init__(
+        self, materials: Materials, dtype: str | None, device: str, gradients: bool, adjust: Adjust | None
+    ) -> None:
+        self.materials = materials
+        self.adjust = adjust
+        self._convert = dtypes.TORCH[dtype] if dtype else None
+        self._device = device
+        self._gradients = gradients
+        self._source = iter(materials.bases)
+        self.bases: list[torch.Tensor] = []
+        self.tensors: list[torch.Tensor] = []
+        self.args: list[Any] = [self._make(arg) for arg in materials.case.args]
+        self.kwargs: dict[str, Any] = {name: self._make(arg) for name, arg in materials.case.kwargs.items()}
+
+    def _make(self, arg: recipe.Arg) -> Any:
+        match arg:
+            case TensorRecipe() | Literal():
+                return self._tensor(arg)
+            case recipe.DType(name):
+                if name not in dtypes.TORCH:
+                    raise RecipeError(f"unknown dtype {name!r}")
+                return self._convert if self._convert and name in dtypes.FORMATS else dtypes.TORCH[name]
+            case recipe.Index(start, stop, step):
+                return slice(start, stop, step)
+            case recipe.MemoryFormat(name):
+                return getattr(torch, name)
+            case tuple():
+                return tuple(self._make(item) for item in arg)
+            case list():
+                return [self._make(item) for item in arg]
+        return arg
+
+    def _tensor(self, arg: TensorRecipe | Literal) -> torch.Tensor:
+        raw = next(self._source)
+        base = torch.from_numpy(raw.copy())
+        if arg.dtype in _BITS_OF:
+            base = base.view(_BITS_OF[arg.dtype][1])
+        if self._convert is not None:
+            base = base.to(self._convert if base.dtype.is_floating_point else _WIDER.get(base.dtype, base.dtype))
+        if self.adjust is not None and base.dtype.is_floating_point:
+            base = self.adjust(base, len(self.bases))
+        if self._device != "cpu":
+            base = base.to(self._device)
+        self.bases.append(base)
+        view = view_of(base, arg)
+        if self._gradients and view.dtype.is_floating_point:
+            view = view.detach().requires_grad_(True)
+        self.tensors.append(view)
+        return view
+
+    def changed(self, materials: Materials) -> tuple[int, ...]:
+        """Which tensors' storages no longer hold the bits they were given (by position)."""
+        return tuple(
+            position
+            for position, (base, raw) in enumerate(zip(self.bases, materials.bases, strict=True))
+            if not _same_bits(base, raw)
+        )
+
+
+def _same_bits(base: torch.Tensor, raw: np.ndarray[Any, Any]) -> bool:
+    now = base.detach()
+    now = now.view(torch.int16) if now.dtype == torch.bfloat16 else now
+    array = now.numpy()
+    width = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}[array.itemsize]
+    return array.nbytes == raw.nbytes and bool((array.view(width) == raw.view(width)).all())
+
+
+def view_of(base: torch.Tensor, arg: TensorRecipe | Literal) -> torch.Tensor:
+    """The argument's view over its flat ``base``, which may lie on any device. Raises RecipeError."""
+    try:
+        if isinstance(arg, Literal):
+            _check_extent(base.numel(), arg.shape, arg.stride, arg.offset)
+            return torch.as_strided(base, arg.shape, arg.stride, arg.offset)
+        tensor = base.view(arg.base)
+        for name, *parameters in arg.view:
+            tensor = _step(tensor, name, parameters)
+    except (RuntimeError, IndexError, TypeError, ValueError) as error:
+        if isinstance(error, RecipeError):
+            raise
+        raise RecipeError(f"the chain of views does not fit its base: {str(error).splitlines()[0][:120]}") from None
+    return tensor
+
+
+def _step(tensor: torch.Tensor, name: str, parameters: list[Any]) -> torch.Tensor:
+    if name not in _VIEWS:
+        raise RecipeError(f"unknown view {name!r}; known: {', '.join(sorted(_VIEWS))}")
+    if name == "slice":
+        dim, start, stop, step = parameters
+        index = (slice(None),) * dim + (slice(start, stop, step),)
+        return tensor[index]
+    if name == "as_strided":
+        shape, stride, offset = parameters[: tensor.ndim], parameters[tensor.ndim : -1], parameters[-1]
+        return tensor.as_strided(shape, stride, offset)
+    result = operator.methodcaller(name, *parameters)(tensor)
+    if not isinstance(result, torch.Tensor) or result.numel() > recipe.MAX_ELEMENTS:
+        raise RecipeError(f"view {name!r} makes a tensor larger than a recipe may be")
+    return result
+
+
+def _check_extent(elements: int, shape: tuple[int, ...], stride: tuple[int, ...], offset: int) -> None:
+    if len(shape) != len(stride) or offset < 0 or any(s < 0 for s in stride):
+        raise RecipeError(f"shape {list(shape)}, strides {list(stride)} and offset {offset} do not fit together")
+    if math.prod(shape) and offset + sum((n - 1) * s for n, s in zip(shape, stride, strict=True)) >= elements:
+        raise RecipeError(f"shape {list(shape)} with strides {list(stride)} reaches beyond the {elements} stored elements")
+
+
+def literal(tensor: torch.Tensor) -> Literal:
+    """A literal argument with the bits, strides and offset of ``tensor`` (brought to the CPU; gradients are not kept)."""
+    tensor = tensor.detach().cpu()
+    extent = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)) + 1 if tensor.numel() else 0
+    flat = torch.as_strided(tensor, (extent,), (1,), tensor.storage_offset()).contiguous()
+    flat = flat.view(torch.int16) if flat.dtype == torch.bfloat16 else flat
+    name = dtypes.name_of(tensor.dtype)
+    return Literal(flat.numpy().tobytes(), name, tuple(tensor.shape), tuple(tensor.stride()), 0)
+
+
+def from_python(arg: Any) -> recipe.Arg:
+    """A user's own argument (tensors, dtypes, slices, nested lists) as part of a recipe."""
+    match arg:
+        case torch.Tensor():
+            return literal(arg)
+        case torch.dtype():
+            return recipe.DType(dtypes.name_of(arg))
+        case slice():
+            return recipe.Index(arg.start, arg.stop, arg.step)
+        case list():
+            return [from_python(item) for item in arg]
+        case tuple():
+            return tuple(from_python(item) for item in arg)
+        case np.generic():
+            return arg.item()
+    return arg
+
+
+def case_of(name: str, dtype: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], cotangent: int = 0) -> Case:
+    """The case that calls ``name`` with a user's own tensors."""
+    return Case(name, dtype, tuple(from_python(a) for a in args), {k: from_python(v) for k, v in kwargs.items()}, cotangent)

@@ -1,0 +1,247 @@
+"""One floating-point output: from two tensors to the numbers of a :class:`~consistency.model.Measured`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+
+from . import dtypes, metrics
+from .dtypes import Format
+from .model import Measured, Span, Worst
+from .reference import Reference
+
+# Below this many ulp (and this share of G·u·S) no rule in use could object, and the two maxima alone are kept.
+_SETTLED_ULP = 0.5
+_SETTLED_SCALED = 0.5
+_MOST_ZEROS = 0.65
+
+
+def _flat(tensor: torch.Tensor, wide: bool = False) -> np.ndarray[Any, Any]:
+    if wide or tensor.dtype == torch.bfloat16:
+        tensor = tensor.to(torch.float64)
+    return (tensor.detach() if tensor.requires_grad else tensor).reshape(-1).numpy()
+
+
+class Floating:
+    """Measures one output. Quick path first; special values, ranges and the hull only where they are needed."""
+
+    def __init__(
+        self,
+        index: int,
+        name: str,
+        dtype: str,
+        shape: tuple[int, ...],
+        actual: torch.Tensor,
+        expected: torch.Tensor,
+        form: Format,
+        reference: Reference,
+    ) -> None:
+        self.index, self.name, self.dtype, self.shape, self.form = index, name, dtype, shape, form
+        self.reference, self.model = reference, reference.operator.error
+        self.actual, self.expected = _flat(actual), _flat(expected, wide=True)
+        tail = reference.tails[index] if index < len(reference.tails) else None
+        self.tail = _flat(tail, wide=True) if tail is not None else None
+        self.special: dict[str, int] = {}
+        self.special_worst: Worst | None = None
+        self.keep: np.ndarray[Any, Any] | None = None
+
+    def measured(self) -> Measured:
+        n = self.expected.size
+        if n == 0:
+            vacuous = "empty output: only shape and dtype could be checked"
+            return Measured(self.name, self.dtype, self.shape, 0, (Span(None),), vacuous=vacuous)
+        sums = metrics.absolute_and_ulp(self.actual, self.expected, self.tail, self.form)
+        if sums.bad:
+            self._set_special_aside()
+            sums = metrics.absolute_and_ulp(self.actual, self.expected, self.tail, self.form)
+        if sums.nonzero < self.expected.size and self._signed_zeros_matter():
+            self._check_zero_signs()
+        exact = self.model.kind == "exact"
+        spans: tuple[Span, ...] = (Span(None, sums.ulp_max, abs_max=sums.abs_max),)
+        if sums.ulp_max > (1.0 if self.model.kind == "rounded" else _SETTLED_ULP):
+            spans, exact = self._closer(sums)
+        pattern = ""
+        if sums.ulp_max > 2.0 and spans[0].hull:
+            pattern = metrics.pattern_of(self._placed(metrics.errors(self.actual, self.expected, self.tail)), self.shape)
+        return Measured(
+            self.name, self.dtype, self.shape, n, spans, exact, sums.differing,
+            math.sqrt(sums.squares / n), math.sqrt(sums.sigma_squares / n), math.sqrt(sums.sigma_max), self._independent(),
+            sums.positive, sums.negative, sums.outward, self.special, self.special_worst, self._vacuous(sums, n), pattern,
+        )  # fmt: skip
+
+    def _placed(self, error: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        if self.keep is None:
+            return error
+        full = np.zeros(math.prod(self.shape))
+        full[self.keep] = error
+        return full
+
+    def _independent(self) -> bool:
+        """Whether rounding errors of different elements are independent, so that their signs and mean square mean something."""
+        kind = self.model.magnitude if self.reference.direction == "forward" else self.model.backward
+        return kind == "products" and self.model.growth == "sqrt"
+
+    def _unit_roundoff(self) -> float:
+        """u of the accumulation: half-precision results are accumulated in float32 going forward, in themselves going back."""
+        half = self.form.precision < 24
+        return 2.0**-24 if half and self.reference.direction == "forward" else self.form.unit_roundoff
+
+    def _closer(self, sums: metrics.Sums) -> tuple[tuple[Span, ...], bool]:
+        """S, the alternatives, the ranges and the hull: for outputs with an error above correct rounding."""
+        reference, u = self.reference, self._unit_roundoff()
+        if reference.operator.alternatives is not None and reference.direction == "forward":
+            self._admit_alternatives(sums)
+        s = self._magnitude()
+        exact = self.model.kind == "exact" or (self.model.integers_exact and reference.exact_integers)
+        growth = reference.growth(self.index)
+        if s is not None:
+            variance = metrics.healthy_variance(reference.terms(self.index), u, self.form.unit_roundoff)
+            metrics.scaled(self.actual, self.expected, self.tail, s, (growth * u, *variance), sums)
+            doubtful = sums.scaled_max > _SETTLED_SCALED or sums.sigma_squares > 4.0 * self.expected.size
+            if doubtful and reference.terms(self.index) > 64 and reference.low_entropy:
+                sums.scaled_max *= growth / reference.terms(self.index)
+                sums.sigma_squares = sums.sigma_max = 0.0  # errors of equal numbers add up: their statistics mean nothing
+                growth = reference.terms(self.index)
+            if not exact and min(sums.scaled_max / _SETTLED_SCALED, sums.ulp_max / _SETTLED_ULP) <= 1.0:
+                return (Span(None, sums.ulp_max, sums.scaled_max, sums.abs_max),), False
+        unit = growth * u
+        error = metrics.errors(self.actual, self.expected, self.tail)
+        ulp = dtypes.spacing(self.expected, self.form, np.empty_like(self.expected))
+        scale = None if s is None else s * unit
+        spans = [self._span(None, error, ulp, scale, self._outside_ranges())]
+        for item in self._ranges():
+            spans.append(self._span(item[0], error, ulp, scale, item[1]))
+        return tuple(spans), exact
+
+    def _magnitude(self) -> Any:
+        """S as a flat array of the elements that are kept, or one number for all of them, or None."""
+        magnitudes = self.reference.magnitudes
+        s: Any = magnitudes[self.index] if self.index < len(magnitudes) else None
+        if not isinstance(s, torch.Tensor):
+            return s
+        s = _flat(s if s.numel() == math.prod(self.shape) else torch.broadcast_to(s, self.shape), wide=True)
+        s = s[self.keep] if self.keep is not None else s
+        return s if math.isfinite(float(np.add.reduce(s))) else np.nan_to_num(s, nan=0.0, posinf=1e300)
+
+    def _span(self, interval: tuple[int, float, float] | None, error: Any, ulp: Any, scale: Any, mask: Any) -> Span:
+        if mask is not None:
+            error, ulp = error[mask], ulp[mask]
+            scale = scale[mask] if isinstance(scale, np.ndarray) else scale
+        if not error.size:
+            return Span(interval)
+        corners, elements = metrics.hull(error, ulp, scale)
+        places = np.flatnonzero(mask) if mask is not None else None
+        worst = tuple(self._worst(int(places[i]) if places is not None else i) for i in elements)
+        flushed = self._flushed_hull(error, ulp, scale, mask) if corners else None
+        quotient = None if scale is None else float(np.max(error / np.maximum(scale, 1e-300)))
+        return Span(interval, float(np.max(error / ulp)), quotient or 0.0, float(error.max()), corners, worst, flushed)
+
+    def _flushed_hull(self, error: Any, ulp: Any, scale: Any, mask: Any) -> tuple[tuple[float, float], ...] | None:
+        """The hull for a backend that may read or write subnormals as zero; None where that makes no difference."""
+        tiny = self.form.smallest_normal
+        outputs = self.reference.flushed()
+        if outputs is None and not (np.abs(self.expected) < 4.0 * tiny).any():
+            return None
+        admitted = error
+        if outputs is not None and outputs[self.index].tensor is not None:
+            other = _flat(outputs[self.index].tensor, wide=True)  # type: ignore[arg-type]
+            other = other[self.keep] if self.keep is not None else other
+            both = np.abs(self.actual.astype(np.float64) - other)
+            both = both[mask] if mask is not None else both
+            admitted = np.fmin(error, both)
+        return metrics.hull(np.maximum(admitted - tiny, 0.0), ulp, scale)[0]
+
+    def _worst(self, element: int) -> Worst:
+        place = int(self.keep[element]) if self.keep is not None else element
+        index = tuple(int(i) for i in np.unravel_index(place, self.shape)) if self.shape else ()
+        return Worst(index, float(self.actual[element]), float(self.expected[element]))
+
+    def _ranges(self) -> list[tuple[tuple[int, float, float], Any]]:
+        """The operator's declared argument ranges as masks over the elements (elementwise operators, same shape only)."""
+        found = []
+        for interval in self.reference.operator.ranges:
+            position, low, high = interval
+            values = self._argument(position)
+            if values is not None:
+                found.append((interval, (values >= low) & (values <= high)))
+        return found
+
+    def _outside_ranges(self) -> Any:
+        masks = [mask for _, mask in self._ranges()]
+        return ~np.logical_or.reduce(masks) if masks else None
+
+    def _argument(self, position: int) -> Any:
+        tensors = self.reference.arguments.tensors
+        if position >= len(tensors) or tuple(tensors[position].shape) != self.shape:
+            return None
+        values = _flat(tensors[position], wide=True)
+        return values[self.keep] if self.keep is not None else values
+
+    def _admit_alternatives(self, sums: metrics.Sums) -> None:
+        """Discontinuous operators: where another admissible answer is nearer, measure against that one."""
+        hook, reference = self.reference.operator.alternatives, self.reference
+        assert hook is not None
+        raw = tuple(o.tensor for o in reference.outcome.outputs if o.tensor is not None)
+        nearest = metrics.errors(self.actual, self.expected, self.tail)
+        for outputs in hook(tuple(reference.arguments.args), reference.arguments.kwargs, raw):
+            other = _flat(torch.as_tensor(outputs[self.index]).broadcast_to(self.shape), wide=True)
+            other = other[self.keep] if self.keep is not None else other
+            closer = np.abs(self.actual - other) < nearest
+            if closer.any():
+                self.expected = np.where(closer, other, self.expected)
+                nearest = metrics.errors(self.actual, self.expected, self.tail)
+        again = metrics.absolute_and_ulp(self.actual, self.expected, self.tail, self.form)
+        for name in ("ulp_max", "abs_max", "squares", "differing", "positive", "negative", "outward"):
+            setattr(sums, name, getattr(again, name))
+
+    def _set_special_aside(self) -> None:
+        """Count mismatching NaN and infinities, then go on with the elements that are finite in both.
+
+        An infinity where the reference is finite stands for the first power of two that does not fit, so that rounding at the
+        overflow threshold is measured like any other rounding; likewise a reference beyond it.
+        """
+        actual, expected = self.actual.astype(np.float64), self.expected
+        limit = self.form.overflow
+        nan_a, nan_e = np.isnan(actual), np.isnan(expected)
+        inf_e = np.isinf(expected)
+        wrong_nan = nan_a != nan_e
+        wrong_inf = ~nan_a & inf_e & (actual != expected) & ~((np.abs(actual) == np.inf) & (actual == expected))
+        if math.isfinite(limit):
+            actual = np.where(np.isinf(actual) & ~inf_e, np.copysign(limit, actual), actual)
+            expected = np.where(inf_e, expected, np.clip(expected, -limit, limit))
+        else:
+            wrong_inf |= np.isinf(actual) & ~inf_e & ~nan_e
+        for kind, mask in (("nan", wrong_nan), ("inf", wrong_inf)):
+            count = int(np.count_nonzero(mask))
+            if count:
+                self.special[kind] = count
+                self.special_worst = self.special_worst or self._worst(int(np.flatnonzero(mask)[0]))
+        self.keep = np.flatnonzero(~(nan_a | nan_e | inf_e | np.isinf(actual)))
+        self.actual, self.expected = actual[self.keep], expected[self.keep]
+        self.tail = np.nan_to_num(self.tail[self.keep]) if self.tail is not None else None
+
+    def _signed_zeros_matter(self) -> bool:
+        return "elementwise" in self.reference.operator.traits or self.model.kind == "exact"
+
+    def _check_zero_signs(self) -> None:
+        both = (self.expected == 0.0) & (self.actual == 0.0)
+        wrong = both & (np.signbit(self.expected) != np.signbit(self.actual))
+        count = int(np.count_nonzero(wrong))
+        if count:
+            self.special["zero-sign"] = count
+            self.special_worst = self.special_worst or self._worst(int(np.flatnonzero(wrong)[0]))
+
+    def _vacuous(self, sums: metrics.Sums, n: int) -> str:
+        """Why agreement would prove nothing: all NaN, mostly zeros, constant."""
+        if not self.expected.size:
+            return "no element is finite in both"
+        if self.model.kind == "exact" or "constant" in self.reference.operator.traits or n == 1:
+            return ""
+        if sums.nonzero < (1.0 - _MOST_ZEROS) * n:
+            return f"{n - sums.nonzero} of {n} elements are zero or not finite"
+        if n > 2 and self.expected[0] == self.expected[-1] and self.expected.min() == self.expected.max():
+            return "all elements are equal"
+        return ""

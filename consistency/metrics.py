@@ -1,0 +1,196 @@
+"""Measuring one output against its reference: errors in ulp and in G·u·S, and the few numbers that any rule can be applied to.
+
+Works in blocks of 16 K elements with reused buffers, so that a large tensor stays bound by memory bandwidth and a small one by
+some twenty NumPy calls. Knows no tolerance: see :mod:`consistency.judge`.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .dtypes import Format, spacing
+
+Doubles = npt.NDArray[np.float64]
+
+BLOCK = 1 << 14
+_FLOOR = 1e-300  # stands for an S of 0, so that no quotient is 0/0
+_SIGNS_FROM = 256  # sign statistics mean nothing for fewer elements
+
+
+class _Scratch(threading.local):
+    def __init__(self) -> None:
+        self.a = np.empty(BLOCK)
+        self.b = np.empty(BLOCK)
+        self.c = np.empty(BLOCK)
+
+
+_SCRATCH = _Scratch()
+
+
+@dataclass(slots=True)
+class Sums:
+    """Running totals over blocks. ``bad`` turns True at the first NaN or infinity, and the careful path takes over."""
+
+    ulp_max: float = 0.0
+    scaled_max: float = 0.0
+    abs_max: float = 0.0
+    squares: float = 0.0
+    sigma_squares: float = 0.0
+    sigma_max: float = 0.0
+    differing: int = 0
+    nonzero: int = 0
+    positive: int = 0
+    negative: int = 0
+    outward: int = 0
+    bad: bool = field(default=False)
+
+
+def absolute_and_ulp(actual: npt.NDArray[Any], reference: Doubles, tail: Doubles | None, form: Format) -> Sums:
+    """First look: max e, max e/ulp and the sums that need no S. ``actual`` is any floating dtype, both are flat."""
+    sums, n = Sums(), reference.size
+    signs = n >= _SIGNS_FROM
+    for start in range(0, n, BLOCK):
+        r = reference[start : start + BLOCK]
+        e, t = _SCRATCH.a[: r.size], _SCRATCH.b[: r.size]
+        np.subtract(actual[start : start + BLOCK], r, out=e)
+        if tail is not None:
+            np.subtract(e, tail[start : start + BLOCK], out=e)
+        if signs:
+            sums.positive += int(np.count_nonzero(e > 0.0))
+            sums.negative += int(np.count_nonzero(e < 0.0))
+            np.multiply(e, r, out=t)
+            sums.outward += int(np.count_nonzero(t > 0.0))
+        np.abs(e, out=e)
+        largest = float(np.maximum.reduce(e))
+        if not largest < np.inf:
+            sums.bad = True
+            return sums
+        spacing(r, form, t)
+        sums.abs_max = max(sums.abs_max, largest)
+        sums.nonzero += int(np.count_nonzero(r))
+        if largest > 0.0:
+            sums.differing += int(np.count_nonzero(e))
+            sums.squares += float(np.dot(e, e))
+            np.divide(e, t, out=t)
+            sums.ulp_max = max(sums.ulp_max, float(np.maximum.reduce(t)))
+    return sums
+
+
+def scaled(
+    actual: npt.NDArray[Any],
+    reference: Doubles,
+    tail: Doubles | None,
+    magnitude: Doubles | float,
+    model: tuple[float, float, float],
+    sums: Sums,
+) -> None:
+    """Second part, for errors above correct rounding: max e/(unit·S), and errors in units of a healthy computation's σ.
+
+    ``model`` is ``(unit, p, q)`` with unit = G(n)·u and σ² = p·ref² + q·S² per element (see :func:`healthy_variance`).
+    """
+    unit, p, q = model
+    constant = not isinstance(magnitude, np.ndarray)
+    for start in range(0, reference.size, BLOCK):
+        r = reference[start : start + BLOCK]
+        e, t, v = _SCRATCH.a[: r.size], _SCRATCH.b[: r.size], _SCRATCH.c[: r.size]
+        s: Any = magnitude if constant else magnitude[start : start + BLOCK]  # type: ignore[index]
+        np.subtract(actual[start : start + BLOCK], r, out=e)
+        if tail is not None:
+            np.subtract(e, tail[start : start + BLOCK], out=e)
+        np.abs(e, out=e)
+        np.multiply(s, unit, out=t)
+        np.maximum(t, _FLOOR, out=t)
+        np.divide(e, t, out=t)
+        sums.scaled_max = max(sums.scaled_max, float(np.maximum.reduce(t)))
+        np.multiply(s, s, out=v)
+        np.multiply(v, q, out=v)
+        np.multiply(r, r, out=t)
+        np.multiply(t, p, out=t)
+        np.add(v, t, out=v)
+        np.maximum(v, _FLOOR, out=v)
+        np.multiply(e, e, out=e)
+        np.divide(e, v, out=e)
+        sums.sigma_squares += float(np.add.reduce(e))
+        sums.sigma_max = max(sums.sigma_max, float(np.maximum.reduce(e)))
+
+
+def healthy_variance(terms: float, u: float, u_result: float) -> tuple[float, float]:
+    """(p, q) of σ² = p·ref² + q·S²: the error of a sequential sum in random order, rounded once more at the end.
+
+    Partial sums have E s_k² ≈ (k/n)²·ref² + k(1−k/n)·1.4·S²/n²; each addition errs by about 0.41·u·|s_k| (uniform rounding error
+    over a uniform mantissa), which adds up to 0.17·u²·(n·ref²/3 + 0.23·S²). The last rounding adds at most (2·u_result·ref)²/12.
+    """
+    return 0.17 * u * u * terms / 3.0 + u_result * u_result / 3.0, 0.17 * u * u * 0.23
+
+
+def errors(actual: npt.NDArray[Any], reference: Doubles, tail: Doubles | None) -> Doubles:
+    """|actual − reference| as a fresh array."""
+    e = actual.astype(np.float64) - reference
+    if tail is not None:
+        e -= tail
+    return np.abs(e)
+
+
+def hull(error: Doubles, ulp: Doubles, scale: Doubles | float | None) -> tuple[tuple[tuple[float, float], ...], tuple[int, ...]]:
+    """Corners (ulp/e, G·u·S/e) of the lower-left convex hull over the elements with e > 0, and the element behind each.
+
+    max ρ over all elements is 1 / min(c·a + λ·b) over these corners, for any c, λ ≥ 0. Without S, b is 0.
+    """
+    where = np.flatnonzero(error > 0.0)
+    if not where.size:
+        return (), ()
+    with np.errstate(over="ignore", divide="ignore"):
+        a = ulp[where] / error[where]
+        b = np.zeros_like(a) if scale is None else (scale[where] if isinstance(scale, np.ndarray) else scale) / error[where]
+    low_a, low_b = int(np.argmin(a)), int(np.argmin(b))
+    inside = np.flatnonzero((a <= a[low_b]) & (b <= b[low_a]))  # nothing outside this box can be a corner
+    order = inside[np.lexsort((b[inside], a[inside]))]
+    front = order[np.r_[True, b[order][1:] < np.minimum.accumulate(b[order])[:-1]]]
+    corners: list[int] = []
+    for i in front.tolist():
+        while len(corners) >= 2 and _not_convex(a, b, corners[-2], corners[-1], i):
+            corners.pop()
+        corners.append(i)
+    return tuple((float(a[i]), float(b[i])) for i in corners), tuple(int(where[i]) for i in corners)
+
+
+def _not_convex(a: Doubles, b: Doubles, i: int, j: int, k: int) -> bool:
+    return float((a[j] - a[i]) * (b[k] - b[i]) - (b[j] - b[i]) * (a[k] - a[i])) <= 0.0
+
+
+def rho(corners: tuple[tuple[float, float], ...], c: float, lam: float) -> tuple[float, int]:
+    """max ρ (× budget) for one rule, and which corner causes it. No corners: (0, -1)."""
+    if not corners:
+        return 0.0, -1
+    budgets = [c * a + lam * b for a, b in corners]
+    least = min(range(len(budgets)), key=budgets.__getitem__)
+    return (1.0 / budgets[least] if budgets[least] > 0.0 else float("inf")), least
+
+
+def pattern_of(error: Doubles, shape: tuple[int, ...]) -> str:
+    """Where the large errors lie, if they lie together: a tail, a row, one position in every vector. Empty if scattered."""
+    where = np.flatnonzero(error > 0.25 * error.max()) if error.size else np.empty(0, dtype=np.int64)
+    if error.size < 16 or not 2 <= where.size <= error.size // 2:
+        return ""
+    first, last = int(where[0]), int(where[-1])
+    if last == error.size - 1 and where.size == last - first + 1:
+        return f"only in the last {where.size} of {error.size} elements"
+    if first == 0 and where.size == last + 1:
+        return f"only in the first {where.size} of {error.size} elements"
+    index = np.unravel_index(where, shape)
+    for dim, size in enumerate(shape):
+        hit = np.unique(index[dim])
+        if size >= 8 and hit.size == 1 and where.size >= 4:
+            return f"only where index {dim} is {int(hit[0])}"
+        if size >= 16 and where.size >= 4:
+            for width in (4, 8, 16, 32):
+                if np.unique(hit % width).size == 1 and hit.size >= 2:
+                    return f"only where index {dim} is {int(hit[0] % width)} modulo {width}"
+            if hit.min() >= size - size % 8 and size % 8:
+                return f"only in the last {size % 8} of {size} along dimension {dim}"
+    return ""

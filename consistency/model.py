@@ -1,0 +1,253 @@
+"""The five values that flow through the program: Case, Outcome, Comparison, Verdict, Result. All are frozen."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from . import recipe
+from .errors import RecipeError
+
+DIRECTIONS = ("forward", "backward")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One operator with concrete arguments and dtype, as a recipe.
+
+    ``cotangent`` is ``(value class …, stop)`` of the tensors that gradients are taken against: one per differentiable
+    output, each shaped like its output.
+    """
+
+    operator: str
+    dtype: str
+    args: tuple[recipe.Arg, ...] = ()
+    kwargs: Mapping[str, recipe.Arg] = field(default_factory=dict)
+    cotangent: int = 0
+
+    @cached_property
+    def line(self) -> str:
+        """The case as one line of canonical JSON: what is hashed, pasted, and sent to workers."""
+        return recipe.canonical(self.to_json())
+
+    @cached_property
+    def digest(self) -> str:
+        return hashlib.sha256(self.line.encode("utf-8")).hexdigest()
+
+    @cached_property
+    def id(self) -> str:
+        """Short name such as ``matmul-3fa1c2d409``: the operator's last part and the first ten digits of the hash."""
+        return f"{self.operator.rpartition('.')[2]}-{self.digest[:10]}"
+
+    def to_json(self) -> dict[str, Any]:
+        kwargs = {name: recipe.encode(value) for name, value in self.kwargs.items()}
+        body = {"operator": self.operator, "dtype": self.dtype, "args": [recipe.encode(a) for a in self.args]}
+        return body | {"kwargs": kwargs, "cotangent": self.cotangent}
+
+    @staticmethod
+    def from_json(data: Any, literals: Mapping[str, bytes] | None = None) -> Case:
+        """The case that parsed JSON describes. Raises RecipeError, never anything else."""
+        if not isinstance(data, dict):
+            raise RecipeError("a case is a JSON object with operator, dtype, args and kwargs")
+        unknown = set(data) - {"operator", "dtype", "args", "kwargs", "cotangent"}
+        if unknown:
+            raise RecipeError(f"{sorted(map(str, unknown))[0]!r} is not a key of a case")
+        operator, dtype, cotangent = data.get("operator"), data.get("dtype"), data.get("cotangent", 0)
+        args, kwargs = data.get("args", []), data.get("kwargs", {})
+        if not isinstance(operator, str) or not isinstance(dtype, str):
+            raise RecipeError("a case needs 'operator' and 'dtype' as text")
+        if not isinstance(args, list) or not isinstance(kwargs, dict) or type(cotangent) is not int:
+            raise RecipeError("a case's 'args' is a list, its 'kwargs' an object and its 'cotangent' a whole number")
+        decoded = {name: recipe.decode(value, literals) for name, value in kwargs.items()}
+        return Case(operator, dtype, tuple(recipe.decode(a, literals) for a in args), decoded, cotangent)
+
+    @staticmethod
+    def from_line(line: str, literals: Mapping[str, bytes] | None = None) -> Case:
+        """The case in one line of JSON. Raises RecipeError."""
+        try:
+            data = json.loads(line)
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise RecipeError(f"not a case: {str(error)[:120]} in {line[:60]!r}") from None
+        return Case.from_json(data, literals)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One tensor that came back: ``out/0`` (a return value), ``arg/0`` (an argument written in place) or ``grad/0``.
+
+    ``tensor`` lies on the CPU; None stands for a gradient that is None or a return value that is no tensor (``value``).
+    """
+
+    name: str
+    tensor: torch.Tensor | None
+    dtype: str = ""
+    device: str = "cpu"
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a backend did with a case: ``status`` is ``ok``, ``raised``, or a verdict of its own such as ``fallback``."""
+
+    status: str
+    outputs: tuple[Output, ...] = ()
+    exception: str = ""
+    message: str = ""
+    warnings: tuple[str, ...] = ()
+    modified: tuple[int, ...] = ()
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Worst:
+    """The element with the largest ρ: its index and both values (as Python numbers)."""
+
+    index: tuple[int, ...]
+    actual: float
+    expected: float
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Errors of the elements whose argument lies in one range (``None``: all elements not in a range of their own).
+
+    ``ulp_max`` is max e/ulp, ``scaled_max`` max e/(G·u·S), ``abs_max`` max e. ``hull`` holds the corners (ulp/e, G·u·S/e)
+    of the lower-left convex hull over the elements, from which the exact max ρ follows for any c and λ; it is empty
+    where the two maxima settle the matter. ``flushed`` is the same for e reduced by the smallest normal number.
+    """
+
+    range: tuple[int, float, float] | None
+    ulp_max: float = 0.0
+    scaled_max: float = 0.0
+    abs_max: float = 0.0
+    hull: tuple[tuple[float, float], ...] = ()
+    worst: tuple[Worst, ...] = ()
+    flushed: tuple[tuple[float, float], ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One output against its reference. Sums run over the elements that are finite in both.
+
+    ``rms`` is absolute; ``sigma_rms`` and ``sigma_max`` are errors in units of a healthy sequential computation's standard
+    deviation (0 where S was not needed), ``independent`` tells whether elements err independently. ``positive``/``negative``
+    count signed errors, ``outward`` those away from zero. ``special`` maps a kind of mismatch (``nan``, ``inf``, ``zero-sign``)
+    to how many elements have it. ``vacuous`` says why agreement here would prove nothing, ``pattern`` where errors cluster.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    elements: int
+    spans: tuple[Span, ...] = ()
+    exact: bool = False
+    differing: int = 0
+    rms: float = 0.0
+    sigma_rms: float = 0.0
+    sigma_max: float = 0.0
+    independent: bool = False
+    positive: int = 0
+    negative: int = 0
+    outward: int = 0
+    special: Mapping[str, int] = field(default_factory=dict)
+    special_worst: Worst | None = None
+    vacuous: str = ""
+    pattern: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Everything the judge needs to know of an outcome, without a tensor and without a tolerance."""
+
+    status: str
+    outputs: tuple[Measured, ...] = ()
+    structure: str = ""
+    note: str = ""
+
+
+_PASSES = frozenset({"exact", "rounding"})
+_WARNS = frozenset({"ill-conditioned", "expected"})
+_FAILS = frozenset(
+    "divergent reduced-precision special-values structure nondeterministic precision-scaling error crash timeout".split()
+)
+_NOT_TESTED = frozenset({"undecidable", "unsupported", "fallback", "unavailable"})
+VERDICTS = (*sorted(_PASSES), *sorted(_WARNS), *sorted(_FAILS), *sorted(_NOT_TESTED))
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A verdict by its name. ``allowed`` marks a ``reduced-precision`` that was asked for and so only warns."""
+
+    value: str
+    allowed: bool = False
+
+    def __post_init__(self) -> None:
+        if self.value not in VERDICTS:
+            raise ValueError(f"{self.value!r} is no verdict; known: {', '.join(VERDICTS)}")
+
+    @property
+    def passes(self) -> bool:
+        return self.value in _PASSES
+
+    @property
+    def warns(self) -> bool:
+        return self.value in _WARNS or (self.value in _FAILS and self.allowed)
+
+    @property
+    def fails(self) -> bool:
+        return self.value in _FAILS and not self.allowed
+
+    @property
+    def tested(self) -> bool:
+        """False for verdicts that are neither a pass nor a failure, because nothing was established."""
+        return self.value not in _NOT_TESTED
+
+    @property
+    def group(self) -> str:
+        """``passed``, ``warned``, ``failed`` or ``not tested``."""
+        return "passed" if self.passes else "warned" if self.warns else "failed" if self.fails else "not tested"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One case × one backend × one direction, judged.
+
+    ``metrics`` maps names to numbers: ``rho_max`` (× budget), ``ulp_max``, ``scaled_max`` (× G·u·S), ``rmse_ratio`` (to the
+    CPU in the same dtype) and others. ``worst`` names the worst element, where there is one.
+    """
+
+    case: Case
+    backend: str
+    direction: str
+    verdict: Verdict
+    explanation: str
+    metrics: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    family: str = ""
+    worst: Worst | None = None
+    output: str = ""
+    shapes: tuple[str, ...] = ()
+    comparison: Comparison | None = None
+    sha256: str = ""
+
+    @property
+    def operator(self) -> str:
+        return self.case.operator
+
+    @property
+    def dtype(self) -> str:
+        return self.case.dtype
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What tells results of one run apart: case, backend, direction."""
+        return (self.case.id, self.backend, self.direction)

@@ -1,0 +1,62 @@
+"""The registry: every operator the harness knows, one declaration each, in a module per family."""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import importlib
+from collections.abc import Iterable
+
+from ..errors import UsageError, did_you_mean
+from .declare import Operator
+
+FAMILY_MODULES = (
+    "unary", "binary", "ternary", "predicates", "casts", "reductions", "cumulative", "matmul", "convolution", "normalisation",
+    "softmax", "activations", "pooling", "losses", "indexing", "movement", "joining", "sorting", "linear_algebra", "fourier",
+    "interpolation", "embedding", "attention", "recurrent", "creation", "inplace",
+)  # fmt: skip
+
+
+@functools.cache
+def registry() -> dict[str, Operator]:
+    """Every declared operator by name, in the order of the family modules."""
+    found: dict[str, Operator] = {}
+    for module in FAMILY_MODULES:
+        for operator in importlib.import_module(f".{module}", __name__).OPERATORS:
+            if operator.name in found:
+                raise ValueError(f"operator {operator.name} is declared twice")
+            found[operator.name] = operator
+    return found
+
+
+def get(name: str) -> Operator:
+    """The operator of that name. Raises UsageError with the nearest names."""
+    try:
+        return registry()[name]
+    except KeyError:
+        hint = did_you_mean(name, registry())
+        raise UsageError(f"there is no operator {name!r}{hint or '; `consistency operators` lists them'}") from None
+
+
+def select(patterns: Iterable[str | Operator] | None = None) -> list[Operator]:
+    """Operators by name, glob or family (``family:pooling``), in registry order; None selects all. Raises UsageError."""
+    if patterns is None:
+        return list(registry().values())
+    chosen: dict[str, Operator] = {}
+    for pattern in patterns:
+        if isinstance(pattern, Operator):
+            chosen[pattern.name] = pattern
+        elif pattern.startswith("family:"):
+            family = pattern.removeprefix("family:")
+            families = {operator.family for operator in registry().values()}
+            if family not in families:
+                raise UsageError(f"there is no family {family!r}{did_you_mean(family, families)}")
+            chosen |= {name: operator for name, operator in registry().items() if operator.family == family}
+        elif any(mark in pattern for mark in "*?["):
+            matching = [name for name in registry() if fnmatch.fnmatchcase(name, pattern)]
+            if not matching:
+                raise UsageError(f"no operator matches {pattern!r}; `consistency operators` lists them")
+            chosen |= {name: registry()[name] for name in matching}
+        else:
+            chosen[pattern] = get(pattern)
+    return list(chosen.values())

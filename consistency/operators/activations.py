@@ -1,0 +1,113 @@
+"""Activation functions: one value in, one value out, within a few ulp; those that subtract nearly equal numbers have S = |x|."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ._shared import Args, Kwargs, Outputs, some
+from .declare import (
+    EVERYWHERE, FLOATS, NUMERIC, ROUNDED, Call, Domain, Drawing, ErrorModel, Operator, Sample, accumulated, call, one,
+)  # fmt: skip
+from .sampling import shape_of
+
+ELEMENTWISE = frozenset({"elementwise"})
+SELECTING = frozenset({"elementwise", "constant"})  # mostly zeros or the bound is normal
+
+
+def near(*points: float) -> Domain:
+    """All numbers, and those around the given points."""
+    return Domain(points=points, specials=EVERYWHERE, wide=(-24, 24), tiny=True)
+
+
+def unary(domain: Domain, **options: tuple[Any, ...]) -> Sample:
+    """One tensor, and some of the keyword arguments."""
+
+    def sample(d: Drawing) -> Call:
+        return call(d.tensor(shape_of(d), domain), **some(d, **options))
+
+    return sample
+
+
+def bounded(d: Drawing) -> Call:
+    low, high = (d.number(-4.0, 0.0), d.number(0.0, 4.0)) if d.floating else (d.integer(-4, 0), d.integer(0, 4))
+    return call(d.tensor(shape_of(d), near(1.0, -1.0, low, high)), **({"min_val": low, "max_val": high} if d.flag() else {}))
+
+
+def threshold(d: Drawing) -> Call:
+    low, value = (d.number(-4.0, 4.0), d.number(-4.0, 4.0)) if d.floating else (d.integer(-4, 4), d.integer(-4, 4))
+    return call(d.tensor(shape_of(d), near(low)), low, value)
+
+
+def rrelu(d: Drawing) -> Call:
+    """Only evaluation is deterministic."""
+    slopes = {"lower": d.number(0.0, 0.25), "upper": d.number(0.25, 1.0)} if d.flag() else {}
+    return call(d.tensor(shape_of(d), near(0.0)), training=False, **slopes)
+
+
+def dropout(d: Drawing) -> Call:
+    """Evaluation, or training in which nothing or everything is dropped."""
+    kwargs = d.choice({"training": False}, {"p": 0.0}, {"p": 0.25, "training": False})
+    return call(d.tensor(shape_of(d), near(0.0)), **kwargs)
+
+
+def prelu(d: Drawing) -> Call:
+    """One slope for all, or one per channel (dimension 1)."""
+    shape = d.shape(1, 4)
+    channels = shape[1] if len(shape) > 1 and d.flag() else 1
+    return call(d.tensor(shape, near(0.0)), d.tensor((channels,), Domain(-2.0, 2.0, specials=("0", "1"))))
+
+
+def glu(d: Drawing) -> Call:
+    shape = list(d.shape(1, 4, elements=2048))
+    dim = d.dim(shape)
+    shape[dim] *= 2
+    return call(d.tensor(shape, near(-88.7, 88.7)), dim)
+
+
+def of_input(args: Args, kwargs: Kwargs, outputs: Outputs) -> torch.Tensor:
+    """S = |x|: a tail, or a neighbourhood of 0, that is the difference of numbers of that size."""
+    return args[0].abs()  # type: ignore[no-any-return]
+
+
+def of_tail(args: Args, kwargs: Kwargs, outputs: Outputs) -> torch.Tensor:
+    """S = 1 + |x|, where the slope approaches 0 or 1 as the difference of such numbers; nothing cancels far out."""
+    return (1.0 + args[0].abs()).clamp(max=16.0)  # type: ignore[no-any-return]
+
+
+def activation(
+    name: str, sample: Sample, error: ErrorModel = ROUNDED, dtypes: tuple[str, ...] = FLOATS, traits: frozenset[str] = ELEMENTWISE
+) -> Operator:
+    return Operator(name=f"nn.functional.{name}", family="activation", sample=sample, error=error, dtypes=dtypes, traits=traits)
+
+
+SELECTED = ErrorModel("exact", backward="output")
+CANCELLING = accumulated(of_input, one, backward=of_tail)
+SLOPES = (0.25, 1.5, -0.5)
+
+OPERATORS = [
+    activation("relu", unary(near(0.0)), SELECTED, NUMERIC, SELECTING),
+    activation("relu6", unary(near(0.0, 6.0)), SELECTED, NUMERIC, SELECTING),
+    activation("hardtanh", bounded, SELECTED, NUMERIC, SELECTING),
+    activation("threshold", threshold, SELECTED, NUMERIC, SELECTING),
+    activation("hardshrink", unary(near(0.5, -0.5), lambd=(1.0, 0.0, 2.0)), SELECTED, traits=SELECTING),
+    activation("softshrink", unary(near(0.5, -0.5), lambd=(1.0, 0.0, 2.0)), traits=SELECTING),
+    activation("dropout", dropout, SELECTED, traits=SELECTING),
+    activation("leaky_relu", unary(near(0.0), negative_slope=SLOPES)),
+    activation("rrelu", rrelu),
+    activation("elu", unary(near(0.0, -87.33, -17.33), alpha=(0.5, 2.0))),
+    activation("celu", unary(near(0.0, -87.33, -17.33), alpha=(0.5, 2.0))),
+    activation("selu", unary(near(0.0, -87.33, -17.33))),
+    activation("gelu", unary(near(0.0, -5.5, 5.5, -13.0), approximate=("tanh",)), CANCELLING),
+    activation("silu", unary(near(0.0, -88.72, 88.72, -103.97))),
+    activation("mish", unary(near(0.0, 20.0, -88.72, -103.97))),
+    activation("softplus", unary(near(0.0, 20.0, -88.72, 88.72), beta=(2.0, 0.5), threshold=(5.0, 40.0))),
+    activation("softsign", unary(near(0.0, 1.0))),
+    activation("logsigmoid", unary(near(0.0, -88.72, 88.72, 103.97))),
+    activation("tanhshrink", unary(near(0.0, 0.125, 9.01)), CANCELLING),
+    activation("hardsigmoid", unary(near(-3.0, 3.0)), traits=SELECTING),
+    activation("hardswish", unary(near(-3.0, 3.0))),
+    activation("prelu", prelu, ErrorModel(backward="normwise"), traits=frozenset()),
+    activation("glu", glu, ErrorModel(backward="normwise"), traits=frozenset()),
+]

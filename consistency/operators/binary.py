@@ -1,0 +1,191 @@
+"""Elementwise operators of two operands: tensors that broadcast, numbers, 0-d tensors, integers beside floats."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from .declare import (
+    EVERYWHERE,
+    EXACT,
+    FLOAT,
+    FLOATS,
+    NUMERIC,
+    POSITIVE,
+    REAL,
+    ROUNDED,
+    Call,
+    Domain,
+    Drawing,
+    ErrorModel,
+    Operator,
+    Sample,
+    accumulated,
+    call,
+    one,
+)  # fmt: skip
+from .observing import (
+    Args,
+    Kwargs,
+    Tensors,
+    in_float64,
+    quotient_neighbours,
+    remainder_neighbours,
+    zeros_aside,
+)  # fmt: skip
+from .sampling import binary, operands, pointwise, scalar, shape_of
+
+ELEMENTWISE = frozenset({"elementwise"})
+LINEAR = frozenset({"elementwise", "linear"})
+TIES = frozenset({"elementwise", "ties"})
+STEPS = frozenset({"elementwise", "discontinuous"})
+
+FACTOR = Domain(specials=EVERYWHERE, wide=(-10, 10), tiny=True)
+DIVISOR = Domain(specials=EVERYWHERE, wide=(-10, 10))
+LOGARITHMIC = Domain(-80.0, 80.0, points=(0.0, 17.0), specials=("inf", "-inf", "nan"), wide=(-10, 5))
+NUMERATOR = Domain(-1000.0, 1000.0, points=(3.0, -3.0, 1.5), wide=(-10, 10))
+COUNTABLE = Domain(2.0**-3, 64.0, points=(0.5, 3.0))
+GAMMA = Domain(2.0**-4, 40.0, points=(1.0, 20.0))
+
+MONOMIAL = ErrorModel("rounded", backward="products")
+CANCELLING = accumulated("pointwise", one, backward="pointwise")
+
+
+def is_power_of_two(value: Any) -> bool:
+    return math.frexp(abs(value))[0] in (0.0, 0.5)
+
+
+def scaled_operand(position: int) -> Any:
+    """S of ``x ± alpha·y``: the product may be rounded before the sum, unless alpha is a power of two (then S = 0)."""
+
+    def magnitude(args: Args, kwargs: Kwargs, outputs: Tensors) -> Any:
+        alpha = kwargs.get("alpha", 1)
+        return 0.0 if is_power_of_two(alpha) else (outputs[0] * 0.0).nan_to_num() + abs(alpha) * abs(args[position])
+
+    return magnitude
+
+
+ADD = accumulated(scaled_operand(1), one, backward="products")
+RSUB = accumulated(scaled_operand(0), one, backward="products")
+
+
+def added(d: Drawing) -> Call:
+    """``x ± alpha·y``; alpha is a float for floats, so that its sign can be taken off for S."""
+    args = operands(d, REAL, REAL)
+    alpha = d.choice(None, None, None, 2, -1, scalar(d))
+    return call(*args, **({} if alpha is None else {"alpha": alpha}))
+
+
+def from_left(domain: Domain = REAL) -> Sample:
+    """Reflected operators: a tensor, and the number that stands to its left."""
+
+    def sample(d: Drawing) -> Call:
+        return call(d.tensor(shape_of(d), domain), scalar(d))
+
+    return sample
+
+
+def quotient(d: Drawing, *, modest: bool) -> tuple[Any, Any]:
+    """Dividend and divisor: any floats, or ``modest`` ones whose quotients are countable. Integer divisors are never 0."""
+    if d.floating:
+        return operands(d, NUMERATOR, COUNTABLE) if modest else operands(d, FACTOR, DIVISOR)
+    shape = shape_of(d)
+    divisor = d.integer(1, 9) if d.flag() else d.tensor(d.broadcastable(shape), values=("integers", *d.choice((1, 9), (-9, -1))))
+    return d.tensor(shape, values=("integers", -100, 100)), divisor
+
+
+def divided(d: Drawing) -> Call:
+    mode = d.choice(None, None, "floor", "trunc")
+    return call(*quotient(d, modest=mode is not None), **({} if mode is None else {"rounding_mode": mode}))
+
+
+def truly_divided(d: Drawing) -> Call:
+    return call(*quotient(d, modest=False))
+
+
+def wholly_divided(d: Drawing) -> Call:
+    return call(*quotient(d, modest=True))
+
+
+def power(d: Drawing) -> Call:
+    """Positive bases with any exponent, any base with the exponents that have code of their own, or a number as the base."""
+    shape = shape_of(d)
+    if not d.floating:
+        exponents = d.integer(0, 5) if d.flag() else d.tensor(d.broadcastable(shape), values=("integers", 0, 5))
+        return call(d.tensor(shape), exponents)
+    match d.choice("exponent", "tensors", "base", "corners"):
+        case "exponent":
+            return call(d.tensor(shape, Domain(specials=EVERYWHERE, wide=(-8, 7))), d.choice(2, 3, 0.5, -1, -2, 0, 1, -0.5, 2.0, 2.5))
+        case "base":
+            return call(d.choice(2.0, 0.5, 10.0, 1.0), d.tensor(shape, Domain(-4.0, 4.0)))
+        case "corners":
+            return call(d.tensor(shape, replace(REAL, wide=(-4, 3))), d.tensor(d.broadcastable(shape), replace(REAL, wide=(-2, 1))))
+    return call(d.tensor(shape, POSITIVE), d.tensor(d.broadcastable(shape), Domain(-4.0, 4.0)))
+
+
+def float_power(d: Drawing) -> Call:
+    shape = shape_of(d)
+    base = d.tensor(shape, POSITIVE) if d.floating else d.tensor(shape, values=("integers", 1, 9))
+    return call(base, d.choice(2, 0.5, -1.5) if d.flag() else d.tensor(d.broadcastable(shape), Domain(-4.0, 4.0)))
+
+
+def scaled_by_exponent(d: Drawing) -> Call:
+    shape = shape_of(d)
+    return call(d.tensor(shape, REAL), d.tensor(d.broadcastable(shape), dtype="int32", values=("integers", -12, 12)))
+
+
+def integers(low: int, high: int) -> Sample:
+    def sample(d: Drawing) -> Call:
+        shape = shape_of(d)
+        return call(*(d.tensor(d.broadcastable(shape), values=("integers", low, high)) for _ in range(2)))
+
+    return sample
+
+
+def op(name: str, sample: Sample, error: ErrorModel = ROUNDED, dtypes: tuple[str, ...] = FLOATS, **more: Any) -> Operator:
+    traits = more.pop("traits", ELEMENTWISE)
+    return Operator(name=name, family="binary", sample=sample, error=error, dtypes=dtypes, traits=traits, **more)
+
+
+FIRST = (0,)  # the gradient of the other operand jumps with the quotient
+LEFT = from_left(FACTOR)
+OPERATORS = [
+    op("add", added, ADD, NUMERIC, traits=LINEAR),
+    op("sub", added, ADD, NUMERIC, traits=LINEAR),
+    op("rsub", added, RSUB, NUMERIC, traits=LINEAR),
+    op("mul", binary(FACTOR), MONOMIAL, NUMERIC),
+    op("div", divided, MONOMIAL, traits=STEPS, alternatives=quotient_neighbours),
+    op("true_divide", truly_divided, MONOMIAL, NUMERIC, reference=in_float64("true_divide")),
+    op("floor_divide", wholly_divided, ErrorModel("rounded"), NUMERIC, traits=STEPS, differentiable=False, alternatives=quotient_neighbours),
+    op("remainder", wholly_divided, MONOMIAL, NUMERIC, traits=STEPS, differentiable_inputs=FIRST, alternatives=remainder_neighbours),
+    op("fmod", wholly_divided, MONOMIAL, NUMERIC, traits=STEPS, differentiable_inputs=FIRST, alternatives=remainder_neighbours),
+    op("__radd__", from_left(), ROUNDED, NUMERIC, traits=LINEAR),
+    op("__rsub__", from_left(), ROUNDED, NUMERIC, traits=LINEAR),
+    op("__rmul__", LEFT, MONOMIAL, NUMERIC, traits=LINEAR),
+    op("__rdiv__", LEFT, MONOMIAL),
+    op("__rpow__", from_left(Domain(-4.0, 4.0))),
+    op("pow", power, dtypes=NUMERIC),
+    op("float_power", float_power, dtypes=NUMERIC),
+    op("ldexp", scaled_by_exponent, differentiable_inputs=(0,)),
+    op("hypot", binary(Domain(specials=EVERYWHERE, wide=(-24, 24)), numbers=False, mixed=False)),
+    op("atan2", binary(Domain(specials=EVERYWHERE, wide=(-24, 24)), numbers=False, mixed=False)),
+    op("copysign", binary(), EXACT),
+    op("maximum", pointwise(REAL, REAL), EXACT, NUMERIC, traits=TIES, observe=zeros_aside),
+    op("minimum", pointwise(REAL, REAL), EXACT, NUMERIC, traits=TIES, observe=zeros_aside),
+    op("fmax", pointwise(REAL, REAL), EXACT, NUMERIC, traits=TIES, observe=zeros_aside),
+    op("fmin", pointwise(REAL, REAL), EXACT, NUMERIC, traits=TIES, observe=zeros_aside),
+    op("clamp_min", binary(REAL, Domain(-4.0, 4.0), mixed=False), EXACT, NUMERIC, traits=TIES, observe=zeros_aside),
+    op("clamp_max", binary(REAL, Domain(-4.0, 4.0), mixed=False), EXACT, NUMERIC, traits=TIES, observe=zeros_aside),
+    op("heaviside", pointwise(Domain(points=(0.0, 1.0), specials=EVERYWHERE), REAL), EXACT, NUMERIC, differentiable=False),
+    op("logaddexp", pointwise(LOGARITHMIC, LOGARITHMIC), CANCELLING),
+    op("logaddexp2", pointwise(LOGARITHMIC, LOGARITHMIC), CANCELLING),
+    op("xlogy", binary(Domain(specials=("0", "-0", "1", "nan", "inf"), wide=(-10, 10)), POSITIVE, mixed=False)),
+    op("special.xlog1py", binary(Domain(specials=("0", "-0", "1", "nan", "inf"), wide=(-10, 10)), Domain(-0.9375, points=(0.0,)),
+                                 numbers=False, mixed=False)),
+    op("special.zeta", pointwise(Domain(1.25, 20.0), Domain(0.5, 40.0)), CANCELLING, FLOAT, differentiable=False),
+    op("igamma", pointwise(GAMMA, GAMMA), CANCELLING, differentiable_inputs=(1,)),
+    op("igammac", pointwise(GAMMA, GAMMA), CANCELLING, differentiable_inputs=(1,)),
+    op("gcd", integers(-60, 60), EXACT, ("int32", "int64"), differentiable=False),
+    op("lcm", integers(-60, 60), EXACT, ("int32", "int64"), differentiable=False),
+]  # fmt: skip

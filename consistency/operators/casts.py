@@ -1,0 +1,55 @@
+"""Conversions between dtypes. Floats become integers only within range: beyond it C++ leaves the result open."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from ..recipe import DType
+from .declare import EVERY, EVERYWHERE, EXACT, Call, Domain, Drawing, Operator, Sample, call
+from .sampling import shape_of, unary
+
+TRAITS = frozenset({"elementwise", "linear"})
+ANY = Domain(specials=EVERYWHERE, wide=(-24, 24), tiny=True)
+
+
+def whole(low: float, high: float) -> Sample:
+    """Fractions of either sign within [low, high]: conversion truncates, it does not round."""
+
+    def sample(d: Drawing) -> Call:
+        if not d.floating and d.dtype != "bool":
+            return call(d.tensor(shape_of(d), values=("integers", round(low), round(high))))
+        reach = 60000.0 if d.dtype == "float16" else math.inf
+        bottom, top = max(low, -reach), min(high, reach)
+        wide = (-4, 6) if low < 0 else None
+        return call(d.tensor(shape_of(d), Domain(bottom, top, points=(1.0, -1.0, 0.5, bottom, top), wide=wide)))
+
+    return sample
+
+
+def converted(d: Drawing) -> Call:
+    """``to`` an integer or bool dtype (the floating ones have methods of their own, and a float64 run of their own)."""
+    (x,) = whole(0.0, 127.0)(d).args
+    return call(x, DType(d.choice("int64", "int32", "int16", "uint8", "bool")))
+
+
+def op(name: str, sample: Sample, **more: Any) -> Operator:
+    return Operator(name=name, family="cast", sample=sample, error=EXACT, dtypes=EVERY, **{"traits": TRAITS} | more)
+
+
+BIG = 2.0**30
+OPERATORS = [
+    op("float", unary(ANY), function=torch.Tensor.float),
+    op("double", unary(ANY), function=torch.Tensor.double),
+    op("half", unary(ANY), function=torch.Tensor.half),
+    op("bfloat16", unary(ANY), function=torch.Tensor.bfloat16),
+    op("int", whole(-BIG, BIG), function=torch.Tensor.int, differentiable=False),
+    op("long", whole(-BIG, BIG), function=torch.Tensor.long, differentiable=False),
+    op("short", whole(-32000.0, 32000.0), function=torch.Tensor.short, differentiable=False),
+    op("char", whole(-127.0, 127.0), function=torch.Tensor.char, differentiable=False),
+    op("byte", whole(0.0, 255.0), function=torch.Tensor.byte, differentiable=False),
+    op("bool", unary(ANY), function=torch.Tensor.bool, differentiable=False),
+    op("to", converted, function=torch.Tensor.to, differentiable=False),
+]

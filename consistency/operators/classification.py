@@ -1,0 +1,144 @@
+"""Losses over classes: targets are indices, or probabilities of every class. S sums |log-probability| where the loss does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+
+from ..recipe import TensorRecipe
+from ._shared import Args, Kwargs, Outputs, finite, magnitude, some
+from .declare import FLOAT, FLOATS, PROBABILITY, Call, Domain, Drawing, Magnitude, Operator, Sample, Terms, accumulated, call, one
+from .losses import LOG_PROBABILITIES, LOGITS, MARGINS, REDUCTIONS, SCORES, reduce
+
+WEIGHTS = Domain(0.125, 4.0)
+
+
+def classes(d: Drawing, domain: Domain, *, positions: bool = True) -> tuple[TensorRecipe, tuple[int, ...], int]:
+    """Scores of C classes in dimension 1 (or alone), the shape of a target of indices, and C."""
+    count, kind = d.size(2, 65), d.choice("batch", "single", *["positions"] * positions)
+    batch = () if kind == "single" else (d.size(1, 65),)
+    rest = d.shape(1, 2, most=5, elements=9) if kind == "positions" else ()
+    return d.tensor((*batch, count, *rest), domain), (*batch, *rest), count
+
+
+def labels(d: Drawing, shape: tuple[int, ...], count: int, low: int = 0) -> TensorRecipe:
+    return d.tensor(shape, dtype="int64", values=("integers", low, count - 1))
+
+
+def weights(d: Drawing, count: int) -> dict[str, Any]:
+    return {"weight": d.tensor((count,), WEIGHTS)} if d.flag() else {}
+
+
+def likelihood(d: Drawing) -> Call:
+    x, shape, count = classes(d, LOG_PROBABILITIES)
+    return call(x, labels(d, shape, count), **weights(d, count), **some(d, ignore_index=(0, 1), reduction=REDUCTIONS))
+
+
+def cross_entropy(d: Drawing) -> Call:
+    x, shape, count = classes(d, LOGITS)
+    options = weights(d, count) | some(d, label_smoothing=(0.125, 1.0), reduction=REDUCTIONS)
+    if d.choice(False, False, True):
+        return call(x, d.tensor((*shape[:1], count, *shape[1:]) if shape else (count,), PROBABILITY), **options)
+    return call(x, labels(d, shape, count), **options, **some(d, ignore_index=(0, 1)))
+
+
+def multi_margin(d: Drawing) -> Call:
+    x, shape, count = classes(d, SCORES, positions=False)
+    return call(x, labels(d, shape, count), **weights(d, count), **some(d, p=(2,), margin=MARGINS, reduction=REDUCTIONS))
+
+
+def multilabel(d: Drawing) -> Call:
+    """Each row of targets is read up to its first -1."""
+    x, shape, count = classes(d, SCORES, positions=False)
+    return call(x, labels(d, (*shape, count), count, -1), **some(d, reduction=REDUCTIONS))
+
+
+def alignment(d: Drawing) -> Call:
+    """Connectionist temporal classification with room for every label and the blanks between them."""
+    labels_each, batch, count = d.size(1, 6), d.size(1, 4), d.size(2, 17)
+    steps = 2 * labels_each + d.integer(1, 6)
+    target = d.tensor((batch, labels_each), dtype="int64", values=("integers", 1, count - 1))
+    inputs = tuple(d.integer(2 * labels_each + 1, steps) for _ in range(batch))
+    wanted = tuple(d.integer(1, labels_each) for _ in range(batch))
+    return call(d.tensor((steps, batch, count), LOG_PROBABILITIES), target, inputs, wanted, **some(d, reduction=REDUCTIONS))
+
+
+def over_classes(
+    size: torch.Tensor, target: torch.Tensor, weight: Any, ignore_index: int, reduction: str, smoothing: float
+) -> torch.Tensor:
+    """Σ of target share × weight × size over the classes, reduced as the loss is."""
+    dim, count = (1 if size.ndim > 1 else 0), size.shape[1 if size.ndim > 1 else 0]
+    indices = not target.dtype.is_floating_point
+    kept = target != ignore_index if indices else torch.ones(())
+    share = F.one_hot(torch.where(kept, target, 0), count).movedim(-1, dim).double() if indices else target.abs()
+    by_class = torch.ones(count) if weight is None else weight.abs()
+    by_class = by_class.reshape([count if axis == dim else 1 for axis in range(size.ndim)])
+    each = ((share * (1.0 - smoothing) + smoothing / count) * by_class * size).sum(dim) * kept
+    if reduction != "mean":
+        return reduce(each, reduction)
+    total = ((share * by_class).sum(dim) * kept).sum() if indices else torch.tensor(float(each.numel()))
+    return finite(each.sum() / total)
+
+
+@magnitude
+def of_likelihood(
+    outputs: Outputs, x: torch.Tensor, target: torch.Tensor, weight: Any = None, ignore_index: int = -100, reduction: str = "mean"
+) -> torch.Tensor:
+    return over_classes(x.abs(), target, weight, ignore_index, reduction, 0.0)
+
+
+@magnitude
+def of_cross_entropy(
+    outputs: Outputs, x: torch.Tensor, target: torch.Tensor, weight: Any = None, ignore_index: int = -100, reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> torch.Tensor:  # fmt: skip
+    """The log-softmax's own S (see :mod:`.softmax`) in the place of each log-probability."""
+    dim = 1 if x.ndim > 1 else 0
+    size = (x - x.amax(dim, keepdim=True)).abs() + F.log_softmax(x, dim).abs() + 1.0
+    return over_classes(size, target, weight, ignore_index, reduction, label_smoothing)
+
+
+@magnitude
+def of_margins(
+    outputs: Outputs, x: torch.Tensor, target: torch.Tensor, p: int = 1, margin: float = 1.0, weight: Any = None, reduction: str = "mean"
+) -> torch.Tensor:
+    chosen = x.gather(-1, target.unsqueeze(-1))
+    size, gap = abs(margin) + chosen.abs() + x.abs(), (margin - chosen + x).clamp(min=0.0)
+    each = (size if p == 1 else gap * (2.0 * size + gap)).mean(-1) * (1.0 if weight is None else weight.abs()[target])
+    return reduce(each, reduction)
+
+
+@magnitude
+def of_multilabel(outputs: Outputs, x: torch.Tensor, target: torch.Tensor, reduction: str = "mean") -> torch.Tensor:
+    valid = (target >= 0).cumprod(-1).bool()
+    chosen = torch.where(valid, x.gather(-1, target.clamp(min=0)).abs() + 1.0, 0.0)
+    each = (chosen.sum(-1) * x.shape[-1] + valid.sum(-1) * x.abs().sum(-1)) / x.shape[-1]
+    return reduce(each, reduction)
+
+
+@magnitude
+def of_alignment(outputs: Outputs, x: torch.Tensor, *args: Any, reduction: str = "mean", **kwargs: Any) -> torch.Tensor:
+    """Every step adds a log-probability to a logarithm of a sum."""
+    each = float(x.shape[0]) * (float(x.abs().max()) + 2.0)
+    return outputs[0].abs() + each * (x.shape[1] if reduction == "sum" else 1)
+
+
+def all_inputs(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+    """n: everything that one result sums up, over classes and over the batch."""
+    return max(args[0].numel() / max(outputs[0].numel(), 1), 1.0)
+
+
+def loss(name: str, sample: Sample, size: Magnitude, terms: Terms = all_inputs, dtypes: tuple[str, ...] = FLOAT) -> Operator:
+    error = accumulated(size, terms)
+    return Operator(name=f"nn.functional.{name}", family="loss", sample=sample, error=error, dtypes=dtypes, differentiable_inputs=(0,))
+
+
+OPERATORS = [
+    loss("nll_loss", likelihood, of_likelihood, dtypes=FLOATS),
+    loss("cross_entropy", cross_entropy, of_cross_entropy, dtypes=FLOATS),
+    loss("multi_margin_loss", multi_margin, of_margins),
+    loss("multilabel_margin_loss", multilabel, of_multilabel),
+    loss("ctc_loss", alignment, of_alignment, one),
+]

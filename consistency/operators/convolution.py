@@ -1,0 +1,126 @@
+"""Convolutions, and the sliding windows they are made of. S is the convolution of absolute values."""
+
+from __future__ import annotations
+
+import math
+
+from ._shared import Args, Kwargs, Outputs, per_dim, spread, summed
+from .declare import EXACT, FLOATS, NUMERIC, REAL, Call, Drawing, Operator, Sample, call, products
+
+LINEAR = frozenset({"linear"})
+MOST = {1: 65, 2: 14, 3: 6}  # the largest spatial size
+KERNEL = {1: 9, 2: 5, 3: 3}
+CHANNELS = {1: 17, 2: 9, 3: 5}
+
+
+def terms(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+    """n: input channels of a group × kernel elements, and the bias."""
+    return float(args[1][0].numel() + 1)
+
+
+def terms_transposed(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+    weight = args[1]
+    return float(weight.shape[0] // kwargs.get("groups", 1) * weight[0, 0].numel() + 1)
+
+
+def windows(d: Drawing, rank: int) -> tuple[list[int], dict[str, int | list[int]], list[int]]:
+    """Kernel, keyword arguments, and the least input size in each dimension."""
+    kernel = [d.integer(1, KERNEL[rank]) for _ in range(rank)]
+    kwargs: dict[str, int | list[int]] = {}
+    if d.flag():
+        kwargs = {"stride": per_dim(d, rank, 1, 3), "dilation": per_dim(d, rank, 1, 2), "padding": per_dim(d, rank, 0, 2)}
+    dilation, padding = spread(kwargs.get("dilation", 1), rank), spread(kwargs.get("padding", 0), rank)
+    least = [max(1, (k - 1) * s + 1 - 2 * p) for k, s, p in zip(kernel, dilation, padding, strict=True)]
+    return kernel, kwargs, least
+
+
+def channels(d: Drawing, rank: int) -> tuple[int, int, int]:
+    """Groups, and the input and output channels of one group; groups with one input channel are depthwise."""
+    groups = d.choice(1, 1, 1, 2, 3, 8)
+    most = max(1, CHANNELS[rank] // groups)
+    return groups, d.size(1, most), d.size(1, most)
+
+
+def convolution(rank: int) -> Sample:
+    """Batched and unbatched, with and without bias; padding as numbers, ``"same"`` or ``"valid"``."""
+
+    def sample(d: Drawing) -> Call:
+        groups, c_in, c_out = channels(d, rank)
+        kernel, kwargs, least = windows(d, rank)
+        word = d.choice(None, None, None, "same", "valid")
+        if word:
+            least = [max(1, (k - 1) * s + 1) for k, s in zip(kernel, spread(kwargs.get("dilation", 1), rank), strict=True)]
+            kwargs = {**kwargs, "padding": word} if word == "valid" else {"dilation": kwargs.get("dilation", 1), "padding": word}
+        if groups > 1:
+            kwargs["groups"] = groups
+        batch = () if d.flag() else (d.size(1, 3),)
+        spatial = [d.size(low, max(low, MOST[rank])) for low in least]
+        domain = summed(d, c_in * math.prod(kernel))
+        bias = (d.tensor((groups * c_out,), domain),) if d.flag() else ()
+        image = d.tensor((*batch, groups * c_in, *spatial), domain)
+        return call(image, d.tensor((groups * c_out, c_in, *kernel), domain), *bias, **kwargs)
+
+    return sample
+
+
+def transposed(rank: int) -> Sample:
+    """Batched and unbatched, with and without bias and output padding."""
+
+    def sample(d: Drawing) -> Call:
+        groups, c_in, c_out = channels(d, rank)
+        kernel, kwargs, _ = windows(d, rank)
+        stride, dilation = spread(kwargs.get("stride", 1), rank), spread(kwargs.get("dilation", 1), rank)
+        if kwargs:  # at least one output element remains: a kernel of extent e allows a padding of (e - 1) / 2
+            kwargs["padding"] = [min(1, (k - 1) * s // 2) for k, s in zip(kernel, dilation, strict=True)]
+            kwargs["output_padding"] = [d.integer(0, max(pair) - 1) for pair in zip(stride, dilation, strict=True)]
+        if groups > 1:
+            kwargs["groups"] = groups
+        batch = () if d.flag() else (d.size(1, 3),)
+        spatial = [d.size(1, MOST[rank] // 2) for _ in kernel]
+        domain = summed(d, c_in * math.prod(kernel))
+        bias = (d.tensor((groups * c_out,), domain),) if d.flag() else ()
+        image = d.tensor((*batch, groups * c_in, *spatial), domain)
+        return call(image, d.tensor((groups * c_in, c_out, *kernel), domain), *bias, **kwargs)
+
+    return sample
+
+
+def unfold(d: Drawing) -> Call:
+    kernel, kwargs, least = windows(d, 2)
+    batch = () if d.flag() else (d.size(1, 3),)
+    image = d.tensor((*batch, d.size(1, 4), *(d.size(low, 10) for low in least)), REAL)
+    return call(image, kernel, **kwargs)
+
+
+def fold(d: Drawing) -> Call:
+    kernel, kwargs, least = windows(d, 2)
+    size = [d.size(low, 10) for low in least]
+    stride, dilation, padding = (spread(kwargs.get(name, default), 2) for name, default in (("stride", 1), ("dilation", 1), ("padding", 0)))
+    blocks = [(size[i] + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1 for i in range(2)]
+    batch = () if d.flag() else (d.size(1, 3),)
+    columns = (*batch, d.size(1, 4) * math.prod(kernel), math.prod(blocks))
+    return call(d.tensor(columns, summed(d, math.prod(kernel))), size, kernel, **kwargs)
+
+
+def of_fold(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+    return float(math.prod(args[2]))
+
+
+def conv(rank: int) -> Operator:
+    error = products(terms, integers_exact=True)
+    name = f"nn.functional.conv{rank}d"
+    return Operator(name=name, family="convolution", sample=convolution(rank), error=error, dtypes=NUMERIC, traits=LINEAR)
+
+
+def conv_transpose(rank: int) -> Operator:
+    error, dtypes = products(terms_transposed, integers_exact=True), (*FLOATS, "int64")
+    name = f"nn.functional.conv_transpose{rank}d"
+    return Operator(name=name, family="convolution", sample=transposed(rank), error=error, dtypes=dtypes, traits=LINEAR)
+
+
+OPERATORS = [
+    *(conv(rank) for rank in (1, 2, 3)),
+    *(conv_transpose(rank) for rank in (1, 2, 3)),
+    Operator(name="nn.functional.unfold", family="convolution", sample=unfold, error=EXACT, traits=LINEAR),
+    Operator(name="nn.functional.fold", family="convolution", sample=fold, error=products(of_fold, integers_exact=True), traits=LINEAR),
+]

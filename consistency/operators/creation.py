@@ -1,0 +1,135 @@
+"""Tensors made from numbers. The dtype is always given: the default would be float32 whatever the case's dtype."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..recipe import DType
+from .declare import (
+    EVERY,
+    EXACT,
+    FLOATS,
+    NUMERIC,
+    STRUCTURE,
+    Call,
+    Drawing,
+    ErrorModel,
+    Operator,
+    Sample,
+    accumulated,
+    call,
+    one,
+)  # fmt: skip
+from .observing import Args, Kwargs, Tensors
+from .sampling import scalar
+
+CONSTANT = frozenset({"constant"})
+
+
+def made(*, value: bool = False) -> Sample:
+    """From a shape alone, or a shape and a value."""
+
+    def sample(d: Drawing) -> Call:
+        shape = list(d.shape(0, 4, least=0, most=16))
+        return call(shape, *[scalar(d)] * value, dtype=DType(d.dtype))
+
+    return sample
+
+
+def like(*, value: bool = False) -> Sample:
+    """In the shape, dtype and memory format of a tensor."""
+
+    def sample(d: Drawing) -> Call:
+        tensor = d.tensor(d.shape(0, 4))
+        return call(tensor, *[scalar(d)] * value)
+
+    return sample
+
+
+def new(*, value: bool = False) -> Sample:
+    """Of another shape, in the dtype of a tensor."""
+
+    def sample(d: Drawing) -> Call:
+        return call(d.tensor(d.shape(0, 2)), list(d.shape(0, 4, least=0, most=16)), *[scalar(d)] * value)
+
+    return sample
+
+
+def arange(d: Drawing) -> Call:
+    """Up to 1000 steps; steps of floats are multiples of 1/64."""
+    start, step = scalar(d), d.number(1 / 64, 2) if d.floating else d.integer(1, 4)
+    sign, count = d.choice(1, -1), d.integer(0, 1000) if d.dtype != "float16" else d.integer(0, 100)
+    return call(start, start + sign * step * count, sign * step, dtype=DType(d.dtype))
+
+
+def linspace(d: Drawing) -> Call:
+    return call(scalar(d, -8, 8), scalar(d, -8, 8), d.size(1, 257), dtype=DType(d.dtype))
+
+
+def logspace(d: Drawing) -> Call:
+    return call(d.number(-3, 3), d.number(-3, 3), d.size(1, 257), base=d.choice(10.0, 2.0), dtype=DType(d.dtype))
+
+
+def eye(d: Drawing) -> Call:
+    columns = (d.size(1, 33),) if d.flag() else ()
+    return call(d.size(1, 33), *columns, dtype=DType(d.dtype))
+
+
+def triangle(d: Drawing) -> Call:
+    return call(d.integer(0, 17), d.integer(0, 17), d.integer(-5, 5), dtype=DType(d.dtype))
+
+
+def single(d: Drawing) -> Call:
+    return call(scalar(d), dtype=DType(d.dtype))
+
+
+def strided(d: Drawing) -> Call:
+    sizes = [d.integer(0, 8) for _ in range(d.integer(0, 3))]
+    return call(sizes, [d.integer(0, 9) for _ in sizes], dtype=DType(d.dtype))
+
+
+def of_ends(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
+    """start + i·step: both ends are rounded."""
+    return torch.full_like(outputs[0], abs(float(args[0])) + abs(float(args[1])))
+
+
+def of_powers(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
+    """base^x with x rounded."""
+    return outputs[0].abs() * (1.0 + 2.4 * (abs(args[0]) + abs(args[1])))  # type: ignore[no-any-return]
+
+
+def op(name: str, sample: Sample, error: ErrorModel = EXACT, dtypes: tuple[str, ...] = EVERY, **more: Any) -> Operator:
+    settings: dict[str, Any] = {"traits": CONSTANT, "differentiable": False} | more
+    return Operator(name=name, family="creation", sample=sample, error=error, dtypes=dtypes, **settings)
+
+
+def of_tensor(name: str, sample: Sample, error: ErrorModel = EXACT) -> Operator:
+    """A method of Tensor."""
+    return op(name, sample, error, function=getattr(torch.Tensor, name))
+
+
+STEPS = accumulated(of_ends, one)
+OPERATORS = [
+    op("zeros", made()),
+    op("ones", made()),
+    op("full", made(value=True)),
+    op("empty", made(), STRUCTURE),
+    op("empty_strided", strided, STRUCTURE),
+    op("zeros_like", like()),
+    op("ones_like", like()),
+    op("full_like", like(value=True)),
+    op("empty_like", like(), STRUCTURE),
+    of_tensor("new_zeros", new()),
+    of_tensor("new_ones", new()),
+    of_tensor("new_full", new(value=True)),
+    of_tensor("new_empty", new(), STRUCTURE),
+    op("scalar_tensor", single),
+    op("eye", eye),
+    op("tril_indices", triangle, dtypes=("int32", "int64")),
+    op("triu_indices", triangle, dtypes=("int32", "int64")),
+    op("arange", arange, STEPS, NUMERIC),
+    op("linspace", linspace, STEPS, FLOATS),
+    op("logspace", logspace, accumulated(of_powers, one), FLOATS),
+]

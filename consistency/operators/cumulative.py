@@ -1,0 +1,109 @@
+"""Scans: each result is made of all elements before it, so errors may grow with n instead of √n."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from .declare import (
+    EXACT,
+    FLOATS,
+    NUMERIC,
+    SUMMED,
+    Call,
+    Domain,
+    Drawing,
+    ErrorModel,
+    Operator,
+    Sample,
+    accumulated,
+    call,
+    products,
+    reduced,
+)  # fmt: skip
+from .observing import Args, Kwargs, Tensors, argument, extremum_along
+from .sampling import reducible
+
+SCAN = frozenset({"reduction"})
+LINEAR = SCAN | {"linear"}
+EXTREME = Domain(specials=("nan", "inf", "-inf", "0", "max", "-max"), wide=(-24, 24), tiny=True)
+EXPONENTS = Domain(-60.0, 60.0, specials=("-inf",), wide=(-10, 5))
+
+
+def scan(domain: Domain) -> Sample:
+    """A tensor and the dim to run along."""
+
+    def sample(d: Drawing) -> Call:
+        shape = reducible(d)
+        return call(d.tensor(shape, domain), d.dim(shape))
+
+    return sample
+
+
+def factors(d: Drawing) -> Call:
+    """Near 1 where a row is long, so that products stay in range."""
+    shape = reducible(d, 512)
+    dim = d.dim(shape)
+    if not d.floating:
+        return call(d.tensor(shape, values=("integers", -1, 1)), dim)
+    many = bool(shape) and shape[dim] > 12
+    return call(d.tensor(shape, Domain(0.875, 1.125) if many else Domain(wide=(-2, 1))), dim)
+
+
+def differences(d: Drawing) -> Call:
+    """diff: repeated up to three times, sometimes with numbers put before or behind."""
+    shape = d.shape(1, 3, least=1)
+    dim = d.dim(shape)
+    count = d.choice(1, 1, 2, 3)
+    kwargs: dict[str, Any] = {"n": count, "dim": dim}
+    if d.floating and d.choice(False, False, True):
+        edge = [*shape]
+        edge[dim] = d.size(1, 3)
+        kwargs[d.choice("prepend", "append")] = d.tensor(edge, SUMMED)
+    return call(d.tensor(shape, SUMMED), **kwargs)
+
+
+def areas(d: Drawing) -> Call:
+    """The trapezoidal rule with evenly spaced points."""
+    shape = reducible(d, 2048, low=1)
+    return call(d.tensor(shape, SUMMED), dx=d.number(0.25, 4), dim=d.dim(shape))
+
+
+def row(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
+    """n of a scan: the length of what it runs along."""
+    return float(args[0].shape[argument("dim", 1, 0, args, kwargs)]) if args[0].ndim else 1.0
+
+
+def of_differences(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
+    parts = [kwargs[name] for name in ("prepend",) if name in kwargs] + [args[0]] + [kwargs[n] for n in ("append",) if n in kwargs]
+    size, dim = torch.cat([part.detach().abs() for part in parts], kwargs["dim"]), kwargs["dim"]
+    for _ in range(kwargs["n"]):
+        length = max(size.shape[dim] - 1, 0)
+        size = size.narrow(dim, 0, length) + size.narrow(dim, min(1, size.shape[dim]), length)
+    return size
+
+
+def of_logcumsumexp(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
+    x = args[0].detach()
+    largest = torch.cummax(x, args[1]).values
+    return torch.nan_to_num(largest.abs() + (outputs[0] - largest).abs() + 1.0, nan=0.0, posinf=0.0)
+
+
+def op(name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = FLOATS, **more: Any) -> Operator:
+    settings: dict[str, Any] = {"traits": SCAN} | more
+    return Operator(name=name, family="cumulative", sample=sample, error=error, dtypes=dtypes, **settings)
+
+
+SUM = products(row, growth="linear", integers_exact=True)
+OPERATORS = [
+    op("cumsum", scan(SUMMED), SUM, NUMERIC, traits=LINEAR),
+    op("cumprod", factors, replace(accumulated("output", row), growth="linear", backward="products"), NUMERIC),
+    op("logcumsumexp", scan(EXPONENTS), replace(accumulated(of_logcumsumexp, row), growth="linear")),
+    op("cummax", scan(EXTREME), EXACT, NUMERIC, traits=SCAN | {"ties"}, observe=extremum_along),
+    op("cummin", scan(EXTREME), EXACT, NUMERIC, traits=SCAN | {"ties"}, observe=extremum_along),
+    op("diff", differences, accumulated(of_differences, row, backward=lambda args, kwargs, outputs: 2.0 ** kwargs["n"]), NUMERIC, traits=LINEAR),
+    op("trapezoid", areas, products(reduced), traits=LINEAR),
+    op("cumulative_trapezoid", areas, replace(products(row), growth="linear"), traits=LINEAR),
+]

@@ -1,0 +1,101 @@
+"""Distances and similarities between rows, and the losses made of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ._shared import Args, Kwargs, Outputs, magnitude, peak, some
+from .declare import FLOAT, Call, Domain, Drawing, ErrorModel, Operator, Sample, accumulated, call
+from .losses import MARGINS, REDUCTIONS, reduce
+
+VECTORS = Domain(wide=(-8, 8), sums=True)
+NEARBY = Domain(-4.0, 4.0, wide=(-8, 2))
+EPSILON = 1e-6  # the default of pairwise_distance
+
+
+def rows(d: Drawing) -> tuple[int, int]:
+    """How many rows, and how long."""
+    length = d.size(1, 512)
+    return d.size(1, max(1, min(33, 8192 // length))), length
+
+
+def similarity(d: Drawing) -> Call:
+    """Along any dim of two tensors that broadcast."""
+    shape = (*d.shape(0, 2, most=9, elements=16), d.size(1, 512))
+    if d.flag():
+        return call(d.tensor(shape, VECTORS), d.tensor(shape, VECTORS), dim=d.dim(shape))
+    return call(d.tensor(shape, VECTORS), d.tensor((*d.broadcastable(shape[:-1]), shape[-1]), VECTORS), dim=-1, **some(d, eps=(0.5,)))
+
+
+def row_distance(d: Drawing) -> Call:
+    shape = rows(d)[d.integer(0, 1) :]
+    return call(d.tensor(shape, NEARBY), d.tensor(shape, NEARBY), **some(d, p=(1.0, 3.0), eps=(0.0, 0.5), keepdim=(True,)))
+
+
+def cross_distance(d: Drawing) -> Call:
+    """At most 25 rows, above which the default for p = 2 is a matrix product that cancels; or that product declined."""
+    many = d.flag()
+    n, length = (d.size(1, 65 if many else 25) for _ in range(2)), d.size(1, 65)
+    batch = d.shape(0, 1, most=3)
+    tensors = [d.tensor((*batch, count, length), NEARBY) for count in n]
+    mode = {"compute_mode": "donot_use_mm_for_euclid_dist"} if many else {}
+    return call(*tensors, **some(d, p=(1.0, 3.0, float("inf"))), **mode)
+
+
+def own_distances(d: Drawing) -> Call:
+    return call(d.tensor((d.size(2, 33), d.size(1, 65)), NEARBY), **some(d, p=(1.0, 3.0, float("inf"))))
+
+
+def triplet(d: Drawing) -> Call:
+    shape = rows(d)[d.integer(0, 1) :]
+    return call(*(d.tensor(shape, NEARBY) for _ in range(3)), **some(d, margin=MARGINS, p=(1.0,), swap=(True,), reduction=REDUCTIONS))
+
+
+def cosine_embedding(d: Drawing) -> Call:
+    shape = rows(d)[d.integer(0, 1) :]
+    target = d.tensor(shape[:-1], values=("tokens", 1.0, 1.0, "-1", "-1", "1"))
+    return call(d.tensor(shape, VECTORS), d.tensor(shape, VECTORS), target, **some(d, margin=(0.25, -0.25), reduction=REDUCTIONS))
+
+
+@magnitude
+def of_triplet(
+    outputs: Outputs, anchor: torch.Tensor, positive: torch.Tensor, negative: torch.Tensor, margin: float = 1.0, p: float = 2.0,
+    eps: float = EPSILON, swap: bool = False, reduction: str = "mean",
+) -> torch.Tensor:  # fmt: skip
+    near, far = (anchor - positive).norm(p, -1), (anchor - negative).norm(p, -1)
+    return reduce(near + far + abs(margin) + ((positive - negative).norm(p, -1) if swap else 0.0), reduction)
+
+
+@magnitude
+def of_cosines(
+    outputs: Outputs, x: torch.Tensor, y: torch.Tensor, target: torch.Tensor, margin: float = 0.0, reduction: str = "mean"
+) -> torch.Tensor:
+    """At most 1 + Σ|x·y|/(‖x‖·‖y‖) + margin, and the middle term is at most 1."""
+    return reduce(torch.full_like(target, 2.0 + abs(margin)), reduction)
+
+
+def last(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+    """n: the length of a row, and of a batch that is reduced."""
+    per_row = args[0].numel() / max(outputs[0].numel(), 1) if kwargs.get("reduction", "mean") != "none" else 1.0
+    return max(float(args[0].shape[-1]), per_row)
+
+
+def along_dim(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+    return float(args[0].shape[kwargs["dim"]])
+
+
+def distance(name: str, sample: Sample, error: ErrorModel, **more: Any) -> Operator:
+    return Operator(name=name, family="loss", sample=sample, error=error, dtypes=FLOAT, **more)
+
+
+LENGTH = accumulated("output", last)
+OPERATORS = [
+    distance("nn.functional.cosine_similarity", similarity, accumulated("products", along_dim)),
+    distance("nn.functional.pairwise_distance", row_distance, LENGTH),
+    distance("cdist", cross_distance, accumulated("output", last, backward=peak)),
+    distance("nn.functional.pdist", own_distances, accumulated("output", last, backward=peak)),
+    distance("nn.functional.triplet_margin_loss", triplet, accumulated(of_triplet, last)),
+    distance("nn.functional.cosine_embedding_loss", cosine_embedding, accumulated(of_cosines, last), differentiable_inputs=(0, 1)),
+]

@@ -1,0 +1,187 @@
+"""Joining, splitting, repeating, padding tensors, and writing one into a part of another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..recipe import Arg
+from .declare import EVERY, EXACT, Call, Drawing, Operator, Sample, call
+from .movement import LINEAR, Arguments, Shape, moved, two_dims
+from .sampling import scalar
+
+
+def several(join: Callable[[Drawing, Shape], tuple[list[Shape], Sequence[Arg]]], low: int = 1, high: int = 4) -> Sample:
+    """A list of tensors, of the shapes that ``join`` makes of a first one."""
+
+    def sample(d: Drawing) -> Call:
+        shapes, rest = join(d, d.shape(low, high, most=32, elements=1024))
+        return call([d.tensor(shape) for shape in shapes], *rest)
+
+    return sample
+
+
+def along_dim(dim: int | None = None) -> Callable[[Drawing, Shape], tuple[list[Shape], Sequence[Arg]]]:
+    """Shapes that differ in one dimension only: ``dim``, or a drawn one that is then an argument."""
+
+    def join(d: Drawing, shape: Shape) -> tuple[list[Shape], Sequence[Arg]]:
+        at = d.dim(shape) if dim is None else dim
+        sizes = [shape[at], *(d.size(0, 33) for _ in range(d.integer(0, 3)))]
+        shapes = [tuple(size if i == at % len(shape) else s for i, s in enumerate(shape)) for size in sizes]
+        return shapes, () if dim is not None else (at,)
+
+    return join
+
+
+def same(d: Drawing, shape: Shape) -> tuple[list[Shape], Sequence[Arg]]:
+    return [shape] * d.integer(1, 4), (d.integer(-len(shape) - 1, len(shape)),)
+
+
+def unlike(d: Drawing, shape: Shape) -> tuple[list[Shape], Sequence[Arg]]:
+    """Up to three tensors of other sizes, at most 8 each way."""
+    return [tuple(d.integer(1, 8) for _ in shape) for _ in range(d.integer(1, 3))], ()
+
+
+def spread(d: Drawing, shape: Shape) -> tuple[list[Shape], Sequence[Arg]]:
+    return [shape, *(d.broadcastable(shape) for _ in range(d.integer(1, 2)))], ()
+
+
+def one_by_one(sample: Sample) -> Sample:
+    """For functions that take their tensors as separate arguments."""
+
+    def separate(d: Drawing) -> Call:
+        return call(*sample(d).args[0])
+
+    return separate
+
+
+def grid(d: Drawing) -> Call:
+    axes = [d.tensor((d.size(1, 9),)) for _ in range(d.integer(1, 3))]
+    return call(*axes, indexing=d.choice("ij", "xy") if len(axes) > 1 else "ij")
+
+
+def pieces(d: Drawing, size: int) -> list[int]:
+    """Lengths that add up to ``size``."""
+    lengths = []
+    while size:
+        lengths.append(d.integer(1, size))
+        size -= lengths[-1]
+        if len(lengths) == 4 and size:
+            return [*lengths, size]
+    return lengths or [0]
+
+
+def split_up(d: Drawing, shape: Shape) -> Sequence[Arg]:
+    dim = d.dim(shape)
+    return (d.integer(1, shape[dim] + 1) if d.flag() else pieces(d, shape[dim])), dim
+
+
+def cuts(at: int | None = None) -> Arguments:
+    """Positions to cut at, for the functions named …split."""
+
+    def arguments(d: Drawing, shape: Shape) -> Sequence[Arg]:
+        dim = d.dim(shape) if at is None else at
+        places = sorted(d.integer(0, shape[dim]) for _ in range(d.integer(1, 3)))
+        return (places,) if at is not None else (d.integer(1, 5) if d.flag() else places, dim)
+
+    return arguments
+
+
+def repeated(d: Drawing, shape: Shape) -> Sequence[Arg]:
+    """How often along each dimension, and along new ones in front; at most 16 times altogether."""
+    times = [1] * (len(shape) + d.integer(0, 2))
+    for _ in range(2):
+        if times:
+            times[d.integer(0, len(times) - 1)] = d.choice(2, 3, 1, 4)
+    return (times,)
+
+
+def interleaved(d: Drawing) -> Call:
+    """Each element, or each slice along a dim, as often as a number or a tensor of numbers says."""
+    shape = d.shape(1, 3, most=32, elements=1024)
+    dim = d.dim(shape)
+    if d.flag():
+        return call(d.tensor(shape), d.tensor((shape[dim],), dtype="int64", values=("integers", 0, 3)), dim=dim)
+    return call(d.tensor(shape), d.integer(1, 4), **({"dim": dim} if d.flag() else {}))
+
+
+def padded(d: Drawing) -> Call:
+    """Every mode; constant padding may also be negative, which crops."""
+    mode = d.choice("constant", "reflect", "replicate", "circular") if d.floating else "constant"
+    dims = d.integer(1, 3)
+    sizes = [d.size(2, 12) for _ in range(dims)]
+    shape = (*((d.integer(1, 3),) if mode != "constant" or d.flag() else ()), d.integer(1, 4), *sizes)
+    pads: list[int] = []
+    for size in reversed(sizes):
+        most = {"constant": 4, "reflect": size - 1, "replicate": 5, "circular": size}[mode]
+        low = -(size // 2) + 1 if mode == "constant" else 0
+        pads += [d.integer(min(low, 0), most), d.integer(0, most)]
+    value = {"value": scalar(d)} if mode == "constant" and d.flag() else {}
+    return call(d.tensor(shape), pads, mode=mode, **value)
+
+
+def written(into: Callable[[Drawing, Shape], tuple[Shape, Sequence[Arg]]], low: int, high: int = 4) -> Sample:
+    """select_scatter and its relatives: a tensor, and another one of the shape of the part it is written into."""
+
+    def sample(d: Drawing) -> Call:
+        shape = d.shape(low, high, most=16)
+        inner, rest = into(d, shape)
+        return call(d.tensor(shape), d.tensor(inner), *rest)
+
+    return sample
+
+
+def into_selected(d: Drawing, shape: Shape) -> tuple[Shape, Sequence[Arg]]:
+    dim = d.integer(0, len(shape) - 1)
+    return (*shape[:dim], *shape[dim + 1 :]), (dim, d.integer(-shape[dim], shape[dim] - 1))
+
+
+def into_slice(d: Drawing, shape: Shape) -> tuple[Shape, Sequence[Arg]]:
+    dim = d.integer(0, len(shape) - 1)
+    start, step = d.integer(0, shape[dim] - 1), d.integer(1, 3)
+    end = d.integer(start + 1, shape[dim])
+    return (*shape[:dim], len(range(start, end, step)), *shape[dim + 1 :]), (dim, start, end, step)
+
+
+def into_diagonal(d: Drawing, shape: Shape) -> tuple[Shape, Sequence[Arg]]:
+    first, second = two_dims(d, shape)
+    offset = d.integer(-min(3, shape[first] - 1), min(3, shape[second] - 1))
+    length = min(shape[first] + min(offset, 0), shape[second] - max(offset, 0))
+    return (*(s for i, s in enumerate(shape) if i not in (first, second)), length), (offset, first, second)
+
+
+def op(name: str, sample: Sample, traits: frozenset[str] = LINEAR, **more: Any) -> Operator:
+    return Operator(name=name, family="movement", sample=sample, error=EXACT, dtypes=EVERY, traits=traits, **more)
+
+
+SPLIT = moved(split_up, 1)
+OPERATORS = [
+    op("cat", several(along_dim())),
+    op("stack", several(same, 0, 3)),
+    op("hstack", several(along_dim(1), 2)),
+    op("vstack", several(along_dim(0), 2)),
+    op("dstack", several(along_dim(2), 3)),
+    op("column_stack", several(along_dim(1), 2, 3)),
+    op("block_diag", one_by_one(several(unlike, 0, 2))),
+    op("meshgrid", grid),
+    op("broadcast_tensors", one_by_one(several(spread, 0, 4))),
+    op("cartesian_prod", one_by_one(several(unlike, 1, 1))),
+    op("combinations", moved(lambda d, s: [d.integer(1, 2), d.flag()], 1, 1, least=2)),
+    op("split", SPLIT),
+    op("unsafe_split", moved(lambda d, s: [d.integer(1, s[0] + 1)], 1)),
+    op("split_with_sizes", moved(lambda d, s: [pieces(d, s[0])], 1)),
+    op("chunk", moved(lambda d, s: [d.integer(1, 5), d.dim(s)], 1)),
+    op("unsafe_chunk", moved(lambda d, s: [d.integer(1, 5), d.dim(s)], 1)),
+    op("tensor_split", moved(cuts(), 1)),
+    op("hsplit", moved(cuts(1), 2)),
+    op("vsplit", moved(cuts(0), 2)),
+    op("dsplit", moved(cuts(2), 3)),
+    op("unbind", moved(lambda d, s: [d.dim(s)], 1, 4, least=2)),
+    op("repeat", moved(repeated)),
+    op("tile", moved(repeated)),
+    op("repeat_interleave", interleaved),
+    op("nn.functional.pad", padded),
+    op("select_scatter", written(into_selected, 1)),
+    op("slice_scatter", written(into_slice, 1)),
+    op("diagonal_scatter", written(into_diagonal, 2)),
+]

@@ -1,0 +1,232 @@
+"""Matrix products and what is made of them. S is the product of absolute values, n the length of the contracted dimension."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from ._shared import Args, Kwargs, Outputs, extent, magnitude, scaling, summed
+from .declare import FLOATS, NUMERIC, UNIT, Call, Drawing, ErrorModel, Operator, accumulated, call, one, products
+
+LINEAR = frozenset({"linear"})
+EQUATIONS = (
+    "ij,jk->ik", "ij,kj->ik", "i,i->", "i,j->ij", "ij,ij->i", "ij->ji", "ij->", "ii->i", "bij,bjk->bik", "bij,bjk->ik",
+    "bhqd,bhkd->bhqk", "...ij,...jk->...ik", "ij,jk,kl->il", "bn,anm,bm->ba",
+)  # fmt: skip
+
+
+def inner(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+    """The last dimension of the first factor."""
+    return float(args[0].shape[-1] if args[0].ndim else 1)
+
+
+def inner_added(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+    """The same where the first argument is added to the product of the others; ``addbmm`` also sums over the batch."""
+    first, out = args[1], outputs[0]
+    return float(first.shape[-1] * (first.shape[0] if first.ndim > out.ndim else 1) + 1) if first.ndim > 1 else 2.0
+
+
+def sizes(d: Drawing, most: int = 65) -> tuple[int, int, int]:
+    """m, k and n of a product: k up to 2048, and at most 8192 elements in an operand."""
+    k = d.size(1, 2048)
+    most = max(1, min(most, 8192 // k))
+    return extent(d, most), k, d.size(1, most)
+
+
+def matmul(d: Drawing) -> Call:
+    """All combinations of ranks; batches broadcast."""
+    m, k, n = sizes(d, 33)
+    left, right = d.choice((2, 2), (1, 2), (2, 1), (1, 1), (3, 3), (3, 2), (2, 3), (3, 1), (1, 3), (4, 4))
+    a = {1: (k,), 2: (m, k)}.get(left, (min(m, 8), k))
+    b = {1: (k,), 2: (k, n)}.get(right, (k, min(n, 8)))
+    if max(left, right) > 2:
+        batch = d.shape(1, 1 + (max(left, right) == 4), most=3, elements=4)
+        a = (*d.broadcastable(batch), *a) if left > 2 else a
+        b = (*d.broadcastable(batch), *b) if right > 2 else b
+    domain = summed(d, k)
+    return call(d.tensor(a, domain), d.tensor(b, domain))
+
+
+def mm(d: Drawing) -> Call:
+    m, k, n = sizes(d)
+    return call(d.tensor((m, k), summed(d, k)), d.tensor((k, n), summed(d, k)))
+
+
+def bmm(d: Drawing) -> Call:
+    batch, (m, k, n) = d.size(1, 4), sizes(d, 17)
+    return call(d.tensor((batch, m, k), summed(d, k)), d.tensor((batch, k, n), summed(d, k)))
+
+
+def mv(d: Drawing) -> Call:
+    m, k, _ = sizes(d)
+    return call(d.tensor((m, k), summed(d, k)), d.tensor((k,), summed(d, k)))
+
+
+def dot(d: Drawing) -> Call:
+    k = d.size(1, 4095)
+    return call(d.tensor((k,), summed(d, k)), d.tensor((k,), summed(d, k)))
+
+
+def inner_product(d: Drawing) -> Call:
+    """Any ranks; the last dimensions agree."""
+    k = d.size(1, 512)
+    a, b = (d.shape(0, 2, most=9, elements=16) for _ in range(2))
+    return call(d.tensor((*a, k), summed(d, k)), d.tensor((*b, k), summed(d, k)))
+
+
+def outer(d: Drawing) -> Call:
+    return call(d.tensor((extent(d, 129),), summed(d, 1)), d.tensor((d.size(1, 65),), summed(d, 1)))
+
+
+def addmm(d: Drawing) -> Call:
+    m, k, n = sizes(d, 33)
+    domain = summed(d, k)
+    return call(d.tensor(d.broadcastable((m, n)), domain), d.tensor((m, k), domain), d.tensor((k, n), domain), **scaling(d))
+
+
+def addmv(d: Drawing) -> Call:
+    m, k, _ = sizes(d)
+    domain = summed(d, k)
+    return call(d.tensor(d.broadcastable((m,)), domain), d.tensor((m, k), domain), d.tensor((k,), domain), **scaling(d))
+
+
+def addr(d: Drawing) -> Call:
+    m, n, domain = d.size(1, 65), d.size(1, 65), summed(d, 1)
+    return call(d.tensor(d.broadcastable((m, n)), domain), d.tensor((m,), domain), d.tensor((n,), domain), **scaling(d))
+
+
+def baddbmm(d: Drawing) -> Call:
+    batch, (m, k, n) = d.size(1, 4), sizes(d, 17)
+    domain, added = summed(d, k), d.broadcastable((batch, m, n))
+    return call(d.tensor(added, domain), d.tensor((batch, m, k), domain), d.tensor((batch, k, n), domain), **scaling(d))
+
+
+def addbmm(d: Drawing) -> Call:
+    batch, (m, k, n) = d.size(1, 4), sizes(d, 17)
+    domain, added = summed(d, k * batch), d.broadcastable((m, n))
+    return call(d.tensor(added, domain), d.tensor((batch, m, k), domain), d.tensor((batch, k, n), domain), **scaling(d))
+
+
+def einsum(d: Drawing) -> Call:
+    """One of the usual equations; every letter gets a size, the ellipsis one dimension."""
+    equation = d.choice(*EQUATIONS)
+    operands = equation.split("->")[0].replace("...", "Z").split(",")
+    most = {1: 65, 2: 65, 3: 9, 4: 6}[max(map(len, operands))]
+    size = {letter: d.size(1, most) for letter in sorted(set("".join(operands)))}
+    domain = summed(d, 64) if len(operands) < 3 else UNIT
+    return call(equation, *(d.tensor([size[letter] for letter in operand], domain) for operand in operands))
+
+
+def contracted(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+    """The product of the sizes of the letters that are summed away."""
+    left, right = args[0].replace("...", "Z").split("->")
+    size = {letter: n for operand, t in zip(left.split(","), args[1:], strict=True) for letter, n in zip(operand, t.shape, strict=True)}
+    return math.prod((n for letter, n in size.items() if letter not in right), start=1.0)
+
+
+def kron(d: Drawing) -> Call:
+    a, b = (d.shape(0, 3, most=9, elements=64) for _ in range(2))
+    return call(d.tensor(a, summed(d, 1)), d.tensor(b, summed(d, 1)))
+
+
+def tensordot(d: Drawing) -> Call:
+    """``dims`` as a number, or as two lists."""
+    shared = [d.size(1, 33) for _ in range(d.integer(0, 2))]
+    a, b = (d.shape(0, 2, most=9, elements=12) for _ in range(2))
+    domain = summed(d, math.prod(shared))
+    if not d.flag():
+        return call(d.tensor((*a, *shared), domain), d.tensor((*shared, *b), domain), dims=len(shared))
+    dims = [list(range(len(shared))), [len(b) + i for i in range(len(shared))]]
+    return call(d.tensor((*shared, *a), domain), d.tensor((*b, *shared), domain), dims=dims)
+
+
+def tensordot_terms(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+    return math.sqrt(max(args[0].numel() * args[1].numel() / max(outputs[0].numel(), 1), 1.0))
+
+
+def multi_dot(d: Drawing) -> Call:
+    """Two to four matrices; the first and the last may be vectors."""
+    inside = [d.size(1, 33) for _ in range(d.integer(1, 3))]
+    first = (inside[0],) if d.flag() else (d.size(1, 17), inside[0])
+    last = (inside[-1],) if d.flag() else (inside[-1], d.size(1, 17))
+    shapes = [first, *zip(inside[:-1], inside[1:], strict=True), last]
+    return call([d.tensor(shape, UNIT if d.dtype == "float16" else summed(d, 33)) for shape in shapes])
+
+
+def linear(d: Drawing) -> Call:
+    k, out = d.size(1, 1024), d.size(1, 17)
+    before = d.shape(0, 2, most=17, elements=max(1, 8192 // k))
+    bias = (d.tensor((out,), summed(d, k)),) if d.flag() else ()
+    return call(d.tensor((*before, k), summed(d, k)), d.tensor((out, k), summed(d, k)), *bias)
+
+
+def bilinear(d: Drawing) -> Call:
+    a, b, out = d.size(1, 17), d.size(1, 17), d.size(1, 9)
+    before, domain = d.shape(0, 2, most=9, elements=33), UNIT if d.dtype == "float16" else summed(d, 64)
+    bias = (d.tensor((out,), domain),) if d.flag() else ()
+    return call(d.tensor((*before, a), domain), d.tensor((*before, b), domain), d.tensor((out, a, b), domain), *bias)
+
+
+def vecdot(d: Drawing) -> Call:
+    """Broadcasts; along any dimension."""
+    shape = (*d.shape(0, 2, most=9, elements=16), d.size(1, 513))
+    if d.flag():
+        return call(d.tensor(shape, summed(d, 512)), d.tensor(shape, summed(d, 512)), dim=d.dim(shape))
+    other = (*d.broadcastable(shape[:-1]), shape[-1])
+    return call(d.tensor(shape, summed(d, 512)), d.tensor(other, summed(d, 512)))
+
+
+def cross(d: Drawing) -> Call:
+    shape = list(d.shape(1, 3, most=33, elements=1024))
+    dim = d.dim(shape)
+    shape[dim] = 3
+    return call(d.tensor(shape, summed(d, 2)), d.tensor(shape, summed(d, 2)), dim=dim)
+
+
+@magnitude
+def cross_magnitude(outputs: Outputs, input: torch.Tensor, other: torch.Tensor, *, dim: int = -1) -> torch.Tensor:
+    a, b = input.abs(), other.abs()
+    return a.roll(1, dim) * b.roll(2, dim) + a.roll(2, dim) * b.roll(1, dim)
+
+
+def of_bilinear(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+    return float(args[0].shape[-1] * args[1].shape[-1] + 1)
+
+
+def of_chain(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+    return float(sum(matrix.shape[0] for matrix in args[0][1:]))
+
+
+def declare(name: str, sample: object, error: ErrorModel, dtypes: tuple[str, ...] = NUMERIC) -> Operator:
+    return Operator(name=name, family="matmul", sample=sample, error=error, dtypes=dtypes, traits=LINEAR)  # type: ignore[arg-type]
+
+
+EXACT_ON_INTEGERS = products(inner, integers_exact=True)
+ADDED = products(inner_added)
+CROSS = accumulated(cross_magnitude, one)
+
+OPERATORS = [
+    declare("matmul", matmul, EXACT_ON_INTEGERS),
+    declare("mm", mm, EXACT_ON_INTEGERS),
+    declare("bmm", bmm, EXACT_ON_INTEGERS),
+    declare("mv", mv, EXACT_ON_INTEGERS),
+    declare("dot", dot, EXACT_ON_INTEGERS),
+    declare("vdot", dot, EXACT_ON_INTEGERS),
+    declare("inner", inner_product, EXACT_ON_INTEGERS),
+    declare("outer", outer, products(one, integers_exact=True)),
+    declare("addmm", addmm, ADDED),
+    declare("addmv", addmv, ADDED),
+    declare("addr", addr, ADDED),
+    declare("baddbmm", baddbmm, ADDED),
+    declare("addbmm", addbmm, ADDED),
+    declare("einsum", einsum, products(contracted, integers_exact=True)),
+    declare("kron", kron, products(one, integers_exact=True)),
+    declare("tensordot", tensordot, products(tensordot_terms, integers_exact=True)),
+    declare("linalg.multi_dot", multi_dot, products(of_chain, integers_exact=True)),
+    declare("nn.functional.linear", linear, EXACT_ON_INTEGERS),
+    declare("nn.functional.bilinear", bilinear, products(of_bilinear)),
+    declare("linalg.vecdot", vecdot, EXACT_ON_INTEGERS, FLOATS),
+    declare("cross", cross, CROSS),
+    declare("linalg.cross", cross, CROSS),
+]

@@ -1,0 +1,213 @@
+"""Rearranging one tensor: views, shapes, orders, diagonals. Whatever differs is wrong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..recipe import Arg, MemoryFormat
+from .declare import EVERY, EXACT, REAL, Call, Drawing, Operator, Sample, call
+from .sampling import filled_shape
+
+LINEAR = frozenset({"linear"})
+VIEW = frozenset({"linear", "view"})
+Shape = tuple[int, ...]
+Arguments = Callable[[Drawing, Shape], Sequence[Arg]]
+
+
+def moved(arguments: Arguments = lambda d, shape: (), low: int = 0, high: int = 4, *, layout: bool = True, least: int = 1) -> Sample:
+    """A tensor of ``low`` to ``high`` dimensions, then what ``arguments`` draws for its shape."""
+
+    def sample(d: Drawing) -> Call:
+        shape = filled_shape(d, low, high) if least == 1 else d.shape(low, high, least=least, most=16)
+        return call(d.tensor(shape, REAL, layout=layout), *arguments(d, shape))
+
+    return sample
+
+
+def order(d: Drawing, shape: Shape) -> list[int]:
+    """A permutation of the dimensions. Shrinks towards their own order."""
+    left, chosen = list(range(len(shape))), []
+    while left:
+        chosen.append(left.pop(d.integer(0, len(left) - 1)))
+    return chosen
+
+
+def factored(d: Drawing, shape: Shape) -> list[int]:
+    """Another shape with as many elements, one of its sizes sometimes left as -1."""
+    left, sizes = math.prod(shape), []
+    for factor in (2, 3, 4, 5, 8):
+        if left % factor == 0 and d.flag():
+            sizes.append(factor)
+            left //= factor
+    sizes.insert(d.integer(0, len(sizes)), -1 if left and d.flag() else left)
+    return sizes
+
+
+def enlarged(d: Drawing, shape: Shape) -> list[int]:
+    """Sizes that ``shape`` expands to: ones become more, others may be left as -1, dimensions are put in front."""
+    front = [d.integer(1, 4) for _ in range(d.integer(0, 2))]
+    return front + [d.integer(1, 5) if size == 1 else d.choice(size, -1) for size in shape]
+
+
+def with_ones(d: Drawing) -> Shape:
+    return tuple(1 if d.flag() else size for size in filled_shape(d, 0, 4, elements=512))
+
+
+def expanded(d: Drawing) -> Call:
+    shape = with_ones(d)
+    return call(d.tensor(shape), enlarged(d, shape))
+
+
+def expanded_like(d: Drawing) -> Call:
+    shape = with_ones(d)
+    sizes = enlarged(d, shape)
+    front = len(sizes) - len(shape)
+    return call(d.tensor(shape), d.tensor([shape[i - front] if size == -1 else size for i, size in enumerate(sizes)]))
+
+
+def windows(d: Drawing, shape: Shape) -> Sequence[Arg]:
+    dim = d.dim(shape)
+    return dim, d.integer(1, shape[dim]), d.integer(1, 4)
+
+
+def part(d: Drawing, shape: Shape) -> Sequence[Arg]:
+    dim = d.dim(shape)
+    start = d.integer(0, shape[dim] - 1)
+    return dim, start, d.integer(1, shape[dim] - start)
+
+
+def selected(d: Drawing, shape: Shape) -> Sequence[Arg]:
+    dim = d.dim(shape)
+    return dim, d.integer(-shape[dim], shape[dim] - 1)
+
+
+def two_dims(d: Drawing, shape: Shape) -> tuple[int, int]:
+    first = d.integer(0, len(shape) - 1)
+    return first, (first + d.integer(1, len(shape) - 1)) % len(shape)
+
+
+def diagonal(d: Drawing, shape: Shape) -> Sequence[Arg]:
+    return d.integer(-3, 3), *two_dims(d, shape)
+
+
+def quarter_turns(d: Drawing, shape: Shape) -> Sequence[Arg]:
+    return d.integer(-3, 5), list(two_dims(d, shape))
+
+
+def rolled(d: Drawing, shape: Shape) -> Sequence[Arg]:
+    if not shape or not d.flag():
+        return (d.integer(-7, 7),)
+    dims = d.dims(shape)
+    return [d.integer(-7, 7) for _ in dims], list(dims)
+
+
+def moved_dims(d: Drawing, shape: Shape) -> Sequence[Arg]:
+    count = d.integer(1, len(shape))
+    return order(d, shape)[:count], order(d, shape)[:count]
+
+
+def unflattened(d: Drawing) -> Call:
+    shape, dim = list(d.shape(1, 3, most=8)), 0
+    dim = d.dim(shape)
+    sizes = [d.integer(1, 4), d.integer(1, 4)]
+    shape[dim] = math.prod(sizes)
+    return call(d.tensor(shape), dim, sizes)
+
+
+def squeezed(d: Drawing) -> Call:
+    shape = with_ones(d)
+    if not shape or not d.flag():
+        return call(d.tensor(shape))
+    return call(d.tensor(shape), d.dim(shape) if d.flag() else d.dims(shape))
+
+
+def strided(d: Drawing) -> Call:
+    """Sizes and strides that stay inside of a contiguous tensor; elements may overlap."""
+    sizes, strides = [d.integer(1, 6) for _ in range(d.integer(1, 3))], []
+    for _ in sizes:
+        strides.append(d.integer(0, 5))
+    offset = d.integer(0, 5)
+    extent = offset + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True)) + 1
+    return call(d.tensor((extent + d.integer(0, 4),), layout=False), sizes, strides, offset)
+
+
+def shuffled(up: bool) -> Sample:
+    def sample(d: Drawing) -> Call:
+        batch, factor = d.shape(0, 2, most=3), d.integer(1, 3)
+        channels, height, width = d.integer(1, 4), d.integer(1, 7), d.integer(1, 7)
+        block = (channels * factor**2, height, width) if up else (channels, height * factor, width * factor)
+        return call(d.tensor((*batch, *block)), factor)
+
+    return sample
+
+
+def channels_shuffled(d: Drawing) -> Call:
+    groups = d.integer(1, 4)
+    return call(d.tensor((d.integer(1, 3), groups * d.integer(1, 4), *d.shape(1, 2, most=8))), groups)
+
+
+def in_format(d: Drawing) -> Call:
+    """contiguous and clone: as they are, or brought to channels_last."""
+    shape = d.shape(0, 4, elements=2048)
+    if len(shape) == 4 and d.flag():
+        return call(d.tensor(shape), memory_format=MemoryFormat("channels_last"))
+    return call(d.tensor(shape))
+
+
+def op(name: str, sample: Sample, traits: frozenset[str] = LINEAR, **more: Any) -> Operator:
+    return Operator(name=name, family="movement", sample=sample, error=EXACT, dtypes=EVERY, traits=traits, **more)
+
+
+def view(name: str, sample: Sample, **more: Any) -> Operator:
+    return op(name, sample, VIEW, **more)
+
+
+OPERATORS = [
+    view("reshape", moved(lambda d, s: [factored(d, s)])),
+    view("view", moved(lambda d, s: [factored(d, s)], layout=False)),
+    view("reshape_as", moved(lambda d, s: [d.tensor([math.prod(s)])])),
+    view("view_as", moved(lambda d, s: [d.tensor([math.prod(s)])], layout=False)),
+    view("flatten", moved(lambda d, s: [d.integer(0, 1), -1], 2)),
+    view("ravel", moved()),
+    view("unflatten", unflattened),
+    view("transpose", moved(lambda d, s: [d.dim(s), d.dim(s)])),
+    view("swapaxes", moved(lambda d, s: [d.dim(s), d.dim(s)], 1)),
+    view("swapdims", moved(lambda d, s: [d.dim(s), d.dim(s)], 1)),
+    view("t", moved(low=0, high=2)),
+    view("mT", moved(low=2), function=lambda x: x.mT),
+    view("T", moved(low=2, high=2), function=lambda x: x.T),
+    view("permute", moved(lambda d, s: [order(d, s)])),
+    view("movedim", moved(moved_dims, 1)),
+    view("moveaxis", moved(moved_dims, 1)),
+    view("squeeze", squeezed),
+    view("unsqueeze", moved(lambda d, s: [d.integer(-len(s) - 1, len(s))], high=3)),
+    view("expand", expanded),
+    view("expand_as", expanded_like),
+    view("broadcast_to", expanded),
+    view("narrow", moved(part, 1)),
+    op("narrow_copy", moved(part, 1), differentiable=False),
+    view("select", moved(selected, 1)),
+    view("unfold", moved(windows, 1)),
+    view("as_strided", strided),
+    view("diagonal", moved(diagonal, 2)),
+    op("diag", moved(lambda d, s: [d.integer(-2, 2)], 1, 2, least=3)),
+    op("diagflat", moved(lambda d, s: [d.integer(-2, 2)], 0, 2, least=2)),
+    op("diag_embed", moved(lambda d, s: [d.integer(-2, 2), *d.choice((-2, -1), (0, 1), (1, -1))], 1, 3, least=2)),
+    op("tril", moved(lambda d, s: [d.integer(-3, 3)], 2)),
+    op("triu", moved(lambda d, s: [d.integer(-3, 3)], 2)),
+    op("flip", moved(lambda d, s: [list(d.dims(s, least=0))])),
+    op("fliplr", moved(low=2)),
+    op("flipud", moved(low=1)),
+    op("rot90", moved(quarter_turns, 2)),
+    op("roll", moved(rolled)),
+    view("atleast_1d", moved(high=2)),
+    view("atleast_2d", moved(high=3)),
+    view("atleast_3d", moved()),
+    op("contiguous", in_format),
+    op("clone", in_format),
+    op("nn.functional.pixel_shuffle", shuffled(up=True)),
+    op("nn.functional.pixel_unshuffle", shuffled(up=False)),
+    op("nn.functional.channel_shuffle", channels_shuffled),
+]

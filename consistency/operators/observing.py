@@ -1,0 +1,159 @@
+"""What can be compared of outputs that are not unique: values at indices, tie-free sums, admissible neighbours.
+
+Nothing here may fail on a faulty backend's outputs: positions that do not exist read as NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from .declare import Operator
+
+Args = tuple[Any, ...]
+Kwargs = dict[str, Any]
+Tensors = tuple[torch.Tensor, ...]
+
+
+def gather_or_nan(values: torch.Tensor, dim: int, index: torch.Tensor) -> torch.Tensor:
+    """``values`` at ``index`` along ``dim``, in float64; NaN where a position does not exist or the shapes do not fit."""
+    values, shape = values.detach().to(torch.float64), index.shape
+    if values.ndim == 0:
+        values, index = values.reshape(1), index.reshape(1) if index.numel() == 1 else index
+    fits = index.ndim == values.ndim and not index.dtype.is_floating_point
+    dim = dim % max(values.ndim, 1)
+    if not fits or any(n > m for axis, (n, m) in enumerate(zip(index.shape, values.shape, strict=True)) if axis != dim):
+        return torch.full(shape, math.nan, dtype=torch.float64)
+    size = values.shape[dim]
+    if not size or not index.numel():
+        return torch.full(shape, math.nan, dtype=torch.float64)
+    index = index.to(torch.int64)
+    found = values.gather(dim, index.clamp(0, size - 1))
+    return torch.where((index >= 0) & (index < size), found, math.nan).reshape(shape)
+
+
+def plain_zeros(tensor: torch.Tensor) -> torch.Tensor:
+    """-0.0 as 0.0: where ties between zeros of either sign are broken is not defined."""
+    return tensor + 0.0 if tensor.dtype.is_floating_point else tensor
+
+
+def argument(name: str, position: int, default: Any, args: Args, kwargs: Kwargs) -> Any:
+    """An argument that was given by position or by name."""
+    return kwargs.get(name, args[position] if len(args) > position else default)
+
+
+def zeros_aside(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
+    """The outputs, with zeros of either sign taken as equal."""
+    return tuple(plain_zeros(output) for output in outputs)
+
+
+def value_at_extremum(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
+    """argmax, argmin: the input's value at the index."""
+    (index, values), dim = (outputs[0], args[0]), argument("dim", 1, None, args, kwargs)
+    if dim is None:
+        return (plain_zeros(gather_or_nan(values.reshape(-1), 0, index.reshape(-1))),)
+    if not kwargs.get("keepdim", False) and values.ndim and index.ndim == values.ndim - 1:
+        return (plain_zeros(gather_or_nan(values, dim, index.unsqueeze(dim)).squeeze(dim)),)
+    return (plain_zeros(gather_or_nan(values, dim, index)),)
+
+
+def values_and_where(args: Args, kwargs: Kwargs, outputs: Tensors, dim: int | None) -> Tensors:
+    """(values, the input's values at the returned indices), both free of the sign of zero."""
+    if dim is None or len(outputs) < 2:
+        return zeros_aside(args, kwargs, outputs)
+    values, index = outputs[0], outputs[1]
+    missing = args[0].ndim and index.ndim == args[0].ndim - 1
+    found = gather_or_nan(args[0], dim, index.unsqueeze(dim) if missing else index)
+    return plain_zeros(values), plain_zeros(found.squeeze(dim) if missing else found)
+
+
+def extremum_along(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
+    """max, min, median, mode, cummax … whose ``dim`` comes second and may be missing."""
+    return values_and_where(args, kwargs, outputs, argument("dim", 1, None, args, kwargs))
+
+
+def selection_along(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
+    """topk, kthvalue: ``dim`` comes third and is the last by default; that no position came twice is compared, too."""
+    dim = argument("dim", 2, -1, args, kwargs)
+    values, found = values_and_where(args, kwargs, outputs, dim)
+    if not kwargs.get("sorted", True):
+        values, found = values.sort(dim).values, found.sort(dim).values
+    return values, found, distinct(outputs[1], dim)
+
+
+def distinct(index: torch.Tensor, dim: int) -> torch.Tensor:
+    """1 where a position follows another one in ascending order, 0 where one comes twice."""
+    if index.ndim == 0:
+        return torch.ones_like(index)
+    return (index.sort(dim).values.diff(dim=dim) != 0).to(torch.int64)
+
+
+def sorted_along(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
+    """sort: values, the input at the indices, and the indices in ascending order; the indices themselves if stable."""
+    dim = argument("dim", 1, -1, args, kwargs)
+    if kwargs.get("stable", False):
+        return plain_zeros(outputs[0]), outputs[1]
+    return (*values_and_where(args, kwargs, outputs, dim), distinct(outputs[1], dim))
+
+
+def order_along(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
+    """argsort: as sort, without the values."""
+    if kwargs.get("stable", False):
+        return outputs
+    dim = argument("dim", 1, -1, args, kwargs)
+    return plain_zeros(gather_or_nan(args[0], dim, outputs[0])), distinct(outputs[0], dim)
+
+
+def unit_of(args: Args) -> float:
+    """Twice the unit roundoff of the narrowest format that holds every argument: what the tested dtype's rounding may be."""
+    given = [arg.detach().double() for arg in args if isinstance(arg, torch.Tensor) and arg.dtype.is_floating_point]
+    for dtype, precision in ((torch.bfloat16, 8), (torch.float16, 11), (torch.float32, 24)):
+        if all(bool(torch.isclose(arg.to(dtype).double(), arg, rtol=0.0, atol=0.0, equal_nan=True).all()) for arg in given):
+            return 2.0 ** (1 - precision)
+    return 2.0**-52
+
+
+def beside(exact: torch.Tensor, step: float, unit: float) -> torch.Tensor:
+    """Where ``exact`` (before it is rounded to a multiple of 1, shifted by ``step``) lies within rounding of the jump."""
+    distance = (exact - step - torch.round(exact - step)).abs()
+    return distance <= 2.0 * unit * torch.clamp(exact.abs(), min=1.0)
+
+
+def neighbours(at: torch.Tensor, output: torch.Tensor, step: torch.Tensor | float) -> list[Tensors]:
+    """One step below and one above where ``at`` holds."""
+    return [(torch.where(at, output - step, output),), (torch.where(at, output + step, output),)]
+
+
+def quotient_neighbours(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[Tensors]:
+    """floor_divide, div with a rounding mode: one beside where the exact quotient is within rounding of a whole number."""
+    if not outputs[0].dtype.is_floating_point or kwargs.get("rounding_mode", "floor") is None:
+        return []
+    return neighbours(beside(torch.true_divide(args[0], args[1]), 0.0, unit_of(args)), outputs[0], 1.0)
+
+
+def remainder_neighbours(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[Tensors]:
+    """remainder, fmod: one divisor beside where the quotient is within rounding of a whole number."""
+    if not outputs[0].dtype.is_floating_point:
+        return []
+    divisor = args[1].abs() if isinstance(args[1], torch.Tensor) else abs(args[1])
+    return neighbours(beside(torch.true_divide(args[0], args[1]), 0.0, unit_of(args)), outputs[0], divisor)
+
+
+def decimal_neighbours(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[Tensors]:
+    """round with decimals: one unit of the last place beside where the scaled number is within rounding of a half."""
+    decimals = kwargs.get("decimals", 0)
+    if not decimals or not outputs[0].dtype.is_floating_point:
+        return []
+    return neighbours(beside(args[0] * 10.0**decimals, 0.5, unit_of(args)), outputs[0], 10.0**-decimals)
+
+
+def in_float64(name: str) -> Any:
+    """A reference for operators that turn integers into floats: the operator on everything converted to float64."""
+    operator = Operator(name=name, family="", sample=lambda d: None)  # type: ignore[arg-type, return-value]
+
+    def reference(*args: Any, **kwargs: Any) -> Any:
+        return operator(*(a.double() if isinstance(a, torch.Tensor) else a for a in args), **kwargs)
+
+    return reference

@@ -1,0 +1,133 @@
+"""Pooling: averages are sums of products, maxima are exact with any index among equals, power averages have non-negative terms."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..recipe import TensorRecipe
+from ._shared import Args, Kwargs, Outputs, peak, per_dim, some, spread, summed
+from .declare import FLOAT, FLOATS, NUMERIC, Call, Domain, Drawing, ErrorModel, Operator, Sample, accumulated, call, products, reduced
+from .observing import gather_or_nan, plain_zeros
+
+MOST = {1: 65, 2: 17, 3: 8}
+KERNEL = {1: 9, 2: 5, 3: 3}
+VALUES = Domain(specials=("nan", "inf", "-inf", "max", "-max"), wide=(-24, 24), tiny=True)
+LINEAR, TIES = frozenset({"linear"}), frozenset({"ties"})
+
+
+def image(d: Drawing, spatial: list[int], domain: Domain) -> TensorRecipe:
+    """Batched and unbatched."""
+    batch = () if d.flag() else (d.size(1, 3),)
+    return d.tensor((*batch, d.size(1, 5), *spatial), domain)
+
+
+def windows(d: Drawing, rank: int, *, dilated: bool = False) -> tuple[int | list[int], dict[str, Any], list[int]]:
+    """Kernel, keyword arguments and a spatial size that holds at least one window, in general no whole number of them."""
+    kernel = per_dim(d, rank, 1, KERNEL[rank])
+    extent, kwargs = spread(kernel, rank), some(d, ceil_mode=(True,))
+    padding = [0] * rank
+    if d.flag():
+        kwargs["stride"] = per_dim(d, rank, 1, 3)
+        kwargs["padding"] = padding = [d.integer(0, k // 2) for k in extent]
+    if dilated and d.flag():
+        kwargs["dilation"] = per_dim(d, rank, 1, 2)
+        extent = [(k - 1) * s + 1 for k, s in zip(extent, spread(kwargs["dilation"], rank), strict=True)]
+    return kernel, kwargs, [d.size(max(1, k - 2 * p), MOST[rank]) for k, p in zip(extent, padding, strict=True)]
+
+
+def average(rank: int) -> Sample:
+    def sample(d: Drawing) -> Call:
+        kernel, kwargs, size = windows(d, rank)
+        options: dict[str, tuple[Any, ...]] = {"divisor_override": (1, 3)} if rank > 1 else {}
+        return call(image(d, size, summed(d, 64)), kernel, **kwargs, **some(d, count_include_pad=(False,), **options))
+
+    return sample
+
+
+def maximum(rank: int) -> Sample:
+    def sample(d: Drawing) -> Call:
+        kernel, kwargs, size = windows(d, rank, dilated=True)
+        return call(image(d, size, VALUES), kernel, **kwargs, **some(d, return_indices=(True,)))
+
+    return sample
+
+
+def adaptive(rank: int, domain: Domain | None = None, **options: tuple[Any, ...]) -> Sample:
+    """Any output size, in general no divisor of the input's."""
+
+    def sample(d: Drawing) -> Call:
+        size = [d.size(1, MOST[rank]) for _ in range(rank)]
+        wanted: Any = per_dim(d, rank, 1, 9)
+        if rank > 1 and isinstance(wanted, list) and d.flag():
+            wanted[0] = None  # keep the input's size
+        return call(image(d, size, domain or summed(d, 64)), wanted, **some(d, **options))
+
+    return sample
+
+
+def power(rank: int) -> Sample:
+    """Norm types 1 and 2: others cancel (odd ones) or overflow early."""
+
+    def sample(d: Drawing) -> Call:
+        kernel, size = per_dim(d, rank, 1, KERNEL[rank]), [d.size(KERNEL[rank], MOST[rank]) for _ in range(rank)]
+        domain = Domain(wide=(-10, 10))
+        return call(image(d, size, domain), d.choice(2.0, 1.0), kernel, **some(d, stride=(1, 2, 3), ceil_mode=(True,)))
+
+    return sample
+
+
+def unpool(rank: int) -> Sample:
+    """One channel and distinct positions: a corner of a permutation that fills the output."""
+
+    def sample(d: Drawing) -> Call:
+        kernel = d.integer(2, 3)
+        size = [d.size(1, MOST[rank] // 3) for _ in range(rank)]
+        whole = (1, *(n * kernel for n in size))
+        positions = d.tensor(whole, dtype="int64", values=("permutation",), layout=False)
+        corner = tuple(("slice", dim + 1, 0, n, None) for dim, n in enumerate(size))
+        indices = TensorRecipe(positions.base, "int64", positions.values, positions.stop, corner)
+        return call(d.tensor((1, *size), VALUES), indices, kernel)
+
+    return sample
+
+
+def at_maximum(rank: int) -> Any:
+    """Values, and the input's values at the returned positions within each plane."""
+
+    def observe(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
+        if len(outputs) < 2:
+            return tuple(plain_zeros(output) for output in outputs)
+        found = gather_or_nan(args[0].flatten(-rank), -1, outputs[1].flatten(-rank))
+        return plain_zeros(outputs[0]), plain_zeros(found.reshape(outputs[1].shape))
+
+    return observe
+
+
+def pool(name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = FLOATS, **more: Any) -> Operator:
+    return Operator(name=f"nn.functional.{name}", family="pooling", sample=sample, error=error, dtypes=dtypes, **more)
+
+
+def of_window(rank: int) -> Any:
+    return lambda args, kwargs, outputs: float(math.prod(spread(args[1], rank)))
+
+
+def of_power_window(rank: int) -> Any:
+    return lambda args, kwargs, outputs: float(math.prod(spread(args[2], rank)))
+
+
+MAXIMUM = ErrorModel("exact", backward=peak)
+ADAPTIVE = products(reduced)
+UNPOOL = ErrorModel("exact", backward="output")
+
+OPERATORS = [
+    *(pool(f"avg_pool{n}d", average(n), products(of_window(n)), FLOATS if n < 3 else FLOAT, traits=LINEAR) for n in (1, 2, 3)),
+    *(pool(f"max_pool{n}d", maximum(n), MAXIMUM, NUMERIC if n > 1 else FLOATS, traits=TIES, observe=at_maximum(n)) for n in (1, 2, 3)),
+    *(pool(f"adaptive_avg_pool{n}d", adaptive(n), ADAPTIVE, traits=LINEAR) for n in (1, 2, 3)),
+    *(
+        pool(f"adaptive_max_pool{n}d", adaptive(n, VALUES, return_indices=(True,)), MAXIMUM, traits=TIES, observe=at_maximum(n))
+        for n in (1, 2, 3)
+    ),
+    *(pool(f"lp_pool{n}d", power(n), accumulated("products", of_power_window(n)), FLOAT) for n in (1, 2, 3)),
+    *(pool(f"max_unpool{n}d", unpool(n), UNPOOL, traits=frozenset({"constant"})) for n in (1, 2, 3)),
+]

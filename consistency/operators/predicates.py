@@ -1,0 +1,84 @@
+"""Comparisons, classifications, logic and bits: answers that are right or wrong, so nothing here has a tolerance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .declare import EVERY, EVERYWHERE, EXACT, Call, Domain, Drawing, Operator, Sample, call
+from .sampling import filled_shape, scalar, shape_of, unary
+
+TRAITS = frozenset({"elementwise"})
+SPECIAL = Domain(specials=EVERYWHERE, wide=(-24, 24), tiny=True)
+MILLION = 1 << 20
+INTEGRAL = ("int32", "int64", "bool")
+
+
+def comparable(d: Drawing) -> Call:
+    """Two tensors, or a tensor and a number, that are often equal: both hold few distinct numbers."""
+    shape = shape_of(d)
+    few: dict[str, Any] = {"values": ("integers", -2, 2)} if d.dtype != "bool" and d.choice(True, True, False) else {}
+    left = d.tensor(shape, SPECIAL, **few)
+    if d.choice(False, False, True):
+        return call(left, d.integer(-2, 2) if few or d.dtype == "bool" else scalar(d))
+    return call(d.tensor(d.broadcastable(shape), SPECIAL, **few), left)
+
+
+def close(d: Drawing) -> Call:
+    """Whole numbers with tolerances that are powers of two: whether they are close is exact in every dtype."""
+    shape = shape_of(d)
+    values = ("integers", 0, 1) if d.dtype == "bool" else ("integers", -9, 9)
+    left, right = (d.tensor(d.broadcastable(shape), values=values) for _ in range(2))
+    if d.dtype == "bool" or d.choice(True, False):
+        return call(left, right)
+    return call(left, right, rtol=d.choice(0.0, 0.25, 0.5) if d.floating else 0.0, atol=d.choice(0.0, 1.0, 2.0), equal_nan=d.flag())
+
+
+def logical(d: Drawing) -> Call:
+    shape = shape_of(d)
+    few: dict[str, Any] = {} if d.dtype == "bool" or d.flag() else {"values": ("integers", -1, 1)}
+    return call(*(d.tensor(d.broadcastable(shape), SPECIAL, **few) for _ in range(2)))
+
+
+def bits(low: int = -MILLION, high: int = MILLION) -> Sample:
+    """Two integer tensors; the second within [low, high]."""
+
+    def sample(d: Drawing) -> Call:
+        shape = shape_of(d)
+        ranges = ((0, 1), (0, 1)) if d.dtype == "bool" else ((-MILLION, MILLION), (low, high))
+        return call(*(d.tensor(d.broadcastable(shape), values=("integers", *ends)) for ends in ranges))
+
+    return sample
+
+
+def membership(d: Drawing) -> Call:
+    """Which elements occur among a few others."""
+    values = ("integers", 0, 1) if d.dtype == "bool" else ("integers", -4, 4)
+    return call(d.tensor(shape_of(d), values=values), d.tensor((d.size(1, 16),), values=values), invert=d.flag())
+
+
+def sameness(d: Drawing) -> Call:
+    """Two tensors that are equal half of the time; the answer is a Python bool."""
+    shape = filled_shape(d, 0)
+    left = d.tensor(shape, Domain(wide=(-24, 24)))
+    return call(left, d.tensor(shape, Domain(wide=(-24, 24))) if d.flag() else left)
+
+
+def op(name: str, sample: Sample, dtypes: tuple[str, ...] = EVERY, **more: Any) -> Operator:
+    settings: dict[str, Any] = {"traits": TRAITS, "differentiable": False} | more
+    return Operator(name=name, family="comparison", sample=sample, error=EXACT, dtypes=dtypes, **settings)
+
+
+NO_BOOL = tuple(dtype for dtype in EVERY if dtype != "bool")
+CONSTANT = TRAITS | {"constant"}
+OPERATORS = [
+    *(op(name, comparable) for name in ("eq", "ne", "lt", "le", "gt", "ge")),
+    *(op(name, unary(SPECIAL), traits=CONSTANT) for name in ("isnan", "isinf", "isfinite", "isposinf", "isneginf", "isreal", "signbit")),
+    op("isclose", close),
+    op("allclose", close, traits=frozenset({"constant"})),
+    op("equal", sameness, traits=frozenset({"constant"})),
+    op("isin", membership),
+    *(op(name, logical) for name in ("logical_and", "logical_or", "logical_xor")),
+    op("logical_not", unary(SPECIAL), traits=CONSTANT),
+    *(op(name, bits(), INTEGRAL) for name in ("bitwise_and", "bitwise_or", "bitwise_xor")),
+    *(op(name, bits(0, 8), ("int32", "int64")) for name in ("bitwise_left_shift", "bitwise_right_shift")),
+]

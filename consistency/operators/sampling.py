@@ -1,0 +1,131 @@
+"""What the families' ``sample`` functions share: shapes, operands that broadcast, dims to reduce over, scalars."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..recipe import Arg, TensorRecipe
+from .declare import REAL, Call, Domain, Drawing, Sample, call
+
+
+def shape_of(d: Drawing, low: int = 0, high: int = 4, *, elements: int = 4096) -> tuple[int, ...]:
+    """Mostly small shapes of every rank, now and then one long row, rarely an empty tensor. Shrinks like ``d.shape``."""
+    kind = d.integer(0, 15)
+    if kind >= 13 and low <= 1 <= high:
+        return (d.size(1, elements),)
+    shape = d.shape(low, high, elements=elements)
+    if kind == 12 and shape:
+        empty = d.integer(0, len(shape) - 1)
+        return (*shape[:empty], 0, *shape[empty + 1 :])
+    return shape
+
+
+def filled_shape(d: Drawing, low: int = 1, high: int = 4, *, elements: int = 4096) -> tuple[int, ...]:
+    """As :func:`shape_of`, but never empty."""
+    if low <= 1 <= high and d.integer(0, 15) >= 13:
+        return (d.size(1, elements),)
+    return d.shape(low, high, elements=elements)
+
+
+def scalar(d: Drawing, low: float = -4.0, high: float = 4.0) -> float | int:
+    """A Python number as a user would give it for the case's dtype."""
+    return d.number(low, high) if d.floating else d.integer(round(low), round(high))
+
+
+def within(d: Drawing, domain: Domain, low: float = -4.0, high: float = 4.0) -> float | int:
+    """A Python number inside of ``domain``."""
+    return scalar(d, max(low, domain.low), min(high, domain.high))
+
+
+def per_dtype(domain: Domain, points: dict[str, tuple[float, ...]], dtype: str) -> Domain:
+    """``domain`` with the points of one dtype; bfloat16 reaches as far as float32."""
+    chosen = points.get("float32" if dtype == "bfloat16" else dtype)
+    return domain if chosen is None else replace(domain, points=chosen)
+
+
+def unary(domain: Domain = REAL, **points: tuple[float, ...]) -> Sample:
+    """One tensor; ``points`` are boundaries that depend on the dtype, such as where exp overflows."""
+
+    def sample(d: Drawing) -> Call:
+        return call(d.tensor(shape_of(d), per_dtype(domain, points, d.dtype)))
+
+    return sample
+
+
+def pointwise(*domains: Domain) -> Sample:
+    """As many tensors as domains, broadcasting against each other."""
+
+    def sample(d: Drawing) -> Call:
+        shape = shape_of(d)
+        return call(*(d.tensor(d.broadcastable(shape), domain) for domain in domains))
+
+    return sample
+
+
+def operands(d: Drawing, left: Domain, right: Domain, *, numbers: bool = True, mixed: bool = True) -> tuple[Arg, Arg]:
+    """Two operands: tensors that broadcast, a 0-d tensor, a Python number on the right, or an integer tensor beside floats."""
+    shape = shape_of(d)
+    kind = d.choice("tensors", "tensors", "tensors", "broadcast", "0-d", *["number"] * numbers, *["integers"] * mixed)
+    match kind:
+        case "number":
+            return d.tensor(shape, left), within(d, right)
+        case "0-d":
+            return d.tensor(shape, left), d.tensor((), right)
+        case "broadcast":
+            return d.tensor(d.broadcastable(shape), left), d.tensor(d.broadcastable(shape), right)
+        case "integers" if d.floating:
+            low, high = math.ceil(max(right.low, -9)), math.floor(min(right.high, 9))
+            return d.tensor(shape, left), d.tensor(shape, dtype=d.choice("int64", "int32"), values=("integers", low, high))
+    return d.tensor(shape, left), d.tensor(shape, right)
+
+
+def binary(left: Domain = REAL, right: Domain | None = None, *, numbers: bool = True, mixed: bool = True, **options: Any) -> Sample:
+    """Two operands (see :func:`operands`); each of ``options`` names a keyword and the values it takes, None for left out."""
+
+    def sample(d: Drawing) -> Call:
+        args = operands(d, left, right or left, numbers=numbers, mixed=mixed)
+        drawn = {name: d.choice(None, *values) for name, values in options.items()}
+        return call(*args, **{name: value for name, value in drawn.items() if value is not None})
+
+    return sample
+
+
+def reducible(d: Drawing, longest: int = 4096, *, low: int = 0) -> tuple[int, ...]:
+    """A shape of which one dimension is often as long as a row of a real model. Shrinks to few and small dimensions."""
+    if d.integer(0, 3) < 3:
+        return d.shape(low, 4)
+    length = d.size(1, longest)
+    others = d.shape(0, 2, most=8, elements=max(1, 16384 // length))
+    at = d.integer(0, len(others))
+    return (*others[:at], length, *others[at:])
+
+
+def along(d: Drawing, shape: Sequence[int], *, several: bool = True, full: bool = True) -> dict[str, Arg]:
+    """``dim`` and ``keepdim`` of a reduction: none, one, or several dims."""
+    options = ["none"] * full + ["one"] + ["several"] * (several and len(shape) > 0)
+    kwargs: dict[str, Arg] = {}
+    match d.choice(*options):
+        case "one":
+            kwargs["dim"] = d.dim(shape)
+        case "several":
+            kwargs["dim"] = list(d.dims(shape))
+        case _:
+            return kwargs
+    if d.flag():
+        kwargs["keepdim"] = True
+    return kwargs
+
+
+def permuted_positions(d: Drawing, shape: Sequence[int], dim: int, size: int) -> TensorRecipe:
+    """Positions along ``dim`` of which no two in a row are equal, for writes whose order is not defined: ``shape[dim] <= size``.
+
+    Every row holds the same positions. Shrinks towards 0, 1, 2, …
+    """
+    count = shape[dim]
+    chosen = d.index((count,), size, distinct=True)
+    ones = (("unsqueeze", 0),) * dim + (("unsqueeze", 1 + dim),) * (len(shape) - dim - 1)
+    wide = (("expand", *shape),) if len(shape) > 1 else ()
+    return replace(chosen, view=(*chosen.view, *ones, *wide))

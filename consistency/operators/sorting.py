@@ -1,0 +1,148 @@
+"""Orders and what depends on them. Ties may be broken either way: values and the input at the indices are compared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..recipe import TensorRecipe
+from .declare import EVERY, EXACT, FLOAT, NUMERIC, Call, Domain, Drawing, Operator, Sample, accumulated, call, one
+from .observing import (
+    Args,
+    Kwargs,
+    Tensors,
+    argument,
+    extremum_along,
+    gather_or_nan,
+    order_along,
+    selection_along,
+    sorted_along,
+    zeros_aside,
+)
+from .sampling import along, reducible
+
+TIES = frozenset({"ties"})
+SORTED = Domain(specials=("nan", "-nan", "inf", "-inf", "0", "-0", "max", "-max"), wide=(-24, 24), tiny=True)
+Shape = tuple[int, ...]
+
+
+def unordered(d: Drawing, shape: Shape, *, low: int = -3, high: int = 3, nan: bool = True) -> TensorRecipe:
+    """Numbers that are all different, any numbers, or few different ones with many ties."""
+    kind = d.choice("distinct", "any", "few")
+    if kind == "few" or d.dtype == "bool":
+        return d.tensor(shape, values=("integers", 0, 1) if d.dtype == "bool" else ("integers", low, high))
+    if kind == "any":
+        return d.tensor(shape, SORTED if nan else Domain(wide=(-10, 9)))
+    return d.tensor(shape, values=("distinct",), overlap=False)
+
+
+def rows(d: Drawing) -> Shape:
+    """Rows around the lengths at which sorting algorithms change: 16, 32, 128, 1024."""
+    return reducible(d, 2048)
+
+
+def sort(d: Drawing) -> Call:
+    shape = rows(d)
+    kwargs: dict[str, Any] = {"dim": d.dim(shape)} if d.flag() else {}
+    if d.flag():
+        kwargs["descending"] = d.flag()
+    if d.flag():
+        kwargs["stable"] = True
+    return call(unordered(d, shape), **kwargs)
+
+
+def msort(d: Drawing) -> Call:
+    return call(unordered(d, rows(d)))
+
+
+def topk(d: Drawing) -> Call:
+    shape = rows(d)
+    dim = d.dim(shape)
+    k = d.integer(1, min(shape[dim], 33)) if shape else 1
+    kwargs = {name: d.flag() for name in ("largest", "sorted") if d.flag()}
+    return call(unordered(d, shape), k, *([dim] if dim not in (-1, len(shape) - 1) or d.flag() else []), **kwargs)
+
+
+def kthvalue(d: Drawing) -> Call:
+    shape = rows(d)
+    dim = d.dim(shape)
+    return call(unordered(d, shape), d.integer(1, shape[dim]) if shape else 1, dim, **({"keepdim": True} if d.flag() else {}))
+
+
+def middle(d: Drawing) -> Call:
+    """Of everything, or along a dim given by position, which also returns indices."""
+    shape = rows(d)
+    kwargs = along(d, shape, several=False)
+    return call(unordered(d, shape), *([kwargs.pop("dim")] if "dim" in kwargs else []), **kwargs)
+
+
+def frequent(d: Drawing) -> Call:
+    shape = reducible(d, 256)
+    return call(d.tensor(shape, values=("integers", 0, 1) if d.dtype == "bool" else ("integers", -2, 2)), d.dim(shape))
+
+
+def unique(d: Drawing) -> Call:
+    shape = d.shape(1, 3, elements=1024)
+    kwargs: dict[str, Any] = {name: True for name in ("return_inverse", "return_counts") if d.flag()}
+    if d.flag():
+        kwargs["dim"] = d.dim(shape)
+    return call(unordered(d, shape, nan=False), **kwargs)
+
+
+def quantile(d: Drawing) -> Call:
+    """Quantiles at multiples of 1/64 of rows up to 2049 long: their ranks are exact in float32."""
+    shape = reducible(d, 2049)
+    kwargs = along(d, shape, several=False)
+    if d.flag():
+        kwargs["interpolation"] = d.choice("linear", "lower", "higher", "nearest", "midpoint")
+    q = d.tensor((d.size(1, 5),), values=("uniform", 0.0, 1.0)) if d.flag() else d.integer(0, 64) / 64
+    if isinstance(q, TensorRecipe):
+        kwargs["interpolation"] = "linear"
+    return call(d.tensor(shape, Domain(wide=(-8, 7))), q, **kwargs)
+
+
+def histogram(d: Drawing) -> Call:
+    """Whole numbers in the middle of their bins."""
+    values = d.tensor(d.shape(0, 2), values=("integers", -6, 6))
+    return call(values, bins=9, min=-4.5, max=4.5) if d.floating else call(values, bins=9, min=-4, max=5)
+
+
+def frequency(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
+    """mode: how often the value occurs in its row, and whether the index leads to it."""
+    dim = argument("dim", 1, -1, args, kwargs)
+    x = args[0].to(torch.float64)
+    value, index = (o if o.ndim == x.ndim else o.unsqueeze(dim) for o in outputs)
+    found = gather_or_nan(x, dim, index)
+    return (x == value).sum(dim), (found == value).to(torch.int64)
+
+
+def of_quantile(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
+    """|lower| + |upper| neighbour, and rank · distance between them, as the rank is rounded."""
+    rest = {name: value for name, value in kwargs.items() if name != "interpolation"}
+    x, q = args[0].detach(), args[1]
+    low, high = (torch.quantile(x, q, interpolation=how, **rest) for how in ("lower", "higher"))
+    length = x.numel() if kwargs.get("dim") is None else x.shape[kwargs["dim"]] if x.ndim else 1
+    return low.abs() + high.abs() + length * (high - low)
+
+
+def op(name: str, sample: Sample, observe: Any = zeros_aside, dtypes: tuple[str, ...] = EVERY, **more: Any) -> Operator:
+    settings: dict[str, Any] = {"error": EXACT, "traits": TIES} | more
+    return Operator(name=name, family="sorting", sample=sample, dtypes=dtypes, observe=observe, **settings)
+
+
+OPERATORS = [
+    op("sort", sort, sorted_along),
+    op("argsort", sort, order_along, differentiable=False),
+    op("msort", msort),
+    op("topk", topk, selection_along, NUMERIC),
+    op("kthvalue", kthvalue, selection_along, NUMERIC),
+    op("median", middle, extremum_along, NUMERIC),
+    op("nanmedian", middle, extremum_along, NUMERIC),
+    op("mode", frequent, frequency, differentiable=False),
+    op("unique", unique, differentiable=False),
+    op("unique_consecutive", unique, differentiable=False),
+    op("quantile", quantile, None, FLOAT, error=accumulated(of_quantile, one)),
+    op("nanquantile", quantile, None, FLOAT, error=accumulated(of_quantile, one)),
+    op("histc", histogram, None, (*FLOAT, "int64"), differentiable=False, traits=frozenset()),
+]

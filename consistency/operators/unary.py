@@ -1,0 +1,185 @@
+"""Elementwise functions of one tensor. S is |x·f'(x)|; where an intermediate step cancels, λ > 0 lets it in."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from .declare import (
+    EVERYWHERE,
+    EXACT,
+    FLOAT,
+    FLOATS,
+    NUMERIC,
+    PROBABILITY,
+    REAL,
+    ROUNDED,
+    Call,
+    Domain,
+    Drawing,
+    ErrorModel,
+    Operator,
+    Sample,
+    accumulated,
+    call,
+    one,
+)  # fmt: skip
+from .observing import Args, Kwargs, Tensors, decimal_neighbours, in_float64
+from .sampling import scalar, shape_of, unary
+
+ELEMENTWISE = frozenset({"elementwise"})
+CANCELLING = accumulated("pointwise", one, backward="pointwise")
+
+MODERATE = Domain(specials=EVERYWHERE, wide=(-24, 6), tiny=True)
+BESSEL = Domain(-60.0, 60.0, points=(5.0, 8.0, 2.4048, 3.8317), specials=("0", "nan"), wide=(-10, 4))
+BESSEL_POSITIVE = Domain(2.0**-6, 60.0, points=(2.0, 5.0, 8.0))
+UNIT_CLOSED = Domain(-1.0, 1.0, points=(-1.0, 1.0, 0.5), specials=("0", "-0", "1", "-1", "nan", "inf", "subnormal"), tiny=True)
+NONNEGATIVE = Domain(0.0, specials=EVERYWHERE, wide=(-24, 24), tiny=True)
+
+
+def gradient_of(step: Any) -> Any:
+    """S of a gradient |cotangent|·step(x)·|f'(x)|, with ``step(x)`` what was lost on the way, relative to f'."""
+
+    def magnitude(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
+        return torch.nan_to_num(outputs[0].abs() * step(args[0].detach()), nan=0.0, posinf=0.0)
+
+    return magnitude
+
+
+def from_output(step: Any) -> ErrorModel:
+    """Functions whose gradient is formed from their own rounded result, such as 1 - tanh²."""
+    return ErrorModel("rounded", "pointwise", backward=gradient_of(step))
+
+
+def rounding(d: Drawing) -> Call:
+    """Without decimals anything; with decimals numbers that do not overflow when scaled."""
+    decimals = d.choice(0, 0, 0, 1, 2, -1) if d.floating else 0
+    if decimals:
+        return call(d.tensor(shape_of(d), Domain(-100.0, 100.0, points=(0.5, 2.5, 0.125))), decimals=decimals)
+    return call(d.tensor(shape_of(d), Domain(points=(0.5, 1.5, 2.5, -0.5, -3.5), specials=EVERYWHERE, wide=(-24, 24))))
+
+
+def replacing(d: Drawing) -> Call:
+    """nan_to_num with every replacement given: the defaults are those of the dtype."""
+    given = {name: scalar(d) for name in ("nan", "posinf", "neginf")}
+    return call(d.tensor(shape_of(d), REAL), **given)
+
+
+def logit(d: Drawing) -> Call:
+    kwargs = {"eps": d.choice(0.0625, 0.25)} if d.flag() else {}
+    return call(d.tensor(shape_of(d), Domain(2.0**-8, 1.0 - 2.0**-8, points=(0.5,))), **kwargs)
+
+
+def polygamma(d: Drawing) -> Call:
+    return call(d.integer(0, 4), d.tensor(shape_of(d), Domain(0.25, 30.0, points=(1.0, 1.4616))))
+
+
+def mvlgamma(d: Drawing) -> Call:
+    p = d.integer(1, 4)
+    return call(d.tensor(shape_of(d), Domain((p - 1) / 2 + 0.25, 30.0)), p)
+
+
+def summed_lgamma(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
+    x, p = args[0].detach(), args[1]
+    steps = [(x - j / 2).clamp(min=0.01) for j in range(p)]
+    return p * (p - 1) / 4 * math.log(math.pi) + sum(torch.lgamma(s).abs() + (s * torch.digamma(s)).abs() for s in steps)  # type: ignore[no-any-return]
+
+
+def lgamma_magnitude(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
+    """Left of 0 the reflection formula takes lgamma(1 - x) from log(π / |sin(πx)|), whose own error is that of πx."""
+    x = args[0].detach()
+    size = x.abs()
+    slope = (math.pi * x / torch.tan(math.pi * x)).abs()
+    return torch.nan_to_num(size * (size + 1).log() + size + torch.where(x < 0, slope, 0.0) + outputs[0].abs(), posinf=0.0)
+
+
+def op(name: str, sample: Sample, error: ErrorModel = ROUNDED, dtypes: tuple[str, ...] = FLOATS, **more: Any) -> Operator:
+    traits = ELEMENTWISE | more.pop("traits", frozenset())
+    return Operator(name=name, family="unary", sample=sample, error=error, dtypes=dtypes, traits=traits, **more)
+
+
+def promoting(name: str, sample: Sample, error: ErrorModel = ROUNDED) -> Operator:
+    """An operator that also takes integers and then returns floats."""
+    return op(name, sample, error, NUMERIC, reference=in_float64(name))
+
+
+EXP = {"float32": (88.72284, -87.33654, -103.97208), "float64": (709.78271, -708.39642, -745.13322), "float16": (11.09, -9.70, -17.33)}
+SINH = {"float32": (89.41599, -89.41599, 1.0), "float64": (710.47586, -710.47586), "float16": (11.78, -11.78)}
+SIGMOID = {"float32": (88.72284, -88.72284, -103.97208, 16.6), "float64": (709.78, -709.78, 36.7), "float16": (11.09, -11.09, -17.33)}
+
+OPERATORS = [
+    op("abs", unary(), EXACT, NUMERIC),
+    op("neg", unary(), EXACT, NUMERIC, traits=frozenset({"linear"})),
+    op("positive", unary(), EXACT, NUMERIC, traits=frozenset({"linear", "view"})),
+    op("sign", unary(), EXACT, NUMERIC, differentiable=False),
+    op("sgn", unary(), EXACT, NUMERIC, differentiable=False),
+    op("ceil", unary(Domain(points=(1.0, -1.0, 2.0), specials=EVERYWHERE, wide=(-24, 40))), EXACT, NUMERIC, differentiable=False),
+    op("floor", unary(Domain(points=(1.0, -1.0, 2.0), specials=EVERYWHERE, wide=(-24, 40))), EXACT, NUMERIC, differentiable=False),
+    op("trunc", unary(Domain(points=(1.0, -1.0, 2.0), specials=EVERYWHERE, wide=(-24, 40))), EXACT, NUMERIC, differentiable=False),
+    op("frac", unary(Domain(points=(1.0, -1.0, 2.0), specials=EVERYWHERE, wide=(-24, 24))), EXACT),
+    op("round", rounding, ErrorModel("rounded"), NUMERIC, differentiable=False, alternatives=decimal_neighbours),
+    op("nan_to_num", replacing, EXACT, NUMERIC),
+    op("bitwise_not", unary(), EXACT, ("int32", "int64", "bool"), differentiable=False),
+    op("frexp", unary(Domain(wide=(-100, 100))), EXACT, differentiable=False),
+    op("reciprocal", unary(Domain(specials=EVERYWHERE, wide=(-20, 20)))),
+    promoting("sqrt", unary(NONNEGATIVE)),
+    op("rsqrt", unary(Domain(2.0**-24, specials=("1", "inf", "nan"), wide=(-24, 24)))),
+    op("square", unary(Domain(specials=EVERYWHERE, wide=(-12, 7))), dtypes=NUMERIC),
+    promoting("exp", unary(MODERATE, **EXP)),
+    op("exp2", unary(MODERATE, float32=(128.0, -126.0, -149.0), float64=(1024.0, -1022.0, -1074.0), float16=(16.0, -14.0, -24.0))),
+    op("expm1", unary(MODERATE, **EXP), from_output(lambda x: (1 - torch.exp(-x)).abs() + torch.exp(-x) + x.abs())),
+    promoting("log", unary(Domain(0.0, points=(1.0,), specials=EVERYWHERE, wide=(-24, 24), tiny=True))),
+    op("log2", unary(Domain(0.0, points=(1.0,), specials=EVERYWHERE, wide=(-24, 24), tiny=True))),
+    op("log10", unary(Domain(0.0, points=(1.0,), specials=EVERYWHERE, wide=(-24, 24), tiny=True))),
+    op("log1p", unary(Domain(-1.0, points=(-1.0, 0.0), specials=EVERYWHERE, wide=(-24, 24), tiny=True))),
+    promoting("sin", unary(Domain(points=(math.pi, math.pi / 2), specials=EVERYWHERE, wide=(-24, 16), tiny=True))),
+    op("cos", unary(Domain(points=(math.pi, math.pi / 2), specials=EVERYWHERE, wide=(-24, 16), tiny=True))),
+    op("tan", unary(Domain(points=(math.pi / 4, 1.5), specials=EVERYWHERE, wide=(-24, 12), tiny=True))),
+    op("asin", unary(UNIT_CLOSED)),
+    op("acos", unary(UNIT_CLOSED)),
+    op("atan", unary(Domain(points=(1.0, -1.0), specials=EVERYWHERE, wide=(-24, 24), tiny=True))),
+    op("sinh", unary(MODERATE, **SINH)),
+    op("cosh", unary(MODERATE, **SINH)),
+    promoting("tanh", unary(Domain(points=(0.625, 9.01, -0.55), specials=EVERYWHERE, wide=(-24, 5), tiny=True)),
+              from_output(lambda x: torch.cosh(x.clamp(-300, 300)) ** 2 + x.abs())),
+    op("asinh", unary(Domain(specials=EVERYWHERE, wide=(-24, 24), tiny=True))),
+    op("acosh", unary(Domain(1.0, points=(1.0, 2.0), wide=(0, 24)))),
+    op("atanh", unary(Domain(-1.0, 1.0, points=(0.5, 1.0, -1.0), specials=("0", "-0", "1", "-1", "nan"), tiny=True))),
+    promoting("sigmoid", unary(MODERATE, **SIGMOID), from_output(lambda x: 1 + torch.exp(x.clamp(max=300)) + x.abs())),
+    op("logit", logit, CANCELLING),
+    op("sinc", unary(Domain(-30.0, 30.0, points=(1.0, 2.0, -1.0), specials=("0", "nan"))), CANCELLING),
+    op("deg2rad", unary(Domain(specials=EVERYWHERE, wide=(-24, 12)))),
+    op("rad2deg", unary(Domain(specials=EVERYWHERE, wide=(-24, 7)))),
+    op("angle", unary(), ROUNDED),
+    op("erf", unary(Domain(points=(0.84375, 1.25, 3.92, -3.0), specials=EVERYWHERE, wide=(-24, 4), tiny=True))),
+    op("erfc", unary(Domain(-5.0, 9.0, points=(0.84375, 1.25, 0.5), specials=("0", "-0", "nan"), wide=(-24, 2)))),
+    op("erfinv", unary(Domain(-1.0, 1.0, points=(0.7, -0.7, 0.99), specials=("0", "-0", "1", "-1", "nan"), tiny=True))),
+    op("lgamma", unary(Domain(-20.5, 1000.0, points=(1.0, 2.0, 0.5, -2.5))), accumulated(lgamma_magnitude, one, backward="pointwise")),
+    op("digamma", unary(Domain(-8.0, 500.0, points=(1.4616321, 10.0, 0.5, -1.5))), CANCELLING),
+    op("polygamma", polygamma, CANCELLING),
+    op("mvlgamma", mvlgamma, accumulated(summed_lgamma, one, backward="pointwise")),
+    op("i0", unary(Domain(-80.0, 80.0, points=(8.0, -8.0), specials=("0", "nan"), wide=(-10, 3)))),
+    op("special.i0e", unary(BESSEL)),
+    op("special.i1", unary(Domain(-80.0, 80.0, points=(8.0, -8.0), specials=("0", "nan"), wide=(-10, 3)))),
+    op("special.i1e", unary(BESSEL)),
+    op("special.ndtr", unary(Domain(-5.0, 5.0, points=(0.7, -0.7), specials=("0", "inf", "-inf", "nan"))), CANCELLING),
+    op("special.ndtri", unary(PROBABILITY), CANCELLING, FLOAT),
+    op("special.log_ndtr", unary(Domain(-20.0, 8.0, points=(-1.0, -5.0))), CANCELLING, FLOAT),
+    op("special.entr", unary(Domain(0.0, 64.0, points=(1.0,), specials=("0", "1", "nan"), wide=(-20, 5)))),
+    op("special.erfcx", unary(Domain(-5.0, 200.0, points=(0.5, 50.0))), CANCELLING, FLOAT),
+    op("special.bessel_j0", unary(BESSEL), CANCELLING, FLOAT, differentiable=False),
+    op("special.bessel_j1", unary(BESSEL), CANCELLING, FLOAT, differentiable=False),
+    op("special.bessel_y0", unary(BESSEL_POSITIVE), CANCELLING, FLOAT, differentiable=False),
+    op("special.bessel_y1", unary(BESSEL_POSITIVE), CANCELLING, FLOAT, differentiable=False),
+    op("special.modified_bessel_i0", unary(BESSEL), ROUNDED, FLOAT, differentiable=False),
+    op("special.modified_bessel_i1", unary(BESSEL), ROUNDED, FLOAT, differentiable=False),
+    op("special.modified_bessel_k0", unary(BESSEL_POSITIVE), ROUNDED, FLOAT, differentiable=False),
+    op("special.modified_bessel_k1", unary(BESSEL_POSITIVE), ROUNDED, FLOAT, differentiable=False),
+    op("special.scaled_modified_bessel_k0", unary(BESSEL_POSITIVE), ROUNDED, FLOAT, differentiable=False),
+    op("special.scaled_modified_bessel_k1", unary(BESSEL_POSITIVE), ROUNDED, FLOAT, differentiable=False),
+    op("special.spherical_bessel_j0", unary(Domain(-60.0, 60.0, points=(0.5,), specials=("0", "nan"))), CANCELLING, FLOAT,
+       differentiable=False),
+    op("special.airy_ai", unary(Domain(-10.0, 8.0, points=(-2.09, 2.09))), CANCELLING, FLOAT, differentiable=False),
+]  # fmt: skip

@@ -1,0 +1,142 @@
+"""The pytest plugin: options, and one item per operator × dtype × direction × backend for ``consistency.suite``.
+
+The inputs of an item depend on the seed, the operator and the dtype only, so every backend sees the same cases, on every worker
+of pytest-xdist. An item in which nothing could be tested is skipped with its reason; it never passes.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from .engine import Settings
+    from .model import Case, Result
+
+EXAMPLES = {"quick": 10, "default": 50, "nightly": 200}
+_SETTINGS = pytest.StashKey["Settings"]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("consistency", "cross-backend numerical consistency (pytest --pyargs consistency.suite)")
+    group.addoption("--backends", metavar="SPEC,…", help="backends to test, e.g. cuda,directml (default: all that are available)")
+    group.addoption("--operators", metavar="NAME,…", help="operators: names, globs or family:NAME (default: all)")
+    group.addoption("--dtypes", metavar="D,…", help="dtypes, e.g. float32,float16 (default: each operator's own)")
+    group.addoption("--directions", metavar="D,…", help="forward,backward (default: both)")
+    group.addoption("--consistency-profile", choices=sorted(EXAMPLES), default="quick", help="cases per item: quick 10, default 50, nightly 200")
+    group.addoption("--consistency-examples", type=int, metavar="N", help="cases per item, in place of the profile's")
+    group.addoption("--consistency-seed", type=int, default=0, metavar="N", help="other inputs for another number")
+    group.addoption("--tolerances", metavar="FILE", help="a tolerances.yaml in place of the packaged one")
+
+
+def _settings(config: pytest.Config) -> Settings:
+    if _SETTINGS not in config.stash:
+        from . import engine
+        from .errors import ConsistencyError
+
+        def listed(name: str) -> list[str] | None:
+            value: str | None = config.getoption(name)
+            return [item.strip() for item in value.split(",") if item.strip()] if value else None
+
+        examples = config.getoption("consistency_examples") or EXAMPLES[config.getoption("consistency_profile")]
+        seed, tolerances = config.getoption("consistency_seed"), config.getoption("tolerances")
+        try:
+            config.stash[_SETTINGS] = engine.settings(
+                listed("operators"), listed("backends"), listed("dtypes"), listed("directions") or engine.DIRECTIONS,
+                examples, seed, None, tolerances,
+            )  # fmt: skip
+        except ConsistencyError as error:
+            raise pytest.UsageError(f"consistency: {error}") from None
+    return config.stash[_SETTINGS]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "consistency_item" not in metafunc.fixturenames:
+        return
+    from . import engine, evaluate
+
+    chosen = _settings(metafunc.config)
+    items = [
+        Item(chosen, operator.name, dtype, direction, backend.name)
+        for operator, dtype in engine.groups(chosen)
+        for direction in chosen.directions
+        if direction == "forward" or evaluate.differentiates(operator, dtype)
+        for backend in chosen.backends
+    ]
+    metafunc.parametrize("consistency_item", items, ids=[item.id for item in items])
+
+
+@dataclass(frozen=True)
+class Item:
+    """One operator × dtype × direction × backend of the suite."""
+
+    settings: Settings
+    operator: str
+    dtype: str
+    direction: str
+    backend: str
+
+    @property
+    def id(self) -> str:
+        return f"{self.operator}-{self.dtype}-{self.direction}-{self.backend}"
+
+    def check(self, record_property: Callable[[str, object], None]) -> None:
+        """Judge every case of the item. Fails with the smallest failing case; skips when nothing could be tested."""
+        __tracebackhide__ = True
+        results = self._results()
+        self._record(results, record_property)
+        failing = [r for r in results if r.verdict.fails]
+        if failing:
+            pytest.fail(self._message(failing), pytrace=False)
+        if not any(r.verdict.tested for r in results):
+            pytest.skip(_reason(results))
+
+    def _results(self) -> list[Result]:
+        from . import engine, evaluate, operators
+
+        operator = operators.get(self.operator)
+        (backend,) = (b for b in self.settings.backends if b.name == self.backend)
+        cases = _batch(self.operator, self.dtype, self.settings.examples, self.settings.seed)
+        absent = backend.why_unavailable()
+        refused = backend.unsupported(operator, self.dtype, self.direction)
+        if absent or refused:
+            verdict = "unavailable" if absent else "unsupported"
+            return [evaluate.unavailable(cases[0], operator, backend, self.direction, absent or refused or "", verdict)]
+        return [r for c in cases for r in engine.judge_case(c, operator, [backend], self.settings.tolerances, (self.direction,))]
+
+    def _record(self, results: list[Result], record_property: Callable[[str, object], None]) -> None:
+        counts = Counter(r.verdict.value for r in results)
+        for name in ("operator", "dtype", "direction", "backend"):
+            record_property(name, getattr(self, name))
+        record_property("cases", len(results))
+        record_property("verdicts", " ".join(f"{name}:{count}" for name, count in sorted(counts.items())))
+        passing = [r.metrics.get("rho_max", 0.0) for r in results if r.verdict.tested]
+        if passing:
+            record_property("rho_max", max(passing))
+
+    def _message(self, failing: list[Result]) -> str:
+        from . import engine, operators
+        from .report.failure import message
+
+        worst = max(failing, key=lambda r: r.metrics.get("rho_max", 0.0))
+        backends = [b for b in self.settings.backends if b.name == self.backend]
+        small = engine.shrunk(worst, operators.get(self.operator), backends, self.settings)
+        count = f"\n  {len(failing)} of {self.settings.examples} cases fail" if len(failing) > 1 else ""
+        return message(small or worst) + count
+
+
+def _reason(results: list[Result]) -> str:
+    ((verdict, explanation), count) = Counter((r.verdict.value, r.explanation) for r in results).most_common(1)[0]
+    return f"{verdict}: {explanation}" + (f" ({count} cases)" if count > 1 else "")
+
+
+@functools.lru_cache(maxsize=4)
+def _batch(operator: str, dtype: str, examples: int, seed: int) -> tuple[Case, ...]:
+    from . import generate, operators
+
+    return tuple(generate.batch(operators.get(operator), dtype, examples, seed))

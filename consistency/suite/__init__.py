@@ -1,0 +1,1 @@
+"""The suite for pytest: ``pytest --pyargs consistency.suite --backends cuda -k matmul``."""
