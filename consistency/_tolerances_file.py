@@ -109,7 +109,9 @@ class Range(_Model):
     high: Finite = Field(default=UNSAID, description="left out: no upper end")
     c: Bound = Field(default=UNSAID, description="ulp of the output dtype")
     lam: Bound = Field(default=UNSAID, alias="lambda", description="factor on the accumulation term G(n)·u·S")
-    absolute: Ratio = Field(default=UNSAID, description="in the output's units; enough whatever c and lambda say")
+    absolute: Ratio = Field(
+        default=UNSAID, description="in the output's units: where no error is larger, c and lambda do not matter"
+    )
     outside: Literal["unspecified"] = Field(default=UNSAID, description="elements outside of the range are not judged")
 
     @field_validator("high")
@@ -141,7 +143,9 @@ class Numbers(_Model):
 
     c: Bound = Field(default=UNSAID, description="ulp of the output dtype")
     lam: Bound = Field(default=UNSAID, alias="lambda", description="factor on the accumulation term G(n)·u·S")
-    absolute: Ratio | None = Field(default=UNSAID, description="in the output's units; enough whatever c and lambda say")
+    absolute: Ratio | None = Field(
+        default=UNSAID, description="in the output's units: where no error is larger, c and lambda do not matter"
+    )
     ranges: list[Range] = Field(default=UNSAID, description="other bounds where an argument lies in a range")
     rmse_ratio: Ratio = Field(default=UNSAID, description="most × the CPU's root mean square error in the same dtype")
     scaled_ratio: Ratio = Field(default=UNSAID, description="most × the CPU's largest e/S in the same dtype")

@@ -50,13 +50,14 @@ def _number(value: float) -> float | str:
     return value if math.isfinite(value) else repr(value)
 
 
-def _finite(value: Any) -> Any:
+def _compact(value: Any) -> Any:
+    """JSON data without what is empty or zero, which is most of a comparison; reading puts the defaults back."""
     if isinstance(value, float):
-        return _number(value)
+        return _number(float(f"{value:.9g}"))
     if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: _compact(item) for key, item in value.items() if item or item is False}
     if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
+        return [_compact(item) for item in value]
     return value
 
 
@@ -127,7 +128,7 @@ class Writer:
         for result in results:
             row = result_to_json(result, case=False)
             if result.comparison is not None:
-                row["comparison"] = _finite(asdict(result.comparison))
+                row["comparison"] = _compact(asdict(result.comparison))
             if shrunk:
                 row["shrunk"] = True
             self._results.write(json.dumps(row, default=str) + "\n")
@@ -267,28 +268,33 @@ def _allowed(row: Mapping[str, Any]) -> bool:
 
 
 def _worst(data: Any) -> Worst:
-    return Worst(tuple(int(i) for i in data["index"]), float(data["actual"]), float(data["expected"]))
+    return Worst(tuple(int(i) for i in data.get("index", ())), float(data.get("actual", 0.0)), float(data.get("expected", 0.0)))
 
 
 def _comparison(data: Any) -> Comparison:
-    outputs = tuple(_measured(item) for item in data["outputs"])
-    return Comparison(str(data["status"]), outputs, str(data["structure"]), str(data["note"]))
+    outputs = tuple(_measured(item) for item in data.get("outputs", ()))
+    return Comparison(str(data["status"]), outputs, str(data.get("structure", "")), str(data.get("note", "")))
 
 
 def _measured(data: Any) -> Measured:
-    spans = tuple(_span(item) for item in data["spans"])
-    special_worst = _worst(data["special_worst"]) if data["special_worst"] else None
     plain = {k: v for k, v in data.items() if k not in ("spans", "shape", "special_worst")}
-    return Measured(**plain, shape=tuple(data["shape"]), spans=spans, special_worst=special_worst)
+    texts = {k: str(v) for k, v in plain.items() if k in ("name", "dtype", "vacuous", "pattern")}
+    special = {str(k): int(v) for k, v in plain.pop("special", {}).items()}
+    flags = {k: bool(v) for k, v in plain.items() if k in ("exact", "independent")}
+    counts = {k: int(v) for k, v in plain.items() if k in ("elements", "differing", "positive", "negative", "outward")}
+    floats = {k: float(v) for k, v in plain.items() if k in ("rms", "sigma_rms", "sigma_max")}
+    values: dict[str, Any] = {"name": "", "dtype": "", "elements": 0} | texts | flags | counts | floats
+    spans = tuple(_span(item) for item in data.get("spans", ()))
+    special_worst = _worst(data["special_worst"]) if "special_worst" in data else None
+    return Measured(**values, shape=tuple(map(int, data.get("shape", ()))), spans=spans, special=special, special_worst=special_worst)
 
 
 def _span(data: Any) -> Span:
-    corners = _corners(data["hull"])
-    interval = tuple(map(float, data["range"])) if data["range"] else None
+    interval = tuple(map(float, data["range"])) if "range" in data else None
     return Span(
         (int(interval[0]), interval[1], interval[2]) if interval else None,
-        float(data["ulp_max"]), float(data["scaled_max"]), float(data["abs_max"]), corners or (),
-        tuple(_worst(item) for item in data["worst"]), _corners(data["flushed"]),
+        float(data.get("ulp_max", 0.0)), float(data.get("scaled_max", 0.0)), float(data.get("abs_max", 0.0)),
+        _corners(data.get("hull", ())) or (), tuple(_worst(item) for item in data.get("worst", ())), _corners(data.get("flushed")),
     )  # fmt: skip
 
 

@@ -79,12 +79,16 @@ def _measure(index: int, output: Output, reference: Reference) -> Measured:
     actual, expected = output.tensor, want.tensor
     shape, dtype = tuple(actual.shape), output.dtype
     if actual.is_complex() or expected.is_complex():
-        actual, expected = torch.view_as_real(actual.to(torch.complex128)), torch.view_as_real(expected.to(torch.complex128))
+        actual, expected = _as_real(actual), _as_real(expected)
         dtype = {"complex64": "float32", "complex128": "float64"}.get(dtype, "float32")
     if not expected.dtype.is_floating_point or not actual.dtype.is_floating_point:
         return _exact(output.name, dtype, shape, actual, expected)
     form = FORMATS.get(dtype) or FORMATS[reference.materials.case.dtype if reference.materials.case.dtype in FORMATS else "float32"]
     return Floating(index, output.name, dtype, shape, actual, expected, form, reference).measured()
+
+
+def _as_real(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.view_as_real(tensor.to(torch.complex128).resolve_conj())
 
 
 def _exact(name: str, dtype: str, shape: tuple[int, ...], actual: torch.Tensor, expected: torch.Tensor) -> Measured:

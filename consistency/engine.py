@@ -19,6 +19,7 @@ from .tolerances import Tolerances
 
 SHRINK_SECONDS = 4.0
 SHRUNK_PER_GROUP = 2
+JUDGING_FAILED = "the harness itself failed to judge this case"
 
 
 @dataclass(frozen=True)
@@ -238,12 +239,15 @@ def judge_case(
     case: Case, operator: Operator, backends: Sequence[Backend], rules: Tolerances,
     directions: Sequence[str] = DIRECTIONS, done: frozenset[tuple[str, str, str]] = frozenset(),
 ) -> list[Result]:  # fmt: skip
-    """Results of one case; a recipe that cannot be built is its own verdict, not the end of the run."""
+    """Results of one case. A case that cannot be built or judged is that case's own verdict, never the end of the run."""
     try:
         return evaluate.evaluate(case, backends, rules, directions=directions, operator=operator, done=done)
     except RecipeError as error:
-        verdict, text = Verdict("undecidable"), f"the case cannot be built: {error}"
-        return [Result(case, b.name, d, verdict, text, family=operator.family) for d in directions for b in backends]
+        text = f"the case cannot be built: {error}"
+    except Exception as error:
+        text = f"{JUDGING_FAILED} ({type(error).__name__}: {str(error)[:200]}); please report it with this case"
+    verdict = Verdict("undecidable")
+    return [Result(case, b.name, d, verdict, text, family=operator.family) for d in directions for b in backends]
 
 
 def _shrink(

@@ -17,6 +17,7 @@ from .model import DIRECTIONS, Case, Comparison, Outcome, Result, Verdict
 from .operators.declare import Operator
 from .reference import Reference, quiet
 from .tolerances import Policy, Rule
+from .wider import sharpen
 
 _CPU = Cpu()
 
@@ -68,6 +69,7 @@ def _one_direction(
     case: Case, operator: Operator, materials: Materials, direction: str, backends: Sequence[Backend], rules: Rules
 ) -> list[Result]:
     reference = Reference(operator, materials, direction)
+    sharpen(reference)
     baseline = _CPU.run(operator, materials, direction)
     twin = compare(baseline, reference)
     results = []

@@ -89,6 +89,8 @@ def _judge_output(output: Measured, twin: Measured | None, rule: Rule, policy: P
     if special:
         numbers = {"special_mismatches": float(sum(output.special.values()))}
         return Judgement(Verdict("special-values"), special, numbers, output.special_worst, output.name)
+    if not output.spans:
+        return Judgement(_EXACT, "only shape and dtype are defined here, and they agree", {}, None, output.name)
     rho, span, corner = _budget(output, rule, policy)
     every = output.spans
     numbers = {
@@ -134,7 +136,7 @@ def _special(output: Measured, policy: Policy) -> str:
 
 def _budget(output: Measured, rule: Rule, policy: Policy) -> tuple[float, Span, int]:
     """max ρ over the output's spans, with the span and corner that cause it."""
-    best: tuple[float, Span, int] = (0.0, output.spans[0] if output.spans else Span(None), -1)
+    best: tuple[float, Span, int] = (0.0, output.spans[0], -1)
     for span in output.spans:
         rho, corner = _span_rho(span, output, _for_range(rule, span), policy)
         if rho > best[0] or not best[1].worst:

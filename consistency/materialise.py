@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from . import dtypes, recipe, values
-from .errors import RecipeError
+from .errors import RecipeError, did_you_mean
 from .model import Case
 from .recipe import Literal, TensorRecipe
 
@@ -54,18 +54,28 @@ class Materials:
 
 def prepare(case: Case) -> Materials:
     """Draw the numbers of every tensor in ``case``. Raises RecipeError for a recipe that makes no sense."""
+    if case.dtype not in dtypes.TORCH:
+        raise RecipeError(f"unknown dtype {case.dtype!r:.40}{did_you_mean(case.dtype, dtypes.TORCH)}")
     found = [*recipe.tensors(case.args), *recipe.tensors(case.kwargs)]
+    total = sum(math.prod(t.base) for t in found if isinstance(t, TensorRecipe))
+    if total > recipe.MAX_ELEMENTS:
+        raise RecipeError(f"the tensors of this case have {total} elements together; a recipe may have {recipe.MAX_ELEMENTS}")
     return Materials(case, tuple(_base(tensor) for tensor in found))
 
 
 def _base(tensor: TensorRecipe | Literal) -> np.ndarray[Any, Any]:
     if isinstance(tensor, TensorRecipe):
         return values.fill(math.prod(tensor.base), tensor.dtype, tensor.values, tensor.stop, tensor.special)
+    if tensor.dtype not in dtypes.TORCH:
+        raise RecipeError(f"literal tensor of unknown dtype {tensor.dtype!r:.40}; known: {', '.join(dtypes.TORCH)}")
     kind = _BITS_OF[tensor.dtype][0] if tensor.dtype in _BITS_OF else tensor.dtype
     try:
-        return np.frombuffer(tensor.data, dtype=np.dtype(kind).newbyteorder("<")).astype(kind)
-    except (TypeError, ValueError) as error:
+        flat: np.ndarray[Any, Any] = np.frombuffer(tensor.data, dtype=np.dtype(kind).newbyteorder("<")).astype(kind)
+    except ValueError as error:
         raise RecipeError(f"literal tensor of dtype {tensor.dtype!r}: {error}") from None
+    if kind == "bool" and (flat.view(np.uint8) > 1).any():
+        raise RecipeError("literal tensor of dtype 'bool' holds bytes other than 0 and 1")
+    return flat
 
 
 class Arguments:
@@ -91,11 +101,13 @@ class Arguments:
                 return self._tensor(arg)
             case recipe.DType(name):
                 if name not in dtypes.TORCH:
-                    raise RecipeError(f"unknown dtype {name!r}")
+                    raise RecipeError(f"unknown dtype {name!r:.40}{did_you_mean(name, dtypes.TORCH)}")
                 return self._convert if self._convert and name in dtypes.FORMATS else dtypes.TORCH[name]
             case recipe.Index(start, stop, step):
                 return slice(start, stop, step)
             case recipe.MemoryFormat(name):
+                if name not in recipe.MEMORY_FORMATS:
+                    raise RecipeError(f"unknown memory format {name!r:.40}; known: {', '.join(recipe.MEMORY_FORMATS)}")
                 return getattr(torch, name)
             case tuple():
                 return tuple(self._make(item) for item in arg)
@@ -134,7 +146,7 @@ def _same_bits(base: torch.Tensor, raw: np.ndarray[Any, Any]) -> bool:
     now = base.detach()
     now = now.view(torch.int16) if now.dtype == torch.bfloat16 else now
     array = now.numpy()
-    width = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}[array.itemsize]
+    width = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.uint64}[array.itemsize]
     return array.nbytes == raw.nbytes and bool((array.view(width) == raw.view(width)).all())
 
 
@@ -147,7 +159,9 @@ def view_of(base: torch.Tensor, arg: TensorRecipe | Literal) -> torch.Tensor:
         tensor = base.view(arg.base)
         for name, *parameters in arg.view:
             tensor = _step(tensor, name, parameters)
-    except (RuntimeError, IndexError, TypeError, ValueError) as error:
+            if tensor.numel() > recipe.MAX_ELEMENTS:
+                raise RecipeError(f"view {name!r} makes a tensor larger than a recipe may be")
+    except (RuntimeError, IndexError, TypeError, ValueError, OverflowError) as error:
         if isinstance(error, RecipeError):
             raise
         raise RecipeError(f"the chain of views does not fit its base: {str(error).splitlines()[0][:120]}") from None
@@ -156,34 +170,41 @@ def view_of(base: torch.Tensor, arg: TensorRecipe | Literal) -> torch.Tensor:
 
 def _step(tensor: torch.Tensor, name: str, parameters: list[Any]) -> torch.Tensor:
     if name not in _VIEWS:
-        raise RecipeError(f"unknown view {name!r}; known: {', '.join(sorted(_VIEWS))}")
+        raise RecipeError(f"unknown view {name!r:.40}; known: {', '.join(sorted(_VIEWS))}")
     if name == "slice":
         dim, start, stop, step = parameters
+        if not 0 <= dim < tensor.ndim:
+            raise RecipeError(f"slice along dimension {dim} of a tensor with {tensor.ndim} dimensions")
         index = (slice(None),) * dim + (slice(start, stop, step),)
         return tensor[index]
     if name == "as_strided":
         shape, stride, offset = parameters[: tensor.ndim], parameters[tensor.ndim : -1], parameters[-1]
         return tensor.as_strided(shape, stride, offset)
     result = operator.methodcaller(name, *parameters)(tensor)
-    if not isinstance(result, torch.Tensor) or result.numel() > recipe.MAX_ELEMENTS:
-        raise RecipeError(f"view {name!r} makes a tensor larger than a recipe may be")
+    assert isinstance(result, torch.Tensor)
     return result
 
 
 def _check_extent(elements: int, shape: tuple[int, ...], stride: tuple[int, ...], offset: int) -> None:
-    if len(shape) != len(stride) or offset < 0 or any(s < 0 for s in stride):
+    if len(shape) != len(stride) or not 0 <= offset <= elements or any(s < 0 for s in stride):
         raise RecipeError(f"shape {list(shape)}, strides {list(stride)} and offset {offset} do not fit together")
     if math.prod(shape) and offset + sum((n - 1) * s for n, s in zip(shape, stride, strict=True)) >= elements:
         raise RecipeError(f"shape {list(shape)} with strides {list(stride)} reaches beyond the {elements} stored elements")
 
 
 def literal(tensor: torch.Tensor) -> Literal:
-    """A literal argument with the bits, strides and offset of ``tensor`` (brought to the CPU; gradients are not kept)."""
-    tensor = tensor.detach().cpu()
+    """A literal argument with the bits and strides of ``tensor`` (brought to the CPU; gradients are not kept).
+
+    Its storage begins at the tensor's first element, so the offset is 0. Raises RecipeError for a dtype or kind of tensor
+    that recipes do not hold.
+    """
+    name = dtypes.name_of(tensor.dtype)
+    if name not in dtypes.TORCH or tensor.layout != torch.strided or tensor.is_quantized or tensor.is_nested:
+        raise RecipeError(f"a tensor of dtype {name} and layout {tensor.layout} cannot be part of a recipe; give a strided one")
+    tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
     extent = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)) + 1 if tensor.numel() else 0
     flat = torch.as_strided(tensor, (extent,), (1,), tensor.storage_offset()).contiguous()
     flat = flat.view(torch.int16) if flat.dtype == torch.bfloat16 else flat
-    name = dtypes.name_of(tensor.dtype)
     return Literal(flat.numpy().tobytes(), name, tuple(tensor.shape), tuple(tensor.stride()), 0)
 
 
@@ -196,6 +217,8 @@ def from_python(arg: Any) -> recipe.Arg:
             return recipe.DType(dtypes.name_of(arg))
         case slice():
             return recipe.Index(arg.start, arg.stop, arg.step)
+        case torch.memory_format():
+            return recipe.MemoryFormat(str(arg).removeprefix("torch."))
         case list():
             return [from_python(item) for item in arg]
         case tuple():

@@ -41,6 +41,8 @@ class Floating:
     ) -> None:
         self.index, self.name, self.dtype, self.shape, self.form = index, name, dtype, shape, form
         self.reference, self.model = reference, reference.operator.error
+        # The gradients of data movement are sums: only going forward does every difference count.
+        self.moves_only = self.model.kind == "exact" and reference.direction == "forward"
         self.actual, self.expected = _flat(actual), _flat(expected, wide=True)
         tail = reference.tails[index] if index < len(reference.tails) else None
         self.tail = _flat(tail, wide=True) if tail is not None else None
@@ -59,7 +61,7 @@ class Floating:
             sums = metrics.absolute_and_ulp(self.actual, self.expected, self.tail, self.form)
         if sums.nonzero < self.expected.size and self._signed_zeros_matter():
             self._check_zero_signs()
-        exact = self.model.kind == "exact"
+        exact = self.moves_only
         spans: tuple[Span, ...] = (Span(None, sums.ulp_max, abs_max=sums.abs_max),)
         if sums.ulp_max > (1.0 if self.model.kind == "rounded" else _SETTLED_ULP):
             spans, exact = self._closer(sums)
@@ -86,8 +88,8 @@ class Floating:
 
     def _unit_roundoff(self) -> float:
         """u of the accumulation: half-precision results are accumulated in float32 going forward, in themselves going back."""
-        half = self.form.precision < 24
-        return 2.0**-24 if half and self.reference.direction == "forward" else self.form.unit_roundoff
+        wide = self.form.precision < 24 and self.model.wide_accumulation and self.reference.direction == "forward"
+        return 2.0**-24 if wide else self.form.unit_roundoff
 
     def _closer(self, sums: metrics.Sums) -> tuple[tuple[Span, ...], bool]:
         """S, the alternatives, the ranges and the hull: for outputs with an error above correct rounding."""
@@ -95,7 +97,7 @@ class Floating:
         if reference.operator.alternatives is not None and reference.direction == "forward":
             self._admit_alternatives(sums)
         s = self._magnitude()
-        exact = self.model.kind == "exact" or (self.model.integers_exact and reference.exact_integers)
+        exact = self.moves_only or (self.model.integers_exact and reference.exact_integers)
         growth = reference.growth(self.index)
         if s is not None:
             variance = metrics.healthy_variance(reference.terms(self.index), u, self.form.unit_roundoff)
@@ -224,7 +226,7 @@ class Floating:
         self.tail = np.nan_to_num(self.tail[self.keep]) if self.tail is not None else None
 
     def _signed_zeros_matter(self) -> bool:
-        return "elementwise" in self.reference.operator.traits or self.model.kind == "exact"
+        return self.reference.direction == "forward" and ("elementwise" in self.reference.operator.traits or self.moves_only)
 
     def _check_zero_signs(self) -> None:
         both = (self.expected == 0.0) & (self.actual == 0.0)
@@ -238,7 +240,7 @@ class Floating:
         """Why agreement would prove nothing: all NaN, mostly zeros, constant."""
         if not self.expected.size:
             return "no element is finite in both"
-        if self.model.kind == "exact" or "constant" in self.reference.operator.traits or n == 1:
+        if self.moves_only or "constant" in self.reference.operator.traits or n == 1:
             return ""
         if sums.nonzero < (1.0 - _MOST_ZEROS) * n:
             return f"{n - sums.nonzero} of {n} elements are zero or not finite"

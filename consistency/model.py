@@ -32,6 +32,10 @@ class Case:
     kwargs: Mapping[str, recipe.Arg] = field(default_factory=dict)
     cotangent: int = 0
 
+    def __post_init__(self) -> None:
+        # Tensors are numbered in the order of the arguments, which must survive the way through sorted JSON.
+        object.__setattr__(self, "kwargs", dict(sorted(self.kwargs.items())))
+
     @cached_property
     def line(self) -> str:
         """The case as one line of canonical JSON: what is hashed, pasted, and sent to workers."""
@@ -58,7 +62,7 @@ class Case:
             raise RecipeError("a case is a JSON object with operator, dtype, args and kwargs")
         unknown = set(data) - {"operator", "dtype", "args", "kwargs", "cotangent"}
         if unknown:
-            raise RecipeError(f"{sorted(map(str, unknown))[0]!r} is not a key of a case")
+            raise RecipeError(f"{sorted(map(str, unknown))[0]!r:.40} is not a key of a case")
         operator, dtype, cotangent = data.get("operator"), data.get("dtype"), data.get("cotangent", 0)
         args, kwargs = data.get("args", []), data.get("kwargs", {})
         if not isinstance(operator, str) or not isinstance(dtype, str):
@@ -66,14 +70,14 @@ class Case:
         if not isinstance(args, list) or not isinstance(kwargs, dict) or type(cotangent) is not int:
             raise RecipeError("a case's 'args' is a list, its 'kwargs' an object and its 'cotangent' a whole number")
         decoded = {name: recipe.decode(value, literals) for name, value in kwargs.items()}
-        return Case(operator, dtype, tuple(recipe.decode(a, literals) for a in args), decoded, cotangent)
+        return Case(operator, dtype, tuple(recipe.decode(a, literals) for a in args), decoded, recipe.position(cotangent))
 
     @staticmethod
     def from_line(line: str, literals: Mapping[str, bytes] | None = None) -> Case:
         """The case in one line of JSON. Raises RecipeError."""
         try:
             data = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:  # ValueError: also whole numbers of thousands of digits
             raise RecipeError(f"not a case: {str(error)[:120]} in {line[:60]!r}") from None
         return Case.from_json(data, literals)
 

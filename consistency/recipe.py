@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import reprlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from .errors import RecipeError
 
 MAX_ELEMENTS = 1 << 28  # 2 GiB of float64: a pasted recipe must not be able to fill the machine's memory
 MAX_DEPTH = 8
+MAX_STOP = 1 << 40
 INLINE_BYTES = 512  # literal tensors up to this size travel inside the case's own line
 
 Step = tuple[Any, ...]
@@ -80,6 +82,7 @@ class MemoryFormat:
 
 
 TENSORS = (TensorRecipe, Literal)
+MEMORY_FORMATS = ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
 
 
 def tensors(args: Any) -> Iterator[TensorRecipe | Literal]:
@@ -139,7 +142,7 @@ def decode(data: Any, literals: Mapping[str, bytes] | None = None, *, depth: int
     if isinstance(data, list):
         return [decode(item, literals, depth=depth + 1) for item in data]
     if not isinstance(data, dict) or len(data) != 1:
-        raise RecipeError(f"expected a value, a list or an object with one key, not {json.dumps(data)[:80]}")
+        raise RecipeError(f"expected a value, a list or an object with one key, not {reprlib.repr(data)}")
     ((key, body),) = data.items()
     try:
         match key:
@@ -150,67 +153,106 @@ def decode(data: Any, literals: Mapping[str, bytes] | None = None, *, depth: int
             case "dtype":
                 return DType(_text(body))
             case "memory_format":
-                return MemoryFormat(_text(body))
+                return MemoryFormat(_memory_format(body))
             case "slice":
-                start, stop, step = (None if v is None else _integer(v) for v in body)
+                start, stop, step = (None if v is None else _integer(v) for v in _items(body))
                 return Index(start, stop, step)
             case "float":
                 return float(_text(body))
             case "ellipsis":
                 return Ellipsis
             case "tuple":
-                return tuple(decode(item, literals, depth=depth + 1) for item in body)
+                return tuple(decode(item, literals, depth=depth + 1) for item in _items(body))
     except (TypeError, ValueError, KeyError) as error:
         if isinstance(error, RecipeError):
             raise
-        raise RecipeError(f"malformed {key!r} in a recipe: {error}") from None
-    raise RecipeError(f"{key!r} is not a kind of argument; known: tensor, literal, dtype, slice, float, tuple, …")
+        wrong = f"{error} is missing" if isinstance(error, KeyError) else error
+        raise RecipeError(f"malformed {key!r} in a recipe: {wrong}") from None
+    raise RecipeError(f"{key!r:.40} is not a kind of argument; known: tensor, literal, dtype, slice, float, tuple, …")
 
 
-def _decode_tensor(body: Mapping[str, Any]) -> TensorRecipe:
-    unknown = set(body) - {"base", "dtype", "values", "stop", "view", "special"}
-    if unknown:
-        raise RecipeError(f"{sorted(unknown)[0]!r} is not a key of a tensor recipe")
+def _decode_tensor(body: Any) -> TensorRecipe:
+    _known_keys(body, ("base", "dtype", "values", "stop", "view", "special"), "a tensor recipe")
     base = _sizes(body["base"])
-    values = tuple(decode(v) for v in body.get("values", ("uniform", -1.0, 1.0)))
-    view = tuple(tuple(None if v is None else (v if isinstance(v, str) else _integer(v)) for v in s) for s in body.get("view", ()))
-    special = tuple((_integer(i), _text(token)) for i, token in body.get("special", ()))
-    stop = _integer(body.get("stop", 0))
-    if abs(stop) > 1 << 40:
-        raise RecipeError(f"stop {stop} is beyond the end of the tape (2**40)")
-    return TensorRecipe(base, _text(body["dtype"]), values, stop, view, special)
+    values = tuple(_parameter(v) for v in _items(body.get("values", ["uniform", -1.0, 1.0])))
+    view = tuple(_step(*_items(step)) for step in _items(body.get("view", [])))
+    special = tuple((_integer(i), _text(token)) for i, token in map(_items, _items(body.get("special", []))))
+    return TensorRecipe(base, _text(body["dtype"]), values, position(body.get("stop", 0)), view, special)
 
 
-def _decode_literal(body: Mapping[str, Any], literals: Mapping[str, bytes]) -> Literal:
+def _step(name: Any = None, *parameters: Any) -> Step:
+    return _text(name), *(None if value is None else _integer(value) for value in parameters)
+
+
+def _parameter(value: Any) -> Any:
+    """A number or a name; numbers that JSON lacks come as ``{"float": "inf"}``."""
+    if isinstance(value, dict) and set(value) == {"float"}:
+        return float(_text(value["float"]))
+    if not isinstance(value, (int, float, str)):
+        raise RecipeError(f"expected a number or a name, not {reprlib.repr(value)}")
+    return value
+
+
+def position(value: Any) -> int:
+    """A position on the tape. Raises RecipeError."""
+    if abs(_integer(value)) > MAX_STOP:
+        raise RecipeError(f"position {value} is beyond the end of the tape (2**40)")
+    return int(value)
+
+
+def _decode_literal(body: Any, literals: Mapping[str, bytes]) -> Literal:
+    _known_keys(body, ("sha256", "dtype", "bytes", "shape", "stride", "offset", "hex"), "a literal tensor")
     digest = _text(body["sha256"])
     data = bytes.fromhex(body["hex"]) if "hex" in body else literals.get(digest)
     if data is None:
         raise RecipeError(f"the literal tensor {digest[:12]}… is not beside this case; give the folder it came in")
     if hashlib.sha256(data).hexdigest() != digest:
         raise RecipeError(f"the literal tensor {digest[:12]}… does not match its SHA-256: damaged or replaced")
-    stride = tuple(_integer(v) for v in body["stride"])
+    stride = tuple(_integer(v) for v in _items(body["stride"]))
     return Literal(data, _text(body["dtype"]), _sizes(body["shape"]), stride, _integer(body.get("offset", 0)))
 
 
 def _sizes(values: Any) -> tuple[int, ...]:
-    sizes = tuple(_integer(v) for v in values)
+    sizes = tuple(_integer(v) for v in _items(values))
     if any(size < 0 for size in sizes):
-        raise RecipeError(f"negative size in shape {list(sizes)}")
-    if math.prod(sizes) > MAX_ELEMENTS or len(sizes) > 16:
-        raise RecipeError(f"shape {list(sizes)} is larger than a recipe may be ({MAX_ELEMENTS} elements, 16 dimensions)")
+        raise RecipeError(f"negative size in shape {reprlib.repr(list(sizes))}")
+    # Each size by itself, too: beside a 0 a huge one would pass.
+    if len(sizes) > 16 or max(math.prod(sizes), *sizes, 0) > MAX_ELEMENTS:
+        text = f"is larger than a recipe may be ({MAX_ELEMENTS} elements, 16 dimensions)"
+        raise RecipeError(f"shape {reprlib.repr(list(sizes))} {text}")
     return sizes
+
+
+def _known_keys(body: Any, known: tuple[str, ...], what: str) -> None:
+    if not isinstance(body, dict):
+        raise RecipeError(f"{what} is an object, not {reprlib.repr(body)}")
+    unknown = sorted(set(body) - set(known))
+    if unknown:
+        raise RecipeError(f"{unknown[0]!r:.40} is not a key of {what}")
+
+
+def _items(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise RecipeError(f"expected a list, not {reprlib.repr(value)}")
+    return value
 
 
 def _integer(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise RecipeError(f"expected a whole number, not {value!r:.60}")
+        raise RecipeError(f"expected a whole number, not {reprlib.repr(value)}")
     return value
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise RecipeError(f"expected text, not {value!r:.60}")
+        raise RecipeError(f"expected text, not {reprlib.repr(value)}")
     return value
+
+
+def _memory_format(value: Any) -> str:
+    if _text(value) not in MEMORY_FORMATS:
+        raise RecipeError(f"unknown memory format {value!r:.40}; known: {', '.join(MEMORY_FORMATS)}")
+    return str(value)
 
 
 def canonical(data: Any) -> str:

@@ -29,24 +29,27 @@ _STEP = 2.0**-28
 _LOW_ENTROPY = 16
 
 
-def _absolute(value: Any) -> Any:
+def _absolute(value: Any, tensors: bool = True) -> Any:
     if isinstance(value, torch.Tensor):
-        return value.abs() if value.dtype.is_floating_point and not value.requires_grad else value
+        return value.abs() if tensors and value.dtype.is_floating_point and not value.requires_grad else value
     if isinstance(value, float):
         return abs(value)
     if isinstance(value, (tuple, list)):
-        return type(value)(_absolute(item) for item in value)
+        return type(value)(_absolute(item, tensors) for item in value)
     if isinstance(value, dict):
-        return {key: _absolute(item) for key, item in value.items()}
+        return {key: _absolute(item, tensors) for key, item in value.items()}
     return value
 
 
 def _call(operator: Operator, arguments: Arguments, backward: bool, absolute: bool = False) -> tuple[Output, ...]:
-    """The operator on float64 arguments, without the shields of a backend: this is our own process and torch's CPU."""
+    """The operator on float64 arguments, without the shields of a backend: this is our own process and torch's CPU.
+
+    ``absolute`` is about numbers only: tensors were adjusted when they were built, and a copy would not be written in place.
+    """
     function = operator.reference or operator
     if not absolute:
         return collect(lambda args, kwargs: function(*args, **kwargs), operator, arguments, backward)
-    return collect(lambda args, kwargs: function(*_absolute(args), **_absolute(kwargs)), operator, arguments, backward)
+    return collect(lambda args, kwargs: function(*_absolute(args, False), **_absolute(kwargs, False)), operator, arguments, backward)
 
 
 class Reference:
@@ -153,10 +156,13 @@ class Reference:
         return _MAGNITUDES[kind](self, count)
 
     def evaluate(self, adjust: Adjust | None, *, absolute: bool = False) -> tuple[Output, ...]:
-        """The outputs with inputs changed by ``adjust``."""
+        """The outputs with inputs changed by ``adjust``; none where the operator refuses the changed inputs."""
         backward = self.direction == "backward"
         arguments = self.materials.build("float64", gradients=backward, adjust=adjust)
-        return self.observed(_call(self.operator, arguments, backward, absolute))
+        try:
+            return self.observed(_call(self.operator, arguments, backward, absolute))
+        except (RuntimeError, ValueError, IndexError, NotImplementedError):
+            return ()  # a changed argument left the operator's domain, such as a probability above 1
 
     @functools.cached_property
     def exact_integers(self) -> bool:
@@ -221,6 +227,8 @@ def _products(reference: Reference, count: int) -> Magnitudes:
         if isinstance(result, torch.Tensor):
             return (result.abs() if result.is_complex() else result,) * count
     outputs = reference.evaluate(lambda base, position: base.abs(), absolute=True)
+    if len(outputs) != count:
+        return _output(reference, count)
     return tuple(o.tensor.abs() if o.tensor is not None and _floats(o.tensor) else None for o in outputs)
 
 
@@ -272,7 +280,7 @@ def _responses(reference: Reference, adjust: Adjust) -> list[torch.Tensor | None
 
 
 def _grow(chosen: int, base: torch.Tensor, position: int) -> torch.Tensor:
-    return base * (1.0 + _STEP) if position == chosen else base
+    return base * (1.0 - _STEP) if position == chosen else base
 
 
 def _push(pattern: int, base: torch.Tensor, position: int) -> torch.Tensor:

@@ -47,8 +47,8 @@ class RangeRule:
 class Rule:
     """What one kind of result is judged by.
 
-    ``c`` in ulp of the output dtype, ``lam`` the factor λ, ``absolute`` (or None) a bound in the output's own units: an
-    error within it is enough, whatever c and λ say. ``rmse_ratio`` and ``scaled_ratio`` are × the CPU's error in the
+    ``c`` in ulp of the output dtype, ``lam`` the factor λ, ``absolute`` (or None) a bound in the output's own units: where
+    no error is larger, c and λ do not matter. ``rmse_ratio`` and ``scaled_ratio`` are × the CPU's error in the
     same dtype, ``sign_bias`` is |n₊−n₋|/√n. ``source`` and ``place`` (``tolerances.yaml:41``) belong to the most
     specific entry that gave a bound.
     """

@@ -9,6 +9,8 @@ dtype after one rounding, done in :func:`fill`. ``first`` is the tape position o
 from __future__ import annotations
 
 import math
+import operator
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -32,23 +34,43 @@ def fill(n: int, dtype: str, values: tuple[Any, ...], stop: int, special: tuple[
 
     Raises RecipeError for an unknown class, dtype, or parameters that make no sense.
     """
-    if not values or values[0] not in CLASSES:
-        raise RecipeError(f"unknown value class {values[:1]!r}; known: {', '.join(CLASSES)}")
+    if not values or not isinstance(values[0], str) or values[0] not in CLASSES:
+        raise RecipeError(f"unknown value class {values[:1]!r:.60}; known: {', '.join(CLASSES)}")
     form = FORMATS.get(dtype)
     if form is None and dtype not in _INTEGER_RANGE:
-        raise RecipeError(f"tensors of dtype {dtype!r} cannot be drawn; known: {', '.join((*FORMATS, *_INTEGER_RANGE))}")
+        raise RecipeError(f"tensors of dtype {dtype!r:.40} cannot be drawn; known: {', '.join((*FORMATS, *_INTEGER_RANGE))}")
     bits, blanks = tape.window(n, stop)
     try:
-        numbers = CLASSES[values[0]](bits, blanks, stop - bits.size + 1, form or FORMATS["float64"], *values[1:])
-    except (TypeError, ValueError, OverflowError, ZeroDivisionError) as error:
-        raise RecipeError(f"bad parameters of value class {list(values)}: {error}") from None
+        with np.errstate(all="ignore"):
+            numbers = CLASSES[values[0]](bits, blanks, stop - bits.size + 1, form or FORMATS["float64"], *_checked(values[1:]))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise RecipeError(f"bad parameters of value class {list(values)!r:.80}: {error}") from None
+    if special:
+        if form is None:
+            raise RecipeError(f"special values in a tensor of dtype {dtype}, which holds none")
+        numbers = np.asarray(numbers, dtype=np.float64)  # whole numbers come as int64, which holds no NaN
     for index, token in special:
         if token not in SPECIAL:
-            raise RecipeError(f"unknown special value {token!r}; known: {', '.join(SPECIAL)}")
+            raise RecipeError(f"unknown special value {token!r:.40}; known: {', '.join(SPECIAL)}")
         if not -n <= index < n:
             raise RecipeError(f"special value at position {index} of a tensor with {n} elements")
         numbers[index] = SPECIAL[token](form or FORMATS["float64"])
     return _cast(numbers, dtype)
+
+
+def _checked(parameters: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The parameters of a value class, which are finite numbers and names."""
+    for value in parameters:
+        if not isinstance(value, str) and not (isinstance(value, (int, float)) and abs(value) <= sys.float_info.max):
+            raise ValueError(f"{value!r:.40} is neither a finite number nor a name")
+    return parameters
+
+
+def _whole(low: int, high: int) -> tuple[int, int]:
+    """Both ends of a range of whole numbers that int64 holds."""
+    if not -(2**62) <= operator.index(low) <= operator.index(high) <= 2**62:
+        raise ValueError(f"range {low} … {high}")
+    return low, high
 
 
 def _cast(numbers: Raw, dtype: str) -> Raw:
@@ -115,6 +137,8 @@ def _normal(bits: tape.Bits, blanks: int, first: int, form: Format, mean: float,
 
 def _wide(bits: tape.Bits, blanks: int, first: int, form: Format, low: int, high: int, signed: int = 1) -> Array:
     """Magnitudes 2**low … 2**(high+1), every binade equally likely, both signs if ``signed``."""
+    if max(map(abs, _whole(low, high))) > 1100:
+        raise ValueError(f"exponents {low} … {high}")
     exponent = low + ((bits & np.uint64(0x7FF)).astype(np.int64) % (high - low + 1))
     numbers = np.ldexp(1.0 + _fraction(bits, form), exponent)
     if signed:
@@ -136,8 +160,7 @@ def _offset(bits: tape.Bits, blanks: int, first: int, form: Format, mean: float,
 
 def _integers(bits: tape.Bits, blanks: int, first: int, form: Format, low: int, high: int) -> Raw:
     """Whole numbers low … high, both included; as int64."""
-    if high < low:
-        raise ValueError(f"empty range {low} … {high}")
+    low, high = _whole(low, high)
     span = high - low + 1
     # The multiply-shift method on the top 32 bits; wide ranges take the remainder of all 63.
     top = (bits >> np.uint64(32)) * np.uint64(span) >> np.uint64(32) if span < 1 << 31 else (bits >> np.uint64(1)) % np.uint64(span)
@@ -161,8 +184,8 @@ def _subnormal(bits: tape.Bits, blanks: int, first: int, form: Format) -> Array:
 
 def _near(bits: tape.Bits, blanks: int, first: int, form: Format, low: float, high: float, *points: float) -> Array:
     """Around the given points, at distances from one ulp to the point's own size, every octave equally likely; in [low, high]."""
-    if not points:
-        raise ValueError("no points")
+    if not points or not low <= high:
+        raise ValueError("no points" if not points else f"interval [{low}, {high}]")
     point = np.asarray(points, dtype=np.float64)[((bits & np.uint64(0xFF)) % np.uint64(len(points))).astype(np.int64)]
     octave = ((bits >> np.uint64(8)) & np.uint64(0xFF)).astype(np.int64) % form.precision
     distance = np.ldexp(_fraction(bits, form), -octave) * np.maximum(np.abs(point), 2.0**-10)
@@ -173,9 +196,11 @@ def _near(bits: tape.Bits, blanks: int, first: int, form: Format, low: float, hi
 
 def _tokens(bits: tape.Bits, blanks: int, first: int, form: Format, low: float, high: float, *names: str) -> Array:
     """Even over [low, high), with one number in four replaced by one of the named special values."""
+    if not names or not all(name in SPECIAL for name in names):
+        raise ValueError(f"special values are: {', '.join(SPECIAL)}")
     numbers = _uniform(bits, 0, first, form, low, high)
     chosen = (bits & np.uint64(0xFF)) < np.uint64(64)
-    which = (bits >> np.uint64(1)) % np.uint64(max(len(names), 1))
+    which = (bits >> np.uint64(1)) % np.uint64(len(names))
     for position, name in enumerate(names):
         numbers[chosen & (which == np.uint64(position))] = SPECIAL[name](form)
     return _lay(blanks, numbers, _nearest_to_zero(low, high))
@@ -201,13 +226,18 @@ def _ascending(bits: tape.Bits, blanks: int, first: int, form: Format, low: floa
 def _diagonal(bits: tape.Bits, blanks: int, first: int, form: Format, size: int, weight: float) -> Array:
     """Even over [-1, 1) with ``weight`` added on the diagonal of each size × size block: well-conditioned matrices."""
     numbers = _uniform(bits, blanks, first, form, -1.0, 1.0)
+    if not numbers.size:
+        return numbers
     numbers.reshape(-1, size, size)[:, range(size), range(size)] += weight
     return numbers
 
 
 def _positive_definite(bits: tape.Bits, blanks: int, first: int, form: Format, size: int) -> Array:
     """M·Mᵀ + size·I of small whole numbers M (exact), scaled by 1/8: symmetric positive definite size × size blocks."""
-    small = _integers(bits, blanks, first, form, -3, 3).reshape(-1, size, size)
+    small = _integers(bits, blanks, first, form, -3, 3)
+    if not small.size:
+        return _lay(0, small.astype(np.float64))
+    small = small.reshape(-1, size, size)
     product = np.einsum("bij,bkj->bik", small, small) + size * np.eye(size, dtype=np.int64)
     return np.asarray(product, dtype=np.float64).reshape(-1) * 0.125
 

@@ -125,10 +125,10 @@ def to_cpu(output: Output) -> Output:
 
 def elsewhere(outputs: Sequence[Output], device: str) -> list[Output]:
     """The outputs that came back on another kind of device, or another one of its kind, than they were asked for on."""
-    kind, _, index = device.partition(":")
     found = []
     for output in outputs:
         if output.tensor is not None and output.device != device:
+            kind, _, index = str(device).partition(":")
             got, _, number = output.device.partition(":")
             if got != kind or (number or "0") != (index or number or "0"):
                 found.append(output)

@@ -90,9 +90,9 @@ class Backend:
         dtype: str | None = None,
         adjust: Adjust | None = None,
     ) -> Outcome:
-        """Build the case's tensors (as ``dtype``, after ``adjust``, if given), call, collect. Never raises for what the backend did.
+        """Build the case's tensors (as ``dtype``, after ``adjust``, if given), call, collect.
 
-        Raises RecipeError when the recipe itself cannot be built.
+        Never raises for what the backend did; raises RecipeError when the recipe itself cannot be built.
         """
         if operator.callable is None:
             return Outcome("unsupported", message=f"torch {torch.__version__} has no {operator.name}")
@@ -165,7 +165,7 @@ class TorchBackend(Backend):
     """Any torch device: subclass it (or pass ``name`` and ``device``) with ``device = "cuda"``, ``"mps"``, ``"cpu"`` …"""
 
     def __init__(self, name: str | None = None, device: str | None = None) -> None:
-        self.device = device or type(self).device
+        self.device = str(device or type(self).device)
         self.name = name or (type(self).name if type(self).name != "backend" else self.device)
 
     def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -227,6 +227,8 @@ def _texts(caught: Sequence[warnings.WarningMessage]) -> tuple[str, ...]:
 def _changed(arguments: Arguments, materials: Materials) -> tuple[int, ...]:
     try:
         return arguments.changed(materials)
+    except KeyError:  # a dtype that cannot be compared bit by bit
+        return ()
     except Exception:  # a storage that was resized, freed or given another dtype: it is not what was given
         return tuple(range(len(arguments.bases)))
 

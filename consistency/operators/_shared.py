@@ -11,7 +11,12 @@ from .declare import SUMMED, Domain, Drawing, Magnitude
 from .observing import Args, Kwargs
 from .observing import Tensors as Outputs
 
-__all__ = ["Args", "Kwargs", "Outputs", "extent", "finite", "largest", "magnitude", "peak", "per_dim", "scaling", "some", "spread", "summed"]
+__all__ = [
+    "PLAIN", "Args", "Kwargs", "Outputs", "extent", "finite", "largest", "magnitude", "peak", "per_dim", "scaling", "some", "spread", "summed",
+]  # fmt: skip
+
+
+PLAIN = Domain()  # for tensors whose values are given: no special ones among them
 
 
 def magnitude(function: Callable[..., Any]) -> Magnitude:

@@ -48,8 +48,7 @@ def rrelu(d: Drawing) -> Call:
 
 def dropout(d: Drawing) -> Call:
     """Evaluation, or training in which nothing or everything is dropped."""
-    kwargs = d.choice({"training": False}, {"p": 0.0}, {"p": 0.25, "training": False})
-    return call(d.tensor(shape_of(d), near(0.0)), **kwargs)
+    return call(d.tensor(shape_of(d), near(0.0)), *d.choice((0.5, False), (0.0, True), (1.0, True)))
 
 
 def prelu(d: Drawing) -> Call:

@@ -41,12 +41,14 @@ LINEAR = frozenset({"elementwise", "linear"})
 TIES = frozenset({"elementwise", "ties"})
 STEPS = frozenset({"elementwise", "discontinuous"})
 
+NICE = ("0", "-0", "1", "-1", "nan", "-nan", "inf", "-inf")
 FACTOR = Domain(specials=EVERYWHERE, wide=(-10, 10), tiny=True)
-DIVISOR = Domain(specials=EVERYWHERE, wide=(-10, 10))
-LOGARITHMIC = Domain(-80.0, 80.0, points=(0.0, 17.0), specials=("inf", "-inf", "nan"), wide=(-10, 5))
+DIVIDEND = Domain(specials=EVERYWHERE, wide=(-10, 10))
+DIVISOR = Domain(specials=NICE, wide=(-10, 10))
+LOGARITHMIC = Domain(-40.0, 40.0, points=(0.0, 17.0), specials=("inf", "-inf", "nan"), wide=(-10, 4))
 NUMERATOR = Domain(-1000.0, 1000.0, points=(3.0, -3.0, 1.5), wide=(-10, 10))
 COUNTABLE = Domain(2.0**-3, 64.0, points=(0.5, 3.0))
-GAMMA = Domain(2.0**-4, 40.0, points=(1.0, 20.0))
+GAMMA = Domain(0.25, 16.0, points=(1.0, 10.0))
 
 MONOMIAL = ErrorModel("rounded", backward="products")
 CANCELLING = accumulated("pointwise", one, backward="pointwise")
@@ -73,7 +75,7 @@ RSUB = accumulated(scaled_operand(0), one, backward="products")
 def added(d: Drawing) -> Call:
     """``x ± alpha·y``; alpha is a float for floats, so that its sign can be taken off for S."""
     args = operands(d, REAL, REAL)
-    alpha = d.choice(None, None, None, 2, -1, scalar(d))
+    alpha = d.choice(None, None, None, 2, -1, scalar(d)) if d.floating else d.choice(None, 2, -1)
     return call(*args, **({} if alpha is None else {"alpha": alpha}))
 
 
@@ -86,10 +88,15 @@ def from_left(domain: Domain = REAL) -> Sample:
     return sample
 
 
+def raised(d: Drawing) -> Call:
+    """A positive number to the power of a tensor."""
+    return call(d.tensor(shape_of(d), Domain(-4.0, 4.0)), d.choice(2.0, 0.5, 10.0, d.number(0.25, 4)))
+
+
 def quotient(d: Drawing, *, modest: bool) -> tuple[Any, Any]:
     """Dividend and divisor: any floats, or ``modest`` ones whose quotients are countable. Integer divisors are never 0."""
     if d.floating:
-        return operands(d, NUMERATOR, COUNTABLE) if modest else operands(d, FACTOR, DIVISOR)
+        return operands(d, NUMERATOR, COUNTABLE) if modest else operands(d, DIVIDEND, DIVISOR)
     shape = shape_of(d)
     divisor = d.integer(1, 9) if d.flag() else d.tensor(d.broadcastable(shape), values=("integers", *d.choice((1, 9), (-9, -1))))
     return d.tensor(shape, values=("integers", -100, 100)), divisor
@@ -164,12 +171,12 @@ OPERATORS = [
     op("__rsub__", from_left(), ROUNDED, NUMERIC, traits=LINEAR),
     op("__rmul__", LEFT, MONOMIAL, NUMERIC, traits=LINEAR),
     op("__rdiv__", LEFT, MONOMIAL),
-    op("__rpow__", from_left(Domain(-4.0, 4.0))),
+    op("__rpow__", raised),
     op("pow", power, dtypes=NUMERIC),
     op("float_power", float_power, dtypes=NUMERIC),
     op("ldexp", scaled_by_exponent, differentiable_inputs=(0,)),
     op("hypot", binary(Domain(specials=EVERYWHERE, wide=(-24, 24)), numbers=False, mixed=False)),
-    op("atan2", binary(Domain(specials=EVERYWHERE, wide=(-24, 24)), numbers=False, mixed=False)),
+    op("atan2", binary(Domain(specials=NICE, wide=(-24, 24)), numbers=False, mixed=False)),
     op("copysign", binary(), EXACT),
     op("maximum", pointwise(REAL, REAL), EXACT, NUMERIC, traits=TIES, observe=zeros_aside),
     op("minimum", pointwise(REAL, REAL), EXACT, NUMERIC, traits=TIES, observe=zeros_aside),
@@ -184,8 +191,8 @@ OPERATORS = [
     op("special.xlog1py", binary(Domain(specials=("0", "-0", "1", "nan", "inf"), wide=(-10, 10)), Domain(-0.9375, points=(0.0,)),
                                  numbers=False, mixed=False)),
     op("special.zeta", pointwise(Domain(1.25, 20.0), Domain(0.5, 40.0)), CANCELLING, FLOAT, differentiable=False),
-    op("igamma", pointwise(GAMMA, GAMMA), CANCELLING, differentiable_inputs=(1,)),
-    op("igammac", pointwise(GAMMA, GAMMA), CANCELLING, differentiable_inputs=(1,)),
+    op("igamma", pointwise(GAMMA, GAMMA), CANCELLING, differentiable=False),
+    op("igammac", pointwise(GAMMA, GAMMA), CANCELLING, differentiable=False),
     op("gcd", integers(-60, 60), EXACT, ("int32", "int64"), differentiable=False),
     op("lcm", integers(-60, 60), EXACT, ("int32", "int64"), differentiable=False),
 ]  # fmt: skip

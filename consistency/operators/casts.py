@@ -23,8 +23,9 @@ def whole(low: float, high: float) -> Sample:
             return call(d.tensor(shape_of(d), values=("integers", round(low), round(high))))
         reach = 60000.0 if d.dtype == "float16" else math.inf
         bottom, top = max(low, -reach), min(high, reach)
-        wide = (-4, 6) if low < 0 else None
-        return call(d.tensor(shape_of(d), Domain(bottom, top, points=(1.0, -1.0, 0.5, bottom, top), wide=wide)))
+        values = d.choice(None, ("uniform", bottom, top)) if d.floating else None
+        near_one = Domain(max(bottom, -9.0), 9.0, points=(1.0, -1.0, 0.5))
+        return call(d.tensor(shape_of(d), d.choice(Domain(bottom, top, points=(bottom, top)), near_one), values=values))
 
     return sample
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ._shared import Args, Kwargs, Outputs, per_dim, spread, summed
-from .declare import EXACT, FLOATS, NUMERIC, REAL, Call, Drawing, Operator, Sample, call, products
+from .declare import EXACT, FLOATS, REAL, Call, Drawing, Operator, Sample, call, products
 
 LINEAR = frozenset({"linear"})
 MOST = {1: 65, 2: 14, 3: 6}  # the largest spatial size
@@ -109,7 +109,7 @@ def of_fold(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
 def conv(rank: int) -> Operator:
     error = products(terms, integers_exact=True)
     name = f"nn.functional.conv{rank}d"
-    return Operator(name=name, family="convolution", sample=convolution(rank), error=error, dtypes=NUMERIC, traits=LINEAR)
+    return Operator(name=name, family="convolution", sample=convolution(rank), error=error, dtypes=(*FLOATS, "int64"), traits=LINEAR)
 
 
 def conv_transpose(rank: int) -> Operator:

@@ -127,6 +127,8 @@ class ErrorModel:
     float64 ``(args, kwargs, outputs)`` that returns one tensor per output (or one for all).
     ``growth`` is G: ``sqrt`` for sums in blocks or trees, ``linear`` for sequential scans and long recurrences.
     ``backward`` is S for gradients, in the same words. ``integers_exact``: integer-valued inputs give the exact answer.
+    ``wide_accumulation``: float16 and bfloat16 results are accumulated in float32 and rounded once; set it to False for
+    operators that are composed of others and so round their intermediates to the half format (gradients always are).
     """
 
     kind: str = "rounded"
@@ -135,6 +137,7 @@ class ErrorModel:
     growth: str = "sqrt"
     backward: str | Magnitude = "normwise"
     integers_exact: bool = False
+    wide_accumulation: bool = True
 
 
 EXACT = ErrorModel("exact", backward="products")

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ._shared import Args, Kwargs, Outputs, magnitude, peak, some
+from ._shared import PLAIN, Args, Kwargs, Outputs, magnitude, peak, some
 from .declare import FLOAT, Call, Domain, Drawing, ErrorModel, Operator, Sample, accumulated, call
 from .losses import MARGINS, REDUCTIONS, reduce
 
@@ -55,7 +55,7 @@ def triplet(d: Drawing) -> Call:
 
 def cosine_embedding(d: Drawing) -> Call:
     shape = rows(d)[d.integer(0, 1) :]
-    target = d.tensor(shape[:-1], values=("tokens", 1.0, 1.0, "-1", "-1", "1"))
+    target = d.tensor(shape[:-1], PLAIN, values=("tokens", 1.0, 1.0, "-1", "-1", "1"))
     return call(d.tensor(shape, VECTORS), d.tensor(shape, VECTORS), target, **some(d, margin=(0.25, -0.25), reduction=REDUCTIONS))
 
 

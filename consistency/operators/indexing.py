@@ -196,7 +196,7 @@ def looked_up(boundaries_first: bool, **options: Any) -> Sample:
 
     def sample(d: Drawing) -> Call:
         low, high = (-8, 8) if d.flag() or not d.floating else (-3, 3)
-        boundaries = d.tensor((d.size(1, 65),), values=("ascending", float(low), float(high)), layout=False)
+        boundaries = d.tensor((d.size(1, 65),), NARROW, values=("ascending", float(low), float(high)), layout=False)
         whole = ("integers", low, high) if not d.floating or d.flag() else None
         values = d.tensor(filled_shape(d, 0, 3), Domain(float(low), float(high)), values=whole)
         kwargs = {"right": True} if d.flag() else {}

@@ -1,15 +1,16 @@
-"""Linear algebra. S is the largest response to perturbed inputs; factors that are not unique are compared by what they multiply to."""
+"""Linear algebra: solvers, inverses, determinants, norms and functions of matrices. S is the largest response to perturbed inputs."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import torch
 
 from ..recipe import TensorRecipe
-from ._shared import Args, Kwargs, Outputs, extent, some
+from ._shared import PLAIN, some
 from .declare import FLOAT, NORMWISE, UNIT, Call, Domain, Drawing, ErrorModel, Operator, Sample, accumulated, call, one
 
 RIGHT = Domain(wide=(-6, 6))
@@ -17,7 +18,7 @@ RIGHT = Domain(wide=(-6, 6))
 
 def matrices(d: Drawing, n: int, *, rows: int = 1, definite: bool = False, most: int = 3) -> TensorRecipe:
     """Well-conditioned n × n matrices, or ``rows`` of them below each other; batched, transposed, or a slice of others."""
-    weight = d.choice(float(n), 2.0 * math.ceil(math.sqrt(n)))
+    weight = d.choice(n + 1.0, 2.0 * math.ceil(math.sqrt(n)))
     values: tuple[Any, ...] = ("positive-definite", n) if definite else ("diagonal", n, weight)
     shape = (*d.shape(0, 1, most=most), rows * n, n)
     view: tuple[Any, ...] = ()
@@ -28,7 +29,7 @@ def matrices(d: Drawing, n: int, *, rows: int = 1, definite: bool = False, most:
             shape, view = (2, *shape), (("select", 0, 1),)
         case "slice" if len(shape) > 2:
             shape, view = (2 * shape[0], *shape[1:]), (("slice", 0, 1, None, 2),)
-    return replace(d.tensor(shape, values=values, layout=False), view=view)
+    return replace(d.tensor(shape, PLAIN, values=values, layout=False), view=view)
 
 
 def shape_of(matrix: TensorRecipe) -> tuple[int, ...]:
@@ -40,16 +41,6 @@ def shape_of(matrix: TensorRecipe) -> tuple[int, ...]:
 def square(most: int = 33, *, definite: bool = False, **options: tuple[Any, ...]) -> Sample:
     def sample(d: Drawing) -> Call:
         return call(matrices(d, d.size(1, most), definite=definite), **some(d, **options))
-
-    return sample
-
-
-def rectangle(*, matrix: Domain = UNIT, **options: tuple[Any, ...]) -> Sample:
-    """Any matrix, wide or tall."""
-
-    def sample(d: Drawing) -> Call:
-        shape = (*d.shape(0, 1, most=3), d.size(1, 33), d.size(1, 33))
-        return call(d.tensor(shape, matrix), **some(d, **options))
 
     return sample
 
@@ -102,27 +93,26 @@ def exponential(d: Drawing) -> Call:
 
 def matrix_norm(d: Drawing) -> Call:
     """Any order; singular values only of well-conditioned matrices."""
-    return call(matrices(d, d.size(1, 17), rows=d.integer(1, 2)), d.choice("fro", "nuc", 2, -2, 1, -1, math.inf, -math.inf), **some(d, keepdim=(True,)))
+    order = d.choice("fro", "nuc", 2, -2, 1, -1, math.inf, -math.inf)
+    return call(matrices(d, d.size(1, 17), rows=d.integer(1, 2)), order, **some(d, keepdim=(True,)))
 
 
 def norm(d: Drawing) -> Call:
-    """Of everything, of a matrix, or of vectors along a dim."""
+    """Of a whole matrix, or of vectors along a dim."""
     x = matrices(d, d.size(1, 17))
-    dim = {"dim": d.choice(0, -1)} if d.flag() else {}
-    orders = (2, 1, 3, 0.5, math.inf) if dim or False else (None,)
-    return call(x, d.choice(*orders), **dim)
+    return call(x, d.choice(2, 1, 3, math.inf), dim=d.choice(0, -1)) if d.flag() else call(x)
 
 
 def tensor_inverse(d: Drawing) -> Call:
     """A square matrix whose rows and columns are spread over several dimensions."""
     a, b = d.size(1, 4), d.size(1, 4)
-    x = d.tensor((a, b, a * b), values=("diagonal", a * b, float(a * b)), layout=False)
+    x = d.tensor((a, b, a * b), PLAIN, values=("diagonal", a * b, a * b + 1.0), layout=False)
     return call(x, ind=2)
 
 
 def tensor_solve(d: Drawing) -> Call:
     a, b = d.size(1, 4), d.size(1, 4)
-    x = d.tensor((a, b, a, b), values=("diagonal", a * b, float(a * b)), layout=False)
+    x = d.tensor((a, b, a, b), PLAIN, values=("diagonal", a * b, a * b + 1.0), layout=False)
     return call(x, d.tensor((a, b), RIGHT))
 
 
@@ -133,4 +123,44 @@ def reflectors(d: Drawing) -> Call:
 
 
 def vandermonde(d: Drawing) -> Call:
-    return call(d.tensor(d.shape(1, 2, most=33, elements=256), Domain(-2.0, 2.0)), **some(d, N=(1, 3, 9)))
+    return call(d.tensor((*d.shape(0, 1, most=9), d.size(2, 17)), Domain(-2.0, 2.0)), **some(d, N=(2, 3, 9)))
+
+
+def condition(d: Drawing) -> Call:
+    """From singular values: with other norms torch cannot differentiate it."""
+    return call(matrices(d, d.size(1, 17)), **some(d, p=(2, -2)))
+
+
+def solution(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """The least-squares solution alone: which of the other results are filled depends on the device's driver."""
+    return torch.linalg.lstsq(a, b).solution
+
+
+def op(name: str, sample: Sample, error: ErrorModel = NORMWISE, function: Callable[..., Any] | None = None) -> Operator:
+    return Operator(name=name, family="linalg", sample=sample, error=error, function=function, dtypes=FLOAT)
+
+
+OPERATORS = [
+    op("linalg.inv", square()),
+    op("linalg.inv_ex", square()),
+    op("linalg.solve", solve),
+    op("linalg.solve_triangular", triangular),
+    op("linalg.lstsq", least_squares, function=solution),
+    op("linalg.det", square(17)),
+    op("linalg.slogdet", square()),
+    op("logdet", square(definite=True)),
+    op("linalg.cholesky", square(definite=True, upper=(True,))),
+    op("linalg.cholesky_ex", square(definite=True, upper=(True,))),
+    op("cholesky_inverse", square(17, upper=(True,))),
+    op("cholesky_solve", cholesky_solve),
+    op("linalg.pinv", square(17)),
+    op("linalg.matrix_power", powers),
+    op("linalg.matrix_exp", exponential),
+    op("linalg.matrix_norm", matrix_norm),
+    op("linalg.norm", norm),
+    op("linalg.cond", condition),
+    op("linalg.tensorinv", tensor_inverse),
+    op("linalg.tensorsolve", tensor_solve),
+    op("linalg.householder_product", reflectors),
+    op("linalg.vander", vandermonde, accumulated("output", one)),
+]

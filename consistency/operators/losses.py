@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ._shared import Outputs, magnitude, some
+from ._shared import PLAIN, Outputs, magnitude, some
 from .declare import FLOAT, FLOATS, Call, Domain, Drawing, ErrorModel, Magnitude, Operator, Sample, accumulated, call, reduced
 
 REDUCTIONS = ("none", "sum", "mean")
@@ -65,7 +65,7 @@ def signed(domain: Domain, count: int = 1, **options: tuple[Any, ...]) -> Sample
 
     def sample(d: Drawing) -> Call:
         shape = sized(d)
-        target = d.tensor(shape, values=("tokens", 1.0, 1.0, "-1", "-1", "1"))
+        target = d.tensor(shape, PLAIN, values=("tokens", 1.0, 1.0, "-1", "-1", "1"))
         return call(*(d.tensor(shape, domain) for _ in range(count)), target, **some(d, reduction=REDUCTIONS, **options))
 
     return sample

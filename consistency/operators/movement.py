@@ -135,7 +135,7 @@ def strided(d: Drawing) -> Call:
 
 def shuffled(up: bool) -> Sample:
     def sample(d: Drawing) -> Call:
-        batch, factor = d.shape(0, 2, most=3), d.integer(1, 3)
+        batch, factor = d.shape(0, 1, most=3), d.integer(1, 3)
         channels, height, width = d.integer(1, 4), d.integer(1, 7), d.integer(1, 7)
         block = (channels * factor**2, height, width) if up else (channels, height * factor, width * factor)
         return call(d.tensor((*batch, *block)), factor)
@@ -194,7 +194,7 @@ OPERATORS = [
     view("diagonal", moved(diagonal, 2)),
     op("diag", moved(lambda d, s: [d.integer(-2, 2)], 1, 2, least=3)),
     op("diagflat", moved(lambda d, s: [d.integer(-2, 2)], 0, 2, least=2)),
-    op("diag_embed", moved(lambda d, s: [d.integer(-2, 2), *d.choice((-2, -1), (0, 1), (1, -1))], 1, 3, least=2)),
+    op("diag_embed", moved(lambda d, s: [d.integer(-2, 2), *d.choice((-2, -1), (0, 1), (-1, 0))], 1, 3, least=2)),
     op("tril", moved(lambda d, s: [d.integer(-3, 3)], 2)),
     op("triu", moved(lambda d, s: [d.integer(-3, 3)], 2)),
     op("flip", moved(lambda d, s: [list(d.dims(s, least=0))])),

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ._shared import Args, Kwargs, Outputs, largest, magnitude, some
-from .declare import FLOATS, POSITIVE, SUMMED, Call, Domain, Drawing, ErrorModel, Operator, Sample, accumulated, call
+from .declare import FLOAT, FLOATS, POSITIVE, SUMMED, Call, Domain, Drawing, ErrorModel, Operator, Sample, accumulated, call
 
 SCALE = Domain(-2.0, 2.0)
 EPSILONS = (1e-3, 1e-6, 2.0**-8)
@@ -155,8 +155,8 @@ def window(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
     return float(args[1])
 
 
-def norm(name: str, sample: Sample, error: ErrorModel, **more: Any) -> Operator:
-    return Operator(name=f"nn.functional.{name}", family="normalisation", sample=sample, error=error, dtypes=FLOATS, **more)
+def norm(name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = FLOATS, **more: Any) -> Operator:
+    return Operator(name=f"nn.functional.{name}", family="normalisation", sample=sample, error=error, dtypes=dtypes, **more)
 
 
 WRITES: dict[str, Any] = {"mutates": (1, 2), "differentiable_inputs": (0, 3, 4)}
@@ -167,6 +167,6 @@ OPERATORS = [
     norm("layer_norm", layer_norm, accumulated(of_layers, per_layer)),
     norm("group_norm", group_norm, accumulated(of_groups, per_group)),
     norm("rms_norm", rms_norm, accumulated("output", per_layer)),
-    norm("local_response_norm", local_response_norm, accumulated("output", window)),
+    norm("local_response_norm", local_response_norm, accumulated("output", window), FLOAT),
     norm("normalize", normalize, accumulated("output", along_dim)),
 ]

@@ -74,8 +74,13 @@ def extremum_along(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     return values_and_where(args, kwargs, outputs, argument("dim", 1, None, args, kwargs))
 
 
+def value_selected(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
+    """kthvalue: ``dim`` comes third."""
+    return values_and_where(args, kwargs, outputs, argument("dim", 2, -1, args, kwargs))
+
+
 def selection_along(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
-    """topk, kthvalue: ``dim`` comes third and is the last by default; that no position came twice is compared, too."""
+    """topk: ``dim`` comes third and is the last by default; that no position came twice is compared, too."""
     dim = argument("dim", 2, -1, args, kwargs)
     values, found = values_and_where(args, kwargs, outputs, dim)
     if not kwargs.get("sorted", True):

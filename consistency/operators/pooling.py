@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
+import struct
 from typing import Any
 
-from ..recipe import TensorRecipe
+from ..recipe import Literal, TensorRecipe
 from ._shared import Args, Kwargs, Outputs, peak, per_dim, some, spread, summed
 from .declare import FLOAT, FLOATS, NUMERIC, Call, Domain, Drawing, ErrorModel, Operator, Sample, accumulated, call, products, reduced
 from .observing import gather_or_nan, plain_zeros
@@ -17,9 +20,9 @@ LINEAR, TIES = frozenset({"linear"}), frozenset({"ties"})
 
 
 def image(d: Drawing, spatial: list[int], domain: Domain) -> TensorRecipe:
-    """Batched and unbatched."""
+    """Batched and unbatched; volumes alone are contiguous, because torch takes other ones for images with channels last."""
     batch = () if d.flag() else (d.size(1, 3),)
-    return d.tensor((*batch, d.size(1, 5), *spatial), domain)
+    return d.tensor((*batch, d.size(1, 5), *spatial), domain, layout=bool(batch) or len(spatial) < 3)
 
 
 def windows(d: Drawing, rank: int, *, dilated: bool = False) -> tuple[int | list[int], dict[str, Any], list[int]]:
@@ -33,7 +36,8 @@ def windows(d: Drawing, rank: int, *, dilated: bool = False) -> tuple[int | list
     if dilated and d.flag():
         kwargs["dilation"] = per_dim(d, rank, 1, 2)
         extent = [(k - 1) * s + 1 for k, s in zip(extent, spread(kwargs["dilation"], rank), strict=True)]
-    return kernel, kwargs, [d.size(max(1, k - 2 * p), MOST[rank]) for k, p in zip(extent, padding, strict=True)]
+    least = [k if rank == 3 else max(1, k - 2 * p) for k, p in zip(extent, padding, strict=True)]  # avg_pool3d forgets the padding
+    return kernel, kwargs, [d.size(low, MOST[rank]) for low in least]
 
 
 def average(rank: int) -> Sample:
@@ -67,10 +71,11 @@ def adaptive(rank: int, domain: Domain | None = None, **options: tuple[Any, ...]
 
 
 def power(rank: int) -> Sample:
-    """Norm types 1 and 2: others cancel (odd ones) or overflow early."""
+    """Norm types 1 and 2: others cancel (odd ones) or overflow early. In one dimension the kernel is a number."""
 
     def sample(d: Drawing) -> Call:
-        kernel, size = per_dim(d, rank, 1, KERNEL[rank]), [d.size(KERNEL[rank], MOST[rank]) for _ in range(rank)]
+        kernel = per_dim(d, rank, 1, KERNEL[rank]) if rank > 1 else d.integer(1, KERNEL[1])
+        size = [d.size(KERNEL[rank], MOST[rank]) for _ in range(rank)]
         domain = Domain(wide=(-10, 10))
         return call(image(d, size, domain), d.choice(2.0, 1.0), kernel, **some(d, stride=(1, 2, 3), ceil_mode=(True,)))
 
@@ -78,16 +83,18 @@ def power(rank: int) -> Sample:
 
 
 def unpool(rank: int) -> Sample:
-    """One channel and distinct positions: a corner of a permutation that fills the output."""
+    """Positions such as pooling returns, the same place in every window; contiguous, or the gradient raises in torch."""
 
     def sample(d: Drawing) -> Call:
-        kernel = d.integer(2, 3)
-        size = [d.size(1, MOST[rank] // 3) for _ in range(rank)]
-        whole = (1, *(n * kernel for n in size))
-        positions = d.tensor(whole, dtype="int64", values=("permutation",), layout=False)
-        corner = tuple(("slice", dim + 1, 0, n, None) for dim, n in enumerate(size))
-        indices = TensorRecipe(positions.base, "int64", positions.values, positions.stop, corner)
-        return call(d.tensor((1, *size), VALUES), indices, kernel)
+        kernel, channels = d.integer(2, 3), d.size(1, 2)
+        size = [d.size(1, {1: 31, 2: 5, 3: 3}[rank]) for _ in range(rank)]
+        place = [d.integer(0, kernel - 1) for _ in range(rank)]
+        plane = [functools.reduce(lambda i, axis: i * size[axis] * kernel + at[axis] * kernel + place[axis], range(rank), 0)
+                 for at in itertools.product(*map(range, size))]  # fmt: skip
+        shape = (channels, *size)
+        strides = tuple(math.prod(shape[axis + 1 :]) for axis in range(rank + 1))
+        indices = Literal(struct.pack(f"<{channels * len(plane)}q", *plane * channels), "int64", shape, strides)
+        return call(d.tensor(shape, VALUES), indices, kernel)
 
     return sample
 

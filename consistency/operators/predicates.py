@@ -76,7 +76,7 @@ OPERATORS = [
     op("isclose", close),
     op("allclose", close, traits=frozenset({"constant"})),
     op("equal", sameness, traits=frozenset({"constant"})),
-    op("isin", membership),
+    op("isin", membership, NO_BOOL),
     *(op(name, logical) for name in ("logical_and", "logical_or", "logical_xor")),
     op("logical_not", unary(SPECIAL), traits=CONSTANT),
     *(op(name, bits(), INTEGRAL) for name in ("bitwise_and", "bitwise_or", "bitwise_xor")),

@@ -67,7 +67,7 @@ def product(d: Drawing) -> Call:
     shape = reducible(d, 512)
     kwargs = along(d, shape, several=False)
     if not d.floating:
-        return call(d.tensor(shape, values=("integers", -1, 1)), **kwargs)
+        return call(d.tensor(shape, values=("integers", 1, 3)), **kwargs)
     short = Domain(wide=(-2, 1), specials=("nan", "inf"))
     return call(d.tensor(shape, Domain(0.875, 1.125) if math.prod(shape) > 12 else short), **kwargs)
 
@@ -185,6 +185,13 @@ def of_softmax_share(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tens
     return torch.nan_to_num(outputs[0].abs() * (1.0 + x.abs() + 2.0 * total.abs()), nan=0.0, posinf=0.0)
 
 
+def of_factors(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
+    """Each gradient is a product of all the other factors."""
+    dims = dims_of(args, kwargs)
+    count = math.prod(args[0].shape[dim] for dim in dims) if args[0].ndim else 1
+    return tuple(output.abs() * math.sqrt(count) for output in outputs)
+
+
 def own(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     """Gradients formed by products and quotients of their own: relative errors."""
     return tuple(output.abs() for output in outputs)
@@ -205,7 +212,7 @@ OPERATORS = [
     op("nanmean", over(SOME_NAN), SUM),
     op("sum_to_size", smaller, SUM, NUMERIC, traits=LINEAR),
     op("trace", matrix, products(lambda args, kwargs, outputs: float(min(args[0].shape)), integers_exact=True), NUMERIC, traits=LINEAR),
-    op("prod", product, accumulated("output", reduced, backward="products"), NUMERIC),
+    op("prod", product, accumulated("output", reduced, backward=of_factors), NUMERIC),
     op("amax", over(EXTREME), EXACT, EVERY, traits=TIES, observe=zeros_aside),
     op("amin", over(EXTREME), EXACT, EVERY, traits=TIES, observe=zeros_aside),
     op("aminmax", lowest_and_highest, EXACT, EVERY, traits=TIES, observe=zeros_aside),
@@ -219,7 +226,7 @@ OPERATORS = [
     op("std_mean", moments, accumulated(of_deviation, reduced)),
     op("norm", norms(2, 1, 2.0, 3, math.inf, -math.inf, 0), NORM),
     op("linalg.vector_norm", norms(2, 1, 2.0, 3, math.inf, -math.inf, 0), NORM),
-    op("dist", distance, NORM),
+    op("dist", distance, accumulated("output", reduced)),
     op("logsumexp", over(EXPONENTS, full=False), accumulated(of_logsumexp, reduced, backward=of_softmax_share)),
     op("all", truths, EXACT, EVERY, **FIXED),
     op("any", truths, EXACT, EVERY, **FIXED),

@@ -40,17 +40,12 @@ def within(d: Drawing, domain: Domain, low: float = -4.0, high: float = 4.0) -> 
     return scalar(d, max(low, domain.low), min(high, domain.high))
 
 
-def per_dtype(domain: Domain, points: dict[str, tuple[float, ...]], dtype: str) -> Domain:
-    """``domain`` with the points of one dtype; bfloat16 reaches as far as float32."""
-    chosen = points.get("float32" if dtype == "bfloat16" else dtype)
-    return domain if chosen is None else replace(domain, points=chosen)
-
-
 def unary(domain: Domain = REAL, **points: tuple[float, ...]) -> Sample:
-    """One tensor; ``points`` are boundaries that depend on the dtype, such as where exp overflows."""
+    """One tensor. ``points`` are boundaries that depend on the dtype, such as where exp overflows: nothing larger is drawn."""
 
     def sample(d: Drawing) -> Call:
-        return call(d.tensor(shape_of(d), per_dtype(domain, points, d.dtype)))
+        chosen = points.get("float32" if d.dtype == "bfloat16" else d.dtype, ())  # bfloat16 reaches as far as float32
+        return call(d.tensor(shape_of(d), replace(domain, points=chosen, high=max(chosen), low=domain.low) if chosen else domain))
 
     return sample
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -32,7 +33,8 @@ from .sampling import scalar, shape_of, unary
 ELEMENTWISE = frozenset({"elementwise"})
 CANCELLING = accumulated("pointwise", one, backward="pointwise")
 
-MODERATE = Domain(specials=EVERYWHERE, wide=(-24, 6), tiny=True)
+NICE = ("0", "-0", "1", "-1", "nan", "-nan", "inf", "-inf")  # without those whose gradients overflow or underflow on the way
+MODERATE = Domain(specials=EVERYWHERE, wide=(-24, 5), tiny=True)
 BESSEL = Domain(-60.0, 60.0, points=(5.0, 8.0, 2.4048, 3.8317), specials=("0", "nan"), wide=(-10, 4))
 BESSEL_POSITIVE = Domain(2.0**-6, 60.0, points=(2.0, 5.0, 8.0))
 UNIT_CLOSED = Domain(-1.0, 1.0, points=(-1.0, 1.0, 0.5), specials=("0", "-0", "1", "-1", "nan", "inf", "subnormal"), tiny=True)
@@ -51,6 +53,12 @@ def gradient_of(step: Any) -> Any:
 def from_output(step: Any) -> ErrorModel:
     """Functions whose gradient is formed from their own rounded result, such as 1 - tanh²."""
     return ErrorModel("rounded", "pointwise", backward=gradient_of(step))
+
+
+def stepping(d: Drawing) -> Call:
+    """Around whole numbers, well beyond the last one with a fraction, and ordinary numbers."""
+    domain = Domain(points=(1.0, -1.0, 2.0, 8388608.0), specials=EVERYWHERE, wide=(-24, 40))
+    return call(d.tensor(shape_of(d), domain, values=d.choice(("uniform", -64.0, 64.0), None) if d.floating else None))
 
 
 def rounding(d: Drawing) -> Call:
@@ -95,6 +103,19 @@ def lgamma_magnitude(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tens
     return torch.nan_to_num(size * (size + 1).log() + size + torch.where(x < 0, slope, 0.0) + outputs[0].abs(), posinf=0.0)
 
 
+def of_sinc(x: torch.Tensor) -> torch.Tensor:
+    """The gradient is (cos πx − sinc x) / x, whose terms cancel for small x."""
+    turn = math.pi * x
+    slope = torch.where(x.abs() < 2.0**-8, -turn * math.pi / 3, (torch.cos(turn) - torch.sinc(x)) / x)
+    return (torch.cos(turn).abs() * (1 + turn.abs()) + torch.sinc(x).abs() + turn.abs()) / (x * slope).abs()
+
+
+def of_erfcx(x: torch.Tensor) -> torch.Tensor:
+    """The gradient is 2x·erfcx(x) − 2/√π."""
+    product = 2 * x * torch.special.erfcx(x)
+    return (product.abs() + 1.13) / (product - 2 / math.sqrt(math.pi)).abs() + x.abs()
+
+
 def op(name: str, sample: Sample, error: ErrorModel = ROUNDED, dtypes: tuple[str, ...] = FLOATS, **more: Any) -> Operator:
     traits = ELEMENTWISE | more.pop("traits", frozenset())
     return Operator(name=name, family="unary", sample=sample, error=error, dtypes=dtypes, traits=traits, **more)
@@ -105,9 +126,12 @@ def promoting(name: str, sample: Sample, error: ErrorModel = ROUNDED) -> Operato
     return op(name, sample, error, NUMERIC, reference=in_float64(name))
 
 
-EXP = {"float32": (88.72284, -87.33654, -103.97208), "float64": (709.78271, -708.39642, -745.13322), "float16": (11.09, -9.70, -17.33)}
-SINH = {"float32": (89.41599, -89.41599, 1.0), "float64": (710.47586, -710.47586), "float16": (11.78, -11.78)}
-SIGMOID = {"float32": (88.72284, -88.72284, -103.97208, 16.6), "float64": (709.78, -709.78, 36.7), "float16": (11.09, -11.09, -17.33)}
+# Where results overflow, leave the normal numbers, and vanish. Nothing is drawn beyond the first: a gradient there is made from
+# infinities, and CPUs may let sinh and cosh overflow from 88.5 on (the bound that SLEEF documents).
+EXP = {"float32": (88.72283, -87.33654, -103.97208), "float64": (709.78271, -708.39642, -745.13322), "float16": (11.0859375, -9.7, -17.33)}
+EXP2 = {"float32": (127.99999, -126.0, -149.0), "float64": (1023.99999, -1022.0, -1074.0), "float16": (15.9921875, -14.0, -24.0)}
+SINH = {"float32": (88.5, -88.5, 1.0), "float64": (709.0, -709.0), "float16": (11.7734375, -11.7734375)}
+SIGMOID = {"float32": (16.6, -87.33654), "float64": (36.7, -708.39642), "float16": (11.09, -11.09, -17.33)}
 
 OPERATORS = [
     op("abs", unary(), EXACT, NUMERIC),
@@ -115,10 +139,10 @@ OPERATORS = [
     op("positive", unary(), EXACT, NUMERIC, traits=frozenset({"linear", "view"})),
     op("sign", unary(), EXACT, NUMERIC, differentiable=False),
     op("sgn", unary(), EXACT, NUMERIC, differentiable=False),
-    op("ceil", unary(Domain(points=(1.0, -1.0, 2.0), specials=EVERYWHERE, wide=(-24, 40))), EXACT, NUMERIC, differentiable=False),
-    op("floor", unary(Domain(points=(1.0, -1.0, 2.0), specials=EVERYWHERE, wide=(-24, 40))), EXACT, NUMERIC, differentiable=False),
-    op("trunc", unary(Domain(points=(1.0, -1.0, 2.0), specials=EVERYWHERE, wide=(-24, 40))), EXACT, NUMERIC, differentiable=False),
-    op("frac", unary(Domain(points=(1.0, -1.0, 2.0), specials=EVERYWHERE, wide=(-24, 24))), EXACT),
+    op("ceil", stepping, EXACT, NUMERIC, differentiable=False),
+    op("floor", stepping, EXACT, NUMERIC, differentiable=False),
+    op("trunc", stepping, EXACT, NUMERIC, differentiable=False),
+    op("frac", stepping, EXACT),
     op("round", rounding, ErrorModel("rounded"), NUMERIC, differentiable=False, alternatives=decimal_neighbours),
     op("nan_to_num", replacing, EXACT, NUMERIC),
     op("bitwise_not", unary(), EXACT, ("int32", "int64", "bool"), differentiable=False),
@@ -126,13 +150,13 @@ OPERATORS = [
     op("reciprocal", unary(Domain(specials=EVERYWHERE, wide=(-20, 20)))),
     promoting("sqrt", unary(NONNEGATIVE)),
     op("rsqrt", unary(Domain(2.0**-24, specials=("1", "inf", "nan"), wide=(-24, 24)))),
-    op("square", unary(Domain(specials=EVERYWHERE, wide=(-12, 7))), dtypes=NUMERIC),
+    op("square", unary(Domain(specials=NICE, wide=(-12, 7))), dtypes=NUMERIC),
     promoting("exp", unary(MODERATE, **EXP)),
-    op("exp2", unary(MODERATE, float32=(128.0, -126.0, -149.0), float64=(1024.0, -1022.0, -1074.0), float16=(16.0, -14.0, -24.0))),
+    op("exp2", unary(MODERATE, **EXP2)),
     op("expm1", unary(MODERATE, **EXP), from_output(lambda x: (1 - torch.exp(-x)).abs() + torch.exp(-x) + x.abs())),
     promoting("log", unary(Domain(0.0, points=(1.0,), specials=EVERYWHERE, wide=(-24, 24), tiny=True))),
-    op("log2", unary(Domain(0.0, points=(1.0,), specials=EVERYWHERE, wide=(-24, 24), tiny=True))),
-    op("log10", unary(Domain(0.0, points=(1.0,), specials=EVERYWHERE, wide=(-24, 24), tiny=True))),
+    op("log2", unary(Domain(0.0, points=(1.0,), specials=NICE, wide=(-24, 24)))),
+    op("log10", unary(Domain(0.0, points=(1.0,), specials=NICE, wide=(-24, 24)))),
     op("log1p", unary(Domain(-1.0, points=(-1.0, 0.0), specials=EVERYWHERE, wide=(-24, 24), tiny=True))),
     promoting("sin", unary(Domain(points=(math.pi, math.pi / 2), specials=EVERYWHERE, wide=(-24, 16), tiny=True))),
     op("cos", unary(Domain(points=(math.pi, math.pi / 2), specials=EVERYWHERE, wide=(-24, 16), tiny=True))),
@@ -144,15 +168,15 @@ OPERATORS = [
     op("cosh", unary(MODERATE, **SINH)),
     promoting("tanh", unary(Domain(points=(0.625, 9.01, -0.55), specials=EVERYWHERE, wide=(-24, 5), tiny=True)),
               from_output(lambda x: torch.cosh(x.clamp(-300, 300)) ** 2 + x.abs())),
-    op("asinh", unary(Domain(specials=EVERYWHERE, wide=(-24, 24), tiny=True))),
+    op("asinh", unary(Domain(specials=NICE, wide=(-24, 24), tiny=True))),
     op("acosh", unary(Domain(1.0, points=(1.0, 2.0), wide=(0, 24)))),
     op("atanh", unary(Domain(-1.0, 1.0, points=(0.5, 1.0, -1.0), specials=("0", "-0", "1", "-1", "nan"), tiny=True))),
     promoting("sigmoid", unary(MODERATE, **SIGMOID), from_output(lambda x: 1 + torch.exp(x.clamp(max=300)) + x.abs())),
     op("logit", logit, CANCELLING),
-    op("sinc", unary(Domain(-30.0, 30.0, points=(1.0, 2.0, -1.0), specials=("0", "nan"))), CANCELLING),
+    op("sinc", unary(Domain(-30.0, 30.0, points=(1.0, 2.0, -1.0), specials=("0", "nan"))), replace(CANCELLING, backward=gradient_of(of_sinc))),
     op("deg2rad", unary(Domain(specials=EVERYWHERE, wide=(-24, 12)))),
     op("rad2deg", unary(Domain(specials=EVERYWHERE, wide=(-24, 7)))),
-    op("angle", unary(), ROUNDED),
+    op("angle", unary(), ROUNDED, differentiable=False),
     op("erf", unary(Domain(points=(0.84375, 1.25, 3.92, -3.0), specials=EVERYWHERE, wide=(-24, 4), tiny=True))),
     op("erfc", unary(Domain(-5.0, 9.0, points=(0.84375, 1.25, 0.5), specials=("0", "-0", "nan"), wide=(-24, 2)))),
     op("erfinv", unary(Domain(-1.0, 1.0, points=(0.7, -0.7, 0.99), specials=("0", "-0", "1", "-1", "nan"), tiny=True))),
@@ -168,7 +192,7 @@ OPERATORS = [
     op("special.ndtri", unary(PROBABILITY), CANCELLING, FLOAT),
     op("special.log_ndtr", unary(Domain(-20.0, 8.0, points=(-1.0, -5.0))), CANCELLING, FLOAT),
     op("special.entr", unary(Domain(0.0, 64.0, points=(1.0,), specials=("0", "1", "nan"), wide=(-20, 5)))),
-    op("special.erfcx", unary(Domain(-5.0, 200.0, points=(0.5, 50.0))), CANCELLING, FLOAT),
+    op("special.erfcx", unary(Domain(-5.0, 200.0, points=(0.5, 50.0))), replace(CANCELLING, backward=gradient_of(of_erfcx)), FLOAT),
     op("special.bessel_j0", unary(BESSEL), CANCELLING, FLOAT, differentiable=False),
     op("special.bessel_j1", unary(BESSEL), CANCELLING, FLOAT, differentiable=False),
     op("special.bessel_y0", unary(BESSEL_POSITIVE), CANCELLING, FLOAT, differentiable=False),

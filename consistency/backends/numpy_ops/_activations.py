@@ -22,8 +22,8 @@ def _selu(x: Array) -> Array:
 
 
 _SIMPLE: dict[str, Callable[[Array], Array]] = {
-    "relu": lambda x: np.maximum(x, constant(0, x)),
-    "relu6": lambda x: np.minimum(np.maximum(x, constant(0, x)), constant(6, x)),
+    "relu": lambda x: np.where(x < 0, constant(0, x), x),  # which of two equal zeros np.maximum gives is open
+    "relu6": lambda x: np.where(x < 0, constant(0, x), np.minimum(x, constant(6, x))),
     "selu": _selu,
     "silu": lambda x: x * sigmoid(x),
     "mish": lambda x: x * np.tanh(softplus_of(x)),

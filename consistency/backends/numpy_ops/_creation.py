@@ -30,17 +30,17 @@ def _filled(shape: Sequence[int], value: Scalar, dtype: np.dtype[Any]) -> Array:
 
 
 def _offer_filled(name: str, value: Scalar) -> None:
-    @implements(name)
+    @implements(name, native_half=True)
     def plain(*size: int | Sequence[int], dtype: str | None = None, **options: Any) -> Array:
         _only_minor(options)
         return _filled(sizes(*size), value, as_dtype(dtype))
 
-    @implements(f"{name}_like", complex=True)
+    @implements(f"{name}_like", complex=True, native_half=True)
     def like(input: Array, *, dtype: str | None = None, **options: Any) -> Array:
         _only_minor(options)
         return _filled(input.shape, value, as_dtype(dtype, input.dtype))
 
-    @implements(f"new_{name}", complex=True)
+    @implements(f"new_{name}", complex=True, native_half=True)
     def new(input: Array, *size: int | Sequence[int], dtype: str | None = None, **options: Any) -> Array:
         _only_minor(options)
         return _filled(sizes(*size), value, as_dtype(dtype, input.dtype))
@@ -50,19 +50,19 @@ _offer_filled("zeros", 0)
 _offer_filled("ones", 1)
 
 
-@implements("full")
+@implements("full", native_half=True)
 def full(size: Sequence[int], fill_value: Scalar, *, dtype: str | None = None, **options: Any) -> Array:
     _only_minor(options)
     return _filled(size, fill_value, as_dtype(dtype, _dtype_of(fill_value)))
 
 
-@implements("full_like", complex=True)
+@implements("full_like", complex=True, native_half=True)
 def full_like(input: Array, fill_value: Scalar, *, dtype: str | None = None, **options: Any) -> Array:
     _only_minor(options)
     return _filled(input.shape, fill_value, as_dtype(dtype, input.dtype))
 
 
-@implements("new_full", complex=True)
+@implements("new_full", complex=True, native_half=True)
 def new_full(
     input: Array, size: Sequence[int], fill_value: Scalar, *, dtype: str | None = None, **options: Any
 ) -> Array:
@@ -70,18 +70,18 @@ def new_full(
     return _filled(size, fill_value, as_dtype(dtype, input.dtype))
 
 
-@implements("scalar_tensor")
+@implements("scalar_tensor", native_half=True)
 def scalar_tensor(s: Scalar, *, dtype: str | None = None, **options: Any) -> Array:
     return full((), s, dtype=dtype or FLOAT.name, **options)
 
 
-@implements("eye")
+@implements("eye", native_half=True)
 def eye(n: int, m: int | None = None, *, dtype: str | None = None, **options: Any) -> Array:
     _only_minor(options)
     return np.eye(n, m, dtype=as_dtype(dtype))
 
 
-@implements("arange")
+@implements("arange", native_half=True)
 def arange(
     start: float, end: float | None = None, step: float = 1, *, dtype: str | None = None, **options: Any
 ) -> Array:
@@ -116,7 +116,7 @@ def linspace(start: float, end: float, steps: int, *, dtype: str | None = None, 
 
 
 def _offer_triangle_indices(name: str, choose: Callable[..., Any]) -> None:
-    @implements(name)
+    @implements(name, native_half=True)
     def call(row: int, col: int, offset: int = 0, *, dtype: str | None = None, **options: Any) -> Array:
         _only_minor(options)
         return np.stack(choose(row, offset, col)).astype(as_dtype(dtype, INDEX))

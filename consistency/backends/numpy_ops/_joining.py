@@ -74,7 +74,17 @@ def _cut(x: Array, lengths: Sequence[int], dim: int) -> tuple[Array, ...]:
     return tuple(np.split(x, np.cumsum(lengths)[:-1], dim)) if len(lengths) else ()
 
 
-@implements("split", "unsafe_split", "split_with_sizes", wide=True, complex=True)
+@implements("split_with_sizes", wide=True, complex=True)
+def split_with_sizes(input: Array, split_sizes: Sequence[int], dim: int = 0) -> tuple[Array, ...]:
+    return _cut(input, split_sizes, dim)
+
+
+@implements("unsafe_split", wide=True, complex=True)
+def unsafe_split(input: Array, split_size: int, dim: int = 0) -> tuple[Array, ...]:
+    return split(input, split_size, dim)
+
+
+@implements("split", wide=True, complex=True)
 def split(tensor: Array, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Array, ...]:
     """Pieces of the length asked for, of which the last may be shorter; or of the lengths listed."""
     if not isinstance(split_size_or_sections, int):

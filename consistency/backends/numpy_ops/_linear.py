@@ -11,13 +11,28 @@ from consistency.backends.numpy_ops._dtypes import Array, Scalar, constant, unif
 from consistency.backends.numpy_ops._table import implements
 
 
-@implements("matmul", "mm", "bmm", "mv", wide=True, complex=True)
+@implements("matmul", wide=True, complex=True)
 def matmul(input: Array, other: Array) -> Array:
     # Some NumPy versions leave BLAS for a slow and differently rounding loop when the strides are unusual.
     return np.asarray(np.matmul(np.ascontiguousarray(input), np.ascontiguousarray(other)))
 
 
-@implements("dot", "inner", wide=True, complex=True)
+@implements("mm", "bmm", wide=True, complex=True)
+def mm(input: Array, mat2: Array) -> Array:
+    return matmul(input, mat2)
+
+
+@implements("mv", wide=True, complex=True)
+def mv(input: Array, vec: Array) -> Array:
+    return matmul(input, vec)
+
+
+@implements("dot", wide=True, complex=True)
+def dot(input: Array, tensor: Array) -> Array:
+    return matmul(input, tensor)
+
+
+@implements("inner", wide=True, complex=True)
 def inner(input: Array, other: Array) -> Array:
     """Over the last dimension of both; a 0-d operand multiplies."""
     if input.ndim == 0 or other.ndim == 0:
@@ -77,6 +92,8 @@ def einsum(equation: str | Array, *operands: Any) -> Array:
         raise NotImplementedError("einsum in the sublist format")
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
+    if "..." in equation and "->" in equation and "..." not in equation.split("->")[1]:
+        raise NotImplementedError("an ellipsis that is summed over")
     # An optimised order goes through np.dot and BLAS; a single pass over all operands is the plain definition.
     return np.asarray(np.einsum(equation, *operands, optimize=False))
 

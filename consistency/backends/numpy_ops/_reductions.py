@@ -87,7 +87,8 @@ def row_variance(rows: Array, correction: float) -> tuple[Array, Array]:
     centre = row_mean(rows)
     distance = rows - centre[..., None]
     left_behind = row_sum(distance) ** 2 / constant(length, rows)
-    squares = np.maximum(row_sum(distance * distance) - left_behind, constant(0, rows))
+    squares = row_sum(distance * distance)
+    squares = np.where(np.isinf(squares), squares, np.maximum(squares - left_behind, constant(0, rows)))
     return np.asarray(squares / constant(max(length - correction, 0), rows)), centre
 
 

@@ -5,16 +5,21 @@ from typing import Any
 
 import numpy as np
 
-from consistency.backends.numpy_ops._dims import axis, sizes
+from consistency.backends.numpy_ops._dims import axis, count, sizes
 from consistency.backends.numpy_ops._dtypes import Array, Dims
 from consistency.backends.numpy_ops._table import implements
 
 
-@implements("reshape", "view", wide=True, complex=True)
-def reshape(input: Array, *shape: int | Sequence[int]) -> Array:
-    if len(shape) == 1 and isinstance(shape[0], str):
+@implements("reshape", wide=True, complex=True)
+def reshape(input: Array, shape: Sequence[int]) -> Array:
+    return input.reshape(shape)
+
+
+@implements("view", wide=True, complex=True)
+def view(input: Array, *size: Any) -> Array:
+    if size and isinstance(size[0], str):
         raise NotImplementedError("view as another dtype")
-    return input.reshape(sizes(*shape))
+    return input.reshape(sizes(*size))
 
 
 @implements("reshape_as", "view_as", wide=True, complex=True)
@@ -27,8 +32,7 @@ def flatten(input: Array, start_dim: int = 0, end_dim: int = -1) -> Array:
     if input.ndim == 0:
         return input.reshape(1)
     first, last = axis(start_dim, input.ndim), axis(end_dim, input.ndim)
-    length = int(np.prod(input.shape[first : last + 1], dtype=np.int64))
-    return input.reshape(*input.shape[:first], length, *input.shape[last + 1 :])
+    return input.reshape(*input.shape[:first], count(input.shape[first : last + 1]), *input.shape[last + 1 :])
 
 
 @implements("ravel", wide=True, complex=True)
@@ -46,8 +50,8 @@ def unflatten(input: Array, dim: int, sizes: Sequence[int]) -> Array:
 def squeeze(input: Array, dim: Dims = None) -> Array:
     if not input.ndim:
         return input
-    chosen = range(input.ndim) if dim is None else [axis(d, input.ndim) for d in ([dim] if isinstance(dim, int) else dim)]
-    return np.squeeze(input, tuple(d for d in chosen if input.shape[d] == 1))
+    wanted = range(input.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
+    return np.squeeze(input, tuple(d for d in (axis(one, input.ndim) for one in wanted) if input.shape[d] == 1))
 
 
 @implements("unsqueeze", wide=True, complex=True)
@@ -55,10 +59,15 @@ def unsqueeze(input: Array, dim: int) -> Array:
     return np.expand_dims(input, dim)
 
 
-@implements("expand", "broadcast_to", wide=True, complex=True)
-def expand(input: Array, *shape: int | Sequence[int]) -> Array:
+@implements("broadcast_to", wide=True, complex=True)
+def broadcast_to(input: Array, size: Sequence[int]) -> Array:
+    return expand(input, size)
+
+
+@implements("expand", wide=True, complex=True)
+def expand(input: Array, *size: int | Sequence[int]) -> Array:
     """−1 keeps the size of a dimension."""
-    wanted = sizes(*shape)
+    wanted = sizes(*size)
     own = (1,) * (len(wanted) - input.ndim) + input.shape
     return np.broadcast_to(input, [have if want == -1 else want for want, have in zip(wanted, own, strict=True)])
 
@@ -90,7 +99,12 @@ for _ndim, _at_least in enumerate((np.atleast_1d, np.atleast_2d, np.atleast_3d),
     _offer_at_least(_ndim, _at_least)
 
 
-@implements("repeat", "tile", wide=True, complex=True)
+@implements("tile", wide=True, complex=True)
+def tile(input: Array, dims: Sequence[int]) -> Array:
+    return np.tile(input, dims)
+
+
+@implements("repeat", wide=True, complex=True)
 def repeat(input: Array, *repeats: int | Sequence[int]) -> Array:
     return np.tile(input, sizes(*repeats))
 

@@ -13,8 +13,9 @@ from consistency.backends.numpy_ops._table import implements
 
 @implements("cumsum", wide=True, complex=True)
 def cumsum(input: Array, dim: int, *, dtype: str | None = None) -> Array:
+    """From 0 on, so that −0 comes out as 0, as in PyTorch."""
     x = accumulated(input, dtype)
-    return x.copy() if x.ndim == 0 else np.cumsum(x, axis(dim, x.ndim), dtype=x.dtype)
+    return x + constant(0, x) if x.ndim == 0 else np.cumsum(x, axis(dim, x.ndim), dtype=x.dtype) + constant(0, x)
 
 
 @implements("cumprod", wide=True, complex=True)
@@ -62,12 +63,12 @@ def _trapezoids(y: Array, x: Array | None, dx: float, dim: int) -> Array:
     return np.asarray((lines[..., 1:] + lines[..., :-1]) / constant(2, lines) * steps.astype(lines.dtype))
 
 
-@implements("trapezoid", "trapz", wide=True)
+@implements("trapezoid", "trapz", wide=True, integers=False)
 def trapezoid(y: Array, x: Array | None = None, *, dx: float = 1, dim: int = -1) -> Array:
     return row_sum(_trapezoids(y, x, dx, dim))
 
 
-@implements("cumulative_trapezoid", wide=True)
+@implements("cumulative_trapezoid", wide=True, integers=False)
 def cumulative_trapezoid(y: Array, x: Array | None = None, *, dx: float = 1, dim: int = -1) -> Array:
     return np.moveaxis(np.cumsum(_trapezoids(y, x, dx, dim), -1), -1, dim)
 

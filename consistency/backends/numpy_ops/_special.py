@@ -24,7 +24,8 @@ def _elementwise(function: Callable[[float], float]) -> Callable[[Array], Array]
 
 erf = _elementwise(math.erf)
 erfc = _elementwise(math.erfc)
-normal_cdf = _elementwise(lambda x: math.erfc(-x * math.sqrt(0.5)) / 2)  # 1 + erf would cancel in the lower tail
+# 1 + erf would cancel in the lower tail; this only magnifies the rounding of x/√2 there, by x².
+normal_cdf = _elementwise(lambda x: math.erfc(-x * math.sqrt(0.5)) / 2)
 
 
 def _entropy(x: Array) -> Array:

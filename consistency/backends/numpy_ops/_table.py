@@ -42,7 +42,7 @@ def implements(
                 raise NotImplementedError(f"{names[0]} of complex numbers")
             if not integers and arrays and arrays[0].dtype.kind in "biu":
                 raise NotImplementedError(f"{names[0]} of integers")
-            steps = _Adapter(arrays, widen=not native_half, lift=pointwise, keep_wide=kwargs.get("dtype") is not None)
+            steps = _Adapter(arrays, kwargs.get("dtype"), widen=not native_half, lift=pointwise)
             with np.errstate(all="ignore"):
                 return steps.after(function(*steps.before(args), **steps.before(kwargs)))
 
@@ -58,17 +58,21 @@ def implements(
 class _Adapter:
     """Changes arrays on their way in (float16 to float32, 0-d to 1-d) and undoes it on the way out."""
 
-    def __init__(self, arrays: list[Array], *, widen: bool, lift: bool, keep_wide: bool) -> None:
+    def __init__(self, arrays: list[Array], dtype: str | None, *, widen: bool, lift: bool) -> None:
         floating = {array.dtype for array in arrays if array.dtype.kind == "f"}
-        self.widen = widen and _HALF in floating
-        self.narrow = self.widen and floating == {_HALF} and not keep_wide
+        self.widen = widen
+        self.narrow = widen and (floating == {_HALF} if dtype is None else dtype == _HALF.name)
         self.lift = lift and bool(arrays) and all(array.ndim == 0 for array in arrays)
 
     def before(self, value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: self.before(item) for key, item in value.items()}
+            return {
+                key: FLOAT.name if self.narrow and key == "dtype" and item else self.before(item)
+                for key, item in value.items()
+            }
         if isinstance(value, (list, tuple)):
-            return type(value)([self.before(item) for item in value])
+            items = [self.before(item) for item in value]
+            return items if isinstance(value, list) else tuple(items)
         if not isinstance(value, np.ndarray):
             return value
         if self.widen and value.dtype == _HALF:

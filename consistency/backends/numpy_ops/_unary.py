@@ -86,7 +86,7 @@ def positive(input: Array) -> Array:
 @implements("square", wide=True, complex=True, pointwise=True)
 def square(input: Array) -> Array:
     x = input.astype(INDEX) if input.dtype.kind == "b" else input
-    return np.multiply(x, x)
+    return np.asarray(x * x)
 
 
 @implements("sign", "sgn", wide=True, pointwise=True)

@@ -1,0 +1,142 @@
+"""Backends: what a spec such as ``cuda:1+tf32`` stands for, which of them are here, and the protocol they share.
+
+Each backend's module is imported when it is asked for, and looks for its device when it is asked whether it has one.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from ..errors import UsageError, did_you_mean
+from ._specs import Spec, is_users_file, parse
+from .base import Backend, TorchBackend, availability, refusal
+
+__all__ = ["Backend", "TorchBackend", "availability", "catalogue", "default_backends", "refusal", "resolve", "resolve_all"]
+
+
+def resolve(spec: Any) -> Backend:
+    """The backend that a spec names (see DESIGN: ``cpu``, ``cuda:1+tf32``, ``file.py:attribute`` …), or a Backend itself.
+
+    Raises UsageError with one line that says what is wrong with the spec; an absent device is no error here.
+    """
+    from ._user import load, made
+
+    if not isinstance(spec, str):
+        return made(spec, "the backend")
+    text = spec.strip()
+    if is_users_file(text):
+        return load(text)
+    parsed = parse(text)
+    build = _KNOWN.get(parsed.kind)
+    if build is not None:
+        return build(parsed)
+    if _is_torch_device(parsed):
+        return _device(parsed)
+    if parsed.place and not parsed.place.isdecimal():
+        if parsed.switches:
+            raise UsageError(f"backend {text!r}: a backend of your own takes no switches")
+        return load(text)
+    raise UsageError(f"there is no backend {parsed.kind!r}{_nearest(parsed.kind)}")
+
+
+def resolve_all(specs: Iterable[Any]) -> list[Backend]:
+    """Every spec resolved, in order. Raises UsageError also where two backends bear the same name."""
+    found: dict[str, Backend] = {}
+    for spec in [specs] if isinstance(specs, (str, Backend)) else specs:
+        backend = resolve(spec)
+        if backend.name in found:
+            hint = "; give yours a `name` of its own" if type(backend) is not type(found[backend.name]) else ""
+            raise UsageError(f"two backends are named {backend.name!r}, and their results could not be told apart{hint}")
+        found[backend.name] = backend
+    return list(found.values())
+
+
+def default_backends() -> list[Backend]:
+    """``cpu``, ``cpu+onednn=off``, ``numpy``, and the accelerators that can be used here."""
+    mkldnn: Any = torch.backends.mkldnn
+    onednn = ["cpu+onednn=off"] if mkldnn.is_available() else []
+    accelerators = [resolve(name) for name in _ACCELERATORS]
+    return [*resolve_all(["cpu", *onednn, "numpy"]), *(b for b in accelerators if availability(b) is None)]
+
+
+def catalogue() -> list[Backend]:
+    """Every backend known by name, whether it can be used here or not, and each further CUDA device and DirectML adapter."""
+    names = ["cpu", "cpu+onednn=off", "numpy"]
+    for accelerator in _ACCELERATORS:
+        names += [accelerator, *_further(accelerator)]
+    return resolve_all(names)
+
+
+def _further(accelerator: str) -> list[str]:
+    """``cuda:1``, ``cuda:2`` … where there are several."""
+    if accelerator == "cuda" and availability(resolve("cuda")) is None:
+        return [f"cuda:{i}" for i in range(1, torch.cuda.device_count())]
+    if accelerator == "directml":
+        from ._adapters import discover
+
+        return [f"directml:{i}" for i in range(len(discover().names)) if i != discover().default]
+    return []
+
+
+def _cpu(spec: Spec) -> Backend:
+    from .cpu import Cpu
+
+    spec.no_place()
+    return Cpu(spec.name, spec.switches)
+
+
+def _numpy(spec: Spec) -> Backend:
+    from .numpy_backend import Numpy
+
+    spec.no_place()
+    spec.no_switches()
+    return Numpy()
+
+
+def _cuda(spec: Spec) -> Backend:
+    from .cuda import Cuda
+
+    return Cuda(spec.name, spec.index(), spec.switches)
+
+
+def _directml(spec: Spec) -> Backend:
+    from .directml import DirectML
+
+    return DirectML(spec.name, spec.place, spec.switches)
+
+
+def _device(spec: Spec) -> Backend:
+    from .devices import Device
+
+    spec.no_switches()
+    spec.index()
+    return Device(spec.name)
+
+
+def _is_torch_device(spec: Spec) -> bool:
+    """Whether torch knows the type; an extension's is known once the extension is imported."""
+    if spec.place and not spec.place.isdecimal():
+        return False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # types that torch once had
+        try:
+            torch.device(spec.kind)
+        except RuntimeError:
+            return False
+    return True
+
+
+def _nearest(kind: str) -> str:
+    known = [*_KNOWN, *(name for name in _ACCELERATORS if name not in _KNOWN)]
+    meant = _OTHER_NAMES.get(kind.lower())
+    hint = f"; did you mean {meant}?" if meant else did_you_mean(kind.lower(), known)
+    return hint or f"; known: {', '.join(known)}, any device type of torch, file.py:attribute, module:attribute"
+
+
+_KNOWN: dict[str, Callable[[Spec], Backend]] = {"cpu": _cpu, "numpy": _numpy, "cuda": _cuda, "directml": _directml}
+_ACCELERATORS = ("cuda", "directml", "mps", "xpu")
+_OTHER_NAMES = {"dml": "directml", "gpu": "cuda", "nvidia": "cuda", "rocm": "cuda", "metal": "mps", "np": "numpy"}

@@ -1,0 +1,158 @@
+"""Looking for DirectML adapters in a child process: where there are none, asking can be the end of the process that asks.
+
+Without DirectX every call of torch_directml is random (an exception, or a segmentation fault); without an adapter, touching a
+device is a segmentation fault. So a child asks, says each answer as soon as it has it, and this process reads what it could say.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.metadata
+import importlib.util
+import json
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ._outputs import first_line
+
+LIMIT_SECONDS = 90.0  # importing torch on a cold disk, behind a virus scanner, takes its time
+INSTALL = 'pip install "consistency[directml]"'
+_MARK = "@adapters "
+_CHILD = """
+import json, os, sys
+
+def say(**found):
+    print("@adapters " + json.dumps(found), flush=True)
+
+def ask(what, function, *args):
+    say(asking=what)
+    try:
+        answer = function(*args)
+    except BaseException as error:
+        lines = str(error).splitlines() or [""]
+        say(failed=what, type=type(error).__name__, text=lines[0][:300])
+        sys.exit(0)
+    return answer
+
+sys.path[:] = json.loads(sys.stdin.readline())
+if os.name == "nt":
+    import ctypes
+    ctypes.windll.kernel32.SetErrorMode(0x8003)  # a crash must not open a dialogue that waits for somebody
+dml = ask("import", __import__, "torch_directml")
+say(available=bool(ask("is_available", dml.is_available)))
+count = int(ask("device_count", dml.device_count))
+say(count=count)
+if count > 0:
+    say(names=[str(ask("device_name", dml.device_name, i)).strip("\\0 ") for i in range(count)])
+    say(default=int(ask("default_device", dml.default_device)))
+    say(float64=[bool(ask("has_float64_support", dml.has_float64_support, i)) for i in range(count)])
+say(done=True)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Adapters:
+    """What the child found. ``reason`` says in words why there is nothing to use; None where ``names`` has at least one adapter."""
+
+    reason: str | None
+    names: tuple[str, ...] = ()
+    float64: tuple[bool, ...] = ()
+    default: int = 0
+
+    def __str__(self) -> str:
+        return ", ".join(f"{i}: {name}" for i, name in enumerate(self.names))
+
+
+@functools.cache
+def discover() -> Adapters:
+    """The adapters of this machine, looked for once. Takes seconds where torch_directml is installed, nothing elsewhere."""
+    if not _installed():
+        return Adapters(f"torch_directml is not installed ({INSTALL})")
+    if not sys.executable:
+        return Adapters("no Python executable is known that could look for adapters")
+    try:
+        return _read(*_ask())
+    except OSError as error:
+        return Adapters(f"no child process could be started to look for adapters: {error}")
+
+
+def _installed() -> bool:
+    try:
+        return importlib.util.find_spec("torch_directml") is not None
+    except (ImportError, ValueError):  # a module that somebody put into sys.modules by hand
+        return "torch_directml" in sys.modules
+
+
+def _ask() -> tuple[int | None, str]:
+    """The child's exit status (None: it did not end in time) and what it said.
+
+    It runs isolated from PYTHON… variables and the current folder, but with this process's own module path, so that it finds
+    exactly the torch_directml that this process would find.
+    """
+    child = subprocess.Popen(
+        [sys.executable, "-I", "-X", "utf8", "-c", _CHILD],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8", errors="replace",
+        creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+    )  # fmt: skip
+    try:
+        said, _ = child.communicate(json.dumps([str(Path(entry).absolute()) for entry in sys.path]) + "\n", timeout=LIMIT_SECONDS)
+        return child.returncode, said
+    except subprocess.TimeoutExpired:
+        child.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return None, child.communicate(timeout=10)[0]
+        return None, ""  # stuck in a driver; it ends when the driver lets go
+
+
+def _read(status: int | None, said: str) -> Adapters:
+    found: dict[str, Any] = {}
+    for line in said.splitlines():
+        if line.startswith(_MARK):
+            with contextlib.suppress(ValueError):  # half a line, from a child that died while it spoke
+                found |= json.loads(line.removeprefix(_MARK))
+    where = found.get("asking", "start")
+    if status is None:
+        return Adapters(f"looking for adapters did not answer within {LIMIT_SECONDS:g} s (in {where})")
+    if "failed" in found:
+        return Adapters(_failure(found))
+    if status != 0 or not found.get("done"):
+        return Adapters(f"died while looking for adapters ({_death(status)}, in {where})")
+    if not found["available"] or found["count"] <= 0:
+        return Adapters("no adapter: DirectX is here, but no DirectX 12 graphics card that it would list")
+    return Adapters(None, tuple(found["names"]), tuple(found["float64"]), found["default"])
+
+
+def _failure(found: dict[str, Any]) -> str:
+    what, kind, text = found["failed"], found["type"], found["text"]
+    told = f"{kind}: {text}" if text else kind
+    if what != "import":
+        return f"no working DirectX: {what}() raised {told}"
+    if "d3d12" in text or "dxcore" in text.lower():
+        return f"no DirectX here (torch-directml runs on Windows and WSL only; {told})"
+    return f"torch_directml cannot be imported: {told}{_mismatch()}"
+
+
+def _mismatch() -> str:
+    """`` (it needs torch==2.4.1; this is 2.13.0)`` where the installed package says so."""
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        for requirement in importlib.metadata.requires("torch-directml") or ():
+            name, _, version = requirement.partition("==")
+            if name.strip() == "torch" and version and torch.__version__.split("+")[0] != version.strip():
+                return f" (it needs torch=={version.strip()}; this is {torch.__version__})"
+    return ""
+
+
+def _death(status: int) -> str:
+    """``SIGSEGV``, ``access violation`` or ``exit status 3``."""
+    if status < 0:
+        with contextlib.suppress(ValueError):
+            return signal.Signals(-status).name
+    known = {0xC0000005: "access violation", 0xC0000409: "stack buffer overrun", 0xC000001D: "illegal instruction"}
+    return known.get(status & 0xFFFFFFFF, f"exit status {first_line(str(status))}")

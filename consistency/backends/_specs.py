@@ -1,0 +1,69 @@
+"""The text of a spec: ``kind:place+switch+switch=value``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from ..errors import UsageError
+
+_FILE = re.compile(r".+\.py:[^\W\d][\w.]*", re.DOTALL)  # of C:\x\file.py:attribute, too: the last colon counts
+_LATER = re.compile(r"@|\+env:", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Spec:
+    """``cuda:1+tf32`` in parts: kind ``cuda``, place ``1``, switches ``{"tf32": ""}``."""
+
+    text: str
+    kind: str
+    place: str = ""
+    switches: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The spec as results show it: without blanks, switches in the order given."""
+        switches = "".join(f"+{key}={value}" if value else f"+{key}" for key, value in self.switches.items())
+        return f"{self.kind}{':' + self.place if self.place else ''}{switches}"
+
+    def index(self) -> int:
+        """The place as a device number, 0 if none is given. Raises UsageError."""
+        if not self.place:
+            return 0
+        if not (self.place.isascii() and self.place.isdecimal()) or len(self.place) > 3:
+            raise UsageError(f"backend {self.text!r}: {self.place!r} is no device number")
+        return int(self.place)
+
+    def no_place(self) -> None:
+        if self.place:
+            raise UsageError(f"backend {self.text!r}: {self.kind} takes no device number; write {self.kind!r}")
+
+    def no_switches(self) -> None:
+        if self.switches:
+            raise UsageError(f"backend {self.text!r}: {self.kind} has no switches, not {next(iter(self.switches))!r} either")
+
+
+def is_users_file(text: str) -> bool:
+    """Whether the spec is ``path/to/file.py:attribute``."""
+    return _FILE.fullmatch(text) is not None
+
+
+def parse(text: str) -> Spec:
+    """The parts of a spec. Raises UsageError for an empty one, and for what is not offered yet."""
+    if text.endswith(".py"):
+        raise UsageError(f"backend {text!r}: which one of that file? Write {text}:ATTRIBUTE")
+    if _LATER.search(text):
+        raise UsageError(f"backend {text!r}: running in another interpreter or environment (@, +env:) is not available yet")
+    where, *parts = text.split("+")
+    kind, colon, place = where.partition(":")
+    kind, place = kind.strip(), place.strip()
+    if not kind or (colon and not place):
+        raise UsageError(f"backend {text!r}: expected a name such as cpu, numpy, cuda:1, directml or file.py:attribute")
+    switches: dict[str, str] = {}
+    for part in parts:
+        key, _, value = part.partition("=")
+        key = key.strip()
+        if not key or key in switches:
+            raise UsageError(f"backend {text!r}: {f'{key} is given twice' if key else 'a + without a switch behind it'}")
+        switches[key] = value.strip()
+    return Spec(text, kind, place, switches)

@@ -1,0 +1,101 @@
+"""A user's own backend: from ``module:attribute`` or ``path/to/file.py:attribute`` to a Backend, or to one clear line."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ..errors import ConsistencyError, UsageError, did_you_mean
+from ._outputs import told
+from .base import Backend
+
+_OWN = (__file__, "<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>", importlib.__file__)
+_EXPECTED = "a consistency.Backend, a subclass of it, or a function without arguments that returns one"
+
+
+def load(spec: str) -> Backend:
+    """The backend at ``module:attribute`` or ``file.py:attribute``. Raises UsageError."""
+    place, _, attribute = spec.rpartition(":")
+    isfile = place.endswith(".py") or "/" in place or "\\" in place
+    found: Any = _guarded(lambda: _file(place, spec) if isfile else _module(place, spec), f"backend {spec!r}: importing {place}")
+    for name in attribute.split("."):
+        if not hasattr(found, name):
+            public = [known for known in dir(found) if not known.startswith("_")]
+            raise UsageError(f"backend {spec!r}: {place} has no {name!r}{did_you_mean(name, public)}")
+        found = getattr(found, name)
+    return made(found, f"backend {spec!r}: {attribute}")
+
+
+def made(found: Any, what: str) -> Backend:
+    """A Backend from an instance, a subclass or a factory. Raises UsageError; ``what`` begins its line."""
+    backend = found
+    if not isinstance(found, Backend) and callable(found):
+        if isinstance(found, type) and not issubclass(found, Backend):
+            raise UsageError(f"{what} is the class {found.__name__}; expected {_EXPECTED}")
+        backend = _guarded(found, f"{what}: {'its constructor' if isinstance(found, type) else 'calling it'}")
+        what = f"{what}: its result" if not isinstance(found, type) else what
+    if not isinstance(backend, Backend):
+        raise UsageError(f"{what} is {_article(backend)}; expected {_EXPECTED}")
+    name = backend.name
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        raise UsageError(f"{what}: its name is {name!r:.80}; expected a short text such as 'mine'")
+    if not isinstance(backend.device, str):
+        backend.device = str(backend.device)
+    return backend
+
+
+def _file(place: str, spec: str) -> ModuleType:
+    path = Path(place).expanduser().absolute()
+    if path.suffix != ".py":
+        raise UsageError(f"backend {spec!r}: {place} is not a .py file")
+    if not path.is_file():
+        raise UsageError(f"backend {spec!r}: there is no file {place}")
+    name = f"consistency_user_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+    found = importlib.util.spec_from_file_location(name, path)
+    if found is None or found.loader is None:
+        raise UsageError(f"backend {spec!r}: Python cannot import {place}")
+    if str(path.parent) not in sys.path:  # so that it can import its neighbours, as a script can
+        sys.path.append(str(path.parent))
+    module = importlib.util.module_from_spec(found)
+    sys.modules[name] = module  # dataclasses and pickle look a class's module up here
+    try:
+        found.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    return module
+
+
+def _module(place: str, spec: str) -> ModuleType:
+    here = str(Path.cwd())
+    if here not in sys.path and "" not in sys.path:  # a console script starts without the current folder on its path
+        sys.path.append(here)
+    try:
+        return importlib.import_module(place)
+    except ModuleNotFoundError as error:
+        if error.name and (place == error.name or place.startswith(f"{error.name}.")):
+            raise UsageError(f"backend {spec!r}: there is no module {error.name!r}, and no device of that name") from None
+        raise
+
+
+def _guarded(function: Callable[[], Any], what: str) -> Any:
+    """``function()``; whatever it raises becomes one line. Our own errors pass, an interrupt from the keyboard, too."""
+    try:
+        return function()
+    except (ConsistencyError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename not in _OWN]
+        last = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+        raise UsageError(f"{what} raised {told(error)}{last}") from None
+
+
+def _article(value: Any) -> str:
+    return "None" if value is None else f"of type {type(value).__name__}"

@@ -1,0 +1,235 @@
+"""CUDA devices, with float32 meaning float32 unless ``+tf32`` is asked for; also ``+deterministic`` and ``+benchmark``.
+
+torch has two interfaces for float32's precision, and reading the older one raises once somebody has used the newer one. So both
+are saved and restored together, and the older is left alone where it no longer answers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import re
+import shutil
+import subprocess
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar
+
+import torch
+
+from ..errors import UsageError, did_you_mean
+from ._outputs import first_line, text_of, told
+from .base import TorchBackend, every_warning
+
+# After these the context is lost: every later call in this process fails, whatever it asks for.
+_STICKY = re.compile(
+    r"CUDA error: (?:device-side assert|an illegal memory access|unspecified launch failure|misaligned address|"
+    r"an illegal instruction|invalid program counter|invalid address space|hardware stack error|uncorrectable ECC)",
+    re.IGNORECASE,
+)
+_REDUCTIONS = ("allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction")
+
+
+class Cuda(TorchBackend):
+    """``cuda``, ``cuda:1``, ``cuda+tf32``, ``cuda+deterministic``, ``cuda+benchmark``, and combinations."""
+
+    SWITCHES = ("tf32", "deterministic", "benchmark")
+    lost: ClassVar[str] = ""  # of the process, hence of every instance
+
+    def __init__(self, name: str = "cuda", index: int = 0, switches: Mapping[str, str] | None = None) -> None:
+        super().__init__(name, f"cuda:{index}")
+        self.index = index
+        self.switched = dict(switches or {})
+        for key, value in self.switched.items():
+            if key not in self.SWITCHES:
+                hint = did_you_mean(key, self.SWITCHES) or f"; known: {', '.join(self.SWITCHES)}"
+                raise UsageError(f"backend {name!r}: CUDA has no switch {key!r}{hint}")
+            if value:
+                raise UsageError(f"backend {name!r}: {key} takes no value; write +{key}, or leave it out")
+        if "deterministic" in self.switched:  # cuBLAS reads this once, before its first call
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+
+    def why_unavailable(self) -> str | None:
+        if Cuda.lost:
+            return f"the CUDA context of this process was lost in an earlier case: {Cuda.lost}"
+        return why_absent(self.index)
+
+    def has_float64(self) -> bool:
+        return True
+
+    def finish(self) -> None:
+        torch.cuda.synchronize(self.index)
+
+    def recover(self, exception: str, message: str) -> None:
+        if _STICKY.search(message):
+            Cuda.lost = message
+        elif exception == "OutOfMemoryError":
+            torch.cuda.empty_cache()
+
+    @contextlib.contextmanager
+    def _switches(self) -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(every_warning())
+            stack.enter_context(_tf32("tf32" in self.switched))
+            stack.enter_context(_settings("benchmark" in self.switched))
+            if "deterministic" in self.switched:
+                stack.enter_context(_deterministic())
+            yield
+
+    def switches(self) -> AbstractContextManager[Any]:
+        return self._switches()
+
+    def environment(self) -> dict[str, str]:
+        found = super().environment() | {"device": torch.cuda.get_device_name(self.index), "driver": driver_version()}
+        major, minor = torch.cuda.get_device_capability(self.index)
+        found |= {"compute capability": f"{major}.{minor}", "cuda": torch.version.cuda or ""}
+        if torch.version.hip:
+            found["hip"] = torch.version.hip
+        cudnn: Any = torch.backends.cudnn
+        found["cudnn"] = str(cudnn.version() or "absent")
+        with self.switches():
+            found |= _in_effect()
+        return found
+
+
+def why_absent(index: int = 0) -> str | None:
+    """Why ``cuda:index`` cannot be used here, in words for a person; None when it can. Never raises, never warns."""
+    if torch.version.cuda is None and torch.version.hip is None:
+        return f"torch {torch.__version__} is a CPU build"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            if not torch.cuda.is_available():
+                return _no_device([text_of(warning.message) for warning in caught])
+            count = torch.cuda.device_count()
+        except Exception as error:
+            return f"looking for CUDA devices raised {told(error)}"
+    if index < count:
+        return None
+    return f"there is no cuda:{index}, only {count} device{'s' if count != 1 else ''}" if count else "no CUDA device"
+
+
+def _no_device(texts: list[str]) -> str:
+    try:
+        cuda: Any = torch.cuda
+        cuda.init()  # raises, and says more than is_available() does
+    except Exception as error:
+        texts = [*texts, text_of(error)]
+    for text in texts:
+        if "too old" in text:
+            return f"the NVIDIA driver is too old for this torch (CUDA {torch.version.cuda})"
+        if "no NVIDIA driver" in text:
+            return "no NVIDIA driver"
+    reason = first_line(texts[0]).removeprefix("CUDA initialization: ").split(" (Triggered")[0] if texts else ""
+    return f"no CUDA device{': ' + reason if reason else ''}"
+
+
+@contextlib.contextmanager
+def _tf32(wanted: bool) -> Iterator[None]:
+    """TF32 for float32 matrix products, convolutions and recurrent networks: on or off, then as it was."""
+    matmul, cudnn = _owners()
+    precisions = _precisions()
+    with _quiet():
+        try:
+            older = (torch.get_float32_matmul_precision(), matmul.allow_tf32, cudnn.allow_tf32)
+        except RuntimeError:
+            older = None
+    try:
+        with _quiet():
+            if older is not None and older[1] != wanted:
+                matmul.allow_tf32 = wanted
+            if older is not None and older[2] != wanted:
+                cudnn.allow_tf32 = wanted
+            for op, precision in _precisions().items():
+                if (precision == "tf32") != wanted:
+                    torch._C._set_fp32_precision_setter("cuda", op, "tf32" if wanted else "ieee")
+        yield
+    finally:
+        with _quiet():
+            if older is not None:
+                matmul.allow_tf32, cudnn.allow_tf32 = older[1:]
+            if older is not None and older[0] == "medium":  # allow_tf32 tells only "high" from "highest"
+                torch.set_float32_matmul_precision("medium")
+            for op, precision in _precisions().items():
+                if precision != precisions[op]:
+                    torch._C._set_fp32_precision_setter("cuda", op, precisions[op])
+
+
+def _owners() -> tuple[Any, Any]:
+    return torch.backends.cuda.matmul, torch.backends.cudnn
+
+
+def _precisions() -> dict[str, str]:
+    """What the newer interface says per kind of operator; empty where torch has only the older one."""
+    getter = getattr(torch._C, "_get_fp32_precision_getter", None)
+    return {op: getter("cuda", op) for op in ("matmul", "conv", "rnn")} if getter is not None else {}
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Some versions warn about the older interface, which says nothing about the operator under test."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextlib.contextmanager
+def _settings(benchmark: bool) -> Iterator[None]:
+    """cuDNN's benchmark mode as asked for, half-precision sums in float32; then as it was."""
+    matmul, cudnn = _owners()
+    wanted = [(cudnn, "benchmark", benchmark), (matmul, "allow_fp16_accumulation", False)]
+    wanted += [(matmul, name, False) for name in _REDUCTIONS]
+    changed = []
+    try:
+        for owner, name, value in wanted:
+            before = getattr(owner, name, value)
+            if before != value:
+                # Newer versions keep a second flag beside this one, which setting the first alone would reset.
+                split = getattr(owner, f"{name}_split_k", None)
+                changed.append((owner, name, before if split is None else (before, split)))
+                setattr(owner, name, value if split is None else (value, split))
+        yield
+    finally:
+        for owner, name, before in changed:
+            setattr(owner, name, before)
+
+
+@contextlib.contextmanager
+def _deterministic() -> Iterator[None]:
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+
+
+def _in_effect() -> dict[str, str]:
+    """Every numeric switch, as it is now."""
+    matmul, cudnn = _owners()
+    found = {name: str(getattr(matmul, name, "")) for name in ("allow_fp16_accumulation", *_REDUCTIONS)}
+    found |= {f"cudnn.{name}": str(getattr(cudnn, name)) for name in ("benchmark", "deterministic", "enabled")}
+    found |= {f"float32 {op}": precision for op, precision in _precisions().items()}
+    if not _precisions():
+        found |= {"allow_tf32 matmul": str(matmul.allow_tf32), "allow_tf32 cudnn": str(cudnn.allow_tf32)}
+    found["deterministic"] = str(torch.are_deterministic_algorithms_enabled())
+    found["CUBLAS_WORKSPACE_CONFIG"] = os.environ.get("CUBLAS_WORKSPACE_CONFIG", "")
+    return {name: value for name, value in found.items() if value}
+
+
+def driver_version() -> str:
+    """The NVIDIA driver's version such as ``550.54.15``; empty where neither pynvml nor nvidia-smi tells."""
+    with contextlib.suppress(Exception), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        nvml = importlib.import_module("pynvml")
+        nvml.nvmlInit()
+        found = nvml.nvmlSystemGetDriverVersion()
+        return found.decode() if isinstance(found, bytes) else str(found)
+    with contextlib.suppress(Exception):
+        tool = shutil.which("nvidia-smi") or ""
+        command = [tool, "--query-gpu=driver_version", "--format=csv,noheader"]
+        answer = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=20, check=True)
+        return first_line(answer.stdout)
+    return ""

@@ -1,0 +1,137 @@
+"""NumPy as a backend: implementations that share no code with torch, forward only, and wider ones for a better reference."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from .. import dtypes
+from ..errors import Unsupported
+from ..materialise import Materials
+from ..operators.declare import Operator
+from .base import Backend, _processor, flatten
+
+Array = npt.NDArray[Any]
+LONG = np.dtype(np.longdouble)
+_TORCH_ONLY = (torch.memory_format, torch.layout, torch.device, torch.Generator)
+
+
+class Numpy(Backend):
+    """``numpy``: every operator that :mod:`consistency.backends.numpy_ops` writes once more, on the same numbers."""
+
+    name = "numpy"
+    differentiable = False
+
+    def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        implementation = _implementations().get(operator.name)
+        if implementation is None:
+            raise Unsupported(f"no NumPy implementation of {operator.name}")
+        given = tuple([_to_numpy(item) for item in args]), {name: _to_numpy(item) for name, item in kwargs.items()}
+        try:
+            result = implementation(*given[0], **given[1])
+        except NotImplementedError as error:
+            raise Unsupported(f"NumPy: {error or operator.name + ' with these arguments'}") from None
+        return _to_torch(result)
+
+    def unsupported(self, operator: Operator, dtype: str, direction: str) -> str | None:
+        if operator.name not in _implementations():
+            return f"no NumPy implementation of {operator.name}"
+        if operator.mutates:
+            return f"{operator.name} writes to its argument; the NumPy implementations do not"
+        if dtype == "bfloat16":
+            return "NumPy has no bfloat16"
+        return super().unsupported(operator, dtype, direction)
+
+    def has_float64(self) -> bool:
+        return True
+
+    def wide(self, operator: Operator, materials: Materials) -> list[Array] | None:
+        """The outputs in long double, in the order in which a backend returns them; None where that is no improvement.
+
+        None, too, where no implementation works in long double throughout, or where it raised. Outputs that are not floating
+        (indices, counts) keep their dtype. On x86 a long double has 11 bits more than float64; on Windows it has none more.
+        """
+        from .numpy_ops import WIDE
+
+        if np.finfo(LONG).nmant <= 52 or operator.name not in WIDE or operator.mutates or operator.observe is not None:
+            return None
+        try:
+            arguments = materials.build("float64")
+            args = [_widened(_to_numpy(item)) for item in arguments.args]
+            kwargs = {name: _widened(_to_numpy(item)) for name, item in arguments.kwargs.items()}
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                result = _implementations()[operator.name](*args, **kwargs)
+            outputs = [np.asarray(item) for item in flatten(result)]
+        except Exception:  # whatever it was, the float64 reference stands
+            return None
+        wide = all(output.dtype == LONG or output.dtype.kind in "iub" for output in outputs)
+        return outputs if wide else None
+
+    def environment(self) -> dict[str, str]:
+        return {"device": "cpu", "numpy": np.__version__, "blas": _blas(), "processor": _processor()}
+
+
+def _implementations() -> Mapping[str, Any]:
+    from .numpy_ops import IMPLEMENTATIONS
+
+    return IMPLEMENTATIONS
+
+
+def _to_numpy(item: Any) -> Any:
+    if isinstance(item, torch.Tensor):
+        if item.dtype == torch.bfloat16:
+            raise Unsupported("NumPy has no bfloat16")
+        return item.detach().resolve_conj().resolve_neg().numpy()
+    if isinstance(item, torch.dtype):
+        if item == torch.bfloat16:
+            raise Unsupported("NumPy has no bfloat16")
+        return dtypes.name_of(item)
+    if isinstance(item, _TORCH_ONLY):
+        raise Unsupported(f"{item} means nothing to NumPy")
+    if isinstance(item, (tuple, list)):
+        made = [_to_numpy(inner) for inner in item]
+        return made if isinstance(item, list) else tuple(made)
+    if isinstance(item, Mapping):
+        return {key: _to_numpy(inner) for key, inner in item.items()}
+    return item
+
+
+def _to_torch(item: Any) -> Any:
+    """Arrays and NumPy's scalars as tensors; what torch returns as a Python number or None stays one."""
+    if isinstance(item, (np.ndarray, np.generic)):
+        array = np.asarray(item)
+        usable = array.flags.writeable and array.dtype.isnative and all(stride >= 0 for stride in array.strides)
+        return torch.from_numpy(array if usable else np.array(array, dtype=array.dtype.newbyteorder("=")))
+    if isinstance(item, (tuple, list)):
+        return tuple([_to_torch(inner) for inner in item])
+    return item
+
+
+def _widened(item: Any) -> Any:
+    """Floating arrays, and the names of floating dtypes, in long double; integers stay."""
+    if isinstance(item, np.ndarray):
+        if item.dtype.kind == "c":
+            raise NotImplementedError("complex numbers in long double")
+        return item.astype(LONG) if item.dtype.kind == "f" else item
+    if isinstance(item, (tuple, list)):
+        made = [_widened(inner) for inner in item]
+        return made if isinstance(item, list) else tuple(made)
+    if isinstance(item, dict):
+        return {key: _widened(inner) for key, inner in item.items()}
+    return "longdouble" if isinstance(item, str) and item in dtypes.FORMATS else item
+
+
+def _blas() -> str:
+    """``openblas 0.3.31``, as NumPy was built; ``unknown`` where it does not say."""
+    try:
+        shown: Any = np.show_config(mode="dicts")
+        found = shown["Build Dependencies"]["blas"]
+        return f"{found['name']} {found.get('version', '')}".strip()
+    except Exception:  # an older NumPy, or one built in a way of its own
+        return "unknown"

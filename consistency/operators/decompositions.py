@@ -1,0 +1,104 @@
+"""Factorisations. Factors are not unique (signs, phases, bases of an eigenspace, pivots), so what they multiply to is compared."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from ._shared import Args, Kwargs, Outputs, some
+from .declare import FLOAT, NORMWISE, UNIT, Call, Drawing, Operator, Sample, call
+from .linear_algebra import matrices
+
+
+def rectangle(**options: tuple[Any, ...]) -> Sample:
+    """Any matrix, wide or tall."""
+
+    def sample(d: Drawing) -> Call:
+        shape = (*d.shape(0, 1, most=3), d.size(1, 33), d.size(1, 33))
+        return call(d.tensor(shape, UNIT), **some(d, **options))
+
+    return sample
+
+
+def singular(d: Drawing) -> Call:
+    """With thin factors or full ones."""
+    shape = (*d.shape(0, 1, most=3), d.size(1, 33), d.size(1, 33))
+    return call(d.tensor(shape, UNIT), full_matrices=d.flag())
+
+
+def symmetric(d: Drawing) -> Call:
+    """Symmetric matrices, of which one triangle is read."""
+    return call(matrices(d, d.size(1, 33), definite=True), **some(d, UPLO=("U",)))
+
+
+def dominant(d: Drawing) -> Call:
+    return call(matrices(d, d.size(1, 17)))
+
+
+def gram(q: torch.Tensor) -> torch.Tensor:
+    """QᵀQ, the identity for orthonormal columns."""
+    return q.mT @ q
+
+
+def of_svd(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
+    u, s, vh = outputs
+    k = s.shape[-1]
+    return s, (u[..., :k] * s.unsqueeze(-2)) @ vh[..., :k, :], gram(u), gram(vh.mT)
+
+
+def of_eigh(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
+    w, v = outputs
+    return w, (v * w.unsqueeze(-2)) @ v.mT, gram(v)
+
+
+def of_qr(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
+    q, r = outputs
+    below = r.tril(-1)
+    return (gram(r), below) if kwargs.get("mode") == "r" else (q @ r, gram(q), below)
+
+
+def of_eigenvalues(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
+    """A set: Σλ, Σλ² and Σλ³ do not depend on its order."""
+    return tuple(torch.view_as_real((outputs[0] ** power).sum(-1)) for power in (1, 2, 3))
+
+
+def of_lu(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
+    p, l, u = outputs
+    return ((p @ l @ u) if p.numel() else l @ u,)
+
+
+def of_lu_factor(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
+    """P·L·U, the pivots applied row by row; NaN where a pivot names no row."""
+    factors, pivots = outputs[0], outputs[1]
+    rows, columns = factors.shape[-2:]
+    k = min(rows, columns)
+    product = (factors[..., :, :k].tril(-1) + torch.eye(rows, k, dtype=factors.dtype)) @ factors[..., :k, :].triu()
+    flat, swaps = product.reshape(-1, rows, columns).clone(), pivots.reshape(-1, pivots.shape[-1]).tolist()
+    for matrix, swapped in zip(flat, swaps, strict=True):
+        for i, pivot in reversed(list(enumerate(swapped))):
+            if not 1 <= pivot <= rows:
+                matrix.fill_(math.nan)
+                break
+            matrix[[i, pivot - 1]] = matrix[[pivot - 1, i]]
+    return (flat.reshape(product.shape),)
+
+
+def factors(name: str, sample: Sample, observe: Any = None, *, differentiable: bool = False) -> Operator:
+    """Gradients of factors depend on the choice made, so only unique results are differentiated."""
+    return Operator(
+        name=name, family="linalg", sample=sample, error=NORMWISE, dtypes=FLOAT, differentiable=differentiable, observe=observe
+    )
+
+
+OPERATORS = [
+    factors("linalg.svd", singular, of_svd),
+    factors("linalg.svdvals", rectangle(), differentiable=True),
+    factors("linalg.eigh", symmetric, of_eigh),
+    factors("linalg.eigvalsh", symmetric, differentiable=True),
+    factors("linalg.eigvals", dominant, of_eigenvalues),
+    factors("linalg.qr", rectangle(mode=("complete", "r")), of_qr),
+    factors("linalg.lu", rectangle(), of_lu),
+    factors("linalg.lu_factor", rectangle(), of_lu_factor),
+]

@@ -1,0 +1,69 @@
+"""Look-ups in tables, and bags of them."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from typing import Any
+
+from ..recipe import Literal
+from ._shared import Args, Kwargs, Outputs, some, summed
+from .declare import EXACT, FLOATS, REAL, Call, Domain, Drawing, ErrorModel, Operator, call, products
+
+
+def table(d: Drawing, domain: Domain = REAL) -> tuple[Any, int]:
+    """A table of rows, and how many there are."""
+    rows = d.size(1, 129)
+    return d.tensor((rows, d.size(1, 65)), domain), rows
+
+
+def embedding(d: Drawing) -> Call:
+    weight, rows = table(d)
+    padding = {"padding_idx": d.integer(-rows, rows - 1)} if d.choice(False, False, True) else {}
+    return call(d.index(d.shape(0, 3, elements=128), rows), weight, **padding, **some(d, scale_grad_by_freq=(True,)))
+
+
+def offsets(sizes: list[int]) -> Literal:
+    """Where each bag of these sizes begins."""
+    starts = [0, *itertools.accumulate(sizes)][: len(sizes)]
+    return Literal(struct.pack(f"<{len(starts)}q", *starts), "int64", (len(starts),), (1,))
+
+
+def embedding_bag(d: Drawing) -> Call:
+    """Bags of one size as rows, or of several sizes (some empty) by their offsets; weights per sample only for sums."""
+    weight, rows = table(d, summed(d, 33))
+    mode = d.choice("mean", "sum", "max")
+    kwargs: dict[str, Any] = {"mode": mode} if mode != "mean" else {}
+    if d.flag():
+        sizes = [d.integer(0, 17) for _ in range(d.size(1, 9))]
+        shape: tuple[int, ...] = (sum(sizes),)
+        kwargs["offsets"] = offsets(sizes)
+    else:
+        shape = (d.size(1, 9), d.size(1, 33))
+    if mode == "sum" and d.flag():
+        kwargs["per_sample_weights"] = d.tensor(shape, Domain(-2.0, 2.0))
+    if d.choice(False, False, True):
+        kwargs["padding_idx"] = d.integer(0, rows - 1)
+    return call(d.index(shape, rows), weight, **kwargs)
+
+
+def one_hot(d: Drawing) -> Call:
+    count = d.size(1, 33)
+    return call(d.index(d.shape(0, 3, elements=256), count), count if d.flag() else -1)
+
+
+def of_bag(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+    """n: the mean size of a bag, at most that of the whole input."""
+    indices = args[0]
+    return float(indices.shape[1] if indices.ndim > 1 else indices.numel())
+
+
+def op(name: str, sample: Any, error: ErrorModel, dtypes: tuple[str, ...] = FLOATS, **more: Any) -> Operator:
+    return Operator(name=f"nn.functional.{name}", family="embedding", sample=sample, error=error, dtypes=dtypes, **more)
+
+
+OPERATORS = [
+    op("embedding", embedding, EXACT, traits=frozenset({"linear"})),
+    op("embedding_bag", embedding_bag, products(of_bag)),
+    op("one_hot", one_hot, EXACT, ("int64",), differentiable=False, traits=frozenset({"constant"})),
+]

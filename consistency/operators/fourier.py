@@ -1,0 +1,121 @@
+"""Fourier transforms of real tensors. Complex results are compared as pairs of real numbers; S = log₂ n · ‖x‖₂ of each transform."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ._shared import Args, Kwargs, Outputs, some
+from .declare import EXACT, FLOAT, NUMERIC, REAL, Call, Domain, Drawing, Operator, Sample, accumulated, call, one
+
+SIGNAL = Domain(wide=(-10, 10), sums=True)
+NORMS = ("ortho", "forward")
+LENGTHS = (1, 8, 9, 31, 64, 100)  # of the result: cut off or padded with zeros
+HALVES = frozenset({"irfft", "hfft", "irfft2", "irfftn", "hfft2", "hfftn"})  # take one half of a symmetric spectrum
+
+
+def along_one(name: str) -> Sample:
+    """Along one dim of any length, primes included; half spectra hold two numbers at least."""
+
+    def sample(d: Drawing) -> Call:
+        length, before, after = d.size(2 if name in HALVES else 1, 513), d.shape(0, 1, most=8), d.shape(0, 1, most=3)
+        shape, dim = (*before, length, *after), len(before)
+        where = {} if not after and not d.flag() else {"dim": dim - (len(shape) if d.flag() else 0)}
+        return call(d.tensor(shape, SIGNAL), **where, **some(d, n=LENGTHS[name in HALVES :], norm=NORMS))
+
+    return sample
+
+
+def along_two(name: str) -> Sample:
+    return lambda d: grid(d, name, 2)
+
+
+def along_all(name: str) -> Sample:
+    """Over all dims, or some of them."""
+
+    def sample(d: Drawing) -> Call:
+        return grid(d, name, d.integer(1, 3))
+
+    return sample
+
+
+def grid(d: Drawing, name: str, rank: int) -> Call:
+    least = 2 if name in HALVES else 1
+    shape = [d.size(least, 33 if rank < 3 else 13) for _ in range(rank)]
+    batch = d.shape(0, 1, most=3)
+    dims = list(range(-rank, 0))
+    size = {"s": [d.integer(least, 17) for _ in dims]} if d.choice(False, False, True) else {}
+    dim = {"dim": dims} if size or batch or rank != 2 else {}
+    return call(d.tensor((*batch, *shape), SIGNAL), **size, **dim, **some(d, norm=NORMS))
+
+
+def shifted(d: Drawing) -> Call:
+    shape = d.shape(1, 4)
+    return call(d.tensor(shape, REAL), **({"dim": list(d.dims(shape))} if d.flag() else {}))
+
+
+def short_time(d: Drawing) -> Call:
+    """Frames of a signal; centred frames need half a frame on each side to reflect."""
+    frame = d.size(2, 129)
+    length = d.size(frame, 2048)
+    window = {"window": d.tensor((frame,), Domain(0.0, 1.0))} if d.flag() else {"window": None}
+    hop = max(1, frame // d.choice(4, 2, 1, 3))
+    signal = d.tensor((*d.shape(0, 1, most=3), length), SIGNAL)
+    return call(signal, frame, hop_length=hop, **window, return_complex=True, **some(d, center=(False,), normalized=(True,), onesided=(False,)))
+
+
+def as_pairs(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
+    return tuple(torch.view_as_real(output) if output.is_complex() else output for output in outputs)
+
+
+def dims_of(name: str, args: Args, kwargs: Kwargs) -> list[int]:
+    x, rank = args[0], 2 if name.endswith("2") else 1
+    given = kwargs.get("dim", list(range(x.ndim)) if name.endswith("n") else list(range(-rank, 0)))
+    return [dim % x.ndim for dim in (given if isinstance(given, Sequence) else [given])]
+
+
+def of_transform(name: str) -> Any:
+    """log₂ n · ‖x‖₂ × the norm's factor, n the product of the transforms' lengths; a half spectrum counts twice."""
+    inverse = name.startswith("i")
+
+    def size(args: Args, kwargs: Kwargs, outputs: Outputs) -> torch.Tensor:
+        x, out, dims = args[0], outputs[0], dims_of(name, args, kwargs)
+        lengths = [out.shape[dim] for dim in dims]
+        if name.startswith(("rfft", "ihfft")):  # the result is the half spectrum
+            lengths[-1] = kwargs.get("n", (kwargs.get("s") or [x.shape[dim] for dim in dims])[-1])
+        n = math.prod(lengths)
+        norm = kwargs.get("norm", "backward")
+        factor = n**-0.5 if norm == "ortho" else 1.0 / n if (norm == "backward") == inverse else 1.0
+        energy = (x.abs() ** 2).sum(dims, keepdim=True).sqrt() * math.sqrt(2.0)
+        full = (energy * factor * max(math.log2(n), 1.0)).expand(out.shape)
+        return torch.stack([full, full], -1) if out.is_complex() else full
+
+    return size
+
+
+def of_frames(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+    """√n · max|x| · log₂ n bounds every frame."""
+    n = args[1]
+    return float(args[0].abs().max()) * math.sqrt(n) * max(math.log2(n), 1.0)
+
+
+def transform(name: str, sample: Sample) -> Operator:
+    error = accumulated(of_transform(name), one)
+    return Operator(name=f"fft.{name}", family="fft", sample=sample, error=error, dtypes=FLOAT, traits=frozenset({"linear"}), observe=as_pairs)
+
+
+def shift(name: str) -> Operator:
+    return Operator(name=f"fft.{name}", family="fft", sample=shifted, error=EXACT, dtypes=NUMERIC, traits=frozenset({"linear"}))
+
+
+OPERATORS = [
+    *(transform(name, along_one(name)) for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")),
+    *(transform(name, along_two(name)) for name in ("fft2", "ifft2", "rfft2", "irfft2", "hfft2", "ihfft2")),
+    *(transform(name, along_all(name)) for name in ("fftn", "ifftn", "rfftn", "irfftn", "hfftn", "ihfftn")),
+    shift("fftshift"),
+    shift("ifftshift"),
+    Operator(name="stft", family="fft", sample=short_time, error=accumulated(of_frames, one), dtypes=FLOAT, observe=as_pairs),
+]

@@ -1,0 +1,109 @@
+"""Resampling. A source coordinate is rounded, too: S = the interpolated |x| of the neighbourhood × (1 + input size)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+
+from ._shared import Outputs, largest, magnitude
+from .declare import FLOATS, UNIT, Call, Domain, Drawing, Operator, accumulated, call, one
+
+MOST = {1: 129, 2: 17, 3: 7}
+SMOOTH = {1: "linear", 2: "bilinear", 3: "trilinear"}
+PIXELS = Domain(wide=(-8, 7), sums=True)
+
+
+def interpolate(d: Drawing) -> Call:
+    """By size or by scale. Where the nearest pixel is taken every coordinate is exact: powers of two as sizes or scales."""
+    rank = d.choice(2, 1, 3)
+    modes = ["nearest", SMOOTH[rank], "area", "nearest-exact", *["bicubic"] * (rank == 2)]
+    mode = d.choice(*modes)
+    size = [d.size(2, MOST[rank] if d.dtype in ("float32", "float64") else min(MOST[rank], 17)) for _ in range(rank)]
+    exact = mode.startswith("nearest")
+    options: dict[str, Any] = {"mode": mode} if mode != "nearest" else {}
+    if d.flag():
+        options["scale_factor"] = d.choice(2.0, 0.5, 4.0) if exact else d.choice(2.0, 0.5, 1.5, 2.25)
+    else:
+        options["size"] = [2 ** d.integer(0, 4 if rank < 3 else 3) if exact else d.size(1, MOST[rank]) for _ in range(rank)]
+    if mode not in ("nearest", "nearest-exact", "area") and d.flag():
+        options["align_corners"] = True
+    elif mode in ("bilinear", "bicubic") and d.choice(False, False, True):
+        options["antialias"] = True
+    return call(d.tensor((d.size(1, 3), d.size(1, 5), *size), PIXELS), **options)
+
+
+def grid_sample(d: Drawing) -> Call:
+    """Sampling points within and a little outside of the image; whole pixels where the nearest one is taken."""
+    rank = d.choice(2, 2, 3)
+    mode = d.choice("bilinear", "nearest", *["bicubic"] * (rank == 2))
+    if mode == "nearest":  # -1, 0 and 1 are pixels of images of odd size with aligned corners
+        size, options = [2 * d.integer(0, 4) + 1 for _ in range(rank)], {"align_corners": True}
+        points: dict[str, Any] = {"values": ("integers", -1, 1)}
+    else:
+        size, options, points = [d.size(1, 13 if rank < 3 else 7) for _ in range(rank)], {"align_corners": d.flag()}, {}
+    batch, wanted = d.size(1, 3), [d.size(1, 9 if rank < 3 else 4) for _ in range(rank)]
+    grid = d.tensor((batch, *wanted, rank), Domain(-1.25, 1.25), **points)
+    return call(d.tensor((batch, d.size(1, 4), *size), PIXELS), grid, mode=mode, padding_mode=d.choice("zeros", "border", "reflection"), **options)
+
+
+def affine_grid(d: Drawing) -> Call:
+    rank = d.choice(2, 3)
+    batch, spatial = d.size(1, 4), [d.size(1, 17 if rank < 3 else 7) for _ in range(rank)]
+    return call(d.tensor((batch, rank, rank + 1), UNIT), [batch, d.size(1, 3), *spatial], align_corners=d.flag())
+
+
+def neighbourhood(x: torch.Tensor) -> torch.Tensor:
+    """The largest |x| at most two pixels away."""
+    pool = getattr(F, f"max_pool{x.ndim - 2}d")
+    return pool(x.abs(), 5, stride=1, padding=2)  # type: ignore[no-any-return]
+
+
+def extents(x: torch.Tensor) -> float:
+    return float(1 + sum(x.shape[2:]))
+
+
+@magnitude
+def of_pixels(outputs: Outputs, x: torch.Tensor, mode: str = "nearest", align_corners: Any = None, antialias: bool = False, **size: Any) -> Any:
+    """Bicubic weights are negative in part and add up to less than 2 in magnitude."""
+    if mode.startswith("nearest"):
+        return outputs[0].abs()
+    if mode == "area":
+        return F.interpolate(x.abs(), mode="area", **size)
+    smooth, around = SMOOTH[x.ndim - 2], neighbourhood(x)
+    if antialias:
+        return F.interpolate(around, mode=smooth, antialias=True, **size) * 2.0 * extents(x)
+    return F.interpolate(around, mode=smooth, align_corners=align_corners, **size) * 2.0 * extents(x)
+
+
+@magnitude
+def of_samples(outputs: Outputs, x: torch.Tensor, grid: torch.Tensor, mode: str, padding_mode: str, align_corners: bool) -> Any:
+    if mode == "nearest":
+        return outputs[0].abs()
+    return F.grid_sample(neighbourhood(x), grid, "bilinear", "border", align_corners) * 2.0 * extents(x)
+
+
+@magnitude
+def of_gradients(gradients: Outputs, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    return [2.0 * largest(gradient) * extents(x) for gradient in gradients]
+
+
+@magnitude
+def of_affine(outputs: Outputs, theta: torch.Tensor, size: list[int], align_corners: bool) -> torch.Tensor:
+    """Base coordinates lie within [-1, 1]."""
+    per_axis = theta.abs().sum(-1)
+    return per_axis.reshape(size[0], *[1] * (len(size) - 2), len(size) - 2).expand(outputs[0].shape)
+
+
+def op(name: str, sample: Any, size: Any, backward: Any, **more: Any) -> Operator:
+    error = accumulated(size, one, backward=backward)
+    return Operator(name=f"nn.functional.{name}", family="interpolate", sample=sample, error=error, dtypes=FLOATS, **more)
+
+
+DISCONTINUOUS = {"traits": frozenset({"discontinuous"})}
+OPERATORS = [
+    op("interpolate", interpolate, of_pixels, of_gradients, **DISCONTINUOUS),
+    op("grid_sample", grid_sample, of_samples, of_gradients, **DISCONTINUOUS),
+    op("affine_grid", affine_grid, of_affine, "products", traits=frozenset({"linear"})),
+]

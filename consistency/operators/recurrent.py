@@ -1,0 +1,56 @@
+"""Recurrent networks called with explicit weights. Errors are carried from step to step, so S is the response to perturbed inputs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .declare import FLOAT, NORMWISE, Call, Domain, Drawing, Operator, Sample, call
+
+INPUTS = Domain(-2.0, 2.0)
+GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
+
+
+def weights(d: Drawing, gates: int, inputs: int, hidden: int, biases: bool) -> list[Any]:
+    """w_ih, w_hh and perhaps b_ih, b_hh, as wide as layers are initialised: ±1/√hidden."""
+    width = Domain(-1.0 / math.sqrt(hidden), 1.0 / math.sqrt(hidden))
+    shapes: list[tuple[int, ...]] = [(gates * hidden, inputs), (gates * hidden, hidden)]
+    return [d.tensor(shape, width) for shape in (*shapes, *[(gates * hidden,)] * (2 * biases))]
+
+
+def sequence(name: str) -> Sample:
+    """One or two layers, one or both directions, the batch first or second."""
+
+    def sample(d: Drawing) -> Call:
+        inputs, hidden = d.size(1, 17), d.size(1, 17)
+        steps, batch, layers = d.size(1, 33), d.size(1, 4), d.integer(1, 2)
+        biases, both, first = not d.choice(False, False, True), d.choice(False, False, True), d.choice(False, False, True)
+        ways = 1 + both
+        x = d.tensor((batch, steps, inputs) if first else (steps, batch, inputs), INPUTS)
+        states = [d.tensor((layers * ways, batch, hidden), INPUTS, overlap=False) for _ in range(1 + (name == "lstm"))]
+        sizes = [inputs if layer == 0 else hidden * ways for layer in range(layers) for _ in range(ways)]
+        flat = [w for size in sizes for w in weights(d, GATES[name], size, hidden, biases)]
+        state = tuple(states) if name == "lstm" else states[0]
+        return call(x, state, flat, biases, layers, 0.0, False, both, first)
+
+    return sample
+
+
+def cell(name: str) -> Sample:
+    def sample(d: Drawing) -> Call:
+        inputs, hidden, batch = d.size(1, 65), d.size(1, 33), d.size(1, 9)
+        states = [d.tensor((batch, hidden), INPUTS) for _ in range(1 + (name == "lstm"))]
+        flat = weights(d, GATES[name], inputs, hidden, not d.choice(False, False, True))
+        return call(d.tensor((batch, inputs), INPUTS), tuple(states) if name == "lstm" else states[0], *flat)
+
+    return sample
+
+
+def recurrent(name: str, sample: Sample) -> Operator:
+    return Operator(name=name, family="rnn", sample=sample, error=NORMWISE, dtypes=FLOAT)
+
+
+OPERATORS = [
+    *(recurrent(name, sequence(name)) for name in GATES),
+    *(recurrent(f"{name}_cell", cell(name)) for name in GATES),
+]
