@@ -4,7 +4,7 @@
     environment.json   what every backend ran on
     cases.jsonl        one case a line, before the first result that refers to it
     results.jsonl      one result a line
-    failures/<id>/     case.json, message.txt, tensors.safetensors (inputs, cotangent-free outputs, reference)
+    failures/<id>/     case.json, message.txt, tensors.safetensors (input storages, float64 reference)
 
 Bundles come from other machines: everything is JSON or safetensors, sizes are bounded, names never become paths unchecked.
 """
@@ -12,6 +12,7 @@ Bundles come from other machines: everything is JSON or safetensors, sizes are b
 from __future__ import annotations
 
 import datetime
+import hashlib
 import json
 import math
 import os
@@ -22,13 +23,14 @@ from pathlib import Path
 from typing import IO, Any
 
 from . import __version__
-from .engine import Event, Finished, Judged, Shrunk, Started
+from .engine import Earlier, Event, Finished, GroupDone, Judged, Key, Shrunk, Started, kind
 from .errors import BundleError, ConsistencyError
 from .model import Case, Comparison, Measured, Result, Span, Verdict, Worst
 
 FORMAT = 1
 MAX_LINE = 1 << 24
-MAX_FAILURE_FOLDERS = 200
+MAX_FAILURE_FOLDERS = 200  # beyond the shrunk ones, which all get theirs
+MAX_NAME = 120  # characters of a folder's name; Windows allows 260 for the whole path
 
 
 def result_to_json(result: Result, *, case: bool = True) -> dict[str, Any]:
@@ -53,12 +55,17 @@ def _number(value: float) -> float | str:
 def _compact(value: Any) -> Any:
     """JSON data without what is empty or zero, which is most of a comparison; reading puts the defaults back."""
     if isinstance(value, float):
-        return _number(float(f"{value:.9g}"))
+        return _number(value)
     if isinstance(value, Mapping):
-        return {key: _compact(item) for key, item in value.items() if item or item is False}
+        return {key: _compact(item) for key, item in value.items() if _says_something(key, item)}
     if isinstance(value, (list, tuple)):
         return [_compact(item) for item in value]
     return value
+
+
+def _says_something(key: str, value: Any) -> bool:
+    """No hull of flushed errors differs from an empty one, and -0.0 from the default."""
+    return bool(value) or (key == "flushed" and value is not None) or (isinstance(value, float) and math.copysign(1.0, value) < 0.0)
 
 
 class Writer:
@@ -68,6 +75,9 @@ class Writer:
         self.folder = folder
         self._resume = resume
         self._known: set[str] = set()
+        self._there: set[Key] = set()  # what an interrupted run wrote
+        self._group: set[Key] = set()  # what this run wrote of the operator × dtype in hand
+        self._specs: Mapping[str, str] = {}
         self._results: IO[str] | None = None
         self._cases: IO[str] | None = None
         self._failures = 0
@@ -76,16 +86,17 @@ class Writer:
         match event:
             case Started():
                 self._start(event)
-            case Judged(results=results, fresh=True):
-                self._write(results)
             case Judged(results=results):
-                self._write(tuple(r for r in results if not r.verdict.tested and r.comparison is None and not self._resume))
+                self._write(results)
             case Shrunk():
                 self._write((event.result,), shrunk=True)
+            case GroupDone():
+                self._group.clear()
             case Finished():
                 self._finish(event)
 
     def _start(self, event: Started) -> None:
+        self._specs = event.settings.specs
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             if not self._resume and (self.folder / "bundle.json").exists():
@@ -95,8 +106,10 @@ class Writer:
                 "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), "unavailable": event.unavailable,
             }  # fmt: skip
             if self._resume and (self.folder / "bundle.json").exists():
-                self._check_same(event.settings.describe())
-                self._known = {case.id for case in _cases(self.folder).values()}
+                self._check_same(event)
+                self._known = set(_cases(self.folder))
+                rows = (row for _, row in _lines(self.folder / "results.jsonl"))
+                self._there = {(str(row.get("case_id")), str(row.get("backend")), str(row.get("direction"))) for row in rows}
             else:
                 _replace(self.folder / "bundle.json", json.dumps(header, indent=1))
             environment = {b.name: b.identity for b in event.settings.backends if b.name not in event.unavailable}
@@ -108,18 +121,27 @@ class Writer:
         except OSError as error:
             raise BundleError(f"cannot write the bundle {self.folder}: {error.strerror}; name another folder with --out") from None
 
-    def _check_same(self, wanted: dict[str, Any]) -> None:
-        saved = read_header(self.folder)["settings"]
+    def _check_same(self, event: Started) -> None:
+        header, wanted = read_header(self.folder), event.settings.describe()
+        saved = header["settings"]
         for key in ("operators", "backends", "dtypes", "directions", "examples", "seed", "tolerances"):
             if saved.get(key) != wanted[key]:
                 raise BundleError(
                     f"{self.folder} was begun with other {key} ({_brief(saved.get(key))}, now {_brief(wanted[key])}); "
                     "resume with the same settings, or name another folder with --out"
                 )
+        before, now = sorted(header.get("unavailable") or ()), sorted(event.unavailable)
+        if before != now:
+            raise BundleError(
+                f"{self.folder} was begun where other backends were unavailable ({_brief(before)}, now {_brief(now)}); name another "
+                "folder with --out"
+            )
 
     def _write(self, results: tuple[Result, ...], *, shrunk: bool = False) -> None:
         assert self._results is not None
         assert self._cases is not None
+        results = tuple(r for r in results if r.key not in self._there and r.key not in self._group)
+        self._group.update(r.key for r in results)
         for result in results:
             if result.case.id not in self._known:
                 self._known.add(result.case.id)
@@ -134,8 +156,8 @@ class Writer:
             self._results.write(json.dumps(row, default=str) + "\n")
         self._results.flush()
         for result in results:
-            if result.verdict.fails and self._failures < MAX_FAILURE_FOLDERS:
-                self._failures += 1
+            if result.verdict.fails and (shrunk or self._failures < MAX_FAILURE_FOLDERS):
+                self._failures += not shrunk
                 self._write_failure(result)
 
     def _write_failure(self, result: Result) -> None:
@@ -144,11 +166,12 @@ class Writer:
         folder = self.folder / "failures" / failure_id(result)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "case.json").write_text(result.case.line + "\n", encoding="utf-8")
-        (folder / "message.txt").write_text(message(result) + "\n", encoding="utf-8")
+        text = message(result, bundle=self.folder, spec=self._specs.get(result.backend))
+        (folder / "message.txt").write_text(text + "\n", encoding="utf-8")
         try:
             tensors_of(result, folder / "tensors.safetensors")
-        except ConsistencyError as error:  # an artefact that cannot be made must not end the run
-            (folder / "tensors.txt").write_text(f"no tensors: {error}\n", encoding="utf-8")
+        except Exception as error:  # an artefact that cannot be made must not end the run
+            (folder / "tensors.txt").write_text(f"no tensors: {error}\n", encoding="utf-8", errors="backslashreplace")
 
     def _finish(self, event: Finished) -> None:
         header = read_header(self.folder) | {"seconds": round(event.seconds, 3), "complete": not event.out_of_time}
@@ -162,8 +185,15 @@ class Writer:
 
 
 def failure_id(result: Result) -> str:
-    """A folder name: case id, backend and direction, with everything but letters, digits, dot and minus replaced."""
-    return re.sub(r"[^A-Za-z0-9.-]+", "_", f"{result.case.id}-{result.backend}-{result.direction}")[:120].strip(".")
+    """A folder name that every file system takes: case id, backend and direction, made of letters, digits, dot, minus and _.
+
+    A name that had to be cut, or that holds what specs never hold, ends with a hash: no two failures share a folder.
+    """
+    full = f"{result.case.id}-{result.backend}-{result.direction}"
+    name = re.sub(r"[^A-Za-z0-9.-]+", "_", full).lstrip(".-")
+    if len(name) > MAX_NAME or re.search(r"[^A-Za-z0-9.:=+_-]", full) or name.endswith("."):
+        name = f"{name[: MAX_NAME - 9]}-{hashlib.sha256(full.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+    return name
 
 
 def _replace(path: Path, text: str) -> None:
@@ -237,7 +267,9 @@ def _cases(folder: Path) -> dict[str, Case]:
             case = Case.from_json(row.get("case"))
         except ConsistencyError as error:
             raise BundleError(f"{path}:{number}  {error}") from None
-        found[str(row.get("id"))] = case
+        if row.get("id") != case.id:
+            raise BundleError(f"{path}:{number}  damaged: case {case.id} is filed under another id")
+        found[case.id] = case
     return found
 
 
@@ -251,7 +283,9 @@ def read_results(folder: str | Path) -> list[Result]:
 
 def _result(path: Path, number: int, row: dict[str, Any], cases: Mapping[str, Case]) -> Result:
     try:
-        case = cases[row["case_id"]]
+        case = cases.get(row["case_id"])
+        if case is None:
+            raise BundleError(f"{path}:{number}  damaged: cases.jsonl has no case {str(row['case_id'])[:80]!r}")
         metrics = {str(name): float(value) for name, value in row["metrics"].items()}
         worst = _worst(row["worst"]) if "worst" in row else None
         comparison = _comparison(row["comparison"]) if "comparison" in row else None
@@ -259,7 +293,9 @@ def _result(path: Path, number: int, row: dict[str, Any], cases: Mapping[str, Ca
             case, str(row["backend"]), str(row["direction"]), Verdict(row["verdict"], allowed=_allowed(row)), str(row["explanation"]),
             metrics, str(row["family"]), worst, str(row["output"]), tuple(map(str, row["shapes"])), comparison, str(row["sha256"]),
         )  # fmt: skip
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except KeyError as error:
+        raise BundleError(f"{path}:{number}  damaged: it has no {error}") from None
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BundleError(f"{path}:{number}  damaged: {type(error).__name__} {str(error)[:100]}") from None
 
 
@@ -302,8 +338,18 @@ def _corners(data: Any) -> tuple[tuple[float, float], ...] | None:
     return None if data is None else tuple((float(a), float(b)) for a, b in data)
 
 
-def earlier_results(folder: Path) -> dict[tuple[str, str, str], Result]:
-    """Results of an interrupted run, by Result.key, for resuming it; empty when there is no bundle yet."""
+def earlier_results(folder: Path) -> Earlier:
+    """What an interrupted run left in its bundle, for resuming it; nothing when there is no bundle yet. Raises BundleError."""
     if not (folder / "bundle.json").exists():
-        return {}
-    return {result.key: result for result in read_results(folder) if result.comparison is not None}
+        return Earlier()
+    read_header(folder)
+    cases, path = _cases(folder), folder / "results.jsonl"
+    judged: dict[Key, Result] = {}
+    shrunk: dict[tuple[str, ...], Result] = {}
+    for number, row in _lines(path):
+        result = _result(path, number, row, cases)
+        if row.get("shrunk") is True:
+            shrunk[kind(result)] = result
+        elif result.comparison is not None:
+            judged[result.key] = result
+    return Earlier(judged, shrunk)

@@ -220,14 +220,16 @@ def repro(case: str, backends: Sequence[str], directions: Sequence[str], toleran
     from . import engine
     from .bundle import result_to_json
     from .find import find_case
+    from .backends import availability
     from .report.failure import message
 
     found = find_case(case)
     chosen = engine.settings([found.operator], list(backends) or None, None, list(directions) or engine.DIRECTIONS, tolerances=tolerances)
-    available = [b for b in chosen.backends if not b.why_unavailable()]
+    absent = {b.name: availability(b) for b in chosen.backends}
+    available = [b for b in chosen.backends if not absent[b.name]]
     for backend in chosen.backends:
         if backend not in available:
-            click.echo(f"– {backend.name}: cannot run here: {backend.why_unavailable()}", err=True)
+            click.echo(f"– {backend.name}: cannot run here: {absent[backend.name]}", err=True)
     results = engine.judge_case(found, chosen.operators[0], available, chosen.tolerances, chosen.directions)
     for result in results:
         if as_json:

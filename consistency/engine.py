@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,15 +19,18 @@ from .operators.declare import Operator
 from .tolerances import Tolerances
 
 SHRINK_SECONDS = 4.0
+SHRINK_AT_LEAST = 1.0  # even when the time budget is used up: a failure is worth it
 SHRUNK_PER_GROUP = 2
 JUDGING_FAILED = "the harness itself failed to judge this case"
+Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
 class Settings:
     """What a run does. ``examples`` are cases per operator × dtype; ``time_budget`` is in seconds, None for no limit.
 
-    With a time budget the plan is gone through again with fresh examples until the time is up.
+    With a time budget the plan is gone through again with fresh examples until the time is up. ``specs`` holds what the user
+    wrote for a backend, by its name, so that a command which repeats a failure can say it again.
     """
 
     operators: tuple[Operator, ...]
@@ -39,6 +43,7 @@ class Settings:
     shrink: bool = True
     tolerances: Tolerances = field(default_factory=tolerances.load)
     tolerances_path: Path | None = None
+    specs: Mapping[str, str] = field(default_factory=dict)
 
     def describe(self) -> dict[str, Any]:
         """As JSON data for a bundle."""
@@ -86,6 +91,19 @@ class GroupDone:
     cases: int
 
 
+@dataclass(frozen=True)
+class Earlier:
+    """What an interrupted run left: results by Result.key, which are not judged again, and shrunk failures by :func:`kind`."""
+
+    results: Mapping[Key, Result] = field(default_factory=dict)
+    shrunk: Mapping[tuple[str, ...], Result] = field(default_factory=dict)
+
+
+def kind(result: Result) -> tuple[str, ...]:
+    """What makes failures look alike: one form of each is enough for a person."""
+    return (result.operator, result.dtype, result.direction, result.backend, result.verdict.value)
+
+
 @dataclass(frozen=True, slots=True)
 class Finished:
     """Last event: wall-clock seconds, and whether the time budget ended the run."""
@@ -112,13 +130,16 @@ def settings(
     """Settings from what a user wrote. Raises UsageError or ConfigurationError with one clear line."""
     from .tolerances import load
 
-    chosen = tuple(_select(operators))
     loaded = tolerances if isinstance(tolerances, Tolerances) else load(tolerances)
     path = Path(tolerances) if isinstance(tolerances, (str, Path)) else None
-    return Settings(
-        chosen, tuple(_resolve(backends)), _names(dtypes, "dtype", _dtypes.ALL),
-        _names(directions, "direction", DIRECTIONS) or DIRECTIONS, _positive(examples), seed, time_budget, shrink, loaded, path,
+    resolved, specs = _resolve(backends)
+    chosen = Settings(
+        tuple(_select(operators)), resolved, _names(dtypes, "dtype", _dtypes.ALL),
+        _names(directions, "direction", DIRECTIONS) or DIRECTIONS, _positive(examples), seed, _duration(time_budget), shrink,
+        loaded, path, specs,
     )  # fmt: skip
+    _anything_to_do(chosen)
+    return chosen
 
 
 def _select(patterns: Iterable[str | Operator] | None) -> list[Operator]:
@@ -127,10 +148,13 @@ def _select(patterns: Iterable[str | Operator] | None) -> list[Operator]:
     return operators.select(patterns)
 
 
-def _resolve(specs: Iterable[str | Backend] | None) -> Sequence[Backend]:
-    if isinstance(specs, (str, Backend)):
-        specs = [specs]
-    return _backends.default_backends() if specs is None else _backends.resolve_all(list(specs))
+def _resolve(specs: Iterable[str | Backend] | None) -> tuple[tuple[Backend, ...], dict[str, str]]:
+    """The backends, and the spec of each that was given as one."""
+    if specs is None:
+        return tuple(_backends.default_backends()), {}
+    asked = [specs] if isinstance(specs, (str, Backend)) else list(specs)
+    found = tuple(_backends.resolve_all(asked))
+    return found, {backend.name: spec for backend, spec in zip(found, asked, strict=True) if isinstance(spec, str)}
 
 
 def _names(chosen: Iterable[str] | None, what: str, known: Sequence[str]) -> tuple[str, ...] | None:
@@ -149,6 +173,27 @@ def _positive(examples: int) -> int:
     return examples
 
 
+def _duration(seconds: float | None) -> float | None:
+    if seconds is not None and not (seconds > 0 and math.isfinite(seconds)):
+        raise UsageError(f"time_budget = {seconds}; give a number of seconds above 0, or None for no limit")
+    return seconds
+
+
+def _anything_to_do(chosen: Settings) -> None:
+    """A run that has nothing to test must not look like one that found nothing wrong."""
+    if not chosen.operators:
+        raise UsageError("no operator is chosen; leave operators out for all of them")
+    if not chosen.backends:
+        raise UsageError("no backend is chosen; leave backends out for every one that is available")
+    pairs = groups(chosen)
+    first = chosen.operators[0]
+    if not pairs:
+        wanted, offered = ", ".join(chosen.dtypes or ()), ", ".join(first.dtypes)
+        raise UsageError(f"nothing to test: none of the chosen operators takes {wanted}; {first.name} takes {offered}")
+    if not any(_directions(chosen, operator, dtype) for operator, dtype in pairs):
+        raise UsageError(f"nothing to test: {first.name} has no gradients in {pairs[0][1]}; choose direction forward or a floating dtype")
+
+
 def groups(chosen: Settings) -> list[tuple[Operator, str]]:
     """The operator × dtype pairs of a run, in registry order."""
     return [
@@ -159,19 +204,20 @@ def groups(chosen: Settings) -> list[tuple[Operator, str]]:
     ]
 
 
-def run(chosen: Settings, earlier: dict[tuple[str, str, str], Result] | None = None) -> Iterator[Event]:
-    """The events of one run. ``earlier`` holds results of an interrupted one by Result.key; they are not judged again."""
+def run(chosen: Settings, earlier: Earlier | None = None) -> Iterator[Event]:
+    """The events of one run. ``earlier`` is what an interrupted one left; it is not judged again."""
     started = time.monotonic()
     deadline = None if chosen.time_budget is None else started + chosen.time_budget
-    earlier = earlier or {}
-    reasons = {b.name: b.why_unavailable() for b in chosen.backends}
+    earlier = earlier or Earlier()
+    reasons = {b.name: _backends.availability(b) for b in chosen.backends}
     absent = {name: reason for name, reason in reasons.items() if reason}
     pairs = groups(chosen)
     yield Started(chosen, absent, len(pairs), len(pairs) * chosen.examples)
     out_of_time, turn = False, 0
+    seen: set[str] = set()  # later turns draw some simple cases again
     while not out_of_time:
         for operator, dtype in pairs:
-            yield from _group(chosen, operator, dtype, turn, absent, earlier, deadline)
+            yield from _group(chosen, operator, dtype, turn, absent, earlier, deadline, seen)
             if deadline is not None and time.monotonic() >= deadline:
                 out_of_time = True
                 break
@@ -183,20 +229,25 @@ def run(chosen: Settings, earlier: dict[tuple[str, str, str], Result] | None = N
 
 def _group(
     chosen: Settings, operator: Operator, dtype: str, turn: int,
-    absent: dict[str, str], earlier: dict[tuple[str, str, str], Result], deadline: float | None,
+    absent: dict[str, str], earlier: Earlier, deadline: float | None, seen: set[str],
 ) -> Iterator[Event]:  # fmt: skip
-    cases = generate.batch(operator, dtype, chosen.examples, chosen.seed + turn)
     present = [b for b in chosen.backends if b.name not in absent]
-    suspects: dict[tuple[str, str, str], Result] = {}
-    if cases and turn == 0:
-        yield from _not_run(chosen, operator, cases[0], absent, present)
+    suspects: dict[tuple[str, ...], Result] = {}
+    cases, problem = draw(operator, dtype, chosen.examples, chosen.seed + turn)
+    if turn == 0:
+        stand_in = cases[0] if cases else Case(operator.name, dtype)
+        yield from _not_run(chosen, operator, stand_in, absent, present, problem)
+    if deadline is not None:
+        cases = [case for case in cases if case.id not in seen]
+        seen.update(case.id for case in cases)
     judged = 0
     for case in cases:
         if deadline is not None and time.monotonic() >= deadline:
             break
         directions = _directions(chosen, operator, dtype)
-        offered = {d: [b for b in present if not b.unsupported(operator, dtype, d)] for d in directions}
-        known = tuple(earlier[key] for d in directions for b in offered[d] if (key := (case.id, b.name, d)) in earlier)
+        offered = {d: [b for b in present if not _backends.refusal(b, operator, dtype, d)] for d in directions}
+        keys = [(case.id, b.name, d) for d in directions for b in offered[d]]
+        known = tuple(earlier.results[key] for key in keys if key in earlier.results)
         if known:
             yield Judged(case, known, fresh=False)
         done = frozenset(result.key for result in known)
@@ -207,11 +258,20 @@ def _group(
             yield Judged(case, tuple(fresh))
         for result in (*known, *fresh):
             if result.verdict.fails:
-                suspects.setdefault((result.backend, result.direction, result.verdict.value), result)
+                suspects.setdefault(kind(result), result)
         judged += 1
     if chosen.shrink:
-        yield from _shrink(chosen, operator, dtype, turn, present, list(suspects.values())[:SHRUNK_PER_GROUP])
+        yield from _shrink(chosen, operator, turn, present, list(suspects.values())[:SHRUNK_PER_GROUP], earlier, deadline)
     yield GroupDone(operator.name, dtype, judged)
+
+
+def draw(operator: Operator, dtype: str, examples: int, seed: int) -> tuple[list[Case], str]:
+    """The cases of one operator × dtype, or none and why: a ``sample`` that raises costs its operator only."""
+    try:
+        cases = generate.batch(operator, dtype, examples, seed)
+    except Exception as error:
+        return [], f"no case could be drawn ({type(error).__name__}: {str(error)[:200]}); please report it"
+    return cases, "" if cases else "no case could be drawn in which anything could be told"
 
 
 def _directions(chosen: Settings, operator: Operator, dtype: str) -> tuple[str, ...]:
@@ -219,25 +279,27 @@ def _directions(chosen: Settings, operator: Operator, dtype: str) -> tuple[str, 
 
 
 def _not_run(
-    chosen: Settings, operator: Operator, case: Case, absent: dict[str, str], present: Sequence[Backend]
+    chosen: Settings, operator: Operator, case: Case, absent: dict[str, str], present: Sequence[Backend], problem: str
 ) -> Iterator[Event]:
-    """One result per backend and direction that does not offer this operator × dtype at all, so that it is counted and shown."""
+    """One result per backend and direction that this operator × dtype cannot be tested on, so that it is counted and shown."""
     rows = []
     for direction in _directions(chosen, operator, case.dtype):
         rows += [
             evaluate.unavailable(case, operator, b, direction, absent[b.name]) for b in chosen.backends if b.name in absent
         ]
         for backend in present:
-            reason = backend.unsupported(operator, case.dtype, direction)
+            reason = _backends.refusal(backend, operator, case.dtype, direction)
             if reason:
                 rows.append(evaluate.unavailable(case, operator, backend, direction, reason, "unsupported"))
+            elif problem:
+                rows.append(evaluate.unavailable(case, operator, backend, direction, problem, "undecidable"))
     if rows:
         yield Judged(case, tuple(rows), fresh=False)
 
 
 def judge_case(
     case: Case, operator: Operator, backends: Sequence[Backend], rules: Tolerances,
-    directions: Sequence[str] = DIRECTIONS, done: frozenset[tuple[str, str, str]] = frozenset(),
+    directions: Sequence[str] = DIRECTIONS, done: frozenset[Key] = frozenset(),
 ) -> list[Result]:  # fmt: skip
     """Results of one case. A case that cannot be built or judged is that case's own verdict, never the end of the run."""
     try:
@@ -247,20 +309,28 @@ def judge_case(
     except Exception as error:
         text = f"{JUDGING_FAILED} ({type(error).__name__}: {str(error)[:200]}); please report it with this case"
     verdict = Verdict("undecidable")
-    return [Result(case, b.name, d, verdict, text, family=operator.family) for d in directions for b in backends]
+    results = [Result(case, b.name, d, verdict, text, family=operator.family) for d in directions for b in backends]
+    return [result for result in results if result.key not in done]
 
 
 def _shrink(
-    chosen: Settings, operator: Operator, dtype: str, turn: int, backends: Sequence[Backend], suspects: Sequence[Result]
-) -> Iterator[Event]:
+    chosen: Settings, operator: Operator, turn: int, backends: Sequence[Backend], suspects: Sequence[Result],
+    earlier: Earlier, deadline: float | None,
+) -> Iterator[Event]:  # fmt: skip
     for suspect in suspects:
-        small = shrunk(suspect, operator, [b for b in backends if b.name == suspect.backend], chosen, turn)
+        small = earlier.shrunk.get(kind(suspect))
+        if small is None:
+            left = math.inf if deadline is None else deadline - time.monotonic()
+            seconds = max(min(SHRINK_SECONDS, left), SHRINK_AT_LEAST / len(suspects))
+            small = shrunk(suspect, operator, [b for b in backends if b.name == suspect.backend], chosen, turn, seconds)
         if small is not None and small.case.digest != suspect.case.digest:
             yield Shrunk(suspect, small)
 
 
-def shrunk(suspect: Result, operator: Operator, backends: Sequence[Backend], chosen: Settings, turn: int = 0) -> Result | None:
-    """The smallest result with the backend, direction and verdict of ``suspect`` that Hypothesis finds in a few seconds."""
+def shrunk(
+    suspect: Result, operator: Operator, backends: Sequence[Backend], chosen: Settings, turn: int = 0, seconds: float = SHRINK_SECONDS
+) -> Result | None:
+    """The smallest result with the backend, direction and verdict of ``suspect`` that Hypothesis finds in ``seconds``."""
     found: dict[str, Result] = {}
 
     def same(case: Case) -> bool:
@@ -270,9 +340,10 @@ def shrunk(suspect: Result, operator: Operator, backends: Sequence[Backend], cho
                 return True
         return False
 
-    small = generate.smallest(
-        operator, suspect.dtype, same, examples=chosen.examples, seed=chosen.seed + turn, seconds=SHRINK_SECONDS
-    )
+    try:
+        small = generate.smallest(operator, suspect.dtype, same, examples=chosen.examples, seed=chosen.seed + turn, seconds=seconds)
+    except Exception:  # the case as it was drawn is there already, and the run must go on
+        return None
     return found.get(small.digest) if small is not None else None
 
 
@@ -309,11 +380,11 @@ class Collect:
                 self.seconds = event.seconds
 
 
-def drive(chosen: Settings, handlers: Sequence[Handler], earlier: dict[tuple[str, str, str], Result] | None = None) -> None:
+def drive(chosen: Settings, handlers: Sequence[Handler], earlier: Earlier | None = None) -> None:
     """Run to the end, handing every event to every handler."""
     for event in run(chosen, earlier):
         for handler in handlers:
             handler(event)
 
 
-__all__ = ["DIRECTIONS", "Collect", "Event", "Run", "Settings", "drive", "replace", "run", "settings"]
+__all__ = ["DIRECTIONS", "Collect", "Earlier", "Event", "Run", "Settings", "drive", "replace", "run", "settings"]

@@ -8,9 +8,10 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from . import operators
-from .backends.base import Backend
+from .backends.base import Backend, refusal
 from .backends.cpu import Cpu
 from .comparison import compare
+from .dtypes import FORMATS
 from .judge import judge
 from .materialise import Materials, prepare
 from .model import DIRECTIONS, Case, Comparison, Outcome, Result, Verdict
@@ -83,7 +84,7 @@ def _one_direction(
 
 
 def _run(backend: Backend, operator: Operator, materials: Materials, direction: str) -> Outcome:
-    reason = backend.unsupported(operator, materials.case.dtype, direction)
+    reason = refusal(backend, operator, materials.case.dtype, direction)
     return Outcome("unsupported", message=reason) if reason else backend.run(operator, materials, direction)
 
 
@@ -100,8 +101,11 @@ def _judged(
 ) -> Result:
     device = backend.identity.get("device", "")
     driver = backend.identity.get("driver", "")
+    # Integers in, floats out (the sine of an int64): what is judged is the float.
+    floating = (o.dtype for o in comparison.outputs if o.dtype in FORMATS)
+    dtype = case.dtype if case.dtype in FORMATS else next(floating, case.dtype)
     rule = rules.rule(
-        operator.name, case.dtype, family=operator.family, direction=direction, backend=backend.name, device=device, driver=driver
+        operator.name, dtype, family=operator.family, direction=direction, backend=backend.name, device=device, driver=driver
     )
     policy = rules.policy(backend.name, operator=operator.name, dtype=case.dtype, device=device, driver=driver)
     itself = isinstance(backend, Cpu) and not backend.switched and not reference.independent

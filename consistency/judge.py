@@ -208,9 +208,11 @@ def _where(output: Measured) -> str:
 
 
 def _times(rho: float) -> str:
-    """``0.31``, ``12``, ``1,400``, ``3.1e+09``: a number a person can read at a glance."""
+    """``0.31``, ``12``, ``1,400``, ``over 1,000,000``: a number a person can read at a glance (the metrics hold all of it)."""
     if rho >= 1e6:
-        return f"{rho:.1e}"
+        return "over 1,000,000"
+    if 1.0 < rho < 1.05:  # would be rounded to a 1 that does not look like too much
+        return f"{rho:.3g}" if rho > 1.005 else "just over 1"
     return f"{rho:,.0f}" if rho >= 10 else f"{rho:.2g}"
 
 

@@ -42,14 +42,21 @@ class Materials:
         return total.hexdigest()
 
     def build(
-        self, dtype: str | None = None, *, device: str = "cpu", gradients: bool = False, adjust: Adjust | None = None
+        self,
+        dtype: str | None = None,
+        *,
+        device: str = "cpu",
+        gradients: bool = False,
+        adjust: Adjust | None = None,
+        integers_too: bool = False,
     ) -> Arguments:
         """Fresh tensors on ``device``. With ``dtype`` every floating tensor (and dtype argument) is converted to it, exactly.
 
+        ``integers_too`` converts the tensors of the case's own integer dtype as well (the sine of an int64 is a float).
         With ``gradients`` the floating tensors are leaves that track gradients. ``adjust(base, position)`` may change the
         numbers first (for magnitudes and perturbations; reference runs only).
         """
-        return Arguments(self, dtype, device, gradients, adjust)
+        return Arguments(self, dtype, device, gradients, adjust, self.case.dtype if integers_too else "")
 
 
 def prepare(case: Case) -> Materials:
@@ -82,10 +89,17 @@ class Arguments:
     """The arguments of one call. ``bases`` are the storages (what an in-place operator really writes to), ``tensors`` the views."""
 
     def __init__(
-        self, materials: Materials, dtype: str | None, device: str, gradients: bool, adjust: Adjust | None
+        self,
+        materials: Materials,
+        dtype: str | None,
+        device: str,
+        gradients: bool,
+        adjust: Adjust | None,
+        also: str,
     ) -> None:
         self.materials = materials
         self.adjust = adjust
+        self._also = dtypes.TORCH.get(also)
         self._convert = dtypes.TORCH[dtype] if dtype else None
         self._device = device
         self._gradients = gradients
@@ -121,7 +135,8 @@ class Arguments:
         if arg.dtype in _BITS_OF:
             base = base.view(_BITS_OF[arg.dtype][1])
         if self._convert is not None:
-            base = base.to(self._convert if base.dtype.is_floating_point else _WIDER.get(base.dtype, base.dtype))
+            floats = base.dtype.is_floating_point or base.dtype == self._also
+            base = base.to(self._convert if floats else _WIDER.get(base.dtype, base.dtype))
         if self.adjust is not None and base.dtype.is_floating_point:
             base = self.adjust(base, len(self.bases))
         if self._device != "cpu":
@@ -187,9 +202,10 @@ def _step(tensor: torch.Tensor, name: str, parameters: list[Any]) -> torch.Tenso
 
 def _check_extent(elements: int, shape: tuple[int, ...], stride: tuple[int, ...], offset: int) -> None:
     if len(shape) != len(stride) or not 0 <= offset <= elements or any(s < 0 for s in stride):
-        raise RecipeError(f"shape {list(shape)}, strides {list(stride)} and offset {offset} do not fit together")
+        raise RecipeError(f"shape {list(shape)!r:.60}, strides {list(stride)!r:.60} and offset {offset!r:.40} do not fit together")
     if math.prod(shape) and offset + sum((n - 1) * s for n, s in zip(shape, stride, strict=True)) >= elements:
-        raise RecipeError(f"shape {list(shape)} with strides {list(stride)} reaches beyond the {elements} stored elements")
+        words = f"reaches beyond the {elements} stored elements"
+        raise RecipeError(f"shape {list(shape)!r:.60} with strides {list(stride)!r:.60} {words}")
 
 
 def literal(tensor: torch.Tensor) -> Literal:
@@ -199,8 +215,9 @@ def literal(tensor: torch.Tensor) -> Literal:
     that recipes do not hold.
     """
     name = dtypes.name_of(tensor.dtype)
-    if name not in dtypes.TORCH or tensor.layout != torch.strided or tensor.is_quantized or tensor.is_nested:
-        raise RecipeError(f"a tensor of dtype {name} and layout {tensor.layout} cannot be part of a recipe; give a strided one")
+    if name not in dtypes.TORCH or tensor.layout != torch.strided or tensor.is_quantized or tensor.is_nested or tensor.is_meta:
+        kind = f"a tensor of dtype {name}, layout {tensor.layout}, device {tensor.device}"
+        raise RecipeError(f"{kind} cannot be part of a recipe; give a strided one with numbers in it")
     tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
     extent = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)) + 1 if tensor.numel() else 0
     flat = torch.as_strided(tensor, (extent,), (1,), tensor.storage_offset()).contiguous()

@@ -15,7 +15,7 @@ from .reference import Reference
 
 # Below this many ulp (and this share of G·u·S) no rule in use could object, and the two maxima alone are kept.
 _SETTLED_ULP = 0.5
-_SETTLED_SCALED = 0.5
+_SETTLED_SCALED = 1.0
 _MOST_ZEROS = 0.65
 
 
@@ -102,21 +102,29 @@ class Floating:
         if s is not None:
             variance = metrics.healthy_variance(reference.terms(self.index), u, self.form.unit_roundoff)
             metrics.scaled(self.actual, self.expected, self.tail, s, (growth * u, *variance), sums)
-            doubtful = sums.scaled_max > _SETTLED_SCALED or sums.sigma_squares > 4.0 * self.expected.size
+            doubtful = sums.scaled_max > 0.5 * _SETTLED_SCALED or sums.sigma_squares > 4.0 * self.expected.size
             if doubtful and reference.terms(self.index) > 64 and reference.low_entropy:
                 sums.scaled_max *= growth / reference.terms(self.index)
                 sums.sigma_squares = sums.sigma_max = 0.0  # errors of equal numbers add up: their statistics mean nothing
                 growth = reference.terms(self.index)
-            if not exact and min(sums.scaled_max / _SETTLED_SCALED, sums.ulp_max / _SETTLED_ULP) <= 1.0:
+            if self.model.kind != "rounded" and not exact and sums.scaled_max <= _SETTLED_SCALED:
                 return (Span(None, sums.ulp_max, sums.scaled_max, sums.abs_max),), False
         unit = growth * u
         error = metrics.errors(self.actual, self.expected, self.tail)
+        if reference.direction == "backward":
+            # Gradient formulas square and divide: their intermediates underflow, or overflow to a zero, before the gradient does.
+            error = np.maximum(error - self.form.smallest_normal, 0.0)
+            error[(self.actual == 0.0) & (np.abs(self.expected) <= 1.0 / self._square_overflows())] = 0.0
         ulp = dtypes.spacing(self.expected, self.form, np.empty_like(self.expected))
         scale = None if s is None else s * unit
         spans = [self._span(None, error, ulp, scale, self._outside_ranges())]
         for item in self._ranges():
             spans.append(self._span(item[0], error, ulp, scale, item[1]))
         return tuple(spans), exact
+
+    def _square_overflows(self) -> float:
+        """Where the square of a number leaves the format: beyond it a gradient's intermediates may be infinite (or zero)."""
+        return float(2.0 ** (self.form.max_exponent // 2))
 
     def _magnitude(self) -> Any:
         """S as a flat array of the elements that are kept, or one number for all of them, or None."""
@@ -221,7 +229,10 @@ class Floating:
             if count:
                 self.special[kind] = count
                 self.special_worst = self.special_worst or self._worst(int(np.flatnonzero(mask)[0]))
-        self.keep = np.flatnonzero(~(nan_a | nan_e | inf_e | np.isinf(actual)))
+        left_out = nan_a | nan_e | inf_e | np.isinf(actual)
+        if self.reference.direction == "backward":
+            left_out |= np.isinf(self.actual) & (np.abs(expected) >= self._square_overflows())
+        self.keep = np.flatnonzero(~left_out)
         self.actual, self.expected = actual[self.keep], expected[self.keep]
         self.tail = np.nan_to_num(self.tail[self.keep]) if self.tail is not None else None
 
@@ -242,7 +253,8 @@ class Floating:
             return "no element is finite in both"
         if self.moves_only or "constant" in self.reference.operator.traits or n == 1:
             return ""
-        if sums.nonzero < (1.0 - _MOST_ZEROS) * n:
+        # Elements of an elementwise operator are tests of their own: one that is not zero can tell.
+        if sums.nonzero < (1.0 - _MOST_ZEROS) * n and (sums.nonzero == 0 or "elementwise" not in self.reference.operator.traits):
             return f"{n - sums.nonzero} of {n} elements are zero or not finite"
         if n > 2 and self.expected[0] == self.expected[-1] and self.expected.min() == self.expected.max():
             return "all elements are equal"

@@ -160,7 +160,8 @@ def hull(error: Doubles, ulp: Doubles, scale: Doubles | float | None) -> tuple[t
 
 
 def _not_convex(a: Doubles, b: Doubles, i: int, j: int, k: int) -> bool:
-    return float((a[j] - a[i]) * (b[k] - b[i]) - (b[j] - b[i]) * (a[k] - a[i])) <= 0.0
+    x, y = float(a[i]), float(b[i])  # Python's floats overflow without a warning
+    return (float(a[j]) - x) * (float(b[k]) - y) - (float(b[j]) - y) * (float(a[k]) - x) <= 0.0
 
 
 def rho(corners: tuple[tuple[float, float], ...], c: float, lam: float) -> tuple[float, int]:
@@ -187,8 +188,8 @@ def pattern_of(error: Doubles, shape: tuple[int, ...]) -> str:
         hit = np.unique(index[dim])
         if size >= 8 and hit.size == 1 and where.size >= 4:
             return f"only where index {dim} is {int(hit[0])}"
-        if size >= 16 and where.size >= 4:
-            for width in (4, 8, 16, 32):
+        if size >= 16 and where.size >= 8:  # fewer lie at such places by chance
+            for width in (32, 16, 8, 4):
                 if np.unique(hit % width).size == 1 and hit.size >= 2:
                     return f"only where index {dim} is {int(hit[0] % width)} modulo {width}"
             if hit.min() >= size - size % 8 and size % 8:

@@ -98,12 +98,13 @@ class Item:
 
     def _results(self) -> list[Result]:
         from . import engine, evaluate, operators
+        from .backends import availability, refusal
 
         operator = operators.get(self.operator)
         (backend,) = (b for b in self.settings.backends if b.name == self.backend)
         cases = _batch(self.operator, self.dtype, self.settings.examples, self.settings.seed)
-        absent = backend.why_unavailable()
-        refused = backend.unsupported(operator, self.dtype, self.direction)
+        absent = availability(backend)
+        refused = refusal(backend, operator, self.dtype, self.direction)
         if absent or refused:
             verdict = "unavailable" if absent else "unsupported"
             return [evaluate.unavailable(cases[0], operator, backend, self.direction, absent or refused or "", verdict)]

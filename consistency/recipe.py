@@ -142,7 +142,7 @@ def decode(data: Any, literals: Mapping[str, bytes] | None = None, *, depth: int
     if isinstance(data, list):
         return [decode(item, literals, depth=depth + 1) for item in data]
     if not isinstance(data, dict) or len(data) != 1:
-        raise RecipeError(f"expected a value, a list or an object with one key, not {reprlib.repr(data)}")
+        raise RecipeError(f"expected a value, a list or an object with one key, not {_brief(data)}")
     ((key, body),) = data.items()
     try:
         match key:
@@ -189,7 +189,7 @@ def _parameter(value: Any) -> Any:
     if isinstance(value, dict) and set(value) == {"float"}:
         return float(_text(value["float"]))
     if not isinstance(value, (int, float, str)):
-        raise RecipeError(f"expected a number or a name, not {reprlib.repr(value)}")
+        raise RecipeError(f"expected a number or a name, not {_brief(value)}")
     return value
 
 
@@ -215,37 +215,41 @@ def _decode_literal(body: Any, literals: Mapping[str, bytes]) -> Literal:
 def _sizes(values: Any) -> tuple[int, ...]:
     sizes = tuple(_integer(v) for v in _items(values))
     if any(size < 0 for size in sizes):
-        raise RecipeError(f"negative size in shape {reprlib.repr(list(sizes))}")
+        raise RecipeError(f"negative size in shape {_brief(list(sizes))}")
     # Each size by itself, too: beside a 0 a huge one would pass.
     if len(sizes) > 16 or max(math.prod(sizes), *sizes, 0) > MAX_ELEMENTS:
         text = f"is larger than a recipe may be ({MAX_ELEMENTS} elements, 16 dimensions)"
-        raise RecipeError(f"shape {reprlib.repr(list(sizes))} {text}")
+        raise RecipeError(f"shape {_brief(list(sizes))} {text}")
     return sizes
 
 
 def _known_keys(body: Any, known: tuple[str, ...], what: str) -> None:
     if not isinstance(body, dict):
-        raise RecipeError(f"{what} is an object, not {reprlib.repr(body)}")
+        raise RecipeError(f"{what} is an object, not {_brief(body)}")
     unknown = sorted(set(body) - set(known))
     if unknown:
         raise RecipeError(f"{unknown[0]!r:.40} is not a key of {what}")
 
 
+def _brief(value: Any) -> str:
+    return reprlib.repr(value)[:80]
+
+
 def _items(value: Any) -> list[Any]:
     if not isinstance(value, list):
-        raise RecipeError(f"expected a list, not {reprlib.repr(value)}")
+        raise RecipeError(f"expected a list, not {_brief(value)}")
     return value
 
 
 def _integer(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise RecipeError(f"expected a whole number, not {reprlib.repr(value)}")
+        raise RecipeError(f"expected a whole number, not {_brief(value)}")
     return value
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise RecipeError(f"expected text, not {reprlib.repr(value)}")
+        raise RecipeError(f"expected text, not {_brief(value)}")
     return value
 
 

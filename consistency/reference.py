@@ -72,8 +72,19 @@ class Reference:
             self.outcome = failed(error)
         if not backward and not operator.mutates:
             self.arguments = arguments
+        if materials.case.dtype not in dtypes.FORMATS and any(o.tensor is not None and _floats(o.tensor) for o in self.outcome.outputs):
+            self._float_integers()
         self.outputs: tuple[Output, ...] = self.observed(self.outcome.outputs)
         self.tails: tuple[torch.Tensor | None, ...] = (None,) * len(self.outputs)
+
+    def _float_integers(self) -> None:
+        """Integers in, floats out: torch computes such results in float32, so the reference must start from float64 inputs."""
+        try:
+            arguments = self.materials.build("float64", integers_too=True)
+            self.outcome = Outcome("ok", _call(self.operator, arguments, False))
+            self.independent = True
+        except (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError):
+            return  # an operator that takes integers only: its own result stays the reference
 
     @functools.cached_property
     def arguments(self) -> Arguments:
@@ -82,10 +93,11 @@ class Reference:
 
     def observed(self, outputs: tuple[Output, ...]) -> tuple[Output, ...]:
         """What is compared in place of ``outputs``: the operator's unique quantities, in float64 where they float."""
-        if self.operator.observe is None or self.direction == "backward" or not outputs:
+        hook = self.operator.observe_gradients if self.direction == "backward" else self.operator.observe
+        if hook is None or not outputs:
             return outputs
         wide = [o.tensor if o.tensor is None or not _floats(o.tensor) else _widen(o.tensor) for o in outputs]
-        seen = self.operator.observe(tuple(self.arguments.args), self.arguments.kwargs, tuple(wide))
+        seen = hook(tuple(self.arguments.args), self.arguments.kwargs, tuple(wide))
         dtype = next((o.dtype for o in outputs if o.dtype in dtypes.FORMATS), self.materials.case.dtype)
         return tuple(
             Output(
@@ -246,11 +258,22 @@ def _pointwise(reference: Reference, count: int) -> Magnitudes:
 
 
 def _reduced_floor(reference: Reference, index: int, magnitude: Any) -> Any:
-    """Where broadcasting made the gradient a sum, its terms may cancel: take the largest magnitude for all elements."""
+    """Where broadcasting made the gradient a sum, its terms may cancel: take the largest magnitude for all elements.
+
+    What the terms were made of shows when the cotangents get other signs.
+    """
     forward = reference.forward_outputs
     if magnitude is None or not forward or magnitude.numel() >= forward[0].numel() or not magnitude.numel():
         return magnitude
-    return max(float(torch.nan_to_num(magnitude, nan=0.0, posinf=0.0).max()), _scale(reference))
+    resigned = (reference.evaluate(functools.partial(_resign, pattern, len(reference.materials.bases)))[index] for pattern in range(3))
+    return max(_largest(magnitude), _scale(reference), *(_largest(o.tensor.abs()) for o in resigned if o.tensor is not None))
+
+
+def _resign(pattern: int, cotangent: int, base: torch.Tensor, position: int) -> torch.Tensor:
+    """The cotangents all positive, or with signs from the sequences of :func:`_push`."""
+    if position != cotangent:
+        return base
+    return base.abs() if pattern == 0 else _push(pattern, torch.ones_like(base), 0).sub(1.0).sign() * base.abs()
 
 
 def _scale(reference: Reference) -> float:

@@ -36,12 +36,6 @@ def _sizes(low: int, high: int) -> st.SearchStrategy[int]:
     return st.one_of(small, st.sampled_from(corners), st.integers(low, high)) if corners else small
 
 
-@functools.lru_cache(maxsize=1024)
-def _stops(reach: int) -> st.SearchStrategy[int]:
-    """Where a window ends: a sum of eight integers, because one would leave a third of the windows half empty."""
-    return st.tuples(*[st.integers(0, reach)] * 8).map(sum)
-
-
 @functools.lru_cache(maxsize=4096)
 def _sampled(options: tuple[Any, ...]) -> st.SearchStrategy[Any]:
     return st.sampled_from(options)
@@ -137,8 +131,12 @@ class Draw:
         return TensorRecipe(base, dtype, values, self.stop(elements), view, special)
 
     def stop(self, elements: int) -> int:
-        """The end of a window of so many elements on the tape. Shrinks towards 0, where everything is blank."""
-        return self._draw(_stops(max(1 << 12, elements)))
+        """The end of a window of so many elements on the tape. Shrinks towards 0, where everything is blank.
+
+        A sum of four integers, because a single one would leave a third of the windows partly blank.
+        """
+        reach = _integers(0, 2 * max(1 << 12, elements))
+        return self._draw(reach) + self._draw(reach) + self._draw(reach) + self._draw(reach)
 
     def index(self, shape: Sequence[int], size: int, *, negative: bool = False, distinct: bool = False) -> TensorRecipe:
         """An int64 tensor of positions below ``size``, with duplicates unless ``distinct`` (1-d only, a part of a permutation).

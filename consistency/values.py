@@ -69,7 +69,7 @@ def _checked(parameters: tuple[Any, ...]) -> tuple[Any, ...]:
 def _whole(low: int, high: int) -> tuple[int, int]:
     """Both ends of a range of whole numbers that int64 holds."""
     if not -(2**62) <= operator.index(low) <= operator.index(high) <= 2**62:
-        raise ValueError(f"range {low} … {high}")
+        raise ValueError(f"range {low} … {high}"[:80])
     return low, high
 
 
@@ -117,12 +117,13 @@ def _nearest_to_zero(low: float, high: float) -> float:
 
 
 def _uniform(bits: tape.Bits, blanks: int, first: int, form: Format, low: float, high: float) -> Array:
-    """Even over [low, high)."""
+    """Even over [low, high], with full significands: on an even grid over [-1, 1) no sum of two numbers would be rounded."""
     if not (math.isfinite(high - low) and low <= high):
         raise ValueError(f"interval [{low}, {high}]")
-    numbers = _fraction(bits, form)
-    np.multiply(numbers, high - low, out=numbers)
-    np.add(numbers, low, out=numbers)
+    numbers = bits.view(np.int64).astype(np.float64)
+    np.multiply(numbers, (high - low) * 2.0**-64, out=numbers)
+    np.add(numbers, low + (high - low) / 2, out=numbers)
+    np.minimum(np.maximum(numbers, low, out=numbers), high, out=numbers)  # the last rounding may step over an end
     return _lay(blanks, numbers, _nearest_to_zero(low, high))
 
 
@@ -140,7 +141,7 @@ def _wide(bits: tape.Bits, blanks: int, first: int, form: Format, low: int, high
     if max(map(abs, _whole(low, high))) > 1100:
         raise ValueError(f"exponents {low} … {high}")
     exponent = low + ((bits & np.uint64(0x7FF)).astype(np.int64) % (high - low + 1))
-    numbers = np.ldexp(1.0 + _fraction(bits, form), exponent)
+    numbers = np.ldexp(1.0 + (bits >> np.uint64(12)).astype(np.float64) * 2.0**-52, exponent)
     if signed:
         np.negative(numbers, out=numbers, where=(bits & np.uint64(0x800)) != 0)
     return _lay(blanks, numbers, 0.0 if signed else 2.0**low)
@@ -195,7 +196,7 @@ def _near(bits: tape.Bits, blanks: int, first: int, form: Format, low: float, hi
 
 
 def _tokens(bits: tape.Bits, blanks: int, first: int, form: Format, low: float, high: float, *names: str) -> Array:
-    """Even over [low, high), with one number in four replaced by one of the named special values."""
+    """Even over [low, high], with one number in four replaced by one of the named special values."""
     if not names or not all(name in SPECIAL for name in names):
         raise ValueError(f"special values are: {', '.join(SPECIAL)}")
     numbers = _uniform(bits, 0, first, form, low, high)
@@ -219,12 +220,12 @@ def _permutation(bits: tape.Bits, blanks: int, first: int, form: Format) -> Raw:
 
 
 def _ascending(bits: tape.Bits, blanks: int, first: int, form: Format, low: float, high: float) -> Array:
-    """Even over [low, high), in ascending order."""
+    """Even over [low, high], in ascending order."""
     return np.sort(_uniform(bits, blanks, first, form, low, high))
 
 
 def _diagonal(bits: tape.Bits, blanks: int, first: int, form: Format, size: int, weight: float) -> Array:
-    """Even over [-1, 1) with ``weight`` added on the diagonal of each size × size block: well-conditioned matrices."""
+    """Even over [-1, 1] with ``weight`` added on the diagonal of each size × size block: well-conditioned matrices."""
     numbers = _uniform(bits, blanks, first, form, -1.0, 1.0)
     if not numbers.size:
         return numbers

@@ -93,7 +93,7 @@ OLD = (
     "downloading and installing a new version. (Triggered internally at ../c10/cuda/CUDAFunctions.cpp:108.)"
 )
 NONE = "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver from …"
-UNKNOWN = "CUDA initialization: CUDA unknown error - this may be due to an incorrectly set up environment. (Triggered internally at x)"
+UNKNOWN = "CUDA initialization: CUDA unknown error - this may be due to an incorrectly set up environment. (Triggered at x)"
 
 
 @pytest.mark.parametrize(

@@ -123,14 +123,14 @@ def test_instances_classes_and_other_things() -> None:
     assert backends.resolve(mine) is mine
     assert isinstance(backends.resolve(Cpu), Cpu)
     for wrong in (3, None, object()):
-        with pytest.raises(UsageError, match="expected a consistency.Backend"):
+        with pytest.raises(UsageError, match=r"expected a consistency\.Backend"):
             backends.resolve(wrong)
 
 
 def test_two_backends_of_one_name() -> None:
     assert [b.name for b in backends.resolve_all(["cpu", "numpy"])] == ["cpu", "numpy"]
     assert [b.name for b in backends.resolve_all("cpu")] == ["cpu"]
-    with pytest.raises(UsageError, match="two backends are named 'cpu', and their results could not be told apart$"):
+    with pytest.raises(UsageError, match=r"two backends are named 'cpu', and their results could not be told apart$"):
         backends.resolve_all(["cpu", "cpu"])
     with pytest.raises(UsageError, match="give yours a `name` of its own"):
         backends.resolve_all(["cpu", TorchBackend()])

@@ -19,7 +19,7 @@ __all__ = ["Backend", "TorchBackend", "availability", "catalogue", "default_back
 
 
 def resolve(spec: Any) -> Backend:
-    """The backend that a spec names (see DESIGN: ``cpu``, ``cuda:1+tf32``, ``file.py:attribute`` …), or a Backend itself.
+    """The backend that a spec names (``cpu``, ``cuda:1+tf32``, ``file.py:attribute`` …), or a Backend itself.
 
     Raises UsageError with one line that says what is wrong with the spec; an absent device is no error here.
     """

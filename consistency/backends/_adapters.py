@@ -36,8 +36,9 @@ def ask(what, function, *args):
     try:
         answer = function(*args)
     except BaseException as error:
-        lines = str(error).splitlines() or [""]
-        say(failed=what, type=type(error).__name__, text=lines[0][:300])
+        causes = [error] + [cause for cause in (error.__cause__ or error.__context__,) if cause]
+        text = "; ".join((str(cause).splitlines() or [""])[0][:200] for cause in causes)
+        say(failed=what, type=type(error).__name__, text=text)
         sys.exit(0)
     return answer
 

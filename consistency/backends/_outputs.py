@@ -6,7 +6,9 @@ text cannot be had.
 
 from __future__ import annotations
 
+import contextlib
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,11 +16,12 @@ import torch
 
 from .. import dtypes, values
 from ..errors import Unsupported
-from ..materialise import Arguments
+from ..materialise import Arguments, Materials
 from ..model import Outcome, Output
 from ..operators.declare import Operator
 
 MAX_OUTPUTS = 1 << 16  # no operator returns more; a faulty one shall not fill the memory with them
+MAX_WARNINGS = 50  # texts kept of one call
 _UNSUPPORTED = re.compile(
     r"not implemented for|is not supported|not currently supported|(?:does not|doesn't) support|unsupported (?:data ?)?type|"
     r"Could not run '|no kernel|has no [a-z_.]+$|only supports? float|does not have a deterministic implementation",
@@ -38,7 +41,8 @@ def collect(
         outputs = [_output(f"out/{i}", item) for i, item in enumerate(_limited(result))]
         outputs += [_output(f"arg/{i}", arguments.bases[i]) for i in operator.mutates if i < len(arguments.bases)]
         return tuple(outputs)
-    with torch.enable_grad():  # a caller's no_grad() would leave no gradients to compare, and nobody would notice
+    # A caller's no_grad() would leave no gradients to compare, and nobody would notice.
+    with contextlib.nullcontext() if torch.is_grad_enabled() else torch.enable_grad():
         result = function(tuple(arguments.args), arguments.kwargs)
         roots = [item for item in _limited(result) if isinstance(item, torch.Tensor) and item.requires_grad]
         leaves = [tensor for tensor in arguments.tensors if tensor.requires_grad]
@@ -164,3 +168,20 @@ def told(error: BaseException) -> str:
     """``RuntimeError: its first line``: an exception in a sentence of ours."""
     line = first_line(text_of(error))
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
+
+
+def texts_of(caught: Sequence[warnings.WarningMessage]) -> tuple[str, ...]:
+    """The distinct texts of warnings, in order, each at most 300 characters."""
+    if not caught:
+        return ()
+    return tuple(dict.fromkeys(text_of(warning.message)[:300] for warning in caught))[:MAX_WARNINGS]
+
+
+def changed(arguments: Arguments, materials: Materials) -> tuple[int, ...]:
+    """The positions of tensors that no longer hold what they were given."""
+    try:
+        return arguments.changed(materials)
+    except KeyError:  # a dtype that cannot be compared bit by bit
+        return ()
+    except Exception:  # a storage that was resized, freed or given another dtype: it is not what was given
+        return tuple(range(len(arguments.bases)))

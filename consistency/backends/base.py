@@ -20,14 +20,13 @@ import numpy as np
 import torch
 
 from ..errors import RecipeError
-from ..materialise import Adjust, Arguments, Materials
+from ..materialise import Adjust, Materials
 from ..model import Outcome, Output
 from ..operators.declare import Operator
-from ._outputs import collect, cotangent, elsewhere, failed, fallback_in, flatten, text_of, to_cpu, told
+from ._asking import availability, refusal
+from ._outputs import changed, collect, cotangent, elsewhere, failed, fallback_in, flatten, texts_of, to_cpu, told
 
 __all__ = ["Backend", "TorchBackend", "availability", "collect", "cotangent", "failed", "flatten", "refusal"]
-
-MAX_WARNINGS = 50  # texts kept of one call
 
 
 class Backend:
@@ -36,6 +35,8 @@ class Backend:
     ``name`` identifies it in results. ``call(operator, args, kwargs)`` receives tensors already on ``device``, which track
     gradients when the backward direction is tested, and returns what the operator returns; call ``super().call(...)`` for
     torch's own result. Raise :class:`consistency.Unsupported` for what is not offered.
+
+    Results are expected on ``device``: where all of them lie on the CPU instead, the operator counts as one that fell back.
     """
 
     name: str = "backend"
@@ -121,14 +122,14 @@ class Backend:
         if (torch.is_grad_enabled(), torch.get_default_dtype()) != before:
             torch.set_grad_enabled(before[0])  # or every later case of the run, the reference's too, would suffer
             torch.set_default_dtype(before[1])
-        texts, message = _texts(caught), ""
+        texts, message = texts_of(caught), ""
         if failure is not None:
             with contextlib.suppress(Exception):
                 self.recover(failure.exception, failure.message)
             return replace(failure, warnings=texts, seconds=seconds)
         status = "ok"
         if texts:
-            message = fallback_in(_texts(caught[quiet:]))
+            message = fallback_in(texts_of(caught[quiet:]))
         strangers = elsewhere(outputs, self.device)
         if strangers:
             text = f"{strangers[0].name} came back on {strangers[0].device}, not on {self.device}"
@@ -139,7 +140,7 @@ class Backend:
             status = "fallback"
         modified: tuple[int, ...] = ()
         if self.device == "cpu" and dtype is None and not backward and status == "ok":
-            modified = tuple([i for i in _changed(arguments, materials) if i not in operator.mutates])
+            modified = tuple([i for i in changed(arguments, materials) if i not in operator.mutates])
         return Outcome(status, outputs, "", message, texts, modified, seconds)
 
     def _not_built(self, error: Exception, materials: Materials, dtype: str | None, adjust: Adjust | None) -> Outcome:
@@ -198,39 +199,6 @@ def every_warning() -> Iterator[None]:
         yield
     finally:
         torch.set_warn_always(before)
-
-
-def availability(backend: Backend) -> str | None:
-    """``backend.why_unavailable()``, also where a user's own raises: that is a reason, too."""
-    try:
-        reason = backend.why_unavailable()
-        return None if reason is None else str(reason)
-    except Exception as error:
-        return f"why_unavailable() raised {told(error)}"
-
-
-def refusal(backend: Backend, operator: Operator, dtype: str, direction: str) -> str | None:
-    """``backend.unsupported(...)``, also where a user's own raises."""
-    try:
-        reason = backend.unsupported(operator, dtype, direction)
-        return None if reason is None else str(reason)
-    except Exception as error:
-        return f"unsupported() raised {told(error)}"
-
-
-def _texts(caught: Sequence[warnings.WarningMessage]) -> tuple[str, ...]:
-    if not caught:
-        return ()
-    return tuple(dict.fromkeys(text_of(warning.message)[:300] for warning in caught))[:MAX_WARNINGS]
-
-
-def _changed(arguments: Arguments, materials: Materials) -> tuple[int, ...]:
-    try:
-        return arguments.changed(materials)
-    except KeyError:  # a dtype that cannot be compared bit by bit
-        return ()
-    except Exception:  # a storage that was resized, freed or given another dtype: it is not what was given
-        return tuple(range(len(arguments.bases)))
 
 
 def _processor() -> str:

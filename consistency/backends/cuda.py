@@ -1,8 +1,4 @@
-"""CUDA devices, with float32 meaning float32 unless ``+tf32`` is asked for; also ``+deterministic`` and ``+benchmark``.
-
-torch has two interfaces for float32's precision, and reading the older one raises once somebody has used the newer one. So both
-are saved and restored together, and the older is left alone where it no longer answers.
-"""
+"""CUDA devices, with float32 meaning float32 unless ``+tf32`` is asked for; also ``+deterministic`` and ``+benchmark``."""
 
 from __future__ import annotations
 
@@ -20,6 +16,7 @@ from typing import Any, ClassVar
 import torch
 
 from ..errors import UsageError, did_you_mean
+from ._cuda_switches import deterministic, in_effect, settings, tf32
 from ._outputs import first_line, text_of, told
 from .base import TorchBackend, every_warning
 
@@ -29,7 +26,6 @@ _STICKY = re.compile(
     r"an illegal instruction|invalid program counter|invalid address space|hardware stack error|uncorrectable ECC)",
     re.IGNORECASE,
 )
-_REDUCTIONS = ("allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction")
 
 
 class Cuda(TorchBackend):
@@ -72,10 +68,10 @@ class Cuda(TorchBackend):
     def _switches(self) -> Iterator[None]:
         with contextlib.ExitStack() as stack:
             stack.enter_context(every_warning())
-            stack.enter_context(_tf32("tf32" in self.switched))
-            stack.enter_context(_settings("benchmark" in self.switched))
+            stack.enter_context(tf32("tf32" in self.switched))
+            stack.enter_context(settings("benchmark" in self.switched))
             if "deterministic" in self.switched:
-                stack.enter_context(_deterministic())
+                stack.enter_context(deterministic())
             yield
 
     def switches(self) -> AbstractContextManager[Any]:
@@ -90,7 +86,7 @@ class Cuda(TorchBackend):
         cudnn: Any = torch.backends.cudnn
         found["cudnn"] = str(cudnn.version() or "absent")
         with self.switches():
-            found |= _in_effect()
+            found |= in_effect()
         return found
 
 
@@ -124,99 +120,6 @@ def _no_device(texts: list[str]) -> str:
             return "no NVIDIA driver"
     reason = first_line(texts[0]).removeprefix("CUDA initialization: ").split(" (Triggered")[0] if texts else ""
     return f"no CUDA device{': ' + reason if reason else ''}"
-
-
-@contextlib.contextmanager
-def _tf32(wanted: bool) -> Iterator[None]:
-    """TF32 for float32 matrix products, convolutions and recurrent networks: on or off, then as it was."""
-    matmul, cudnn = _owners()
-    precisions = _precisions()
-    with _quiet():
-        try:
-            older = (torch.get_float32_matmul_precision(), matmul.allow_tf32, cudnn.allow_tf32)
-        except RuntimeError:
-            older = None
-    try:
-        with _quiet():
-            if older is not None and older[1] != wanted:
-                matmul.allow_tf32 = wanted
-            if older is not None and older[2] != wanted:
-                cudnn.allow_tf32 = wanted
-            for op, precision in _precisions().items():
-                if (precision == "tf32") != wanted:
-                    torch._C._set_fp32_precision_setter("cuda", op, "tf32" if wanted else "ieee")
-        yield
-    finally:
-        with _quiet():
-            if older is not None:
-                matmul.allow_tf32, cudnn.allow_tf32 = older[1:]
-            if older is not None and older[0] == "medium":  # allow_tf32 tells only "high" from "highest"
-                torch.set_float32_matmul_precision("medium")
-            for op, precision in _precisions().items():
-                if precision != precisions[op]:
-                    torch._C._set_fp32_precision_setter("cuda", op, precisions[op])
-
-
-def _owners() -> tuple[Any, Any]:
-    return torch.backends.cuda.matmul, torch.backends.cudnn
-
-
-def _precisions() -> dict[str, str]:
-    """What the newer interface says per kind of operator; empty where torch has only the older one."""
-    getter = getattr(torch._C, "_get_fp32_precision_getter", None)
-    return {op: getter("cuda", op) for op in ("matmul", "conv", "rnn")} if getter is not None else {}
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Some versions warn about the older interface, which says nothing about the operator under test."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
-@contextlib.contextmanager
-def _settings(benchmark: bool) -> Iterator[None]:
-    """cuDNN's benchmark mode as asked for, half-precision sums in float32; then as it was."""
-    matmul, cudnn = _owners()
-    wanted = [(cudnn, "benchmark", benchmark), (matmul, "allow_fp16_accumulation", False)]
-    wanted += [(matmul, name, False) for name in _REDUCTIONS]
-    changed = []
-    try:
-        for owner, name, value in wanted:
-            before = getattr(owner, name, value)
-            if before != value:
-                # Newer versions keep a second flag beside this one, which setting the first alone would reset.
-                split = getattr(owner, f"{name}_split_k", None)
-                changed.append((owner, name, before if split is None else (before, split)))
-                setattr(owner, name, value if split is None else (value, split))
-        yield
-    finally:
-        for owner, name, before in changed:
-            setattr(owner, name, before)
-
-
-@contextlib.contextmanager
-def _deterministic() -> Iterator[None]:
-    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-    torch.use_deterministic_algorithms(True)
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
-
-
-def _in_effect() -> dict[str, str]:
-    """Every numeric switch, as it is now."""
-    matmul, cudnn = _owners()
-    found = {name: str(getattr(matmul, name, "")) for name in ("allow_fp16_accumulation", *_REDUCTIONS)}
-    found |= {f"cudnn.{name}": str(getattr(cudnn, name)) for name in ("benchmark", "deterministic", "enabled")}
-    found |= {f"float32 {op}": precision for op, precision in _precisions().items()}
-    if not _precisions():
-        found |= {"allow_tf32 matmul": str(matmul.allow_tf32), "allow_tf32 cudnn": str(cudnn.allow_tf32)}
-    found["deterministic"] = str(torch.are_deterministic_algorithms_enabled())
-    found["CUBLAS_WORKSPACE_CONFIG"] = os.environ.get("CUBLAS_WORKSPACE_CONFIG", "")
-    return {name: value for name, value in found.items() if value}
 
 
 def driver_version() -> str:

@@ -12,6 +12,7 @@ import importlib
 import importlib.metadata
 import warnings
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 import torch
@@ -23,7 +24,7 @@ from ..model import Outcome
 from ..operators.declare import Operator
 from ._adapters import Adapters, discover
 from ._outputs import flatten, told
-from .base import Backend, TorchBackend
+from .base import Backend, TorchBackend, every_warning
 
 MAX_DIMENSIONS = 8
 _PLAIN = Backend()
@@ -79,6 +80,9 @@ class DirectML(TorchBackend):
         if reason:
             return Outcome("unsupported", message=reason)
         return super().run(operator, materials, direction, dtype, adjust)
+
+    def switches(self) -> AbstractContextManager[Any]:
+        return every_warning()
 
     def environment(self) -> dict[str, str]:
         adapters = discover()

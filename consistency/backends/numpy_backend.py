@@ -35,7 +35,7 @@ class Numpy(Backend):
         try:
             result = implementation(*given[0], **given[1])
         except NotImplementedError as error:
-            raise Unsupported(f"NumPy: {error or operator.name + ' with these arguments'}") from None
+            raise Unsupported(f"NumPy: {str(error) or operator.name + ' with these arguments'}") from None
         return _to_torch(result)
 
     def unsupported(self, operator: Operator, dtype: str, direction: str) -> str | None:

@@ -12,7 +12,7 @@ from .declare import Operator
 
 FAMILY_MODULES = (
     "unary", "binary", "ternary", "predicates", "casts", "reductions", "cumulative", "matmul", "convolution", "normalisation",
-    "softmax", "activations", "pooling", "losses", "indexing", "movement", "joining", "sorting", "linear_algebra", "fourier",
+    "softmax", "activations", "pooling", "losses", "classification", "distances", "indexing", "movement", "joining", "sorting", "linear_algebra", "decompositions", "fourier",
     "interpolation", "embedding", "attention", "recurrent", "creation", "inplace",
 )  # fmt: skip
 

@@ -12,7 +12,7 @@ from .observing import Args, Kwargs
 from .observing import Tensors as Outputs
 
 __all__ = [
-    "PLAIN", "Args", "Kwargs", "Outputs", "extent", "finite", "largest", "magnitude", "peak", "per_dim", "scaling", "some", "spread", "summed",
+    "PLAIN", "Args", "Kwargs", "Outputs", "extent", "finite", "jointly", "largest", "magnitude", "peak", "per_dim", "scaling", "some", "spread", "summed",
 ]  # fmt: skip
 
 
@@ -31,6 +31,11 @@ def magnitude(function: Callable[..., Any]) -> Magnitude:
 def peak(args: Args, kwargs: Kwargs, outputs: Outputs) -> Any:
     """Twice the largest element of each output: where a few such elements were added, and moving an input may change which."""
     return tuple(2.0 * largest(output) for output in outputs)
+
+
+def jointly(args: Args, kwargs: Kwargs, outputs: Outputs) -> Any:
+    """Twice the largest element of all outputs together: for gradients of which one may vanish although its parts do not."""
+    return 2.0 * max((largest(output) for output in outputs), default=0.0)
 
 
 def largest(tensor: torch.Tensor) -> float:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch.nn import functional as F
 
-from ..recipe import Literal
-from ._shared import Args, Kwargs, Outputs, finite, magnitude
-from .declare import FLOAT, FLOATS, NORMWISE, Call, Domain, Drawing, Operator, accumulated, call
+from ..recipe import Literal, TensorRecipe
+from ._shared import Args, Kwargs, Outputs, finite, jointly, magnitude
+from .declare import FLOAT, FLOATS, NORMWISE, Call, Domain, Drawing, Operator, accumulated, call, one
 
 VECTORS = Domain(-2.0, 2.0, wide=(-6, 1))
 BIAS = Domain(-4.0, 4.0)
@@ -44,21 +45,26 @@ def masking(d: Drawing, queries: int, keys: int, batch: tuple[int, ...]) -> dict
     return {}
 
 
+def packed(d: Drawing, batch: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> list[TensorRecipe]:
+    """Query, key and value. No overlapping windows as queries: torch 2.13 lays its result out as the query, and writes it twice."""
+    return [d.tensor((*batch, *shape), VECTORS, overlap=position > 0) for position, shape in enumerate(shapes)]
+
+
 def attention(d: Drawing) -> Call:
     """(batch, heads, length, width), or fewer dimensions."""
     queries, keys, width, out = lengths(d)
     batch = d.choice((d.size(1, 2), d.size(1, 3)), (d.size(1, 3),), ())
     shapes = ((queries, width), (keys, width), (keys, out if d.flag() else width))
     scale = {"scale": d.number(0.125, 2.0)} if d.choice(False, False, True) else {}
-    return call(*(d.tensor((*batch, *shape), VECTORS) for shape in shapes), **masking(d, queries, keys, batch), **scale)
+    return call(*packed(d, batch, shapes), **masking(d, queries, keys, batch), **scale)
 
 
 def grouped(d: Drawing) -> Call:
     """Several query heads share one head of keys and values."""
     queries, keys, width, _ = lengths(d)
     heads, batch = d.size(1, 2), d.size(1, 2)
-    shapes = ((heads * d.integer(1, 3), queries), (heads, keys), (heads, keys))
-    return call(*(d.tensor((batch, *shape, width), VECTORS) for shape in shapes), **({"is_causal": True} if d.flag() else {}))
+    shapes = ((heads * d.integer(1, 3), queries, width), (heads, keys, width), (heads, keys, width))
+    return call(*packed(d, (batch,), shapes), **({"is_causal": True} if d.flag() else {}))
 
 
 def grouped_attention(query: Any, key: Any, value: Any, **kwargs: Any) -> Any:
@@ -80,15 +86,10 @@ def heads(d: Drawing) -> Call:
     )  # fmt: skip
 
 
-@magnitude
-def of_attention(
-    outputs: Outputs, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: Any = None, dropout_p: float = 0.0,
-    is_causal: bool = False, scale: float | None = None,
-) -> torch.Tensor:  # fmt: skip
-    """With P the weights and s the sizes of the scores: Σⱼ Pᵢⱼ·(1 + sᵢⱼ + Σₖ Pᵢₖ·sᵢₖ)·|vⱼ|."""
-    if query.ndim == 4 and query.shape[1] != key.shape[1]:
-        key, value = (t.repeat_interleave(query.shape[1] // t.shape[1], 1) for t in (key, value))
-    scale = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
+def weighing(
+    query: torch.Tensor, key: torch.Tensor, attn_mask: Any, is_causal: bool, scale: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The weights P, and their relative errors 1 + sᵢⱼ + Σₖ Pᵢₖ·sᵢₖ, with s the sizes of the scores."""
     scores, sizes = (query @ key.mT) * scale, (query.abs() @ key.mT.abs()) * scale
     if is_causal:
         attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
@@ -98,7 +99,45 @@ def of_attention(
         scores, sizes = scores + attn_mask, sizes + finite(attn_mask).abs()
     weights = torch.softmax(scores, -1)
     sizes = sizes + 1.0 + finite(scores - scores.amax(-1, keepdim=True)).abs()
-    return (weights * (1.0 + sizes + (weights * sizes).sum(-1, keepdim=True))) @ value.abs()
+    return weights, 1.0 + sizes + (weights * sizes).sum(-1, keepdim=True)
+
+
+def in_groups(query: torch.Tensor, *shared: torch.Tensor) -> list[torch.Tensor]:
+    """Keys or values repeated for every query head of their group."""
+    heads = query.shape[1] if query.ndim == 4 else 0
+    return [t.repeat_interleave(heads // t.shape[1], 1) if heads else t for t in shared]
+
+
+def shared(size: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """The sum over the query heads that share one of ``like``."""
+    return size.reshape(*like.shape[:2], -1, *like.shape[2:]).sum(2) if like.ndim == 4 else size
+
+
+@magnitude
+def of_attention(
+    outputs: Outputs, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: Any = None,
+    is_causal: bool = False, scale: float | None = None,
+) -> torch.Tensor:  # fmt: skip
+    key, value = in_groups(query, key, value)
+    weights, errors = weighing(query, key, attn_mask, is_causal, scale or query.shape[-1] ** -0.5)
+    return (weights * errors) @ value.abs()
+
+
+@magnitude
+def of_gradients(
+    gradients: Outputs, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: Any = None,
+    is_causal: bool = False, scale: float | None = None,
+) -> list[torch.Tensor]:  # fmt: skip
+    """The same, backwards, with cotangents of at most 1: of the value, of the scores, and so of query, key and mask."""
+    factor, (keys, values) = scale or query.shape[-1] ** -0.5, in_groups(query, key, value)
+    weights, errors = weighing(query, keys, attn_mask, is_causal, factor)
+    each = values.abs().sum(-1).unsqueeze(-2)  # |cotangent · value|
+    mean = (weights * each).sum(-1, keepdim=True)
+    scores = weights * (errors * (each + mean) + (weights * errors * each).sum(-1, keepdim=True))
+    of_keys = shared(scores.mT @ query.abs() * factor, key)
+    of_values = shared((weights * errors).mT.sum(-1, keepdim=True).expand(values.shape), value)
+    found = [scores @ keys.abs() * factor, of_keys, of_values, scores]
+    return [s.sum_to_size(g.shape) for s, g in zip(found, gradients, strict=False)]
 
 
 def of_keys(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
@@ -110,11 +149,11 @@ def declare(name: str, sample: Any, error: Any = NORMWISE, dtypes: tuple[str, ..
     return Operator(name=name, family="attention", sample=sample, error=error, dtypes=dtypes, function=function)
 
 
-ATTENTION = accumulated(of_attention, of_keys)
+ATTENTION = accumulated(of_attention, of_keys, backward=of_gradients)
 HAS_GROUPS = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 5)  # enable_gqa came with 2.5
 
 OPERATORS = [
     declare("nn.functional.scaled_dot_product_attention", attention, ATTENTION),
     declare("grouped_query_attention", grouped, ATTENTION, function=grouped_attention if HAS_GROUPS else None),
-    declare("nn.functional.multi_head_attention_forward", heads, dtypes=FLOAT),
+    declare("nn.functional.multi_head_attention_forward", heads, accumulated("normwise", one, backward=jointly), dtypes=FLOAT),
 ]

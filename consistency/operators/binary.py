@@ -29,12 +29,12 @@ from .observing import (
     Args,
     Kwargs,
     Tensors,
-    in_float64,
+    of_shares,
     quotient_neighbours,
     remainder_neighbours,
     zeros_aside,
 )  # fmt: skip
-from .sampling import binary, operands, pointwise, scalar, shape_of
+from .sampling import binary, fitting, operands, pointwise, scalar, shape_of
 
 ELEMENTWISE = frozenset({"elementwise"})
 LINEAR = frozenset({"elementwise", "linear"})
@@ -42,14 +42,19 @@ TIES = frozenset({"elementwise", "ties"})
 STEPS = frozenset({"elementwise", "discontinuous"})
 
 NICE = ("0", "-0", "1", "-1", "nan", "-nan", "inf", "-inf")
+SIMPLE = Domain(specials=NICE)
+SCALED = Domain(specials=NICE, wide=(-24, 24), tiny=True)
 FACTOR = Domain(specials=EVERYWHERE, wide=(-10, 10), tiny=True)
-DIVIDEND = Domain(specials=EVERYWHERE, wide=(-10, 10))
 DIVISOR = Domain(specials=NICE, wide=(-10, 10))
+PLANE = Domain(specials=NICE, wide=(-24, 24))
+SMALL_PLANE = Domain(2.0**-4, 100.0)
 LOGARITHMIC = Domain(-40.0, 40.0, points=(0.0, 17.0), specials=("inf", "-inf", "nan"), wide=(-10, 4))
 NUMERATOR = Domain(-1000.0, 1000.0, points=(3.0, -3.0, 1.5), wide=(-10, 10))
 COUNTABLE = Domain(2.0**-3, 64.0, points=(0.5, 3.0))
 GAMMA = Domain(0.25, 16.0, points=(1.0, 10.0))
 
+BOUND = Domain(-4.0, 4.0)
+SELECTION = replace(EXACT, backward=of_shares)
 MONOMIAL = ErrorModel("rounded", backward="products")
 CANCELLING = accumulated("pointwise", one, backward="pointwise")
 
@@ -68,22 +73,23 @@ def scaled_operand(position: int) -> Any:
     return magnitude
 
 
-ADD = accumulated(scaled_operand(1), one, backward="products")
-RSUB = accumulated(scaled_operand(0), one, backward="products")
+ADD = accumulated(scaled_operand(1), one, backward="products", wide_accumulation=False)
+RSUB = accumulated(scaled_operand(0), one, backward="products", wide_accumulation=False)
 
 
 def added(d: Drawing) -> Call:
-    """``x ± alpha·y``; alpha is a float for floats, so that its sign can be taken off for S."""
-    args = operands(d, REAL, REAL)
+    """``x ± alpha·y``, with numbers that do not overflow when scaled."""
     alpha = d.choice(None, None, None, 2, -1, scalar(d)) if d.floating else d.choice(None, 2, -1)
-    return call(*args, **({} if alpha is None else {"alpha": alpha}))
+    if alpha is None:
+        return call(*operands(d, REAL, REAL))
+    return call(*operands(d, SCALED, SCALED), alpha=alpha)
 
 
-def from_left(domain: Domain = REAL) -> Sample:
+def from_left(domain: Domain = REAL, half: Domain | None = None) -> Sample:
     """Reflected operators: a tensor, and the number that stands to its left."""
 
     def sample(d: Drawing) -> Call:
-        return call(d.tensor(shape_of(d), domain), scalar(d))
+        return call(d.tensor(shape_of(d), fitting(d, domain, half)), scalar(d))
 
     return sample
 
@@ -96,7 +102,7 @@ def raised(d: Drawing) -> Call:
 def quotient(d: Drawing, *, modest: bool) -> tuple[Any, Any]:
     """Dividend and divisor: any floats, or ``modest`` ones whose quotients are countable. Integer divisors are never 0."""
     if d.floating:
-        return operands(d, NUMERATOR, COUNTABLE) if modest else operands(d, DIVIDEND, DIVISOR)
+        return operands(d, NUMERATOR, COUNTABLE) if modest or d.dtype == "float16" else operands(d, DIVISOR, DIVISOR)
     shape = shape_of(d)
     divisor = d.integer(1, 9) if d.flag() else d.tensor(d.broadcastable(shape), values=("integers", *d.choice((1, 9), (-9, -1))))
     return d.tensor(shape, values=("integers", -100, 100)), divisor
@@ -121,14 +127,19 @@ def power(d: Drawing) -> Call:
     if not d.floating:
         exponents = d.integer(0, 5) if d.flag() else d.tensor(d.broadcastable(shape), values=("integers", 0, 5))
         return call(d.tensor(shape), exponents)
-    match d.choice("exponent", "tensors", "base", "corners"):
-        case "exponent":
-            return call(d.tensor(shape, Domain(specials=EVERYWHERE, wide=(-8, 7))), d.choice(2, 3, 0.5, -1, -2, 0, 1, -0.5, 2.0, 2.5))
+    positive = Domain(0.25, 4.0) if d.dtype == "float16" else POSITIVE
+    match d.choice("whole", "root", "tensors", "base", "corners"):
+        case "whole":
+            return call(
+                d.tensor(shape, fitting(d, Domain(specials=NICE, wide=(-8, 7)), positive)), d.choice(2, 3, -1, -2, 0, 1, 2.0)
+            )
+        case "root":
+            return call(d.tensor(shape, positive), d.choice(0.5, -0.5, 2.5))
         case "base":
             return call(d.choice(2.0, 0.5, 10.0, 1.0), d.tensor(shape, Domain(-4.0, 4.0)))
         case "corners":
-            return call(d.tensor(shape, replace(REAL, wide=(-4, 3))), d.tensor(d.broadcastable(shape), replace(REAL, wide=(-2, 1))))
-    return call(d.tensor(shape, POSITIVE), d.tensor(d.broadcastable(shape), Domain(-4.0, 4.0)))
+            return call(d.tensor(shape, SIMPLE), d.tensor(d.broadcastable(shape), SIMPLE, values=("integers", -3, 3)))
+    return call(d.tensor(shape, positive), d.tensor(d.broadcastable(shape), Domain(-3.0, 3.0)))
 
 
 def float_power(d: Drawing) -> Call:
@@ -155,7 +166,6 @@ def op(name: str, sample: Sample, error: ErrorModel = ROUNDED, dtypes: tuple[str
     return Operator(name=name, family="binary", sample=sample, error=error, dtypes=dtypes, traits=traits, **more)
 
 
-FIRST = (0,)  # the gradient of the other operand jumps with the quotient
 LEFT = from_left(FACTOR)
 OPERATORS = [
     op("add", added, ADD, NUMERIC, traits=LINEAR),
@@ -163,27 +173,27 @@ OPERATORS = [
     op("rsub", added, RSUB, NUMERIC, traits=LINEAR),
     op("mul", binary(FACTOR), MONOMIAL, NUMERIC),
     op("div", divided, MONOMIAL, traits=STEPS, alternatives=quotient_neighbours),
-    op("true_divide", truly_divided, MONOMIAL, NUMERIC, reference=in_float64("true_divide")),
+    op("true_divide", truly_divided, MONOMIAL, NUMERIC),
     op("floor_divide", wholly_divided, ErrorModel("rounded"), NUMERIC, traits=STEPS, differentiable=False, alternatives=quotient_neighbours),
-    op("remainder", wholly_divided, MONOMIAL, NUMERIC, traits=STEPS, differentiable_inputs=FIRST, alternatives=remainder_neighbours),
-    op("fmod", wholly_divided, MONOMIAL, NUMERIC, traits=STEPS, differentiable_inputs=FIRST, alternatives=remainder_neighbours),
+    op("remainder", wholly_divided, MONOMIAL, NUMERIC, traits=STEPS, differentiable=False, alternatives=remainder_neighbours),
+    op("fmod", wholly_divided, MONOMIAL, NUMERIC, traits=STEPS, differentiable=False, alternatives=remainder_neighbours),
     op("__radd__", from_left(), ROUNDED, NUMERIC, traits=LINEAR),
     op("__rsub__", from_left(), ROUNDED, NUMERIC, traits=LINEAR),
     op("__rmul__", LEFT, MONOMIAL, NUMERIC, traits=LINEAR),
-    op("__rdiv__", LEFT, MONOMIAL),
+    op("__rdiv__", from_left(DIVISOR, half=COUNTABLE), MONOMIAL),
     op("__rpow__", raised),
     op("pow", power, dtypes=NUMERIC),
     op("float_power", float_power, dtypes=NUMERIC),
-    op("ldexp", scaled_by_exponent, differentiable_inputs=(0,)),
-    op("hypot", binary(Domain(specials=EVERYWHERE, wide=(-24, 24)), numbers=False, mixed=False)),
-    op("atan2", binary(Domain(specials=NICE, wide=(-24, 24)), numbers=False, mixed=False)),
+    op("ldexp", scaled_by_exponent),
+    op("hypot", pointwise(PLANE, PLANE, half=SMALL_PLANE)),
+    op("atan2", pointwise(PLANE, PLANE, half=SMALL_PLANE)),
     op("copysign", binary(), EXACT),
-    op("maximum", pointwise(REAL, REAL), EXACT, NUMERIC, traits=TIES, observe=zeros_aside),
-    op("minimum", pointwise(REAL, REAL), EXACT, NUMERIC, traits=TIES, observe=zeros_aside),
-    op("fmax", pointwise(REAL, REAL), EXACT, NUMERIC, traits=TIES, observe=zeros_aside),
-    op("fmin", pointwise(REAL, REAL), EXACT, NUMERIC, traits=TIES, observe=zeros_aside),
-    op("clamp_min", binary(REAL, Domain(-4.0, 4.0), mixed=False), EXACT, NUMERIC, traits=TIES, observe=zeros_aside),
-    op("clamp_max", binary(REAL, Domain(-4.0, 4.0), mixed=False), EXACT, NUMERIC, traits=TIES, observe=zeros_aside),
+    op("maximum", pointwise(REAL, REAL), SELECTION, NUMERIC, traits=TIES, observe=zeros_aside),
+    op("minimum", pointwise(REAL, REAL), SELECTION, NUMERIC, traits=TIES, observe=zeros_aside),
+    op("fmax", pointwise(REAL, REAL), SELECTION, NUMERIC, traits=TIES, observe=zeros_aside),
+    op("fmin", pointwise(REAL, REAL), SELECTION, NUMERIC, traits=TIES, observe=zeros_aside),
+    op("clamp_min", binary(REAL, BOUND, mixed=False), SELECTION, NUMERIC, traits=TIES, observe=zeros_aside),
+    op("clamp_max", binary(REAL, BOUND, mixed=False), SELECTION, NUMERIC, traits=TIES, observe=zeros_aside),
     op("heaviside", pointwise(Domain(points=(0.0, 1.0), specials=EVERYWHERE), REAL), EXACT, NUMERIC, differentiable=False),
     op("logaddexp", pointwise(LOGARITHMIC, LOGARITHMIC), CANCELLING),
     op("logaddexp2", pointwise(LOGARITHMIC, LOGARITHMIC), CANCELLING),

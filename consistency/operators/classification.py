@@ -130,13 +130,17 @@ def all_inputs(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
     return max(args[0].numel() / max(outputs[0].numel(), 1), 1.0)
 
 
-def loss(name: str, sample: Sample, size: Magnitude, terms: Terms = all_inputs, dtypes: tuple[str, ...] = FLOAT) -> Operator:
-    error = accumulated(size, terms)
-    return Operator(name=f"nn.functional.{name}", family="loss", sample=sample, error=error, dtypes=dtypes, differentiable_inputs=(0,))
+def loss(
+    name: str, sample: Sample, size: Magnitude, terms: Terms = all_inputs, dtypes: tuple[str, ...] = FLOAT, traits: frozenset[str] = frozenset()
+) -> Operator:
+    return Operator(
+        name=f"nn.functional.{name}", family="loss", sample=sample, error=accumulated(size, terms), dtypes=dtypes, traits=traits,
+        differentiable_inputs=(0,),
+    )  # fmt: skip
 
 
 OPERATORS = [
-    loss("nll_loss", likelihood, of_likelihood, dtypes=FLOATS),
+    loss("nll_loss", likelihood, of_likelihood, dtypes=FLOATS, traits=frozenset({"constant"})),
     loss("cross_entropy", cross_entropy, of_cross_entropy, dtypes=FLOATS),
     loss("multi_margin_loss", multi_margin, of_margins),
     loss("multilabel_margin_loss", multilabel, of_multilabel),

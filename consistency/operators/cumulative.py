@@ -23,7 +23,7 @@ from .declare import (
     products,
     reduced,
 )  # fmt: skip
-from .observing import Args, Kwargs, Tensors, argument, extremum_along
+from .observing import Args, Kwargs, Tensors, argument, extremum_along, tied_sums
 from .sampling import reducible
 
 SCAN = frozenset({"reduction"})
@@ -96,14 +96,22 @@ def op(name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = F
     return Operator(name=name, family="cumulative", sample=sample, error=error, dtypes=dtypes, **settings)
 
 
+CHOSEN = replace(EXACT, terms=row, backward=lambda args, kwargs, outputs: row(args, kwargs, outputs))
+TIED = tied_sums(lambda args, kwargs: args[1])
 SUM = products(row, growth="linear", integers_exact=True)
 OPERATORS = [
     op("cumsum", scan(SUMMED), SUM, NUMERIC, traits=LINEAR),
     op("cumprod", factors, replace(accumulated("output", row), growth="linear", backward="products"), NUMERIC),
     op("logcumsumexp", scan(EXPONENTS), replace(accumulated(of_logcumsumexp, row), growth="linear")),
-    op("cummax", scan(EXTREME), EXACT, NUMERIC, traits=SCAN | {"ties"}, observe=extremum_along),
-    op("cummin", scan(EXTREME), EXACT, NUMERIC, traits=SCAN | {"ties"}, observe=extremum_along),
-    op("diff", differences, accumulated(of_differences, row, backward=lambda args, kwargs, outputs: 2.0 ** kwargs["n"]), NUMERIC, traits=LINEAR),
+    op("cummax", scan(EXTREME), CHOSEN, NUMERIC, traits=SCAN | {"ties"}, observe=extremum_along, observe_gradients=TIED),
+    op("cummin", scan(EXTREME), CHOSEN, NUMERIC, traits=SCAN | {"ties"}, observe=extremum_along, observe_gradients=TIED),
+    op(
+        "diff",
+        differences,
+        accumulated(of_differences, row, backward=lambda args, kwargs, outputs: 2.0 ** kwargs["n"]),
+        NUMERIC,
+        traits=LINEAR,
+    ),
     op("trapezoid", areas, products(reduced), traits=LINEAR),
     op("cumulative_trapezoid", areas, replace(products(row), growth="linear"), traits=LINEAR),
 ]

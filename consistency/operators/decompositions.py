@@ -61,7 +61,7 @@ def of_qr(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
 
 def of_eigenvalues(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
     """A set: Σλ, Σλ² and Σλ³ do not depend on its order."""
-    return tuple(torch.view_as_real((outputs[0] ** power).sum(-1)) for power in (1, 2, 3))
+    return tuple(torch.view_as_real((outputs[0] ** power).sum(-1).resolve_conj()) for power in (1, 2, 3))
 
 
 def of_lu(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:

@@ -63,7 +63,7 @@ def op(name: str, sample: Any, error: ErrorModel, dtypes: tuple[str, ...] = FLOA
 
 
 OPERATORS = [
-    op("embedding", embedding, EXACT, traits=frozenset({"linear"})),
-    op("embedding_bag", embedding_bag, products(of_bag)),
+    op("embedding", embedding, EXACT, traits=frozenset({"linear", "constant"})),
+    op("embedding_bag", embedding_bag, products(of_bag), traits=frozenset({"constant"})),
     op("one_hot", one_hot, EXACT, ("int64",), differentiable=False, traits=frozenset({"constant"})),
 ]

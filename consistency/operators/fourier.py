@@ -68,7 +68,7 @@ def short_time(d: Drawing) -> Call:
 
 
 def as_pairs(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
-    return tuple(torch.view_as_real(output) if output.is_complex() else output for output in outputs)
+    return tuple(torch.view_as_real(output.resolve_conj()) if output.is_complex() else output for output in outputs)
 
 
 def dims_of(name: str, args: Args, kwargs: Kwargs) -> list[int]:
@@ -78,7 +78,7 @@ def dims_of(name: str, args: Args, kwargs: Kwargs) -> list[int]:
 
 
 def of_transform(name: str) -> Any:
-    """log₂ n · ‖x‖₂ × the norm's factor, n the product of the transforms' lengths; a half spectrum counts twice."""
+    """log₂ n · (‖x‖₂ × the norm's factor + |ref|), n the product of the transforms' lengths; a half spectrum counts twice."""
     inverse = name.startswith("i")
 
     def size(args: Args, kwargs: Kwargs, outputs: Outputs) -> torch.Tensor:
@@ -90,7 +90,7 @@ def of_transform(name: str) -> Any:
         norm = kwargs.get("norm", "backward")
         factor = n**-0.5 if norm == "ortho" else 1.0 / n if (norm == "backward") == inverse else 1.0
         energy = (x.abs() ** 2).sum(dims, keepdim=True).sqrt() * math.sqrt(2.0)
-        full = (energy * factor * max(math.log2(n), 1.0)).expand(out.shape)
+        full = (energy * factor + out.abs()) * max(math.log2(n), 1.0)
         return torch.stack([full, full], -1) if out.is_complex() else full
 
     return size

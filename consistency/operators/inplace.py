@@ -73,7 +73,9 @@ def with_product(divisor: Domain) -> Sample:
     def sample(d: Drawing) -> Call:
         shape = d.shape(0, 4)
         value = {"value": scalar(d)} if d.flag() else {}
-        return call(target(d, shape, TERM), d.tensor(d.broadcastable(shape), TERM), d.tensor(d.broadcastable(shape), divisor), **value)
+        return call(
+            target(d, shape, TERM), d.tensor(d.broadcastable(shape), TERM), d.tensor(d.broadcastable(shape), divisor), **value
+        )
 
     return sample
 
@@ -120,7 +122,9 @@ def index_added(d: Drawing) -> Call:
     shape, dim = along(d)
     count = d.size(1, 33)
     alpha = {"alpha": scalar(d)} if d.flag() else {}
-    return call(target(d, shape, SUMMED), dim, d.index((count,), shape[dim]), d.tensor(replaced(shape, dim, count), SUMMED), **alpha)
+    return call(
+        target(d, shape, SUMMED), dim, d.index((count,), shape[dim]), d.tensor(replaced(shape, dim, count), SUMMED), **alpha
+    )
 
 
 def index_copied(d: Drawing) -> Call:
@@ -145,7 +149,9 @@ def set_item(d: Drawing) -> Call:
     """``x[key] = value`` with slices, numbers, None and an ellipsis as the key, and a number or a tensor as the value."""
     shape = d.shape(1, 4, elements=1024)
     where = key(d, shape, positions=False)
-    written = torch.empty(shape, device="meta")[tuple(slice(k.start, k.stop, k.step) if isinstance(k, Index) else k for k in where)].shape
+    written = torch.empty(shape, device="meta")[
+        tuple(slice(k.start, k.stop, k.step) if isinstance(k, Index) else k for k in where)
+    ].shape
     return call(target(d, shape), where, scalar(d) if d.flag() else d.tensor(d.broadcastable(tuple(written))))
 
 

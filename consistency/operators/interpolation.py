@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 from torch.nn import functional as F
 
 from ._shared import Outputs, largest, magnitude
-from .declare import FLOATS, UNIT, Call, Domain, Drawing, Operator, accumulated, call, one
+from .declare import FLOAT, FLOATS, UNIT, Call, Domain, Drawing, Operator, accumulated, call, one
 
 MOST = {1: 129, 2: 17, 3: 7}
 SMOOTH = {1: "linear", 2: "bilinear", 3: "trilinear"}
@@ -20,7 +21,7 @@ def interpolate(d: Drawing) -> Call:
     rank = d.choice(2, 1, 3)
     modes = ["nearest", SMOOTH[rank], "area", "nearest-exact", *["bicubic"] * (rank == 2)]
     mode = d.choice(*modes)
-    size = [d.size(2, MOST[rank] if d.dtype in ("float32", "float64") else min(MOST[rank], 17)) for _ in range(rank)]
+    size = [d.size(2, MOST[rank] if d.dtype in FLOAT else min(MOST[rank], 17)) for _ in range(rank)]
     exact = mode.startswith("nearest")
     options: dict[str, Any] = {"mode": mode} if mode != "nearest" else {}
     if d.flag():
@@ -49,7 +50,7 @@ def grid_sample(d: Drawing) -> Call:
 
 
 def affine_grid(d: Drawing) -> Call:
-    rank = d.choice(2, 3)
+    rank = d.choice(2, 3) if d.dtype in FLOAT else 2  # half precision has no volumes on the CPU
     batch, spatial = d.size(1, 4), [d.size(1, 17 if rank < 3 else 7) for _ in range(rank)]
     return call(d.tensor((batch, rank, rank + 1), UNIT), [batch, d.size(1, 3), *spatial], align_corners=d.flag())
 
@@ -85,8 +86,10 @@ def of_samples(outputs: Outputs, x: torch.Tensor, grid: torch.Tensor, mode: str,
 
 
 @magnitude
-def of_gradients(gradients: Outputs, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-    return [2.0 * largest(gradient) * extents(x) for gradient in gradients]
+def of_gradients(gradients: Outputs, x: torch.Tensor, *args: Any, **kwargs: Any) -> list[float]:
+    """Of the pixels, some cotangents of at most 1; of sampling points, differences of pixels in every channel."""
+    sizes = (largest(gradients[0]) + 1.0, largest(x) * x.shape[1])
+    return [2.0 * size * extents(x) for size, _ in zip(sizes, gradients, strict=False)]
 
 
 @magnitude
@@ -94,6 +97,12 @@ def of_affine(outputs: Outputs, theta: torch.Tensor, size: list[int], align_corn
     """Base coordinates lie within [-1, 1]."""
     per_axis = theta.abs().sum(-1)
     return per_axis.reshape(size[0], *[1] * (len(size) - 2), len(size) - 2).expand(outputs[0].shape)
+
+
+@magnitude
+def of_points(gradients: Outputs, theta: torch.Tensor, size: list[int], align_corners: bool) -> float:
+    """Cotangents and base coordinates of at most 1 for every point."""
+    return float(math.prod(size[2:]))
 
 
 def op(name: str, sample: Any, size: Any, backward: Any, **more: Any) -> Operator:
@@ -105,5 +114,5 @@ DISCONTINUOUS = {"traits": frozenset({"discontinuous"})}
 OPERATORS = [
     op("interpolate", interpolate, of_pixels, of_gradients, **DISCONTINUOUS),
     op("grid_sample", grid_sample, of_samples, of_gradients, **DISCONTINUOUS),
-    op("affine_grid", affine_grid, of_affine, "products", traits=frozenset({"linear"})),
+    op("affine_grid", affine_grid, of_affine, of_points, traits=frozenset({"linear"})),
 ]

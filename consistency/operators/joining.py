@@ -121,12 +121,15 @@ def padded(d: Drawing) -> Call:
 
 
 def written(into: Callable[[Drawing, Shape], tuple[Shape, Sequence[Arg]]], low: int, high: int = 4) -> Sample:
-    """select_scatter and its relatives: a tensor, and another one of the shape of the part it is written into."""
+    """select_scatter and its relatives: a tensor, and another one of the shape of the part it is written into.
+
+    Never overlapping: torch (2.4 to 2.13, CPU) keeps the strides of ``x.unfold(…)`` for the result, and so writes to too much.
+    """
 
     def sample(d: Drawing) -> Call:
         shape = d.shape(low, high, most=16)
         inner, rest = into(d, shape)
-        return call(d.tensor(shape), d.tensor(inner), *rest)
+        return call(d.tensor(shape, overlap=False), d.tensor(inner), *rest)
 
     return sample
 

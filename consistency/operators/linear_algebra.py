@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from ..recipe import TensorRecipe
-from ._shared import PLAIN, some
-from .declare import FLOAT, NORMWISE, UNIT, Call, Domain, Drawing, ErrorModel, Operator, Sample, accumulated, call, one
+from ._shared import PLAIN, Args, Kwargs, Outputs, some
+from .declare import FLOAT, NORMWISE, UNIT, Call, Domain, Drawing, ErrorModel, Operator, Sample, accumulated, call, one, products
 
 RIGHT = Domain(wide=(-6, 6))
 
@@ -127,13 +127,18 @@ def vandermonde(d: Drawing) -> Call:
 
 
 def condition(d: Drawing) -> Call:
-    """From singular values: with other norms torch cannot differentiate it."""
-    return call(matrices(d, d.size(1, 17)), **some(d, p=(2, -2)))
+    """From singular values: with other norms torch cannot differentiate it. Of 1 × 1 matrices it is constant."""
+    return call(matrices(d, d.size(2, 17)), **some(d, p=(2, -2)))
 
 
 def solution(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """The least-squares solution alone: which of the other results are filled depends on the device's driver."""
     return torch.linalg.lstsq(a, b).solution
+
+
+def of_size(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+    """n: the rows of a matrix; with S the exponential of |A|, the size of the terms of its power series."""
+    return float(args[0].shape[-1])
 
 
 def op(name: str, sample: Sample, error: ErrorModel = NORMWISE, function: Callable[..., Any] | None = None) -> Operator:
@@ -155,7 +160,7 @@ OPERATORS = [
     op("cholesky_solve", cholesky_solve),
     op("linalg.pinv", square(17)),
     op("linalg.matrix_power", powers),
-    op("linalg.matrix_exp", exponential),
+    op("linalg.matrix_exp", exponential, products(of_size)),
     op("linalg.matrix_norm", matrix_norm),
     op("linalg.norm", norm),
     op("linalg.cond", condition),

@@ -16,7 +16,9 @@ Shape = tuple[int, ...]
 Arguments = Callable[[Drawing, Shape], Sequence[Arg]]
 
 
-def moved(arguments: Arguments = lambda d, shape: (), low: int = 0, high: int = 4, *, layout: bool = True, least: int = 1) -> Sample:
+def moved(
+    arguments: Arguments = lambda d, shape: (), low: int = 0, high: int = 4, *, layout: bool = True, least: int = 1
+) -> Sample:
     """A tensor of ``low`` to ``high`` dimensions, then what ``arguments`` draws for its shape."""
 
     def sample(d: Drawing) -> Call:

@@ -9,10 +9,11 @@ from typing import Any
 import torch
 
 from ._shared import Args, Kwargs, Outputs, largest, magnitude, some
-from .declare import FLOAT, FLOATS, POSITIVE, SUMMED, Call, Domain, Drawing, ErrorModel, Operator, Sample, accumulated, call
+from .declare import FLOAT, FLOATS, POSITIVE, SUMMED, Call, Domain, Drawing, ErrorModel, Magnitude, Operator, Sample, accumulated, call
 
 SCALE = Domain(-2.0, 2.0)
 EPSILONS = (1e-3, 1e-6, 2.0**-8)
+Sizes = tuple[torch.Tensor, torch.Tensor]  # of x̂, and of the gradient of x
 
 
 def affine(d: Drawing, shape: Sequence[int]) -> tuple[Any, ...]:
@@ -82,52 +83,108 @@ def normalize(d: Drawing) -> Call:
     return call(d.tensor(shape, SUMMED), **some(d, p=(1.0, math.inf, 3.0)), dim=d.dim(shape), **eps)
 
 
-def standardised(x: torch.Tensor, dims: list[int], eps: float, shape: Sequence[int], weight: Any, bias: Any) -> torch.Tensor:
-    """((|x| + mean|x|)/σ)·|weight| + |bias|, with weight and bias laid out as ``shape``."""
+def own(x: torch.Tensor, dims: list[int], eps: float) -> Sizes:
+    """Of x̂ = (x − mean)/σ: (|x| + mean|x|)/σ, and of its gradient: (g − mean g − x̂·mean(g·x̂))/σ with cotangents g of at most 1."""
     deviation = (x.var(dims, keepdim=True, unbiased=False) + eps).sqrt()
-    return scaled((x.abs() + x.abs().mean(dims, keepdim=True)) / deviation, shape, weight, bias)
+    size = (x.abs() + x.abs().mean(dims, keepdim=True)) / deviation
+    unit = (x - x.mean(dims, keepdim=True)).abs() / deviation
+    return size, (2.0 + unit) * (1.0 + size + size.mean(dims, keepdim=True)) / deviation
 
 
-def scaled(x: torch.Tensor, shape: Sequence[int], weight: Any, bias: Any) -> torch.Tensor:
-    x = x if weight is None else x * weight.abs().reshape(shape)
-    return x if bias is None else x + bias.abs().reshape(shape)
+def running(x: torch.Tensor, mean: torch.Tensor, variance: torch.Tensor, eps: float) -> Sizes:
+    """The same with statistics that are given."""
+    deviation = (variance.reshape(by_channel(x)) + eps).sqrt()
+    return (x.abs() + mean.abs().reshape(by_channel(x))) / deviation, (1.0 / deviation).expand(x.shape)
 
 
 def by_channel(x: torch.Tensor) -> list[int]:
     return [1, x.shape[1], *[1] * (x.ndim - 2)]
 
 
-@magnitude
-def of_channels(
-    outputs: Outputs, input: torch.Tensor, running_mean: Any = None, running_var: Any = None, weight: Any = None, bias: Any = None,
-    training: bool = False, momentum: float = 0.1, eps: float = 1e-5, use_input_stats: bool = True, instances: bool = False,
-) -> Any:  # fmt: skip
-    """Batch and instance norm: the result, and (where written) the running mean and variance."""
-    channels, dims = by_channel(input), [0, *range(2, input.ndim)][instances:]
-    if not training:
-        center, deviation = running_mean.reshape(channels), (running_var.reshape(channels) + eps).sqrt()
-        return [scaled((input.abs() + center.abs()) / deviation, channels, weight, bias), *(largest(o) for o in outputs[1:])]
-    result, mean = standardised(input, dims, eps, channels, weight, bias), input.mean(dims, keepdim=True)
-    variance = ((input - mean) ** 2 + mean.abs() * (input - mean).abs()).mean(dims, keepdim=True) * 2.0
-    moved = (largest(input.abs().mean(dims)), largest(variance))
-    return [result, *(s + largest(o) for s, o in zip(moved, outputs[1:], strict=False))]
+def scaled(sizes: Sizes, shape: Sequence[int], weight: Any, bias: Any) -> torch.Tensor:
+    """|x̂|·|weight| + |bias|, with weight and bias laid out as ``shape``."""
+    size = sizes[0] if weight is None else sizes[0] * weight.abs().reshape(shape)
+    return size if bias is None else size + bias.abs().reshape(shape)
+
+
+def slopes(gradients: Outputs, sizes: Sizes, shape: Sequence[int], weight: Any) -> list[Any]:
+    """Of x, weight and bias, as far as they are differentiated."""
+    of_input = sizes[1] * (1.0 if weight is None else largest(weight))
+    of_weight = 2.0 * sizes[0].sum_to_size(tuple(shape))
+    found = [of_input, of_weight, of_weight.new_full((), sizes[0].numel() / of_weight.numel())]
+    return [size.reshape(g.shape) if size.numel() == g.numel() else size.expand(g.shape) for size, g in zip(found, gradients, strict=False)]
+
+
+def channel_sizes(x: torch.Tensor, mean: Any, variance: Any, eps: float, batch: bool, instance: bool) -> Sizes:
+    """Statistics of each channel, over the batch or of each instance, or running ones."""
+    return own(x, [0, *range(2, x.ndim)][instance:], eps) if batch else running(x, mean, variance, eps)
+
+
+def written(x: torch.Tensor, outputs: Outputs) -> list[float]:
+    """Running mean and variance: σ² + |mean|·|x − mean| beside what was there before."""
+    dims = [0, *range(2, x.ndim)]
+    mean = x.mean(dims, keepdim=True)
+    moved = (x.abs().mean(dims), 2.0 * ((x - mean) ** 2 + mean.abs() * (x - mean).abs()).mean(dims))
+    return [largest(size) + largest(output) for size, output in zip(moved, outputs[1:], strict=False)]
+
+
+def of_channels(instance: bool, backward: bool) -> Magnitude:
+    """Batch norm, and instance norm, whose switch has another name."""
+
+    @magnitude
+    def size(
+        outputs: Outputs, x: torch.Tensor, mean: Any = None, variance: Any = None, weight: Any = None, bias: Any = None,
+        training: bool = False, use_input_stats: bool = True, eps: float = 1e-5, momentum: float = 0.1,
+    ) -> list[Any]:  # fmt: skip
+        batch = use_input_stats if instance else training
+        sizes = channel_sizes(x, mean, variance, eps, batch, instance)
+        if backward:
+            return slopes(outputs, sizes, by_channel(x), weight)
+        statistics = written(x, outputs) if batch else [largest(output) for output in outputs[1:]]
+        return [scaled(sizes, by_channel(x), weight, bias), *statistics]
+
+    return size
 
 
 @magnitude
-def of_instances(outputs: Outputs, *args: Any, use_input_stats: bool = True, **kwargs: Any) -> Any:
-    return of_channels(args, {**kwargs, "training": use_input_stats, "instances": True}, outputs)
+def of_layers(outputs: Outputs, x: torch.Tensor, shape: list[int], weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+    return scaled(own(x, list(range(-len(shape), 0)), eps), shape, weight, bias)
 
 
 @magnitude
-def of_layers(outputs: Outputs, input: torch.Tensor, shape: list[int], weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
-    return standardised(input, list(range(-len(shape), 0)), eps, shape, weight, bias)
+def of_layers_slopes(outputs: Outputs, x: torch.Tensor, shape: list[int], weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+    return slopes(outputs, own(x, list(range(-len(shape), 0)), eps), shape, weight)
+
+
+def grouped(x: torch.Tensor, groups: int, eps: float) -> Sizes:
+    size, slope = own(x.reshape(x.shape[0], groups, -1), [-1], eps)
+    return size.reshape(x.shape), slope.reshape(x.shape)
 
 
 @magnitude
-def of_groups(outputs: Outputs, input: torch.Tensor, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
-    grouped = input.reshape(input.shape[0], groups, -1)
-    plain = standardised(grouped, [-1], eps, (), None, None).reshape(input.shape)
-    return scaled(plain, by_channel(input), weight, bias)
+def of_groups(outputs: Outputs, x: torch.Tensor, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+    return scaled(grouped(x, groups, eps), by_channel(x), weight, bias)
+
+
+@magnitude
+def of_groups_slopes(outputs: Outputs, x: torch.Tensor, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+    return slopes(outputs, grouped(x, groups, eps), by_channel(x), weight)
+
+
+@magnitude
+def of_root_mean_square(outputs: Outputs, x: torch.Tensor, shape: list[int], weight: Any, eps: float) -> Any:
+    """Gradients: no mean is taken away, so x̂ is as precise as x."""
+    dims = list(range(-len(shape), 0))
+    root = ((x**2).mean(dims, keepdim=True) + eps).sqrt()
+    unit = x.abs() / root
+    return slopes(outputs, (unit, (1.0 + unit * unit.mean(dims, keepdim=True)) / root), shape, weight)
+
+
+@magnitude
+def of_direction(outputs: Outputs, x: torch.Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Any:
+    """The gradient of y = x/‖x‖ is (g − (g·y)·∂‖x‖)/‖x‖, and no element of ∂‖x‖ is above 1."""
+    length = torch.linalg.vector_norm(x, p, dim, keepdim=True).clamp(min=eps)
+    return (1.0 + (x / length).abs().sum(dim, keepdim=True)) / length.expand(x.shape)
 
 
 def per_channel(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
@@ -162,11 +219,11 @@ def norm(name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] =
 WRITES: dict[str, Any] = {"mutates": (1, 2), "differentiable_inputs": (0, 3, 4)}
 
 OPERATORS = [
-    norm("batch_norm", batch_norm, accumulated(of_channels, per_channel), **WRITES),
-    norm("instance_norm", instance_norm, accumulated(of_instances, per_instance), **WRITES),
-    norm("layer_norm", layer_norm, accumulated(of_layers, per_layer)),
-    norm("group_norm", group_norm, accumulated(of_groups, per_group)),
-    norm("rms_norm", rms_norm, accumulated("output", per_layer)),
+    norm("batch_norm", batch_norm, accumulated(of_channels(False, False), per_channel, backward=of_channels(False, True)), **WRITES),
+    norm("instance_norm", instance_norm, accumulated(of_channels(True, False), per_instance, backward=of_channels(True, True)), **WRITES),
+    norm("layer_norm", layer_norm, accumulated(of_layers, per_layer, backward=of_layers_slopes)),
+    norm("group_norm", group_norm, accumulated(of_groups, per_group, backward=of_groups_slopes)),
+    norm("rms_norm", rms_norm, accumulated("output", per_layer, backward=of_root_mean_square)),
     norm("local_response_norm", local_response_norm, accumulated("output", window), FLOAT),
-    norm("normalize", normalize, accumulated("output", along_dim)),
+    norm("normalize", normalize, accumulated("output", along_dim, backward=of_direction)),
 ]

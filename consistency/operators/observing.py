@@ -10,8 +10,6 @@ from typing import Any
 
 import torch
 
-from .declare import Operator
-
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
 Tensors = tuple[torch.Tensor, ...]
@@ -111,6 +109,38 @@ def order_along(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     return plain_zeros(gather_or_nan(args[0], dim, outputs[0])), distinct(outputs[0], dim)
 
 
+def tied_sums(dim: Any) -> Any:
+    """Gradients of what selects elements: each element's is summed over all that equal it in its row, whichever was selected.
+
+    ``dim`` finds the dimension from ``(args, kwargs)``; None stands for all elements.
+    """
+
+    def observe(args: Args, kwargs: Kwargs, gradients: tuple[torch.Tensor | None, ...]) -> tuple[torch.Tensor | None, ...]:
+        first, rest = gradients[0], gradients[1:]
+        if first is None or first.shape != args[0].shape or not first.numel() or not first.ndim:
+            return gradients
+        along, whole = dim(args, kwargs), first.shape
+        values, gradient = args[0].detach(), first
+        if along is None:
+            values, gradient, along = values.reshape(-1), gradient.reshape(-1), 0
+        values, order = values.sort(along)
+        new = (values.narrow(along, 1, values.shape[along] - 1) != values.narrow(along, 0, values.shape[along] - 1)) & ~(
+            values.narrow(along, 0, values.shape[along] - 1).isnan()
+        )
+        group = torch.cat([torch.zeros_like(order.narrow(along, 0, 1)), new.cumsum(along)], along)
+        sums = torch.zeros_like(gradient).scatter_add(along, group, gradient.gather(along, order)).gather(along, group)
+        return torch.zeros_like(gradient).scatter(along, order, sums).reshape(whole), *rest
+
+    return observe
+
+
+def of_shares(args: Args, kwargs: Kwargs, gradients: Tensors) -> tuple[float, ...]:
+    """S of gradients that choose among cotangents (within ±1) and, where an operand was broadcast, add them up."""
+    tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
+    total = math.prod(torch.broadcast_shapes(*(tensor.shape for tensor in tensors)))
+    return tuple(float(total // g.numel()) if 0 < g.numel() < total else 0.0 for g in gradients)
+
+
 def unit_of(args: Args) -> float:
     """Twice the unit roundoff of the narrowest format that holds every argument: what the tested dtype's rounding may be."""
     given = [arg.detach().double() for arg in args if isinstance(arg, torch.Tensor) and arg.dtype.is_floating_point]
@@ -152,13 +182,3 @@ def decimal_neighbours(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[Ten
     if not decimals or not outputs[0].dtype.is_floating_point:
         return []
     return neighbours(beside(args[0] * 10.0**decimals, 0.5, unit_of(args)), outputs[0], 10.0**-decimals)
-
-
-def in_float64(name: str) -> Any:
-    """A reference for operators that turn integers into floats: the operator on everything converted to float64."""
-    operator = Operator(name=name, family="", sample=lambda d: None)  # type: ignore[arg-type, return-value]
-
-    def reference(*args: Any, **kwargs: Any) -> Any:
-        return operator(*(a.double() if isinstance(a, torch.Tensor) else a for a in args), **kwargs)
-
-    return reference

@@ -10,13 +10,13 @@ from typing import Any
 
 from ..recipe import Literal, TensorRecipe
 from ._shared import Args, Kwargs, Outputs, peak, per_dim, some, spread, summed
-from .declare import FLOAT, FLOATS, NUMERIC, Call, Domain, Drawing, ErrorModel, Operator, Sample, accumulated, call, products, reduced
+from .declare import FLOAT, FLOATS, NUMERIC, POSITIVE, Call, Domain, Drawing, ErrorModel, Operator, Sample, accumulated, call, products, reduced
 from .observing import gather_or_nan, plain_zeros
 
 MOST = {1: 65, 2: 17, 3: 8}
 KERNEL = {1: 9, 2: 5, 3: 3}
 VALUES = Domain(specials=("nan", "inf", "-inf", "max", "-max"), wide=(-24, 24), tiny=True)
-LINEAR, TIES = frozenset({"linear"}), frozenset({"ties"})
+LINEAR, TIES = frozenset({"linear"}), frozenset({"ties", "constant"})  # most of a maximum's gradient is zero
 
 
 def image(d: Drawing, spatial: list[int], domain: Domain) -> TensorRecipe:
@@ -71,13 +71,14 @@ def adaptive(rank: int, domain: Domain | None = None, **options: tuple[Any, ...]
 
 
 def power(rank: int) -> Sample:
-    """Norm types 1 and 2: others cancel (odd ones) or overflow early. In one dimension the kernel is a number."""
+    """Odd powers only of positive numbers, so that no sum cancels. In one dimension the kernel is a number."""
 
     def sample(d: Drawing) -> Call:
         kernel = per_dim(d, rank, 1, KERNEL[rank]) if rank > 1 else d.integer(1, KERNEL[1])
         size = [d.size(KERNEL[rank], MOST[rank]) for _ in range(rank)]
-        domain = Domain(wide=(-10, 10))
-        return call(image(d, size, domain), d.choice(2.0, 1.0), kernel, **some(d, stride=(1, 2, 3), ceil_mode=(True,)))
+        order = d.choice(2.0, 1.0, 3.0)
+        domain = Domain(wide=(-6, 6)) if order == 2.0 else POSITIVE
+        return call(image(d, size, domain), order, kernel, **some(d, stride=(1, 2, 3), ceil_mode=(True,)))
 
     return sample
 

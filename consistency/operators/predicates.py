@@ -8,6 +8,7 @@ from .declare import EVERY, EVERYWHERE, EXACT, Call, Domain, Drawing, Operator, 
 from .sampling import filled_shape, scalar, shape_of, unary
 
 TRAITS = frozenset({"elementwise"})
+SIMPLE = Domain(specials=("nan", "inf", "-inf", "0", "-0"))
 SPECIAL = Domain(specials=EVERYWHERE, wide=(-24, 24), tiny=True)
 MILLION = 1 << 20
 INTEGRAL = ("int32", "int64", "bool")
@@ -27,7 +28,7 @@ def close(d: Drawing) -> Call:
     """Whole numbers with tolerances that are powers of two: whether they are close is exact in every dtype."""
     shape = shape_of(d)
     values = ("integers", 0, 1) if d.dtype == "bool" else ("integers", -9, 9)
-    left, right = (d.tensor(d.broadcastable(shape), values=values) for _ in range(2))
+    left, right = (d.tensor(d.broadcastable(shape), SIMPLE, values=values) for _ in range(2))
     if d.dtype == "bool" or d.choice(True, False):
         return call(left, right)
     return call(left, right, rtol=d.choice(0.0, 0.25, 0.5) if d.floating else 0.0, atol=d.choice(0.0, 1.0, 2.0), equal_nan=d.flag())
@@ -72,7 +73,10 @@ NO_BOOL = tuple(dtype for dtype in EVERY if dtype != "bool")
 CONSTANT = TRAITS | {"constant"}
 OPERATORS = [
     *(op(name, comparable) for name in ("eq", "ne", "lt", "le", "gt", "ge")),
-    *(op(name, unary(SPECIAL), traits=CONSTANT) for name in ("isnan", "isinf", "isfinite", "isposinf", "isneginf", "isreal", "signbit")),
+    *(
+        op(name, unary(SPECIAL), traits=CONSTANT)
+        for name in ("isnan", "isinf", "isfinite", "isposinf", "isneginf", "isreal", "signbit")
+    ),
     op("isclose", close),
     op("allclose", close, traits=frozenset({"constant"})),
     op("equal", sameness, traits=frozenset({"constant"})),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -25,8 +26,8 @@ from .declare import (
     products,
     reduced,
 )  # fmt: skip
-from .observing import Args, Kwargs, Tensors, argument, extremum_along, value_at_extremum, zeros_aside
-from .sampling import along, reducible
+from .observing import Args, Kwargs, Tensors, argument, extremum_along, tied_sums, value_at_extremum, zeros_aside
+from .sampling import along, fitting, reducible
 
 REDUCTION = frozenset({"reduction"})
 LINEAR = REDUCTION | {"linear"}
@@ -37,14 +38,15 @@ EXTREME = Domain(specials=("nan", "inf", "-inf", "0", "-0", "max", "-max"), wide
 SOME_NAN = Domain(specials=("nan", "-nan"), wide=(-10, 9), sums=True)
 EXPONENTS = Domain(-80.0, 80.0, points=(0.0,), specials=("-inf", "inf"), wide=(-10, 5))
 MEASURED = Domain(wide=(-8, 7))
+SMALL = Domain(wide=(-3, 3))
 
 
-def over(domain: Domain, *, several: bool = True, full: bool = True) -> Sample:
+def over(domain: Domain, *, several: bool = True, full: bool = True, half: Domain | None = None) -> Sample:
     """A tensor, and the dims to reduce: all, one, or ``several``."""
 
     def sample(d: Drawing) -> Call:
         shape = reducible(d)
-        return call(d.tensor(shape, domain), **along(d, shape, several=several, full=full))
+        return call(d.tensor(shape, fitting(d, domain, half)), **along(d, shape, several=several, full=full))
 
     return sample
 
@@ -68,8 +70,9 @@ def product(d: Drawing) -> Call:
     kwargs = along(d, shape, several=False)
     if not d.floating:
         return call(d.tensor(shape, values=("integers", 1, 3)), **kwargs)
-    short = Domain(wide=(-2, 1), specials=("nan", "inf"))
-    return call(d.tensor(shape, Domain(0.875, 1.125) if math.prod(shape) > 12 else short), **kwargs)
+    if math.prod(shape) <= 12:
+        return call(d.tensor(shape, Domain(wide=(-2, 1), specials=("nan", "inf"))), **kwargs)
+    return call(d.tensor(shape, values=("uniform", 0.875, 1.125)), **kwargs)
 
 
 def moments(d: Drawing) -> Call:
@@ -90,14 +93,15 @@ def norms(*orders: Any) -> Sample:
 
     def sample(d: Drawing) -> Call:
         shape = reducible(d)
-        return call(d.tensor(shape, MEASURED), d.choice(*orders), **along(d, shape))
+        return call(d.tensor(shape, fitting(d, MEASURED, SMALL)), d.choice(*orders), **along(d, shape))
 
     return sample
 
 
 def distance(d: Drawing) -> Call:
     shape = reducible(d)
-    return call(d.tensor(shape, MEASURED), d.tensor(d.broadcastable(shape), MEASURED), d.choice(2, 2.0, 1, 3.0, math.inf))
+    domain = fitting(d, MEASURED, SMALL)
+    return call(d.tensor(shape, domain), d.tensor(d.broadcastable(shape), domain), d.choice(2, 2.0, 1, 3.0, math.inf))
 
 
 def truths(d: Drawing) -> Call:
@@ -146,9 +150,8 @@ def spread(args: Args, kwargs: Kwargs) -> tuple[torch.Tensor, torch.Tensor]:
     x, dims = args[0].detach(), dims_of(args, kwargs)
     mean = x.mean(dims, keepdim=True)
     deviation = ((x - mean) ** 2).mean(dims, keepdim=True).sqrt()
-    correction = kwargs.get("correction", int(kwargs.get("unbiased", True)))
     count = x.numel() / max(mean.numel(), 1)
-    deviation = deviation * math.sqrt(count / max(count - correction, 1))
+    deviation = deviation * math.sqrt(count / max(count - correction(kwargs), 1))
     kept = kwargs.get("keepdim", False)
     return tuple(t if kept or not t.ndim else t.squeeze(dims) for t in (mean.abs(), deviation))  # type: ignore[return-value]
 
@@ -162,6 +165,26 @@ def of_variance(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
 def of_deviation(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     mean, deviation = spread(args, kwargs)
     return deviation + mean, summed_mean(args, kwargs)
+
+
+def of_slope(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
+    """∂var = 2(x − mean)/(n − c), for cotangents up to 1; with var_mean also 1/n, which is smaller."""
+    x, dims = args[0].detach(), dims_of(args, kwargs)
+    mean = x.mean(dims, keepdim=True)
+    count = x.numel() / max(mean.numel(), 1)
+    return (2.0 * (x - mean).abs() + 8.0 * mean.abs() + 1.0) / max(count - correction(kwargs), 1)  # type: ignore[no-any-return]
+
+
+def of_steep_slope(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
+    """∂std = (x − mean)/((n − c)·std)."""
+    _, deviation = spread(args, {**kwargs, "keepdim": True})
+    return torch.nan_to_num(
+        of_slope(args, kwargs, outputs) / torch.minimum(deviation, torch.ones_like(deviation)), nan=0.0, posinf=0.0
+    )
+
+
+def correction(kwargs: Kwargs) -> int:
+    return int(kwargs.get("correction", int(kwargs.get("unbiased", True))))
 
 
 def summed_mean(args: Args, kwargs: Kwargs) -> torch.Tensor:
@@ -193,8 +216,8 @@ def of_factors(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
 
 
 def own(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
-    """Gradients formed by products and quotients of their own: relative errors."""
-    return tuple(output.abs() for output in outputs)
+    """Norms, and their gradients: a few products and quotients, one of them with a power of the norm."""
+    return tuple(4.0 * output.abs() for output in outputs)
 
 
 def op(name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = FLOATS, **more: Any) -> Operator:
@@ -203,31 +226,43 @@ def op(name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = F
 
 
 SUM = products(reduced, integers_exact=True)
+STORED = replace(SUM, wide_accumulation=False)  # partial sums are stored in the half formats
 NORM = accumulated("output", reduced, backward=own)
+TIED = tied_sums(lambda args, kwargs: argument("dim", 1, None, args, kwargs))
 FIXED: dict[str, Any] = {"traits": CONSTANT, "differentiable": False}
 OPERATORS = [
     op("sum", summing(SUMMED), SUM, (*NUMERIC, "bool"), traits=LINEAR),
     op("mean", summing(SUMMED), SUM, traits=LINEAR),
-    op("nansum", summing(SOME_NAN), SUM),
-    op("nanmean", over(SOME_NAN), SUM),
+    op("nansum", summing(SOME_NAN), STORED),
+    op("nanmean", over(SOME_NAN, half=Domain(specials=("nan",))), STORED),
     op("sum_to_size", smaller, SUM, NUMERIC, traits=LINEAR),
-    op("trace", matrix, products(lambda args, kwargs, outputs: float(min(args[0].shape)), integers_exact=True), NUMERIC, traits=LINEAR),
-    op("prod", product, accumulated("output", reduced, backward=of_factors), NUMERIC),
+    op(
+        "trace",
+        matrix,
+        products(lambda args, kwargs, outputs: float(min(args[0].shape)), integers_exact=True),
+        NUMERIC,
+        traits=LINEAR,
+    ),
+    op("prod", product, accumulated("output", reduced, backward=of_factors, wide_accumulation=False), NUMERIC),
     op("amax", over(EXTREME), EXACT, EVERY, traits=TIES, observe=zeros_aside),
     op("amin", over(EXTREME), EXACT, EVERY, traits=TIES, observe=zeros_aside),
     op("aminmax", lowest_and_highest, EXACT, EVERY, traits=TIES, observe=zeros_aside),
-    op("max", extremum, EXACT, EVERY, traits=TIES, observe=extremum_along),
-    op("min", extremum, EXACT, EVERY, traits=TIES, observe=extremum_along),
+    op("max", extremum, EXACT, EVERY, traits=TIES, observe=extremum_along, observe_gradients=TIED),
+    op("min", extremum, EXACT, EVERY, traits=TIES, observe=extremum_along, observe_gradients=TIED),
     op("argmax", over(EXTREME, several=False), EXACT, NUMERIC, traits=TIES, differentiable=False, observe=value_at_extremum),
     op("argmin", over(EXTREME, several=False), EXACT, NUMERIC, traits=TIES, differentiable=False, observe=value_at_extremum),
-    op("var", moments, accumulated(first_of(of_variance), reduced)),
-    op("std", moments, accumulated(first_of(of_deviation), reduced)),
-    op("var_mean", moments, accumulated(of_variance, reduced)),
-    op("std_mean", moments, accumulated(of_deviation, reduced)),
+    op("var", moments, accumulated(first_of(of_variance), reduced, backward=of_slope)),
+    op("std", moments, accumulated(first_of(of_deviation), reduced, backward=of_steep_slope)),
+    op("var_mean", moments, accumulated(of_variance, reduced, backward=of_slope)),
+    op("std_mean", moments, accumulated(of_deviation, reduced, backward=of_steep_slope)),
     op("norm", norms(2, 1, 2.0, 3, math.inf, -math.inf, 0), NORM),
     op("linalg.vector_norm", norms(2, 1, 2.0, 3, math.inf, -math.inf, 0), NORM),
-    op("dist", distance, accumulated("output", reduced)),
-    op("logsumexp", over(EXPONENTS, full=False), accumulated(of_logsumexp, reduced, backward=of_softmax_share)),
+    op("dist", distance, accumulated(own, reduced)),
+    op(
+        "logsumexp",
+        over(EXPONENTS, full=False),
+        accumulated(of_logsumexp, reduced, backward=of_softmax_share, wide_accumulation=False),
+    ),
     op("all", truths, EXACT, EVERY, **FIXED),
     op("any", truths, EXACT, EVERY, **FIXED),
     op("count_nonzero", counted, EXACT, EVERY, **FIXED),

@@ -40,22 +40,34 @@ def within(d: Drawing, domain: Domain, low: float = -4.0, high: float = 4.0) -> 
     return scalar(d, max(low, domain.low), min(high, domain.high))
 
 
-def unary(domain: Domain = REAL, **points: tuple[float, ...]) -> Sample:
-    """One tensor. ``points`` are boundaries that depend on the dtype, such as where exp overflows: nothing larger is drawn."""
+def fitting(d: Drawing, domain: Domain, half: Domain | None) -> Domain:
+    """``half`` for float16, where it is given: gradients there are formed in float16, and their intermediates overflow early."""
+    return half if half is not None and d.dtype == "float16" else domain
+
+
+def unary(domain: Domain = REAL, half: Domain | None = None, **points: tuple[float, ...]) -> Sample:
+    """One tensor. ``points`` are boundaries that depend on the dtype, such as where exp overflows: nothing is drawn beyond."""
 
     def sample(d: Drawing) -> Call:
-        chosen = points.get("float32" if d.dtype == "bfloat16" else d.dtype, ())  # bfloat16 reaches as far as float32
-        return call(d.tensor(shape_of(d), replace(domain, points=chosen, high=max(chosen), low=domain.low) if chosen else domain))
+        chosen = points.get("float32" if d.dtype == "bfloat16" else d.dtype)  # bfloat16 reaches as far as float32
+        return call(d.tensor(shape_of(d), bounded(domain, chosen) if chosen else fitting(d, domain, half)))
 
     return sample
 
 
-def pointwise(*domains: Domain) -> Sample:
+def bounded(domain: Domain, points: tuple[float, ...]) -> Domain:
+    """``domain`` between the lowest and the highest of ``points``."""
+    low, high = min(points), max(points)
+    wide = domain.wide and (domain.wide[0], min(domain.wide[1], math.frexp(min(-low, high))[1] - 2))
+    return replace(domain, low=low, high=high, points=points, wide=wide)
+
+
+def pointwise(*domains: Domain, half: Domain | None = None) -> Sample:
     """As many tensors as domains, broadcasting against each other."""
 
     def sample(d: Drawing) -> Call:
         shape = shape_of(d)
-        return call(*(d.tensor(d.broadcastable(shape), domain) for domain in domains))
+        return call(*(d.tensor(d.broadcastable(shape), fitting(d, domain, half)) for domain in domains))
 
     return sample
 

@@ -23,24 +23,40 @@ def along(d: Drawing) -> Call:
     return call(d.tensor(shape, EXPONENTS), d.dim(shape), **dtype)
 
 
-def distance(x: torch.Tensor, dim: int) -> torch.Tensor:
-    """|x − max|, 0 where it is not finite."""
-    return finite((x - x.amax(dim, keepdim=True)).abs()) if x.numel() else x
+def precision(x: torch.Tensor, dim: int) -> torch.Tensor:
+    """|x − max| + 1, the relative error of exp(x − max) in units of u; 1 where it is not finite."""
+    return finite((x - x.amax(dim, keepdim=True)).abs()) + 1.0 if x.numel() else x
+
+
+def of_share(sign: float) -> Magnitude:
+    @magnitude
+    def size(outputs: Outputs, input: torch.Tensor, dim: int, **kwargs: Any) -> torch.Tensor:
+        return precision(sign * input, dim) * finite(outputs[0])
+
+    return size
+
+
+def of_share_slope(sign: float) -> Magnitude:
+    """y·(g − Σ g·y) with cotangents g of at most 1, every y as precise as its exponential and the sum of all."""
+
+    @magnitude
+    def size(outputs: Outputs, input: torch.Tensor, dim: int, **kwargs: Any) -> torch.Tensor:
+        y, error = finite(torch.softmax(sign * input, dim)), precision(sign * input, dim)
+        return 2.0 * y * (error + (y * error).sum(dim, keepdim=True))
+
+    return size
 
 
 @magnitude
-def of_softmax(outputs: Outputs, input: torch.Tensor, dim: int, **kwargs: Any) -> torch.Tensor:
-    return (distance(input, dim) + 1.0) * finite(outputs[0])
+def of_logarithm(outputs: Outputs, input: torch.Tensor, dim: int, **kwargs: Any) -> torch.Tensor:
+    return precision(input, dim) + finite(outputs[0]).abs()
 
 
 @magnitude
-def of_softmin(outputs: Outputs, input: torch.Tensor, dim: int, **kwargs: Any) -> torch.Tensor:
-    return (distance(-input, dim) + 1.0) * finite(outputs[0])
-
-
-@magnitude
-def of_log_softmax(outputs: Outputs, input: torch.Tensor, dim: int, **kwargs: Any) -> torch.Tensor:
-    return distance(input, dim) + finite(outputs[0]).abs() + 1.0
+def of_logarithm_slope(outputs: Outputs, input: torch.Tensor, dim: int, **kwargs: Any) -> torch.Tensor:
+    """g − y·Σ g."""
+    y, error = finite(torch.softmax(input, dim)), precision(input, dim)
+    return 1.0 + y * (error + (y * error).sum(dim, keepdim=True)) * (input.shape[dim] if input.ndim else 1)
 
 
 def length(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
@@ -48,12 +64,13 @@ def length(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
     return float(args[0].shape[args[1]]) if args[0].ndim else 1.0
 
 
-def softmax(name: str, size: Magnitude) -> Operator:
-    return Operator(name=name, family="softmax", sample=along, error=accumulated(size, length), dtypes=FLOATS)
+def softmax(name: str, forward: Magnitude, backward: Magnitude) -> Operator:
+    error = accumulated(forward, length, backward=backward)
+    return Operator(name=name, family="softmax", sample=along, error=error, dtypes=FLOATS)
 
 
 OPERATORS = [
-    softmax("softmax", of_softmax),
-    softmax("log_softmax", of_log_softmax),
-    softmax("nn.functional.softmin", of_softmin),
+    softmax("softmax", of_share(1.0), of_share_slope(1.0)),
+    softmax("log_softmax", of_logarithm, of_logarithm_slope),
+    softmax("nn.functional.softmin", of_share(-1.0), of_share_slope(-1.0)),
 ]

@@ -17,8 +17,9 @@ from .observing import (
     gather_or_nan,
     order_along,
     selection_along,
-    value_selected,
     sorted_along,
+    tied_sums,
+    value_selected,
     zeros_aside,
 )
 from .sampling import along, reducible
@@ -131,19 +132,23 @@ def of_quantile(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
     return low.abs() + high.abs() + length * (high - low)
 
 
+def tied(name: str, position: int, default: int | None) -> Any:
+    return tied_sums(lambda args, kwargs: argument(name, position, default, args, kwargs))
+
+
 def op(name: str, sample: Sample, observe: Any = zeros_aside, dtypes: tuple[str, ...] = EVERY, **more: Any) -> Operator:
     settings: dict[str, Any] = {"error": EXACT, "traits": TIES} | more
     return Operator(name=name, family="sorting", sample=sample, dtypes=dtypes, observe=observe, **settings)
 
 
 OPERATORS = [
-    op("sort", sort, sorted_along),
+    op("sort", sort, sorted_along, observe_gradients=tied("dim", 1, -1)),
     op("argsort", sort, order_along, differentiable=False),
-    op("msort", msort),
-    op("topk", topk, selection_along, NUMERIC),
-    op("kthvalue", kthvalue, value_selected, NUMERIC),
-    op("median", middle, extremum_along, NUMERIC),
-    op("nanmedian", middle, extremum_along, NUMERIC),
+    op("msort", msort, observe_gradients=tied("dim", 9, 0)),
+    op("topk", topk, selection_along, NUMERIC, observe_gradients=tied("dim", 2, -1)),
+    op("kthvalue", kthvalue, value_selected, NUMERIC, observe_gradients=tied("dim", 2, -1)),
+    op("median", middle, extremum_along, NUMERIC, observe_gradients=tied("dim", 1, None)),
+    op("nanmedian", middle, extremum_along, NUMERIC, observe_gradients=tied("dim", 1, None)),
     op("mode", frequent, frequency, differentiable=False),
     op("unique", unique, differentiable=False),
     op("unique_consecutive", unique, differentiable=False),

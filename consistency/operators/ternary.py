@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -22,7 +23,7 @@ from .declare import (
     one,
     products,
 )
-from .observing import Args, Kwargs, Tensors, zeros_aside
+from .observing import Args, Kwargs, Tensors, of_shares, zeros_aside
 from .sampling import scalar, shape_of
 
 ELEMENTWISE = frozenset({"elementwise"})
@@ -51,7 +52,9 @@ def lerp(d: Drawing) -> Call:
 
 def between(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
     start, end, weight = (arg.detach() if isinstance(arg, torch.Tensor) else torch.tensor(float(arg)) for arg in args)
-    return torch.nan_to_num(start.abs() + end.abs() + torch.maximum(weight.abs(), (1 - weight).abs()) * (end - start).abs(), posinf=0.0)
+    return torch.nan_to_num(
+        start.abs() + end.abs() + torch.maximum(weight.abs(), (1 - weight).abs()) * (end - start).abs(), posinf=0.0
+    )
 
 
 def clamp(d: Drawing) -> Call:
@@ -75,6 +78,6 @@ def op(name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = F
 OPERATORS = [
     op("addcmul", added_product(TERM, TERM), products(one), NUMERIC),
     op("addcdiv", added_product(TERM, DIVISOR), products(one)),
-    op("lerp", lerp, accumulated(between, one, backward="pointwise")),
-    op("clamp", clamp, EXACT, NUMERIC, traits=ELEMENTWISE | {"ties"}, observe=zeros_aside),
+    op("lerp", lerp, accumulated(between, one, backward="pointwise"), observe=zeros_aside),
+    op("clamp", clamp, replace(EXACT, backward=of_shares), NUMERIC, traits=ELEMENTWISE | {"ties"}, observe=zeros_aside),
 ]

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..model import Result
+from .. import recipe
+from ..dtypes import FORMATS
+from ..model import Result, Worst
 
 if TYPE_CHECKING:
     import torch
 
 MAX_TENSOR_BYTES = 64 << 20
+MAX_CALL = 140  # characters of the call's line
+MILLION = 1_000_000
+_DIGITS = {"float64": 17, "float32": 9, "float16": 5, "bfloat16": 4}  # as many as tell two neighbours apart
 
 
 def headline(result: Result) -> str:
@@ -20,34 +26,99 @@ def headline(result: Result) -> str:
     return f"{result.operator} · {result.dtype} · {result.direction} · {result.backend}   {result.verdict}: {result.explanation}"
 
 
-def message(result: Result, *, bundle: Path | None = None) -> str:
-    """The whole story of one failure in a few lines, ending with the command that shows it again."""
+def message(result: Result, *, bundle: Path | None = None, spec: str | None = None, again: bool = True) -> str:
+    """The whole story of one failure in a few lines, ending with the command that shows it again.
+
+    ``spec`` is what the user wrote for the backend, where that is not its name. ``again=False`` leaves the command out, for
+    functions that no command can call.
+    """
     lines = [headline(result)]
     if result.worst is not None:
         where = f"at {result.worst.index}" if result.worst.index else "(the only element)"
-        lines.append(
-            f"  worst {where} of {result.output or 'out/0'}: got {result.worst.actual!r}, float64 says {result.worst.expected!r}"
-        )
+        lines.append(f"  worst {where} of {result.output or 'out/0'}: {_values(result.worst, _dtype(result))}")
+    if result.verdict.value == "divergent":
+        lines += _size(result)
+    lines.append(f"  call:    {_call(result)}")
+    if again:
+        lines.append(f"  again:   {command(result, bundle=bundle, spec=spec)}")
+    return printable("\n".join(lines))
+
+
+def printable(text: str) -> str:
+    """``text`` without what could move a terminal's cursor, colour it or break its encoding."""
+    return "".join(c if c.isprintable() or c in "\n\xa0" else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def _dtype(result: Result) -> str:
+    """The dtype of the output that the worst element is of."""
+    outputs = result.comparison.outputs if result.comparison is not None else ()
+    return next((output.dtype for output in outputs if output.name == result.output), result.dtype)
+
+
+def _values(worst: Worst, dtype: str) -> str:
+    """``got 1.0371094, float64 says 1.0000012``: as many digits as the dtype has, and more where that shows no difference."""
+    digits = _DIGITS.get(dtype, 17)
+    got, expected = f"{worst.actual:.{digits}g}", f"{worst.expected:.{digits}g}"
+    if got == expected:
+        got, expected = repr(worst.actual), repr(worst.expected)
+    return f"got {got}, float64 says {expected}"
+
+
+def _size(result: Result) -> Iterator[str]:
+    """How large the error is in ulp, and beside the usual error of the CPU in this dtype."""
     ulp = result.metrics.get("ulp_max")
-    if ulp and result.verdict.value == "divergent":
-        ratio = result.metrics.get("rmse_ratio")
-        against = f"; RMS error {ratio:,.3g} × that of the CPU in {result.dtype}" if ratio and ratio < 1e300 else ""
-        lines.append(f"  largest error {ulp:,.4g} ulp{against}")
-    if result.shapes:
-        lines.append(f"  tensors: {'; '.join(result.shapes)}")
-    plain = {k: v for k, v in result.case.to_json()["kwargs"].items() if not isinstance(v, dict)}
-    if plain:
-        lines.append("  " + ", ".join(f"{name}={value!r}" for name, value in plain.items()))
-    lines.append(f"  again:   {command(result, bundle=bundle)}")
-    return "\n".join(lines)
+    if not ulp:
+        return
+    form = FORMATS.get(_dtype(result))
+    text = "not one digit is right" if form is not None and ulp >= 2.0**form.precision else f"largest error {number(ulp)} ulp"
+    ratio = result.metrics.get("rmse_ratio", 1.0)
+    if result.backend == "cpu" or 0.95 < ratio < 1.05:  # beside itself
+        against = ""
+    elif ratio >= 1e300:
+        against = f"; the CPU in {result.dtype} makes no error here"
+    else:
+        against = f"; RMS error {number(ratio)} × that of the CPU in {result.dtype}"
+    yield f"  {text}{against}"
 
 
-def command(result: Result, *, bundle: Path | None = None) -> str:
-    """The command that runs this case again: by its folder in a bundle, or by the case's own line."""
+def number(value: float) -> str:
+    """``0.31``, ``12``, ``1,400``, ``over 1,000,000``: a number that is read at a glance."""
+    if value >= MILLION:
+        return f"over {MILLION:,}"
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def _call(result: Result) -> str:
+    """The call with shapes for tensors: ``softmax([3, 4] strides [1, 3] offset 0, -1)``."""
+    shapes = iter(result.shapes)
+
+    def show(arg: recipe.Arg) -> str:
+        match arg:
+            case recipe.TensorRecipe() | recipe.Literal():
+                return next(shapes, "tensor")
+            case list():
+                return f"[{', '.join(map(show, arg))}]"
+            case tuple():
+                return f"({', '.join(map(show, arg))}{',' if len(arg) == 1 else ''})"
+            case recipe.DType(name) | recipe.MemoryFormat(name):
+                return f"torch.{name}"
+            case recipe.Index(start, stop, step):
+                return f"slice({start}, {stop}, {step})"
+        return repr(arg)
+
+    parts = [show(arg) for arg in result.case.args]
+    parts += [f"{name}={show(arg)}" for name, arg in result.case.kwargs.items()]
+    text = f"{result.operator}({', '.join(parts)})"
+    return text if len(text) <= MAX_CALL else f"{text[: MAX_CALL - 1]}…"
+
+
+def command(result: Result, *, bundle: Path | None = None, spec: str | None = None) -> str:
+    """The command that runs this case again: by its folder where the bundle has one, else by the case's own line."""
     from ..bundle import failure_id
 
-    where = quote(str(bundle / "failures" / failure_id(result))) if bundle is not None else quote(result.case.line)
-    return f"consistency repro {where} --backend {quote(result.backend)} --direction {result.direction}"
+    folder = bundle / "failures" / failure_id(result) if bundle is not None else None
+    where = quote(str(folder) if folder is not None and (folder / "case.json").is_file() else result.case.line)
+    return f"consistency repro {where} --backend {quote(spec or result.backend)} --direction {result.direction}"
 
 
 def quote(text: str) -> str:
@@ -63,23 +134,19 @@ def tensors_of(result: Result, path: Path) -> None:
 
     from .. import operators
     from ..materialise import prepare
-    from ..reference import Reference
+    from ..reference import Reference, quiet
 
     materials = prepare(result.case)
     if sum(base.nbytes for base in materials.bases) > MAX_TENSOR_BYTES:
         return
     tensors: dict[str, torch.Tensor] = {f"base/{i}": t for i, t in enumerate(materials.build().bases)}
-    reference = Reference(operators.get(result.operator), materials, result.direction) if _known(result) else None
-    for output in reference.outcome.outputs if reference else ():
-        if output.tensor is not None and not output.tensor.is_complex():
-            tensors[f"reference/{output.name}"] = output.tensor.contiguous().clone()
+    if result.operator in operators.registry():
+        with quiet():
+            reference = Reference(operators.get(result.operator), materials, result.direction)
+        for output in reference.outcome.outputs:
+            if output.tensor is not None and not output.tensor.is_complex():
+                tensors[f"reference/{output.name}"] = output.tensor.detach().contiguous().clone()
     save_file(tensors, path, metadata=_metadata(result))
-
-
-def _known(result: Result) -> bool:
-    from .. import operators
-
-    return result.operator in operators.registry()
 
 
 def _metadata(result: Result) -> dict[str, Any]:

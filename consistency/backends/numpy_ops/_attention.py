@@ -6,6 +6,7 @@ import numpy as np
 
 from consistency.backends.numpy_ops._dims import row_mean, row_sum
 from consistency.backends.numpy_ops._dtypes import INDEX, Array, constant
+from consistency.backends.numpy_ops._gathering import not_negative
 from consistency.backends.numpy_ops._linear import matmul
 from consistency.backends.numpy_ops._table import implements
 
@@ -52,7 +53,7 @@ def embedding(
 ) -> Array:
     if max_norm is not None:
         raise NotImplementedError("max_norm changes the weights in place")
-    return np.asarray(np.take(weight, input, 0))
+    return np.asarray(np.take(weight, not_negative(input), 0))
 
 
 _BAGS: dict[str, Callable[[Array], Array]] = {
@@ -83,13 +84,11 @@ def embedding_bag(
         starts = np.arange(input.shape[0]) * input.shape[1]
         ends = starts + input.shape[1]
     elif offsets is not None:
-        starts, ends = (
-            (offsets[:-1], offsets[1:]) if include_last_offset else (offsets, np.append(offsets[1:], input.size))
-        )
+        starts, ends = (offsets[:-1], offsets[1:]) if include_last_offset else (offsets, np.append(offsets[1:], input.size))
     else:
         raise ValueError("offsets are needed for one-dimensional input")
     indices = input.reshape(-1)
-    rows = weight[indices]
+    rows = weight[not_negative(indices)]
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.reshape(-1, 1)
     kept = np.ones(indices.shape, np.bool_)

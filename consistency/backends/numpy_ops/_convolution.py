@@ -19,10 +19,7 @@ def windows(x: Array, kernel: Sequence[int], stride: Sequence[int], dilation: Se
     """A read-only view of every patch of the last dimensions: (…, outputs…, kernel…)."""
     n = len(kernel)
     lead = x.ndim - n
-    outputs = [
-        (size - d * (k - 1) - 1) // s + 1
-        for size, k, s, d in zip(x.shape[lead:], kernel, stride, dilation, strict=True)
-    ]
+    outputs = [(size - d * (k - 1) - 1) // s + 1 for size, k, s, d in zip(x.shape[lead:], kernel, stride, dilation, strict=True)]
     if min(outputs) < 0:
         raise ValueError(f"a kernel of {tuple(kernel)} does not fit into {x.shape[lead:]}")
     steps, within = x.strides[lead:], x.strides[lead:]
@@ -191,9 +188,7 @@ def fold(
         per_dimension(v, 2) for v in (output_size, kernel_size, dilation, padding, stride)
     )
     padded = [one + 2 * p for one, p in zip(size, paddings, strict=True)]
-    outputs = [
-        (one - d * (k - 1) - 1) // s + 1 for one, d, k, s in zip(padded, dilations, kernel, strides, strict=True)
-    ]
+    outputs = [(one - d * (k - 1) - 1) // s + 1 for one, d, k, s in zip(padded, dilations, kernel, strides, strict=True)]
     patches = input.reshape(input.shape[0], -1, *kernel, *outputs).transpose(0, 1, 4, 5, 2, 3)
     result = scatter_windows(patches, padded, strides, dilations)
     return _without_margins(result, paddings)

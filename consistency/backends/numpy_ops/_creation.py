@@ -63,9 +63,7 @@ def full_like(input: Array, fill_value: Scalar, *, dtype: str | None = None, **o
 
 
 @implements("new_full", complex=True, native_half=True)
-def new_full(
-    input: Array, size: Sequence[int], fill_value: Scalar, *, dtype: str | None = None, **options: Any
-) -> Array:
+def new_full(input: Array, size: Sequence[int], fill_value: Scalar, *, dtype: str | None = None, **options: Any) -> Array:
     _only_minor(options)
     return _filled(size, fill_value, as_dtype(dtype, input.dtype))
 
@@ -82,9 +80,7 @@ def eye(n: int, m: int | None = None, *, dtype: str | None = None, **options: An
 
 
 @implements("arange", native_half=True)
-def arange(
-    start: float, end: float | None = None, step: float = 1, *, dtype: str | None = None, **options: Any
-) -> Array:
+def arange(start: float, end: float | None = None, step: float = 1, *, dtype: str | None = None, **options: Any) -> Array:
     """start + i · step for i < ⌈(end − start) / step⌉, in float64 or exact integers before the final rounding."""
     _only_minor(options)
     if end is None:

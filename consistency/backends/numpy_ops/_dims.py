@@ -45,9 +45,7 @@ def reduce_rows(x: Array, dim: Dims, keepdim: bool, kernel: Callable[[Array], Ar
     return kernel(rows).reshape(shape)
 
 
-def reduce_rows_to_pair(
-    x: Array, dim: Dims, keepdim: bool, kernel: Callable[[Array], tuple[Array, Array]]
-) -> tuple[Array, Array]:
+def reduce_rows_to_pair(x: Array, dim: Dims, keepdim: bool, kernel: Callable[[Array], tuple[Array, Array]]) -> tuple[Array, Array]:
     """The same for a kernel with two results."""
     rows, shape = fold_rows(x, dim, keepdim)
     first, second = kernel(rows)
@@ -67,9 +65,7 @@ def along(x: Array, dim: int, kernel: Callable[[Array], Array]) -> Array:
     return along_to_pair(x, dim, lambda lines: (result := kernel(lines), result))[0]
 
 
-def along_to_pair(
-    x: Array, dim: int, kernel: Callable[[Array], tuple[Array, Array]]
-) -> tuple[Array, Array]:
+def along_to_pair(x: Array, dim: int, kernel: Callable[[Array], tuple[Array, Array]]) -> tuple[Array, Array]:
     """The same for a kernel with two results."""
     if x.ndim == 0:
         first, second = kernel(x.reshape(1))

@@ -9,10 +9,17 @@ from consistency.backends.numpy_ops._dtypes import INDEX, Array
 from consistency.backends.numpy_ops._table import implements
 
 
+def not_negative(index: Array) -> Array:
+    """NumPy counts negative positions from the end; PyTorch, except in `take`, `put` and `index_put`, refuses them."""
+    if index.dtype.kind == "i" and np.any(index < 0):
+        raise IndexError("index out of range: negative")
+    return index
+
+
 def spots_of(index: Array, dim: int, ndim: int) -> tuple[Array, ...]:
     """For every element of `index`, where it points: its own position, but `index` itself along `dim`."""
     grid: list[Array] = list(np.indices(index.shape, sparse=True))
-    grid[axis(dim, ndim)] = index
+    grid[axis(dim, ndim)] = not_negative(index)
     return tuple(grid)
 
 
@@ -32,7 +39,7 @@ def gather(input: Array, dim: int, index: Array, *, sparse_grad: bool = False) -
 @implements("index_select", wide=True, complex=True)
 def index_select(input: Array, dim: int, index: Array) -> Array:
     x, where = lifted(input, index)
-    chosen = np.take(x, where, axis(dim, x.ndim))
+    chosen = np.take(x, not_negative(where), axis(dim, x.ndim))
     return chosen if input.ndim else chosen.reshape(())
 
 

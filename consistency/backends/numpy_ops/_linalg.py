@@ -44,9 +44,7 @@ def solve(A: Array, B: Array, *, left: bool = True) -> Array:
 
 
 @implements("linalg.solve_triangular", complex=True)
-def solve_triangular(
-    A: Array, B: Array, *, upper: bool, left: bool = True, unitriangular: bool = False
-) -> Array:
+def solve_triangular(A: Array, B: Array, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Array:
     triangle = np.triu(A) if upper else np.tril(A)
     if unitriangular:
         identity = np.eye(A.shape[-1], dtype=A.dtype)
@@ -148,9 +146,7 @@ def matrix_norm(
 
 
 @implements("linalg.norm", complex=True)
-def norm(
-    A: Array, ord: float | str | None = None, dim: Dims = None, keepdim: bool = False, *, dtype: str | None = None
-) -> Array:
+def norm(A: Array, ord: float | str | None = None, dim: Dims = None, keepdim: bool = False, *, dtype: str | None = None) -> Array:
     """Of a vector, or of a matrix if two dimensions and an order are given."""
     if ord is None:
         return vector_norm(A, 2, dim, keepdim, dtype=dtype)
@@ -161,9 +157,7 @@ def norm(
 
 
 @implements("linalg.pinv", "pinverse", complex=True)
-def pinv(
-    input: Array, rcond: float | None = None, *, atol: Any = None, rtol: Any = None, hermitian: bool = False
-) -> Array:
+def pinv(input: Array, rcond: float | None = None, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Array:
     """Singular values below max(m, n) · ε · σ₁ count as zero."""
     if atol is not None or rtol is not None or hermitian or isinstance(rcond, np.ndarray):
         raise NotImplementedError("tolerances of its own, or hermitian=True")

@@ -74,9 +74,7 @@ def tensordot(a: Array, b: Array, dims: int | Sequence[Sequence[int]] = 2) -> Ar
     if isinstance(dims, int):
         dims = (range(a.ndim - dims, a.ndim), range(dims))
     summed_a, summed_b = ([axis(d, one.ndim) for d in which] for one, which in zip((a, b), dims, strict=True))
-    kept_a, kept_b = (
-        [d for d in range(one.ndim) if d not in summed] for one, summed in ((a, summed_a), (b, summed_b))
-    )
+    kept_a, kept_b = ([d for d in range(one.ndim) if d not in summed] for one, summed in ((a, summed_a), (b, summed_b)))
     if [a.shape[d] for d in summed_a] != [b.shape[d] for d in summed_b]:
         raise NotImplementedError("contracting dimensions of different sizes")
     rows, columns = [a.shape[d] for d in kept_a], [b.shape[d] for d in kept_b]

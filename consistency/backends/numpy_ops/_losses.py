@@ -80,9 +80,7 @@ def smooth_l1_loss(
 
 
 @implements("nn.functional.huber_loss", wide=True, integers=False)
-def huber_loss(
-    input: Array, target: Array, reduction: str = "mean", delta: float = 1.0, weight: Array | None = None
-) -> Array:
+def huber_loss(input: Array, target: Array, reduction: str = "mean", delta: float = 1.0, weight: Array | None = None) -> Array:
     if weight is not None:
         raise NotImplementedError("huber_loss with weights")
     distance = np.atleast_1d(np.abs(np.subtract(*unify(input, target))))

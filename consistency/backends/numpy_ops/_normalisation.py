@@ -80,9 +80,7 @@ def layer_norm(
 
 
 @implements("nn.functional.rms_norm", wide=True, integers=False)
-def rms_norm(
-    input: Array, normalized_shape: Sequence[int], weight: Array | None = None, eps: float | None = None
-) -> Array:
+def rms_norm(input: Array, normalized_shape: Sequence[int], weight: Array | None = None, eps: float | None = None) -> Array:
     if eps is None:
         if input.dtype == np.longdouble:
             raise NotImplementedError("eps=None is another number in every dtype")
@@ -94,9 +92,7 @@ def rms_norm(
 
 
 @implements("nn.functional.group_norm", wide=True, integers=False)
-def group_norm(
-    input: Array, num_groups: int, weight: Array | None = None, bias: Array | None = None, eps: float = 1e-5
-) -> Array:
+def group_norm(input: Array, num_groups: int, weight: Array | None = None, bias: Array | None = None, eps: float = 1e-5) -> Array:
     batch, channels = input.shape[:2]
     rows = input.reshape(batch * num_groups, channels // num_groups * count(input.shape[2:]))
     return _affine(_standardised(rows, eps).reshape(input.shape), weight, bias, _per_channel(input))

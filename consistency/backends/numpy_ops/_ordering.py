@@ -21,9 +21,7 @@ def _offer_extreme(name: str, argument: Callable[[Array], Array], pair: np.ufunc
         return reduce_rows(input, dim, keepdim, argument).astype(INDEX)
 
     @implements(name, wide=True)
-    def extreme(
-        input: Array, dim: Array | int | None = None, keepdim: bool = False, *, other: Array | None = None
-    ) -> Any:
+    def extreme(input: Array, dim: Array | int | None = None, keepdim: bool = False, *, other: Array | None = None) -> Any:
         second = dim if isinstance(dim, np.ndarray) else other
         if second is not None:  # max(input, other)
             return pair(*unify(input, second))

@@ -51,9 +51,7 @@ def _all_padding_after(
     ceil_mode: bool,
 ) -> list[int]:
     sizes = x.shape[x.ndim - len(kernel) :]
-    return [
-        _padding_after(*each, ceil_mode) for each in zip(sizes, kernel, stride, dilation, padding, strict=True)
-    ]
+    return [_padding_after(*each, ceil_mode) for each in zip(sizes, kernel, stride, dilation, padding, strict=True)]
 
 
 def _lowest(x: Array) -> float:
@@ -91,9 +89,7 @@ def _adaptive(x: Array, output_size: int | Sequence[int | None], n: int, reducti
     wanted = [output_size] if isinstance(output_size, int) else list(output_size)
     wanted = wanted * n if len(wanted) == 1 else wanted
     counts = [size if m is None else m for size, m in zip(spatial, wanted, strict=True)]
-    shares = [
-        [slice(i * size // m, -(-(i + 1) * size // m)) for i in range(m)] for size, m in zip(spatial, counts, strict=True)
-    ]
+    shares = [[slice(i * size // m, -(-(i + 1) * size // m)) for i in range(m)] for size, m in zip(spatial, counts, strict=True)]
     result = np.empty((*x.shape[:-n], *counts), x.dtype)
     for spot in product(*map(range, counts)):
         window: tuple[Any, ...] = (..., *(share[i] for share, i in zip(shares, spot, strict=True)))
@@ -129,22 +125,18 @@ def _offer_pools(n: int) -> None:
         return adaptive_average(input, output_size, n)
 
     @implements(f"nn.functional.adaptive_max_pool{n}d", wide=True, integers=False)
-    def adaptive_max_pool(
-        input: Array, output_size: int | Sequence[int | None], return_indices: bool = False
-    ) -> Array:
+    def adaptive_max_pool(input: Array, output_size: int | Sequence[int | None], return_indices: bool = False) -> Array:
         if return_indices:
             raise NotImplementedError("return_indices")
         return _adaptive(input, output_size, n, _row_max)
 
     @implements(f"nn.functional.lp_pool{n}d", wide=True, integers=False)
-    def lp_pool(
-        input: Array, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
-    ) -> Array:
-        """(Σ xᵖ)^(1/p), with negative sums cut off at 0; ceil_mode's partial windows are scaled up as if whole."""
+    def lp_pool(input: Array, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False) -> Array:
+        """(Σ xᵖ)^(1/p), a NaN for most roots of a negative sum; ceil_mode's partial windows are scaled up as if whole."""
         power = constant(norm_type, input)
         whole = constant(count(per_dimension(kernel_size, n)), input)
         mean = _average(np.power(input, power), kernel_size, stride, 0, ceil_mode, True, None, n)
-        return np.asarray(np.power(np.maximum(mean, constant(0, input)) * whole, constant(1, input) / power))
+        return np.asarray(np.power(mean * whole, constant(1, input) / power))
 
 
 for _n in (1, 2, 3):

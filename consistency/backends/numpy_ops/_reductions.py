@@ -92,9 +92,7 @@ def row_variance(rows: Array, correction: float) -> tuple[Array, Array]:
     return np.asarray(squares / constant(max(length - correction, 0), rows)), centre
 
 
-def _moments(
-    input: Array, dim: Dims | bool, unbiased: bool | None, keepdim: bool, correction: float | None
-) -> tuple[Array, Array]:
+def _moments(input: Array, dim: Dims | bool, unbiased: bool | None, keepdim: bool, correction: float | None) -> tuple[Array, Array]:
     if input.dtype.kind != "f":
         raise NotImplementedError("variance of integers")
     if isinstance(dim, bool):  # var(input, unbiased)
@@ -145,9 +143,7 @@ def row_norm(rows: Array, order: float) -> Array:
 
 
 @implements("linalg.vector_norm", wide=True, complex=True)
-def vector_norm(
-    x: Array, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: str | None = None
-) -> Array:
+def vector_norm(x: Array, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: str | None = None) -> Array:
     x = x.astype(as_dtype(dtype, x.dtype), copy=False)
     return reduce_rows(x, dim, keepdim, lambda rows: row_norm(rows, ord))
 

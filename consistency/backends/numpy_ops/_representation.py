@@ -14,9 +14,7 @@ def signbit(input: Array) -> Array:
 
 
 @implements("nan_to_num", native_half=True, pointwise=True)
-def nan_to_num(
-    input: Array, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
-) -> Array:
+def nan_to_num(input: Array, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Array:
     if input.dtype.kind != "f":
         return input.copy()
     limits = np.finfo(input.dtype)

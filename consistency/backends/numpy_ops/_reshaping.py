@@ -110,7 +110,5 @@ def repeat(input: Array, *repeats: int | Sequence[int]) -> Array:
 
 
 @implements("repeat_interleave", wide=True, complex=True)
-def repeat_interleave(
-    input: Array, repeats: int | Array, dim: int | None = None, *, output_size: int | None = None
-) -> Array:
+def repeat_interleave(input: Array, repeats: int | Array, dim: int | None = None, *, output_size: int | None = None) -> Array:
     return np.repeat(input if input.ndim else input.reshape(1), repeats, dim)

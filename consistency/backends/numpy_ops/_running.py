@@ -3,7 +3,6 @@
 Of equal elements, cummax and cummin give the last position, as PyTorch does.
 """
 
-
 import numpy as np
 
 from consistency.backends.numpy_ops._dims import along_to_pair, axis, row_sum
@@ -47,9 +46,7 @@ _offer_running_extreme("cummin", np.minimum)
 
 
 @implements("diff", wide=True, complex=True)
-def diff(
-    input: Array, n: int = 1, dim: int = -1, prepend: Array | None = None, append: Array | None = None
-) -> Array:
+def diff(input: Array, n: int = 1, dim: int = -1, prepend: Array | None = None, append: Array | None = None) -> Array:
     if n == 0:  # PyTorch then ignores prepend and append
         return input.copy()
     parts = [part for part in (prepend, input, append) if part is not None]
@@ -71,5 +68,3 @@ def trapezoid(y: Array, x: Array | None = None, *, dx: float = 1, dim: int = -1)
 @implements("cumulative_trapezoid", wide=True, integers=False)
 def cumulative_trapezoid(y: Array, x: Array | None = None, *, dx: float = 1, dim: int = -1) -> Array:
     return np.moveaxis(np.cumsum(_trapezoids(y, x, dx, dim), -1), -1, dim)
-
-

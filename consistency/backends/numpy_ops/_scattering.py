@@ -7,7 +7,7 @@ import numpy as np
 
 from consistency.backends.numpy_ops._dims import axis
 from consistency.backends.numpy_ops._dtypes import INDEX, Array, DType, Operand, Scalar
-from consistency.backends.numpy_ops._gathering import lifted, spots_of
+from consistency.backends.numpy_ops._gathering import lifted, not_negative, spots_of
 from consistency.backends.numpy_ops._table import implements
 
 
@@ -41,9 +41,7 @@ def _neutral(reduce: str, dtype: DType) -> float:
     return value
 
 
-def _combined(
-    x: Array, spots: tuple[Any, ...], values: Array, reduce: str, include_self: bool
-) -> Array:
+def _combined(x: Array, spots: tuple[Any, ...], values: Array, reduce: str, include_self: bool) -> Array:
     """x with `values` combined into `spots`, one after the other; without include_self, x only where nothing lands."""
     result = x.copy()
     counts = np.zeros(x.shape, INDEX)
@@ -88,9 +86,7 @@ def scatter_add(input: Array, dim: int, index: Array, src: Array) -> Array:
 
 
 @implements("scatter_reduce", wide=True)
-def scatter_reduce(
-    input: Array, dim: int, index: Array, src: Array, reduce: str, *, include_self: bool = True
-) -> Array:
+def scatter_reduce(input: Array, dim: int, index: Array, src: Array, reduce: str, *, include_self: bool = True) -> Array:
     x, where, values = lifted(input, index, src)
     values = values[tuple(slice(size) for size in where.shape)]
     return _combined(x, spots_of(where, dim, x.ndim), values, reduce, include_self).reshape(input.shape)
@@ -101,7 +97,7 @@ def index_add(input: Array, dim: int, index: Array, source: Array, *, alpha: Sca
     x, where = lifted(input, index)
     result = x.copy()
     values = source if alpha == 1 else source * _value(alpha, source)
-    np.add.at(result, subscript(dim, where, x.ndim), values)
+    np.add.at(result, subscript(dim, not_negative(where), x.ndim), values)
     return result.reshape(input.shape)
 
 
@@ -109,7 +105,7 @@ def index_add(input: Array, dim: int, index: Array, source: Array, *, alpha: Sca
 def index_copy(input: Array, dim: int, index: Array, source: Array) -> Array:
     x, where = lifted(input, index)
     result = x.copy()
-    result[subscript(dim, where, x.ndim)] = source
+    result[subscript(dim, not_negative(where), x.ndim)] = source
     return result.reshape(input.shape)
 
 
@@ -117,16 +113,14 @@ def index_copy(input: Array, dim: int, index: Array, source: Array) -> Array:
 def index_fill(input: Array, dim: int, index: Array, value: Operand) -> Array:
     x, where = lifted(input, index)
     result = x.copy()
-    result[subscript(dim, where, x.ndim)] = _value(value, x)
+    result[subscript(dim, not_negative(where), x.ndim)] = _value(value, x)
     return result.reshape(input.shape)
 
 
 @implements("index_reduce", wide=True)
-def index_reduce(
-    input: Array, dim: int, index: Array, source: Array, reduce: str, *, include_self: bool = True
-) -> Array:
+def index_reduce(input: Array, dim: int, index: Array, source: Array, reduce: str, *, include_self: bool = True) -> Array:
     x, where = lifted(input, index)
-    spots = subscript(dim, where, x.ndim)
+    spots = subscript(dim, not_negative(where), x.ndim)
     return _combined(x, spots, source, reduce, include_self).reshape(input.shape)
 
 
@@ -173,9 +167,7 @@ def select_scatter(input: Array, src: Array, dim: int, index: int) -> Array:
 
 
 @implements("slice_scatter", wide=True, complex=True)
-def slice_scatter(
-    input: Array, src: Array, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
-) -> Array:
+def slice_scatter(input: Array, src: Array, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Array:
     result = input.copy()
     result[subscript(dim, slice(start, end, step), input.ndim)] = src
     return result

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from consistency.backends.numpy_ops._dtypes import INDEX, Array, Operand, constant
+from consistency.backends.numpy_ops._dtypes import FLOAT, INDEX, Array, Operand, constant
 from consistency.backends.numpy_ops._table import implements
 
 
@@ -64,7 +64,9 @@ def isin(elements: Operand, test_elements: Operand, *, assume_unique: bool = Fal
 
 @implements("bincount")
 def bincount(input: Array, weights: Array | None = None, minlength: int = 0) -> Array:
-    return np.bincount(input, weights, minlength)
+    """Weights are added up in double; the result is only rounded to float32 if they were."""
+    counts = np.bincount(input, weights, minlength)
+    return counts.astype(FLOAT) if weights is not None and weights.dtype == FLOAT else counts
 
 
 @implements("histc")

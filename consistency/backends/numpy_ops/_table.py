@@ -67,8 +67,7 @@ class _Adapter:
     def before(self, value: Any) -> Any:
         if isinstance(value, dict):
             return {
-                key: FLOAT.name if self.narrow and key == "dtype" and item else self.before(item)
-                for key, item in value.items()
+                key: FLOAT.name if self.narrow and key == "dtype" and item else self.before(item) for key, item in value.items()
             }
         if isinstance(value, (list, tuple)):
             items = [self.before(item) for item in value]

@@ -72,7 +72,5 @@ def pad(input: Array, pad: Sequence[int], mode: str = "constant", value: Scalar 
 
 def _cropped(x: Array, widths: Sequence[tuple[int, int]]) -> Array:
     """`x` without what the negative widths cut off."""
-    inside = (
-        slice(max(-before, 0), size - max(-after, 0)) for (before, after), size in zip(widths, x.shape, strict=True)
-    )
+    inside = (slice(max(-before, 0), size - max(-after, 0)) for (before, after), size in zip(widths, x.shape, strict=True))
     return x[tuple(inside)]

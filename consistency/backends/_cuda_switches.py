@@ -1,0 +1,111 @@
+"""The numeric switches of CUDA's libraries as contexts: set, then exactly as they were.
+
+torch has two interfaces for float32's precision, and reading the older one raises once somebody has used the newer one. So both
+are saved and restored together, and the older is left alone where it no longer answers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+_REDUCTIONS = ("allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction")
+
+
+@contextlib.contextmanager
+def tf32(wanted: bool) -> Iterator[None]:
+    """TF32 for float32 matrix products, convolutions and recurrent networks: on or off, then as it was."""
+    matmul, cudnn = _owners()
+    precisions = _precisions()
+    with _quiet():
+        try:
+            older = (torch.get_float32_matmul_precision(), matmul.allow_tf32, cudnn.allow_tf32)
+        except RuntimeError:
+            older = None
+    try:
+        with _quiet():
+            if older is not None and older[1] != wanted:
+                matmul.allow_tf32 = wanted
+            if older is not None and older[2] != wanted:
+                cudnn.allow_tf32 = wanted
+            for op, precision in _precisions().items():
+                if (precision == "tf32") != wanted:
+                    torch._C._set_fp32_precision_setter("cuda", op, "tf32" if wanted else "ieee")
+        yield
+    finally:
+        with _quiet():
+            if older is not None:
+                matmul.allow_tf32, cudnn.allow_tf32 = older[1:]
+            if older is not None and older[0] == "medium":  # allow_tf32 tells only "high" from "highest"
+                torch.set_float32_matmul_precision("medium")
+            for op, precision in _precisions().items():
+                if precision != precisions[op]:
+                    torch._C._set_fp32_precision_setter("cuda", op, precisions[op])
+
+
+def _owners() -> tuple[Any, Any]:
+    return torch.backends.cuda.matmul, torch.backends.cudnn
+
+
+def _precisions() -> dict[str, str]:
+    """What the newer interface says per kind of operator; empty where torch has only the older one."""
+    getter = getattr(torch._C, "_get_fp32_precision_getter", None)
+    return {op: getter("cuda", op) for op in ("matmul", "conv", "rnn")} if getter is not None else {}
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Some versions warn about the older interface, which says nothing about the operator under test."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextlib.contextmanager
+def settings(benchmark: bool) -> Iterator[None]:
+    """cuDNN's benchmark mode as asked for, half-precision sums in float32; then as it was."""
+    matmul, cudnn = _owners()
+    wanted = [(cudnn, "benchmark", benchmark), (matmul, "allow_fp16_accumulation", False)]
+    wanted += [(matmul, name, False) for name in _REDUCTIONS]
+    changed = []
+    try:
+        for owner, name, value in wanted:
+            before = getattr(owner, name, value)
+            if before != value:
+                # Newer versions keep a second flag beside this one, which setting the first alone would reset.
+                split = getattr(owner, f"{name}_split_k", None)
+                changed.append((owner, name, before if split is None else (before, split)))
+                setattr(owner, name, value if split is None else (value, split))
+        yield
+    finally:
+        for owner, name, before in changed:
+            setattr(owner, name, before)
+
+
+@contextlib.contextmanager
+def deterministic() -> Iterator[None]:
+    """Only algorithms that give the same bits every time; operators without one raise."""
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+
+
+def in_effect() -> dict[str, str]:
+    """Every numeric switch, as it is now."""
+    matmul, cudnn = _owners()
+    found = {name: str(getattr(matmul, name, "")) for name in ("allow_fp16_accumulation", *_REDUCTIONS)}
+    found |= {f"cudnn.{name}": str(getattr(cudnn, name)) for name in ("benchmark", "deterministic", "enabled")}
+    found |= {f"float32 {op}": precision for op, precision in _precisions().items()}
+    if not _precisions():
+        found |= {"allow_tf32 matmul": str(matmul.allow_tf32), "allow_tf32 cudnn": str(cudnn.allow_tf32)}
+    found["deterministic"] = str(torch.are_deterministic_algorithms_enabled())
+    found["CUBLAS_WORKSPACE_CONFIG"] = os.environ.get("CUBLAS_WORKSPACE_CONFIG", "")
+    return {name: value for name, value in found.items() if value}
