@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -52,13 +53,16 @@ def run(
     chosen = engine.settings(operators, backends, dtypes, directions, examples, seed, time_budget, tolerances)
     collect = engine.Collect()
     followers: list[engine.Handler] = [collect, *handlers]
-    earlier = None
     if out is not None:
         from . import bundle
 
-        followers.append(bundle.Writer(Path(out), resume=resume))
         earlier = bundle.earlier_results(Path(out)) if resume else None
-    engine.drive(chosen, followers, earlier)
+        writer = bundle.Writer(Path(out), resume=resume)
+        followers.append(writer)
+        with contextlib.closing(writer):
+            engine.drive(chosen, followers, earlier)
+    else:
+        engine.drive(chosen, followers)
     return engine.Run(tuple(collect.results), chosen, collect.seconds, Path(out) if out is not None else None)
 
 
@@ -80,14 +84,14 @@ def assert_consistent(
     """
     model = _operator_for(fn, reference, operator)
     case = case_of(model.name, _main_dtype(args, kwargs), args, kwargs)
-    chosen = _backends.resolve_all(list(backends)) if backends is not None else [_Plain()]
+    chosen = _backends.resolve_all(backends) if backends is not None else [_Plain()]
     loaded: Rules = _tolerances.load() if rule is None else _OneRule(rule)
     results = tuple(evaluate(case, chosen, loaded, directions=("forward",), operator=model))
     failing = tuple(r for r in results if not r.verdict.passes and not r.verdict.warns)
     if failing:
         from .report.failure import message
 
-        raise Divergence("\n".join(message(r) for r in failing), failing)
+        raise Divergence("\n".join(message(r, again=False) for r in failing), failing)
     return results
 
 

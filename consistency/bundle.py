@@ -42,7 +42,8 @@ def result_to_json(result: Result, *, case: bool = True) -> dict[str, Any]:
         "family": result.family, "output": result.output, "shapes": list(result.shapes), "sha256": result.sha256,
     }  # fmt: skip
     if result.worst is not None:
-        row["worst"] = {"index": list(result.worst.index), "actual": _number(result.worst.actual), "expected": _number(result.worst.expected)}
+        worst = result.worst
+        row["worst"] = {"index": list(worst.index), "actual": _number(worst.actual), "expected": _number(worst.expected)}
     if case:
         row["case"] = result.case.to_json()
     return row
@@ -130,11 +131,12 @@ class Writer:
                     f"{self.folder} was begun with other {key} ({_brief(saved.get(key))}, now {_brief(wanted[key])}); "
                     "resume with the same settings, or name another folder with --out"
                 )
-        before, now = sorted(header.get("unavailable") or ()), sorted(event.unavailable)
+        absent = header.get("unavailable")
+        before, now = sorted(absent) if isinstance(absent, dict) else [], sorted(event.unavailable)
         if before != now:
             raise BundleError(
-                f"{self.folder} was begun where other backends were unavailable ({_brief(before)}, now {_brief(now)}); name another "
-                "folder with --out"
+                f"{self.folder} was begun where other backends were unavailable ({_brief(before)}, now {_brief(now)}); "
+                "name another folder with --out"
             )
 
     def _write(self, results: tuple[Result, ...], *, shrunk: bool = False) -> None:
@@ -289,8 +291,9 @@ def _result(path: Path, number: int, row: dict[str, Any], cases: Mapping[str, Ca
         metrics = {str(name): float(value) for name, value in row["metrics"].items()}
         worst = _worst(row["worst"]) if "worst" in row else None
         comparison = _comparison(row["comparison"]) if "comparison" in row else None
+        verdict = Verdict(row["verdict"], allowed=_allowed(row))
         return Result(
-            case, str(row["backend"]), str(row["direction"]), Verdict(row["verdict"], allowed=_allowed(row)), str(row["explanation"]),
+            case, str(row["backend"]), str(row["direction"]), verdict, str(row["explanation"]),
             metrics, str(row["family"]), worst, str(row["output"]), tuple(map(str, row["shapes"])), comparison, str(row["sha256"]),
         )  # fmt: skip
     except KeyError as error:
@@ -322,7 +325,9 @@ def _measured(data: Any) -> Measured:
     values: dict[str, Any] = {"name": "", "dtype": "", "elements": 0} | texts | flags | counts | floats
     spans = tuple(_span(item) for item in data.get("spans", ()))
     special_worst = _worst(data["special_worst"]) if "special_worst" in data else None
-    return Measured(**values, shape=tuple(map(int, data.get("shape", ()))), spans=spans, special=special, special_worst=special_worst)
+    return Measured(
+        **values, shape=tuple(map(int, data.get("shape", ()))), spans=spans, special=special, special_worst=special_worst
+    )
 
 
 def _span(data: Any) -> Span:

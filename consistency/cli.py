@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import io
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -19,11 +22,15 @@ PROFILES = {"quick": 10, "default": 50, "nightly": 200}
 
 EXIT = """\b
 Exit status: 0 consistent · 1 a verdict fails · 2 bad usage or configuration
-3 a backend that was asked for could not be judged, and nothing failed."""
+3 nothing failed, but nothing was tested, or not on a backend that was asked for"""
+INTERRUPTED, BROKEN_PIPE = 130, 141  # as shells report SIGINT and SIGPIPE
 
 
 class _Group(click.Group):
-    """Unknown commands get a suggestion; every error of ours one line."""
+    """Commands in the order of their use; unknown ones get a suggestion; every error is one line."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         command = super().get_command(ctx, cmd_name)
@@ -33,14 +40,35 @@ class _Group(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
+        _any_encoding()
         try:
             return super().invoke(ctx)
         except ConsistencyError as error:
             click.echo(f"consistency: {error}", err=True)
             ctx.exit(2)
+        except click.UsageError as error:
+            command = error.ctx.command_path if error.ctx is not None else "consistency"
+            click.echo(f"{command}: {_uncapitalised(error.format_message())}; see {command} --help", err=True)
+            ctx.exit(2)
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            ctx.exit(INTERRUPTED)
         except BrokenPipeError:  # `consistency … | head`
-            sys.stderr.close()
-            ctx.exit(0)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains when it flushes at exit
+            ctx.exit(BROKEN_PIPE)
+
+
+def _any_encoding() -> None:
+    """Marks such as ✓ must not end a run on a stream that cannot hold them; a Windows pipe or file gets UTF-8."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            redirected = os.name == "nt" and not stream.isatty() and "PYTHONIOENCODING" not in os.environ
+            stream.reconfigure(encoding="utf-8" if redirected else None, errors="backslashreplace")
+
+
+def _uncapitalised(text: str) -> str:
+    line = " ".join(text.split()).removesuffix(".")
+    return line[:1].lower() + line[1:]
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXIT)
@@ -48,8 +76,8 @@ class _Group(click.Group):
 def main() -> None:
     """Does the same PyTorch operator give the same numbers on every backend?
 
-    Draws inputs for each operator, runs them on every backend, and judges each result against float64 in one unit, × budget: below 1
-    is rounding, above is a divergence, shown with the command that repeats it.
+    Draws inputs for each operator, runs them on every backend, and judges each result against float64 in one unit, × budget:
+    below 1 is rounding, above is a divergence, shown with the command that repeats it.
 
     \b
     consistency run                          everything that is available here, in a minute or two
@@ -68,24 +96,48 @@ def _seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> f
     return float(match[1]) * {"s": 1, None: 1, "m": 60, "min": 60, "h": 3600}[match[2]]
 
 
-_backend = click.option("--backend", "-b", "backends", multiple=True, metavar="SPEC", help="cpu, cpu+onednn=off, numpy, cuda:1+tf32, directml, file.py:attribute … (repeatable; default: all available).")  # fmt: skip
-_direction = click.option("--direction", "directions", multiple=True, metavar="D", help="forward or backward (repeatable; default: both).")  # fmt: skip
+_backend = click.option(
+    "--backend",
+    "-b",
+    "backends",
+    multiple=True,
+    metavar="SPEC",
+    help="cpu, cpu+onednn=off, numpy, cuda:1+tf32, directml, file.py:attribute … (repeatable; default: all available).",
+)
+_direction = click.option(
+    "--direction", "directions", multiple=True, metavar="D", help="forward or backward (repeatable; default: both)."
+)
 _tolerances = click.option("--tolerances", metavar="FILE", help="A tolerances.yaml in place of the packaged one.")
 
 
-@main.command()
+@main.command(short_help="Draw inputs, run them everywhere, judge the differences.")
 @click.argument("operators", nargs=-1, metavar="[OPERATOR]...")
 @_backend
-@click.option("--dtype", "dtypes", multiple=True, metavar="D", help="float32, float64, float16, … (repeatable; default: each operator's own).")  # fmt: skip
+@click.option(
+    "--dtype", "dtypes", multiple=True, metavar="D", help="float32, float64, float16, … (repeatable; default: each operator's own)."
+)
 @_direction
-@click.option("--profile", metavar="NAME", default="quick", show_default=True, help="quick (10 cases per operator and dtype), default (50) or nightly (200).")  # fmt: skip
-@click.option("--examples", type=click.IntRange(min=1), help="Cases per operator and dtype, in place of the profile's.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Other inputs for another number.")
+@click.option(
+    "--profile",
+    metavar="NAME",
+    default="quick",
+    show_default=True,
+    help="quick (10 cases per operator and dtype), default (50) or nightly (200).",
+)
+@click.option(
+    "--examples", type=click.IntRange(min=1), metavar="N", help="Cases per operator and dtype, in place of the profile's."
+)
+@click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Other inputs for another number.")
 @click.option("--time-budget", callback=_seconds, metavar="TIME", help="Go on with fresh inputs until 60s, 5m or 2h are over.")
 @_tolerances
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder of the bundle [default: reports/TIME].")
 @click.option("--resume", is_flag=True, help="Complete the interrupted bundle in --out.")
-@click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True), help="Also write one object a line per result; - for standard output.")  # fmt: skip
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    help="Also write one object a line per result; - for standard output.",
+)
 @click.option("--not-tested", is_flag=True, help="List what was not tested, and why.")
 @click.option("--no-bundle", is_flag=True, help="Write no bundle.")
 @click.option("--no-shrink", is_flag=True, help="Show failing cases as they were drawn.")
@@ -106,6 +158,9 @@ def run(
     from . import bundle, engine
     from .report.terminal import Screen, exit_status
 
+    if resume and no_bundle:
+        raise UsageError("--resume completes a bundle and --no-bundle writes none: leave one of them out")
+
     if profile not in PROFILES:
         raise UsageError(f"unknown profile {profile!r}{did_you_mean(profile, PROFILES) or '; known: ' + ', '.join(PROFILES)}")
     if resume and out is None:
@@ -116,25 +171,36 @@ def run(
     )  # fmt: skip
     folder = None if no_bundle else out or _new_folder()
     to_stdout = json_file is not None and str(json_file) == "-"
-    screen = Screen(stream=sys.stderr if to_stdout else None, out=folder, not_tested=not_tested)
-    handlers: list[engine.Handler] = []
+    elsewhere = () if backends else _not_here()
+    screen = Screen(stream=sys.stderr if to_stdout else None, out=folder, not_tested=not_tested, elsewhere=elsewhere)
     earlier = bundle.earlier_results(folder) if resume and folder is not None else None
-    if folder is not None:
-        handlers.append(bundle.Writer(folder, resume=resume))
-    stream = _open(json_file)
-    if stream is not None:
-        handlers.append(_json_writer(stream))
-    try:
-        engine.drive(chosen, [*handlers, screen], earlier)
-    except KeyboardInterrupt:
-        screen.stop()
-        again = f"; complete it with --resume --out {folder}" if folder else ""
-        click.echo(f"interrupted after {screen.tally.results:,} results{again}", err=True)
-        sys.exit(130)
-    finally:
-        if stream is not None and stream is not sys.stdout:
-            stream.close()
+    with contextlib.ExitStack() as stack:
+        stack.callback(screen.stop)
+        handlers: list[engine.Handler] = []
+        if folder is not None:
+            writer = bundle.Writer(folder, resume=resume)
+            stack.callback(writer.close)
+            handlers.append(writer)
+        stream = _open(json_file)
+        if stream is not None:
+            if stream is not sys.stdout:
+                stack.callback(stream.close)
+            handlers.append(_json_writer(stream))
+        try:
+            engine.drive(chosen, [*handlers, screen], earlier)
+        except KeyboardInterrupt:
+            screen.stop()
+            again = f"; complete it with --resume --out {folder}" if folder else ""
+            click.echo(f"interrupted after {screen.tally.results:,} results{again}", err=True)
+            sys.exit(INTERRUPTED)
     sys.exit(exit_status(screen.tally, asked=bool(backends)))
+
+
+def _not_here() -> list[str]:
+    """The backends that are known and cannot be used here."""
+    from . import backends
+
+    return [backend.name for backend in backends.catalogue() if backends.availability(backend)]
 
 
 def _new_folder() -> Path:
@@ -166,11 +232,23 @@ def _json_writer(stream: IO[str]) -> Callable[[Any], None]:
     return write
 
 
-@main.command()
+@main.command(short_help="List the backends, or why one is unavailable.")
+@click.option(
+    "--backend",
+    "-b",
+    "backends",
+    multiple=True,
+    metavar="SPEC",
+    help="Only this one (repeatable; default: all that are known by name).",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON array instead of text.")
-@_backend
 def backends(as_json: bool, backends: Sequence[str]) -> None:
-    """List the backends: device, driver, versions, float64 or not, or why one is unavailable here."""
+    """List the backends: device, driver, versions, float64 or not, or why one is unavailable here.
+
+    \b
+    consistency backends --backend cuda:1+tf32
+    consistency backends --backend mine.py:Backend
+    """
     from . import backends as known
     from .backends.listing import describe
 
@@ -184,15 +262,23 @@ def backends(as_json: bool, backends: Sequence[str]) -> None:
         click.echo(f"{'✓' if row['available'] else '–'} {row['name']:<18} {details if row['available'] else row['reason']}")
 
 
-@main.command()
+@main.command(short_help="List the operators: family, dtypes, directions.")
 @click.argument("patterns", nargs=-1, metavar="[OPERATOR]...")
-@click.option("--family", help="Only one family.")
+@click.option("--family", metavar="NAME", help="Only one family.")
 @click.option("--json", "as_json", is_flag=True, help="One object a line: name, family, dtypes, directions, error model, traits.")
 def operators(patterns: Sequence[str], family: str | None, as_json: bool) -> None:
-    """List the operators: family, dtypes, directions."""
+    """List the operators: family, dtypes, directions.
+
+    OPERATOR is a name as in torch, a glob or family:NAME; default: all.
+
+    \b
+    consistency operators 'nn.functional.*pool*'
+    consistency operators --family linalg --json
+    """
     from . import operators as registry
 
-    chosen = registry.select([f"family:{family}"] if family else list(patterns) or None)
+    wanted = [*patterns, *([f"family:{family}"] if family else [])]
+    chosen = registry.select(wanted or None)
     if as_json:
         for o in chosen:
             row = {"name": o.name, "family": o.family, "dtypes": o.dtypes, "directions": o.directions, "error": o.error.kind}
@@ -202,10 +288,11 @@ def operators(patterns: Sequence[str], family: str | None, as_json: bool) -> Non
         absent = "" if o.callable is not None else "   (not in this torch)"
         click.echo(f"{o.name:<44} {o.family:<14} {' '.join(o.dtypes)}{'   ↔' if o.differentiable else ''}{absent}")
     families = len({o.family for o in chosen})
-    click.echo(f"{len(chosen)} operators in {families} families; ↔ forward and backward", err=True)
+    many = f"{len(chosen)} operator{'s' if len(chosen) != 1 else ''} in {families} famil{'ies' if families != 1 else 'y'}"
+    click.echo(f"{many}; ↔ forward and backward", err=True)
 
 
-@main.command()
+@main.command(short_help="Run one case again and say what comes out.")
 @click.argument("case", metavar="CASE")
 @_backend
 @_direction
@@ -214,31 +301,41 @@ def operators(patterns: Sequence[str], family: str | None, as_json: bool) -> Non
 def repro(case: str, backends: Sequence[str], directions: Sequence[str], tolerances: str | None, as_json: bool) -> None:
     """Run one case again and say what comes out.
 
-    CASE is a case's line of JSON, its id in a bundle under reports/ (matmul-3fa1c2d409), a failure's folder, or a file that holds the
-    line. Exit status 1 if it fails again.
+    CASE is a case's line of JSON, its id in a bundle under reports/ (matmul-3fa1c2d409), a failure's folder, or a file that
+    holds the line. Exit status 1 if it fails again.
+
+    \b
+    consistency repro reports/TIME/failures/ID --backend cuda --direction forward
+    consistency repro '{"operator":"exp","dtype":"float32","args":[{"tensor":{"base":[3],"dtype":"float32","stop":9}}]}'
     """
-    from . import engine
+    from . import backends as known
+    from . import engine, operators
     from .bundle import result_to_json
     from .find import find_case
-    from .backends import availability
-    from .report.failure import message
+    from .materialise import prepare
+    from .report.failure import headline, message, printable
 
     found = find_case(case)
-    chosen = engine.settings([found.operator], list(backends) or None, None, list(directions) or engine.DIRECTIONS, tolerances=tolerances)
-    absent = {b.name: availability(b) for b in chosen.backends}
+    operator = operators.get(found.operator)
+    prepare(found).build()  # what cannot be built is bad usage here, no verdict
+    chosen = engine.settings([operator], list(backends) or None, None, list(directions) or engine.DIRECTIONS, tolerances=tolerances)
+    absent = {b.name: known.availability(b) for b in chosen.backends}
     available = [b for b in chosen.backends if not absent[b.name]]
-    for backend in chosen.backends:
-        if backend not in available:
-            click.echo(f"– {backend.name}: cannot run here: {absent[backend.name]}", err=True)
-    results = engine.judge_case(found, chosen.operators[0], available, chosen.tolerances, chosen.directions)
+    for name, reason in absent.items():
+        if reason:
+            click.echo(f"– {name}: cannot run here: {reason}", err=True)
+    results = engine.judge_case(found, operator, available, chosen.tolerances, chosen.directions)
     for result in results:
         if as_json:
             click.echo(json.dumps(result_to_json(result)))
         elif result.verdict.fails:
-            click.echo(f"✗ {message(result)}")
+            click.echo(f"✗ {message(result, spec=chosen.specs.get(result.backend))}")
         else:
             mark = {"passed": "✓", "warned": "!", "not tested": "–"}[result.verdict.group]
-            click.echo(f"{mark} {result.operator} · {result.dtype} · {result.direction} · {result.backend}   {result.verdict}: {result.explanation}")
+            click.echo(f"{mark} {printable(headline(result))}")
+    if available and not results:
+        raise UsageError(f"nothing to run: {operator.name} has no gradients in {found.dtype}; leave --direction out")
     if any(r.verdict.fails for r in results):
         sys.exit(1)
-    sys.exit(3 if len(available) < len(chosen.backends) or not results else 0)
+    tested = any(r.verdict.tested for r in results)
+    sys.exit(3 if len(available) < len(chosen.backends) or not tested else 0)

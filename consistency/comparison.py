@@ -74,8 +74,9 @@ def _what(output: Output) -> str:
 def _measure(index: int, output: Output, reference: Reference) -> Measured:
     want = reference.outputs[index]
     if output.tensor is None or want.tensor is None:
-        differs = output.value != want.value and not (output.value != output.value and want.value != want.value)
-        return Measured(output.name, output.dtype, (), 1, (Span(None),), exact=True, differing=int(bool(differs)))
+        differs = bool(output.value != want.value and not (output.value != output.value and want.value != want.value))
+        span = Span(None, ulp_max=float(differs), abs_max=float(differs), worst=_told(output.value, want.value) if differs else ())
+        return Measured(output.name, output.dtype, (), 1, (span,), exact=True, differing=int(differs))
     actual, expected = output.tensor, want.tensor
     shape, dtype = tuple(actual.shape), output.dtype
     if actual.is_complex() or expected.is_complex():
@@ -85,6 +86,13 @@ def _measure(index: int, output: Output, reference: Reference) -> Measured:
         return _exact(output.name, dtype, shape, actual, expected)
     form = FORMATS.get(dtype) or FORMATS[reference.materials.case.dtype if reference.materials.case.dtype in FORMATS else "float32"]
     return Floating(index, output.name, dtype, shape, actual, expected, form, reference).measured()
+
+
+def _told(actual: object, expected: object) -> tuple[Worst, ...]:
+    """Both values, where they are numbers."""
+    if not isinstance(actual, (bool, int, float)) or not isinstance(expected, (bool, int, float)):
+        return ()
+    return (Worst((), float(actual), float(expected)),)
 
 
 def _as_real(tensor: torch.Tensor) -> torch.Tensor:

@@ -191,7 +191,9 @@ def _anything_to_do(chosen: Settings) -> None:
         wanted, offered = ", ".join(chosen.dtypes or ()), ", ".join(first.dtypes)
         raise UsageError(f"nothing to test: none of the chosen operators takes {wanted}; {first.name} takes {offered}")
     if not any(_directions(chosen, operator, dtype) for operator, dtype in pairs):
-        raise UsageError(f"nothing to test: {first.name} has no gradients in {pairs[0][1]}; choose direction forward or a floating dtype")
+        raise UsageError(
+            f"nothing to test: {first.name} has no gradients in {pairs[0][1]}; choose direction forward or a floating dtype"
+        )
 
 
 def groups(chosen: Settings) -> list[tuple[Operator, str]]:
@@ -284,9 +286,7 @@ def _not_run(
     """One result per backend and direction that this operator × dtype cannot be tested on, so that it is counted and shown."""
     rows = []
     for direction in _directions(chosen, operator, case.dtype):
-        rows += [
-            evaluate.unavailable(case, operator, b, direction, absent[b.name]) for b in chosen.backends if b.name in absent
-        ]
+        rows += [evaluate.unavailable(case, operator, b, direction, absent[b.name]) for b in chosen.backends if b.name in absent]
         for backend in present:
             reason = _backends.refusal(backend, operator, case.dtype, direction)
             if reason:
@@ -328,8 +328,9 @@ def _shrink(
 
 
 def shrunk(
-    suspect: Result, operator: Operator, backends: Sequence[Backend], chosen: Settings, turn: int = 0, seconds: float = SHRINK_SECONDS
-) -> Result | None:
+    suspect: Result, operator: Operator, backends: Sequence[Backend], chosen: Settings, turn: int = 0,
+    seconds: float = SHRINK_SECONDS,
+) -> Result | None:  # fmt: skip
     """The smallest result with the backend, direction and verdict of ``suspect`` that Hypothesis finds in ``seconds``."""
     found: dict[str, Result] = {}
 

@@ -71,7 +71,7 @@ def _without_outputs(comparison: Comparison, baseline: Comparison | None) -> Jud
     note = comparison.note
     match comparison.status:
         case "both-raised":
-            return Judgement(Verdict("exact"), f"raises, as the reference does: {note}")
+            return Judgement(_UNDECIDABLE, f"raises, and so does float64 on the CPU, so nothing could be compared: {note}")
         case "raised":
             return Judgement(Verdict("error"), f"raised where the reference did not: {note}")
         case "no-reference":
@@ -101,7 +101,7 @@ def _judge_output(output: Measured, twin: Measured | None, rule: Rule, policy: P
         "differing": float(output.differing),
     }
     if twin is not None:
-        numbers["rmse_ratio"] = output.rms / twin.rms if twin.rms > 0.0 else (1.0 if output.rms == 0.0 else _capped(output.rms))
+        numbers["rmse_ratio"] = output.rms / twin.rms if twin.rms > 0.0 else (1.0 if output.rms == 0.0 else _capped(math.inf))
     worst = span.worst[corner] if 0 <= corner < len(span.worst) else (span.worst[0] if span.worst else None)
     if rho > 1.0:
         text = f"{_times(rho)} × budget{_where(output)}"
@@ -138,15 +138,23 @@ def _budget(output: Measured, rule: Rule, policy: Policy) -> tuple[float, Span, 
     """max ρ over the output's spans, with the span and corner that cause it."""
     best: tuple[float, Span, int] = (0.0, output.spans[0], -1)
     for span in output.spans:
-        rho, corner = _span_rho(span, output, _for_range(rule, span), policy)
+        rho, corner = _span_rho(span, output, _for_range(rule, span, output), policy)
         if rho > best[0] or not best[1].worst:
             best = (rho, span, corner)
     return best
 
 
-def _for_range(rule: Rule, span: Span) -> Rule | None:
-    """The rule for a span's elements: with a range's own numbers inside it, None where a backend may return anything."""
+def _for_range(rule: Rule, span: Span, output: Measured) -> Rule | None:
+    """The rule for a span's elements: with a range's own numbers inside it, None where a backend may return anything.
+
+    A range that the comparison did not tell apart (the operator does not declare it) changes nothing.
+    """
+    if not rule.ranges:
+        return rule
+    told_apart = {other.range for other in output.spans}
     for item in rule.ranges:
+        if (item.argument, item.low, item.high) not in told_apart:
+            continue
         if span.range == (item.argument, item.low, item.high):
             absolute = item.absolute if item.c is None and item.lam is None else None
             c, lam = rule.c if item.c is None else item.c, rule.lam if item.lam is None else item.lam

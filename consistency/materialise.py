@@ -23,6 +23,7 @@ from .recipe import Literal, TensorRecipe
 _BITS_OF = {"bfloat16": (np.uint16, torch.bfloat16)}
 _WIDER = {torch.int32: torch.int64, torch.int16: torch.int64, torch.int8: torch.int64}
 Adjust = Callable[[torch.Tensor, int], torch.Tensor]
+Gradients = bool | tuple[int, ...]  # which floating tensors are leaves: all, none, or those at these positions
 _VIEWS = frozenset({"transpose", "permute", "expand", "unfold", "select", "slice", "as_strided", "unsqueeze", "squeeze"})
 
 
@@ -46,14 +47,14 @@ class Materials:
         dtype: str | None = None,
         *,
         device: str = "cpu",
-        gradients: bool = False,
+        gradients: Gradients = False,
         adjust: Adjust | None = None,
         integers_too: bool = False,
     ) -> Arguments:
         """Fresh tensors on ``device``. With ``dtype`` every floating tensor (and dtype argument) is converted to it, exactly.
 
         ``integers_too`` converts the tensors of the case's own integer dtype as well (the sine of an int64 is a float).
-        With ``gradients`` the floating tensors are leaves that track gradients. ``adjust(base, position)`` may change the
+        With ``gradients`` the floating tensors (or those at the given positions) are leaves that track gradients. ``adjust(base, position)`` may change the
         numbers first (for magnitudes and perturbations; reference runs only).
         """
         return Arguments(self, dtype, device, gradients, adjust, self.case.dtype if integers_too else "")
@@ -93,7 +94,7 @@ class Arguments:
         materials: Materials,
         dtype: str | None,
         device: str,
-        gradients: bool,
+        gradients: Gradients,
         adjust: Adjust | None,
         also: str,
     ) -> None:
@@ -143,10 +144,13 @@ class Arguments:
             base = base.to(self._device)
         self.bases.append(base)
         view = view_of(base, arg)
-        if self._gradients and view.dtype.is_floating_point:
+        if self._tracks(len(self.tensors)) and view.dtype.is_floating_point:
             view = view.detach().requires_grad_(True)
         self.tensors.append(view)
         return view
+
+    def _tracks(self, position: int) -> bool:
+        return self._gradients if isinstance(self._gradients, bool) else position in self._gradients
 
     def changed(self, materials: Materials) -> tuple[int, ...]:
         """Which tensors' storages no longer hold the bits they were given (by position)."""

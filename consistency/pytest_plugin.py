@@ -7,10 +7,11 @@ of pytest-xdist. An item in which nothing could be tested is skipped with its re
 from __future__ import annotations
 
 import functools
+import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,18 +21,46 @@ if TYPE_CHECKING:
 
 EXAMPLES = {"quick": 10, "default": 50, "nightly": 200}
 _SETTINGS = pytest.StashKey["Settings"]()
+# Short names are convenient and common: where a project has an option of that name, only --consistency-NAME is ours.
+_OPTIONS: dict[str, tuple[str, str]] = {
+    "backends": ("SPEC,…", "backends to test, e.g. cuda,directml (default: all that are available)"),
+    "operators": ("NAME,…", "operators: names, globs or family:NAME (default: all)"),
+    "dtypes": ("D,…", "dtypes, e.g. float32,float16 (default: each operator's own)"),
+    "directions": ("D,…", "forward,backward (default: both)"),
+    "tolerances": ("FILE", "a tolerances.yaml in place of the packaged one"),
+}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("consistency", "cross-backend numerical consistency (pytest --pyargs consistency.suite)")
-    group.addoption("--backends", metavar="SPEC,…", help="backends to test, e.g. cuda,directml (default: all that are available)")
-    group.addoption("--operators", metavar="NAME,…", help="operators: names, globs or family:NAME (default: all)")
-    group.addoption("--dtypes", metavar="D,…", help="dtypes, e.g. float32,float16 (default: each operator's own)")
-    group.addoption("--directions", metavar="D,…", help="forward,backward (default: both)")
-    group.addoption("--consistency-profile", choices=sorted(EXAMPLES), default="quick", help="cases per item: quick 10, default 50, nightly 200")
+    group = _group(parser)
+    group.addoption(
+        "--consistency-profile", choices=list(EXAMPLES), default="quick", help="cases per item: quick 10, default 50, nightly 200"
+    )
     group.addoption("--consistency-examples", type=int, metavar="N", help="cases per item, in place of the profile's")
     group.addoption("--consistency-seed", type=int, default=0, metavar="N", help="other inputs for another number")
-    group.addoption("--tolerances", metavar="FILE", help="a tolerances.yaml in place of the packaged one")
+    for name in _OPTIONS:
+        group.addoption(f"--consistency-{name}", metavar=_OPTIONS[name][0], help=f"as --{name}, where another plugin has that")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(parser: pytest.Parser) -> Generator[None, None, None]:
+    """Options of other plugins and of conftest.py files come first; then the short names that nobody took."""
+    yield
+    taken = {name for group in getattr(parser, "_groups", ()) for option in group.options for name in option.names()}
+    for name, (metavar, text) in _OPTIONS.items():
+        if f"--{name}" not in taken:
+            _group(parser).addoption(f"--{name}", dest=f"consistency_{name}", metavar=metavar, help=text)
+
+
+def _group(parser: pytest.Parser) -> pytest.OptionGroup:
+    return parser.getgroup("consistency", "consistency: the same numbers on every backend? (pytest --pyargs consistency.suite)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Options of ours that make no sense are a mistake even where no test uses them: one line, before anything is collected."""
+    given = [name for name in (*_OPTIONS, "examples") if config.getoption(f"consistency_{name}") is not None]
+    if given:
+        _settings(config)
 
 
 def _settings(config: pytest.Config) -> Settings:
@@ -40,15 +69,15 @@ def _settings(config: pytest.Config) -> Settings:
         from .errors import ConsistencyError
 
         def listed(name: str) -> list[str] | None:
-            value: str | None = config.getoption(name)
-            return [item.strip() for item in value.split(",") if item.strip()] if value else None
+            value: str | None = config.getoption(f"consistency_{name}")
+            return [item.strip() for item in value.split(",") if item.strip()] if value is not None else None
 
-        examples = config.getoption("consistency_examples") or EXAMPLES[config.getoption("consistency_profile")]
-        seed, tolerances = config.getoption("consistency_seed"), config.getoption("tolerances")
+        examples = config.getoption("consistency_examples")
         try:
             config.stash[_SETTINGS] = engine.settings(
                 listed("operators"), listed("backends"), listed("dtypes"), listed("directions") or engine.DIRECTIONS,
-                examples, seed, None, tolerances,
+                EXAMPLES[config.getoption("consistency_profile")] if examples is None else examples,
+                config.getoption("consistency_seed"), None, config.getoption("consistency_tolerances"),
             )  # fmt: skip
         except ConsistencyError as error:
             raise pytest.UsageError(f"consistency: {error}") from None
@@ -99,15 +128,19 @@ class Item:
     def _results(self) -> list[Result]:
         from . import engine, evaluate, operators
         from .backends import availability, refusal
+        from .model import Case
 
         operator = operators.get(self.operator)
         (backend,) = (b for b in self.settings.backends if b.name == self.backend)
-        cases = _batch(self.operator, self.dtype, self.settings.examples, self.settings.seed)
-        absent = availability(backend)
-        refused = refusal(backend, operator, self.dtype, self.direction)
-        if absent or refused:
-            verdict = "unavailable" if absent else "unsupported"
-            return [evaluate.unavailable(cases[0], operator, backend, self.direction, absent or refused or "", verdict)]
+        cases, problem = _cases(self.operator, self.dtype, self.settings.examples, self.settings.seed)
+        for verdict, reason in (
+            ("unavailable", availability(backend)),
+            ("unsupported", refusal(backend, operator, self.dtype, self.direction)),
+            ("undecidable", problem),
+        ):
+            if reason:
+                stand_in = cases[0] if cases else Case(self.operator, self.dtype)
+                return [evaluate.unavailable(stand_in, operator, backend, self.direction, reason, verdict)]
         return [r for c in cases for r in engine.judge_case(c, operator, [backend], self.settings.tolerances, (self.direction,))]
 
     def _record(self, results: list[Result], record_property: Callable[[str, object], None]) -> None:
@@ -124,11 +157,11 @@ class Item:
         from . import engine, operators
         from .report.failure import message
 
-        worst = max(failing, key=lambda r: r.metrics.get("rho_max", 0.0))
+        worst = max(failing, key=lambda r: r.metrics.get("rho_max", math.inf))  # an exception is worse than any number
         backends = [b for b in self.settings.backends if b.name == self.backend]
         small = engine.shrunk(worst, operators.get(self.operator), backends, self.settings)
         count = f"\n  {len(failing)} of {self.settings.examples} cases fail" if len(failing) > 1 else ""
-        return message(small or worst) + count
+        return message(small or worst, spec=self.settings.specs.get(self.backend)) + count
 
 
 def _reason(results: list[Result]) -> str:
@@ -137,7 +170,8 @@ def _reason(results: list[Result]) -> str:
 
 
 @functools.lru_cache(maxsize=4)
-def _batch(operator: str, dtype: str, examples: int, seed: int) -> tuple[Case, ...]:
-    from . import generate, operators
+def _cases(operator: str, dtype: str, examples: int, seed: int) -> tuple[list[Case], str]:
+    """What engine.draw gives, kept while the items of one operator × dtype run."""
+    from . import engine, operators
 
-    return tuple(generate.batch(operators.get(operator), dtype, examples, seed))
+    return engine.draw(operators.get(operator), dtype, examples, seed)

@@ -65,7 +65,7 @@ class Reference:
         self.operator, self.materials, self.direction = operator, materials, direction
         self.independent = materials.case.dtype in dtypes.FORMATS and materials.case.dtype != "float64"
         backward = direction == "backward"
-        arguments = materials.build("float64", gradients=backward)
+        arguments = materials.build("float64", gradients=backward and operator.leaves)
         try:
             self.outcome = Outcome("ok", _call(operator, arguments, backward))
         except Exception as error:  # then the case has no reference, and that is what is reported
@@ -170,7 +170,7 @@ class Reference:
     def evaluate(self, adjust: Adjust | None, *, absolute: bool = False) -> tuple[Output, ...]:
         """The outputs with inputs changed by ``adjust``; none where the operator refuses the changed inputs."""
         backward = self.direction == "backward"
-        arguments = self.materials.build("float64", gradients=backward, adjust=adjust)
+        arguments = self.materials.build("float64", gradients=backward and self.operator.leaves, adjust=adjust)
         try:
             return self.observed(_call(self.operator, arguments, backward, absolute))
         except (RuntimeError, ValueError, IndexError, NotImplementedError):

@@ -45,7 +45,7 @@ def _long_double(reference: Reference) -> None:
         if output.tensor is None or not output.tensor.dtype.is_floating_point or output.tensor.shape != exact.shape:
             return
         high = exact.astype(np.float64)
-        tail = np.where(np.isfinite(high) & (np.abs(high) > 2.0**-960), exact - high, 0.0)  # a tail must not be subnormal.astype(np.float64)
+        tail = np.where(np.isfinite(high) & (np.abs(high) > 2.0**-960), exact - high, 0.0).astype(np.float64)
         outputs.append(Output(output.name, torch.from_numpy(high), output.dtype))
         tails.append(torch.from_numpy(tail))
     reference.outputs, reference.tails, reference.independent = tuple(outputs), tuple(tails), True

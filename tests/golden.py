@@ -19,7 +19,8 @@ from consistency.recipe import TensorRecipe
 
 CLASSES: dict[str, tuple[Any, ...]] = {
     "uniform": (-1.0, 1.0), "normal": (0.0, 1.0), "wide": (-8, 7), "cancelling": (1.0,), "offset": (64.0, 1.0),
-    "integers": (-4, 9), "sparse": (0.25,), "subnormal": (), "near": (0.25, 90.0, 1.0, 88.5), "tokens": (-3.0, 3.0, "nan", "-0", "max"),
+    "integers": (-4, 9), "sparse": (0.25,), "subnormal": (), "near": (0.25, 90.0, 1.0, 88.5),
+    "tokens": (-3.0, 3.0, "nan", "-0", "max"),
     "distinct": (), "permutation": (), "ascending": (-0.7, 0.3), "diagonal": (8, 9.0), "positive-definite": (8,),
 }  # fmt: skip
 STOPS = (0, 100, 5000, (1 << 18) + 77, 10**9 + 1)  # blanks; within the cache; beyond it; far along

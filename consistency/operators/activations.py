@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ._shared import Args, Kwargs, Outputs, some
+from ._shared import Args, Kwargs, Outputs, finite, magnitude, some
 from .declare import (
     EVERYWHERE, FLOATS, NUMERIC, ROUNDED, Call, Domain, Drawing, ErrorModel, Operator, Sample, accumulated, call, one,
 )  # fmt: skip
@@ -96,6 +96,20 @@ def without_nan(args: Args, kwargs: Kwargs, gradients: Outputs) -> Outputs:
     return tuple(torch.where(args[0].isnan(), 0.0, gradient) for gradient in gradients)
 
 
+@magnitude
+def of_quotient(gradients: Outputs, x: torch.Tensor) -> torch.Tensor:
+    """1/(1 + |x|)², as the difference of 1/(1 + |x|) and |x|/(1 + |x|)²."""
+    return 2.0 / (1.0 + x.abs())
+
+
+@magnitude
+def of_gate(gradients: Outputs, x: torch.Tensor, dim: int) -> torch.Tensor:
+    """σ(b), and |a|·σ(b)·(1 − σ(b)), whose last factor is a difference."""
+    a, b = x.chunk(2, dim)
+    gate = torch.sigmoid(b)
+    return torch.cat([gate, finite(a).abs() * gate], dim)
+
+
 def activation(
     name: str, sample: Sample, error: ErrorModel = ROUNDED, dtypes: tuple[str, ...] = FLOATS, traits: frozenset[str] = ELEMENTWISE
 ) -> Operator:
@@ -127,11 +141,11 @@ OPERATORS = [
     activation("silu", exponential(0.0, 20.0)),
     activation("mish", exponential(0.0, 20.0)),
     activation("softplus", unary(near(0.0, 20.0, -88.72, 88.72), beta=(2.0, 0.5), threshold=(5.0, 40.0))),
-    activation("softsign", unary(near(0.0, 1.0))),
+    activation("softsign", unary(near(0.0, 1.0)), ErrorModel(magnitude="pointwise", backward=of_quotient)),
     activation("logsigmoid", unary(near(0.0, -88.72, 88.72, 103.97))),
     activation("tanhshrink", unary(near(0.0, 0.125, 9.01)), CANCELLING),
     activation("hardsigmoid", unary(near(-3.0, 3.0)), traits=SELECTING),
     activation("hardswish", unary(near(-3.0, 3.0))),
     activation("prelu", prelu, ErrorModel(backward="normwise"), traits=frozenset()),
-    activation("glu", glu, ErrorModel(backward="normwise"), traits=frozenset()),
+    activation("glu", glu, ErrorModel(backward=of_gate), traits=frozenset()),
 ]

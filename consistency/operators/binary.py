@@ -127,7 +127,7 @@ def power(d: Drawing) -> Call:
     if not d.floating:
         exponents = d.integer(0, 5) if d.flag() else d.tensor(d.broadcastable(shape), values=("integers", 0, 5))
         return call(d.tensor(shape), exponents)
-    positive = Domain(0.25, 4.0) if d.dtype == "float16" else POSITIVE
+    positive, reach = (Domain(0.25, 4.0), 1.0) if d.dtype == "float16" else (POSITIVE, 3.0)
     match d.choice("whole", "root", "tensors", "base", "corners"):
         case "whole":
             return call(
@@ -139,7 +139,7 @@ def power(d: Drawing) -> Call:
             return call(d.choice(2.0, 0.5, 10.0, 1.0), d.tensor(shape, Domain(-4.0, 4.0)))
         case "corners":
             return call(d.tensor(shape, SIMPLE), d.tensor(d.broadcastable(shape), SIMPLE, values=("integers", -3, 3)))
-    return call(d.tensor(shape, positive), d.tensor(d.broadcastable(shape), Domain(-3.0, 3.0)))
+    return call(d.tensor(shape, positive), d.tensor(d.broadcastable(shape), Domain(-reach, reach)))
 
 
 def float_power(d: Drawing) -> Call:

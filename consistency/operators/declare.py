@@ -12,7 +12,7 @@ import functools
 import importlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import torch
@@ -185,12 +185,17 @@ class Operator:
     ranges: tuple[tuple[int, float, float], ...] = ()
     mutates: tuple[int, ...] = ()
     reference: Callable[..., Any] | None = None
-    differentiable_inputs: tuple[int, ...] | None = field(default=None)
+    differentiable_inputs: tuple[int, ...] | None = None
 
     @functools.cached_property
     def callable(self) -> Callable[..., Any] | None:
         """The function to call, or None where this version of torch has none of that name."""
         return self.function if self.function is not None else resolve(self.name)
+
+    @property
+    def leaves(self) -> bool | tuple[int, ...]:
+        """Which tensors gradients are asked for, as :meth:`Materials.build` takes it."""
+        return True if self.differentiable_inputs is None else self.differentiable_inputs
 
     @property
     def directions(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ._shared import PLAIN, Args, Kwargs, Outputs, magnitude, peak, some
+from ._shared import PLAIN, Args, Kwargs, Outputs, finite, magnitude, peak, some
 from .declare import FLOAT, Call, Domain, Drawing, ErrorModel, Operator, Sample, accumulated, call
 from .losses import MARGINS, REDUCTIONS, reduce
 
@@ -59,6 +59,32 @@ def cosine_embedding(d: Drawing) -> Call:
     return call(d.tensor(shape, VECTORS), d.tensor(shape, VECTORS), target, **some(d, margin=(0.25, -0.25), reduction=REDUCTIONS))
 
 
+def of_norm(args: Args, kwargs: Kwargs, outputs: Outputs) -> torch.Tensor:
+    """|ref|; powers and roots other than 1 and 2 carry their logarithm as well."""
+    length = outputs[0].abs()
+    return length * (2.0 + 3.0 * finite(length.log()).abs()) if kwargs.get("p", 2.0) == 3.0 else length
+
+
+def slope(x: torch.Tensor, y: torch.Tensor, dim: int, eps: float) -> torch.Tensor:
+    """Of cos(x, y) by x, with cotangents of at most 1: (y/‖y‖ − cos·x/‖x‖)/‖x‖."""
+    of_x, of_y = (torch.linalg.vector_norm(t, 2, dim, keepdim=True).clamp(min=eps) for t in (x, y))
+    return (y.abs() / of_y + 2.0 * x.abs() / of_x) / of_x
+
+
+@magnitude
+def of_cosine(gradients: Outputs, x: torch.Tensor, y: torch.Tensor, dim: int = 1, eps: float = 1e-8) -> list[torch.Tensor]:
+    found = (slope(x, y, dim, eps), slope(y, x, dim, eps))
+    return [size.sum_to_size(g.shape) for size, g in zip(found, gradients, strict=True)]
+
+
+@magnitude
+def of_cosines_slope(
+    gradients: Outputs, x: torch.Tensor, y: torch.Tensor, target: torch.Tensor, margin: float = 0.0, reduction: str = "mean"
+) -> list[torch.Tensor]:
+    share = 1.0 / max(target.numel(), 1) if reduction == "mean" else 1.0
+    return [slope(x, y, -1, EPSILON) * share, slope(y, x, -1, EPSILON) * share]
+
+
 @magnitude
 def of_triplet(
     outputs: Outputs, anchor: torch.Tensor, positive: torch.Tensor, negative: torch.Tensor, margin: float = 1.0, p: float = 2.0,
@@ -90,12 +116,11 @@ def distance(name: str, sample: Sample, error: ErrorModel, **more: Any) -> Opera
     return Operator(name=name, family="loss", sample=sample, error=error, dtypes=FLOAT, **more)
 
 
-LENGTH = accumulated("output", last)
 OPERATORS = [
-    distance("nn.functional.cosine_similarity", similarity, accumulated("products", along_dim)),
-    distance("nn.functional.pairwise_distance", row_distance, LENGTH),
-    distance("cdist", cross_distance, accumulated("output", last, backward=peak)),
-    distance("nn.functional.pdist", own_distances, accumulated("output", last, backward=peak)),
+    distance("nn.functional.cosine_similarity", similarity, accumulated("products", along_dim, backward=of_cosine)),
+    distance("nn.functional.pairwise_distance", row_distance, accumulated(of_norm, last)),
+    distance("cdist", cross_distance, accumulated(of_norm, last, backward=peak)),
+    distance("nn.functional.pdist", own_distances, accumulated(of_norm, last, backward=peak)),
     distance("nn.functional.triplet_margin_loss", triplet, accumulated(of_triplet, last)),
-    distance("nn.functional.cosine_embedding_loss", cosine_embedding, accumulated(of_cosines, last), differentiable_inputs=(0, 1)),
+    distance("nn.functional.cosine_embedding_loss", cosine_embedding, accumulated(of_cosines, last, backward=of_cosines_slope), differentiable_inputs=(0, 1)),
 ]

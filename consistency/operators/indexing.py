@@ -68,21 +68,27 @@ def scatter_summed(d: Drawing) -> Call:
     return call(d.tensor(shape, SUMMED), dim, d.index(index, shape[dim]), d.tensor(index, SUMMED))
 
 
+def reduction(d: Drawing) -> tuple[str, Domain]:
+    """How to reduce, and numbers whose product neither overflows nor vanishes in float16."""
+    how = d.choice("prod", "amax", "amin", *["mean"] * d.floating)
+    return how, Domain(0.5, 2.0) if how == "prod" and d.dtype == "float16" else NARROW
+
+
 def scatter_reduced(d: Drawing) -> Call:
     shape, dim = somewhere(d, elements=512)
     index = replaced(shape, dim, d.size(1, 9))
-    how = d.choice("sum", "prod", "amax", "amin", *["mean"] * d.floating)
-    return call(
-        d.tensor(shape, NARROW), dim, d.index(index, shape[dim]), d.tensor(index, NARROW), how, include_self=d.choice(True, False)
-    )
+    how, domain = ("sum", NARROW) if d.flag() else reduction(d)
+    positions = d.index(index, shape[dim])
+    return call(d.tensor(shape, domain), dim, positions, d.tensor(index, domain), how, include_self=d.choice(True, False))
 
 
 def index_reduced(d: Drawing) -> Call:
+    """The source never expanded: torch (2.4 to 2.13, CPU) raises an internal assertion for half formats and "prod"."""
     shape, dim = somewhere(d, elements=512)
     count = d.size(1, 9)
-    how = d.choice("prod", "amax", "amin", *["mean"] * d.floating)
-    source = d.tensor(replaced(shape, dim, count), NARROW, overlap=False)  # torch asserts on expanded half precision
-    return call(d.tensor(shape, NARROW), dim, d.index((count,), shape[dim]), source, how, include_self=d.choice(True, False))
+    how, domain = reduction(d)
+    source = d.tensor(replaced(shape, dim, count), domain, overlap=False)
+    return call(d.tensor(shape, domain), dim, d.index((count,), shape[dim]), source, how, include_self=d.choice(True, False))
 
 
 def index_added(d: Drawing) -> Call:

@@ -161,11 +161,12 @@ def assign(x: torch.Tensor, where: Any, value: Any) -> torch.Tensor:
 
 
 def shifted(d: Drawing) -> Call:
-    """add_ and sub_; alpha is a power of two, so that nothing is rounded before the sum."""
+    """add_ and sub_; alpha is a power of two, so that nothing is rounded (or overflows) before the sum."""
     shape = d.shape(0, 4)
     alpha = d.choice(None, None, 2, -1)
-    second: Arg = scalar(d) if d.choice(False, False, True) else d.tensor(d.broadcastable(shape))
-    return call(target(d, shape), second, **({} if alpha is None else {"alpha": alpha}))
+    domain = REAL if alpha is None else TERM
+    second: Arg = scalar(d) if d.choice(False, False, True) else d.tensor(d.broadcastable(shape), domain)
+    return call(target(d, shape, domain), second, **({} if alpha is None else {"alpha": alpha}))
 
 
 def divided(d: Drawing) -> Call:

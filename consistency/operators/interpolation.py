@@ -30,7 +30,7 @@ def interpolate(d: Drawing) -> Call:
         options["size"] = [2 ** d.integer(0, 4 if rank < 3 else 3) if exact else d.size(1, MOST[rank]) for _ in range(rank)]
     if mode not in ("nearest", "nearest-exact", "area") and d.flag():
         options["align_corners"] = True
-    elif mode in ("bilinear", "bicubic") and d.choice(False, False, True):
+    elif mode in ("bilinear", "bicubic") and d.dtype in FLOAT and d.choice(False, False, True):
         options["antialias"] = True
     return call(d.tensor((d.size(1, 3), d.size(1, 5), *size), PIXELS), **options)
 
@@ -51,7 +51,8 @@ def grid_sample(d: Drawing) -> Call:
 
 def affine_grid(d: Drawing) -> Call:
     rank = d.choice(2, 3) if d.dtype in FLOAT else 2  # half precision has no volumes on the CPU
-    batch, spatial = d.size(1, 4), [d.size(1, 17 if rank < 3 else 7) for _ in range(rank)]
+    least = 1 if d.dtype in FLOAT else 2  # nor a single row
+    batch, spatial = d.size(1, 4), [d.size(least, 17 if rank < 3 else 7) for _ in range(rank)]
     return call(d.tensor((batch, rank, rank + 1), UNIT), [batch, d.size(1, 3), *spatial], align_corners=d.flag())
 
 
@@ -105,14 +106,14 @@ def of_points(gradients: Outputs, theta: torch.Tensor, size: list[int], align_co
     return float(math.prod(size[2:]))
 
 
-def op(name: str, sample: Any, size: Any, backward: Any, **more: Any) -> Operator:
+def op(name: str, sample: Any, size: Any, backward: Any, dtypes: tuple[str, ...] = FLOATS, **more: Any) -> Operator:
     error = accumulated(size, one, backward=backward)
-    return Operator(name=f"nn.functional.{name}", family="interpolate", sample=sample, error=error, dtypes=FLOATS, **more)
+    return Operator(name=f"nn.functional.{name}", family="interpolate", sample=sample, error=error, dtypes=dtypes, **more)
 
 
 DISCONTINUOUS = {"traits": frozenset({"discontinuous"})}
 OPERATORS = [
     op("interpolate", interpolate, of_pixels, of_gradients, **DISCONTINUOUS),
-    op("grid_sample", grid_sample, of_samples, of_gradients, **DISCONTINUOUS),
+    op("grid_sample", grid_sample, of_samples, of_gradients, FLOAT, **DISCONTINUOUS),
     op("affine_grid", affine_grid, of_affine, of_points, traits=frozenset({"linear"})),
 ]

@@ -16,16 +16,21 @@ EPSILONS = (1e-3, 1e-6, 2.0**-8)
 Sizes = tuple[torch.Tensor, torch.Tensor]  # of x̂, and of the gradient of x
 
 
-def affine(d: Drawing, shape: Sequence[int]) -> tuple[Any, ...]:
+def affine(d: Drawing, shape: Sequence[int], *, layout: bool = True) -> tuple[Any, ...]:
     """Weight and bias, the weight alone, or neither."""
     kind = d.choice("neither", "both", "weight")
-    weight = d.tensor(shape, SCALE) if kind != "neither" else None
-    return weight, d.tensor(shape, SCALE) if kind == "both" else None
+    weight = d.tensor(shape, SCALE, layout=layout) if kind != "neither" else None
+    return weight, d.tensor(shape, SCALE, layout=layout) if kind == "both" else None
 
 
-def statistics(d: Drawing, channels: int) -> tuple[Any, Any]:
-    """Running mean and variance, which training writes to."""
-    return d.tensor((channels,), SCALE, overlap=False), d.tensor((channels,), POSITIVE, overlap=False)
+def channelwise(d: Drawing, channels: int, *, running: bool = True) -> tuple[Any, ...]:
+    """Running mean and variance, which training writes to, weight and bias.
+
+    All contiguous: torch's gradient of (N, C) inputs on the CPU reads strided ones as if they were.
+    """
+    mean = d.tensor((channels,), SCALE, layout=False) if running else None
+    variance = d.tensor((channels,), POSITIVE, layout=False) if running else None
+    return mean, variance, *affine(d, (channels,), layout=False)
 
 
 def batch_norm(d: Drawing) -> Call:
@@ -34,8 +39,7 @@ def batch_norm(d: Drawing) -> Call:
     channels, spatial = d.size(1, 17), d.shape(0, 3, most=17, elements=128)
     batch = d.size(2 if training and math.prod(spatial) == 1 else 1, max(2, min(65, 8192 // (channels * math.prod(spatial)))))
     x = d.tensor((batch, channels, *spatial), SUMMED)
-    args = (x, *statistics(d, channels), *affine(d, (channels,)))
-    return call(*args, training=training, **some(d, momentum=(0.5, 0.0, 1.0), eps=EPSILONS))
+    return call(x, *channelwise(d, channels), training=training, **some(d, momentum=(0.5, 0.0, 1.0), eps=EPSILONS))
 
 
 def instance_norm(d: Drawing) -> Call:
@@ -43,9 +47,8 @@ def instance_norm(d: Drawing) -> Call:
     channels, spatial = d.size(1, 17), (d.size(2, 33), *d.shape(0, 2, most=9, elements=16))
     x = d.tensor((d.size(1, 4), channels, *spatial), SUMMED)
     kind = d.choice("own", "update", "running")
-    running = statistics(d, channels) if kind != "own" else (None, None)
-    own = {"use_input_stats": False} if kind == "running" else {}
-    return call(x, *running, *affine(d, (channels,)), **own, **some(d, momentum=(0.5,), eps=EPSILONS))
+    switch = {"use_input_stats": False} if kind == "running" else {}
+    return call(x, *channelwise(d, channels, running=kind != "own"), **switch, **some(d, momentum=(0.5,), eps=EPSILONS))
 
 
 def layer_norm(d: Drawing) -> Call:

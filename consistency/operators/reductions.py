@@ -72,7 +72,7 @@ def product(d: Drawing) -> Call:
         return call(d.tensor(shape, values=("integers", 1, 3)), **kwargs)
     if math.prod(shape) <= 12:
         return call(d.tensor(shape, Domain(wide=(-2, 1), specials=("nan", "inf"))), **kwargs)
-    return call(d.tensor(shape, values=("uniform", 0.875, 1.125)), **kwargs)
+    return call(d.tensor(shape, SMALL, values=("uniform", 0.875, 1.125)), **kwargs)
 
 
 def moments(d: Drawing) -> Call:
@@ -172,7 +172,7 @@ def of_slope(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
     x, dims = args[0].detach(), dims_of(args, kwargs)
     mean = x.mean(dims, keepdim=True)
     count = x.numel() / max(mean.numel(), 1)
-    return (2.0 * (x - mean).abs() + 8.0 * mean.abs() + 1.0) / max(count - correction(kwargs), 1)  # type: ignore[no-any-return]
+    return (2.0 * (x - mean).abs() + 8.0 * x.abs().mean(dims, keepdim=True) + 1.0) / max(count - correction(kwargs), 1)  # type: ignore[no-any-return]
 
 
 def of_steep_slope(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:

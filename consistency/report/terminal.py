@@ -5,92 +5,115 @@ Rich draws it on a terminal; anywhere else (a file, a CI log) it is plain text w
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from ..engine import Event, Finished, GroupDone, Judged, Shrunk, Started
+from ..engine import JUDGING_FAILED, Event, Finished, GroupDone, Judged, Settings, Shrunk, Started, kind
 from ..model import Result, Verdict
 from . import failure
+from .failure import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
-    from rich.table import Table
+    from rich.text import Text
 
-MOST_FAILURES = 10
-_SYMBOLS = {"passed": "✓", "warned": "!", "failed": "✗", "not tested": "–"}
+IN_FULL = 4  # operators whose worst failure is shown with its command
+MOST_FAILURES = 20
+MOST_ALSO = 4
+MOST_REASONS = 200
+SECONDS_BETWEEN_LINES = 10.0  # of progress, where there is no terminal
 _COLOURS = {"passed": "green", "warned": "yellow", "failed": "red", "not tested": "dim"}
+_LEGEND = {
+    "✓": "✓ worst × budget that passed",
+    "!": "! known or ill-conditioned",
+    "✗": "✗ operators that fail",
+    "(–": "(–n) operators not tested here",
+}
 
 
 @dataclass
 class Cell:
-    """Counts of one family on one backend."""
+    """One family on one backend: the worst that happened to each operator, and the largest ρ that was rounding."""
 
-    groups: Counter[str] = field(default_factory=Counter)
-    failing: set[str] = field(default_factory=set)
+    operators: dict[str, str] = field(default_factory=dict)
     reasons: Counter[str] = field(default_factory=Counter)
-    rho: float = 0.0
+    rho: float | None = None
 
     def add(self, result: Result) -> None:
         group = result.verdict.group
-        self.groups[group] += 1
-        if group == "failed":
-            self.failing.add(result.operator)
+        before = self.operators.get(result.operator, "not tested")
+        self.operators[result.operator] = max(before, group, key=("not tested", "passed", "warned", "failed").index)
         if group == "not tested":
             self.reasons[result.verdict.value] += 1
-        if result.verdict.passes:
-            self.rho = max(self.rho, result.metrics.get("rho_max", 0.0))
+        if result.verdict.value == "rounding":
+            self.rho = max(self.rho or 0.0, result.metrics.get("rho_max", 0.0))
 
     def text(self) -> tuple[str, str]:
-        """``("✓ 0.31", "passed")``: the symbol with the worst × budget that still passed, or what failed."""
-        if self.failing:
-            count = len(self.failing)
-            return f"✗ {count} operator{'s' if count > 1 else ''}", "failed"
-        if self.groups["passed"] or self.groups["warned"]:
-            group = "warned" if self.groups["warned"] else "passed"
-            return f"{_SYMBOLS[group]} {self.rho:.2f}", group
-        reason = self.reasons.most_common(1)[0][0] if self.reasons else "nothing ran"
-        return f"– {reason}", "not tested"
+        """``("✓ 0.31", "passed")``: the symbol with the worst × budget that still passed, or how many operators fail."""
+        count = Counter(self.operators.values())
+        absent = f" (–{count['not tested']})" if count["not tested"] else ""
+        if count["failed"]:
+            return f"✗ {count['failed']} of {len(self.operators)}{absent}", "failed"
+        if count["passed"] or count["warned"]:
+            group = "warned" if count["warned"] else "passed"
+            number = "exact" if self.rho is None else f"{self.rho:.2f}"
+            return f"{'!' if group == 'warned' else '✓'} {number}{absent}", group
+        return f"– {self.reasons.most_common(1)[0][0] if self.reasons else 'nothing ran'}", "not tested"
 
 
 class Tally:
-    """What the summary is made of; it keeps counts and the failures, not every result."""
+    """What the summary is made of; it keeps counts and the worst failure of each kind, not every result."""
 
     def __init__(self) -> None:
         self.cells: dict[str, dict[str, Cell]] = defaultdict(lambda: defaultdict(Cell))
         self.verdicts: Counter[str] = Counter()
         self.groups: Counter[str] = Counter()
         self.reasons: Counter[tuple[str, str]] = Counter()
-        self.failures: dict[tuple[str, str, str, str, str], Result] = {}
-        self.failing_cases: Counter[tuple[str, str, str, str, str]] = Counter()
+        self.failures: dict[tuple[str, ...], Result] = {}
+        self.failing_cases: Counter[tuple[str, ...]] = Counter()
         self.results = 0
         self.lost = 0
+        self.harness_failures = 0
 
     def add(self, result: Result) -> None:
         self.results += 1
-        self.verdicts[result.verdict.value] += 1
-        self.groups[result.verdict.group] += 1
+        verdict = result.verdict
+        self.verdicts[verdict.value] += 1
+        self.groups[verdict.group] += 1
         self.cells[result.family][result.backend].add(result)
-        if not result.verdict.tested:
-            self.reasons[(result.verdict.value, f"{result.backend}: {_short(result.explanation)}")] += 1
-            self.lost += result.verdict.value == "unavailable"
-        if result.verdict.fails:
-            key = _kind(result)
-            self.failing_cases[key] += 1
-            known = self.failures.get(key)
+        if not verdict.tested:
+            reason = (verdict.value, f"{result.backend}: {_short(result.explanation)}")
+            if reason in self.reasons or len(self.reasons) < MOST_REASONS:
+                self.reasons[reason] += 1
+            self.lost += verdict.value == "unavailable"
+            self.harness_failures += result.explanation.startswith(JUDGING_FAILED)
+        if verdict.fails:
+            self.failing_cases[kind(result)] += 1
+            known = self.failures.get(kind(result))
             if known is None or result.metrics.get("rho_max", 0.0) > known.metrics.get("rho_max", 0.0):
-                self.failures[key] = result
+                self.failures[kind(result)] = result
 
     def shrunk(self, original: Result, result: Result) -> None:
-        self.failures[_kind(original)] = result
+        self.failures[kind(original)] = result
+
+    def by_operator(self) -> list[list[Result]]:
+        """The failures, one list an operator, the worst of each first, the worst operator first."""
+        found: dict[str, list[Result]] = defaultdict(list)
+        for result in sorted(self.failures.values(), key=_severity, reverse=True):
+            found[result.operator].append(result)
+        return list(found.values())
 
 
-def _kind(result: Result) -> tuple[str, str, str, str, str]:
-    return (result.operator, result.dtype, result.direction, result.backend, result.verdict.value)
+def _severity(result: Result) -> float:
+    """ρ; what has none (another shape, an exception, a misplaced NaN) is worse than any number."""
+    return result.metrics.get("rho_max", math.inf)
 
 
 def _short(text: str) -> str:
@@ -99,21 +122,27 @@ def _short(text: str) -> str:
 
 
 class Screen:
-    """The handler that shows a run. ``quiet`` leaves out progress; ``not_tested`` lists every reason in full."""
+    """The handler that shows a run.
 
-    def __init__(self, *, stream: IO[str] | None = None, out: Path | None = None, not_tested: bool = False) -> None:
+    ``not_tested`` lists every reason in full. ``elsewhere`` names backends that nobody asked for and that are not here.
+    """
+
+    def __init__(
+        self, *, stream: IO[str] | None = None, out: Path | None = None, not_tested: bool = False, elsewhere: Sequence[str] = ()
+    ) -> None:
         from rich.console import Console
 
-        self.console: Console = Console(file=stream or sys.stdout, highlight=False, soft_wrap=True)
+        self.console: Console = Console(file=stream or sys.stdout, highlight=False, soft_wrap=True, markup=False, emoji=False)
         self.tally = Tally()
         self.out = out
         self.not_tested = not_tested
+        self.elsewhere = elsewhere
         self._progress: Progress | None = None
         self._task: TaskID | None = None
+        self._settings: Settings | None = None
         self._total = 0
         self._done = 0
-        self._last_line = time.monotonic()
-        self._backends: list[str] = []
+        self._started = self._last_line = time.monotonic()
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -126,45 +155,56 @@ class Screen:
             case Shrunk():
                 self.tally.shrunk(event.original, event.result)
             case GroupDone():
-                self._group_done(event)
+                self._total += event.cases - (self._settings.examples if self._settings is not None else 0)
             case Finished():
                 self._finish(event)
+
+    def _line(self, text: str, style: str = "") -> None:
+        """A line of text that is only text, whatever a backend wrote into it."""
+        self.console.print(printable(text), style=style or None)
 
     def _start(self, event: Started) -> None:
         import torch
 
         from .. import __version__
 
-        settings = event.settings
-        self._backends = [b.name for b in settings.backends]
-        self.console.print(f"consistency {__version__} · torch {torch.__version__} · {event.groups} operators × dtypes · seed {settings.seed}")
+        settings = self._settings = event.settings
+        each = f"{event.groups:,} operators × dtypes, {settings.examples} case{'s' if settings.examples > 1 else ''} each"
+        self._line(f"consistency {__version__} · torch {torch.__version__} · {each} · seed {settings.seed}")
+        width = max(len(b.name) for b in settings.backends)
+        said: set[tuple[str, str]] = set()
         for backend in settings.backends:
             reason = event.unavailable.get(backend.name)
-            mark, style = ("–", "dim") if reason else ("✓", "green")
-            about = reason or _about(backend.identity)
-            self.console.print(f"  {backend.name:<16} {about:<60.90} ", f"[{style}]{mark}[/]", sep="")
+            about = reason if reason else _about(backend.identity, said)
+            self._line(f"  {'–' if reason else '✓'} {backend.name:<{width}}  {about}".rstrip(), "dim" if reason else "")
+        if self.elsewhere:
+            self._line(f"  – not here: {', '.join(self.elsewhere)}   (why: consistency backends)", "dim")
         self._total = event.cases
+        self._started = self._last_line = time.monotonic()
         if self.console.is_terminal:
             self._progress = _progress(self.console)
+            self._task = self._progress.add_task(
+                "", total=settings.time_budget or event.cases, now="", count="", rate="", failing=""
+            )
             self._progress.start()
-            self._task = self._progress.add_task("", total=event.cases, operator="")
 
     def _step(self, event: Judged) -> None:
         if all(not r.verdict.tested and r.comparison is None for r in event.results):
             return
         self._done += 1
+        now, budget = time.monotonic(), self._settings.time_budget if self._settings is not None else None
+        count = f"{self._done:,} cases" if budget else f"{self._done:,} / {max(self._total, self._done):,} cases"
         if self._progress is not None and self._task is not None:
-            self._progress.update(self._task, completed=min(self._done, self._total), operator=event.case.operator)
-        elif time.monotonic() - self._last_line > 10:
-            self._last_line = time.monotonic()
-            self.console.print(f"  {self._done:,} / {self._total:,} cases  {event.case.operator}")
-
-    def _group_done(self, event: GroupDone) -> None:
-        """Some operators have fewer distinct cases than were asked for: the total shrinks with them."""
-        planned = self._total
-        self._total = max(self._done, self._total)
-        if self._progress is not None and self._task is not None and planned != self._total:
-            self._progress.update(self._task, total=self._total)
+            elapsed = now - self._started
+            rate = f"{self._done / elapsed:,.0f}/s" if elapsed > 0.5 else ""
+            failing = len({key[0] for key in self.tally.failures})
+            self._progress.update(
+                self._task, completed=elapsed if budget else self._done, total=budget or max(self._total, self._done),
+                now=event.case.operator, count=count, rate=rate, failing=f"✗ {failing}" if failing else "",
+            )  # fmt: skip
+        elif now - self._last_line > SECONDS_BETWEEN_LINES:
+            self._last_line = now
+            self._line(f"  {count}  {event.case.operator}")
 
     def stop(self) -> None:
         """Give the terminal back, in whatever state the run is."""
@@ -174,83 +214,124 @@ class Screen:
 
     def _finish(self, event: Finished) -> None:
         self.stop()
+        backends = self._settings.backends if self._settings is not None else ()
         self.console.print()
-        if self.tally.results:
-            self.console.print(self._table())
-        failures = sorted(self.tally.failures.items(), key=lambda item: -item[1].metrics.get("rho_max", 0.0))
-        for key, result in failures[:MOST_FAILURES]:
-            count = self.tally.failing_cases[key]
-            text = failure.message(result, bundle=self.out)
-            self.console.print(f"[red]✗[/] {_escape(text)}" + (f"\n  ({count} cases like this one)" if count > 1 else ""))
+        for line in table(self.tally, [b.name for b in backends]):
+            self.console.print(line)
+        failures = self.tally.by_operator()
+        for kinds in failures[:IN_FULL]:
+            self.console.print()
+            self._failure(kinds)
+        if len(failures) > IN_FULL:
+            self.console.print()
+        for kinds in failures[IN_FULL:MOST_FAILURES]:
+            self._line(f"✗ {failure.headline(kinds[0])}")
         if len(failures) > MOST_FAILURES:
-            self.console.print(f"… and {len(failures) - MOST_FAILURES} more kinds of failure, in {self.out or 'the results'}")
-        self.console.print(_escape(self._last(event)))
-        self._why_not_tested()
+            self._line(f"… and {len(failures) - MOST_FAILURES} more operators fail")
+        if len(failures) > IN_FULL and self.out:
+            self._line(f"  the commands that repeat them: {self.out / 'failures' / '*' / 'message.txt'}")
+        self.console.print()
+        self._line(self.last(event), "bold red" if self.tally.groups["failed"] else "bold")
+        if self.not_tested:
+            for (verdict, reason), count in self.tally.reasons.most_common():
+                self._line(f"  {count:>7,}  {verdict:<12} {reason}")
 
-    def _last(self, event: Finished) -> str:
+    def _failure(self, kinds: Sequence[Result]) -> None:
+        """The worst failure of an operator in full, the others by name."""
+        from rich.text import Text
+
+        first = kinds[0]
+        specs: Mapping[str, str] = self._settings.specs if self._settings is not None else {}
+        text = failure.message(first, bundle=self.out, spec=specs.get(first.backend))
+        headline, _, rest = text.partition("\n")
+        self.console.print(Text.assemble(("✗ ", "red"), (headline, "bold")))
+        self.console.print(Text(rest))
+        for line in _also(kinds[1:]):
+            self._line(f"  {line}")
+        count = sum(self.tally.failing_cases[kind(result)] for result in kinds)
+        if count > 1:
+            self._line(f"  {count:,} failing cases of this operator")
+
+    def last(self, event: Finished) -> str:
+        """The one line that says how the run ended."""
         groups, verdicts = self.tally.groups, self.tally.verdicts
-        parts = [f"{groups['failed']:,} failed"] if groups["failed"] else []
-        parts += [f"{verdicts['rounding'] + verdicts['exact']:,} rounding or exact"]
-        parts += [f"{groups['warned']:,} {'expected' if verdicts['expected'] == groups['warned'] else 'warned'}"] if groups["warned"] else []
-        undecidable = verdicts["undecidable"]
-        parts += [f"{undecidable:,} undecidable"] if undecidable else []
-        rest = groups["not tested"] - undecidable
+        failing = [(name, verdicts[name]) for name in verdicts if Verdict(name).fails]
+        parts = [f"{count:,} {name}" for name, count in sorted(failing, key=lambda item: -item[1])] if groups["failed"] else []
+        good = verdicts["rounding"] + verdicts["exact"]
+        parts += [f"{good:,} rounding or exact"] if good or not groups["not tested"] else []
+        parts += [f"{verdicts[name]:,} {name}" for name in ("expected", "ill-conditioned", "undecidable") if verdicts[name]]
+        rest = groups["not tested"] - verdicts["undecidable"]
         parts += [f"{rest:,} not tested{'' if self.not_tested else ' (why: --not-tested)'}"] if rest else []
+        failed = self.tally.harness_failures
+        parts += [f"{failed:,} of them failures of the harness itself: please report one"] if failed else []
+        mark = "✗" if groups["failed"] else "✓" if groups["passed"] or groups["warned"] else "– nothing was tested:"
         where = f"    bundle {self.out}" if self.out else ""
         ended = ", time budget used up" if event.out_of_time else ""
-        return f"{' · '.join(parts)}    {event.seconds:.1f} s{ended}{where}"
-
-    def _why_not_tested(self) -> None:
-        if not self.not_tested:
-            return
-        for (verdict, reason), count in self.tally.reasons.most_common():
-            self.console.print(_escape(f"  {count:>7,}  {verdict:<12} {reason}"))
-
-    def _table(self) -> Table:
-        from rich.table import Table
-
-        table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
-        table.add_column("")
-        for name in self._backends:
-            table.add_column(name, no_wrap=True)
-        table.add_column("worst × budget", style="dim")
-        for index, (family, row) in enumerate(self.tally.cells.items()):
-            cells = []
-            for name in self._backends:
-                text, group = row[name].text() if name in row else ("–", "not tested")
-                cells.append(f"[{_COLOURS[group]}]{_escape(text)}[/]")
-            legend = ("✓ of what passed", "✗ operators that fail", "– not tested")
-            table.add_row(family, *cells, legend[index] if index < len(legend) else "")
-        return table
+        return f"{mark} {' · '.join(parts)}    {event.seconds:.1f} s{ended}{where}"
 
 
-def _about(environment: dict[str, str]) -> str:
-    keys = ("device", "driver", "processor", "torch", "numpy", "blas", "threads", "onednn")
-    shown = [environment[k] if k in ("device", "processor") else f"{k} {environment[k]}" for k in keys if environment.get(k)]
-    return " · ".join(shown)
+def _also(others: Sequence[Result]) -> Iterator[str]:
+    """``also: float32 forward on cpu, numpy: up to 13 × budget``, a line per dtype, direction and verdict."""
+    alike: dict[tuple[str, str, str], list[Result]] = defaultdict(list)
+    for result in others:
+        alike[result.dtype, result.direction, result.verdict.value].append(result)
+    for (dtype, direction, verdict), results in list(alike.items())[:MOST_ALSO]:
+        backends = ", ".join(dict.fromkeys(r.backend for r in results))
+        rho = max(r.metrics.get("rho_max", 0.0) for r in results)
+        size = f" up to {failure.number(rho)} × budget" if verdict == "divergent" else ""
+        yield f"also:    {dtype} · {direction} · {backends}   {verdict}{size}"
+    if len(alike) > MOST_ALSO:
+        yield f"         and {len(alike) - MOST_ALSO} more kinds"
 
 
-def _escape(text: str) -> str:
-    from rich.markup import escape
+def table(tally: Tally, backends: Sequence[str]) -> Iterator[Text]:
+    """Families × backends, and below it what the symbols mean. Lines of text, not of boxes: made to be read and to be cut."""
+    from rich.text import Text
 
-    return escape(text)
+    if not tally.cells:
+        return
+    shown = [printable(name) if len(name) <= 30 else f"{printable(name)[:29]}…" for name in backends]
+    cells = {
+        family: [row[name].text() if name in row else ("–", "not tested") for name in backends]
+        for family, row in tally.cells.items()
+    }
+    first = max(map(len, cells))
+    widths = [max(len(name), *(len(row[i][0]) for row in cells.values())) for i, name in enumerate(shown)]
+    yield Text(" " * first + "".join(f"   {name:<{width}}" for name, width in zip(shown, widths, strict=True)).rstrip(), "bold")
+    for family, row in cells.items():
+        line = Text(f"{family:<{first}}")
+        for (text, group), width in zip(row, widths, strict=True):
+            line.append("   ").append(f"{text:<{width}}", _COLOURS[group])
+        line.rstrip()
+        yield line
+    every = " ".join(text for row in cells.values() for text, _ in row)
+    legend = [words for mark, words in _LEGEND.items() if mark in every]
+    if legend:
+        yield Text(" " * (first + 3) + "   ".join(legend), "dim")
+
+
+def _about(environment: Mapping[str, str], said: set[tuple[str, str]]) -> str:
+    """What a backend runs on, leaving out what was said of one above it."""
+    keys = ("device", "driver", "processor", "cuda", "cudnn", "numpy", "blas", "threads", "onednn")
+    new = [(k, environment[k]) for k in keys if environment.get(k) and (k, environment[k]) not in {*said, ("device", "cpu")}]
+    said.update(new)
+    text = " · ".join(value if key in ("device", "processor") else f"{key} {value}" for key, value in new)
+    return text if len(text) <= 100 else f"{text[:99]}…"
 
 
 def _progress(console: Console) -> Progress:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
-    from rich.text import Text
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    class Rate(ProgressColumn):
-        def render(self, task: object) -> Text:
-            speed = getattr(task, "speed", None)
-            return Text(f"{speed:,.0f}/s" if speed else "")
-
-    columns = (BarColumn(bar_width=None), MofNCompleteColumn(), Rate(), TimeRemainingColumn(), TextColumn("{task.fields[operator]}"))
+    columns = (
+        BarColumn(bar_width=None), TextColumn("{task.fields[count]}"), TextColumn("{task.fields[rate]}"), TimeRemainingColumn(),
+        TextColumn("{task.fields[failing]}", style="red"), TextColumn("{task.fields[now]}"),
+    )  # fmt: skip
     return Progress(*columns, console=console, transient=True, speed_estimate_period=10)
 
 
 def exit_status(tally: Tally, *, asked: bool) -> int:
-    """0 consistent; 1 a failing verdict; 3 a backend that was asked for could not be judged and nothing failed."""
-    if any(Verdict(name).fails for name in tally.verdicts if name != "reduced-precision") or tally.failures:
+    """0 consistent; 1 a failing verdict; 3 nothing failed, but nothing was tested, or not on a backend that was asked for."""
+    if tally.groups["failed"]:
         return 1
-    return 3 if asked and tally.lost else 0
+    tested = tally.groups["passed"] + tally.groups["warned"]
+    return 3 if not tested or (asked and tally.lost) else 0

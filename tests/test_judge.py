@@ -1,0 +1,365 @@
+"""The judge, rung by rung, on comparisons made by hand; and the words it uses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from consistency.judge import Judgement, _times, describe_rule, judge
+from consistency.model import Comparison, Measured, Span, Worst
+from consistency.tolerances import Policy, RangeRule, Rule
+
+RULE = Rule(c=1.0, lam=2.0, place="tolerances.yaml:41")
+STRICT = Policy()
+WORST, OTHER = Worst((3,), 1.5, 1.0), Worst((9,), 0.0, 1.0)
+
+
+def measured(ulp: float = 0.0, scaled: float = 0.0, absolute: float = 0.0, **changes: Any) -> Measured:
+    """One output with errors of so many ulp and × G·u·S."""
+    span = Span(None, ulp, scaled, absolute, worst=(WORST,) if ulp else ())
+    made = Measured("out/0", "float32", (1000,), 1000, (span,), differing=10 if ulp else 0)
+    return replace(made, **changes)
+
+
+def verdict_of(
+    *outputs: Measured, rule: Rule = RULE, policy: Policy = STRICT, twin: Measured | None = None, itself: bool = False
+) -> Judgement:
+    baseline = None if twin is None else Comparison("ok", (twin,))
+    return judge(Comparison("ok", outputs), baseline, rule, policy, itself=itself)
+
+
+def said(judgement: Judgement) -> tuple[str, str]:
+    return judgement.verdict.value, judgement.explanation
+
+
+# What passes.
+
+
+def test_nothing_differs() -> None:
+    assert said(verdict_of(measured())) == ("exact", "exact: nothing differs from the correctly rounded result")
+
+
+def test_within_budget() -> None:
+    judgement = verdict_of(measured(ulp=0.7))
+    assert said(judgement) == ("rounding", "0.7 × budget: rounding")
+    assert judgement.metrics["rho_max"] == 0.7
+    assert judgement.worst == WORST
+    assert judgement.output == "out/0"
+
+
+def test_only_shape_and_dtype() -> None:
+    assert said(verdict_of(measured(spans=(), elements=0))) == ("exact", "only shape and dtype are defined here, and they agree")
+
+
+def test_both_raised() -> None:
+    comparison = Comparison("both-raised", note="RuntimeError: sizes differ")
+    assert said(judge(comparison, None, RULE, STRICT)) == ("exact", "raises, as the reference does: RuntimeError: sizes differ")
+
+
+# What was not tested.
+
+
+@pytest.mark.parametrize("status", ["unsupported", "fallback", "unavailable", "crash", "timeout"])
+def test_a_status_of_its_own_is_the_verdict(status: str) -> None:
+    assert said(judge(Comparison(status, note="no kernel"), None, RULE, STRICT)) == (status, "no kernel")
+    assert said(judge(Comparison(status), None, RULE, STRICT)) == (status, status)
+
+
+def test_no_reference_at_all() -> None:
+    comparison = Comparison("no-reference", note="RuntimeError: singular")
+    for baseline in (None, comparison, Comparison("ok")):
+        assert said(judge(comparison, baseline, RULE, STRICT)) == (
+            "undecidable", "float64 on the CPU gives no reference: RuntimeError: singular",
+        )  # fmt: skip
+
+
+def test_nothing_came_back() -> None:
+    assert said(judge(Comparison("ok"), None, RULE, STRICT)) == ("undecidable", "the operator returned nothing to compare")
+
+
+def test_the_reference_itself() -> None:
+    words = "the CPU in this dtype is itself the reference: nothing independent to compare with"
+    assert said(verdict_of(measured(), itself=True)) == ("undecidable", words)
+    assert said(verdict_of(measured(ulp=0.7), itself=True)) == ("undecidable", words)
+    assert verdict_of(measured(ulp=7.0), itself=True).verdict.value == "divergent"
+
+
+# What fails.
+
+
+def test_raised_where_the_reference_did_not() -> None:
+    comparison = Comparison("raised", note="RuntimeError: CUDA error")
+    assert said(judge(comparison, None, RULE, STRICT)) == ("error", "raised where the reference did not: RuntimeError: CUDA error")
+
+
+def test_returned_where_the_reference_raised() -> None:
+    comparison = Comparison("no-reference", note="IndexError: out of range")
+    assert said(judge(comparison, Comparison("both-raised"), RULE, STRICT)) == (
+        "error", "returned a result where the reference raised: IndexError: out of range",
+    )  # fmt: skip
+
+
+def test_structure_comes_first() -> None:
+    wrong = "out/0 has shape [3] instead of [4]"
+    comparison = Comparison("ok", (measured(ulp=1e9),), structure=wrong)
+    assert said(judge(comparison, None, RULE, STRICT)) == ("structure", wrong)
+
+
+@pytest.mark.parametrize(
+    ("special", "words"),
+    [
+        ({"nan": 3}, "NaN differs in 3 of 1000 elements"),
+        ({"inf": 1}, "an infinity differs in 1 of 1000 elements"),
+        ({"zero-sign": 2}, "the sign of zero differs in 2 of 1000 elements"),
+        ({"nan": 1, "inf": 2}, "NaN differs in 1 of 1000 elements; an infinity differs in 2 of 1000 elements"),
+    ],
+)
+def test_special_values_come_before_the_budget(special: dict[str, int], words: str) -> None:
+    judgement = verdict_of(measured(ulp=1e9, special=special, special_worst=WORST))
+    assert said(judgement) == ("special-values", words)
+    assert judgement.metrics == {"special_mismatches": sum(special.values())}
+    assert judgement.worst == WORST
+
+
+def test_a_policy_frees_the_sign_of_zero_and_nothing_else() -> None:
+    free = Policy(signed_zero="any")
+    assert verdict_of(measured(special={"zero-sign": 2}), policy=free).verdict.value == "exact"
+    both = verdict_of(measured(special={"zero-sign": 2, "nan": 1}), policy=free)
+    assert said(both) == ("special-values", "NaN differs in 1 of 1000 elements")
+
+
+def test_over_budget() -> None:
+    judgement = verdict_of(measured(ulp=1400.0, pattern="only in the last 5 of 21 along dimension 1"))
+    assert said(judgement) == ("divergent", "1,400 × budget, only in the last 5 of 21 along dimension 1")
+    assert judgement.worst == WORST
+
+
+@pytest.mark.parametrize(
+    ("rho", "text"),
+    [(0.312, "0.31"), (0.999, "1"), (1.004, "just over 1"), (1.03, "1.03"), (1.3, "1.3"), (9.96, "10"), (12.3, "12"),
+     (1400.2, "1,400"), (999_999, "999,999"), (1e6, "over 1,000,000"), (1e300, "over 1,000,000")],
+)  # fmt: skip
+def test_numbers_are_read_at_a_glance(rho: float, text: str) -> None:
+    assert _times(rho) == text
+
+
+def test_the_rule_is_described_with_its_place() -> None:
+    assert describe_rule(RULE) == "c = 1 ulp, λ = 2  (tolerances.yaml:41)"
+
+
+# The budget.
+
+
+def test_the_larger_of_both_allowances_counts() -> None:
+    """ρ ≤ min(max e/ulp ÷ c, max e/(G·u·S) ÷ λ)."""
+    assert verdict_of(measured(ulp=1e6, scaled=1.0)).metrics["rho_max"] == 0.5
+    assert verdict_of(measured(ulp=0.5, scaled=100.0)).metrics["rho_max"] == 0.5
+    assert verdict_of(measured(ulp=3.0, scaled=100.0)).verdict.fails
+
+
+def test_without_lambda_only_ulp_count() -> None:
+    assert verdict_of(measured(ulp=3.0, scaled=0.1), rule=Rule(1.0, 0.0)).verdict.fails
+
+
+def test_correct_rounding_is_never_too_much() -> None:
+    assert verdict_of(measured(ulp=0.5), rule=Rule(0.0, 0.0)).verdict.value == "rounding"
+    assert verdict_of(measured(ulp=0.51), rule=Rule(0.0, 0.0)).verdict.value == "divergent"
+
+
+def test_the_hull_settles_it() -> None:
+    """Two elements: one far off in ulp, one far off in S, each within the sum of both allowances."""
+    corners = ((0.2, 4.0), (4.0, 0.1))
+    worst = (Worst((0,), 1.0, 2.0), Worst((7,), 3.0, 4.0))
+    output = measured(spans=(Span(None, 5.0, 10.0, 1.0, corners, worst),), differing=2)
+    judgement = verdict_of(output)
+    assert judgement.metrics["rho_max"] == pytest.approx(1 / 4.2)
+    assert judgement.worst == worst[1]
+    tight = verdict_of(output, rule=Rule(1.0, 0.0))
+    assert said(tight) == ("divergent", "5 × budget")
+    assert tight.worst == worst[0]
+
+
+def test_an_absolute_bound_is_enough() -> None:
+    rule = replace(RULE, absolute=1e-6)
+    assert verdict_of(measured(ulp=1e5, absolute=4e-7), rule=rule).metrics["rho_max"] == pytest.approx(0.4)
+    assert verdict_of(measured(ulp=1e5, absolute=3e-6), rule=rule).metrics["rho_max"] == pytest.approx(3.0)
+    assert verdict_of(measured(ulp=0.3, absolute=3.0), rule=rule).metrics["rho_max"] == pytest.approx(0.3)
+
+
+INSIDE = (0, 0.5, 2.0)
+
+
+def ranged(outside: float, inside: float, absolute: float = 1.0) -> Measured:
+    first, second = Span(None, outside, 0.0, absolute, worst=(WORST,)), Span(INSIDE, inside, 0.0, absolute, worst=(OTHER,))
+    return measured(spans=(first, second), differing=2)
+
+
+def rho_in(item: RangeRule, outside: float, inside: float, absolute: float = 1.0) -> float:
+    return verdict_of(ranged(outside, inside, absolute), rule=replace(RULE, ranges=(item,))).metrics["rho_max"]
+
+
+def test_a_range_has_numbers_of_its_own() -> None:
+    assert rho_in(RangeRule(*INSIDE, c=100.0), outside=0.5, inside=50.0) == 0.5
+    assert rho_in(RangeRule(*INSIDE, c=100.0), outside=3.0, inside=50.0) == 3.0
+    assert rho_in(RangeRule(*INSIDE, c=100.0), outside=0.5, inside=700.0) == 7.0
+    assert verdict_of(ranged(0.5, 700.0), rule=replace(RULE, ranges=(RangeRule(*INSIDE),))).worst == OTHER
+
+
+def test_a_range_with_an_absolute_bound() -> None:
+    item = RangeRule(*INSIDE, absolute=1e-6)
+    assert rho_in(item, outside=0.5, inside=1e5, absolute=5e-7) == pytest.approx(0.5)
+    assert rho_in(item, outside=0.5, inside=1e5, absolute=5e-6) == pytest.approx(5.0)
+    assert rho_in(item, outside=7.0, inside=0.1, absolute=5e-7) == pytest.approx(7.0)
+
+
+def test_outside_of_a_range_a_backend_may_be_free() -> None:
+    item = RangeRule(*INSIDE, unspecified=True)
+    assert rho_in(item, outside=1e9, inside=0.5) == 0.5
+    assert rho_in(item, outside=1e9, inside=5.0) == 5.0
+
+
+def test_a_range_that_was_not_told_apart_frees_nothing() -> None:
+    """Else one key in a tolerances file would stop a whole operator from being judged."""
+    rule = replace(RULE, ranges=(RangeRule(*INSIDE, unspecified=True),))
+    assert verdict_of(measured(ulp=7.0), rule=rule).verdict.fails
+
+
+def test_exact_outputs_have_no_budget() -> None:
+    generous = Rule(c=100.0, lam=100.0)
+    assert verdict_of(measured(ulp=1.0, scaled=1e-9, exact=True), rule=generous).verdict.value == "divergent"
+    assert verdict_of(measured(ulp=0.4, exact=True), rule=generous).verdict.value == "exact"
+
+
+def test_flushed_subnormals_only_where_the_policy_allows_it() -> None:
+    corners, flush = ((1e-6, 0.0),), Policy(flush_subnormals=True)
+    output = measured(spans=(Span(None, 1e6, 0.0, 1e-39, corners, (WORST,), ()),), differing=1)
+    assert verdict_of(output).verdict.value == "divergent"
+    assert verdict_of(output, policy=flush).verdict.value == "rounding"
+    worse = replace(output, spans=(replace(output.spans[0], flushed=((1e-3, 0.0),)),))
+    assert verdict_of(worse, policy=flush).metrics["rho_max"] == pytest.approx(1000.0)
+    without = replace(output, spans=(replace(output.spans[0], flushed=None),))
+    assert verdict_of(without, policy=flush).verdict.value == "divergent"
+
+
+corner = st.tuples(st.floats(1e-6, 1e6), st.floats(0.0, 1e6))
+
+
+@given(st.lists(corner, min_size=1, max_size=8), st.floats(0.5, 100), st.floats(0, 100), st.floats(1, 10), st.floats(1, 10))
+def test_a_looser_rule_never_fails_more(corners: list[tuple[float, float]], c: float, lam: float, more: float, most: float) -> None:
+    output = measured(spans=(Span(None, hull=tuple(corners), worst=(WORST,) * len(corners)),), differing=1)
+    tight, loose = verdict_of(output, rule=Rule(c, lam)), verdict_of(output, rule=Rule(c * more, lam * most))
+    assert loose.metrics["rho_max"] <= tight.metrics["rho_max"]
+    assert tight.verdict.fails == (tight.metrics["rho_max"] > 1.0)
+
+
+# Statistics.
+
+
+def statistics(**changes: Any) -> Measured:
+    """Within budget, and as healthy as can be: errors of one σ, of both signs."""
+    healthy = measured(ulp=0.9, independent=True, sigma_rms=1.0, sigma_max=3.5, positive=500, negative=500, outward=500)
+    return replace(healthy, **changes)
+
+
+def test_healthy_statistics_say_nothing() -> None:
+    assert verdict_of(statistics(), twin=statistics()).verdict.value == "rounding"
+    assert verdict_of(statistics()).verdict.value == "rounding"
+
+
+def test_an_rms_error_that_rounding_does_not_explain() -> None:
+    judgement = verdict_of(statistics(sigma_rms=6.0), twin=statistics(sigma_rms=0.5))
+    assert said(judgement) == ("divergent", "0.9 × budget, but its RMS error is 6.0 times what rounding explains")
+    assert verdict_of(statistics(sigma_rms=6.0), twin=statistics(sigma_rms=2.0)).verdict.value == "rounding"
+
+
+def test_few_elements_scatter() -> None:
+    assert verdict_of(statistics(sigma_rms=6.0, elements=1)).verdict.value == "rounding"
+    assert verdict_of(statistics(sigma_rms=17.0, elements=1)).verdict.fails
+
+
+def test_one_element_that_rounding_does_not_explain() -> None:
+    judgement = verdict_of(statistics(sigma_max=40.0, pattern="only where index 0 is 5"))
+    assert said(judgement) == (
+        "divergent", "0.9 × budget, but its largest error is 13.3 times what rounding explains, only where index 0 is 5",
+    )  # fmt: skip
+    assert verdict_of(statistics(sigma_max=40.0), twin=statistics(sigma_max=20.0)).verdict.value == "rounding"
+
+
+@pytest.mark.parametrize("lean", [{"positive": 900, "negative": 100}, {"outward": 50}])
+def test_errors_that_lean_to_one_side(lean: dict[str, int]) -> None:
+    judgement = verdict_of(statistics(sigma_rms=1.5, **lean), twin=statistics())
+    assert judgement.verdict.fails
+    assert judgement.explanation.startswith("0.9 × budget, but its errors lean to one side by 2")
+    assert judgement.explanation.endswith("standard deviations: truncation rather than rounding")
+    assert verdict_of(statistics(sigma_rms=1.5, **lean), twin=statistics(**lean)).verdict.value == "rounding"  # so does the CPU's
+    assert verdict_of(statistics(sigma_rms=0.9, **lean), twin=statistics()).verdict.value == "rounding"  # and small
+    assert verdict_of(statistics(sigma_rms=1.5, elements=200, **lean), twin=statistics()).verdict.value == "rounding"  # and few
+
+
+def test_statistics_need_independent_errors_and_a_budget() -> None:
+    wild: dict[str, Any] = {"sigma_rms": 1e6, "sigma_max": 1e6}
+    assert verdict_of(statistics(**wild)).verdict.fails
+    assert verdict_of(statistics(independent=False, **wild)).verdict.value == "rounding"
+    assert verdict_of(statistics(exact=True, spans=(Span(None, 0.4),), **wild)).verdict.value == "exact"
+
+
+# Vacuity.
+
+VACUOUS = "700 of 1000 elements are zero or not finite"
+
+
+def test_what_could_not_have_told_is_no_pass() -> None:
+    for ulp in (0.0, 0.7):
+        assert said(verdict_of(measured(ulp=ulp, vacuous=VACUOUS))) == ("undecidable", f"cannot tell: {VACUOUS}")
+
+
+@pytest.mark.parametrize(
+    "failing",
+    [
+        measured(ulp=7.0), measured(special={"nan": 1}), statistics(sigma_rms=100.0), measured(ulp=1.0, exact=True),
+    ],
+    ids=["budget", "special values", "statistics", "exact"],
+)  # fmt: skip
+def test_vacuity_never_hides_a_failure(failing: Measured) -> None:
+    assert said(verdict_of(replace(failing, vacuous=VACUOUS))) == said(verdict_of(failing))
+    assert verdict_of(replace(failing, vacuous=VACUOUS)).verdict.fails
+
+
+# Several outputs.
+
+
+def test_the_worst_output_speaks() -> None:
+    outputs = [measured(ulp=ulp, name=f"out/{i}") for i, ulp in enumerate((0.3, 9.0, 40.0, 0.0))]
+    judgement = verdict_of(*outputs)
+    assert said(judgement) == ("divergent", "40 × budget")
+    assert judgement.output == "out/2"
+    assert judgement.metrics["rho_max"] == 40.0
+
+
+def test_numbers_are_the_largest_of_all_outputs() -> None:
+    judgement = verdict_of(measured(ulp=0.9, scaled=0.1), measured(ulp=0.5, scaled=0.4, absolute=3.0, name="out/1"))
+    assert judgement.metrics["ulp_max"] == 0.9
+    assert judgement.metrics["scaled_max"] == 0.4
+    assert judgement.metrics["abs_max"] == 3.0
+
+
+def test_one_decided_output_decides() -> None:
+    told, not_told = measured(ulp=0.7), measured(vacuous=VACUOUS, name="out/1")
+    assert verdict_of(told, not_told).verdict.value == "rounding"
+    assert verdict_of(not_told, replace(not_told, name="out/2")).verdict.value == "undecidable"
+    assert verdict_of(not_told, measured(ulp=9.0)).verdict.value == "divergent"
+
+
+def test_the_ratio_to_the_cpu() -> None:
+    def ratio(ours: float, theirs: float) -> float:
+        return verdict_of(measured(ulp=0.7, rms=ours), twin=measured(rms=theirs)).metrics["rmse_ratio"]
+
+    assert ratio(6.0, 2.0) == 3.0
+    assert ratio(0.0, 0.0) == 1.0
+    assert ratio(2.0, 0.0) == 1e300  # as good as infinite, and still JSON
+    other = verdict_of(measured(ulp=0.7, rms=6.0), twin=measured(rms=2.0, name="out/1"))
+    assert "rmse_ratio" not in other.metrics
