@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -23,8 +24,8 @@ def inverse(layout: str, shape: Shape, integer: Integer, *, overlap: bool = True
     if rank == 0:
         return ((integer(1, 3),), ("select", 0, 0)) if layout in ("select", "offset") else None
     match layout:
-        case "transpose" if rank >= 2:
-            a = integer(0, rank - 2)
+        case "transpose" if rank >= 2:  # mostly of the last two dimensions, which is what programs do most
+            a = rank - 2 - max(integer(0, rank) - 2, 0)
             return _swapped(shape, a, a + 1), ("transpose", a, a + 1)
         case "permute" if rank >= 3:
             order = (*range(1, rank), 0)  # the first dimension becomes the last in memory
@@ -45,14 +46,20 @@ def inverse(layout: str, shape: Shape, integer: Integer, *, overlap: bool = True
             dim = shape.index(1)
             return _with(shape, dim, 3), ("slice", dim, 1, 2, None)
         case "expand" if overlap and elements > 1:
-            dim = integer(0, rank - 1)
-            return (_with(shape, dim, 1), ("expand", *shape)) if shape[dim] > 1 else None
+            wide = [dim for dim, size in enumerate(shape) if size > 1]
+            return _with(shape, wide[integer(0, len(wide) - 1)], 1), ("expand", *shape)
         case "unfold" if overlap and rank >= 2 and elements:
             # windows that overlap: the last dimension runs within a window, the one before it over windows
             count, size = shape[-2], shape[-1]
             step = integer(1, size)
             return (*shape[:-2], (count - 1) * step + size), ("unfold", rank - 2, size, step)
     return None
+
+
+@functools.lru_cache(maxsize=4096)
+def possible(shape: Shape, *, overlap: bool = True) -> tuple[str, ...]:
+    """The layouts that ``shape`` can have, the plainest first."""
+    return tuple(name for name in LAYOUTS if inverse(name, shape, min, overlap=overlap) is not None)
 
 
 def _with(shape: Shape, dim: int, size: int) -> Shape:

@@ -15,7 +15,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from . import dtypes
-from .layouts import LAYOUTS, inverse
+from .layouts import inverse, possible
 from .model import Case
 from .operators.declare import REAL, Domain, Operator
 from .recipe import TensorRecipe
@@ -155,7 +155,8 @@ class Draw:
         base = shape
         chain: list[tuple[Any, ...]] = []
         for _ in range(self.choice(0, 0, 1, 1, 2)):
-            step = inverse(self.choice(*LAYOUTS), base, self.integer, overlap=overlap)
+            names = possible(base, overlap=overlap)
+            step = inverse(self.choice(*names, *names[:1]), base, self.integer, overlap=overlap) if names else None
             if step is not None and math.prod(step[0]) <= MOST_ELEMENTS:
                 base = step[0]
                 chain.insert(0, step[1])

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consistency.layouts import LAYOUTS, Shape, inverse
+from consistency.layouts import LAYOUTS, Shape, inverse, possible
 from consistency.materialise import view_of
 from consistency.recipe import TensorRecipe
 
@@ -76,7 +76,7 @@ def test_layouts_are_what_they_are_called() -> None:
 
     assert view("channels-last").is_contiguous(memory_format=torch.channels_last)
     assert view("channels-last", (2, 3, 4, 5, 6)).is_contiguous(memory_format=torch.channels_last_3d)
-    assert view("transpose").transpose(0, 1).is_contiguous()
+    assert view("transpose").transpose(2, 3).is_contiguous()
     assert view("expand").stride(0) == 0
     assert view("offset").storage_offset() > 0
     assert view("slice").stride(0) == 2 * 60
@@ -93,6 +93,11 @@ def test_sharing_can_be_excluded(layout: str) -> None:
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_nothing_is_drawn_for_a_scalar_but_an_offset(layout: str) -> None:
     assert (inverse(layout, (), first) is not None) == (layout in ("select", "offset"))
+
+
+@given(shapes, st.booleans())
+def test_what_is_possible_is_known_beforehand(shape: Shape, overlap: bool) -> None:
+    assert possible(shape, overlap=overlap) == tuple(name for name in LAYOUTS if inverse(name, shape, max, overlap=overlap))
 
 
 def test_an_unknown_layout_gives_nothing() -> None:

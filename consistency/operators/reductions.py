@@ -216,8 +216,15 @@ def of_factors(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
 
 
 def own(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
-    """Norms, and their gradients: a few products and quotients, one of them with a power of the norm."""
+    """A distance: a difference and a root beside the norm."""
     return tuple(4.0 * output.abs() for output in outputs)
+
+
+def of_norm(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
+    """Gradients of norms: a few products and quotients, one of them with a power of the norm, which was a sum of √n."""
+    dims = dims_of(args, kwargs, 2)
+    count = math.prod(args[0].shape[dim] for dim in dims) if args[0].ndim else 1
+    return tuple((4.0 + math.sqrt(count)) * output.abs() for output in outputs)
 
 
 def op(name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = FLOATS, **more: Any) -> Operator:
@@ -227,7 +234,7 @@ def op(name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = F
 
 SUM = products(reduced, integers_exact=True)
 STORED = replace(SUM, wide_accumulation=False)  # partial sums are stored in the half formats
-NORM = accumulated("output", reduced, backward=own)
+NORM = accumulated("output", reduced, backward=of_norm)
 TIED = tied_sums(lambda args, kwargs: argument("dim", 1, None, args, kwargs))
 FIXED: dict[str, Any] = {"traits": CONSTANT, "differentiable": False}
 OPERATORS = [
