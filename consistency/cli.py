@@ -306,7 +306,7 @@ def repro(case: str, backends: Sequence[str], directions: Sequence[str], toleran
 
     \b
     consistency repro reports/TIME/failures/ID --backend cuda --direction forward
-    consistency repro '{"operator":"exp","dtype":"float32","args":[{"tensor":{"base":[3],"dtype":"float32","stop":9}}]}'
+    consistency repro '{"operator":"exp","dtype":"float32","args":[…]}' --backend cpu --backend cuda
     """
     from . import backends as known
     from . import engine, operators

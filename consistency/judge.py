@@ -103,10 +103,13 @@ def _judge_output(output: Measured, twin: Measured | None, rule: Rule, policy: P
     if twin is not None:
         numbers["rmse_ratio"] = output.rms / twin.rms if twin.rms > 0.0 else (1.0 if output.rms == 0.0 else _capped(math.inf))
     worst = span.worst[corner] if 0 <= corner < len(span.worst) else (span.worst[0] if span.worst else None)
+    statistics = "" if rho > 1.0 else _statistics(output, twin, rule)
+    if (rho > 1.0 or statistics) and policy.reduced_precision and _budget(output, _with_reduced_inputs(rule), policy)[0] <= 1.0:
+        text = f"{_times(rho)} × budget, within what the reduced precision that was asked for explains"
+        return Judgement(Verdict("reduced-precision", allowed=True), text, numbers, worst, output.name)
     if rho > 1.0:
         text = f"{_times(rho)} × budget{_where(output)}"
         return Judgement(_DIVERGENT, text, numbers, worst, output.name)
-    statistics = _statistics(output, twin, rule)
     if statistics:
         return Judgement(_DIVERGENT, f"{_times(rho)} × budget, but {statistics}", numbers, worst, output.name)
     if output.vacuous:
@@ -142,6 +145,11 @@ def _budget(output: Measured, rule: Rule, policy: Policy) -> tuple[float, Span, 
         if rho > best[0] or not best[1].worst:
             best = (rho, span, corner)
     return best
+
+
+def _with_reduced_inputs(rule: Rule) -> Rule:
+    """The rule plus 2·2⁻¹¹·S, what inputs of 11 significand bits (TF32, float16) cost: 2¹⁴ times u of float32."""
+    return replace(rule, lam=rule.lam + 2.0**14)
 
 
 def _for_range(rule: Rule, span: Span, output: Measured) -> Rule | None:

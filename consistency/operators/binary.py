@@ -138,7 +138,8 @@ def power(d: Drawing) -> Call:
         case "base":
             return call(d.choice(2.0, 0.5, 10.0, 1.0), d.tensor(shape, Domain(-4.0, 4.0)))
         case "corners":
-            return call(d.tensor(shape, SIMPLE), d.tensor(d.broadcastable(shape), SIMPLE, values=("integers", -3, 3)))
+            whole = d.tensor(d.broadcastable(shape), SIMPLE, values=("integers", -3, 3))
+            return call(d.tensor(shape, fitting(d, SIMPLE, positive)), whole)
     return call(d.tensor(shape, positive), d.tensor(d.broadcastable(shape), Domain(-reach, reach)))
 
 

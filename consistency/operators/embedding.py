@@ -6,8 +6,10 @@ import itertools
 import struct
 from typing import Any
 
+import torch
+
 from ..recipe import Literal
-from ._shared import Args, Kwargs, Outputs, some, summed
+from ._shared import Args, Kwargs, Outputs, magnitude, some, summed
 from .declare import EXACT, FLOATS, REAL, Call, Domain, Drawing, ErrorModel, Operator, call, products
 
 
@@ -52,6 +54,14 @@ def one_hot(d: Drawing) -> Call:
     return call(d.index(d.shape(0, 3, elements=256), count), count if d.flag() else -1)
 
 
+@magnitude
+def of_rows(gradients: Outputs, indices: torch.Tensor, weight: torch.Tensor, per_sample_weights: Any = None, **kwargs: Any) -> list[Any]:
+    """With cotangents of at most 1: how often a row is used, times its weights; and Σ|row| for a sample's weight."""
+    used = torch.ones(indices.shape, dtype=weight.dtype) if per_sample_weights is None else per_sample_weights.abs()
+    rows = weight.new_zeros(weight.shape[0]).index_add(0, indices.flatten(), used.flatten())
+    return [rows.unsqueeze(-1).expand(weight.shape), weight.abs().sum(-1)[indices]][: len(gradients)]
+
+
 def of_bag(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
     """n: the mean size of a bag, at most that of the whole input."""
     indices = args[0]
@@ -64,6 +74,6 @@ def op(name: str, sample: Any, error: ErrorModel, dtypes: tuple[str, ...] = FLOA
 
 OPERATORS = [
     op("embedding", embedding, EXACT, traits=frozenset({"linear", "constant"})),
-    op("embedding_bag", embedding_bag, products(of_bag), traits=frozenset({"constant"})),
+    op("embedding_bag", embedding_bag, products(of_bag, backward=of_rows), traits=frozenset({"constant"})),
     op("one_hot", one_hot, EXACT, ("int64",), differentiable=False, traits=frozenset({"constant"})),
 ]

@@ -100,7 +100,10 @@ def addr(d: Drawing) -> Call:
 def baddbmm(d: Drawing) -> Call:
     batch, (m, k, n) = d.size(1, 4), sizes(d, 17)
     domain, added = summed(d, k), d.broadcastable((batch, m, n))
-    return call(d.tensor(added, domain), d.tensor((batch, m, k), domain), d.tensor((batch, k, n), domain), **scaling(d))
+    scales = scaling(d)
+    if d.dtype == "bfloat16" and scales.get("alpha") == 0.0:  # torch's CPU then forgets beta
+        scales["alpha"] = 1.0
+    return call(d.tensor(added, domain), d.tensor((batch, m, k), domain), d.tensor((batch, k, n), domain), **scales)
 
 
 def addbmm(d: Drawing) -> Call:

@@ -76,7 +76,10 @@ def product(d: Drawing) -> Call:
 
 
 def moments(d: Drawing) -> Call:
-    """Three elements or more per result, so that none is NaN; the correction is 1, 0 or 2, also by its older name."""
+    """Three elements or more per result, so that none is NaN; the correction is 1, 0 or 2, also by its older name.
+
+    No row is one number expanded: its deviation is 0 or, where the mean is rounded, not; then so is the gradient.
+    """
     shape = (*d.shape(0, 2, most=4), d.size(3, 4096)) if d.choice(False, False, True) else d.shape(1, 4, least=3, most=16)
     kwargs = along(d, shape, full=len(shape) < 2) if d.flag() else {"dim": -1}
     match d.choice("default", "correction", "unbiased"):
@@ -85,7 +88,7 @@ def moments(d: Drawing) -> Call:
         case "unbiased":
             kwargs["unbiased"] = d.flag()
             kwargs.setdefault("dim", list(range(len(shape))))
-    return call(d.tensor(shape, SUMMED), **kwargs)
+    return call(d.tensor(shape, SUMMED, overlap=False), **kwargs)
 
 
 def norms(*orders: Any) -> Sample:

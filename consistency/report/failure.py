@@ -74,8 +74,8 @@ def _size(result: Result) -> Iterator[str]:
     ratio = result.metrics.get("rmse_ratio", 1.0)
     if result.backend == "cpu" or result.dtype == "float64" or 0.95 < ratio < 1.05:  # beside itself, or nothing to tell
         against = ""
-    elif ratio >= 1e300:
-        against = f"; the CPU in {result.dtype} makes no error here"
+    elif ratio >= MILLION:
+        against = f"; the CPU in {result.dtype} makes no such error here"
     else:
         against = f"; RMS error {number(ratio)} × that of the CPU in {result.dtype}"
     yield f"  {text}{against}"

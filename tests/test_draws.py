@@ -1,0 +1,115 @@
+"""Every operator's own draws: valid in every dtype and in float64, mostly telling something, and kept exactly by JSON.
+
+Cases are drawn several to a Hypothesis example: that is twice as fast as one by one, and they resemble each other less.
+"""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from typing import Any
+
+import hypothesis
+import pytest
+import torch
+from hypothesis import HealthCheck, Phase
+from hypothesis import strategies as st
+
+from consistency.materialise import Materials, prepare
+from consistency.model import Case
+from consistency.operators.declare import Operator
+from consistency.strategies import cases
+
+MODULES = (
+    "unary", "binary", "ternary", "predicates", "casts", "reductions", "cumulative", "movement", "joining", "indexing", "sorting",
+    "creation", "inplace",
+)  # fmt: skip
+OPERATORS = [operator for name in MODULES for operator in importlib.import_module(f"consistency.operators.{name}").OPERATORS]
+ANY_RESULT = ("constant", "view")
+EXAMPLES = {"float32": 25}
+FEWER = 12
+
+
+def draw(operator: Operator, dtype: str) -> list[Case]:
+    """The operator's cases of one dtype, the simplest example (all zeros) left out."""
+    examples: list[tuple[Case, ...]] = []
+
+    @hypothesis.seed(len(operator.name))
+    @hypothesis.settings(
+        max_examples=2, phases=[Phase.generate], database=None, deadline=None, suppress_health_check=list(HealthCheck)
+    )
+    @hypothesis.given(st.tuples(*[cases(operator, dtype)] * EXAMPLES.get(dtype, FEWER)))
+    def collect(drawn: tuple[Case, ...]) -> None:
+        examples.append(drawn)
+
+    collect()
+    return list(examples[-1])
+
+
+def tensors_in(result: Any) -> list[torch.Tensor]:
+    if isinstance(result, torch.Tensor):
+        return [result]
+    return [t for item in result for t in tensors_in(item)] if isinstance(result, (tuple, list)) else []
+
+
+def run(operator: Operator, materials: Materials, dtype: str | None = None, gradients: bool = False) -> tuple[list[torch.Tensor], list[Any]]:
+    arguments = materials.build(dtype, gradients=gradients)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        function = operator.reference if dtype and operator.reference else operator
+        return tensors_in(function(*arguments.args, **arguments.kwargs)), arguments.tensors
+
+
+def is_dull(outputs: list[torch.Tensor]) -> bool:
+    return bool(outputs) and not any((output != 0).any() for output in outputs)
+
+
+def has_gradient(operator: Operator, materials: Materials) -> bool:
+    outputs, inputs = run(operator, materials, gradients=True)
+    roots = [output for output in outputs if output.requires_grad]
+    leaves = [tensor for tensor in inputs if tensor.requires_grad]
+    if not roots or not leaves:
+        return False
+    found = torch.autograd.grad(roots, leaves, [torch.ones_like(root) for root in roots], allow_unused=True)
+    return any(gradient is not None for gradient in found)
+
+
+@pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.name)
+def test_draws(operator: Operator) -> None:
+    if operator.callable is None:
+        pytest.skip(f"torch {torch.__version__} has no {operator.name}")
+    for dtype in operator.dtypes:
+        drawn = draw(operator, dtype)
+        dull = differentiated = 0
+        for case in drawn:
+            assert Case.from_line(case.line).line == case.line
+            materials = prepare(case)
+            try:
+                outputs, _ = run(operator, materials)
+            except (RuntimeError, NotImplementedError) as error:
+                if "not implemented for" in str(error) and not torch.__version__.startswith("2.13"):
+                    pytest.skip(f"torch {torch.__version__}: {error}")
+                raise
+            wide, _ = run(operator, materials, "float64")
+            assert [output.shape for output in outputs] == [output.shape for output in wide], case.line
+            dull += is_dull(outputs)
+            if operator.differentiable and dtype.startswith(("float", "bfloat")) and not differentiated:
+                differentiated += has_gradient(operator, materials)
+            if operator.observe is not None:
+                arguments = materials.build("float64")
+                operator.observe(tuple(arguments.args), arguments.kwargs, tuple(outputs))
+        if operator.error.kind != "structure" and not operator.traits.intersection(ANY_RESULT) and dtype != "bool":
+            assert dull <= len(drawn) / 2, f"{dull} of {len(drawn)} {dtype} results are nothing but zeros"
+        if operator.differentiable and dtype.startswith(("float", "bfloat")):
+            assert differentiated, f"no {dtype} example of {operator.name} has a gradient"
+
+
+@pytest.mark.parametrize("operator", [o for o in OPERATORS if o.observe is not None], ids=lambda operator: operator.name)
+def test_observing_survives_wrong_outputs(operator: Operator) -> None:
+    """Indices far outside, as faulty backends return them, read as NaN or as something else that differs; nothing fails."""
+    for case in draw(operator, "float32"):
+        materials = prepare(case)
+        outputs, _ = run(operator, materials, "float64")
+        arguments = materials.build("float64")
+        wrong = tuple(torch.full_like(o, 1 << 40 if not o.dtype.is_floating_point and o.dtype != torch.bool else 1) for o in outputs)
+        operator.observe(tuple(arguments.args), arguments.kwargs, wrong)
