@@ -52,17 +52,15 @@ def run(
     """
     chosen = engine.settings(operators, backends, dtypes, directions, examples, seed, time_budget, tolerances)
     collect = engine.Collect()
-    followers: list[engine.Handler] = [collect, *handlers]
-    if out is not None:
+    if out is None:
+        engine.drive(chosen, [collect, *handlers])
+    else:
         from . import bundle
 
         earlier = bundle.earlier_results(Path(out)) if resume else None
         writer = bundle.Writer(Path(out), resume=resume)
-        followers.append(writer)
-        with contextlib.closing(writer):
-            engine.drive(chosen, followers, earlier)
-    else:
-        engine.drive(chosen, followers)
+        with contextlib.closing(writer):  # it comes before the handlers: what they raise costs no result
+            engine.drive(chosen, [collect, writer, *handlers], earlier)
     return engine.Run(tuple(collect.results), chosen, collect.seconds, Path(out) if out is not None else None)
 
 

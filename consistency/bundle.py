@@ -187,13 +187,13 @@ class Writer:
 
 
 def failure_id(result: Result) -> str:
-    """A folder name that every file system takes: case id, backend and direction, made of letters, digits, dot, minus and _.
+    """A folder name that every file system takes: case id, backend and direction, made of letters, digits, minus and _.
 
     A name that had to be cut, or that holds what specs never hold, ends with a hash: no two failures share a folder.
     """
     full = f"{result.case.id}-{result.backend}-{result.direction}"
-    name = re.sub(r"[^A-Za-z0-9.-]+", "_", full).lstrip(".-")
-    if len(name) > MAX_NAME or re.search(r"[^A-Za-z0-9.:=+_-]", full) or name.endswith("."):
+    name = re.sub(r"[^A-Za-z0-9-]+", "_", full).lstrip("-")
+    if len(name) > MAX_NAME or re.search(r"[^A-Za-z0-9:=+-]", full):
         name = f"{name[: MAX_NAME - 9]}-{hashlib.sha256(full.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
     return name
 
@@ -298,7 +298,7 @@ def _result(path: Path, number: int, row: dict[str, Any], cases: Mapping[str, Ca
         )  # fmt: skip
     except KeyError as error:
         raise BundleError(f"{path}:{number}  damaged: it has no {error}") from None
-    except (TypeError, ValueError, AttributeError, OverflowError) as error:
+    except (TypeError, ValueError, AttributeError, OverflowError, IndexError) as error:
         raise BundleError(f"{path}:{number}  damaged: {type(error).__name__} {str(error)[:100]}") from None
 
 

@@ -117,7 +117,34 @@ def smallest(
 
 @contextlib.contextmanager
 def _hypothesis_alone() -> Iterator[None]:
-    """Keep Hypothesis's remarks about nested or slow use from becoming somebody's error."""
-    with warnings.catch_warnings():
+    """Keep Hypothesis's remarks about nested or slow use from becoming somebody's error, and imports from changing inputs."""
+    with warnings.catch_warnings(), _no_local_constants():
         warnings.simplefilter("ignore", hypothesis.errors.HypothesisWarning)
         yield
+
+
+_constants_cache: Any = None  # Hypothesis's own belongs to the tests of the program around us
+
+
+@contextlib.contextmanager
+def _no_local_constants() -> Iterator[None]:
+    """Draw no constants that stand in the source code around us.
+
+    Hypothesis (since 6.131) harvests them from every local module that is imported at the time: the same seed would give other
+    cases after a lazy import, beside another user's backend, in a worker, or in an installed copy. There is no setting for it.
+    """
+    global _constants_cache
+    from hypothesis.internal.conjecture import providers as _providers
+
+    providers: Any = _providers
+    if not all(hasattr(providers, name) for name in ("_get_local_constants", "CONSTANTS_CACHE", "Constants", "LRUCache")):
+        yield
+        return
+    before = providers._get_local_constants, providers.CONSTANTS_CACHE
+    if _constants_cache is None:
+        _constants_cache = providers.LRUCache(1024)
+    providers._get_local_constants, providers.CONSTANTS_CACHE = providers.Constants, _constants_cache
+    try:
+        yield
+    finally:
+        providers._get_local_constants, providers.CONSTANTS_CACHE = before

@@ -8,9 +8,10 @@ import torch
 from torch.nn import functional as F
 
 from ..recipe import TensorRecipe
-from ._shared import Args, Kwargs, Outputs, finite, magnitude, some
-from .declare import FLOAT, FLOATS, PROBABILITY, Call, Domain, Drawing, Magnitude, Operator, Sample, Terms, accumulated, call, one
+from ._shared import Args, Kwargs, Outputs, finite, largest, magnitude, some
+from .declare import FLOAT, FLOATS, PROBABILITY, Call, Domain, Drawing, ErrorModel, Operator, Sample, accumulated, call, one
 from .losses import LOG_PROBABILITIES, LOGITS, MARGINS, REDUCTIONS, SCORES, reduce
+from .softmax import precision
 
 WEIGHTS = Domain(0.125, 4.0)
 
@@ -65,28 +66,32 @@ def alignment(d: Drawing) -> Call:
     return call(d.tensor((steps, batch, count), LOG_PROBABILITIES), target, inputs, wanted, **some(d, reduction=REDUCTIONS))
 
 
-def over_classes(
-    size: torch.Tensor, target: torch.Tensor, weight: Any, ignore_index: int, reduction: str, smoothing: float
-) -> torch.Tensor:
-    """Σ of target share × weight × size over the classes, reduced as the loss is."""
-    dim, count = (1 if size.ndim > 1 else 0), size.shape[1 if size.ndim > 1 else 0]
-    indices = not target.dtype.is_floating_point
-    kept = target != ignore_index if indices else torch.ones(())
+def shares(
+    x: torch.Tensor, target: torch.Tensor, weight: Any, ignore_index: int, reduction: str, smoothing: float
+) -> tuple[torch.Tensor, float]:
+    """Target share × weight of every class, and what the sum is divided by."""
+    dim, indices = (1 if x.ndim > 1 else 0), not target.dtype.is_floating_point
+    count = x.shape[dim]
+    kept = (target != ignore_index) if indices else torch.ones(())
     share = F.one_hot(torch.where(kept, target, 0), count).movedim(-1, dim).double() if indices else target.abs()
     by_class = torch.ones(count) if weight is None else weight.abs()
-    by_class = by_class.reshape([count if axis == dim else 1 for axis in range(size.ndim)])
-    each = ((share * (1.0 - smoothing) + smoothing / count) * by_class * size).sum(dim) * kept
-    if reduction != "mean":
-        return reduce(each, reduction)
-    total = ((share * by_class).sum(dim) * kept).sum() if indices else torch.tensor(float(each.numel()))
-    return finite(each.sum() / total)
+    by_class = by_class.reshape([count if axis == dim else 1 for axis in range(x.ndim)])
+    taken = kept.unsqueeze(dim) if indices else kept
+    total = float((share * by_class * taken).sum()) if indices else x.numel() / count
+    return (share * (1.0 - smoothing) + smoothing / count) * by_class * taken, total if reduction == "mean" else 1.0
+
+
+def over_classes(size: torch.Tensor, share: torch.Tensor, total: float, reduction: str) -> torch.Tensor:
+    """Σ of share × size over the classes, reduced as the loss is."""
+    each = (share * size).sum(1 if size.ndim > 1 else 0)
+    return each if reduction == "none" else finite(each.sum() / total)
 
 
 @magnitude
 def of_likelihood(
     outputs: Outputs, x: torch.Tensor, target: torch.Tensor, weight: Any = None, ignore_index: int = -100, reduction: str = "mean"
 ) -> torch.Tensor:
-    return over_classes(x.abs(), target, weight, ignore_index, reduction, 0.0)
+    return over_classes(x.abs(), *shares(x, target, weight, ignore_index, reduction, 0.0), reduction)
 
 
 @magnitude
@@ -96,8 +101,20 @@ def of_cross_entropy(
 ) -> torch.Tensor:  # fmt: skip
     """The log-softmax's own S (see :mod:`.softmax`) in the place of each log-probability."""
     dim = 1 if x.ndim > 1 else 0
-    size = (x - x.amax(dim, keepdim=True)).abs() + F.log_softmax(x, dim).abs() + 1.0
-    return over_classes(size, target, weight, ignore_index, reduction, label_smoothing)
+    size = precision(x, dim) + F.log_softmax(x, dim).abs()
+    return over_classes(size, *shares(x, target, weight, ignore_index, reduction, label_smoothing), reduction)
+
+
+@magnitude
+def of_cross_entropy_slope(
+    gradients: Outputs, x: torch.Tensor, target: torch.Tensor, weight: Any = None, ignore_index: int = -100, reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> torch.Tensor:  # fmt: skip
+    """softmax(x)·Σ share − share, with cotangents of at most 1."""
+    dim = 1 if x.ndim > 1 else 0
+    share, total = shares(x, target, weight, ignore_index, reduction, label_smoothing)
+    y, error = torch.softmax(x, dim), precision(x, dim)
+    return finite((share + y * (error + (y * error).sum(dim, keepdim=True)) * share.sum(dim, keepdim=True)) / total)
 
 
 @magnitude
@@ -119,10 +136,25 @@ def of_multilabel(outputs: Outputs, x: torch.Tensor, target: torch.Tensor, reduc
 
 
 @magnitude
+def of_multilabel_slope(gradients: Outputs, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    """Up to C² equal steps of 1/C, added one by one."""
+    return x.shape[-1] * largest(gradients[0])
+
+
+def steps(x: torch.Tensor) -> float:
+    """What a path's log-probability is added up from."""
+    return float(x.shape[0]) * (largest(x) + 2.0)
+
+
+@magnitude
 def of_alignment(outputs: Outputs, x: torch.Tensor, *args: Any, reduction: str = "mean", **kwargs: Any) -> torch.Tensor:
-    """Every step adds a log-probability to a logarithm of a sum."""
-    each = float(x.shape[0]) * (float(x.abs().max()) + 2.0)
-    return outputs[0].abs() + each * (x.shape[1] if reduction == "sum" else 1)
+    return outputs[0].abs() + steps(x) * (x.shape[1] if reduction == "sum" else 1)
+
+
+@magnitude
+def of_alignment_slope(gradients: Outputs, x: torch.Tensor, *args: Any, **kwargs: Any) -> float:
+    """Probabilities of at most 1, exponentials of such sums."""
+    return steps(x)
 
 
 def all_inputs(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
@@ -130,19 +162,17 @@ def all_inputs(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
     return max(args[0].numel() / max(outputs[0].numel(), 1), 1.0)
 
 
-def loss(
-    name: str, sample: Sample, size: Magnitude, terms: Terms = all_inputs, dtypes: tuple[str, ...] = FLOAT, traits: frozenset[str] = frozenset()
-) -> Operator:
+def loss(name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = FLOAT, traits: frozenset[str] = frozenset()) -> Operator:
     return Operator(
-        name=f"nn.functional.{name}", family="loss", sample=sample, error=accumulated(size, terms), dtypes=dtypes, traits=traits,
-        differentiable_inputs=(0,),
-    )  # fmt: skip
+        name=f"nn.functional.{name}", family="loss", sample=sample, error=error, dtypes=dtypes, traits=traits, differentiable_inputs=(0,)
+    )
 
 
+CROSS_ENTROPY = accumulated(of_cross_entropy, all_inputs, backward=of_cross_entropy_slope)
 OPERATORS = [
-    loss("nll_loss", likelihood, of_likelihood, dtypes=FLOATS, traits=frozenset({"constant"})),
-    loss("cross_entropy", cross_entropy, of_cross_entropy, dtypes=FLOATS),
-    loss("multi_margin_loss", multi_margin, of_margins),
-    loss("multilabel_margin_loss", multilabel, of_multilabel),
-    loss("ctc_loss", alignment, of_alignment, one),
+    loss("nll_loss", likelihood, accumulated(of_likelihood, all_inputs, backward="output"), FLOATS, frozenset({"constant"})),
+    loss("cross_entropy", cross_entropy, CROSS_ENTROPY, FLOATS),
+    loss("multi_margin_loss", multi_margin, accumulated(of_margins, all_inputs)),
+    loss("multilabel_margin_loss", multilabel, accumulated(of_multilabel, all_inputs, backward=of_multilabel_slope)),
+    loss("ctc_loss", alignment, accumulated(of_alignment, one, backward=of_alignment_slope)),
 ]

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ..recipe import TensorRecipe
-from ._shared import PLAIN, Args, Kwargs, Outputs, some
+from ._shared import PLAIN, Args, Kwargs, Outputs, largest, magnitude, some
 from .declare import FLOAT, NORMWISE, UNIT, Call, Domain, Drawing, ErrorModel, Operator, Sample, accumulated, call, one, products
 
 RIGHT = Domain(wide=(-6, 6))
@@ -117,9 +117,10 @@ def tensor_solve(d: Drawing) -> Call:
 
 
 def reflectors(d: Drawing) -> Call:
+    """Weak ones: the gradient applies their inverses, which are large about tau = 1/‖v‖²."""
     n = d.size(1, 9)
     shape = (*d.shape(0, 1, most=3), n + d.integer(0, 9), n)
-    return call(d.tensor(shape, UNIT), d.tensor((*shape[:-2], n), Domain(0.0, 2.0)))
+    return call(d.tensor(shape, UNIT), d.tensor((*shape[:-2], n), Domain(0.0, 2.0**-5)))
 
 
 def vandermonde(d: Drawing) -> Call:
@@ -141,6 +142,12 @@ def of_size(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
     return float(args[0].shape[-1])
 
 
+@magnitude
+def of_exponential(gradients: Outputs, a: torch.Tensor) -> float:
+    """The gradient is a block of the exponential of [[A, G], [0, A]], computed to the precision of the whole."""
+    return a.shape[-1] * largest(torch.linalg.matrix_exp(a.abs()))
+
+
 def op(name: str, sample: Sample, error: ErrorModel = NORMWISE, function: Callable[..., Any] | None = None) -> Operator:
     return Operator(name=name, family="linalg", sample=sample, error=error, function=function, dtypes=FLOAT)
 
@@ -160,7 +167,7 @@ OPERATORS = [
     op("cholesky_solve", cholesky_solve),
     op("linalg.pinv", square(17)),
     op("linalg.matrix_power", powers),
-    op("linalg.matrix_exp", exponential, products(of_size)),
+    op("linalg.matrix_exp", exponential, products(of_size, backward=of_exponential)),
     op("linalg.matrix_norm", matrix_norm),
     op("linalg.norm", norm),
     op("linalg.cond", condition),

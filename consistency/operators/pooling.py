@@ -6,6 +6,7 @@ import functools
 import itertools
 import math
 import struct
+from dataclasses import replace
 from typing import Any
 
 from ..recipe import Literal, TensorRecipe
@@ -16,6 +17,7 @@ from .observing import gather_or_nan, plain_zeros
 MOST = {1: 65, 2: 17, 3: 8}
 KERNEL = {1: 9, 2: 5, 3: 3}
 VALUES = Domain(specials=("nan", "inf", "-inf", "max", "-max"), wide=(-24, 24), tiny=True)
+VOLUMES = replace(VALUES, specials=("nan", "inf", "max", "-max"))  # torch's index of a maximum of -inf is wrong in channels_last_3d
 LINEAR, TIES = frozenset({"linear"}), frozenset({"ties", "constant"})  # most of a maximum's gradient is zero
 
 
@@ -54,7 +56,7 @@ def average(rank: int) -> Sample:
 def maximum(rank: int) -> Sample:
     def sample(d: Drawing) -> Call:
         kernel, kwargs, size = windows(d, rank, dilated=True)
-        return call(image(d, size, VALUES), kernel, **kwargs, **some(d, return_indices=(True,)))
+        return call(image(d, size, VALUES if rank < 3 else VOLUMES), kernel, **kwargs, **some(d, return_indices=(True,)))
 
     return sample
 

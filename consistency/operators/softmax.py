@@ -16,11 +16,15 @@ EXPONENTS = Domain(points=POINTS, specials=("-inf", "inf", "nan", "-0"), wide=(-
 
 
 def along(d: Drawing) -> Call:
-    """Along any dim, up to 4096 elements; the result sometimes in a wider dtype."""
+    """Along any dim, up to 4096 elements."""
     shape = (*d.shape(0, 1, most=4), d.size(1, 4095)) if d.flag() else d.shape(0, 4)
-    wider = "float64" if d.dtype in ("float32", "float64") else "float32"
-    dtype = {"dtype": DType(wider)} if d.choice(False, False, False, True) else {}
-    return call(d.tensor(shape, EXPONENTS), d.dim(shape), **dtype)
+    return call(d.tensor(shape, EXPONENTS), d.dim(shape))
+
+
+def with_dtype(d: Drawing) -> Call:
+    """The same with the result in a wider dtype."""
+    plain = along(d)
+    return call(*plain.args, dtype=DType("float64" if d.dtype in ("float32", "float64") else "float32"))
 
 
 def precision(x: torch.Tensor, dim: int) -> torch.Tensor:
@@ -64,13 +68,15 @@ def length(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
     return float(args[0].shape[args[1]]) if args[0].ndim else 1.0
 
 
-def softmax(name: str, forward: Magnitude, backward: Magnitude) -> Operator:
+def softmax(name: str, forward: Magnitude, backward: Magnitude, **more: Any) -> Operator:
     error = accumulated(forward, length, backward=backward)
-    return Operator(name=name, family="softmax", sample=along, error=error, dtypes=FLOATS)
+    return Operator(name=name, family="softmax", sample=more.pop("sample", along), error=error, dtypes=FLOATS, **more)
 
 
 OPERATORS = [
     softmax("softmax", of_share(1.0), of_share_slope(1.0)),
     softmax("log_softmax", of_logarithm, of_logarithm_slope),
+    softmax("softmax.with_dtype", of_share(1.0), of_share_slope(1.0), sample=with_dtype, function=torch.softmax),
+    softmax("log_softmax.with_dtype", of_logarithm, of_logarithm_slope, sample=with_dtype, function=torch.log_softmax),
     softmax("nn.functional.softmin", of_share(-1.0), of_share_slope(-1.0)),
 ]
