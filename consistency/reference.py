@@ -10,35 +10,21 @@ import contextlib
 import functools
 import math
 import warnings
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import torch
 
 from . import dtypes
 from .backends.base import collect, failed
+from .magnitudes import MAGNITUDES, floats, unsigned
 from .materialise import Adjust, Arguments, Materials
 from .model import Outcome, Output
 from .operators.declare import Operator
 from .recipe import TensorRecipe, tensors
 from .values import EXACT_CLASSES
 
-# Relative size of the perturbations that measure sensitivity: far above float64's rounding, far below any curvature.
-_STEP = 2.0**-28
 _LOW_ENTROPY = 16
-
-
-def _absolute(value: Any, tensors: bool = True) -> Any:
-    if isinstance(value, torch.Tensor):
-        return value.abs() if tensors and value.dtype.is_floating_point and not value.requires_grad else value
-    if isinstance(value, float):
-        return abs(value)
-    if isinstance(value, (tuple, list)):
-        return type(value)(_absolute(item, tensors) for item in value)
-    if isinstance(value, dict):
-        return {key: _absolute(item, tensors) for key, item in value.items()}
-    return value
 
 
 def _call(operator: Operator, arguments: Arguments, backward: bool, absolute: bool = False) -> tuple[Output, ...]:
@@ -49,7 +35,7 @@ def _call(operator: Operator, arguments: Arguments, backward: bool, absolute: bo
     function = operator.reference or operator
     if not absolute:
         return collect(lambda args, kwargs: function(*args, **kwargs), operator, arguments, backward)
-    return collect(lambda args, kwargs: function(*_absolute(args, False), **_absolute(kwargs, False)), operator, arguments, backward)
+    return collect(lambda args, kwargs: function(*unsigned(args, False), **unsigned(kwargs, False)), operator, arguments, backward)
 
 
 class Reference:
@@ -72,7 +58,9 @@ class Reference:
             self.outcome = failed(error)
         if not backward and not operator.mutates:
             self.arguments = arguments
-        if materials.case.dtype not in dtypes.FORMATS and any(o.tensor is not None and _floats(o.tensor) for o in self.outcome.outputs):
+        if materials.case.dtype not in dtypes.FORMATS and any(
+            o.tensor is not None and floats(o.tensor) for o in self.outcome.outputs
+        ):
             self._float_integers()
         self.outputs: tuple[Output, ...] = self.observed(self.outcome.outputs)
         self.tails: tuple[torch.Tensor | None, ...] = (None,) * len(self.outputs)
@@ -96,7 +84,7 @@ class Reference:
         hook = self.operator.observe_gradients if self.direction == "backward" else self.operator.observe
         if hook is None or not outputs:
             return outputs
-        wide = [o.tensor if o.tensor is None or not _floats(o.tensor) else _widen(o.tensor) for o in outputs]
+        wide = [o.tensor if o.tensor is None or not floats(o.tensor) else _widen(o.tensor) for o in outputs]
         seen = hook(tuple(self.arguments.args), self.arguments.kwargs, tuple(wide))
         dtype = next((o.dtype for o in outputs if o.dtype in dtypes.FORMATS), self.materials.case.dtype)
         return tuple(
@@ -132,7 +120,9 @@ class Reference:
     @functools.cached_property
     def forward_outputs(self) -> tuple[torch.Tensor, ...]:
         """The raw tensors that the operator returns going forward, in float64."""
-        outputs = self.outcome.outputs if self.direction == "forward" else _call(self.operator, self.materials.build("float64"), False)
+        outputs = (
+            self.outcome.outputs if self.direction == "forward" else _call(self.operator, self.materials.build("float64"), False)
+        )
         return tuple(o.tensor for o in outputs if o.tensor is not None)
 
     def growth(self, index: int) -> float:
@@ -165,7 +155,7 @@ class Reference:
             made = kind(tuple(self.arguments.args), self.arguments.kwargs, raw)
             made = tuple(made) if isinstance(made, (tuple, list)) else (made,) * count
             return tuple(m.detach() if isinstance(m, torch.Tensor) else m for m in made)
-        return _MAGNITUDES[kind](self, count)
+        return MAGNITUDES[kind](self, count)
 
     def evaluate(self, adjust: Adjust | None, *, absolute: bool = False) -> tuple[Output, ...]:
         """The outputs with inputs changed by ``adjust``; none where the operator refuses the changed inputs."""
@@ -202,10 +192,6 @@ class Reference:
         return self.evaluate(lambda base, position: torch.where(base.abs() < tiny, base * 0.0, base))
 
 
-def _floats(tensor: torch.Tensor) -> bool:
-    return tensor.dtype.is_floating_point or tensor.dtype.is_complex
-
-
 def _widen(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(torch.complex128 if tensor.dtype.is_complex else torch.float64)
 
@@ -217,110 +203,3 @@ def quiet() -> Iterator[None]:
         warnings.simplefilter("ignore")
         with np.errstate(all="ignore"):
             yield
-
-
-Magnitudes = tuple[torch.Tensor | float | None, ...]
-
-
-def _none(reference: Reference, count: int) -> Magnitudes:
-    return (None,) * count
-
-
-def _output(reference: Reference, count: int) -> Magnitudes:
-    return tuple(o.tensor.abs() if o.tensor is not None and _floats(o.tensor) else None for o in reference.outputs)
-
-
-def _products(reference: Reference, count: int) -> Magnitudes:
-    operator = reference.operator
-    if reference.direction == "forward" and operator.observe is None and not operator.mutates:
-        # The quick way, because nearly every result of a matrix product comes through here: no tensors are built anew.
-        function = operator.reference or operator
-        result = function(*_absolute(tuple(reference.arguments.args)), **_absolute(reference.arguments.kwargs))
-        if isinstance(result, torch.Tensor):
-            return (result.abs() if result.is_complex() else result,) * count
-    outputs = reference.evaluate(lambda base, position: base.abs(), absolute=True)
-    if len(outputs) != count:
-        return _output(reference, count)
-    return tuple(o.tensor.abs() if o.tensor is not None and _floats(o.tensor) else None for o in outputs)
-
-
-def _pointwise(reference: Reference, count: int) -> Magnitudes:
-    """Σ over inputs of |response| to a relative change of that input alone, per unit of change."""
-    total: list[Any] = [o.tensor.abs() if o.tensor is not None and _floats(o.tensor) else None for o in reference.outputs]
-    inputs = len(reference.materials.bases) + (reference.direction == "backward")
-    for chosen in range(inputs):
-        for i, response in enumerate(_responses(reference, functools.partial(_grow, chosen))):
-            if total[i] is not None and response is not None:
-                total[i] = total[i] + torch.nan_to_num(response, nan=0.0, posinf=0.0)
-    if reference.direction == "backward":
-        return tuple(_reduced_floor(reference, i, s) for i, s in enumerate(total))
-    return tuple(total)
-
-
-def _reduced_floor(reference: Reference, index: int, magnitude: Any) -> Any:
-    """Where broadcasting made the gradient a sum, its terms may cancel: take the largest magnitude for all elements.
-
-    What the terms were made of shows when the cotangents get other signs.
-    """
-    forward = reference.forward_outputs
-    if magnitude is None or not forward or magnitude.numel() >= forward[0].numel() or not magnitude.numel():
-        return magnitude
-    resigned = (reference.evaluate(functools.partial(_resign, pattern, len(reference.materials.bases)))[index] for pattern in range(3))
-    return max(_largest(magnitude), _scale(reference), *(_largest(o.tensor.abs()) for o in resigned if o.tensor is not None))
-
-
-def _resign(pattern: int, cotangent: int, base: torch.Tensor, position: int) -> torch.Tensor:
-    """The cotangents all positive, or with signs from the sequences of :func:`_push`."""
-    if position != cotangent:
-        return base
-    return base.abs() if pattern == 0 else _push(pattern, torch.ones_like(base), 0).sub(1.0).sign() * base.abs()
-
-
-def _scale(reference: Reference) -> float:
-    """Root of the number of summed terms × the largest element: what a cancelled sum was made of."""
-    largest = [float(torch.nan_to_num(o.tensor.abs(), nan=0.0, posinf=0.0).max())
-               for o in reference.outputs if o.tensor is not None and o.tensor.numel()]  # fmt: skip
-    return max(largest, default=0.0)
-
-
-def _normwise(reference: Reference, count: int) -> Magnitudes:
-    """max |ref| plus the largest response of any element to perturbations of the inputs' norms, per unit of perturbation."""
-    largest: list[Any] = [
-        _largest(o.tensor.abs()) if o.tensor is not None and _floats(o.tensor) else None for o in reference.outputs
-    ]
-    for pattern in range(3):
-        for i, response in enumerate(_responses(reference, functools.partial(_push, pattern))):
-            if largest[i] is not None and response is not None:
-                largest[i] += _largest(response)
-    return tuple(largest)
-
-
-def _responses(reference: Reference, adjust: Adjust) -> list[torch.Tensor | None]:
-    """|change of each output| per unit of relative change of the inputs, as float64; None where it cannot be measured."""
-    pairs = zip(reference.outputs, reference.evaluate(adjust), strict=False)
-    changes = ((before.tensor, after.tensor) for before, after in pairs)
-    return [(b - a).abs() / _STEP if a is not None and b is not None and _floats(a) and a.shape == b.shape else None for a, b in changes]
-
-
-def _grow(chosen: int, base: torch.Tensor, position: int) -> torch.Tensor:
-    return base * (1.0 - _STEP) if position == chosen else base
-
-
-def _push(pattern: int, base: torch.Tensor, position: int) -> torch.Tensor:
-    """base + δ·max|base|·(±1), the signs from a fixed, aperiodic sequence (the fractional parts of multiples of √2, √3, √5)."""
-    root = math.sqrt((2.0, 3.0, 5.0)[pattern])
-    signs = torch.frac(torch.arange(1, base.numel() + 1, dtype=torch.float64) * (root + 0.1 * position)) - 0.5
-    return base + _STEP * _largest(base.abs()) * signs.sign()
-
-
-def _largest(tensor: torch.Tensor) -> float:
-    return float(torch.nan_to_num(tensor, nan=0.0, posinf=0.0, neginf=0.0).max()) if tensor.numel() else 0.0
-
-
-_MAGNITUDES: dict[str, Callable[[Reference, int], Magnitudes]] = {
-    "": _none,
-    "output": _output,
-    "products": _products,
-    "pointwise": _pointwise,
-    "normwise": _normwise,
-}

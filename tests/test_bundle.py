@@ -153,7 +153,7 @@ def test_a_failure_keeps_its_tensors(tmp_path: Path) -> None:
         assert find_case(str(folder)).digest == failing.case.digest
         tensors = load_file(folder / "tensors.safetensors")
         inputs = prepare(failing.case).build().bases
-        assert torch.equal(tensors["base/0"], inputs[0])
+        assert torch.equal(tensors["base/0"].view(torch.int32), inputs[0].view(torch.int32)), "every bit, NaN too"
         assert tensors["reference/out/0"].dtype == torch.float64
         text = (folder / "message.txt").read_text(encoding="utf-8")
         assert text.startswith("exp · float32 · forward · off   divergent: ")
@@ -289,8 +289,8 @@ def test_a_failure_that_was_made_smaller_stays_small(tmp_path: Path, monkeypatch
         **arguments, backends=[Off()], out=tmp_path / "b", resume=True,
         handlers=[lambda event: shown.append(event.result.operator) if isinstance(event, engine.Shrunk) else None],
     )  # fmt: skip
-    assert searched == ["tanh"]
-    assert shown == ["exp", "tanh"]
+    assert set(searched) == {"tanh"}
+    assert set(shown) == {"exp", "tanh"}
     rows = bundle.read_results(tmp_path / "b")
     assert len(rows) == len({r.key for r in rows})
 
@@ -316,7 +316,7 @@ def test_resuming_with_other_settings_is_refused(whole: engine.Run, changes: dic
 
 
 def test_resuming_with_other_tolerances_or_backends_is_refused(whole: engine.Run, tmp_path: Path) -> None:
-    (tmp_path / "t.yaml").write_text("version: 1\nextends: true\n", encoding="utf-8")
+    (tmp_path / "t.yaml").write_text("extends: packaged\n", encoding="utf-8")
     with pytest.raises(BundleError, match="was begun with other tolerances"):
         consistency.run(**ARGUMENTS, out=folder_of(whole), resume=True, tolerances=tmp_path / "t.yaml")
     folder = copy_of(whole, tmp_path / "b")
@@ -365,9 +365,9 @@ def test_a_damaged_line_is_named_by_file_and_line(whole: engine.Run, tmp_path: P
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("verdict", "perfect"), ("verdict", []), ("metrics", {"rho_max": "large"}), ("metrics", {"rho_max": 10**400}), ("metrics", []),
-        ("worst", {"index": [math.inf]}), ("worst", 3), ("shapes", 3), ("comparison", {}), ("comparison", {"status": "ok", "outputs": 3}),
-        ("comparison", {"status": "ok", "outputs": [{"spans": [{"range": [1]}]}]}), ("case_id", "exp-0000000000"),
+        ("verdict", "perfect"), ("verdict", []), ("metrics", {"rho_max": "large"}), ("metrics", {"rho_max": 10**400}),
+        ("metrics", []), ("worst", {"index": [math.inf]}), ("worst", 3), ("shapes", 3), ("comparison", {}),
+        ("comparison", {"status": "ok", "outputs": 3}), ("comparison", {"status": "ok", "outputs": [{"spans": [{"range": [1]}]}]}), ("case_id", "exp-0000000000"),
     ],
     ids=lambda value: str(value)[:30],
 )  # fmt: skip
@@ -407,24 +407,10 @@ def test_a_bundle_without_results_has_none(tmp_path: Path) -> None:
 
 
 NASTY = [
-    "../../x",
-    "/etc/x",
-    "C:\\x",
-    "\\\\server\\x",
-    "a\x00b",
-    "CON",
-    "nul.txt",
-    "x" * 5000,
-    "..",
-    ".",
-    "x.",
-    "x ",
-    "é/☃",
-    "\ud800",
-    "a:b",
+    "../../x", "/etc/x", "C:\\x", "\\\\server\\x", "a\x00b", "CON", "nul.txt", "x" * 5000, "..", ".", "x.", "x ", "é/☃", "\ud800", "a:b",
     "$(x)",
-]
-WINDOWS = set(["CON", "PRN", "AUX", "NUL"]) | {f"{port}{i}" for port in ("COM", "LPT") for i in range(10)}
+]  # fmt: skip
+WINDOWS = {"CON", "PRN", "AUX", "NUL"} | {f"{port}{i}" for port in ("COM", "LPT") for i in range(10)}
 
 
 def is_portable(name: str) -> bool:

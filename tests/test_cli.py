@@ -313,10 +313,10 @@ def test_a_command_line_that_cannot_be_understood_is_one_line(arguments: list[st
 
 
 def test_a_malformed_tolerances_file_is_located_line_by_line() -> None:
-    Path("t.yaml").write_text("version: 1\nextends: true\noperators:\n  matmul:\n    float32: {max_upl: 3}\n", encoding="utf-8")
+    Path("t.yaml").write_text("extends: packaged\noperators:\n  matmul:\n    float32: {max_upl: 3}\n", encoding="utf-8")
     result = cli("run", "matmul", "--tolerances", "t.yaml")
     assert result.exit_code == 2
-    assert "t.yaml:5:" in result.stderr
+    assert "t.yaml:4:15  operators.matmul.float32.max_upl is not a key here; did you mean" in result.stderr
     assert not Path("reports").exists()
 
 

@@ -19,7 +19,7 @@ LAYERS = {
     "values": "errors dtypes model recipe tape values",
     "generate": "layouts materialise operators strategies generate",
     "execute": "backends",
-    "compare": "reference wider metrics measure comparison",
+    "compare": "reference magnitudes wider metrics measure comparison",
     "judge": "_located_yaml _tolerances_file tolerances judge",
     "run and record": "evaluate engine bundle find report.failure",
     "fronts": "__init__ __main__ api cli pytest_plugin report suite",
