@@ -56,20 +56,22 @@ def cases(elements: int) -> dict[str, Case]:
     return {name: Case(name, "float32", args) for name, args in made.items()}
 
 
-def microseconds(function: Callable[[], Any], seconds: float) -> float:
-    """Median time of one call, over batches that fill about ``seconds``."""
-    function()
-    start = time.perf_counter()
-    function()
-    once = max(time.perf_counter() - start, 1e-7)
-    inner = max(int(seconds / 9 / once), 1)
-    samples = []
-    for _ in range(9):
+def microseconds(functions: dict[str, Callable[[], Any]], seconds: float) -> dict[str, float]:
+    """Median time of one call of each function. They take turns, so that a machine that slows down slows all of them."""
+    batches: dict[str, int] = {}
+    for name, function in functions.items():
+        function()
         start = time.perf_counter()
-        for _ in range(inner):
-            function()
-        samples.append((time.perf_counter() - start) / inner)
-    return statistics.median(samples) * 1e6
+        function()
+        batches[name] = max(int(seconds / 15 / max(time.perf_counter() - start, 1e-7)), 1)
+    samples: dict[str, list[float]] = {name: [] for name in functions}
+    for _ in range(15):
+        for name, function in functions.items():
+            start = time.perf_counter()
+            for _ in range(batches[name]):
+                function()
+            samples[name].append((time.perf_counter() - start) / batches[name])
+    return {name: statistics.median(times) * 1e6 for name, times in samples.items()}
 
 
 def measure(case: Case, seconds: float) -> dict[str, float]:
@@ -112,7 +114,7 @@ def measure(case: Case, seconds: float) -> dict[str, float]:
 
     timed = {"pair": pair, "pair + assert_close": with_assert_close, "pair + allclose": with_allclose, "ours": ours, "whole case": whole}
     with quiet():
-        return {name: microseconds(function, seconds) for name, function in timed.items()}
+        return microseconds(timed, seconds)
 
 
 def drawing() -> dict[str, float]:
@@ -122,7 +124,7 @@ def drawing() -> dict[str, float]:
     drawn = sum(len(generate.batch(operators.get(name), "float32", 200)) for name in names)
     rate = drawn / (time.perf_counter() - start)
     case = Case("exp", "float32", (tensor(64, 64, stop=9000),))
-    return {"drawn": rate, "materialised": 1e6 / microseconds(lambda: prepare(case).build(), 0.3)}
+    return {"drawn": rate, "materialised": 1e6 / microseconds({"build": lambda: prepare(case).build()}, 0.3)["build"]}
 
 
 def imports() -> dict[str, float]:

@@ -17,8 +17,8 @@ import click
 
 from . import __version__
 from .errors import ConsistencyError, UsageError, did_you_mean
+from .profiles import PROFILES
 
-PROFILES = {"quick": 10, "default": 50, "nightly": 200}
 
 EXIT = """\b
 Exit status: 0 consistent · 1 a verdict fails · 2 bad usage or configuration
@@ -122,7 +122,7 @@ _tolerances = click.option("--tolerances", metavar="FILE", help="A tolerances.ya
     metavar="NAME",
     default="quick",
     show_default=True,
-    help="quick (10 cases per operator and dtype), default (50) or nightly (200).",
+    help="quick (5 cases per operator and dtype), default (50) or nightly (200).",
 )
 @click.option(
     "--examples", type=click.IntRange(min=1), metavar="N", help="Cases per operator and dtype, in place of the profile's."

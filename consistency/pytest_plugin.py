@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from .profiles import PROFILES
+
 if TYPE_CHECKING:
     from .engine import Settings
     from .model import Case, Result
 
-EXAMPLES = {"quick": 10, "default": 50, "nightly": 200}
 _SETTINGS = pytest.StashKey["Settings"]()
 # Short names are convenient and common: where a project has an option of that name, only --consistency-NAME is ours.
 _OPTIONS: dict[str, tuple[str, str]] = {
@@ -34,7 +35,7 @@ _OPTIONS: dict[str, tuple[str, str]] = {
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = _group(parser)
     group.addoption(
-        "--consistency-profile", choices=list(EXAMPLES), default="quick", help="cases per item: quick 10, default 50, nightly 200"
+        "--consistency-profile", choices=list(PROFILES), default="quick", help="cases per item: quick 5, default 50, nightly 200"
     )
     group.addoption("--consistency-examples", type=int, metavar="N", help="cases per item, in place of the profile's")
     group.addoption("--consistency-seed", type=int, default=0, metavar="N", help="other inputs for another number")
@@ -76,7 +77,7 @@ def _settings(config: pytest.Config) -> Settings:
         try:
             config.stash[_SETTINGS] = engine.settings(
                 listed("operators"), listed("backends"), listed("dtypes"), listed("directions") or engine.DIRECTIONS,
-                EXAMPLES[config.getoption("consistency_profile")] if examples is None else examples,
+                PROFILES[config.getoption("consistency_profile")] if examples is None else examples,
                 config.getoption("consistency_seed"), None, config.getoption("consistency_tolerances"),
             )  # fmt: skip
         except ConsistencyError as error:

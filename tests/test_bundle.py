@@ -367,7 +367,8 @@ def test_a_damaged_line_is_named_by_file_and_line(whole: engine.Run, tmp_path: P
     [
         ("verdict", "perfect"), ("verdict", []), ("metrics", {"rho_max": "large"}), ("metrics", {"rho_max": 10**400}),
         ("metrics", []), ("worst", {"index": [math.inf]}), ("worst", 3), ("shapes", 3), ("comparison", {}),
-        ("comparison", {"status": "ok", "outputs": 3}), ("comparison", {"status": "ok", "outputs": [{"spans": [{"range": [1]}]}]}), ("case_id", "exp-0000000000"),
+        ("comparison", {"status": "ok", "outputs": 3}), ("comparison", {"status": "ok", "outputs": [{"spans": [{"range": [1]}]}]}),
+        ("case_id", "exp-0000000000"),
     ],
     ids=lambda value: str(value)[:30],
 )  # fmt: skip
@@ -407,8 +408,8 @@ def test_a_bundle_without_results_has_none(tmp_path: Path) -> None:
 
 
 NASTY = [
-    "../../x", "/etc/x", "C:\\x", "\\\\server\\x", "a\x00b", "CON", "nul.txt", "x" * 5000, "..", ".", "x.", "x ", "é/☃", "\ud800", "a:b",
-    "$(x)",
+    "../../x", "/etc/x", "C:\\x", "\\\\server\\x", "a\x00b", "CON", "nul.txt", "x" * 5000, "..", ".", "x.", "x ", "é/☃", "\ud800",
+    "a:b", "$(x)",
 ]  # fmt: skip
 WINDOWS = {"CON", "PRN", "AUX", "NUL"} | {f"{port}{i}" for port in ("COM", "LPT") for i in range(10)}
 

@@ -224,7 +224,7 @@ def each(name: str, sample: Sample, error: ErrorModel = ROUND, dtypes: tuple[str
     return op(name, sample, error, dtypes, traits=ELEMENTWISE)
 
 
-ADDED = products(longest_side, integers_exact=True)
+ADDED = products(longest_side, growth="linear", integers_exact=True, wide_accumulation=False)
 OPERATORS = [
     each("add_", shifted, dtypes=NUMERIC),
     each("sub_", shifted, dtypes=NUMERIC),

@@ -72,7 +72,8 @@ def product(d: Drawing) -> Call:
         return call(d.tensor(shape, values=("integers", 1, 3)), **kwargs)
     if math.prod(shape) <= 12:
         return call(d.tensor(shape, Domain(wide=(-2, 1), specials=("nan", "inf"))), **kwargs)
-    return call(d.tensor(shape, SMALL, values=("uniform", 0.875, 1.125)), **kwargs)
+    spread = 2.0 ** -max(round(math.log2(math.prod(shape)) / 2), 3)
+    return call(d.tensor(shape, SMALL, values=("uniform", 1.0 - spread, 1.0 + spread)), **kwargs)
 
 
 def moments(d: Drawing) -> Call:

@@ -9,13 +9,14 @@ from pathlib import Path
 from rich.console import Console
 
 from consistency import engine
+from consistency.profiles import PROFILES
 from consistency.report.terminal import Screen
 
 
 def main() -> None:
-    chosen = engine.settings(sys.argv[1:] or None, examples=engine.PROFILES["quick"])
+    chosen = engine.settings(sys.argv[1:] or None, examples=PROFILES["quick"])
     screen = Screen()
-    screen.console = Console(record=True, width=112, file=io.StringIO(), force_terminal=False, highlight=False, color_system="truecolor")
+    screen.console = Console(record=True, width=120, file=io.StringIO(), highlight=False, color_system="truecolor", force_terminal=False)
     engine.drive(chosen, [screen])
     picture = Path(__file__).with_name("run.svg")
     picture.write_text(screen.console.export_svg(title="consistency run"), encoding="utf-8")
