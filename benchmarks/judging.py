@@ -112,7 +112,9 @@ def measure(case: Case, seconds: float) -> dict[str, float]:
             pair()
             torch.testing.assert_close(x, y.to(torch.float32), rtol=1.0, atol=1.0)
 
-    timed = {"pair": pair, "pair + assert_close": with_assert_close, "pair + allclose": with_allclose, "ours": ours, "whole case": whole}
+    timed = {
+        "pair": pair, "pair + assert_close": with_assert_close, "pair + allclose": with_allclose, "ours": ours, "whole case": whole,
+    }  # fmt: skip
     with quiet():
         return microseconds(timed, seconds)
 
@@ -135,7 +137,8 @@ def imports() -> dict[str, float]:
     )
     samples = []
     for _ in range(5):
-        output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, encoding="utf-8").stdout
+        command = [sys.executable, "-c", program]
+        output = subprocess.run(command, capture_output=True, text=True, check=True, encoding="utf-8").stdout
         samples.append(tuple(map(float, output.split())))
     return {"import consistency": min(a for a, _ in samples), "all that a run needs": min(b for _, b in samples)}
 
@@ -162,7 +165,8 @@ def main() -> None:
     rates, added = drawing(), imports()
     figures |= {"rates": rates, "imports": added}
     print(f"\ndrawn {rates['drawn']:,.0f} cases/s · materialised {rates['materialised']:,.0f} cases/s (64 × 64)")
-    print(f"import adds to torch's own: {added['import consistency']:.3f} s; with all that a run needs {added['all that a run needs']:.3f} s")
+    print(f"import adds to torch's own: {added['import consistency']:.3f} s", end="; ")
+    print(f"with all that a run needs {added['all that a run needs']:.3f} s")
     if options.json:
         options.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
 

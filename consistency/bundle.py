@@ -31,6 +31,10 @@ FORMAT = 1
 MAX_LINE = 1 << 24
 MAX_FAILURE_FOLDERS = 200  # beyond the shrunk ones, which all get theirs
 MAX_NAME = 120  # characters of a folder's name; Windows allows 260 for the whole path
+_SPEC = re.compile(r"[a-z][a-z0-9]*(:[0-9]+)?(\+[a-z][a-z0-9]*(=[a-z0-9]+)?)*")
+_IN_NAMES = str.maketrans({":": "_", "+": "_", "=": "-"})
+_PORTABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_UNPORTABLE = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 def result_to_json(result: Result, *, case: bool = True) -> dict[str, Any]:
@@ -189,13 +193,13 @@ class Writer:
 def failure_id(result: Result) -> str:
     """A folder name that every file system takes: case id, backend and direction, made of letters, digits, minus and _.
 
-    A name that had to be cut, or that holds what specs never hold, ends with a hash: no two failures share a folder.
+    What is no spec, or too long, ends with a hash instead: no two failures share a folder, not even where case is ignored.
     """
-    full = f"{result.case.id}-{result.backend}-{result.direction}"
-    name = re.sub(r"[^A-Za-z0-9-]+", "_", full).lstrip("-")
-    if len(name) > MAX_NAME or re.search(r"[^A-Za-z0-9:=+-]", full):
-        name = f"{name[: MAX_NAME - 9]}-{hashlib.sha256(full.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
-    return name
+    name = f"{result.case.id}-{result.backend.translate(_IN_NAMES)}-{result.direction}"
+    if _SPEC.fullmatch(result.backend) and _PORTABLE.fullmatch(name) and len(name) <= MAX_NAME:
+        return name
+    full = f"{result.case.id}\n{result.backend}\n{result.direction}".encode("utf-8", "surrogatepass")
+    return f"{_UNPORTABLE.sub('_', name).lstrip('-')[: MAX_NAME - 9]}-{hashlib.sha256(full).hexdigest()[:8]}"
 
 
 def _replace(path: Path, text: str) -> None:

@@ -51,7 +51,7 @@ def judge(
         return Judgement(Verdict("undecidable"), "the operator returned nothing to compare")
     worst = found[0] if len(found) == 1 else max(found, key=_severity)
     if worst.verdict.passes and itself:
-        worst = Judgement(Verdict("undecidable"), "the CPU in this dtype is itself the reference: nothing independent to compare with")
+        worst = Judgement(_UNDECIDABLE, "the CPU in this dtype is itself the reference: nothing independent to compare with")
     return Judgement(worst.verdict, worst.explanation, numbers, worst.worst, worst.output)
 
 

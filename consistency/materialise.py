@@ -54,8 +54,8 @@ class Materials:
         """Fresh tensors on ``device``. With ``dtype`` every floating tensor (and dtype argument) is converted to it, exactly.
 
         ``integers_too`` converts the tensors of the case's own integer dtype as well (the sine of an int64 is a float).
-        With ``gradients`` the floating tensors (or those at the given positions) are leaves that track gradients. ``adjust(base, position)`` may change the
-        numbers first (for magnitudes and perturbations; reference runs only).
+        With ``gradients`` the floating tensors (or those at the given positions) are leaves that track gradients.
+        ``adjust(base, position)`` may change the numbers first (for magnitudes and perturbations; reference runs only).
         """
         return Arguments(self, dtype, device, gradients, adjust, self.case.dtype if integers_too else "")
 

@@ -100,7 +100,8 @@ class Floating:
         exact = self.moves_only or (self.model.integers_exact and reference.exact_integers)
         growth = reference.growth(self.index)
         if s is not None:
-            variance = metrics.healthy_variance(reference.terms(self.index), u, self.form.unit_roundoff)
+            ordered = reference.ordered_signs
+            variance = metrics.healthy_variance(reference.terms(self.index), u, self.form.unit_roundoff, ordered=ordered)
             metrics.scaled(self.actual, self.expected, self.tail, s, (growth * u, *variance), sums)
             doubtful = sums.scaled_max > 0.5 * _SETTLED_SCALED or sums.sigma_squares > 4.0 * self.expected.size
             if doubtful and reference.terms(self.index) > 64 and reference.low_entropy:
@@ -117,10 +118,8 @@ class Floating:
             error[(self.actual == 0.0) & (np.abs(self.expected) <= 1.0 / self._square_overflows())] = 0.0
         ulp = dtypes.spacing(self.expected, self.form, np.empty_like(self.expected))
         scale = None if s is None else s * unit
-        spans = [self._span(None, error, ulp, scale, self._outside_ranges())]
-        for item in self._ranges():
-            spans.append(self._span(item[0], error, ulp, scale, item[1]))
-        return tuple(spans), exact
+        elsewhere = self._span(None, error, ulp, scale, self._outside_ranges())
+        return (elsewhere, *(self._span(interval, error, ulp, scale, mask) for interval, mask in self._ranges())), exact
 
     def _square_overflows(self) -> float:
         """Where the square of a number leaves the format: beyond it a gradient's intermediates may be infinite (or zero)."""

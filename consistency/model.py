@@ -179,8 +179,11 @@ class Comparison:
 _PASSES = frozenset({"exact", "rounding"})
 _WARNS = frozenset({"ill-conditioned", "expected"})
 _FAILS = frozenset(
-    "divergent reduced-precision special-values structure nondeterministic precision-scaling error crash timeout".split()
-)
+    {
+        "divergent", "reduced-precision", "special-values", "structure", "nondeterministic", "precision-scaling",
+        "error", "crash", "timeout",
+    }
+)  # fmt: skip
 _NOT_TESTED = frozenset({"undecidable", "unsupported", "fallback", "unavailable"})
 VERDICTS = (*sorted(_PASSES), *sorted(_WARNS), *sorted(_FAILS), *sorted(_NOT_TESTED))
 

@@ -146,6 +146,12 @@ class Reference:
         )
 
     @functools.cached_property
+    def ordered_signs(self) -> bool:
+        """Whether the signs of some operand follow the position, so that the order of summation matters much."""
+        found = (*tensors(self.materials.case.args), *tensors(self.materials.case.kwargs))
+        return any(isinstance(t, TensorRecipe) and t.values[0] == "cancelling" for t in found)
+
+    @functools.cached_property
     def magnitudes(self) -> tuple[torch.Tensor | float | None, ...]:
         """S per output: a float64 tensor of its shape, one number for all elements, or None where the model has no S."""
         kind = self.operator.error.magnitude if self.direction == "forward" else self.operator.error.backward

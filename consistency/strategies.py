@@ -20,7 +20,10 @@ from .model import Case
 from .operators.declare import REAL, Domain, Operator
 from .recipe import TensorRecipe
 
-INTERESTING = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 511, 513, 1000, 1024, 2048, 4095)
+# Just around powers of two, where vector bodies, tails and blocks begin and end.
+INTERESTING = (
+    1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 511, 513, 1000, 1024, 2048, 4095,
+)  # fmt: skip
 MOST_ELEMENTS = 1 << 16
 
 

@@ -430,10 +430,12 @@ def test_folder_names_are_portable(operator: str, backend: str) -> None:
 
 
 def test_two_failures_never_share_a_folder() -> None:
-    backends = ["a b", "a_b", "a/b", "é", "è", "x" * 200, "x" * 201, "cpu+onednn=off", "cuda:1+tf32"]
+    backends = ["a b", "a_b", "a/b", "a:1", "a+b", "a+b=c", "a+b+c", "A", "a", "é", "è", "x" * 200, "x" * 201]
     names = {bundle.failure_id(result(backend=b, direction=d)).lower() for b in backends for d in ("forward", "backward")}
     assert len(names) == 2 * len(backends)
-    assert bundle.failure_id(result(backend="cuda:1+tf32")).endswith("-cuda_1_tf32-forward"), "the usual ones read well"
+    assert bundle.failure_id(result(backend="cuda:1+tf32")).endswith("-cuda_1_tf32-forward")
+    softmax = Case("nn.functional.log_softmax", "float32")
+    assert bundle.failure_id(result(case=softmax, backend="cpu+onednn=off")) == f"{softmax.id}-cpu_onednn-off-forward"
 
 
 @pytest.mark.parametrize("name", NASTY, ids=lambda name: repr(name[:12]))

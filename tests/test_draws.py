@@ -21,8 +21,8 @@ from consistency.operators.declare import Operator
 from consistency.strategies import cases
 
 MODULES = (
-    "unary", "binary", "ternary", "predicates", "casts", "reductions", "cumulative", "movement", "joining", "indexing", "sorting",
-    "creation", "inplace",
+    "unary", "special", "binary", "ternary", "predicates", "casts", "reductions", "moments", "cumulative", "movement", "joining",
+    "indexing", "scattering", "sorting", "creation", "inplace", "writes",
 )  # fmt: skip
 OPERATORS = [operator for name in MODULES for operator in importlib.import_module(f"consistency.operators.{name}").OPERATORS]
 ANY_RESULT = ("constant", "view")

@@ -11,9 +11,10 @@ from ..errors import UsageError, did_you_mean
 from .declare import Operator
 
 FAMILY_MODULES = (
-    "unary", "binary", "ternary", "predicates", "casts", "reductions", "cumulative", "matmul", "convolution", "normalisation",
-    "softmax", "activations", "pooling", "losses", "classification", "distances", "indexing", "movement", "joining", "sorting", "linear_algebra", "decompositions", "fourier",
-    "interpolation", "embedding", "attention", "recurrent", "creation", "inplace",
+    "unary", "special", "binary", "ternary", "predicates", "casts", "reductions", "moments", "cumulative", "matmul",
+    "convolution", "normalisation", "softmax", "activations", "pooling", "losses", "classification", "distances", "indexing",
+    "scattering", "movement", "joining", "sorting", "linear_algebra", "decompositions", "fourier", "interpolation", "embedding",
+    "attention", "recurrent", "creation", "inplace", "writes",
 )  # fmt: skip
 
 

@@ -24,16 +24,8 @@ from .declare import (
     accumulated,
     call,
     one,
-)  # fmt: skip
-from .observing import (
-    Args,
-    Kwargs,
-    Tensors,
-    of_shares,
-    quotient_neighbours,
-    remainder_neighbours,
-    zeros_aside,
-)  # fmt: skip
+)
+from .observing import Args, Kwargs, Tensors, of_shares, quotient_neighbours, remainder_neighbours, zeros_aside
 from .sampling import binary, fitting, operands, pointwise, scalar, shape_of
 
 ELEMENTWISE = frozenset({"elementwise"})
@@ -55,6 +47,7 @@ GAMMA = Domain(0.25, 16.0, points=(1.0, 10.0))
 
 BOUND = Domain(-4.0, 4.0)
 SELECTION = replace(EXACT, backward=of_shares)
+PLAIN = ErrorModel("rounded")
 MONOMIAL = ErrorModel("rounded", backward="products")
 CANCELLING = accumulated("pointwise", one, backward="pointwise")
 
@@ -175,7 +168,7 @@ OPERATORS = [
     op("mul", binary(FACTOR), MONOMIAL, NUMERIC),
     op("div", divided, MONOMIAL, traits=STEPS, alternatives=quotient_neighbours),
     op("true_divide", truly_divided, MONOMIAL, NUMERIC),
-    op("floor_divide", wholly_divided, ErrorModel("rounded"), NUMERIC, traits=STEPS, differentiable=False, alternatives=quotient_neighbours),
+    op("floor_divide", wholly_divided, PLAIN, NUMERIC, traits=STEPS, differentiable=False, alternatives=quotient_neighbours),
     op("remainder", wholly_divided, MONOMIAL, NUMERIC, traits=STEPS, differentiable=False, alternatives=remainder_neighbours),
     op("fmod", wholly_divided, MONOMIAL, NUMERIC, traits=STEPS, differentiable=False, alternatives=remainder_neighbours),
     op("__radd__", from_left(), ROUNDED, NUMERIC, traits=LINEAR),

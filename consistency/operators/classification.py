@@ -38,7 +38,7 @@ def likelihood(d: Drawing) -> Call:
 
 
 def cross_entropy(d: Drawing) -> Call:
-    x, shape, count = classes(d, LOGITS)
+    x, shape, count = classes(d, LOGITS if d.dtype != "float16" else Domain(-8.0, 8.0))
     options = weights(d, count) | some(d, label_smoothing=(0.125, 1.0), reduction=REDUCTIONS)
     if d.choice(False, False, True):
         return call(x, d.tensor((*shape[:1], count, *shape[1:]) if shape else (count,), PROBABILITY), **options)

@@ -7,21 +7,7 @@ from typing import Any
 import torch
 
 from ..recipe import DType
-from .declare import (
-    EVERY,
-    EXACT,
-    FLOATS,
-    NUMERIC,
-    STRUCTURE,
-    Call,
-    Drawing,
-    ErrorModel,
-    Operator,
-    Sample,
-    accumulated,
-    call,
-    one,
-)  # fmt: skip
+from .declare import EVERY, EXACT, FLOATS, NUMERIC, STRUCTURE, Call, Drawing, ErrorModel, Operator, Sample, accumulated, call, one
 from .observing import Args, Kwargs, Tensors
 from .sampling import scalar
 

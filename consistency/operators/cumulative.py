@@ -22,7 +22,7 @@ from .declare import (
     call,
     products,
     reduced,
-)  # fmt: skip
+)
 from .observing import Args, Kwargs, Tensors, argument, extremum_along, tied_sums
 from .sampling import reducible
 

@@ -166,7 +166,8 @@ class Operator:
     ``traits``: ``elementwise``, ``linear``, ``ties``, ``discontinuous``, ``random``, ``inplace``, ``view``, ``constant``
     (a constant or mostly zero result is normal: no vacuity check) …
     ``observe`` turns ``(float64 args, kwargs, outputs)`` into the quantities that are unique and so can be compared: the
-    value at an argmax, U·S·Vᴴ for an SVD. ``observe_gradients`` does so for gradients, such as their sums over tied elements. ``alternatives`` gives further admissible outputs for discontinuous operators.
+    value at an argmax, U·S·Vᴴ for an SVD. ``observe_gradients`` does so for gradients, such as their sums
+    over tied elements. ``alternatives`` gives further admissible outputs for discontinuous operators.
     ``ranges`` are intervals of an argument (position, low, high) that a rule may name. ``mutates`` are the positions of
     tensors (in materialising order) written in place. ``reference`` replaces the callable for the float64 run.
     """

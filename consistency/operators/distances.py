@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 
-from ._shared import PLAIN, Args, Kwargs, Outputs, finite, magnitude, peak, some
+from ._shared import PLAIN, Args, Kwargs, Outputs, finite, jointly, magnitude, peak, some
 from .declare import FLOAT, Call, Domain, Drawing, ErrorModel, Operator, Sample, accumulated, call
 from .losses import MARGINS, REDUCTIONS, reduce
 
@@ -66,9 +67,9 @@ def of_norm(args: Args, kwargs: Kwargs, outputs: Outputs) -> torch.Tensor:
 
 
 def slope(x: torch.Tensor, y: torch.Tensor, dim: int, eps: float) -> torch.Tensor:
-    """Of cos(x, y) by x, with cotangents of at most 1: (y/‖y‖ − cos·x/‖x‖)/‖x‖."""
+    """Of cos(x, y) by x, with cotangents of at most 1: (y/‖y‖ − cos·x/‖x‖)/‖x‖, the cosine as precise as a sum."""
     of_x, of_y = (torch.linalg.vector_norm(t, 2, dim, keepdim=True).clamp(min=eps) for t in (x, y))
-    return (y.abs() / of_y + 2.0 * x.abs() / of_x) / of_x
+    return (y.abs() / of_y + 2.0 * math.sqrt(x.shape[dim]) * x.abs() / of_x) / of_x
 
 
 @magnitude
@@ -102,6 +103,11 @@ def of_cosines(
     return reduce(torch.full_like(target, 2.0 + abs(margin)), reduction)
 
 
+def of_rows(args: Args, kwargs: Kwargs, gradients: Outputs) -> float:
+    """Differences divided by their length, which is as precise as a sum; where one gradient cancels, another does not."""
+    return math.sqrt(args[0].shape[-1]) * float(jointly(args, kwargs, gradients))
+
+
 def last(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
     """n: the length of a row, and of a batch that is reduced."""
     per_row = args[0].numel() / max(outputs[0].numel(), 1) if kwargs.get("reduction", "mean") != "none" else 1.0
@@ -118,9 +124,9 @@ def distance(name: str, sample: Sample, error: ErrorModel, **more: Any) -> Opera
 
 OPERATORS = [
     distance("nn.functional.cosine_similarity", similarity, accumulated("products", along_dim, backward=of_cosine)),
-    distance("nn.functional.pairwise_distance", row_distance, accumulated(of_norm, last)),
+    distance("nn.functional.pairwise_distance", row_distance, accumulated(of_norm, last, backward=of_rows)),
     distance("cdist", cross_distance, accumulated(of_norm, last, backward=peak)),
     distance("nn.functional.pdist", own_distances, accumulated(of_norm, last, backward=peak)),
-    distance("nn.functional.triplet_margin_loss", triplet, accumulated(of_triplet, last)),
+    distance("nn.functional.triplet_margin_loss", triplet, accumulated(of_triplet, last, backward=of_rows)),
     distance("nn.functional.cosine_embedding_loss", cosine_embedding, accumulated(of_cosines, last, backward=of_cosines_slope), differentiable_inputs=(0, 1)),
 ]

@@ -8,9 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import torch
-
-from ..recipe import Arg, Index, TensorRecipe
+from ..recipe import Arg, TensorRecipe
 from .declare import (
     EVERY,
     EXACT,
@@ -29,10 +27,9 @@ from .declare import (
     call,
     one,
     products,
-)  # fmt: skip
-from .indexing import key, longest_side, mask, replaced
+)
 from .observing import Args, Kwargs, Tensors
-from .sampling import permuted_positions, scalar, within
+from .sampling import scalar, within
 
 INPLACE = frozenset({"inplace"})
 ELEMENTWISE = frozenset({"inplace", "elementwise"})
@@ -96,70 +93,6 @@ def filled(d: Drawing) -> Call:
     return call(target(d, d.shape(0, 4)), scalar(d) if d.choice(True, True, False) else d.tensor(()))
 
 
-def masked(d: Drawing) -> Call:
-    shape = d.shape(0, 4)
-    return call(target(d, shape), mask(d, d.broadcastable(shape)), scalar(d) if d.flag() else d.tensor(()))
-
-
-def along(d: Drawing) -> tuple[Shape, int]:
-    shape = d.shape(1, 4, elements=1024)
-    return shape, d.integer(0, len(shape) - 1)
-
-
-def scattered(d: Drawing) -> Call:
-    shape, dim = along(d)
-    index = replaced(shape, dim, d.integer(1, shape[dim]))
-    return call(target(d, shape), dim, permuted_positions(d, index, dim, shape[dim]), d.tensor(index) if d.flag() else scalar(d))
-
-
-def scatter_summed(d: Drawing) -> Call:
-    shape, dim = along(d)
-    index = replaced(shape, dim, d.size(1, 33))
-    return call(target(d, shape, SUMMED), dim, d.index(index, shape[dim]), d.tensor(index, SUMMED))
-
-
-def index_added(d: Drawing) -> Call:
-    shape, dim = along(d)
-    count = d.size(1, 33)
-    alpha = {"alpha": scalar(d)} if d.flag() else {}
-    return call(
-        target(d, shape, SUMMED), dim, d.index((count,), shape[dim]), d.tensor(replaced(shape, dim, count), SUMMED), **alpha
-    )
-
-
-def index_copied(d: Drawing) -> Call:
-    shape, dim = along(d)
-    count = d.integer(1, shape[dim])
-    return call(target(d, shape), dim, d.index((count,), shape[dim], distinct=True), d.tensor(replaced(shape, dim, count)))
-
-
-def index_filled(d: Drawing) -> Call:
-    shape, dim = along(d)
-    return call(target(d, shape), dim, d.index((d.size(1, 9),), shape[dim]), scalar(d))
-
-
-def index_put(d: Drawing) -> Call:
-    shape, _ = along(d)
-    count = d.size(1, 33)
-    positions = tuple(d.index((count,), size, negative=True) for size in shape[: d.integer(1, len(shape))])
-    return call(target(d, shape, SUMMED), positions, d.tensor((count, *shape[len(positions) :]), SUMMED), accumulate=True)
-
-
-def set_item(d: Drawing) -> Call:
-    """``x[key] = value`` with slices, numbers, None and an ellipsis as the key, and a number or a tensor as the value."""
-    shape = d.shape(1, 4, elements=1024)
-    where = key(d, shape, positions=False)
-    written = torch.empty(shape, device="meta")[
-        tuple(slice(k.start, k.stop, k.step) if isinstance(k, Index) else k for k in where)
-    ].shape
-    return call(target(d, shape), where, scalar(d) if d.flag() else d.tensor(d.broadcastable(tuple(written))))
-
-
-def assign(x: torch.Tensor, where: Any, value: Any) -> torch.Tensor:
-    x[where] = value
-    return x
-
-
 def shifted(d: Drawing) -> Call:
     """add_ and sub_; alpha is a power of two, so that nothing is rounded (or overflows) before the sum."""
     shape = d.shape(0, 4)
@@ -192,19 +125,9 @@ def multiplied(d: Drawing) -> Call:
     return call(target(d, (m, n), SUMMED), d.tensor((m, k), SUMMED), d.tensor((k, n), SUMMED), **factors)
 
 
-def triangle(d: Drawing) -> Call:
-    return call(target(d, d.shape(2, 4)), d.integer(-3, 3))
-
-
 def scanned(d: Drawing) -> Call:
-    shape, dim = along(d)
-    return call(target(d, shape, SUMMED), dim)
-
-
-def diagonal(d: Drawing) -> Call:
-    """``wrap`` only where it has no effect: torch 2.13 writes beyond the view when it wraps around a strided tall matrix."""
-    rows, columns = d.size(1, 33), d.size(1, 33)
-    return call(target(d, (rows, columns)), scalar(d), **({"wrap": True} if rows <= columns and d.flag() else {}))
+    shape = d.shape(1, 4, elements=1024)
+    return call(target(d, shape, SUMMED), d.dim(shape))
 
 
 def row(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
@@ -224,7 +147,6 @@ def each(name: str, sample: Sample, error: ErrorModel = ROUND, dtypes: tuple[str
     return op(name, sample, error, dtypes, traits=ELEMENTWISE)
 
 
-ADDED = products(longest_side, growth="linear", integers_exact=True, wide_accumulation=False)
 OPERATORS = [
     each("add_", shifted, dtypes=NUMERIC),
     each("sub_", shifted, dtypes=NUMERIC),
@@ -251,17 +173,6 @@ OPERATORS = [
     op("copy_", copied, EXACT, EVERY),
     op("fill_", filled, EXACT, EVERY),
     op("zero_", alone(), EXACT, EVERY, traits=INPLACE | {"constant"}),
-    op("masked_fill_", masked, EXACT, EVERY),
-    op("__setitem__", set_item, EXACT, EVERY, function=assign),
-    op("fill_diagonal_", diagonal, EXACT, EVERY),
-    op("tril_", triangle, EXACT, EVERY),
-    op("triu_", triangle, EXACT, EVERY),
-    op("scatter_", scattered, EXACT, EVERY),
-    op("index_copy_", index_copied, EXACT, EVERY),
-    op("index_fill_", index_filled, EXACT, EVERY),
-    op("scatter_add_", scatter_summed, ADDED, NUMERIC),
-    op("index_add_", index_added, ADDED, NUMERIC),
-    op("index_put_", index_put, ADDED, NUMERIC),
     op("cumsum_", scanned, replace(products(row, integers_exact=True), growth="linear"), NUMERIC),
     op("addmm_", multiplied, products(inner, integers_exact=True), NUMERIC),
-]
+]  # fmt: skip

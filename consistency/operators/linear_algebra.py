@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from ..recipe import TensorRecipe
-from ._shared import PLAIN, Args, Kwargs, Outputs, largest, magnitude, some
-from .declare import FLOAT, NORMWISE, UNIT, Call, Domain, Drawing, ErrorModel, Operator, Sample, accumulated, call, one, products
+from ._shared import PLAIN, Args, Kwargs, Outputs, magnitude, some
+from .declare import FLOAT, NORMWISE, UNIT, Call, Domain, Drawing, ErrorModel, Operator, Sample, accumulated, call, one
 
 RIGHT = Domain(wide=(-6, 6))
 
@@ -138,14 +138,18 @@ def solution(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def of_size(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
-    """n: the rows of a matrix; with S the exponential of |A|, the size of the terms of its power series."""
+    """n: the rows of a matrix."""
     return float(args[0].shape[-1])
 
 
 @magnitude
-def of_exponential(gradients: Outputs, a: torch.Tensor) -> float:
-    """The gradient is a block of the exponential of [[A, G], [0, A]], computed to the precision of the whole."""
-    return a.shape[-1] * largest(torch.linalg.matrix_exp(a.abs()))
+def of_exponential(outputs: Outputs, a: torch.Tensor) -> torch.Tensor:
+    """The terms of the power series add up to at most the exponential of |A|, and are cut off to the precision of the whole.
+
+    The gradient is a block of the exponential of [[A, G], [0, A]].
+    """
+    whole = torch.linalg.matrix_exp(a.abs()).amax((-2, -1), keepdim=True)
+    return (a.shape[-1] * whole).expand(a.shape)
 
 
 def op(name: str, sample: Sample, error: ErrorModel = NORMWISE, function: Callable[..., Any] | None = None) -> Operator:
@@ -167,7 +171,7 @@ OPERATORS = [
     op("cholesky_solve", cholesky_solve),
     op("linalg.pinv", square(17)),
     op("linalg.matrix_power", powers),
-    op("linalg.matrix_exp", exponential, products(of_size, backward=of_exponential)),
+    op("linalg.matrix_exp", exponential, accumulated(of_exponential, of_size, backward=of_exponential)),
     op("linalg.matrix_norm", matrix_norm),
     op("linalg.norm", norm),
     op("linalg.cond", condition),

@@ -127,9 +127,8 @@ def squeezed(d: Drawing) -> Call:
 
 def strided(d: Drawing) -> Call:
     """Sizes and strides that stay inside of a contiguous tensor; elements may overlap."""
-    sizes, strides = [d.integer(1, 6) for _ in range(d.integer(1, 3))], []
-    for _ in sizes:
-        strides.append(d.integer(0, 5))
+    sizes = [d.integer(1, 6) for _ in range(d.integer(1, 3))]
+    strides = [d.integer(0, 5) for _ in sizes]
     offset = d.integer(0, 5)
     extent = offset + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True)) + 1
     return call(d.tensor((extent + d.integer(0, 4),), layout=False), sizes, strides, offset)

@@ -137,7 +137,7 @@ def tied_sums(dim: Any) -> Any:
 def of_shares(args: Args, kwargs: Kwargs, gradients: Tensors) -> tuple[float, ...]:
     """S of gradients that choose among cotangents (within ±1) and, where an operand was broadcast, add them up."""
     tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
-    total = math.prod(torch.broadcast_shapes(*(tensor.shape for tensor in tensors)))
+    total = sum(tensors, torch.zeros(())).numel()
     return tuple(float(total // g.numel()) if 0 < g.numel() < total else 0.0 for g in gradients)
 
 

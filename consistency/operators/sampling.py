@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -45,11 +45,11 @@ def fitting(d: Drawing, domain: Domain, half: Domain | None) -> Domain:
     return half if half is not None and d.dtype == "float16" else domain
 
 
-def unary(domain: Domain = REAL, half: Domain | None = None, **points: tuple[float, ...]) -> Sample:
+def unary(domain: Domain = REAL, points: Mapping[str, tuple[float, ...]] | None = None, half: Domain | None = None) -> Sample:
     """One tensor. ``points`` are boundaries that depend on the dtype, such as where exp overflows: nothing is drawn beyond."""
 
     def sample(d: Drawing) -> Call:
-        chosen = points.get("float32" if d.dtype == "bfloat16" else d.dtype)  # bfloat16 reaches as far as float32
+        chosen = (points or {}).get("float32" if d.dtype == "bfloat16" else d.dtype)  # bfloat16 reaches as far as float32
         return call(d.tensor(shape_of(d), bounded(domain, chosen) if chosen else fitting(d, domain, half)))
 
     return sample

@@ -292,7 +292,7 @@ def table(tally: Tally, backends: Sequence[str]) -> Iterator[Text]:
         return
     shown = [printable(name) if len(name) <= 30 else f"{printable(name)[:29]}…" for name in backends]
     cells = {
-        family: [row[name].text() if name in row else ("–", "not tested") for name in backends]
+        printable(family): [row[name].text() if name in row else ("–", "not tested") for name in backends]
         for family, row in tally.cells.items()
     }
     first = max(map(len, cells))

@@ -16,7 +16,7 @@ from consistency.report.terminal import Screen
 def main() -> None:
     chosen = engine.settings(sys.argv[1:] or None, examples=PROFILES["quick"])
     screen = Screen()
-    screen.console = Console(record=True, width=120, file=io.StringIO(), highlight=False, color_system="truecolor", force_terminal=False)
+    screen.console = Console(record=True, width=120, file=io.StringIO(), highlight=False, color_system="truecolor")
     engine.drive(chosen, [screen])
     picture = Path(__file__).with_name("run.svg")
     picture.write_text(screen.console.export_svg(title="consistency run"), encoding="utf-8")

@@ -1,0 +1,158 @@
+"""Writing at positions, masks and slices, out of place. Places that come twice are added up, never overwritten."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from ..recipe import Arg
+from .declare import FLOAT, HALF, NUMERIC, SUMMED, Call, Domain, Drawing, call, products
+from .indexing import mask, op, replaced, somewhere
+from .observing import Args, Kwargs, Tensors
+from .sampling import filled_shape, permuted_positions, scalar
+
+NARROW = Domain(-2.0, 2.0)
+
+
+def scattered(d: Drawing, *, overlap: bool = True) -> Call:
+    """From a tensor or a number, to positions that do not repeat along the dimension."""
+    shape, dim = somewhere(d)
+    index = replaced(tuple(d.integer(1, s) if d.flag() else s for s in shape), dim, d.integer(1, shape[dim]))
+    positions = permuted_positions(d, index, dim, shape[dim])
+    source: Arg = scalar(d) if d.choice(False, False, True) else d.tensor(index)
+    return call(d.tensor(shape, overlap=overlap), dim, positions, source)
+
+
+def scatter_summed(d: Drawing, *, overlap: bool = True) -> Call:
+    shape, dim = somewhere(d, elements=1024)
+    index = replaced(shape, dim, d.size(1, 65))
+    return call(d.tensor(shape, SUMMED, overlap=overlap), dim, d.index(index, shape[dim]), d.tensor(index, SUMMED))
+
+
+def reduction(d: Drawing) -> tuple[str, Domain]:
+    """How to reduce, and numbers whose product neither overflows nor vanishes in float16."""
+    how = d.choice("prod", "amax", "amin", *["mean"] * d.floating)
+    return how, Domain(0.5, 2.0) if how == "prod" and d.dtype == "float16" else NARROW
+
+
+def scatter_reduced(d: Drawing) -> Call:
+    shape, dim = somewhere(d, elements=512)
+    index = replaced(shape, dim, d.size(1, 9))
+    how, domain = ("sum", NARROW) if d.flag() else reduction(d)
+    positions = d.index(index, shape[dim])
+    return call(d.tensor(shape, domain), dim, positions, d.tensor(index, domain), how, include_self=d.choice(True, False))
+
+
+def index_reduced(d: Drawing) -> Call:
+    """No products in the half formats: torch (2.4 to 2.13, CPU) raises an internal assertion for rows of stride 0 or size 1."""
+    shape, dim = somewhere(d, elements=512)
+    count = d.size(1, 9)
+    how, domain = reduction(d) if d.dtype not in HALF else (d.choice("amax", "amin", "mean"), NARROW)
+    source = d.tensor(replaced(shape, dim, count), domain)
+    return call(d.tensor(shape, domain), dim, d.index((count,), shape[dim]), source, how, include_self=d.choice(True, False))
+
+
+def index_added(d: Drawing, *, overlap: bool = True) -> Call:
+    shape, dim = somewhere(d, elements=1024)
+    count = d.size(1, 65)
+    alpha = {"alpha": scalar(d)} if d.flag() and d.dtype != "bool" else {}
+    source = d.tensor(replaced(shape, dim, count), SUMMED)
+    return call(d.tensor(shape, SUMMED, overlap=overlap), dim, d.index((count,), shape[dim]), source, **alpha)
+        d.tensor(shape, SUMMED, overlap=overlap),
+        dim,
+        d.index((count,), shape[dim]),
+        d.tensor(replaced(shape, dim, count), SUMMED),
+        **alpha,
+    source = d.tensor(replaced(shape, dim, count))
+    return call(d.tensor(shape, overlap=overlap), dim, d.index((count,), shape[dim], distinct=True), source)
+
+
+def index_copied(d: Drawing, *, overlap: bool = True) -> Call:
+    shape, dim = somewhere(d)
+    count = d.integer(1, shape[dim])
+    return call(
+        d.tensor(shape, overlap=overlap), dim, d.index((count,), shape[dim], distinct=True), d.tensor(replaced(shape, dim, count))
+    )
+
+
+def index_filled(d: Drawing, *, overlap: bool = True) -> Call:
+    shape, dim = somewhere(d)
+    value: Arg = d.tensor(()) if d.flag() else scalar(d)
+    return call(d.tensor(shape, overlap=overlap), dim, d.index((d.size(1, 9),), shape[dim]), value)
+
+
+def index_put(d: Drawing, *, overlap: bool = True) -> Call:
+    """One row of positions for each of the first dimensions; accumulating where they may repeat."""
+    shape, _ = somewhere(d, elements=1024)
+    if d.flag():
+        count = d.size(1, 33)
+        positions = tuple(d.index((count,), size, negative=True) for size in shape[: d.integer(1, len(shape))])
+        values = d.tensor((count, *shape[len(positions) :]) if d.flag() else shape[len(positions) :], SUMMED)
+        return call(d.tensor(shape, SUMMED, overlap=overlap), positions, values, accumulate=True)
+    if d.flag():
+        return call(d.tensor(shape, overlap=overlap), (mask(d, shape),), d.tensor(()))
+    count = d.integer(1, shape[0])
+    return call(d.tensor(shape, overlap=overlap), (d.index((count,), shape[0], distinct=True),), d.tensor((count, *shape[1:])))
+
+
+def put(d: Drawing) -> Call:
+    shape = filled_shape(d, 1, 3, elements=512)
+    size = math.prod(shape)
+    if d.flag():
+        count = (d.size(1, 33),)
+        return call(d.tensor(shape, SUMMED), d.index(count, size, negative=True), d.tensor(count, SUMMED), accumulate=True)
+    count = (d.integer(1, size),)
+    return call(d.tensor(shape), d.index(count, size, distinct=True), d.tensor(count))
+
+
+def fill_value(d: Drawing) -> Arg:
+    """What attention masks are filled with, an ordinary number, or a 0-d tensor."""
+    if d.flag():
+        return d.tensor(())
+    return scalar(d) if not d.floating else d.choice(0.0, -math.inf, -65504.0, d.number(-4, 4))
+
+
+def masked_filled(d: Drawing, *, overlap: bool = True) -> Call:
+    shape = filled_shape(d, 0, 4)
+    return call(d.tensor(shape, overlap=overlap), mask(d, d.broadcastable(shape)), fill_value(d))
+
+
+def masked_scattered(d: Drawing) -> Call:
+    shape = filled_shape(d, 1, 3)
+    return call(d.tensor(shape), mask(d, d.broadcastable(shape)), d.tensor((math.prod(shape) + d.integer(0, 3),)))
+
+
+def counted(d: Drawing) -> Call:
+    """How often each whole number occurs, or the sum of its weights."""
+    size = d.size(1, 256)
+    numbers = d.tensor((size,), dtype="int64", values=("integers", 0, 9))
+    weights = {"weights": d.tensor((size,), SUMMED)} if d.flag() else {}
+    return call(numbers, **weights, minlength=d.choice(0, 16))
+
+
+def longest_side(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
+    """n: at most every number of the last tensor lands in one place."""
+    rest = [item for arg in (*args[1:], *kwargs.values()) for item in (arg if isinstance(arg, tuple) else (arg,))]
+    return 1.0 + max((max(t.shape, default=1) for t in rest if isinstance(t, torch.Tensor)), default=1)
+
+
+# One after the other into the same place, which in the half formats is rounded each time.
+ADDED = products(longest_side, growth="linear", integers_exact=True, wide_accumulation=False)
+REDUCED = products(longest_side, growth="linear", wide_accumulation=False)
+
+
+OPERATORS = [
+    op("scatter", scattered),
+    op("index_copy", index_copied),
+    op("index_fill", index_filled),
+    op("masked_fill", masked_filled),
+    op("masked_scatter", masked_scattered),
+    op("scatter_add", scatter_summed, ADDED, NUMERIC),
+    op("index_add", index_added, ADDED, NUMERIC),
+    op("index_put", index_put, ADDED, NUMERIC),
+    op("put", put, ADDED, NUMERIC),
+    op("scatter_reduce", scatter_reduced, REDUCED, NUMERIC, traits=frozenset({"ties"})),
+    op("index_reduce", index_reduced, REDUCED, NUMERIC, traits=frozenset({"ties"})),
+    op("bincount", counted, ADDED, FLOAT, differentiable=False),
+]  # fmt: skip
