@@ -11,7 +11,7 @@ from ..errors import UsageError, did_you_mean
 from .declare import Operator
 
 FAMILY_MODULES = (
-    "unary", "special", "binary", "ternary", "predicates", "casts", "reductions", "moments", "cumulative", "matmul",
+    "unary", "special", "binary", "ternary", "predicates", "casts", "reductions", "moments", "cumulative", "matmul", "contractions",
     "convolution", "normalisation", "softmax", "activations", "pooling", "losses", "classification", "distances", "indexing",
     "scattering", "movement", "joining", "sorting", "linear_algebra", "decompositions", "fourier", "interpolation", "embedding",
     "attention", "recurrent", "creation", "inplace", "writes",

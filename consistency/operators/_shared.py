@@ -12,7 +12,8 @@ from .observing import Args, Kwargs
 from .observing import Tensors as Outputs
 
 __all__ = [
-    "PLAIN", "Args", "Kwargs", "Outputs", "extent", "finite", "jointly", "largest", "magnitude", "peak", "per_dim", "scaling", "some", "spread", "summed",
+    "PLAIN", "Args", "Kwargs", "Outputs", "extent", "finite", "jointly", "largest", "magnitude", "peak", "per_dim", "scaling",
+    "some", "spread", "summed",
 ]  # fmt: skip
 
 

@@ -9,7 +9,20 @@ import torch
 
 from ._shared import Args, Kwargs, Outputs, finite, magnitude, some
 from .declare import (
-    EVERYWHERE, FINITE, FLOATS, NUMERIC, ROUNDED, Call, Domain, Drawing, ErrorModel, Operator, Sample, accumulated, call, one,
+    EVERYWHERE,
+    FINITE,
+    FLOATS,
+    NUMERIC,
+    ROUNDED,
+    Call,
+    Domain,
+    Drawing,
+    ErrorModel,
+    Operator,
+    Sample,
+    accumulated,
+    call,
+    one,
 )  # fmt: skip
 from .sampling import shape_of
 
@@ -117,7 +130,13 @@ def activation(
 ) -> Operator:
     hook = without_nan if "elementwise" in traits else None
     return Operator(
-        name=f"nn.functional.{name}", family="activation", sample=sample, error=error, dtypes=dtypes, traits=traits, observe_gradients=hook
+        name=f"nn.functional.{name}",
+        family="activation",
+        sample=sample,
+        error=error,
+        dtypes=dtypes,
+        traits=traits,
+        observe_gradients=hook,
     )
 
 

@@ -27,7 +27,7 @@ def visible(rows: int, columns: int, kept: int) -> Literal:
     if rows == 1:
         seen = [column < kept for column in range(columns)]
     else:
-        seen = [column <= row and row - column < kept or column == 0 for row in range(rows) for column in range(columns)]
+        seen = [(column <= row and row - column < kept) or column == 0 for row in range(rows) for column in range(columns)]
     return Literal(bytes(seen), "bool", (rows, columns), (columns, 1))
 
 
@@ -82,8 +82,8 @@ def heads(d: Drawing) -> Call:
     packed, out = d.tensor((3 * width, width), small), d.tensor((width, width), small)
     mask = {"attn_mask": d.tensor((queries, keys), BIAS)} if d.flag() else {}
     return call(
-        query, key, d.tensor((keys, batch, width), VECTORS), width, count, packed, d.tensor((3 * width,), small), None, None, False, 0.0,
-        out, d.tensor((width,), small), training=False, need_weights=d.flag(), **mask,
+        query, key, d.tensor((keys, batch, width), VECTORS), width, count, packed, d.tensor((3 * width,), small), None, None, False,
+        0.0, out, d.tensor((width,), small), training=False, need_weights=d.flag(), **mask,
     )  # fmt: skip
 
 

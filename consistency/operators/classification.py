@@ -107,7 +107,7 @@ def of_cross_entropy(
 
 @magnitude
 def of_cross_entropy_slope(
-    gradients: Outputs, x: torch.Tensor, target: torch.Tensor, weight: Any = None, ignore_index: int = -100, reduction: str = "mean",
+    slopes: Outputs, x: torch.Tensor, target: torch.Tensor, weight: Any = None, ignore_index: int = -100, reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> torch.Tensor:  # fmt: skip
     """softmax(x)·Σ share − share, with cotangents of at most 1."""
@@ -119,7 +119,13 @@ def of_cross_entropy_slope(
 
 @magnitude
 def of_margins(
-    outputs: Outputs, x: torch.Tensor, target: torch.Tensor, p: int = 1, margin: float = 1.0, weight: Any = None, reduction: str = "mean"
+    outputs: Outputs,
+    x: torch.Tensor,
+    target: torch.Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Any = None,
+    reduction: str = "mean",
 ) -> torch.Tensor:
     chosen = x.gather(-1, target.unsqueeze(-1))
     size, gap = abs(margin) + chosen.abs() + x.abs(), (margin - chosen + x).clamp(min=0.0)
@@ -136,9 +142,9 @@ def of_multilabel(outputs: Outputs, x: torch.Tensor, target: torch.Tensor, reduc
 
 
 @magnitude
-def of_multilabel_slope(gradients: Outputs, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+def of_multilabel_slope(gradients: Outputs, x: torch.Tensor, *args: Any, **kwargs: Any) -> float:
     """Up to C² equal steps of 1/C, added one by one."""
-    return x.shape[-1] * largest(gradients[0])
+    return float(x.shape[-1]) * largest(gradients[0])
 
 
 def steps(x: torch.Tensor) -> float:
@@ -159,12 +165,20 @@ def of_alignment_slope(gradients: Outputs, x: torch.Tensor, *args: Any, **kwargs
 
 def all_inputs(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
     """n: everything that one result sums up, over classes and over the batch."""
-    return max(args[0].numel() / max(outputs[0].numel(), 1), 1.0)
+    return float(max(args[0].numel() / max(outputs[0].numel(), 1), 1.0))
 
 
-def loss(name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = FLOAT, traits: frozenset[str] = frozenset()) -> Operator:
+def loss(
+    name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = FLOAT, traits: frozenset[str] = frozenset()
+) -> Operator:
     return Operator(
-        name=f"nn.functional.{name}", family="loss", sample=sample, error=error, dtypes=dtypes, traits=traits, differentiable_inputs=(0,)
+        name=f"nn.functional.{name}",
+        family="loss",
+        sample=sample,
+        error=error,
+        dtypes=dtypes,
+        traits=traits,
+        differentiable_inputs=(0,),
     )
 
 

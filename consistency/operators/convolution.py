@@ -95,7 +95,9 @@ def unfold(d: Drawing) -> Call:
 def fold(d: Drawing) -> Call:
     kernel, kwargs, least = windows(d, 2)
     size = [d.size(low, 10) for low in least]
-    stride, dilation, padding = (spread(kwargs.get(name, default), 2) for name, default in (("stride", 1), ("dilation", 1), ("padding", 0)))
+    stride, dilation, padding = (
+        spread(kwargs.get(name, default), 2) for name, default in (("stride", 1), ("dilation", 1), ("padding", 0))
+    )
     blocks = [(size[i] + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1 for i in range(2)]
     batch = () if d.flag() else (d.size(1, 3),)
     columns = (*batch, d.size(1, 4) * math.prod(kernel), math.prod(blocks))
@@ -109,7 +111,9 @@ def of_fold(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
 def conv(rank: int) -> Operator:
     error = products(terms, integers_exact=True)
     name = f"nn.functional.conv{rank}d"
-    return Operator(name=name, family="convolution", sample=convolution(rank), error=error, dtypes=(*FLOATS, "int64"), traits=LINEAR)
+    return Operator(
+        name=name, family="convolution", sample=convolution(rank), error=error, dtypes=(*FLOATS, "int64"), traits=LINEAR
+    )
 
 
 def conv_transpose(rank: int) -> Operator:
@@ -122,5 +126,7 @@ OPERATORS = [
     *(conv(rank) for rank in (1, 2, 3)),
     *(conv_transpose(rank) for rank in (1, 2, 3)),
     Operator(name="nn.functional.unfold", family="convolution", sample=unfold, error=EXACT, traits=LINEAR),
-    Operator(name="nn.functional.fold", family="convolution", sample=fold, error=products(of_fold, integers_exact=True), traits=LINEAR),
+    Operator(
+        name="nn.functional.fold", family="convolution", sample=fold, error=products(of_fold, integers_exact=True), traits=LINEAR
+    ),
 ]

@@ -27,7 +27,9 @@ def similarity(d: Drawing) -> Call:
     shape = (*d.shape(0, 2, most=9, elements=16), d.size(1, 512))
     if d.flag():
         return call(d.tensor(shape, VECTORS), d.tensor(shape, VECTORS), dim=d.dim(shape))
-    return call(d.tensor(shape, VECTORS), d.tensor((*d.broadcastable(shape[:-1]), shape[-1]), VECTORS), dim=-1, **some(d, eps=(0.5,)))
+    return call(
+        d.tensor(shape, VECTORS), d.tensor((*d.broadcastable(shape[:-1]), shape[-1]), VECTORS), dim=-1, **some(d, eps=(0.5,))
+    )
 
 
 def row_distance(d: Drawing) -> Call:
@@ -51,7 +53,9 @@ def own_distances(d: Drawing) -> Call:
 
 def triplet(d: Drawing) -> Call:
     shape = rows(d)[d.integer(0, 1) :]
-    return call(*(d.tensor(shape, NEARBY) for _ in range(3)), **some(d, margin=MARGINS, p=(1.0,), swap=(True,), reduction=REDUCTIONS))
+    return call(
+        *(d.tensor(shape, NEARBY) for _ in range(3)), **some(d, margin=MARGINS, p=(1.0,), swap=(True,), reduction=REDUCTIONS)
+    )
 
 
 def cosine_embedding(d: Drawing) -> Call:
@@ -69,7 +73,7 @@ def of_norm(args: Args, kwargs: Kwargs, outputs: Outputs) -> torch.Tensor:
 def slope(x: torch.Tensor, y: torch.Tensor, dim: int, eps: float) -> torch.Tensor:
     """Of cos(x, y) by x, with cotangents of at most 1: (y/‖y‖ − cos·x/‖x‖)/‖x‖, the cosine as precise as a sum."""
     of_x, of_y = (torch.linalg.vector_norm(t, 2, dim, keepdim=True).clamp(min=eps) for t in (x, y))
-    return (y.abs() / of_y + 2.0 * math.sqrt(x.shape[dim]) * x.abs() / of_x) / of_x
+    return (y.abs() / of_y + 2.0 * math.sqrt(x.shape[dim]) * x.abs() / of_x) / of_x  # type: ignore[no-any-return]
 
 
 @magnitude
@@ -128,5 +132,10 @@ OPERATORS = [
     distance("cdist", cross_distance, accumulated(of_norm, last, backward=peak)),
     distance("nn.functional.pdist", own_distances, accumulated(of_norm, last, backward=peak)),
     distance("nn.functional.triplet_margin_loss", triplet, accumulated(of_triplet, last, backward=of_rows)),
-    distance("nn.functional.cosine_embedding_loss", cosine_embedding, accumulated(of_cosines, last, backward=of_cosines_slope), differentiable_inputs=(0, 1)),
+    distance(
+        "nn.functional.cosine_embedding_loss",
+        cosine_embedding,
+        accumulated(of_cosines, last, backward=of_cosines_slope),
+        differentiable_inputs=(0, 1),
+    ),
 ]

@@ -55,7 +55,9 @@ def one_hot(d: Drawing) -> Call:
 
 
 @magnitude
-def of_rows(gradients: Outputs, indices: torch.Tensor, weight: torch.Tensor, per_sample_weights: Any = None, **kwargs: Any) -> list[Any]:
+def of_rows(
+    gradients: Outputs, indices: torch.Tensor, weight: torch.Tensor, per_sample_weights: Any = None, **kwargs: Any
+) -> list[Any]:
     """With cotangents of at most 1: how often a row is used, times its weights; and Σ|row| for a sample's weight."""
     used = torch.ones(indices.shape, dtype=weight.dtype) if per_sample_weights is None else per_sample_weights.abs()
     rows = weight.new_zeros(weight.shape[0]).index_add(0, indices.flatten(), used.flatten())

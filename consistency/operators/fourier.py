@@ -1,4 +1,4 @@
-"""Fourier transforms of real tensors. Complex results are compared as pairs of real numbers; S = log₂ n · ‖x‖₂ of each transform."""
+"""Fourier transforms of real tensors. Complex results are compared as pairs of numbers; S = log₂ n · ‖x‖₂ of each transform."""
 
 from __future__ import annotations
 
@@ -64,7 +64,14 @@ def short_time(d: Drawing) -> Call:
     window = {"window": d.tensor((frame,), Domain(0.0, 1.0))} if d.flag() else {"window": None}
     hop = max(1, frame // d.choice(4, 2, 1, 3))
     signal = d.tensor((*d.shape(0, 1, most=3), length), SIGNAL)
-    return call(signal, frame, hop_length=hop, **window, return_complex=True, **some(d, center=(False,), normalized=(True,), onesided=(False,)))
+    return call(
+        signal,
+        frame,
+        hop_length=hop,
+        **window,
+        return_complex=True,
+        **some(d, center=(False,), normalized=(True,), onesided=(False,)),
+    )
 
 
 def as_pairs(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
@@ -104,7 +111,9 @@ def of_frames(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
 
 def transform(name: str, sample: Sample) -> Operator:
     error = accumulated(of_transform(name), one)
-    return Operator(name=f"fft.{name}", family="fft", sample=sample, error=error, dtypes=FLOAT, traits=frozenset({"linear"}), observe=as_pairs)
+    return Operator(
+        name=f"fft.{name}", family="fft", sample=sample, error=error, dtypes=FLOAT, traits=frozenset({"linear"}), observe=as_pairs
+    )
 
 
 def shift(name: str) -> Operator:

@@ -46,7 +46,13 @@ def grid_sample(d: Drawing) -> Call:
         size, options, points = [d.size(1, 13 if rank < 3 else 7) for _ in range(rank)], {"align_corners": d.flag()}, {}
     batch, wanted = d.size(1, 3), [d.size(1, 9 if rank < 3 else 4) for _ in range(rank)]
     grid = d.tensor((batch, *wanted, rank), Domain(-1.25, 1.25), **points)
-    return call(d.tensor((batch, d.size(1, 4), *size), PIXELS), grid, mode=mode, padding_mode=d.choice("zeros", "border", "reflection"), **options)
+    return call(
+        d.tensor((batch, d.size(1, 4), *size), PIXELS),
+        grid,
+        mode=mode,
+        padding_mode=d.choice("zeros", "border", "reflection"),
+        **options,
+    )
 
 
 def affine_grid(d: Drawing) -> Call:
@@ -67,7 +73,9 @@ def extents(x: torch.Tensor) -> float:
 
 
 @magnitude
-def of_pixels(outputs: Outputs, x: torch.Tensor, mode: str = "nearest", align_corners: Any = None, antialias: bool = False, **size: Any) -> Any:
+def of_pixels(
+    outputs: Outputs, x: torch.Tensor, mode: str = "nearest", align_corners: Any = None, antialias: bool = False, **size: Any
+) -> Any:
     """Bicubic weights are negative in part and add up to less than 2 in magnitude."""
     if mode.startswith("nearest"):
         return outputs[0].abs()
@@ -111,7 +119,7 @@ def op(name: str, sample: Any, size: Any, backward: Any, dtypes: tuple[str, ...]
     return Operator(name=f"nn.functional.{name}", family="interpolate", sample=sample, error=error, dtypes=dtypes, **more)
 
 
-DISCONTINUOUS = {"traits": frozenset({"discontinuous"})}
+DISCONTINUOUS: dict[str, Any] = {"traits": frozenset({"discontinuous"})}
 OPERATORS = [
     op("interpolate", interpolate, of_pixels, of_gradients, **DISCONTINUOUS),
     op("grid_sample", grid_sample, of_samples, of_gradients, FLOAT, **DISCONTINUOUS),

@@ -1,4 +1,4 @@
-"""Linear algebra: solvers, inverses, determinants, norms and functions of matrices. S is the largest response to perturbed inputs."""
+"""Solvers, inverses, determinants, norms and functions of matrices. S is the largest response to perturbed inputs."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def condition(d: Drawing) -> Call:
 
 def solution(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """The least-squares solution alone: which of the other results are filled depends on the device's driver."""
-    return torch.linalg.lstsq(a, b).solution
+    return torch.linalg.lstsq(a, b).solution  # type: ignore[no-any-return]
 
 
 def of_size(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
@@ -149,7 +149,7 @@ def of_exponential(outputs: Outputs, a: torch.Tensor) -> torch.Tensor:
     The gradient is a block of the exponential of [[A, G], [0, A]].
     """
     whole = torch.linalg.matrix_exp(a.abs()).amax((-2, -1), keepdim=True)
-    return (a.shape[-1] * whole).expand(a.shape)
+    return (a.shape[-1] * whole).expand(a.shape)  # type: ignore[no-any-return]
 
 
 def op(name: str, sample: Sample, error: ErrorModel = NORMWISE, function: Callable[..., Any] | None = None) -> Operator:

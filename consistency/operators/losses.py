@@ -88,7 +88,14 @@ def logistic(d: Drawing) -> Call:
 
 def reduce(terms: torch.Tensor, reduction: str) -> torch.Tensor:
     """Magnitudes reduced as the loss is."""
-    return {"none": lambda: terms, "sum": terms.sum, "mean": terms.mean, "batchmean": lambda: terms.sum() / terms.shape[0]}[reduction]()
+    match reduction:
+        case "sum":
+            return terms.sum()
+        case "mean":
+            return terms.mean()
+        case "batchmean":
+            return terms.sum() / terms.shape[0]
+    return terms
 
 
 def xlogx(t: torch.Tensor) -> torch.Tensor:
@@ -115,7 +122,13 @@ def of_poisson(
 
 @magnitude
 def of_gaussian(
-    outputs: Outputs, x: torch.Tensor, t: torch.Tensor, var: torch.Tensor, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+    outputs: Outputs,
+    x: torch.Tensor,
+    t: torch.Tensor,
+    var: torch.Tensor,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
 ) -> torch.Tensor:
     var = var.clamp(min=eps)
     return reduce(var.log().abs() + (x - t) ** 2 / var + (2.0 if full else 0.0), reduction)

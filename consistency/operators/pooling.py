@@ -11,13 +11,29 @@ from typing import Any
 
 from ..recipe import Literal, TensorRecipe
 from ._shared import Args, Kwargs, Outputs, peak, per_dim, some, spread, summed
-from .declare import FLOAT, FLOATS, NUMERIC, POSITIVE, Call, Domain, Drawing, ErrorModel, Operator, Sample, accumulated, call, products, reduced
+from .declare import (
+    FLOAT,
+    FLOATS,
+    NUMERIC,
+    POSITIVE,
+    Call,
+    Domain,
+    Drawing,
+    ErrorModel,
+    Operator,
+    Sample,
+    accumulated,
+    call,
+    products,
+    reduced,
+)
 from .observing import gather_or_nan, plain_zeros
 
 MOST = {1: 65, 2: 17, 3: 8}
 KERNEL = {1: 9, 2: 5, 3: 3}
 VALUES = Domain(specials=("nan", "inf", "-inf", "max", "-max"), wide=(-24, 24), tiny=True)
-VOLUMES = replace(VALUES, specials=("nan", "inf", "max", "-max"))  # torch's index of a maximum of -inf is wrong in channels_last_3d
+# Torch returns a wrong index for a maximum of -inf in channels_last_3d.
+VOLUMES = replace(VALUES, specials=("nan", "inf", "max", "-max"))
 LINEAR, TIES = frozenset({"linear"}), frozenset({"ties", "constant"})  # most of a maximum's gradient is zero
 
 
@@ -134,7 +150,10 @@ UNPOOL = ErrorModel("exact", backward="output")
 
 OPERATORS = [
     *(pool(f"avg_pool{n}d", average(n), products(of_window(n)), FLOATS if n < 3 else FLOAT, traits=LINEAR) for n in (1, 2, 3)),
-    *(pool(f"max_pool{n}d", maximum(n), MAXIMUM, NUMERIC if n > 1 else FLOATS, traits=TIES, observe=at_maximum(n)) for n in (1, 2, 3)),
+    *(
+        pool(f"max_pool{n}d", maximum(n), MAXIMUM, NUMERIC if n > 1 else FLOATS, traits=TIES, observe=at_maximum(n))
+        for n in (1, 2, 3)
+    ),
     *(pool(f"adaptive_avg_pool{n}d", adaptive(n), ADAPTIVE, traits=LINEAR) for n in (1, 2, 3)),
     *(
         pool(f"adaptive_max_pool{n}d", adaptive(n, VALUES, return_indices=(True,)), MAXIMUM, traits=TIES, observe=at_maximum(n))

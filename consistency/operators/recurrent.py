@@ -1,4 +1,4 @@
-"""Recurrent networks called with explicit weights. Errors are carried from step to step, so S is the response to perturbed inputs."""
+"""Recurrent networks with explicit weights. Errors are carried from step to step, so S is the response to perturbed inputs."""
 
 from __future__ import annotations
 

@@ -59,21 +59,13 @@ def index_added(d: Drawing, *, overlap: bool = True) -> Call:
     alpha = {"alpha": scalar(d)} if d.flag() and d.dtype != "bool" else {}
     source = d.tensor(replaced(shape, dim, count), SUMMED)
     return call(d.tensor(shape, SUMMED, overlap=overlap), dim, d.index((count,), shape[dim]), source, **alpha)
-        d.tensor(shape, SUMMED, overlap=overlap),
-        dim,
-        d.index((count,), shape[dim]),
-        d.tensor(replaced(shape, dim, count), SUMMED),
-        **alpha,
-    source = d.tensor(replaced(shape, dim, count))
-    return call(d.tensor(shape, overlap=overlap), dim, d.index((count,), shape[dim], distinct=True), source)
 
 
 def index_copied(d: Drawing, *, overlap: bool = True) -> Call:
     shape, dim = somewhere(d)
     count = d.integer(1, shape[dim])
-    return call(
-        d.tensor(shape, overlap=overlap), dim, d.index((count,), shape[dim], distinct=True), d.tensor(replaced(shape, dim, count))
-    )
+    source = d.tensor(replaced(shape, dim, count))
+    return call(d.tensor(shape, overlap=overlap), dim, d.index((count,), shape[dim], distinct=True), source)
 
 
 def index_filled(d: Drawing, *, overlap: bool = True) -> Call:

@@ -47,7 +47,8 @@ def summed_lgamma(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
     x, p = args[0].detach(), args[1]
     steps = [(x - j / 2).clamp(min=0.01) for j in range(p)]
     sizes: list[torch.Tensor] = [torch.lgamma(step).abs() + (step * torch.digamma(step)).abs() for step in steps]
-    return torch.stack(sizes).sum(0) + p * (p - 1) / 4 * math.log(math.pi)
+    total: torch.Tensor = torch.stack(sizes).sum(0)
+    return total + float(p * (p - 1) / 4 * math.log(math.pi))
 
 
 def lgamma_magnitude(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:

@@ -1,0 +1,153 @@
+"""S of normalised values and of their gradients, and n: how many numbers share a mean.
+
+A value is as precise as ((|x| + mean|x|)/σ)·|weight| + |bias|: what two passes or a running mean may lose; one over x² loses more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ._shared import Args, Kwargs, Outputs, largest, magnitude
+from .declare import Magnitude
+
+Sizes = tuple[torch.Tensor, torch.Tensor]  # of x̂, and of the gradient of x
+
+
+def own(x: torch.Tensor, dims: list[int], eps: float) -> Sizes:
+    """Of x̂ = (x − mean)/σ: (|x| + mean|x|)/σ, and of its gradient: (g − mean g − x̂·mean(g·x̂))/σ with cotangents g of at most 1."""
+    deviation = (x.var(dims, keepdim=True, unbiased=False) + eps).sqrt()
+    size = (x.abs() + x.abs().mean(dims, keepdim=True)) / deviation
+    unit = (x - x.mean(dims, keepdim=True)).abs() / deviation
+    return size, (2.0 + unit) * (1.0 + size + size.mean(dims, keepdim=True)) / deviation
+
+
+def running(x: torch.Tensor, mean: torch.Tensor, variance: torch.Tensor, eps: float) -> Sizes:
+    """The same with statistics that are given."""
+    deviation = (variance.reshape(by_channel(x)) + eps).sqrt()
+    return (x.abs() + mean.abs().reshape(by_channel(x))) / deviation, (1.0 / deviation).expand(x.shape)
+
+
+def by_channel(x: torch.Tensor) -> list[int]:
+    return [1, x.shape[1], *[1] * (x.ndim - 2)]
+
+
+def scaled(sizes: Sizes, shape: Sequence[int], weight: Any, bias: Any) -> torch.Tensor:
+    """|x̂|·|weight| + |bias|, with weight and bias laid out as ``shape``."""
+    size = sizes[0] if weight is None else sizes[0] * weight.abs().reshape(shape)
+    return size if bias is None else size + bias.abs().reshape(shape)
+
+
+def slopes(gradients: Outputs, sizes: Sizes, shape: Sequence[int], weight: Any) -> list[Any]:
+    """Of x, weight and bias, as far as they are differentiated."""
+    of_input = sizes[1] * (1.0 if weight is None else largest(weight))
+    of_weight = 2.0 * sizes[0].sum_to_size(tuple(shape))
+    found = [of_input, of_weight, of_weight.new_full((), sizes[0].numel() / of_weight.numel())]
+    return [
+        size.reshape(g.shape) if size.numel() == g.numel() else size.expand(g.shape)
+        for size, g in zip(found, gradients, strict=False)
+    ]
+
+
+def channel_sizes(x: torch.Tensor, mean: Any, variance: Any, eps: float, batch: bool, instance: bool) -> Sizes:
+    """Statistics of each channel, over the batch or of each instance, or running ones."""
+    return own(x, [0, *range(2, x.ndim)][instance:], eps) if batch else running(x, mean, variance, eps)
+
+
+def written(x: torch.Tensor, outputs: Outputs) -> list[float]:
+    """Running mean and variance: σ² + |mean|·|x − mean| beside what was there before."""
+    dims = [0, *range(2, x.ndim)]
+    mean = x.mean(dims, keepdim=True)
+    moved = (x.abs().mean(dims), 2.0 * ((x - mean) ** 2 + mean.abs() * (x - mean).abs()).mean(dims))
+    return [largest(size) + largest(output) for size, output in zip(moved, outputs[1:], strict=False)]
+
+
+def of_channels(instance: bool, backward: bool) -> Magnitude:
+    """Batch norm, and instance norm, whose switch has another name."""
+
+    @magnitude
+    def size(
+        outputs: Outputs, x: torch.Tensor, mean: Any = None, variance: Any = None, weight: Any = None, bias: Any = None,
+        training: bool = False, use_input_stats: bool = True, eps: float = 1e-5, momentum: float = 0.1,
+    ) -> list[Any]:  # fmt: skip
+        batch = use_input_stats if instance else training
+        sizes = channel_sizes(x, mean, variance, eps, batch, instance)
+        if backward:
+            return slopes(outputs, sizes, by_channel(x), weight)
+        statistics = written(x, outputs) if batch else [largest(output) for output in outputs[1:]]
+        return [scaled(sizes, by_channel(x), weight, bias), *statistics]
+
+    return size
+
+
+@magnitude
+def of_layers(outputs: Outputs, x: torch.Tensor, shape: list[int], weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+    return scaled(own(x, list(range(-len(shape), 0)), eps), shape, weight, bias)
+
+
+@magnitude
+def of_layers_slopes(
+    outputs: Outputs, x: torch.Tensor, shape: list[int], weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Any:
+    return slopes(outputs, own(x, list(range(-len(shape), 0)), eps), shape, weight)
+
+
+def grouped(x: torch.Tensor, groups: int, eps: float) -> Sizes:
+    size, slope = own(x.reshape(x.shape[0], groups, -1), [-1], eps)
+    return size.reshape(x.shape), slope.reshape(x.shape)
+
+
+@magnitude
+def of_groups(outputs: Outputs, x: torch.Tensor, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+    return scaled(grouped(x, groups, eps), by_channel(x), weight, bias)
+
+
+@magnitude
+def of_groups_slopes(
+    outputs: Outputs, x: torch.Tensor, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Any:
+    return slopes(outputs, grouped(x, groups, eps), by_channel(x), weight)
+
+
+@magnitude
+def of_root_mean_square(outputs: Outputs, x: torch.Tensor, shape: list[int], weight: Any, eps: float) -> Any:
+    """Gradients: no mean is taken away, so x̂ is as precise as x."""
+    dims = list(range(-len(shape), 0))
+    root = ((x**2).mean(dims, keepdim=True) + eps).sqrt()
+    unit = x.abs() / root
+    return slopes(outputs, (unit, (1.0 + unit * unit.mean(dims, keepdim=True)) / root), shape, weight)
+
+
+@magnitude
+def of_direction(outputs: Outputs, x: torch.Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Any:
+    """The gradient of y = x/‖x‖ is (g − (g·y)·∂‖x‖)/‖x‖, and no element of ∂‖x‖ is above 1."""
+    length = torch.linalg.vector_norm(x, p, dim, keepdim=True).clamp(min=eps)
+    return (1.0 + (x / length).abs().sum(dim, keepdim=True)) / length.expand(x.shape)
+
+
+def per_channel(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+    """n: elements per channel in training, nothing is accumulated in evaluation."""
+    return args[0].numel() / max(args[0].shape[1], 1) if kwargs.get("training") else 1.0
+
+
+def per_instance(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+    return float(args[0][0, 0].numel()) if kwargs.get("use_input_stats", True) else 1.0
+
+
+def per_layer(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+    return float(math.prod(args[1]))
+
+
+def per_group(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+    return float(args[0][0].numel() // args[1])
+
+
+def along_dim(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+    return float(args[0].shape[kwargs.get("dim", 1)])
+
+
+def window(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+    return float(args[1])

@@ -1,0 +1,106 @@
+"""Products over more than one pair of dimensions, or of more than two factors. S is the product of absolute values."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import torch
+
+from ._shared import Args, Kwargs, Outputs, magnitude, summed
+from .declare import UNIT, Call, Drawing, accumulated, call, one, products
+from .matmul import declare
+
+EQUATIONS = (
+    "ij,jk->ik", "ij,kj->ik", "i,i->", "i,j->ij", "ij,ij->i", "ij->ji", "ij->", "ii->i", "bij,bjk->bik", "bij,bjk->ik",
+    "bhqd,bhkd->bhqk", "...ij,...jk->...ik", "ij,jk,kl->il", "bn,anm,bm->ba",
+)  # fmt: skip
+
+
+def einsum(d: Drawing) -> Call:
+    """One of the usual equations; every letter gets a size, the ellipsis one dimension."""
+    equation = d.choice(*EQUATIONS)
+    operands = equation.split("->")[0].replace("...", "Z").split(",")
+    most = {1: 65, 2: 65, 3: 9, 4: 6}[max(map(len, operands))]
+    size = {letter: d.size(1, most) for letter in sorted(set("".join(operands)))}
+    domain = summed(d, 64) if len(operands) < 3 else UNIT
+    return call(equation, *(d.tensor([size[letter] for letter in operand], domain) for operand in operands))
+
+
+def contracted(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+    """The product of the sizes of the letters that are summed away."""
+    left, right = args[0].replace("...", "Z").split("->")
+    size = {
+        letter: n for operand, t in zip(left.split(","), args[1:], strict=True) for letter, n in zip(operand, t.shape, strict=True)
+    }
+    return math.prod((n for letter, n in size.items() if letter not in right), start=1.0)
+
+
+def kron(d: Drawing) -> Call:
+    """Contiguous: transposed operands raise in torch."""
+    a, b = (d.shape(0, 3, most=9, elements=64) for _ in range(2))
+    return call(d.tensor(a, summed(d, 1), layout=False), d.tensor(b, summed(d, 1), layout=False))
+
+
+def tensordot(d: Drawing) -> Call:
+    """``dims`` as a number, or as two lists."""
+    shared = [d.size(1, 33) for _ in range(d.integer(0, 2))]
+    a, b = (d.shape(0, 2, most=9, elements=12) for _ in range(2))
+    domain = summed(d, math.prod(shared))
+    if not d.flag():
+        return call(d.tensor((*a, *shared), domain), d.tensor((*shared, *b), domain), dims=len(shared))
+    dims = [list(range(len(shared))), [len(b) + i for i in range(len(shared))]]
+    return call(d.tensor((*shared, *a), domain), d.tensor((*b, *shared), domain), dims=dims)
+
+
+def tensordot_terms(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+    return math.sqrt(max(args[0].numel() * args[1].numel() / max(outputs[0].numel(), 1), 1.0))
+
+
+def multi_dot(d: Drawing) -> Call:
+    """Two to four matrices; the first and the last may be vectors."""
+    inside = [d.size(1, 33) for _ in range(d.integer(1, 3))]
+    first = (inside[0],) if d.flag() else (d.size(1, 17), inside[0])
+    last = (inside[-1],) if d.flag() else (inside[-1], d.size(1, 17))
+    shapes = [first, *itertools.pairwise(inside), last]
+    return call([d.tensor(shape, UNIT if d.dtype == "float16" else summed(d, 33)) for shape in shapes])
+
+
+def bilinear(d: Drawing) -> Call:
+    a, b, out = d.size(1, 17), d.size(1, 17), d.size(1, 9)
+    before, domain = d.shape(0, 2, most=9, elements=33), UNIT if d.dtype == "float16" else summed(d, 64)
+    bias = (d.tensor((out,), domain),) if d.flag() else ()
+    return call(d.tensor((*before, a), domain), d.tensor((*before, b), domain), d.tensor((out, a, b), domain), *bias)
+
+
+def cross(d: Drawing) -> Call:
+    shape = list(d.shape(1, 3, most=33, elements=1024))
+    dim = d.dim(shape)
+    shape[dim] = 3
+    return call(d.tensor(shape, summed(d, 2)), d.tensor(shape, summed(d, 2)), dim=dim)
+
+
+@magnitude
+def cross_magnitude(outputs: Outputs, input: torch.Tensor, other: torch.Tensor, *, dim: int = -1) -> torch.Tensor:
+    a, b = input.abs(), other.abs()
+    return a.roll(1, dim) * b.roll(2, dim) + a.roll(2, dim) * b.roll(1, dim)
+
+
+def of_bilinear(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+    return float(args[0].shape[-1] * args[1].shape[-1] + 1)
+
+
+def of_chain(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+    return float(sum(matrix.shape[0] for matrix in args[0][1:]))
+
+
+CROSS = accumulated(cross_magnitude, one)
+OPERATORS = [
+    declare("einsum", einsum, products(contracted, integers_exact=True)),
+    declare("kron", kron, products(one, integers_exact=True)),
+    declare("tensordot", tensordot, products(tensordot_terms, integers_exact=True)),
+    declare("linalg.multi_dot", multi_dot, products(of_chain, integers_exact=True)),
+    declare("nn.functional.bilinear", bilinear, products(of_bilinear)),
+    declare("cross", cross, CROSS),
+    declare("linalg.cross", cross, CROSS),
+]

@@ -1,0 +1,261 @@
+"""The pytest plugin: items, outcomes, messages, properties, xdist; and other people's projects, which it must leave alone."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import xml.etree.ElementTree as ET
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+# What runs in this process imports these; pytester forgets what is imported while it runs, and torch cannot be imported twice.
+from consistency import bundle, cli, engine, find, operators, pytest_plugin  # noqa: F401
+from consistency.backends import cpu, numpy_backend  # noqa: F401
+from consistency.report import failure, terminal  # noqa: F401
+
+SUITE = ("--pyargs", "consistency.suite", "-p", "no:cacheprovider")
+SMALL = ("--operators", "exp", "--dtypes", "float32", "--consistency-examples", "3")
+USERS = """
+import consistency
+
+class Off(consistency.Backend):
+    name = "off"
+    def call(self, operator, args, kwargs):
+        return super().call(operator, args, kwargs) * 1.001
+
+class Absent(consistency.Backend):
+    name = "absent"
+    def why_unavailable(self):
+        return "the cable is not plugged in"
+
+class Spy(consistency.Backend):
+    def run(self, operator, materials, direction="forward", *args, **kwargs):
+        with open(f"{self.name}.txt", "a") as stream:
+            print(direction, materials.case.id, materials.sha256, file=stream)
+        return super().run(operator, materials, direction, *args, **kwargs)
+
+class One(Spy):
+    name = "one"
+
+class Two(Spy):
+    name = "two"
+"""
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """An empty project with some backends of its own."""
+    for name in ("PYTEST_ADDOPTS", "PYTEST_DISABLE_PLUGIN_AUTOLOAD"):
+        monkeypatch.delenv(name, raising=False)
+    (pytester.path / "users.py").write_text(USERS, encoding="utf-8")
+    return pytester
+
+
+def outcomes(result: pytest.RunResult) -> dict[str, str]:
+    """Outcome by item id, from the lines of -v and -rA."""
+    found = re.findall(r"(?:^|\s)(PASSED|SKIPPED|FAILED) (?:\[.*?\] )?\S*?test_operator\[(\S+)\]", result.stdout.str())
+    found += [(b, a) for a, b in re.findall(r"test_operator\[(\S+)\] (PASSED|SKIPPED|FAILED)", result.stdout.str())]
+    return {item: outcome for outcome, item in found}
+
+
+EXPECTED = {
+    "exp-float32-forward-cpu": "PASSED", "exp-float32-forward-numpy": "PASSED",
+    "exp-float32-backward-cpu": "PASSED", "exp-float32-backward-numpy": "SKIPPED",
+}  # fmt: skip
+
+
+# --- the suite ------------------------------------------------------------------------------------------------------
+
+
+def test_an_item_per_operator_dtype_direction_and_backend(project: pytest.Pytester) -> None:
+    result = project.runpytest_subprocess(*SUITE, *SMALL, "--backends", "cpu,numpy", "-v", "-rs", "--junitxml", "junit.xml")
+    assert result.ret == 0
+    assert outcomes(result) == EXPECTED
+    result.stdout.fnmatch_lines(["SKIPPED*unsupported: numpy computes no gradients"])
+    items = {case.get("name", ""): case for case in ET.parse(project.path / "junit.xml").iter("testcase")}
+    assert len(items) == 4
+    properties = {p.get("name"): p.get("value", "") for p in items["test_operator[exp-float32-forward-cpu]"].iter("property")}
+    assert properties["operator"] == "exp"
+    assert (properties["dtype"], properties["direction"], properties["backend"]) == ("float32", "forward", "cpu")
+    assert properties["cases"] == "3"
+    assert sum(int(part.partition(":")[2]) for part in properties["verdicts"].split()) == 3
+    assert 0.0 <= float(properties["rho_max"]) <= 1.0
+    skipped = {p.get("name"): p.get("value", "") for p in items["test_operator[exp-float32-backward-numpy]"].iter("property")}
+    assert skipped["verdicts"] == "unsupported:1"
+    assert "rho_max" not in skipped
+
+
+def test_workers_see_the_same_inputs_and_come_to_the_same_outcomes(project: pytest.Pytester) -> None:
+    """On whichever worker an item runs, and whatever backend it is about."""
+    pytest.importorskip("xdist")
+    backends = "cpu,numpy,users.py:One,users.py:Two"
+    result = project.runpytest_subprocess(*SUITE, *SMALL, "--backends", backends, "-n", "2", "-v")
+    assert result.ret == 0
+    found = outcomes(result)
+    assert found == EXPECTED | {f"exp-float32-{d}-{b}": "PASSED" for d in ("forward", "backward") for b in ("one", "two")}
+    one, two = ((project.path / f"{name}.txt").read_text(encoding="utf-8").splitlines() for name in ("one", "two"))
+    assert sorted(one) == sorted(two)
+    assert len(set(one)) == len(one) == 6
+    # The same as everywhere else.
+    here = engine.settings(["exp"], ["cpu"], ["float32"], examples=3)
+    drawn = {case.id for case in engine.draw(here.operators[0], "float32", 3, 0)[0]}
+    assert {line.split()[1] for line in one} == drawn
+
+
+def test_failing_and_absent_backends(project: pytest.Pytester) -> None:
+    result = project.runpytest_subprocess(
+        *SUITE, *SMALL, "--directions", "forward", "--backends", "users.py:Off,users.py:Absent", "-rs"
+    )
+    assert result.ret == 1
+    result.assert_outcomes(failed=1, skipped=1)
+    result.stdout.fnmatch_lines(["SKIPPED*unavailable: the cable is not plugged in"])
+    lines = result.stdout.str().splitlines()
+    head = next(number for number, line in enumerate(lines) if "test_operator[exp-float32-forward-off]" in line)
+    assert re.fullmatch(r"exp · float32 · forward · off   divergent: [\d,]+ × budget", lines[head + 1])
+    assert re.match(r"  worst .* of out/0: got .*, float64 says ", lines[head + 2])
+    again = next(line for line in lines if line.startswith("  again:   consistency repro '{"))
+    assert "Traceback" not in result.stdout.str()
+    assert "  3 of 3 cases fail" in lines
+    command = shlex.split(again.removeprefix("  again:   consistency "))
+    assert command[-4:] == ["--backend", "users.py:Off", "--direction", "forward"]
+    done = CliRunner().invoke(cli.main, command)
+    assert done.exit_code == 1, done.output
+
+
+def test_items_can_be_chosen_by_their_names(project: pytest.Pytester) -> None:
+    arguments = ("--operators", "exp,nn.functional.gelu", "--dtypes", "float32,float64", "--backends", "cpu,numpy")
+    result = project.runpytest_inprocess(*SUITE, *arguments, "--collect-only", "-q", "-k", "gelu and float64 and not numpy")
+    found = re.findall(r"\[(.*)\]", result.stdout.str())
+    assert found == ["nn.functional.gelu-float64-forward-cpu", "nn.functional.gelu-float64-backward-cpu"]
+
+
+def test_operators_without_gradients_have_no_backward_items(project: pytest.Pytester) -> None:
+    arguments = ("--operators", "exp,eq", "--dtypes", "float32,int32", "--consistency-backends", "cpu")
+    result = project.runpytest_inprocess(*SUITE, *arguments, "--collect-only", "-q")
+    found = re.findall(r"\[(.*)-cpu\]", result.stdout.str())
+    assert found == ["exp-float32-forward", "exp-float32-backward", "exp-int32-forward", "eq-float32-forward", "eq-int32-forward"]
+
+
+# --- options --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--operators", "mtmul"], "there is no operator 'mtmul'; did you mean matmul or mul?"),
+        (["--backends", "cpuu"], "there is no backend 'cpuu'; did you mean cpu?"),
+        (["--backends", ","], "no backend is chosen; leave backends out for every one that is available"),
+        (["--dtypes", "float23"], "unknown dtype 'float23'; did you mean float32 or float64?"),
+        (["--directions", "up"], "unknown direction 'up'; known: forward, backward"),
+        (["--operators", "exp", "--dtypes", "int8"], "nothing to test: none of the chosen operators takes int8; exp takes *"),
+        (["--consistency-examples", "0"], "examples = 0; at least 1 case per operator and dtype is needed"),
+        (["--tolerances", "none.yaml"], "none.yaml  cannot be read: No such file or directory; name a tolerances file that exists"),
+        (["--consistency-backends", "cpu+onedn=off"], "*the CPU has no switch 'onedn'; did you mean onednn?"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_mistake_is_one_line(project: pytest.Pytester, arguments: list[str], text: str) -> None:
+    for where in (SUITE, ()):  # also where no test of ours is collected
+        result = project.runpytest_inprocess(*where, *arguments)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines([f"ERROR: consistency: {text}"])
+        assert "Traceback" not in result.stderr.str() + result.stdout.str()
+
+
+def test_the_options_explain_themselves(project: pytest.Pytester) -> None:
+    text = project.runpytest_inprocess("--help").stdout.str()
+    section = text.partition("consistency: the same numbers on every backend? (pytest --pyargs consistency.suite)")[2].partition(
+        "\n\n"
+    )[0]
+    for name in ("backends", "operators", "dtypes", "directions", "tolerances", "consistency-profile", "consistency-seed"):
+        assert f"--{name}" in section
+
+
+# --- other people's projects ----------------------------------------------------------------------------------------
+
+
+def test_other_projects_pay_nothing(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        """
+        import sys
+
+        def test_torch_is_not_imported():
+            assert "consistency.pytest_plugin" in sys.modules
+            for name in ("torch", "numpy", "hypothesis.core", "click", "pydantic", "consistency.engine"):
+                assert name not in sys.modules, name
+        """
+    )
+    result = project.runpytest_subprocess("-p", "no:hypothesispytest", "-W", "error")
+    result.assert_outcomes(passed=1)
+
+
+def test_other_projects_keep_their_options(project: pytest.Pytester) -> None:
+    """A conftest.py with an option of the same name works as before; ours is then --consistency-NAME."""
+    project.makeconftest(
+        """
+        def pytest_addoption(parser):
+            parser.addoption("--backends", default="theirs")
+            parser.addoption("--tolerances", action="store_true", dest="theirs_too")
+        """
+    )
+    project.makepyfile(
+        """
+        import sys
+
+        def test_theirs(request):
+            assert request.config.getoption("backends") == "mine, not yours"
+            assert request.config.getoption("theirs_too")
+            assert "torch" not in sys.modules
+        """
+    )
+    result = project.runpytest_subprocess("-p", "no:hypothesispytest", "--backends", "mine, not yours", "--tolerances")
+    result.assert_outcomes(passed=1)
+    arguments = ("--consistency-backends", "cpu", "--operators", "neg", "--collect-only", "-q", "--dtypes", "float32")
+    result = project.runpytest_inprocess(*SUITE, *arguments)
+    assert re.findall(r"\[(.*)\]", result.stdout.str()) == ["neg-float32-forward-cpu", "neg-float32-backward-cpu"]
+
+
+# --- one item -------------------------------------------------------------------------------------------------------
+
+
+def item(**changes: Any) -> pytest_plugin.Item:
+    chosen = engine.settings(["exp"], ["cpu"], ["float32"], examples=2)
+    return pytest_plugin.Item(
+        **{"settings": chosen, "operator": "exp", "dtype": "float32", "direction": "forward", "backend": "cpu"} | changes
+    )
+
+
+def test_what_was_not_tested_never_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even where every case was judged, and none could tell anything."""
+    from consistency.model import Case, Result, Verdict
+
+    nothing = [Result(Case("exp", "float32"), "cpu", "forward", Verdict("undecidable"), "cannot tell: all blank")] * 2
+    monkeypatch.setattr(pytest_plugin.Item, "_results", lambda self: nothing)
+    recorded: dict[str, object] = {}
+    with pytest.raises(pytest.skip.Exception, match=r"undecidable: cannot tell: all blank \(2 cases\)"):
+        item().check(recorded.__setitem__)
+    assert recorded["verdicts"] == "undecidable:2"
+    assert "rho_max" not in recorded
+
+
+def test_an_operator_that_cannot_be_drawn_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "draw", lambda *args: ([], "no case could be drawn (KeyError: x); please report it"))
+    pytest_plugin._cases.cache_clear()
+    with pytest.raises(pytest.skip.Exception, match="undecidable: no case could be drawn"):
+        item().check(lambda name, value: None)
+    pytest_plugin._cases.cache_clear()
+
+
+def test_an_exception_is_worse_than_any_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    from consistency.model import Case, Result, Verdict
+
+    monkeypatch.setattr(engine, "shrunk", lambda *args: None)
+    found = [
+        Result(Case("exp", "float32"), "cpu", "forward", Verdict("divergent"), "9 × budget", {"rho_max": 9.0}),
+        Result(Case("exp", "float32"), "cpu", "forward", Verdict("error"), "raised where the reference did not"),
+    ]
+    monkeypatch.setattr(pytest_plugin.Item, "_results", lambda self: found)
+    with pytest.raises(pytest.fail.Exception, match="exp · float32 · forward · cpu   error: raised"):
+        item().check(lambda name, value: None)
