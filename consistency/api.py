@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -18,10 +19,10 @@ from . import tolerances as _tolerances
 from .backends.base import Backend, flatten
 from .comparison import compare as _compare
 from .errors import Divergence, UsageError
-from .evaluate import Rules, evaluate
+from .evaluate import Rules, _shapes, evaluate
 from .judge import judge
 from .materialise import case_of, prepare
-from .model import DIRECTIONS, Outcome, Output, Result
+from .model import DIRECTIONS, Case, Comparison, Outcome, Output, Result
 from .operators.declare import ErrorModel, Operator, call
 from .reference import Reference, quiet
 from .tolerances import Rule, Tolerances
@@ -84,13 +85,20 @@ def assert_consistent(
     case = case_of(model.name, _main_dtype(args, kwargs), args, kwargs)
     chosen = _backends.resolve_all(backends) if backends is not None else [_Plain()]
     loaded: Rules = _tolerances.load() if rule is None else _OneRule(rule)
-    results = tuple(evaluate(case, chosen, loaded, directions=("forward",), operator=model))
+    try:
+        results = tuple(evaluate(case, chosen, loaded, directions=("forward",), operator=model))
+    except _HOOK_ERRORS as error:
+        results = tuple(evaluate(case, chosen, loaded, directions=("forward",), operator=_by_sensitivity(model, error)))
     failing = tuple(r for r in results if not r.verdict.passes and not r.verdict.warns)
     if failing:
         from .report.failure import message
 
         raise Divergence("\n".join(message(r, again=False) for r in failing), failing)
     return results
+
+
+# What an operator's error model may raise on arguments that a user gave by keyword, or left out.
+_HOOK_ERRORS = (LookupError, TypeError, AttributeError)
 
 
 class _Plain(Backend):
@@ -157,32 +165,60 @@ def compare(
 
     ``actual`` is what a backend returned for ``operator(*args, **kwargs)``; ``expected_float64`` the float64 result, or None to
     compute it here from ``args``. ``dtype`` is the tested dtype (default: that of ``actual``). S and n come from ``args``.
-    Raises UsageError when ``expected_float64`` does not have the shape that the operator gives for ``args``.
+    Raises UsageError when ``expected_float64`` is not in float64, or not of the shape that the operator gives for ``args``.
     """
     model = operators.get(operator) if isinstance(operator, str) else operator
     got = [item for item in flatten(actual) if isinstance(item, torch.Tensor)]
     dtype = dtype or (_dtypes.name_of(got[0].dtype) if got else "float32")
     case = case_of(model.name, dtype, tuple(args), dict(kwargs or {}))
     outputs = tuple(Output(f"out/{i}", t.detach().cpu(), _dtypes.name_of(t.dtype)) for i, t in enumerate(got))
+    expected = None if expected_float64 is None else [t for t in flatten(expected_float64) if isinstance(t, torch.Tensor)]
     with quiet():
-        reference = Reference(model, prepare(case), "forward")
-        if expected_float64 is not None:
-            _replace_reference(reference, [t for t in flatten(expected_float64) if isinstance(t, torch.Tensor)])
-        comparison = _compare(Outcome("ok", outputs), reference)
+        try:
+            reference, comparison = _compared(model, case, outputs, expected)
+        except _HOOK_ERRORS as error:
+            reference, comparison = _compared(_by_sensitivity(model, error), case, outputs, expected)
     loaded = tolerances if isinstance(tolerances, Tolerances) else _tolerances.load(tolerances)
     rule = loaded.rule(model.name, dtype, family=model.family, backend=backend)
     found = judge(comparison, None, rule, loaded.policy(backend, operator=model.name, dtype=dtype))
     numbers = MappingProxyType({k: v for k, v in found.metrics.items() if not math.isnan(v)})
     return Result(
         case, backend, "forward", found.verdict, found.explanation, numbers, model.family, found.worst, found.output,
-        comparison=comparison,
+        _shapes(reference), comparison, reference.materials.sha256,
     )  # fmt: skip
+
+
+def _compared(
+    model: Operator, case: Case, outputs: tuple[Output, ...], expected: Sequence[torch.Tensor] | None
+) -> tuple[Reference, Comparison]:
+    reference = Reference(model, prepare(case), "forward")
+    if expected is not None:
+        _replace_reference(reference, expected)
+    return reference, _compare(Outcome("ok", outputs), reference)
+
+
+def _by_sensitivity(model: Operator, error: Exception) -> Operator:
+    """The operator with an error model that reads no arguments, for calls written otherwise than ``sample`` writes them.
+
+    Raises UsageError for operators that are observed through their arguments, whose results mean nothing without.
+    """
+    if model.observe is not None or model.alternatives is not None:
+        text = f"{type(error).__name__}: {str(error)[:100]}"
+        raise UsageError(
+            f"{model.name}: its arguments are not as the harness writes them ({text}); give them by position"
+        ) from error
+    return replace(model, error=ErrorModel("accumulated", "normwise", _longest), ranges=())
 
 
 def _replace_reference(reference: Reference, expected: Sequence[torch.Tensor]) -> None:
     shapes = [list(o.tensor.shape) for o in reference.outcome.outputs if o.tensor is not None]
     if [list(t.shape) for t in expected] != shapes:
         raise UsageError(f"expected_float64 has shapes {[list(t.shape) for t in expected]}, the operator gives {shapes}")
+    for t in expected:
+        if t.layout != torch.strided:
+            raise UsageError(f"expected_float64 is a {t.layout} tensor; give a dense one")
+        if t.dtype in (torch.float32, torch.float16, torch.bfloat16, torch.complex64):
+            raise UsageError(f"expected_float64 is {_dtypes.name_of(t.dtype)}; compute it in float64, or leave it out")
     given = tuple(Output(f"out/{i}", t.detach().cpu(), _dtypes.name_of(t.dtype)) for i, t in enumerate(expected))
     reference.outcome = Outcome("ok", given)
     reference.outputs = reference.observed(given)

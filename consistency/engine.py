@@ -254,7 +254,7 @@ def _group(
             yield Judged(case, known, fresh=False)
         done = frozenset(result.key for result in known)
         fresh: list[Result] = []
-        for direction in directions:
+        for direction in filter(offered.__getitem__, directions):
             fresh += judge_case(case, operator, offered[direction], chosen.tolerances, (direction,), done)
         if fresh:
             yield Judged(case, tuple(fresh))

@@ -70,7 +70,7 @@ class Floating:
             pattern = metrics.pattern_of(self._placed(metrics.errors(self.actual, self.expected, self.tail)), self.shape)
         return Measured(
             self.name, self.dtype, self.shape, n, spans, exact, sums.differing,
-            math.sqrt(sums.squares / n), math.sqrt(sums.sigma_squares / n), math.sqrt(sums.sigma_max), self._independent(),
+            math.sqrt(sums.squares / n), math.sqrt(sums.sigma_squares / n), math.sqrt(sums.sigma_max), self._independent(sums),
             sums.positive, sums.negative, sums.outward, self.special, self.special_worst, self._vacuous(sums, n), pattern,
         )  # fmt: skip
 
@@ -81,10 +81,16 @@ class Floating:
         full[self.keep] = error
         return full
 
-    def _independent(self) -> bool:
-        """Whether rounding errors of different elements are independent, so that their signs and mean square mean something."""
+    def _independent(self, sums: metrics.Sums) -> bool:
+        """Whether rounding errors of different elements are independent, so that their signs and mean square mean something.
+
+        Where an operand was expanded or holds few numbers results repeat, and err alike. Looked at only if errors are unusual.
+        """
         kind = self.model.magnitude if self.reference.direction == "forward" else self.model.backward
-        return kind == "products" and self.model.growth == "sqrt"
+        if kind != "products" or self.model.growth != "sqrt":
+            return False
+        n = self.expected.size
+        return sums.sigma_squares <= n or not (self.reference.low_entropy or 2 * np.unique(self.expected).size <= n)
 
     def _unit_roundoff(self) -> float:
         """u of the accumulation: half-precision results are accumulated in float32 going forward, in themselves going back."""

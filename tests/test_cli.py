@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from consistency import bundle, engine, find
 from consistency.cli import main
 from consistency.model import Case
+from consistency.profiles import PROFILES
 from consistency.recipe import TensorRecipe
 
 COMMANDS = ["run", "backends", "operators", "repro"]
@@ -509,4 +510,4 @@ def test_profiles_are_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "drive", pretend)
     for arguments in ([], ["--profile", "nightly"], ["--profile", "nightly", "--examples", "7"]):
         cli("run", "neg", "--backend", "cpu", "--no-bundle", *arguments)
-    assert drawn == [10, 200, 7]
+    assert drawn == [PROFILES["quick"], PROFILES["nightly"], 7]

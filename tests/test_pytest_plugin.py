@@ -47,6 +47,7 @@ class Two(Spy):
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """An empty project with some backends of its own."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     for name in ("PYTEST_ADDOPTS", "PYTEST_DISABLE_PLUGIN_AUTOLOAD"):
         monkeypatch.delenv(name, raising=False)
     (pytester.path / "users.py").write_text(USERS, encoding="utf-8")

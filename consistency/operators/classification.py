@@ -16,12 +16,12 @@ from .softmax import precision
 WEIGHTS = Domain(0.125, 4.0)
 
 
-def classes(d: Drawing, domain: Domain, *, positions: bool = True) -> tuple[TensorRecipe, tuple[int, ...], int]:
-    """Scores of C classes in dimension 1 (or alone), the shape of a target of indices, and C."""
+def classes(d: Drawing, domain: Domain, *, positions: bool = True, images: bool = True) -> tuple[TensorRecipe, tuple[int, ...], int]:
+    """Scores of C classes in dimension 1 (or alone), the shape of a target of indices, and C; ``images`` in any layout."""
     count, kind = d.size(2, 65), d.choice("batch", "single", *["positions"] * positions)
     batch = () if kind == "single" else (d.size(1, 65),)
     rest = d.shape(1, 2, most=5, elements=9) if kind == "positions" else ()
-    return d.tensor((*batch, count, *rest), domain), (*batch, *rest), count
+    return d.tensor((*batch, count, *rest), domain, layout=images or len(rest) < 2), (*batch, *rest), count
 
 
 def labels(d: Drawing, shape: tuple[int, ...], count: int, low: int = 0) -> TensorRecipe:
@@ -33,7 +33,8 @@ def weights(d: Drawing, count: int) -> dict[str, Any]:
 
 
 def likelihood(d: Drawing) -> Call:
-    x, shape, count = classes(d, LOG_PROBABILITIES)
+    """Images are contiguous: of permuted ones, channels_last included, torch refuses the gradient."""
+    x, shape, count = classes(d, LOG_PROBABILITIES, images=False)
     return call(x, labels(d, shape, count), **weights(d, count), **some(d, ignore_index=(0, 1), reduction=REDUCTIONS))
 
 

@@ -37,6 +37,11 @@ def dominant(d: Drawing) -> Call:
     return call(matrices(d, d.size(1, 17)))
 
 
+def regular(d: Drawing) -> Call:
+    """Square or tall, with pivots other than zero."""
+    return call(matrices(d, d.size(1, 17), rows=d.integer(1, 2)))
+
+
 def gram(q: torch.Tensor) -> torch.Tensor:
     """QᵀQ, the identity for orthonormal columns."""
     return q.mT @ q
@@ -100,5 +105,5 @@ OPERATORS = [
     factors("linalg.eigvals", dominant, of_eigenvalues),
     factors("linalg.qr", rectangle(mode=("complete", "r")), of_qr),
     factors("linalg.lu", rectangle(), of_lu),
-    factors("linalg.lu_factor", rectangle(), of_lu_factor),
+    factors("linalg.lu_factor", regular, of_lu_factor),
 ]

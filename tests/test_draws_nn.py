@@ -1,0 +1,123 @@
+"""The draws of the neural-network and linear-algebra families: valid in every dtype and in float64, and mostly telling something.
+
+Cases are drawn several to a Hypothesis example: that is twice as fast as one by one, and they resemble each other less.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import warnings
+
+import hypothesis
+import pytest
+import torch
+from hypothesis import HealthCheck, Phase
+from hypothesis import strategies as st
+
+from consistency.backends import resolve
+from consistency.evaluate import evaluate
+from consistency.materialise import prepare
+from consistency.model import Case, Outcome
+from consistency.operators.declare import Operator
+from consistency.strategies import cases
+from consistency.tolerances import load
+
+MODULES = (
+    "matmul", "contractions", "convolution", "normalisation", "softmax", "activations", "pooling", "losses", "classification",
+    "distances", "linear_algebra", "decompositions", "fourier", "interpolation", "embedding", "attention", "recurrent",
+)  # fmt: skip
+OPERATORS = [operator for name in MODULES for operator in importlib.import_module(f"consistency.operators.{name}").OPERATORS]
+EXAMPLES = 25
+MOST_ELEMENTS = 1 << 16  # of what lies behind the views, too
+CPU = resolve("cpu")
+
+every = pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.name)
+
+
+def draw(operator: Operator, dtype: str, count: int = EXAMPLES) -> list[Case]:
+    """Cases of one dtype, the simplest example (all zeros) left out."""
+    examples: list[tuple[Case, ...]] = []
+
+    @hypothesis.seed(len(operator.name))
+    @hypothesis.settings(
+        max_examples=2, phases=[Phase.generate], database=None, deadline=None, suppress_health_check=list(HealthCheck)
+    )
+    @hypothesis.given(st.tuples(*[cases(operator, dtype)] * count))
+    def collect(drawn: tuple[Case, ...]) -> None:
+        examples.append(drawn)
+
+    collect()
+    return list(examples[-1])
+
+
+def succeeded(outcome: Outcome, case: Case) -> bool:
+    """Whether the call returned; False where this version of torch lacks a kernel. Everything else that raises is a bad draw."""
+    lacking = outcome.status == "unsupported" and not torch.__version__.startswith("2.13")
+    assert lacking or outcome.status == "ok", f"{outcome.exception}: {outcome.message} in {case.line}"
+    return not lacking
+
+
+def is_dull(outcome: Outcome) -> bool:
+    return not any(output.tensor is not None and bool((output.tensor != 0).any()) for output in outcome.outputs)
+
+
+def floats(dtype: str) -> bool:
+    return dtype.startswith(("float", "bfloat"))
+
+
+@every
+def test_draws(operator: Operator) -> None:
+    if operator.callable is None:
+        pytest.skip(f"torch {torch.__version__} has no {operator.name}")
+    for dtype in operator.dtypes:
+        drawn, dull, differentiated = draw(operator, dtype), 0, not (operator.differentiable and floats(dtype))
+        for case in drawn:
+            assert Case.from_line(case.line).line == case.line
+            materials = prepare(case)
+            assert max((base.size for base in materials.bases), default=0) <= MOST_ELEMENTS, case.line
+            wide, outcome = CPU.run(operator, materials, "forward", "float64"), CPU.run(operator, materials)
+            if not (succeeded(wide, case) and succeeded(outcome, case)):
+                continue
+            dull += is_dull(wide)
+            assert not outcome.modified, f"argument {outcome.modified} was written to in {case.line}"
+            if not differentiated:
+                backward = CPU.run(operator, materials, "backward")
+                differentiated = backward.status == "ok" and any(output.tensor is not None for output in backward.outputs)
+        if "constant" not in operator.traits:
+            assert dull <= len(drawn) / 2, f"{dull} of {len(drawn)} {dtype} results are nothing but zeros"
+        assert differentiated, f"no {dtype} example of {operator.name} has a gradient"
+
+
+@every
+def test_error_models_accept_the_cpu(operator: Operator) -> None:
+    """S and n exist for every draw, forward and backward, and the CPU's own rounding stays within them."""
+    if operator.callable is None:
+        pytest.skip(f"torch {torch.__version__} has no {operator.name}")
+    rules = load()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for case in draw(operator, "float32" if "float32" in operator.dtypes else operator.dtypes[0], 12):
+            for result in evaluate(case, [CPU], rules, operator=operator):
+                assert not result.verdict.fails, f"{result.direction}: {result.explanation} in {case.line}"
+
+
+@pytest.mark.parametrize("operator", [o for o in OPERATORS if o.observe is not None], ids=lambda operator: operator.name)
+def test_observing_survives_wrong_outputs(operator: Operator) -> None:
+    """Indices far outside and NaN, as faulty backends return them, read as something that differs; nothing fails."""
+    assert operator.observe is not None
+    for case in draw(operator, "float32", 12):
+        materials = prepare(case)
+        outcome, arguments = CPU.run(operator, materials, "forward", "float64"), materials.build("float64")
+        for wrong in (math.nan, 1.0):
+            outputs = tuple(
+                torch.full_like(o.tensor, wrong if o.tensor.dtype.is_floating_point or o.tensor.is_complex() else 1 << 20)
+                for o in outcome.outputs
+                if o.tensor is not None
+            )
+            operator.observe(tuple(arguments.args), arguments.kwargs, outputs)
+
+
+def test_enough_operators() -> None:
+    names = [operator.name for operator in OPERATORS]
+    assert len(names) == len(set(names)) >= 110
