@@ -19,7 +19,6 @@ from . import __version__
 from .errors import ConsistencyError, UsageError, did_you_mean
 from .profiles import PROFILES
 
-
 EXIT = """\b
 Exit status: 0 consistent · 1 a verdict fails · 2 bad usage or configuration
 3 nothing failed, but nothing was tested, or not on a backend that was asked for"""

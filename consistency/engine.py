@@ -21,6 +21,7 @@ from .tolerances import Tolerances
 SHRINK_SECONDS = 4.0
 SHRINK_AT_LEAST = 1.0  # even when the time budget is used up: a failure is worth it
 SHRUNK_PER_GROUP = 2
+SHRINK_IN_ALL = 120.0  # of a run, or a tenth of its time budget: where everything fails, nobody reads every small case
 JUDGING_FAILED = "the harness itself failed to judge this case"
 Key = tuple[str, str, str]
 
@@ -209,47 +210,58 @@ def groups(chosen: Settings) -> list[tuple[Operator, str]]:
 def run(chosen: Settings, earlier: Earlier | None = None) -> Iterator[Event]:
     """The events of one run. ``earlier`` is what an interrupted one left; it is not judged again."""
     started = time.monotonic()
-    deadline = None if chosen.time_budget is None else started + chosen.time_budget
-    earlier = earlier or Earlier()
     reasons = {b.name: _backends.availability(b) for b in chosen.backends}
-    absent = {name: reason for name, reason in reasons.items() if reason}
+    state = _State(
+        {name: reason for name, reason in reasons.items() if reason},
+        earlier or Earlier(),
+        math.inf if chosen.time_budget is None else started + chosen.time_budget,
+        max(SHRINK_IN_ALL, (chosen.time_budget or 0.0) / 10),
+    )
     pairs = groups(chosen)
-    yield Started(chosen, absent, len(pairs), len(pairs) * chosen.examples)
-    out_of_time, turn = False, 0
-    seen: set[str] = set()  # later turns draw some simple cases again
-    while not out_of_time:
+    yield Started(chosen, state.absent, len(pairs), len(pairs) * chosen.examples)
+    turn = 0
+    while turn == 0 or (chosen.time_budget is not None and not state.out_of_time):
         for operator, dtype in pairs:
-            yield from _group(chosen, operator, dtype, turn, absent, earlier, deadline, seen)
-            if deadline is not None and time.monotonic() >= deadline:
-                out_of_time = True
+            yield from _group(chosen, operator, dtype, turn, state)
+            if state.out_of_time:
                 break
         turn += 1
-        if deadline is None:
-            break
-    yield Finished(time.monotonic() - started, out_of_time)
+    yield Finished(time.monotonic() - started, state.out_of_time)
 
 
-def _group(
-    chosen: Settings, operator: Operator, dtype: str, turn: int,
-    absent: dict[str, str], earlier: Earlier, deadline: float | None, seen: set[str],
-) -> Iterator[Event]:  # fmt: skip
-    present = [b for b in chosen.backends if b.name not in absent]
+@dataclass
+class _State:
+    """What the groups of a run share. ``effort`` is the time (seconds) that is left for making failures smaller."""
+
+    absent: dict[str, str]
+    earlier: Earlier
+    deadline: float
+    effort: float
+    seen: set[str] = field(default_factory=set)  # cases: later turns draw some simple ones again
+    searched: set[tuple[str, ...]] = field(default_factory=set)  # kinds of failure
+
+    @property
+    def out_of_time(self) -> bool:
+        return time.monotonic() >= self.deadline
+
+
+def _group(chosen: Settings, operator: Operator, dtype: str, turn: int, state: _State) -> Iterator[Event]:
+    present = [b for b in chosen.backends if b.name not in state.absent]
     suspects: dict[tuple[str, ...], Result] = {}
     cases, problem = draw(operator, dtype, chosen.examples, chosen.seed + turn)
     if turn == 0:
-        stand_in = cases[0] if cases else Case(operator.name, dtype)
-        yield from _not_run(chosen, operator, stand_in, absent, present, problem)
-    if deadline is not None:
-        cases = [case for case in cases if case.id not in seen]
-        seen.update(case.id for case in cases)
+        yield from _not_run(chosen, operator, cases[0] if cases else Case(operator.name, dtype), state.absent, present, problem)
+    if chosen.time_budget is not None:
+        cases = [case for case in cases if case.id not in state.seen]
+        state.seen.update(case.id for case in cases)
+    directions = _directions(chosen, operator, dtype)
+    offered = {d: [b for b in present if not _backends.refusal(b, operator, dtype, d)] for d in directions}
     judged = 0
     for case in cases:
-        if deadline is not None and time.monotonic() >= deadline:
+        if state.out_of_time:
             break
-        directions = _directions(chosen, operator, dtype)
-        offered = {d: [b for b in present if not _backends.refusal(b, operator, dtype, d)] for d in directions}
         keys = [(case.id, b.name, d) for d in directions for b in offered[d]]
-        known = tuple(earlier.results[key] for key in keys if key in earlier.results)
+        known = tuple(state.earlier.results[key] for key in keys if key in state.earlier.results)
         if known:
             yield Judged(case, known, fresh=False)
         done = frozenset(result.key for result in known)
@@ -259,11 +271,11 @@ def _group(
         if fresh:
             yield Judged(case, tuple(fresh))
         for result in (*known, *fresh):
-            if result.verdict.fails:
+            if result.verdict.fails and kind(result) not in state.searched:
                 suspects.setdefault(kind(result), result)
         judged += 1
     if chosen.shrink:
-        yield from _shrink(chosen, operator, turn, present, list(suspects.values())[:SHRUNK_PER_GROUP], earlier, deadline)
+        yield from _shrink(chosen, operator, turn, present, list(suspects.values())[:SHRUNK_PER_GROUP], state)
     yield GroupDone(operator.name, dtype, judged)
 
 
@@ -314,15 +326,16 @@ def judge_case(
 
 
 def _shrink(
-    chosen: Settings, operator: Operator, turn: int, backends: Sequence[Backend], suspects: Sequence[Result],
-    earlier: Earlier, deadline: float | None,
-) -> Iterator[Event]:  # fmt: skip
+    chosen: Settings, operator: Operator, turn: int, backends: Sequence[Backend], suspects: Sequence[Result], state: _State
+) -> Iterator[Event]:
     for suspect in suspects:
-        small = earlier.shrunk.get(kind(suspect))
-        if small is None:
-            left = math.inf if deadline is None else deadline - time.monotonic()
-            seconds = max(min(SHRINK_SECONDS, left), SHRINK_AT_LEAST / len(suspects))
+        state.searched.add(kind(suspect))
+        small = state.earlier.shrunk.get(kind(suspect))
+        if small is None and state.effort > 0.0:
+            began = time.monotonic()
+            seconds = max(min(SHRINK_SECONDS, state.deadline - began), SHRINK_AT_LEAST / len(suspects))
             small = shrunk(suspect, operator, [b for b in backends if b.name == suspect.backend], chosen, turn, seconds)
+            state.effort -= time.monotonic() - began
         if small is not None and small.case.digest != suspect.case.digest:
             yield Shrunk(suspect, small)
 

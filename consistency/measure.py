@@ -84,13 +84,13 @@ class Floating:
     def _independent(self, sums: metrics.Sums) -> bool:
         """Whether rounding errors of different elements are independent, so that their signs and mean square mean something.
 
-        Where an operand was expanded or holds few numbers results repeat, and err alike. Looked at only if errors are unusual.
+        Where numbers repeat, results err alike. That is looked at only if errors are unusual.
         """
         kind = self.model.magnitude if self.reference.direction == "forward" else self.model.backward
         if kind != "products" or self.model.growth != "sqrt":
             return False
         n = self.expected.size
-        return sums.sigma_squares <= n or not (self.reference.low_entropy or 2 * np.unique(self.expected).size <= n)
+        return sums.sigma_squares <= n or not (self.reference.repeats or 2 * np.unique(self.expected).size <= n)
 
     def _unit_roundoff(self) -> float:
         """u of the accumulation: half-precision results are accumulated in float32 going forward, in themselves going back."""

@@ -132,11 +132,16 @@ class Reference:
 
     @functools.cached_property
     def low_entropy(self) -> bool:
-        """Whether a long operand holds next to no distinct numbers: then rounding errors add up, and G is n, not √n."""
+        """Whether a long operand holds next to no distinct numbers: then rounding errors add up, and G is n, not √n.
+
+        Or whether most of its numbers are one and the same, as the blanks of a large mean are.
+        """
         for base in self.materials.bases:
             if base.size > _LOW_ENTROPY and base.dtype.kind == "f":
                 sample = base[-4096:]
                 if np.unique(sample[sample != 0]).size < _LOW_ENTROPY:
+                    return True
+                if base.itemsize >= 4 and _distinct(base) < 0.5:
                     return True
         recipes = (*tensors(self.materials.case.args), *tensors(self.materials.case.kwargs))
         return any(
@@ -144,6 +149,15 @@ class Reference:
             for t in recipes
             if isinstance(t, TensorRecipe)
         )
+
+    @functools.cached_property
+    def repeats(self) -> bool:
+        """Whether an operand's numbers repeat (blanks of a large mean, few integers, overlapping views): results then err alike."""
+        for base, tensor in zip(self.materials.bases, self.arguments.tensors, strict=True):
+            wide = base.dtype.kind == "f" and base.itemsize >= 4  # narrow formats have few numbers to begin with
+            if wide and (tensor.numel() > base.size or _distinct(base) < 0.9):
+                return True
+        return False
 
     @functools.cached_property
     def ordered_signs(self) -> bool:
@@ -200,6 +214,12 @@ class Reference:
 
 def _widen(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(torch.complex128 if tensor.dtype.is_complex else torch.float64)
+
+
+def _distinct(base: np.ndarray[Any, Any]) -> float:
+    """The share of distinct numbers among those that are not 0."""
+    present = base[base != 0.0]
+    return np.unique(present).size / present.size if present.size else 1.0
 
 
 @contextlib.contextmanager

@@ -107,7 +107,7 @@ def test_directions_dtypes_and_examples() -> None:
 
 def test_a_time_budget() -> None:
     found = consistency.run("exp", "cpu", ["float32"], "forward", examples=2, time_budget=0.5)
-    assert 0.4 < found.seconds < 2.0
+    assert 0.4 < found.seconds < 5.0
     assert len(found.results) > 2
 
 

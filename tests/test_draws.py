@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from consistency.materialise import Materials, prepare
 from consistency.model import Case
 from consistency.operators.declare import Operator
+from consistency.operators.observing import gather_or_nan, quotient_neighbours, tied_sums
 from consistency.strategies import cases
 
 MODULES = (
@@ -52,7 +53,9 @@ def tensors_in(result: Any) -> list[torch.Tensor]:
     return [t for item in result for t in tensors_in(item)] if isinstance(result, (tuple, list)) else []
 
 
-def run(operator: Operator, materials: Materials, dtype: str | None = None, gradients: bool = False) -> tuple[list[torch.Tensor], list[Any]]:
+def run(
+    operator: Operator, materials: Materials, dtype: str | None = None, gradients: bool = False
+) -> tuple[list[torch.Tensor], list[Any]]:
     arguments = materials.build(dtype, gradients=gradients)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -79,29 +82,33 @@ def test_draws(operator: Operator) -> None:
     if operator.callable is None:
         pytest.skip(f"torch {torch.__version__} has no {operator.name}")
     for dtype in operator.dtypes:
-        drawn = draw(operator, dtype)
-        dull = differentiated = 0
-        for case in drawn:
-            assert Case.from_line(case.line).line == case.line
-            materials = prepare(case)
-            try:
-                outputs, _ = run(operator, materials)
-            except (RuntimeError, NotImplementedError) as error:
-                if "not implemented for" in str(error) and not torch.__version__.startswith("2.13"):
-                    pytest.skip(f"torch {torch.__version__}: {error}")
-                raise
-            wide, _ = run(operator, materials, "float64")
-            assert [output.shape for output in outputs] == [output.shape for output in wide], case.line
-            dull += is_dull(outputs)
-            if operator.differentiable and dtype.startswith(("float", "bfloat")) and not differentiated:
-                differentiated += has_gradient(operator, materials)
-            if operator.observe is not None:
-                arguments = materials.build("float64")
-                operator.observe(tuple(arguments.args), arguments.kwargs, tuple(outputs))
-        if operator.error.kind != "structure" and not operator.traits.intersection(ANY_RESULT) and dtype != "bool":
-            assert dull <= len(drawn) / 2, f"{dull} of {len(drawn)} {dtype} results are nothing but zeros"
-        if operator.differentiable and dtype.startswith(("float", "bfloat")):
-            assert differentiated, f"no {dtype} example of {operator.name} has a gradient"
+        try:
+            check(operator, dtype)
+        except (NotImplementedError, RuntimeError) as error:
+            if torch.__version__.startswith("2.4.") and "not implemented" in str(error):
+                continue  # what a later torch offers
+            raise
+
+
+def check(operator: Operator, dtype: str) -> None:
+    drawn = draw(operator, dtype)
+    dull = differentiated = 0
+    for case in drawn:
+        assert Case.from_line(case.line).line == case.line
+        materials = prepare(case)
+        outputs, _ = run(operator, materials)
+        wide, _ = run(operator, materials, "float64")
+        assert [output.shape for output in outputs] == [output.shape for output in wide], case.line
+        dull += is_dull(outputs)
+        if operator.differentiable and dtype.startswith(("float", "bfloat")) and not differentiated:
+            differentiated += has_gradient(operator, materials)
+        if operator.observe is not None:
+            arguments = materials.build("float64")
+            operator.observe(tuple(arguments.args), arguments.kwargs, tuple(outputs))
+    if operator.error.kind != "structure" and not operator.traits.intersection(ANY_RESULT) and dtype != "bool":
+        assert dull <= len(drawn) / 2, f"{dull} of {len(drawn)} {dtype} results are nothing but zeros"
+    if operator.differentiable and dtype.startswith(("float", "bfloat")):
+        assert differentiated, f"no {dtype} example of {operator.name} has a gradient"
 
 
 @pytest.mark.parametrize("operator", [o for o in OPERATORS if o.observe is not None], ids=lambda operator: operator.name)
@@ -111,5 +118,26 @@ def test_observing_survives_wrong_outputs(operator: Operator) -> None:
         materials = prepare(case)
         outputs, _ = run(operator, materials, "float64")
         arguments = materials.build("float64")
-        wrong = tuple(torch.full_like(o, 1 << 40 if not o.dtype.is_floating_point and o.dtype != torch.bool else 1) for o in outputs)
+        wrong = tuple(
+            torch.full_like(o, 1 << 40 if not o.dtype.is_floating_point and o.dtype != torch.bool else 1) for o in outputs
+        )
         operator.observe(tuple(arguments.args), arguments.kwargs, wrong)
+
+
+def test_a_position_outside_reads_as_nan() -> None:
+    found = gather_or_nan(torch.tensor([1.0, 2.0]), 0, torch.tensor([1, 2, -1]))
+    assert found.tolist()[0] == 2.0
+    assert found.isnan().tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize("gradient", [[5.0, 0.0, 7.0], [0.0, 5.0, 7.0]])
+def test_gradients_of_ties_are_summed(gradient: list[float]) -> None:
+    """Whichever of two equal elements was selected, their common sum is the same."""
+    (sums,) = tied_sums(lambda args, kwargs: 0)((torch.tensor([3.0, 3.0, 1.0]),), {}, (torch.tensor(gradient),))
+    assert sums.tolist() == [5.0, 5.0, 7.0]
+
+
+def test_an_exact_quotient_may_be_one_step_off_only_where_it_is_whole() -> None:
+    args = (torch.tensor([6.0, 7.5]), torch.tensor([2.0, 2.0]))
+    below, above = (outputs[0].tolist() for outputs in quotient_neighbours(args, {}, (torch.tensor([3.0, 3.0]),)))
+    assert (below, above) == ([2.0, 3.0], [4.0, 3.0])

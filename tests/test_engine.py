@@ -276,6 +276,27 @@ def test_at_most_two_kinds_of_failure_are_made_smaller(monkeypatch: pytest.Monke
     assert len(searched) == engine.SHRUNK_PER_GROUP
 
 
+def test_where_everything_fails_the_searching_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "SHRINK_IN_ALL", 0.05)
+    searched: list[str] = []
+
+    def shrunk(suspect: Result, *args: Any) -> None:
+        searched.append(suspect.operator)
+        time.sleep(0.03)
+
+    monkeypatch.setattr(engine, "shrunk", shrunk)
+    found = events(settings(["exp", "tanh", "sinh", "cosh"], [Off()], directions=["forward"]))
+    assert len(searched) == 2
+    assert {r.operator for r in results(found) if r.verdict.fails} == {"exp", "tanh", "sinh", "cosh"}
+
+
+def test_later_turns_do_not_search_for_the_same_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[tuple[str, ...]] = []
+    monkeypatch.setattr(engine, "shrunk", lambda suspect, *args: searched.append(engine.kind(suspect)))
+    events(settings(["exp"], [Off()], directions=["forward"], time_budget=0.5))
+    assert len(searched) == len(set(searched))
+
+
 def test_a_search_that_breaks_leaves_the_case_as_it_was_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     def smallest(*args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("searching is hard")
@@ -289,7 +310,7 @@ def test_a_search_that_breaks_leaves_the_case_as_it_was_drawn(monkeypatch: pytes
 def test_a_time_budget_goes_on_with_fresh_cases_and_ends() -> None:
     started = time.monotonic()
     found = events(settings(["exp"], ["cpu"], directions=["forward"], time_budget=1.0, examples=2))
-    assert 0.9 < time.monotonic() - started < 2.5
+    assert 0.9 < time.monotonic() - started < 6.0
     finished = found[-1]
     assert isinstance(finished, Finished)
     assert finished.out_of_time
@@ -300,7 +321,7 @@ def test_a_time_budget_goes_on_with_fresh_cases_and_ends() -> None:
 def test_a_failing_run_keeps_to_its_time_budget_too() -> None:
     started = time.monotonic()
     events(settings(["exp", "tanh", "sinh"], [Off()], directions=["forward"], time_budget=0.2))
-    assert time.monotonic() - started < 0.2 + engine.SHRINK_AT_LEAST + 1.5
+    assert time.monotonic() - started < 0.2 + engine.SHRINK_AT_LEAST + 5.0
 
 
 def test_earlier_results_are_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -249,6 +249,17 @@ def test_an_operator_that_cannot_be_drawn_is_skipped(monkeypatch: pytest.MonkeyP
     pytest_plugin._cases.cache_clear()
 
 
+def test_where_every_item_fails_the_searching_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    from consistency.model import Case, Result, Verdict
+
+    found = [Result(Case("exp", "float32"), "cpu", "forward", Verdict("divergent"), "9 × budget", {"rho_max": 9.0})]
+    monkeypatch.setattr(pytest_plugin.Item, "_results", lambda self: found)
+    monkeypatch.setattr(pytest_plugin, "_spent", [engine.SHRINK_IN_ALL])
+    monkeypatch.setattr(engine, "shrunk", lambda *args: pytest.exit("searched"))
+    with pytest.raises(pytest.fail.Exception, match="divergent: 9 × budget"):
+        item().check(lambda name, value: None)
+
+
 def test_an_exception_is_worse_than_any_number(monkeypatch: pytest.MonkeyPatch) -> None:
     from consistency.model import Case, Result, Verdict
 
