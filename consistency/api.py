@@ -20,6 +20,7 @@ from .backends.base import Backend, flatten
 from .comparison import compare as _compare
 from .errors import Divergence, UsageError
 from .evaluate import Rules, _shapes, evaluate
+from .events import Handler
 from .judge import judge
 from .materialise import case_of, prepare
 from .model import DIRECTIONS, Case, Comparison, Outcome, Output, Result
@@ -39,7 +40,7 @@ def run(
     tolerances: str | Path | Tolerances | None = None,
     out: str | Path | None = None,
     *,
-    handlers: Sequence[engine.Handler] = (),
+    handlers: Sequence[Handler] = (),
     resume: bool = False,
 ) -> engine.Run:
     """Draw cases of ``operators``, run them on ``backends``, and judge every result against float64.

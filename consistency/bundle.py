@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from . import __version__
-from .engine import Earlier, Event, Finished, GroupDone, Judged, Key, Shrunk, Started, kind
 from .errors import BundleError, ConsistencyError
+from .events import Earlier, Event, Finished, GroupDone, Judged, Key, Shrunk, Started, kind
 from .model import Case, Comparison, Measured, Result, Span, Verdict, Worst
 
 FORMAT = 1

@@ -155,6 +155,7 @@ def run(
     consistency run --profile nightly --time-budget 2h --out reports/tonight
     """
     from . import bundle, engine
+    from .events import Handler
     from .report.terminal import Screen, exit_status
 
     if resume and no_bundle:
@@ -175,7 +176,7 @@ def run(
     earlier = bundle.earlier_results(folder) if resume and folder is not None else None
     with contextlib.ExitStack() as stack:
         stack.callback(screen.stop)
-        handlers: list[engine.Handler] = []
+        handlers: list[Handler] = []
         if folder is not None:
             writer = bundle.Writer(folder, resume=resume)
             stack.callback(writer.close)
@@ -219,7 +220,7 @@ def _open(path: Path | None) -> IO[str] | None:
 
 def _json_writer(stream: IO[str]) -> Callable[[Any], None]:
     from .bundle import result_to_json
-    from .engine import Judged, Shrunk
+    from .events import Judged, Shrunk
 
     def write(event: Any) -> None:
         results = event.results if isinstance(event, Judged) else (event.result,) if isinstance(event, Shrunk) else ()

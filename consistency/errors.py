@@ -34,7 +34,7 @@ class Unsupported(ConsistencyError):  # noqa: N818 - says what happened, is not 
     """Raised by a backend that does not offer an operator, dtype or argument; becomes the verdict ``unsupported``."""
 
 
-class Divergence(AssertionError):
+class Divergence(AssertionError):  # noqa: N818 - the name that users catch
     """Raised by :func:`consistency.assert_consistent` when a result fails; catch it as an ``AssertionError``.
 
     ``results`` holds the failing :class:`~consistency.model.Result` values.

@@ -137,6 +137,8 @@ def _expected(result: Result, rules: Rules) -> Result:
     return result
 
 
-def unavailable(case: Case, operator: Operator, backend: Backend, direction: str, reason: str, verdict: str = "unavailable") -> Result:
+def unavailable(
+    case: Case, operator: Operator, backend: Backend, direction: str, reason: str, verdict: str = "unavailable"
+) -> Result:
     """A result that stands for all cases of an operator × dtype × direction which a backend cannot run."""
     return Result(case, backend.name, direction, Verdict(verdict), reason, family=operator.family)

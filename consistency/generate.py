@@ -67,7 +67,8 @@ def _plan(case: Case) -> str:
 
     Hypothesis spends half of its draws on slight mutations of what it drew before; as test data those are repetitions.
     """
-    parts = [replace(t, stop=0, special=()) if isinstance(t, TensorRecipe) else t for t in (*tensors(case.args), *tensors(case.kwargs))]
+    found = (*tensors(case.args), *tensors(case.kwargs))
+    parts = [replace(t, stop=0, special=()) if isinstance(t, TensorRecipe) else t for t in found]
     scalars = [repr(a) for a in case.args if not list(tensors(a))]
     return repr((parts, scalars, [(k, v) for k, v in case.kwargs.items() if not list(tensors(v))]))
 

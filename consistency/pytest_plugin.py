@@ -19,8 +19,8 @@ import pytest
 from .profiles import PROFILES
 
 if TYPE_CHECKING:
-    from .engine import Settings
     from .model import Case, Result
+    from .settings import Settings
 
 _spent = [0.0]  # seconds of this process on making failures smaller
 _SETTINGS = pytest.StashKey["Settings"]()

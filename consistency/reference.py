@@ -11,6 +11,7 @@ import functools
 import math
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch

@@ -6,7 +6,7 @@ All through the public interface, as a stranger would: a subclass of ``consisten
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -117,14 +117,15 @@ def truncating(operator: str, run: Run, args: list[Any], kwargs: dict[str, Any])
     else:
         return run(args, kwargs)
     total = torch.zeros(terms.shape[1:])
-    for term in terms:
+    for term in terms.detach():
         total = toward_zero(total.double() + term)
-    return Straight.apply(result, total.reshape(result.shape)) if (result := run(args, kwargs)).requires_grad else total.reshape(result.shape)
+    result = run(args, kwargs)
+    return Straight.apply(result, total.reshape(result.shape))
 
 
 def one_element_off(operator: str, run: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:
     result = run(args, kwargs)
-    factor = torch.ones_like(result)
+    factor = torch.ones(result.shape)
     factor.view(-1)[result.numel() // 2 : result.numel() // 2 + 1] = 1.001
     return result * factor
 
@@ -146,7 +147,9 @@ def without_strides(operator: str, run: Run, args: list[Any], kwargs: dict[str, 
 
 def writing_to_its_input(operator: str, run: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:
     result = run(args, kwargs).clone()
-    args[0].detach().mul_(2).add_(1)
+    if args[0].numel():
+        first = args[0].detach().as_strided((1,), (1,), args[0].storage_offset())
+        first.fill_(8.0 if first == 7.0 else 7.0)
     return result
 
 
@@ -195,3 +198,162 @@ FAULTY: dict[str, Deed] = {
     "zero gradient": after(ZeroGradient.apply),
     "no gradient": after(lambda result: result.detach()),
 }
+
+OPERATORS = ("matmul", "sum", "softmax", "nn.functional.layer_norm", "nn.functional.conv2d", "exp")
+DECIDED = {"exact", "rounding", "undecidable"}
+Results = dict[str, list[Result]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _without_shrinking() -> Iterator[None]:
+    """Shrinking has tests of its own; here every backend fails and each would take its seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "SHRUNK_PER_GROUP", 0)
+        yield
+
+
+def judged(operator: str, deeds: Mapping[str, Deed], dtypes: Sequence[str] = ("float32",), **options: Any) -> Results:
+    """The results of one operator by backend."""
+    backends = [Other(name, deed) for name, deed in deeds.items()]
+    found: Results = {name: [] for name in deeds}
+    for result in consistency.run([operator], backends, dtypes, **{"examples": 40} | options).results:
+        found[result.backend].append(result)
+    return found
+
+
+@pytest.fixture(scope="module")
+def faulty() -> Callable[[str], Results]:
+    return functools.cache(lambda operator: judged(operator, FAULTY))
+
+
+def verdicts(results: Sequence[Result], direction: str) -> set[str]:
+    return {result.verdict.value for result in results if result.direction == direction}
+
+
+def told(results: Sequence[Result]) -> str:
+    return "\n".join(f"{r.direction} {r.verdict} {r.explanation} {r.case.line}" for r in results if r.verdict.fails)
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_healthy_backends_are_left_in_peace(operator: str, dtype: str) -> None:
+    for name, results in judged(operator, HEALTHY, [dtype]).items():
+        assert not told(results), f"{name}: {told(results)}"
+        assert len([r for r in results if r.verdict.passes]) > len(results) / 2, name
+
+
+@pytest.mark.parametrize("operator", [o for o in OPERATORS if "conv" not in o])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_healthy_backends_in_half_precision(operator: str, dtype: str) -> None:
+    """Whoever adds up in half precision is not healthy; these accumulate in float32."""
+    deeds = {name: deed for name, deed in HEALTHY.items() if name != "one after another"}
+    for name, results in judged(operator, deeds, [dtype]).items():
+        assert not told(results), f"{name}: {told(results)}"
+
+
+NUMERIC = ("TF32 inputs", "one element off", "without offset", "without strides")
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("fault", NUMERIC)
+def test_wrong_numbers_are_divergent(operator: str, fault: str, faulty: Callable[[str], Results]) -> None:
+    found = faulty(operator)[fault]
+    assert "divergent" in verdicts(found, "forward")
+    assert verdicts(found, "forward") <= DECIDED | {"divergent", "special-values"}
+    if operator != "sum" or fault != "TF32 inputs":  # whose gradient does not depend on the input
+        assert "divergent" in verdicts(found, "backward")
+
+
+@pytest.mark.parametrize("operator", ["matmul", "sum"])
+def test_truncation_shows_in_the_statistics_or_the_budget(operator: str, faulty: Callable[[str], Results]) -> None:
+    assert verdicts(faulty(operator)["truncating"], "forward") - DECIDED == {"divergent"}
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize(
+    ("fault", "verdict", "words"),
+    [
+        ("writing to its input", "structure", "argument 0 was modified although the operator does not write to it"),
+        ("wrong shape", "structure", "out/0 has shape [1, "),
+        ("wrong dtype", "structure", "out/0 has dtype float64 instead of float32"),
+        ("nothing", "structure", "out/0 is None instead of a tensor of shape ["),
+        ("raising", "error", "raised where the reference did not: RuntimeError: device lost its way"),
+    ],
+)
+def test_wrong_structure_is_named(operator: str, fault: str, verdict: str, words: str, faulty: Callable[[str], Results]) -> None:
+    forward = [result for result in faulty(operator)[fault] if result.direction == "forward"]
+    failing = [result for result in forward if result.verdict.fails]
+    assert {result.verdict.value for result in failing} == {verdict}
+    assert any(words in result.explanation for result in failing)
+    if fault != "writing to its input":  # which an empty or blank input survives
+        assert len(failing) == len(forward)
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("fault", ["zero gradient", "no gradient"])
+def test_wrong_gradients_are_seen_going_back_only(operator: str, fault: str, faulty: Callable[[str], Results]) -> None:
+    found = faulty(operator)[fault]
+    assert verdicts(found, "forward") <= DECIDED
+    wrong = verdicts(found, "backward") - DECIDED
+    if fault == "no gradient":
+        assert wrong == {"structure"}
+        assert any("grad/0 is None instead of a tensor of shape" in result.explanation for result in found)
+    else:
+        assert "divergent" in wrong
+        assert wrong <= {"divergent", "special-values"}
+
+
+def test_dropped_nan_are_special_values() -> None:
+    failing = [result for o in ("exp", "sqrt", "add", "softmax") for result in judged(o, {"without NaN": without_nan})["without NaN"]
+               if result.verdict.fails]  # fmt: skip
+    assert {result.verdict.value for result in failing} == {"special-values"}
+    assert any(result.explanation.startswith("NaN differs in ") for result in failing)
+
+
+def lost_write(operator: str, run: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Works on a copy, and returns it."""
+    return run([args[0].clone(), *args[1:]], kwargs)
+
+
+def write_beside_the_view(operator: str, run: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Also zeroes the element behind the view, where there is one."""
+    result = run(args, kwargs)
+    behind = args[0].storage_offset() + sum((n - 1) * s for n, s in zip(args[0].shape, args[0].stride(), strict=True)) + 1
+    if args[0].numel() and behind < args[0].untyped_storage().nbytes() // args[0].element_size():
+        args[0].as_strided((1,), (1,), behind).fill_(77.0)
+    return result
+
+
+@pytest.mark.parametrize("operator", ["add_", "copy_", "fill_", "index_fill_"])
+def test_writes_in_place_are_compared_where_they_should_be(operator: str) -> None:
+    found = judged(operator, {"plain": plain, "lost write": lost_write, "beside": write_beside_the_view}, directions=["forward"])
+    assert verdicts(found["plain"], "forward") <= DECIDED
+    assert verdicts(found["lost write"], "forward") - DECIDED <= {"divergent", "special-values"}
+    assert "divergent" in verdicts(found["lost write"], "forward")
+    assert "divergent" in verdicts(found["beside"], "forward")
+    assert {result.output for result in found["lost write"] if result.verdict.fails} == {"arg/0"}
+
+
+def test_a_wrong_answer_of_python_is_divergent() -> None:
+    """Operators such as ``equal`` return no tensor."""
+    found = judged("equal", {"contrary": after(lambda result: not result), "plain": plain}, directions=["forward"])
+    assert verdicts(found["contrary"], "forward") == {"divergent"}
+    assert verdicts(found["plain"], "forward") <= DECIDED
+
+
+def test_one_of_many_outputs_is_enough() -> None:
+    def second_wrong(operator: str, run: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        values, indices = run(args, kwargs)
+        return values, indices + 1
+
+    found = judged("sort", {"second": second_wrong}, directions=["forward"])["second"]
+    assert any(result.verdict.fails for result in found)
+
+
+def test_what_a_backend_refuses_is_not_tested() -> None:
+    def refused(operator: str, run: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        raise consistency.Unsupported("no such kernel")
+
+    found = judged("exp", {"refusing": refused})["refusing"]
+    assert {(result.verdict.value, result.explanation) for result in found} == {("unsupported", "Unsupported: no such kernel")}
+    assert not any(result.verdict.tested for result in found)

@@ -21,7 +21,7 @@ LAYERS = {
     "execute": "backends",
     "compare": "reference magnitudes wider metrics measure comparison",
     "judge": "_located_yaml _tolerances_file tolerances judge",
-    "run and record": "evaluate engine bundle find report.failure",
+    "run and record": "evaluate settings events engine bundle find report.failure",
     "fronts": "__init__ __main__ api cli pytest_plugin report suite",
 }
 RANK = {module: rank for rank, modules in enumerate(LAYERS.values()) for module in modules.split()}

@@ -127,7 +127,10 @@ def test_a_shrunk_result_fails_in_the_same_way() -> None:
     by_verdict: dict[str, list[Result]] = {}
     for result in failing:
         by_verdict.setdefault(result.verdict.value, []).append(result)
-    sizes = {verdict: min(sum(b.size for b in prepare(r.case).bases) for r in found) for verdict, found in by_verdict.items()}
+    sizes = {
+        verdict: min(sum(t.numel() for t in prepare(r.case).build().tensors) for r in found)
+        for verdict, found in by_verdict.items()
+    }
     assert sizes == {"special-values": 9, "divergent": 1}
 
 

@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from ..engine import JUDGING_FAILED, Event, Finished, GroupDone, Judged, Settings, Shrunk, Started, kind
+from ..engine import JUDGING_FAILED
+from ..events import Event, Finished, GroupDone, Judged, Shrunk, Started, kind
 from ..model import Result, Verdict
+from ..settings import Settings
 from . import failure
 from .failure import printable
 

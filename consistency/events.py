@@ -1,0 +1,72 @@
+"""What a run tells its handlers, in order: Started, then per operator × dtype its Judged, Shrunk and GroupDone, then Finished."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from .model import Case, Result
+from .settings import Settings
+
+Key = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """First event. ``unavailable`` maps the names of backends that cannot run here to the reason; ``cases`` is an estimate."""
+
+    settings: Settings
+    unavailable: dict[str, str]
+    groups: int
+    cases: int
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One case has been judged on every backend. ``fresh`` is False for results taken over from an interrupted run."""
+
+    case: Case
+    results: tuple[Result, ...]
+    fresh: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Shrunk:
+    """A smaller case with the same backend, direction and verdict as ``original`` was found."""
+
+    original: Result
+    result: Result
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDone:
+    """All cases of one operator × dtype are through; ``cases`` were distinct."""
+
+    operator: str
+    dtype: str
+    cases: int
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What an interrupted run left: results by Result.key, which are not judged again, and shrunk failures by :func:`kind`."""
+
+    results: Mapping[Key, Result] = field(default_factory=dict)
+    shrunk: Mapping[tuple[str, ...], Result] = field(default_factory=dict)
+
+
+def kind(result: Result) -> tuple[str, ...]:
+    """What makes failures look alike: one form of each is enough for a person."""
+    return (result.operator, result.dtype, result.direction, result.backend, result.verdict.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Last event: wall-clock seconds, and whether the time budget ended the run."""
+
+    seconds: float
+    out_of_time: bool
+
+
+Event = Started | Judged | Shrunk | GroupDone | Finished
+Handler = Callable[[Event], None]

@@ -1,0 +1,142 @@
+"""What a run shall do, checked: operators, backends, dtypes, directions, how many cases, how long."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import backends as _backends
+from . import dtypes as _dtypes
+from . import evaluate, operators, tolerances
+from .backends.base import Backend
+from .errors import UsageError, did_you_mean
+from .model import DIRECTIONS
+from .operators.declare import Operator
+from .tolerances import Tolerances
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run does. ``examples`` are cases per operator × dtype; ``time_budget`` is in seconds, None for no limit.
+
+    With a time budget the plan is gone through again with fresh examples until the time is up. ``specs`` holds what the user
+    wrote for a backend, by its name, so that a command which repeats a failure can say it again.
+    """
+
+    operators: tuple[Operator, ...]
+    backends: tuple[Backend, ...]
+    dtypes: tuple[str, ...] | None
+    directions: tuple[str, ...] = DIRECTIONS
+    examples: int = 50
+    seed: int = 0
+    time_budget: float | None = None
+    shrink: bool = True
+    tolerances: Tolerances = field(default_factory=tolerances.load)
+    tolerances_path: Path | None = None
+    specs: Mapping[str, str] = field(default_factory=dict)
+
+    def describe(self) -> dict[str, Any]:
+        """As JSON data for a bundle."""
+        return {
+            "operators": [o.name for o in self.operators], "backends": [b.name for b in self.backends],
+            "dtypes": list(self.dtypes) if self.dtypes else None, "directions": list(self.directions),
+            "examples": self.examples, "seed": self.seed, "time_budget": self.time_budget, "shrink": self.shrink,
+            "tolerances": self.tolerances.digest,
+        }  # fmt: skip
+
+
+def settings(
+    operators: Iterable[str | Operator] | None = None,
+    backends: Iterable[str | Backend] | None = None,
+    dtypes: Iterable[str] | None = None,
+    directions: Iterable[str] = DIRECTIONS,
+    examples: int = 50,
+    seed: int = 0,
+    time_budget: float | None = None,
+    tolerances: str | Path | Tolerances | None = None,
+    shrink: bool = True,
+) -> Settings:
+    """Settings from what a user wrote. Raises UsageError or ConfigurationError with one clear line."""
+    from .tolerances import load
+
+    loaded = tolerances if isinstance(tolerances, Tolerances) else load(tolerances)
+    path = Path(tolerances) if isinstance(tolerances, (str, Path)) else None
+    resolved, specs = _resolve(backends)
+    chosen = Settings(
+        tuple(_select(operators)), resolved, _names(dtypes, "dtype", _dtypes.ALL),
+        _names(directions, "direction", DIRECTIONS) or DIRECTIONS, _positive(examples), seed, _duration(time_budget), shrink,
+        loaded, path, specs,
+    )  # fmt: skip
+    _anything_to_do(chosen)
+    return chosen
+
+
+def _select(patterns: Iterable[str | Operator] | None) -> list[Operator]:
+    if isinstance(patterns, (str, Operator)):
+        patterns = [patterns]
+    return operators.select(patterns)
+
+
+def _resolve(specs: Iterable[str | Backend] | None) -> tuple[tuple[Backend, ...], dict[str, str]]:
+    """The backends, and the spec of each that was given as one."""
+    if specs is None:
+        return tuple(_backends.default_backends()), {}
+    asked = [specs] if isinstance(specs, (str, Backend)) else list(specs)
+    found = tuple(_backends.resolve_all(asked))
+    return found, {backend.name: spec for backend, spec in zip(found, asked, strict=True) if isinstance(spec, str)}
+
+
+def _names(chosen: Iterable[str] | None, what: str, known: Sequence[str]) -> tuple[str, ...] | None:
+    if chosen is None:
+        return None
+    names = (chosen,) if isinstance(chosen, str) else tuple(chosen)
+    for name in names:
+        if name not in known:
+            raise UsageError(f"unknown {what} {name!r}{did_you_mean(name, known) or '; known: ' + ', '.join(known)}")
+    return names
+
+
+def _positive(examples: int) -> int:
+    if examples < 1:
+        raise UsageError(f"examples = {examples}; at least 1 case per operator and dtype is needed")
+    return examples
+
+
+def _duration(seconds: float | None) -> float | None:
+    if seconds is not None and not (seconds > 0 and math.isfinite(seconds)):
+        raise UsageError(f"time_budget = {seconds}; give a number of seconds above 0, or None for no limit")
+    return seconds
+
+
+def _anything_to_do(chosen: Settings) -> None:
+    """A run that has nothing to test must not look like one that found nothing wrong."""
+    if not chosen.operators:
+        raise UsageError("no operator is chosen; leave operators out for all of them")
+    if not chosen.backends:
+        raise UsageError("no backend is chosen; leave backends out for every one that is available")
+    pairs = groups(chosen)
+    first = chosen.operators[0]
+    if not pairs:
+        wanted, offered = ", ".join(chosen.dtypes or ()), ", ".join(first.dtypes)
+        raise UsageError(f"nothing to test: none of the chosen operators takes {wanted}; {first.name} takes {offered}")
+    if not any(directions_of(chosen, operator, dtype) for operator, dtype in pairs):
+        raise UsageError(
+            f"nothing to test: {first.name} has no gradients in {pairs[0][1]}; choose direction forward or a floating dtype"
+        )
+
+
+def groups(chosen: Settings) -> list[tuple[Operator, str]]:
+    """The operator × dtype pairs of a run, in registry order."""
+    return [
+        (operator, dtype)
+        for operator in chosen.operators
+        for dtype in (operator.dtypes if chosen.dtypes is None else chosen.dtypes)
+        if dtype in operator.dtypes
+    ]
+
+
+def directions_of(chosen: Settings, operator: Operator, dtype: str) -> tuple[str, ...]:
+    return tuple(d for d in chosen.directions if d == "forward" or evaluate.differentiates(operator, dtype))
