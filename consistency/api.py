@@ -140,7 +140,12 @@ def _longest(args: tuple[Any, ...], kwargs: dict[str, Any], outputs: tuple[torch
 
 
 def _by_function(fn: Callable[..., Any]) -> Operator | None:
-    return next((o for o in operators.registry().values() if o.function is None and o.callable is fn), None)
+    """The operator that ``fn`` is: by identity, or, for torch's own functions, by name (``F.softmax`` is ``softmax``)."""
+    known = operators.registry()
+    found = next((o for o in known.values() if o.function is None and o.callable is fn), None)
+    if found is not None or not (getattr(fn, "__module__", None) or "").startswith("torch"):
+        return found
+    return known.get(getattr(fn, "__name__", ""))
 
 
 def _main_dtype(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:

@@ -100,9 +100,7 @@ def smallest(
     until = time.monotonic() + seconds
 
     @hypothesis.seed(seed_for(seed, operator.name, dtype))
-    @hypothesis.settings(
-        max_examples=2 * examples + 8, phases=[Phase.generate, Phase.shrink], report_multiple_bugs=False, **_QUIET
-    )
+    @hypothesis.settings(max_examples=2 * examples + 8, phases=[Phase.generate, Phase.shrink], report_multiple_bugs=False, **_QUIET)
     @hypothesis.given(cases(operator, dtype))
     def search(case: Case) -> None:
         if case.digest not in known:

@@ -31,9 +31,7 @@ class Judgement:
     output: str = ""
 
 
-def judge(
-    comparison: Comparison, baseline: Comparison | None, rule: Rule, policy: Policy, *, itself: bool = False
-) -> Judgement:
+def judge(comparison: Comparison, baseline: Comparison | None, rule: Rule, policy: Policy, *, itself: bool = False) -> Judgement:
     """Judge one comparison. ``baseline`` is the CPU's in the same dtype; ``itself``: this outcome is its own reference."""
     if comparison.status != "ok":
         return _without_outputs(comparison, baseline)

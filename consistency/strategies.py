@@ -124,7 +124,7 @@ class Draw:
         are written to). Shrinks towards a contiguous tensor of evenly spread numbers with zeros everywhere but at the culprit.
         """
         dtype = dtype or self.dtype
-        base, view = (self._layout(tuple(shape), overlap=overlap) if layout else (tuple(shape), ()))
+        base, view = self._layout(tuple(shape), overlap=overlap) if layout else (tuple(shape), ())
         elements = math.prod(base)
         values = values or self._values(dtype, domain)
         special: tuple[tuple[int, str], ...] = ()

@@ -16,7 +16,9 @@ from .softmax import precision
 WEIGHTS = Domain(0.125, 4.0)
 
 
-def classes(d: Drawing, domain: Domain, *, positions: bool = True, images: bool = True) -> tuple[TensorRecipe, tuple[int, ...], int]:
+def classes(
+    d: Drawing, domain: Domain, *, positions: bool = True, images: bool = True
+) -> tuple[TensorRecipe, tuple[int, ...], int]:
     """Scores of C classes in dimension 1 (or alone), the shape of a target of indices, and C; ``images`` in any layout."""
     count, kind = d.size(2, 65), d.choice("batch", "single", *["positions"] * positions)
     batch = () if kind == "single" else (d.size(1, 65),)
