@@ -45,9 +45,9 @@ def _long_double(reference: Reference) -> None:
         if output.tensor is None or not output.tensor.dtype.is_floating_point or output.tensor.shape != exact.shape:
             return
         high = exact.astype(np.float64)
-        # Subnormal numbers have been rounded twice by now: the CPU's own, rounded once, may be one step beside.
+        # Here a tail would be subnormal, and numbers have been rounded twice: the CPU's own, rounded once, may be one step beside.
         once = output.tensor.numpy()
-        high = np.where((np.abs(high) < 2.0**-960) & (np.abs(once - high) <= 2.0**-1074), once, high)
+        high = np.where((np.abs(high) < 2.0**-960) & (np.abs(once - high) <= np.spacing(np.abs(high))), once, high)
         tail = np.where(np.isfinite(high) & (np.abs(high) > 2.0**-960), exact - high, 0.0).astype(np.float64)
         outputs.append(Output(output.name, torch.from_numpy(high), output.dtype))
         tails.append(torch.from_numpy(tail))

@@ -115,7 +115,8 @@ def of_points(gradients: Outputs, theta: torch.Tensor, size: list[int], align_co
 
 
 def op(name: str, sample: Any, size: Any, backward: Any, dtypes: tuple[str, ...] = FLOATS, **more: Any) -> Operator:
-    error = accumulated(size, one, backward=backward)
+    # torch weighs and adds half-precision pixels in the half format itself.
+    error = accumulated(size, one, backward=backward, wide_accumulation=False)
     return Operator(name=f"nn.functional.{name}", family="interpolate", sample=sample, error=error, dtypes=dtypes, **more)
 
 
