@@ -79,6 +79,7 @@ def test_draws(operator: Operator) -> None:
             assert max((base.size for base in materials.bases), default=0) <= MOST_ELEMENTS, case.line
             wide, outcome = CPU.run(operator, materials, "forward", "float64"), CPU.run(operator, materials)
             if not (succeeded(wide, case) and succeeded(outcome, case)):
+                differentiated = True  # cannot be asked
                 continue
             dull += is_dull(wide)
             assert not outcome.modified, f"argument {outcome.modified} was written to in {case.line}"

@@ -227,7 +227,8 @@ def judged(operator: str, deeds: Mapping[str, Deed], dtypes: Sequence[str] = ("f
 
 @pytest.fixture(scope="module")
 def faulty() -> Callable[[str], Results]:
-    return functools.cache(lambda operator: judged(operator, FAULTY))
+    # Sums forgive many a misread view: it takes more of them.
+    return functools.cache(lambda operator: judged(operator, FAULTY, examples=80 if operator == "sum" else 40))
 
 
 def verdicts(results: Sequence[Result], direction: str) -> set[str]:
@@ -257,10 +258,11 @@ def test_healthy_backends_in_half_precision(operator: str, dtype: str) -> None:
 @pytest.mark.parametrize("operator", OPERATORS)
 @pytest.mark.parametrize("fault", ["TF32 inputs", "one element off"])
 def test_wrong_numbers_are_divergent(operator: str, fault: str, faulty: Callable[[str], Results]) -> None:
-    found = faulty(operator)[fault]
-    assert verdicts(found, "forward") - DECIDED == {"divergent"}
-    if (operator, fault) != ("sum", "TF32 inputs"):  # whose gradient does not depend on the input
-        assert verdicts(found, "backward") - DECIDED == {"divergent"}
+    for direction in ("forward", "backward"):
+        wrong = verdicts(faulty(operator)[fault], direction) - DECIDED
+        if (operator, fault, direction) != ("sum", "TF32 inputs", "backward"):  # a gradient that does not depend on the input
+            assert "divergent" in wrong
+        assert wrong <= {"divergent", "special-values"}  # beside the threshold of exp a small error makes an infinity
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
