@@ -39,9 +39,16 @@ def _sizes(low: int, high: int) -> st.SearchStrategy[int]:
     return st.one_of(small, st.sampled_from(corners), st.integers(low, high)) if corners else small
 
 
-@functools.lru_cache(maxsize=4096)
+_CHOICES: dict[str, st.SearchStrategy[Any]] = {}
+_FLAG = st.sampled_from((False, True))
+
+
 def _sampled(options: tuple[Any, ...]) -> st.SearchStrategy[Any]:
-    return st.sampled_from(options)
+    """Remembered by spelling: to a cache that compares, (False,) and (0.0,) are the same options."""
+    spelling = repr(options)
+    if spelling not in _CHOICES:
+        _CHOICES[spelling] = st.sampled_from(options)
+    return _CHOICES[spelling]
 
 
 class Draw:
@@ -83,7 +90,7 @@ class Draw:
 
     def flag(self) -> bool:
         """True or False. Shrinks towards False."""
-        return bool(self._draw(_sampled((False, True))))
+        return self._draw(_FLAG)
 
     def integer(self, low: int, high: int) -> int:
         """A whole number in [low, high]. Shrinks towards 0, or the end of the range that is nearest to it."""
@@ -177,7 +184,7 @@ class Draw:
 
 @functools.lru_cache(maxsize=512)
 def _classes(domain: Domain, form: dtypes.Format) -> st.SearchStrategy[tuple[Any, ...]]:
-    low, high = domain.low, domain.high
+    low, high = float(domain.low), float(domain.high)  # a cached answer must not depend on who asked with 0 and who with 0.0
     narrow = form.max_exponent < 64
     bottom, top = max(low, -1.0), min(high, 1.0)
     if bottom >= top:  # the domain lies outside [-1, 1]
@@ -199,7 +206,7 @@ def _classes(domain: Domain, form: dtypes.Format) -> st.SearchStrategy[tuple[Any
     if domain.tiny:
         options.append(("subnormal",))
     limit = float(2.0**form.max_exponent)
-    points = tuple(p for p in domain.points if abs(p) < limit)
+    points = tuple(float(p) for p in domain.points if abs(p) < limit)
     if points:
         options += [("near", max(low, -limit), min(high, limit), *points)] * 2
     if domain.specials and bottom <= 0.0 <= top:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from consistency import operators, tolerances
 from consistency.judge import Judgement, _times, describe_rule, judge
 from consistency.model import Comparison, Measured, Span, Worst
 from consistency.tolerances import Policy, RangeRule, Rule
@@ -228,6 +229,17 @@ def test_a_range_that_was_not_told_apart_frees_nothing() -> None:
     """Else one key in a tolerances file would stop a whole operator from being judged."""
     rule = replace(RULE, ranges=(RangeRule(*INSIDE, unspecified=True),))
     assert verdict_of(measured(ulp=7.0), rule=rule).verdict.fails
+
+
+@pytest.mark.parametrize("backend", ["cpu", "cuda", "directml"])
+def test_every_range_of_the_tolerances_is_declared_by_its_operator(backend: str) -> None:
+    """Else the comparison does not tell it apart, and the rule's numbers for it never count."""
+    loaded = tolerances.load()
+    for operator in operators.registry().values():
+        for dtype in operator.dtypes:
+            rule = loaded.rule(operator.name, dtype, family=operator.family, backend=backend)
+            named = {(item.argument, item.low, item.high) for item in rule.ranges}
+            assert named <= set(operator.ranges), f"{operator.name} {dtype}"
 
 
 def test_exact_outputs_have_no_budget() -> None:

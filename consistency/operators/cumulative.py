@@ -48,8 +48,8 @@ def factors(d: Drawing) -> Call:
     dim = d.dim(shape)
     if not d.floating:
         return call(d.tensor(shape, values=("integers", -1, 1)), dim)
-    many = bool(shape) and shape[dim] > 12
-    return call(d.tensor(shape, Domain(0.875, 1.125) if many else Domain(wide=(-2, 1))), dim)
+    few = not shape or shape[dim] <= (4 if d.dtype == "float16" else 12)
+    return call(d.tensor(shape, Domain(wide=(-2, 1)) if few else Domain(0.875, 1.125)), dim)
 
 
 def differences(d: Drawing) -> Call:

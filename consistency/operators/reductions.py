@@ -61,14 +61,16 @@ def summing(domain: Domain) -> Sample:
 
 
 def product(d: Drawing) -> Call:
-    """Factors near 1 for long rows, so that the product stays in range; any for short ones."""
-    shape = reducible(d, 512)
+    """Factors near 1 for long rows, so that the product stays in range; any for short ones. Rows are short in float16."""
+    half = d.dtype == "float16"
+    shape = d.shape(0, 3, elements=128) if half else reducible(d, 512)
     kwargs = along(d, shape, several=False)
     if not d.floating:
         return call(d.tensor(shape, values=("integers", 1, 3)), **kwargs)
-    if math.prod(shape) <= 12:
+    octaves = math.ceil(math.log2(math.prod(shape)))
+    if octaves < (3 if half else 4):
         return call(d.tensor(shape, Domain(wide=(-2, 1), specials=("nan", "inf"))), **kwargs)
-    spread = 2.0 ** -max(round(math.log2(math.prod(shape)) / 2), 3)
+    spread = 2.0 ** -max(octaves if half else octaves // 2, 3)
     return call(d.tensor(shape, SMALL, values=("uniform", 1.0 - spread, 1.0 + spread), overlap=False), **kwargs)
 
 
@@ -113,6 +115,11 @@ def dims_of(args: Args, kwargs: Kwargs, position: int = 1) -> list[int]:
     return list(range(args[0].ndim)) if dim is None else list(dim) if isinstance(dim, (list, tuple)) else [dim]
 
 
+def of_product(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
+    """Twice |ref|: the rounding errors of factors that are equal to each other lean to one side."""
+    return tuple(2.0 * output.abs() for output in outputs)
+
+
 def of_factors(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     """Each gradient is a product of all the other factors."""
     dims = dims_of(args, kwargs)
@@ -127,6 +134,7 @@ def op(name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = F
 
 SUM = products(reduced, integers_exact=True)
 STORED = replace(SUM, wide_accumulation=False)  # partial sums are stored in the half formats
+PRODUCT = accumulated(of_product, reduced, backward=of_factors, wide_accumulation=False)
 TIED = tied_sums(lambda args, kwargs: argument("dim", 1, None, args, kwargs))
 FIXED: dict[str, Any] = {"traits": CONSTANT, "differentiable": False}
 OPERATORS = [
@@ -142,7 +150,7 @@ OPERATORS = [
         NUMERIC,
         traits=LINEAR,
     ),
-    op("prod", product, accumulated("output", reduced, backward=of_factors, wide_accumulation=False), NUMERIC),
+    op("prod", product, PRODUCT, NUMERIC),
     op("amax", over(EXTREME), EXACT, EVERY, traits=TIES, observe=zeros_aside),
     op("amin", over(EXTREME), EXACT, EVERY, traits=TIES, observe=zeros_aside),
     op("aminmax", lowest_and_highest, EXACT, EVERY, traits=TIES, observe=zeros_aside),

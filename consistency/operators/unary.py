@@ -68,6 +68,10 @@ EXP = {
 EXP2 = {"float32": (127.5, -126.0, -149.0), "float64": (1023.5, -1022.0, -1074.0), "float16": (15.9375, -14.0, -24.0)}
 SINH = {"float32": (88.5, -88.5, 1.0), "float64": (709.0, -709.0), "float16": (11.7734375, -11.7734375)}
 SIGMOID = {"float32": (16.6, -87.33654, -103.97208), "float64": (36.7, -708.39642), "float16": (11.09, -11.09, -17.33)}
+# Where tolerances speak of a part of the line only: D3D's bounds for logarithms near 1, and for angles in ±100π.
+AROUND_ONE = ((0, 0.5, 2.0),)
+ANGLE = Domain(points=(math.pi, math.pi / 2), specials=EVERYWHERE, wide=(-24, 16), tiny=True)
+TURNS = ((0, -100 * math.pi, 100 * math.pi),)
 
 OPERATORS = [
     op("abs", unary(), EXACT, NUMERIC),
@@ -90,13 +94,14 @@ OPERATORS = [
     op("exp", unary(MODERATE, EXP), dtypes=NUMERIC),
     op("exp2", unary(MODERATE, EXP2)),
     op("expm1", unary(MODERATE, EXP), from_output(lambda x: (1 - torch.exp(-x)).abs() + torch.exp(-x) + x.abs())),
-    op("log", unary(Domain(0.0, points=(1.0,), specials=EVERYWHERE, wide=(-24, 24), tiny=True)), dtypes=NUMERIC),
-    op("log2", unary(Domain(0.0, points=(1.0,), specials=NICE, wide=(-24, 24)))),
-    op("log10", unary(Domain(0.0, points=(1.0,), specials=NICE, wide=(-24, 24)))),
+    op("log", unary(Domain(0.0, points=(1.0,), specials=EVERYWHERE, wide=(-24, 24), tiny=True)), dtypes=NUMERIC, ranges=AROUND_ONE),
+    op("log2", unary(Domain(0.0, points=(1.0,), specials=NICE, wide=(-24, 24))), ranges=AROUND_ONE),
+    op("log10", unary(Domain(0.0, points=(1.0,), specials=NICE, wide=(-24, 24))), ranges=AROUND_ONE),
     op("log1p", unary(Domain(-1.0, points=(-1.0, 0.0), specials=EVERYWHERE, wide=(-24, 24), tiny=True))),
-    op("sin", unary(Domain(points=(math.pi, math.pi / 2), specials=EVERYWHERE, wide=(-24, 16), tiny=True)), dtypes=NUMERIC),
-    op("cos", unary(Domain(points=(math.pi, math.pi / 2), specials=EVERYWHERE, wide=(-24, 16), tiny=True))),
-    op("tan", unary(Domain(points=(math.pi / 4, 1.5), specials=EVERYWHERE, wide=(-24, 12), tiny=True), half=Domain(-1.5, 1.5))),
+    op("sin", unary(ANGLE), dtypes=NUMERIC, ranges=TURNS),
+    op("cos", unary(ANGLE), ranges=TURNS),
+    op("tan", unary(Domain(points=(math.pi / 4, 1.5), specials=EVERYWHERE, wide=(-24, 12), tiny=True), half=Domain(-1.5, 1.5)),
+       ranges=TURNS),
     op("asin", unary(UNIT_CLOSED)),
     op("acos", unary(UNIT_CLOSED)),
     op("atan", unary(Domain(points=(1.0, -1.0), specials=EVERYWHERE, wide=(-24, 24), tiny=True))),
