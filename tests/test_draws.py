@@ -85,7 +85,7 @@ def test_draws(operator: Operator) -> None:
         try:
             check(operator, dtype)
         except (NotImplementedError, RuntimeError) as error:
-            if torch.__version__.startswith("2.4.") and "not implemented" in str(error):
+            if torch.__version__.startswith("2.4.") and ("not implemented" in str(error) or "Unsupported" in str(error)):
                 continue  # what a later torch offers
             raise
 
@@ -114,13 +114,13 @@ def check(operator: Operator, dtype: str) -> None:
 @pytest.mark.parametrize("operator", [o for o in OPERATORS if o.observe is not None], ids=lambda operator: operator.name)
 def test_observing_survives_wrong_outputs(operator: Operator) -> None:
     """Indices far outside, as faulty backends return them, read as NaN or as something else that differs; nothing fails."""
+    assert operator.observe is not None
     for case in draw(operator, "float32"):
         materials = prepare(case)
         outputs, _ = run(operator, materials, "float64")
         arguments = materials.build("float64")
-        wrong = tuple(
-            torch.full_like(o, 1 << 40 if not o.dtype.is_floating_point and o.dtype != torch.bool else 1) for o in outputs
-        )
+        far = [1 if output.dtype.is_floating_point or output.dtype == torch.bool else 1 << 40 for output in outputs]
+        wrong = tuple(torch.full_like(output, value) for output, value in zip(outputs, far, strict=True))
         operator.observe(tuple(arguments.args), arguments.kwargs, wrong)
 
 

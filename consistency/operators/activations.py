@@ -94,7 +94,7 @@ def glu(d: Drawing) -> Call:
     shape = list(d.shape(1, 4, elements=2048))
     dim = d.dim(shape)
     shape[dim] *= 2
-    return call(d.tensor(shape, moderate(d)), dim)
+    return call(d.tensor(shape, replace(moderate(d), specials=(*FINITE, "nan"))), dim)
 
 
 def of_input(args: Args, kwargs: Kwargs, outputs: Outputs) -> torch.Tensor:

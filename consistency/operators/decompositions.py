@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from ._shared import Args, Kwargs, Outputs, some
-from .declare import FLOAT, NORMWISE, UNIT, Call, Drawing, Operator, Sample, call
-from .linear_algebra import matrices
+from .declare import FLOAT, UNIT, Call, Drawing, Operator, Sample, accumulated, call
+from .linear_algebra import matrices, of_size
 
 
 def rectangle(**options: tuple[Any, ...]) -> Sample:
@@ -93,10 +93,11 @@ def of_lu_factor(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
 def factors(name: str, sample: Sample, observe: Any = None, *, differentiable: bool = False) -> Operator:
     """Gradients of factors depend on the choice made, so only unique results are differentiated."""
     return Operator(
-        name=name, family="linalg", sample=sample, error=NORMWISE, dtypes=FLOAT, differentiable=differentiable, observe=observe
+        name=name, family="linalg", sample=sample, error=FACTORED, dtypes=FLOAT, differentiable=differentiable, observe=observe
     )
 
 
+FACTORED = accumulated("normwise", of_size)
 OPERATORS = [
     factors("linalg.svd", singular, of_svd),
     factors("linalg.svdvals", rectangle(), differentiable=True),
