@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .declare import FLOAT, NORMWISE, Call, Domain, Drawing, Operator, Sample, call
+from ._shared import Args, Kwargs, Outputs, jointly
+from .declare import FLOAT, Call, Domain, Drawing, Operator, Sample, accumulated, call, one
 
 INPUTS = Domain(-2.0, 2.0)
 GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
@@ -46,8 +47,13 @@ def cell(name: str) -> Sample:
     return sample
 
 
+def of_gates(args: Args, kwargs: Kwargs, gradients: Outputs) -> float:
+    """The largest gradient, and what the inputs (up to 2) make of 1 − h², which is a small difference where a gate saturates."""
+    return float(jointly(args, kwargs, gradients)) + 4.0
+
+
 def recurrent(name: str, sample: Sample) -> Operator:
-    return Operator(name=name, family="rnn", sample=sample, error=NORMWISE, dtypes=FLOAT)
+    return Operator(name=name, family="rnn", sample=sample, error=accumulated("normwise", one, backward=of_gates), dtypes=FLOAT)
 
 
 OPERATORS = [
