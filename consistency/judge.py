@@ -121,6 +121,12 @@ def _capped(value: float) -> float:
     return min(value, 1e300)
 
 
+_SPECIAL = {
+    "nan": "NaN differs", "inf": "an infinity differs", "zero-sign": "the sign of zero differs",
+    "nan-dropped": "NaN is left out and the other number returned",
+}  # fmt: skip
+
+
 def _special(output: Measured, policy: Policy) -> str:
     """A sentence when NaN, infinities or the sign of zero are not where the policy admits them."""
     counts = dict(output.special)
@@ -130,8 +136,7 @@ def _special(output: Measured, policy: Policy) -> str:
         counts.pop("nan-dropped", None)
     if not counts:
         return ""
-    words = {"nan": "NaN", "inf": "an infinity", "zero-sign": "the sign of zero"}
-    parts = [f"{words.get(kind, kind)} differs in {count} of {output.elements} elements" for kind, count in counts.items()]
+    parts = [f"{_SPECIAL.get(kind, kind)} in {count} of {output.elements} elements" for kind, count in counts.items()]
     return "; ".join(parts)
 
 

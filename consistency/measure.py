@@ -229,7 +229,8 @@ class Floating:
             expected = np.where(inf_e, expected, np.clip(expected, -limit, limit))
         else:
             wrong_inf |= np.isinf(actual) & ~inf_e & ~nan_e
-        for kind, mask in (("nan", wrong_nan), ("inf", wrong_inf)):
+        dropped = self._without_nan(nan_e & ~nan_a)
+        for kind, mask in (("nan", wrong_nan & ~dropped), ("inf", wrong_inf), ("nan-dropped", dropped)):
             count = int(np.count_nonzero(mask))
             if count:
                 self.special[kind] = count
@@ -240,6 +241,15 @@ class Floating:
         self.keep = np.flatnonzero(~left_out)
         self.actual, self.expected = actual[self.keep], expected[self.keep]
         self.tail = np.nan_to_num(self.tail[self.keep]) if self.tail is not None else None
+
+    def _without_nan(self, missing: Any) -> Any:
+        """Which of the elements where a NaN is ``missing`` hold what a choice among the other numbers would give."""
+        found = np.zeros_like(missing)
+        for outputs in self.reference.without_nan if missing.any() else ():
+            chosen = outputs[self.index].tensor if self.index < len(outputs) else None
+            if chosen is not None and chosen.numel() == missing.size:
+                found |= missing & (self.actual == _flat(chosen, wide=True))
+        return found
 
     def _signed_zeros_matter(self) -> bool:
         return self.reference.direction == "forward" and ("elementwise" in self.reference.operator.traits or self.moves_only)

@@ -200,6 +200,13 @@ class Reference:
         sizes = [float(m.abs().max()) if isinstance(m, torch.Tensor) and m.numel() else 0.0 for m in self.magnitudes]
         return max(sizes, default=0.0) <= 2.0**form.precision
 
+    @functools.cached_property
+    def without_nan(self) -> tuple[tuple[Output, ...], ...]:
+        """Of operators that pick an extreme: the outputs when NaN inputs count as the lowest, and as the highest number."""
+        if "extremum" not in self.operator.traits or self.direction == "backward":
+            return ()
+        return tuple(self.evaluate(functools.partial(_nan_as, value)) for value in (-math.inf, math.inf))
+
     def flushed(self) -> tuple[Output, ...] | None:
         """The outputs when subnormal inputs read as zero; None when there are none among the inputs."""
         form = dtypes.FORMATS.get(self.materials.case.dtype)
@@ -215,6 +222,10 @@ class Reference:
 
 def _widen(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(torch.complex128 if tensor.dtype.is_complex else torch.float64)
+
+
+def _nan_as(value: float, base: torch.Tensor, position: int) -> torch.Tensor:
+    return torch.where(torch.isnan(base), value, base)
 
 
 def _distinct(base: np.ndarray[Any, Any]) -> float:

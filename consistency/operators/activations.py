@@ -11,6 +11,7 @@ import torch
 from ._shared import Args, Kwargs, Outputs, finite, magnitude, some
 from .declare import (
     EVERYWHERE,
+    EXTREMUM,
     FINITE,
     FLOATS,
     NUMERIC,
@@ -152,9 +153,9 @@ SLOPES = (0.25, 1.5, -0.5)
 NOT_LARGEST = tuple(token for token in EVERYWHERE if "max" not in token)  # six times as much overflows
 
 OPERATORS = [
-    activation("relu", unary(near(0.0)), SELECTED, NUMERIC, SELECTING),
-    activation("relu6", unary(near(0.0, 6.0)), SELECTED, NUMERIC, SELECTING),
-    activation("hardtanh", bounded, SELECTED, NUMERIC, SELECTING),
+    activation("relu", unary(near(0.0)), SELECTED, NUMERIC, SELECTING | EXTREMUM),
+    activation("relu6", unary(near(0.0, 6.0)), SELECTED, NUMERIC, SELECTING | EXTREMUM),
+    activation("hardtanh", bounded, SELECTED, NUMERIC, SELECTING | EXTREMUM),
     activation("threshold", threshold, SELECTED, NUMERIC, SELECTING),
     activation("hardshrink", unary(near(0.5, -0.5), lambd=(1.0, 0.0, 2.0)), SELECTED, traits=SELECTING),
     activation("softshrink", unary(near(0.5, -0.5), lambd=(1.0, 0.0, 2.0)), traits=SELECTING),

@@ -9,6 +9,7 @@ from typing import Any
 from .declare import (
     EVERYWHERE,
     EXACT,
+    EXTREMUM,
     FLOAT,
     FLOATS,
     NUMERIC,
@@ -31,6 +32,7 @@ from .sampling import binary, fitting, operands, pointwise, scalar, shape_of
 ELEMENTWISE = frozenset({"elementwise"})
 LINEAR = frozenset({"elementwise", "linear"})
 TIES = frozenset({"elementwise", "ties"})
+PICKS = TIES | EXTREMUM
 STEPS = frozenset({"elementwise", "discontinuous"})
 
 NICE = ("0", "-0", "1", "-1", "nan", "-nan", "inf", "-inf")
@@ -182,12 +184,12 @@ OPERATORS = [
     op("hypot", pointwise(PLANE, PLANE, half=SMALL_PLANE)),
     op("atan2", pointwise(PLANE, PLANE, half=SMALL_PLANE)),
     op("copysign", binary(), EXACT),
-    op("maximum", pointwise(REAL, REAL), SELECTION, NUMERIC, traits=TIES, observe=zeros_aside),
-    op("minimum", pointwise(REAL, REAL), SELECTION, NUMERIC, traits=TIES, observe=zeros_aside),
+    op("maximum", pointwise(REAL, REAL), SELECTION, NUMERIC, traits=PICKS, observe=zeros_aside),
+    op("minimum", pointwise(REAL, REAL), SELECTION, NUMERIC, traits=PICKS, observe=zeros_aside),
     op("fmax", pointwise(REAL, REAL), SELECTION, NUMERIC, traits=TIES, observe=zeros_aside),
     op("fmin", pointwise(REAL, REAL), SELECTION, NUMERIC, traits=TIES, observe=zeros_aside),
-    op("clamp_min", binary(REAL, BOUND, mixed=False), SELECTION, NUMERIC, traits=TIES, observe=zeros_aside),
-    op("clamp_max", binary(REAL, BOUND, mixed=False), SELECTION, NUMERIC, traits=TIES, observe=zeros_aside),
+    op("clamp_min", binary(REAL, BOUND, mixed=False), SELECTION, NUMERIC, traits=PICKS, observe=zeros_aside),
+    op("clamp_max", binary(REAL, BOUND, mixed=False), SELECTION, NUMERIC, traits=PICKS, observe=zeros_aside),
     op("heaviside", pointwise(Domain(points=(0.0, 1.0), specials=EVERYWHERE), REAL), EXACT, NUMERIC, differentiable=False),
     op("logaddexp", pointwise(LOGARITHMIC, LOGARITHMIC), CANCELLING),
     op("logaddexp2", pointwise(LOGARITHMIC, LOGARITHMIC), CANCELLING),

@@ -9,6 +9,7 @@ import torch
 
 from .declare import (
     EXACT,
+    EXTREMUM,
     FLOATS,
     NUMERIC,
     SUMMED,
@@ -103,8 +104,8 @@ OPERATORS = [
     op("cumsum", scan(SUMMED), SUM, NUMERIC, traits=LINEAR),
     op("cumprod", factors, replace(accumulated("output", row), growth="linear", backward="products"), NUMERIC),
     op("logcumsumexp", scan(EXPONENTS), replace(accumulated(of_logcumsumexp, row), growth="linear")),
-    op("cummax", scan(EXTREME), CHOSEN, NUMERIC, traits=SCAN | {"ties"}, observe=extremum_along, observe_gradients=TIED),
-    op("cummin", scan(EXTREME), CHOSEN, NUMERIC, traits=SCAN | {"ties"}, observe=extremum_along, observe_gradients=TIED),
+    op("cummax", scan(EXTREME), CHOSEN, NUMERIC, traits=SCAN | {"ties"} | EXTREMUM, observe=extremum_along, observe_gradients=TIED),
+    op("cummin", scan(EXTREME), CHOSEN, NUMERIC, traits=SCAN | {"ties"} | EXTREMUM, observe=extremum_along, observe_gradients=TIED),
     op(
         "diff",
         differences,

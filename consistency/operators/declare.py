@@ -30,6 +30,8 @@ NUMERIC = (*FLOATS, *INTEGERS)
 EVERY = (*NUMERIC, "bool")
 
 EVERYWHERE = ("0", "-0", "1", "-1", "nan", "-nan", "inf", "-inf", "tiny", "subnormal", "max", "-max")
+# The trait of operators that pick the largest or smallest of numbers: hardware may leave NaN out of such a choice.
+EXTREMUM = frozenset({"extremum"})
 FINITE = ("0", "-0", "1", "-1", "tiny", "subnormal")
 
 
@@ -163,8 +165,8 @@ class Operator:
     """One declaration. ``name`` is PyTorch's OpInfo name; in-place forms add the trailing underscore of the method.
 
     ``function`` is the callable; left out, it is found by the name under ``torch``. ``sample`` draws arguments.
-    ``traits``: ``elementwise``, ``linear``, ``ties``, ``discontinuous``, ``random``, ``inplace``, ``view``, ``constant``
-    (a constant or mostly zero result is normal: no vacuity check) …
+    ``traits``: ``elementwise``, ``linear``, ``ties``, ``extremum`` (picks the largest or smallest), ``discontinuous``, ``random``,
+    ``inplace``, ``view``, ``constant`` (a constant or mostly zero result is normal: no vacuity check) …
     ``observe`` turns ``(float64 args, kwargs, outputs)`` into the quantities that are unique and so can be compared: the
     value at an argmax, U·S·Vᴴ for an SVD. ``observe_gradients`` does so for gradients, such as their sums
     over tied elements. ``alternatives`` gives further admissible outputs for discontinuous operators.

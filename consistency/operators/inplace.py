@@ -12,6 +12,7 @@ from ..recipe import Arg, TensorRecipe
 from .declare import (
     EVERY,
     EXACT,
+    EXTREMUM,
     FLOATS,
     NUMERIC,
     POSITIVE,
@@ -158,8 +159,8 @@ OPERATORS = [
     each("addcmul_", with_product(TERM), products(one), NUMERIC),
     each("addcdiv_", with_product(DIVISOR), products(one)),
     each("lerp_", mixed, accumulated("pointwise", one)),
-    each("clamp_", clamp, EXACT, NUMERIC),
-    each("relu_", alone(), EXACT, NUMERIC),
+    op("clamp_", clamp, EXACT, NUMERIC, traits=ELEMENTWISE | EXTREMUM),
+    op("relu_", alone(), EXACT, NUMERIC, traits=ELEMENTWISE | EXTREMUM),
     each("neg_", alone(), EXACT, NUMERIC),
     each("abs_", alone(), EXACT, NUMERIC),
     each("floor_", alone(), EXACT, NUMERIC),

@@ -12,6 +12,7 @@ from typing import Any
 from ..recipe import Literal, TensorRecipe
 from ._shared import Args, Kwargs, Outputs, peak, per_dim, some, spread, summed
 from .declare import (
+    EXTREMUM,
     FLOAT,
     FLOATS,
     NUMERIC,
@@ -35,6 +36,7 @@ VALUES = Domain(specials=("nan", "inf", "-inf", "max", "-max"), wide=(-24, 24), 
 # Torch returns a wrong index for a maximum of -inf in channels_last_3d.
 VOLUMES = replace(VALUES, specials=("nan", "inf", "max", "-max"))
 LINEAR, TIES = frozenset({"linear"}), frozenset({"ties", "constant"})  # most of a maximum's gradient is zero
+PICKS = TIES | EXTREMUM
 
 
 def image(d: Drawing, spatial: list[int], domain: Domain) -> TensorRecipe:
@@ -151,12 +153,18 @@ UNPOOL = ErrorModel("exact", backward="output")
 OPERATORS = [
     *(pool(f"avg_pool{n}d", average(n), products(of_window(n)), FLOATS if n < 3 else FLOAT, traits=LINEAR) for n in (1, 2, 3)),
     *(
-        pool(f"max_pool{n}d", maximum(n), MAXIMUM, NUMERIC if n > 1 else FLOATS, traits=TIES, observe=at_maximum(n))
+        pool(f"max_pool{n}d", maximum(n), MAXIMUM, NUMERIC if n > 1 else FLOATS, traits=PICKS, observe=at_maximum(n))
         for n in (1, 2, 3)
     ),
     *(pool(f"adaptive_avg_pool{n}d", adaptive(n), ADAPTIVE, traits=LINEAR) for n in (1, 2, 3)),
     *(
-        pool(f"adaptive_max_pool{n}d", adaptive(n, VALUES, return_indices=(True,)), MAXIMUM, traits=TIES, observe=at_maximum(n))
+        pool(
+            f"adaptive_max_pool{n}d",
+            adaptive(n, VALUES, return_indices=(True,)),
+            MAXIMUM,
+            traits=PICKS,
+            observe=at_maximum(n),
+        )
         for n in (1, 2, 3)
     ),
     *(pool(f"lp_pool{n}d", power(n), accumulated("products", of_power_window(n)), FLOAT) for n in (1, 2, 3)),

@@ -10,6 +10,7 @@ from ..recipe import DType
 from .declare import (
     EVERY,
     EXACT,
+    EXTREMUM,
     FLOATS,
     NUMERIC,
     SUMMED,
@@ -30,6 +31,7 @@ from .sampling import along, fitting, reducible
 REDUCTION = frozenset({"reduction"})
 LINEAR = REDUCTION | {"linear"}
 TIES = REDUCTION | {"ties"}
+PICKS = TIES | EXTREMUM
 CONSTANT = REDUCTION | {"constant"}
 
 EXTREME = Domain(specials=("nan", "inf", "-inf", "0", "-0", "max", "-max"), wide=(-24, 24), tiny=True)
@@ -151,13 +153,13 @@ OPERATORS = [
         traits=LINEAR,
     ),
     op("prod", product, PRODUCT, NUMERIC),
-    op("amax", over(EXTREME), EXACT, EVERY, traits=TIES, observe=zeros_aside),
-    op("amin", over(EXTREME), EXACT, EVERY, traits=TIES, observe=zeros_aside),
-    op("aminmax", lowest_and_highest, EXACT, EVERY, traits=TIES, observe=zeros_aside),
-    op("max", extremum, EXACT, EVERY, traits=TIES, observe=extremum_along, observe_gradients=TIED),
-    op("min", extremum, EXACT, EVERY, traits=TIES, observe=extremum_along, observe_gradients=TIED),
-    op("argmax", over(EXTREME, several=False), EXACT, NUMERIC, traits=TIES, differentiable=False, observe=value_at_extremum),
-    op("argmin", over(EXTREME, several=False), EXACT, NUMERIC, traits=TIES, differentiable=False, observe=value_at_extremum),
+    op("amax", over(EXTREME), EXACT, EVERY, traits=PICKS, observe=zeros_aside),
+    op("amin", over(EXTREME), EXACT, EVERY, traits=PICKS, observe=zeros_aside),
+    op("aminmax", lowest_and_highest, EXACT, EVERY, traits=PICKS, observe=zeros_aside),
+    op("max", extremum, EXACT, EVERY, traits=PICKS, observe=extremum_along, observe_gradients=TIED),
+    op("min", extremum, EXACT, EVERY, traits=PICKS, observe=extremum_along, observe_gradients=TIED),
+    op("argmax", over(EXTREME, several=False), EXACT, NUMERIC, traits=PICKS, differentiable=False, observe=value_at_extremum),
+    op("argmin", over(EXTREME, several=False), EXACT, NUMERIC, traits=PICKS, differentiable=False, observe=value_at_extremum),
     op("all", truths, EXACT, EVERY, **FIXED),
     op("any", truths, EXACT, EVERY, **FIXED),
     op("count_nonzero", counted, EXACT, EVERY, **FIXED),

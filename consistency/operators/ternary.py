@@ -9,6 +9,7 @@ import torch
 
 from .declare import (
     EXACT,
+    EXTREMUM,
     FLOATS,
     NUMERIC,
     REAL,
@@ -79,5 +80,5 @@ OPERATORS = [
     op("addcmul", added_product(TERM, TERM), products(one), NUMERIC),
     op("addcdiv", added_product(TERM, DIVISOR), products(one)),
     op("lerp", lerp, accumulated(between, one, backward="pointwise"), observe=zeros_aside),
-    op("clamp", clamp, replace(EXACT, backward=of_shares), NUMERIC, traits=ELEMENTWISE | {"ties"}, observe=zeros_aside),
+    op("clamp", clamp, replace(EXACT, backward=of_shares), NUMERIC, traits=ELEMENTWISE | {"ties"} | EXTREMUM, observe=zeros_aside),
 ]
