@@ -16,6 +16,7 @@ from typing import IO, Any
 import click
 
 from . import __version__
+from .commands.calibrate import calibrate
 from .errors import ConsistencyError, UsageError, did_you_mean
 from .profiles import PROFILES
 
@@ -339,3 +340,6 @@ def repro(case: str, backends: Sequence[str], directions: Sequence[str], toleran
         sys.exit(1)
     tested = any(r.verdict.tested for r in results)
     sys.exit(3 if len(available) < len(chosen.backends) or not tested else 0)
+
+
+main.add_command(calibrate)

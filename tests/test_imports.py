@@ -21,8 +21,8 @@ LAYERS = {
     "execute": "backends",
     "compare": "reference magnitudes wider metrics measure comparison",
     "judge": "_located_yaml _tolerances_file tolerances judge",
-    "run and record": "evaluate settings events engine bundle find report.failure",
-    "fronts": "__init__ __main__ api cli pytest_plugin report suite",
+    "run and record": "evaluate settings events engine bundle find calibrate report.failure",
+    "fronts": "__init__ __main__ api cli commands pytest_plugin report suite",
 }
 RANK = {module: rank for rank, modules in enumerate(LAYERS.values()) for module in modules.split()}
 # A worker process in an environment of its own may have none of these.

@@ -1,0 +1,167 @@
+"""Other numbers for the groups whose entry is too tight or far too loose, as a tolerances file that says where they come from."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ..evaluate import Rules
+from .needs import LEAST_C, Demands
+from .score import DTYPE_KEYS, POOR, Calibration, Group, joined
+
+SLACK = 2.0  # × the largest need of a healthy result
+WORTH = 0.1  # a share of the planted faults: what a smaller budget must notice more to be proposed
+LOOSE = 4.0  # a margin beyond which an entry that notices little is too loose
+_Solve = Callable[[Demands, float, float], tuple[float, float]]  # (demands, c, λ) → (c, λ)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Other bounds for one operator, dtype key and direction; ``backend`` is empty where they hold everywhere.
+
+    ``c`` in ulp and ``lam`` (a factor) are of that direction itself; ``was`` is what holds now, ``noticed`` the poorest
+    share of the decisive faults that are noticed now and then. ``reason``: ``too tight``, ``too loose``, or ``as before`` for
+    gradients that must not follow a changed forward.
+    """
+
+    operator: str
+    dtype: str
+    direction: str
+    backend: str
+    c: float
+    lam: float
+    was: tuple[float, float]
+    noticed: tuple[float, float]
+    reason: str
+    source: str
+
+
+def changes(calibration: Calibration, rules: Rules, about: str) -> list[Change]:
+    """What to change, by operator. ``about`` says on what it was measured: seeds, versions, backends."""
+    classes: dict[tuple[str, str, str], list[Group]] = defaultdict(list)
+    for group in calibration.groups.values():
+        if not group.stand_in and group.results:
+            classes[group.kind.operator, DTYPE_KEYS.get(group.kind.dtype, group.kind.dtype), group.kind.direction].append(group)
+    found = [change for (_, dtype, _), groups in classes.items() for change in _of_class(dtype, groups, about)]
+    families = {group.kind.operator: group.family for group in calibration.groups.values()}
+    return sorted([*found, *_kept_gradients(found, rules, families)], key=lambda one: (one.backend, one.operator, one.dtype))
+
+
+def _of_class(dtype: str, groups: list[Group], about: str) -> Iterator[Change]:
+    tight = [group for group in groups if group.rho > 1.0]
+    at_fault, present = {group.kind.backend for group in tight}, {group.kind.backend for group in groups}
+    ruled_alike = len({(group.rule.c, group.rule.lam) for group in groups}) == 1
+    if tight and (not ruled_alike or (len(at_fault) == 1 and len(present) > 1)):
+        for backend in sorted(at_fault):  # the others do not need it
+            own = [group for group in groups if group.kind.backend == backend]
+            yield _change(dtype, own, backend, _wider, "too tight", about)
+    elif tight:
+        yield _change(dtype, groups, "", _wider, "too tight", about)
+    elif ruled_alike and (total := joined(groups)).margin > LOOSE and total.shares.poorest() < POOR:
+        change = _change(dtype, groups, "", _narrower, "too loose", about)
+        if change.noticed[1] > change.noticed[0] + WORTH:
+            yield change
+
+
+def _change(dtype: str, groups: Sequence[Group], backend: str, solve: _Solve, reason: str, about: str) -> Change:
+    total = joined(groups)
+    rule, kind = total.rule, total.kind
+    c, lam = solve(total.demands, max(rule.c, LEAST_C), rule.lam)
+    backends = ", ".join(dict.fromkeys(group.kind.backend for group in groups))
+    worst = f"worst {total.worst}" if total.worst else "none differs"
+    words = f"calibrated: max over {total.results:,} results, {about}, backends {backends}; {worst}; slack {SLACK:g}x"
+    noticed = total.shares.poorest(), total.shares.poorest_at(c, lam)
+    return Change(kind.operator, dtype, kind.direction, backend, c, lam, (rule.c, rule.lam), noticed, reason, words)
+
+
+def _wider(demands: Demands, c: float, lam: float) -> tuple[float, float]:
+    """The one of the two numbers that has to grow by the smaller factor, times the slack. λ = 0 grows only where c explodes."""
+    more_c, more_lam = demands.c(lam), demands.lam(c)
+    by_c = more_c / c
+    by_lam = more_lam / lam if lam > 0.0 else (LOOSE if math.isfinite(more_lam) else math.inf)
+    if by_lam < by_c:
+        return c, _up(SLACK * more_lam)
+    return (_up(SLACK * more_c), lam) if math.isfinite(more_c) else (c, lam)
+
+
+def _narrower(demands: Demands, c: float, lam: float) -> tuple[float, float]:
+    """c as small as λ = 0 would need it, or 0.5 where λ can do the work; then the λ that this c leaves over."""
+    alone = demands.c(0.0)
+    if math.isfinite(alone) and SLACK * alone <= c:  # rounding of the result explains everything
+        return max(_up(SLACK * alone) if alone > LEAST_C else LEAST_C, LEAST_C), 0.0
+    small = min(c, max(LEAST_C, _up(demands.c(lam / LOOSE) if math.isfinite(demands.c(lam / LOOSE)) else c)))
+    need = demands.lam(max(small / SLACK, LEAST_C))
+    if not math.isfinite(need):
+        return c, lam
+    return small, min(lam, _up(SLACK * need))
+
+
+def _up(value: float) -> float:
+    """To two significant digits, upwards."""
+    if not value or not math.isfinite(value):
+        return value
+    unit = 10.0 ** (math.floor(math.log10(abs(value))) - 1)
+    return float(f"{math.ceil(value / unit * (1.0 - 1e-12)) * unit:.3g}")
+
+
+def _kept_gradients(found: Sequence[Change], rules: Rules, families: dict[str, str]) -> Iterator[Change]:
+    """Gradients have twice the forward's bounds, so a changed forward would change them as well: say what holds now."""
+    said = {(one.operator, one.dtype, one.direction, one.backend) for one in found}
+    for one in found:
+        if one.direction == "forward" and (one.operator, one.dtype, "backward", one.backend) not in said:
+            where = {"family": families[one.operator], "direction": "backward", "backend": one.backend or "cpu"}
+            rule = rules.rule(one.operator, one.dtype, **where)
+            source = f"as before ({rule.place}): {rule.source}"
+            yield replace(
+                one, direction="backward", c=rule.c, lam=rule.lam, was=(rule.c, rule.lam), reason="as before", source=source
+            )
+
+
+def proposal(found: Sequence[Change], header: Sequence[str] = ()) -> str:
+    """The changes as a tolerances file on top of the packaged one: to be run with, or to be merged by hand."""
+    lines = [*(f"# {line}".rstrip() for line in header), "extends: packaged", ""]
+    everywhere = [one for one in found if not one.backend]
+    if everywhere:
+        lines += ["operators:", *_block(everywhere, "  ")]
+    elsewhere = [one for one in found if one.backend]
+    if elsewhere:
+        lines += ["", "backends:"] if everywhere else ["backends:"]
+        for backend in sorted({one.backend for one in elsewhere}):
+            lines += [f"  {_quoted(backend)}:", "    operators:"]
+            lines += _block([one for one in elsewhere if one.backend == backend], "      ")
+    return "\n".join(lines) + "\n"
+
+
+def _block(found: Iterable[Change], indent: str) -> Iterator[str]:
+    by_operator: dict[str, list[Change]] = defaultdict(list)
+    for one in found:
+        by_operator[one.operator].append(one)
+    for operator, own in by_operator.items():
+        yield f"{indent}{operator}:"
+        for one in own:
+            if one.direction == "forward":
+                yield f"{indent}  {_numbers(one)}"
+        backward = [one for one in own if one.direction == "backward"]
+        if backward:
+            yield f"{indent}  backward:"
+            for one in backward:
+                yield f"{indent}    {_numbers(one)}"
+
+
+def _numbers(one: Change) -> str:
+    was = f"   # {one.reason}: was c {one.was[0]:g}, lambda {one.was[1]:g}; notices {one.noticed[0]:.0%}, then {one.noticed[1]:.0%}"
+    was = "" if one.reason == "as before" else was
+    return f"{one.dtype}: {{c: {_plain(one.c)}, lambda: {_plain(one.lam)}, source: {_quoted(one.source)}}}{was}"
+
+
+def _plain(value: float) -> str:
+    """A number that YAML 1.1 reads as one: ``1e-05`` would be text."""
+    text = f"{value:.12g}"
+    return f"{value:.1f}".rstrip("0").rstrip(".") if "e+" in text else f"{value:.20f}".rstrip("0") if "e" in text else text
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)

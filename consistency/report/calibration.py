@@ -1,0 +1,189 @@
+"""A calibration as text and as JSON lines: the table of entries, what they fail to notice, what is too tight."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..calibrate import FAULTS, Calibration, Change, Entry, Group
+from ..calibrate.propose import LOOSE
+from ..calibrate.score import DECISIVE, FEWEST, POOR
+from .failure import printable
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+SHOWN = 25  # lines of each list, unless all are asked for
+_COLUMNS = {
+    "16 ulp in one": "16u one",
+    "16 ulp in all": "16u all",
+    "TF32": "TF32",
+    "bfloat16": "bf16",
+    "bias": "bias",
+    "truncated": "trunc",
+}
+_WHY = {
+    "c": "c is too large",
+    "lambda": "lambda·G·u·S hides it",
+    "both": "c and lambda·G·u·S hide it together",
+    "absolute": "the absolute bound hides it",
+    "ranges": "a range's own numbers hide it",
+    "vacuous": "the cases cannot tell",
+    "neither": "within half an ulp, or below the gradient's floor",
+}
+
+
+def number(value: float) -> str:
+    """``0.31``, ``12``, ``1,400``, ``∞``."""
+    if math.isinf(value) or math.isnan(value):
+        return "∞" if value > 0 else "–"
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def table(entries: Sequence[Entry]) -> Iterator[Text]:
+    """A line per entry: results, largest healthy × budget, margin, and the share of each planted fault that it notices."""
+    from rich.text import Text
+
+    heads = ("entry", "results", "max ρ", "margin", *(_COLUMNS[fault] for fault in FAULTS), "operators")
+    rows = [(_row(entry), entry) for entry in entries]
+    widths = [max(len(head), *(len(row[i]) for row, _ in rows)) for i, head in enumerate(heads[:-1])] if rows else []
+    yield Text(
+        "  ".join([heads[0].ljust(widths[0]), *(h.rjust(w) for h, w in zip(heads[1:-1], widths[1:], strict=True)), heads[-1]]),
+        "bold",
+    )
+    for row, entry in rows:
+        line = Text(row[0].ljust(widths[0]))
+        for i, (cell, width) in enumerate(zip(row[1:], widths[1:], strict=True)):
+            line.append("  ").append(cell.rjust(width), _colour(i, cell, entry))
+        yield line.append("  ").append(_several(entry.operators), "dim")
+
+
+def _row(entry: Entry) -> tuple[str, ...]:
+    shares = entry.shares
+    found = (shares[fault].value if fault in shares else math.nan for fault in FAULTS)
+    percents = ("–" if math.isnan(value) else f"{value:.0%}" for value in found)
+    return (entry.place, f"{entry.results:,}", number(entry.rho), number(entry.margin), *percents)
+
+
+def _colour(column: int, cell: str, entry: Entry) -> str:
+    if column == 1 and entry.rho > 1.0:
+        return "red"
+    fault = FAULTS[column - 3] if column >= 3 else ""
+    share = entry.shares.get(fault)
+    poor = fault in DECISIVE and share is not None and share.planted >= FEWEST and share.value < POOR
+    return "yellow" if poor else ""
+
+
+def _several(names: Sequence[str], most: int = 3) -> str:
+    rest = f" +{len(names) - most}" if len(names) > most else ""
+    return printable(", ".join(names[:most])) + rest
+
+
+def inadequate(entries: Sequence[Entry], most: int = SHOWN) -> Iterator[str]:
+    """The entries that notice fewer than half of a decisive fault in some group, the worst first, and what hides it."""
+    listed = [(entry, poor) for entry in entries if (poor := entry.poor())]
+    listed.sort(key=lambda item: (item[1][0].shares.poorest(), -len(item[1])))
+    if not listed:
+        yield f"Every entry notices at least half of the planted {' and '.join(DECISIVE)} faults."
+        return
+    yield f"{len(listed)} entries notice fewer than half of the planted {' or '.join(DECISIVE)} faults somewhere:"
+    for entry, poor in listed[:most]:
+        yield f"  {entry.place}  {len(poor)} of {len(entry.groups)} groups; {reason(poor)}"
+        for group in poor[:4]:
+            bounds = f"c {group.rule.c:g}, lambda {group.rule.lam:g}   margin {number(group.margin)}"
+            yield f"      {_group(group)}   {bounds}   {_shares(group)}"
+        if len(poor) > 4:
+            yield f"      and {len(poor) - 4} more"
+    if len(listed) > most:
+        yield f"  … and {len(listed) - most} more (--all)"
+
+
+def reason(groups: Sequence[Group]) -> str:
+    """What hides most of the decisive faults, and whether healthy results need what hides them."""
+    hidden: Counter[str] = Counter()
+    for group in groups:
+        for fault in DECISIVE:
+            hidden += group.shares[fault].hidden_by if fault in group.shares else Counter()
+    why = _WHY[hidden.most_common(1)[0][0]] if hidden else "nothing was planted"
+    slack = min(group.margin for group in groups)
+    if all(group.stand_in for group in groups):
+        return f"{why}; what healthy results need is not known here"
+    room = (
+        "healthy results leave room: smaller numbers would do"
+        if slack > LOOSE
+        else "healthy results need it: a sharper S, G or u would do"
+    )
+    return f"{why}; {room}"
+
+
+def _group(group: Group) -> str:
+    return f"{group.kind.operator} · {group.kind.dtype} · {group.kind.direction} · {group.kind.backend}"
+
+
+def _shares(group: Group) -> str:
+    found = ((name, group.shares[name]) for name in DECISIVE if name in group.shares)
+    return ", ".join(f"{name}: {share.detected} of {share.planted}" for name, share in found)
+
+
+def too_tight(groups: Sequence[Group], most: int = SHOWN) -> Iterator[str]:
+    """The groups in which a healthy result is over budget, with what would do and the case to look at."""
+    if not groups:
+        yield "No healthy result is over its budget."
+        return
+    yield f"{len(groups)} groups have healthy results over budget:"
+    for group in groups[:most]:
+        c, lam = group.needed
+        yield (
+            f"  {group.rule.place}  {_group(group)}   {group.failing} of {group.results} over, worst {number(group.rho)} × budget"
+            f" ({group.worst})"
+        )
+        yield f"      c {group.rule.c:g}, lambda {group.rule.lam:g}; would do: c {number(c)} or lambda {number(lam)}"
+    if len(groups) > most:
+        yield f"  … and {len(groups) - most} more (--all)"
+
+
+def problems(calibration: Calibration, most: int = SHOWN) -> Iterator[str]:
+    """Healthy results that fail for something else than their budget."""
+    found = list(calibration.problems())
+    if found:
+        yield f"{len(found)} healthy results fail for what no c and lambda can mend:"
+        for group, case, text in found[:most]:
+            yield printable(f"  {_group(group)}   {case}   {text[:150]}")
+        if len(found) > most:
+            yield f"  … and {len(found) - most} more (--all)"
+
+
+def proposed(found: Sequence[Change], path: str) -> str:
+    """The line that says what was proposed, and where it lies."""
+    count = Counter(one.reason for one in found)
+    if not found:
+        return "Nothing to propose."
+    words = ", ".join(f"{count[reason]} {reason}" for reason in ("too tight", "too loose") if count[reason])
+    where = f"written to {path}; try it: consistency run --tolerances {path}" if path else "--proposal FILE.yaml writes it"
+    return f"Other numbers for {words}: {where}"
+
+
+def rows(calibration: Calibration) -> Iterator[str]:
+    """One JSON object a line per group."""
+    for group in calibration.groups.values():
+        c, lam = group.needed
+        row: dict[str, Any] = {
+            "entry": group.rule.place, "operator": group.kind.operator, "family": group.family, "dtype": group.kind.dtype,
+            "direction": group.kind.direction, "backend": group.kind.backend, "stand_in": group.stand_in,
+            "results": group.results, "over_budget": group.failing, "c": group.rule.c, "lambda": group.rule.lam,
+            "rho_max": _json(group.rho), "rho_p99": _json(group.quantile(0.99)), "worst": group.worst,
+            "margin": _json(group.margin),
+            "needed_c": _json(c), "needed_lambda": _json(lam),
+            "faults": {name: {"planted": s.planted, "detected": s.detected, "hidden_by": dict(s.hidden_by)}
+                       for name, s in group.shares.items()},
+            "problems": [{"case": case, "text": text} for case, text in group.problems],
+        }  # fmt: skip
+        yield json.dumps(row)
+
+
+def _json(value: float) -> float | None:
+    """JSON knows no infinity: null is none at all."""
+    return value if math.isfinite(value) else None
