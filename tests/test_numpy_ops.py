@@ -695,3 +695,18 @@ def test_refuses_negative_positions(name: str) -> None:
     for run in (by_numpy, by_torch):
         with pytest.raises((IndexError, RuntimeError), match="out of"):
             run(name, call)
+
+
+@pytest.mark.parametrize(("equation", "dtype"), [("ij->", "int64"), ("ij->i", "int64"), ("ii->i", "int32"), ("ij->ji", "int32")])
+def test_einsum_sums_integers_as_sum_does(equation: str, dtype: str) -> None:
+    call = Call((equation, np.ones((3, 3), np.int32)), {})
+    assert [one.dtype.name for one in by_numpy("einsum", call)] == [dtype]
+    assert [one.dtype.name for one in by_torch("einsum", call)] == [dtype]
+
+
+@pytest.mark.parametrize(("low", "high"), [(-1.0, 0.0), (0.0, 1.0), (-0.0, 1.0), (-1.0, -0.0)])
+def test_hardtanh_keeps_the_sign_of_a_zero_within_bounds(low: float, high: float) -> None:
+    call = Call((np.array([0.0, -0.0, 5.0, -5.0]), low, high), {})
+    np.testing.assert_array_equal(
+        np.signbit(by_numpy("nn.functional.hardtanh", call)), np.signbit(by_torch("nn.functional.hardtanh", call))
+    )

@@ -171,6 +171,18 @@ def all_inputs(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
     return float(max(args[0].numel() / max(outputs[0].numel(), 1), 1.0))
 
 
+def rows(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+    """n: how many picked log-probabilities one result sums up."""
+    x, result = args[0], outputs[0]
+    return float(x.numel() / max(x.shape[min(1, x.ndim - 1)] * result.numel(), 1))
+
+
+def classes_and_rows(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+    """n: two sums one after the other, of the exponentials of all classes and of the rows; their errors add, not multiply."""
+    x = args[0]
+    return float(x.shape[min(1, x.ndim - 1)]) + rows(args, kwargs, outputs)
+
+
 def loss(
     name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = FLOAT, traits: frozenset[str] = frozenset()
 ) -> Operator:
@@ -185,9 +197,9 @@ def loss(
     )
 
 
-CROSS_ENTROPY = accumulated(of_cross_entropy, all_inputs, backward=of_cross_entropy_slope)
+CROSS_ENTROPY = accumulated(of_cross_entropy, classes_and_rows, backward=of_cross_entropy_slope)
 OPERATORS = [
-    loss("nll_loss", likelihood, accumulated(of_likelihood, all_inputs, backward="output"), FLOATS, frozenset({"constant"})),
+    loss("nll_loss", likelihood, accumulated(of_likelihood, rows, backward="output"), FLOATS, frozenset({"constant"})),
     loss("cross_entropy", cross_entropy, CROSS_ENTROPY, FLOATS),
     loss("multi_margin_loss", multi_margin, accumulated(of_margins, all_inputs)),
     loss("multilabel_margin_loss", multilabel, accumulated(of_multilabel, all_inputs, backward=of_multilabel_slope)),

@@ -22,7 +22,6 @@ from .declare import (
     accumulated,
     call,
     products,
-    reduced,
 )
 from .observing import Args, Kwargs, Tensors, argument, extremum_along, tied_sums
 from .sampling import reducible
@@ -92,6 +91,18 @@ def of_logcumsumexp(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tenso
     return torch.nan_to_num(largest.abs() + (outputs[0] - largest).abs() + 1.0, nan=0.0, posinf=0.0)
 
 
+def of_areas(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
+    """(Σ y − (first + last)/2)·dx as torch computes it: both ends are added in full, then half of them is taken away."""
+    y, dim = args[0].detach().abs(), kwargs["dim"]
+    ends = y.select(dim, 0) + y.select(dim, -1) if y.shape[dim] else 0.0
+    return (y.sum(dim) + 0.5 * ends) * abs(kwargs["dx"])  # type: ignore[no-any-return]
+
+
+def of_edges_too(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
+    """n: all elements, both ends once more, and the product with dx."""
+    return row(args, kwargs, outputs) + 3.0
+
+
 def op(name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = FLOATS, **more: Any) -> Operator:
     settings: dict[str, Any] = {"traits": SCAN} | more
     return Operator(name=name, family="cumulative", sample=sample, error=error, dtypes=dtypes, **settings)
@@ -113,6 +124,6 @@ OPERATORS = [
         NUMERIC,
         traits=LINEAR,
     ),
-    op("trapezoid", areas, products(reduced), traits=LINEAR),
+    op("trapezoid", areas, accumulated(of_areas, of_edges_too, backward="products"), traits=LINEAR),
     op("cumulative_trapezoid", areas, replace(products(row), growth="linear"), traits=LINEAR),
 ]

@@ -85,7 +85,10 @@ def dims_of(name: str, args: Args, kwargs: Kwargs) -> list[int]:
 
 
 def of_transform(name: str) -> Any:
-    """log₂ n · (‖x‖₂ × the norm's factor + |ref|), n the product of the transforms' lengths; a half spectrum counts twice."""
+    """log₂ n · (‖x‖₂ × the norm's factor + |ref|) + max |ref|; n is the product of the lengths; a half spectrum counts twice.
+
+    ‖x‖₂ is the root mean square of a spectrum. Where one line holds it all, others are differences of numbers half as large as it.
+    """
     inverse = name.startswith("i")
 
     def size(args: Args, kwargs: Kwargs, outputs: Outputs) -> torch.Tensor:
@@ -97,7 +100,8 @@ def of_transform(name: str) -> Any:
         norm = kwargs.get("norm", "backward")
         factor = n**-0.5 if norm == "ortho" else 1.0 / n if (norm == "backward") == inverse else 1.0
         energy = (x.abs() ** 2).sum(dims, keepdim=True).sqrt() * math.sqrt(2.0)
-        full = (energy * factor + out.abs()) * max(math.log2(n), 1.0)
+        peak = out.abs().amax(dims, keepdim=True) if out.numel() else 0.0
+        full = (energy * factor + out.abs()) * max(math.log2(n), 1.0) + peak
         return torch.stack([full, full], -1) if out.is_complex() else full
 
     return size

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import torch
+
 from ._shared import Args, Kwargs, Outputs, extent, scaling, summed
 from .declare import FLOATS, NUMERIC, Call, Drawing, ErrorModel, Operator, Sample, call, one, products
 
@@ -83,6 +87,11 @@ def addmv(d: Drawing) -> Call:
     return call(d.tensor(d.broadcastable((m,)), domain), d.tensor((m, k), domain), d.tensor((k,), domain), **scaling(d))
 
 
+def added_product(input: torch.Tensor, mat: torch.Tensor, vec: torch.Tensor, **scales: Any) -> torch.Tensor:
+    """``addmv`` with the input broadcast first: torch forgets to where the matrix is empty (docs/findings.md)."""
+    return torch.addmv(input.expand(mat.shape[0]), mat, vec, **scales)
+
+
 def addr(d: Drawing) -> Call:
     m, n, domain = d.size(1, 65), d.size(1, 65), summed(d, 1)
     return call(d.tensor(d.broadcastable((m, n)), domain), d.tensor((m,), domain), d.tensor((n,), domain), **scaling(d))
@@ -119,8 +128,8 @@ def vecdot(d: Drawing) -> Call:
     return call(d.tensor(shape, summed(d, 512)), d.tensor(other, summed(d, 512)))
 
 
-def declare(name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = NUMERIC) -> Operator:
-    return Operator(name=name, family="matmul", sample=sample, error=error, dtypes=dtypes, traits=LINEAR)
+def declare(name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = NUMERIC, **more: Any) -> Operator:
+    return Operator(name=name, family="matmul", sample=sample, error=error, dtypes=dtypes, traits=LINEAR, **more)
 
 
 EXACT_ON_INTEGERS = products(inner, integers_exact=True)
@@ -136,7 +145,7 @@ OPERATORS = [
     declare("inner", inner_product, EXACT_ON_INTEGERS),
     declare("outer", outer, products(one, integers_exact=True)),
     declare("addmm", addmm, ADDED),
-    declare("addmv", addmv, ADDED),
+    declare("addmv", addmv, ADDED, reference=added_product),
     declare("addr", addr, ADDED),
     declare("baddbmm", baddbmm, ADDED),
     declare("addbmm", addbmm, ADDED),

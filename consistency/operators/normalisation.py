@@ -6,7 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ._shared import some
+import torch
+
+from ._shared import Outputs, finite, magnitude, some
 from ._standardised import (
     along_dim,
     of_channels,
@@ -92,10 +94,24 @@ def local_response_norm(d: Drawing) -> Call:
 
 
 def normalize(d: Drawing) -> Call:
-    """The default eps of 1e-12 is zero in float16, so there another one is given."""
+    """The default eps of 1e-12 is zero in float16, so there another one is given.
+
+    In float16 the gradient of the 3-norm divides by its square, which leaves the format for short vectors (docs/findings.md).
+    """
     shape = d.shape(1, 3, elements=4096)
     eps = {"eps": 2.0**-10} if d.dtype == "float16" else some(d, eps=(2.0**-10, 1.0))
-    return call(d.tensor(shape, SUMMED), **some(d, p=(1.0, math.inf, 3.0)), dim=d.dim(shape), **eps)
+    order = some(d, p=(1.0, math.inf, 3.0))
+    domain = Domain(0.25, 8.0) if d.dtype == "float16" and order.get("p") == 3.0 else SUMMED
+    return call(d.tensor(shape, domain), **order, dim=d.dim(shape), **eps)
+
+
+@magnitude
+def of_unit(outputs: Outputs, x: torch.Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> torch.Tensor:
+    """|ref|; a root other than the square root carries the rounding of its exponent, times the logarithm of what is under it."""
+    if p != 3.0:
+        return outputs[0].abs()
+    length = torch.linalg.vector_norm(x, p, dim, keepdim=True)
+    return outputs[0].abs() * (2.0 + finite(length.log()).abs())
 
 
 def norm(name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = FLOATS, **more: Any) -> Operator:
@@ -113,5 +129,5 @@ OPERATORS = [
     norm("group_norm", group_norm, accumulated(of_groups, per_group, backward=of_groups_slopes)),
     norm("rms_norm", rms_norm, accumulated("output", per_layer, backward=of_root_mean_square)),
     norm("local_response_norm", local_response_norm, accumulated("output", window), FLOAT),
-    norm("normalize", normalize, accumulated("output", along_dim, backward=of_direction)),
+    norm("normalize", normalize, accumulated(of_unit, along_dim, backward=of_direction)),
 ]

@@ -26,7 +26,6 @@ from .declare import (
     accumulated,
     call,
     products,
-    reduced,
 )
 from .observing import gather_or_nan, plain_zeros
 
@@ -146,8 +145,17 @@ def of_power_window(rank: int) -> Any:
     return lambda args, kwargs, outputs: float(math.prod(spread(args[2], rank)))
 
 
+def of_adaptive_window(rank: int) -> Any:
+    """n: the largest window, from ⌊i·size/wanted⌋ to ⌈(i + 1)·size/wanted⌉ in each dimension."""
+
+    def terms(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+        sizes = zip(args[0].shape[-rank:], outputs[0].shape[-rank:], strict=True)
+        return math.prod((max(-(-(i + 1) * size // n) - i * size // n for i in range(n)) for size, n in sizes), start=1.0)
+
+    return terms
+
+
 MAXIMUM = ErrorModel("exact", backward=peak)
-ADAPTIVE = products(reduced)
 UNPOOL = ErrorModel("exact", backward="output")
 
 OPERATORS = [
@@ -156,7 +164,7 @@ OPERATORS = [
         pool(f"max_pool{n}d", maximum(n), MAXIMUM, NUMERIC if n > 1 else FLOATS, traits=PICKS, observe=at_maximum(n))
         for n in (1, 2, 3)
     ),
-    *(pool(f"adaptive_avg_pool{n}d", adaptive(n), ADAPTIVE, traits=LINEAR) for n in (1, 2, 3)),
+    *(pool(f"adaptive_avg_pool{n}d", adaptive(n), products(of_adaptive_window(n)), traits=LINEAR) for n in (1, 2, 3)),
     *(
         pool(
             f"adaptive_max_pool{n}d",

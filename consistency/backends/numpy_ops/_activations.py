@@ -103,7 +103,8 @@ def softplus(input: Array, beta: float = 1, threshold: float = 20) -> Array:
 
 @implements("nn.functional.hardtanh", wide=True, integers=False, pointwise=True)
 def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Array:
-    return np.minimum(np.maximum(input, constant(min_val, input)), constant(max_val, input))
+    low, high = constant(min_val, input), constant(max_val, input)
+    return np.where(input < low, low, np.where(input > high, high, input))  # which of two equal zeros np.maximum gives is open
 
 
 @implements("nn.functional.threshold", wide=True, pointwise=True)

@@ -84,6 +84,12 @@ def tensordot(a: Array, b: Array, dims: int | Sequence[Sequence[int]] = 2) -> Ar
     return matmul(left, right).reshape(rows + columns)
 
 
+def _drops_letters(equation: str) -> bool:
+    """Whether a letter of ``"ij->i"`` is summed away; without an arrow those are that occur twice."""
+    given, arrow, kept = equation.replace(" ", "").partition("->")
+    return any(letter not in kept for letter in given) if arrow else len(set(given)) < len(given)
+
+
 @implements("einsum", wide=True, complex=True)
 def einsum(equation: str | Array, *operands: Any) -> Array:
     if not isinstance(equation, str):
@@ -92,6 +98,8 @@ def einsum(equation: str | Array, *operands: Any) -> Array:
         operands = tuple(operands[0])
     if "..." in equation and "->" in equation and "..." not in equation.split("->")[1]:
         raise NotImplementedError("an ellipsis that is summed over")
+    if len(operands) == 1 and operands[0].dtype.kind in "iub" and _drops_letters(equation):
+        return np.asarray(np.einsum(equation, *operands, dtype=np.int64, optimize=False))  # a sum, and sums of integers are int64
     # An optimised order goes through np.dot and BLAS; a single pass over all operands is the plain definition.
     return np.asarray(np.einsum(equation, *operands, optimize=False))
 
