@@ -14,6 +14,7 @@ from .score import DTYPE_KEYS, POOR, Calibration, Group, joined
 
 SLACK = 2.0  # × the largest need of a healthy result
 WORTH = 0.1  # a share of the planted faults: what a smaller budget must notice more to be proposed
+NEW_LAMBDA = 32.0  # × c: beyond it, what was taken for rounding of the result is rather a sum that cancels
 LOOSE = 4.0  # a margin beyond which an entry that notices little is too loose
 _Solve = Callable[[Demands, float, float], tuple[float, float]]  # (demands, c, λ) → (c, λ)
 
@@ -78,10 +79,10 @@ def _change(dtype: str, groups: Sequence[Group], backend: str, solve: _Solve, re
 
 
 def _wider(demands: Demands, c: float, lam: float) -> tuple[float, float]:
-    """The one of the two numbers that has to grow by the smaller factor, times the slack. λ = 0 grows only where c explodes."""
+    """The one of the two numbers that has to grow by the smaller factor, times the slack; a λ of 0 only where c explodes."""
     more_c, more_lam = demands.c(lam), demands.lam(c)
     by_c = more_c / c
-    by_lam = more_lam / lam if lam > 0.0 else (LOOSE if math.isfinite(more_lam) else math.inf)
+    by_lam = more_lam / lam if lam > 0.0 else (NEW_LAMBDA if math.isfinite(more_lam) else math.inf)
     if by_lam < by_c:
         return c, _up(SLACK * more_lam)
     return (_up(SLACK * more_c), lam) if math.isfinite(more_c) else (c, lam)

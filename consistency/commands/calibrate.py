@@ -97,7 +97,7 @@ def calibrate(
         _check_writable(path)
     console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     about = _about(plan)
-    console.print(f"{len(plan.pairs):,} operators × dtypes, {about}", style="bold")
+    console.print(f"{report.counted(len(plan.pairs), 'operator × dtype', 'operators × dtypes')}, {about}", style="bold")
     console.print(f"  backends taken to be healthy: {', '.join(b.name for b in chosen.backends)}")
     started = time.monotonic()
     found = _observed(plan, console)
@@ -124,7 +124,8 @@ def calibrate(
         written = str(proposal)
     console.print(report.proposed(changes, written))
     seconds = time.monotonic() - started
-    console.print(f"{found.results:,} healthy results · {len(entries)} entries · {seconds:.1f} s", style="bold")
+    count = report.counted(len(entries), "entry", "entries")
+    console.print(f"{found.results:,} healthy results · {count} · {seconds:.1f} s", style="bold")
 
 
 def _check_writable(path: Path) -> None:

@@ -43,6 +43,11 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
+def counted(count: int, one: str, many: str) -> str:
+    """``1 entry notices``, ``12 entries notice``."""
+    return f"{count:,} {one if count == 1 else many}"
+
+
 def table(entries: Sequence[Entry]) -> Iterator[Text]:
     """A line per entry: results, largest healthy × budget, margin, and the share of each planted fault that it notices."""
     from rich.text import Text
@@ -86,10 +91,11 @@ def inadequate(entries: Sequence[Entry], most: int = SHOWN) -> Iterator[str]:
     """The entries that notice fewer than half of a decisive fault in some group, the worst first, and what hides it."""
     listed = [(entry, poor) for entry in entries if (poor := entry.poor())]
     listed.sort(key=lambda item: (item[1][0].shares.poorest(), -len(item[1])))
+    faults = f"planted {' or '.join(DECISIVE)} faults"
     if not listed:
-        yield f"Every entry notices at least half of the planted {' and '.join(DECISIVE)} faults."
+        yield f"Every entry notices at least half of the {faults}."
         return
-    yield f"{len(listed)} entries notice fewer than half of the planted {' or '.join(DECISIVE)} faults somewhere:"
+    yield f"{counted(len(listed), 'entry notices', 'entries notice')} fewer than half of the {faults} somewhere:"
     for entry, poor in listed[:most]:
         yield f"  {entry.place}  {len(poor)} of {len(entry.groups)} groups; {reason(poor)}"
         for group in poor[:4]:
@@ -133,7 +139,7 @@ def too_tight(groups: Sequence[Group], most: int = SHOWN) -> Iterator[str]:
     if not groups:
         yield "No healthy result is over its budget."
         return
-    yield f"{len(groups)} groups have healthy results over budget:"
+    yield f"{counted(len(groups), 'group has', 'groups have')} healthy results over budget:"
     for group in groups[:most]:
         c, lam = group.needed
         yield (
@@ -149,7 +155,7 @@ def problems(calibration: Calibration, most: int = SHOWN) -> Iterator[str]:
     """Healthy results that fail for something else than their budget."""
     found = list(calibration.problems())
     if found:
-        yield f"{len(found)} healthy results fail for what no c and lambda can mend:"
+        yield f"{counted(len(found), 'healthy result fails', 'healthy results fail')} for what no c and lambda can mend:"
         for group, case, text in found[:most]:
             yield printable(f"  {_group(group)}   {case}   {text[:150]}")
         if len(found) > most:
