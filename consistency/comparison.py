@@ -33,7 +33,7 @@ def compare(outcome: Outcome, reference: Reference, baseline: Outcome | None = N
         outputs = reference.observed(outcome.outputs)
     except (RuntimeError, IndexError, ValueError, TypeError) as error:
         return Comparison("ok", structure=f"its outputs do not fit together: {str(error).splitlines()[0][:160]}")
-    return Comparison("ok", tuple(_measure(i, output, reference) for i, output in enumerate(outputs)))
+    return Comparison("ok", tuple([_measure(i, output, reference) for i, output in enumerate(outputs)]))
 
 
 def _shape(output: Output) -> tuple[int, ...]:
@@ -79,11 +79,11 @@ def _measure(index: int, output: Output, reference: Reference) -> Measured:
         return Measured(output.name, output.dtype, (), 1, (span,), exact=True, differing=int(differs))
     actual, expected = output.tensor, want.tensor
     shape, dtype = tuple(actual.shape), output.dtype
-    if actual.is_complex() or expected.is_complex():
+    if not (expected.dtype.is_floating_point and actual.dtype.is_floating_point):
+        if not (actual.is_complex() or expected.is_complex()):
+            return _exact(output.name, dtype, shape, actual, expected)
         actual, expected = _as_real(actual), _as_real(expected)
         dtype = {"complex64": "float32", "complex128": "float64"}.get(dtype, "float32")
-    if not expected.dtype.is_floating_point or not actual.dtype.is_floating_point:
-        return _exact(output.name, dtype, shape, actual, expected)
     form = FORMATS.get(dtype) or FORMATS[reference.materials.case.dtype if reference.materials.case.dtype in FORMATS else "float32"]
     return Floating(index, output.name, dtype, shape, actual, expected, form, reference).measured()
 

@@ -37,20 +37,23 @@ def judge(comparison: Comparison, baseline: Comparison | None, rule: Rule, polic
         return _without_outputs(comparison, baseline)
     if comparison.structure:
         return Judgement(Verdict("structure"), comparison.structure)
+    found = [_judge_output(output, _twin(output, baseline), rule, policy) for output in comparison.outputs]
+    if not found:
+        return Judgement(_UNDECIDABLE, "the operator returned nothing to compare")
+    worst = found[0] if len(found) == 1 else _worst_of(found)
+    if itself and worst.verdict.passes:
+        text = "the CPU in this dtype is itself the reference: nothing independent to compare with"
+        return Judgement(_UNDECIDABLE, text, worst.metrics)
+    return worst
+
+
+def _worst_of(found: list[Judgement]) -> Judgement:
+    """The most severe one, with the largest of all their numbers."""
     numbers: dict[str, float] = {}
-    found: list[Judgement] = []
-    for output in comparison.outputs:
-        twin = _twin(output, baseline)
-        found.append(_judge_output(output, twin, rule, policy))
     for judgement in found:
         for name, value in judgement.metrics.items():
             numbers[name] = max(numbers.get(name, 0.0), value)
-    if not found:
-        return Judgement(Verdict("undecidable"), "the operator returned nothing to compare")
-    worst = found[0] if len(found) == 1 else max(found, key=_severity)
-    if worst.verdict.passes and itself:
-        worst = Judgement(_UNDECIDABLE, "the CPU in this dtype is itself the reference: nothing independent to compare with")
-    return Judgement(worst.verdict, worst.explanation, numbers, worst.worst, worst.output)
+    return replace(max(found, key=_severity), metrics=numbers)
 
 
 def _severity(judgement: Judgement) -> tuple[int, float]:

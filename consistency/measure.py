@@ -17,12 +17,15 @@ from .reference import Reference
 _SETTLED_ULP = 0.5
 _SETTLED_SCALED = 1.0
 _MOST_ZEROS = 0.65
+_USUAL_PEAK = 36.0  # σ²: the largest of many healthy errors stays below 6 σ
 
 
 def _flat(tensor: torch.Tensor, wide: bool = False) -> np.ndarray[Any, Any]:
-    if wide or tensor.dtype == torch.bfloat16:
+    if tensor.requires_grad:
+        tensor = tensor.detach()
+    if (wide and tensor.dtype != torch.float64) or tensor.dtype == torch.bfloat16:
         tensor = tensor.to(torch.float64)
-    return (tensor.detach() if tensor.requires_grad else tensor).reshape(-1).numpy()
+    return tensor.numpy().reshape(-1)
 
 
 class Floating:
@@ -49,6 +52,7 @@ class Floating:
         self.special: dict[str, int] = {}
         self.special_worst: Worst | None = None
         self.keep: np.ndarray[Any, Any] | None = None
+        self.elements = self.expected.size
 
     def measured(self) -> Measured:
         n = self.expected.size
@@ -86,11 +90,16 @@ class Floating:
 
         Where numbers repeat, results err alike. That is looked at only if errors are unusual.
         """
-        kind = self.model.magnitude if self.reference.direction == "forward" else self.model.backward
-        if kind != "products" or self.model.growth != "sqrt":
+        if sums.sigma_squares == 0.0 or not self._sums_products():
             return False
         n = self.expected.size
-        return sums.sigma_squares <= n or not (self.reference.repeats or 2 * np.unique(self.expected).size <= n)
+        if sums.sigma_squares <= (4.0 if n < metrics.SIGNS_FROM else 1.0) * n and sums.sigma_max <= _USUAL_PEAK:
+            return True
+        return not (self.reference.repeats or 2 * np.unique(self.expected).size <= n)
+
+    def _sums_products(self) -> bool:
+        kind = self.model.magnitude if self.reference.direction == "forward" else self.model.backward
+        return kind == "products" and self.model.growth == "sqrt"
 
     def _unit_roundoff(self) -> float:
         """u of the accumulation: half-precision results are accumulated in float32 going forward, in themselves going back."""
@@ -106,9 +115,12 @@ class Floating:
         exact = self.moves_only or (self.model.integers_exact and reference.exact_integers)
         growth = reference.growth(self.index)
         if s is not None:
-            ordered = reference.ordered_signs
-            variance = metrics.healthy_variance(reference.terms(self.index), u, self.form.unit_roundoff, ordered=ordered)
-            metrics.scaled(self.actual, self.expected, self.tail, s, (growth * u, *variance), sums)
+            model: float | tuple[float, float, float] = growth * u
+            if self._sums_products():
+                ordered = reference.ordered_signs
+                variance = metrics.healthy_variance(reference.terms(self.index), u, self.form.unit_roundoff, ordered=ordered)
+                model = (growth * u, *variance)
+            metrics.scaled(self.actual, self.expected, self.tail, s, model, sums)
             doubtful = sums.scaled_max > 0.5 * _SETTLED_SCALED or sums.sigma_squares > 4.0 * self.expected.size
             if doubtful and reference.terms(self.index) > 64 and reference.low_entropy:
                 sums.scaled_max *= growth / reference.terms(self.index)
@@ -116,6 +128,8 @@ class Floating:
                 growth = reference.terms(self.index)
             if self.model.kind != "rounded" and not exact and sums.scaled_max <= _SETTLED_SCALED:
                 return (Span(None, sums.ulp_max, sums.scaled_max, sums.abs_max),), False
+            if isinstance(s, np.ndarray):
+                s = np.nan_to_num(s, nan=0.0, posinf=1e300)
         unit = growth * u
         error = metrics.errors(self.actual, self.expected, self.tail)
         if reference.direction == "backward":
@@ -132,14 +146,13 @@ class Floating:
         return float(2.0 ** (self.form.max_exponent // 2))
 
     def _magnitude(self) -> Any:
-        """S as a flat array of the elements that are kept, or one number for all of them, or None."""
+        """S as a flat array of the elements that are kept, or one number for all of them, or None. May hold NaN and infinities."""
         magnitudes = self.reference.magnitudes
         s: Any = magnitudes[self.index] if self.index < len(magnitudes) else None
         if not isinstance(s, torch.Tensor):
             return s
-        s = _flat(s if s.numel() == math.prod(self.shape) else torch.broadcast_to(s, self.shape), wide=True)
-        s = s[self.keep] if self.keep is not None else s
-        return s if math.isfinite(float(np.add.reduce(s))) else np.nan_to_num(s, nan=0.0, posinf=1e300)
+        s = _flat(s if s.numel() == self.elements else torch.broadcast_to(s, self.shape), wide=True)
+        return s[self.keep] if self.keep is not None else s
 
     def _span(self, interval: tuple[int, float, float] | None, error: Any, ulp: Any, scale: Any, mask: Any) -> Span:
         if mask is not None:
@@ -209,7 +222,7 @@ class Floating:
                 self.expected = np.where(closer, other, self.expected)
                 nearest = metrics.errors(self.actual, self.expected, self.tail)
         again = metrics.absolute_and_ulp(self.actual, self.expected, self.tail, self.form)
-        for name in ("ulp_max", "abs_max", "squares", "differing", "positive", "negative", "outward"):
+        for name in ("ulp_max", "abs_max", "squares", "differing", "positive", "negative", "outward", "error"):
             setattr(sums, name, getattr(again, name))
 
     def _set_special_aside(self) -> None:

@@ -6,6 +6,7 @@ some twenty NumPy calls. Knows no tolerance: see :mod:`consistency.judge`.
 
 from __future__ import annotations
 
+import math
 import threading
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,13 +14,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .dtypes import Format, spacing
+from .dtypes import Format, binade
 
 Doubles = npt.NDArray[np.float64]
 
 BLOCK = 1 << 14
 _FLOOR = 1e-300  # stands for an S of 0, so that no quotient is 0/0
-_SIGNS_FROM = 256  # sign statistics mean nothing for fewer elements
+_SQUARE_ROOT_OF_FLOOR = 1e-150
+SIGNS_FROM = 256  # sign statistics mean nothing for fewer elements
 
 
 class _Scratch(threading.local):
@@ -34,7 +36,10 @@ _SCRATCH = _Scratch()
 
 @dataclass(slots=True)
 class Sums:
-    """Running totals over blocks. ``bad`` turns True at the first NaN or infinity, and the careful path takes over."""
+    """Running totals over blocks. ``bad`` turns True at the first NaN or infinity, and the careful path takes over.
+
+    ``error`` is |actual − reference| where one block held all of it: valid until the next look at anything.
+    """
 
     ulp_max: float = 0.0
     scaled_max: float = 0.0
@@ -47,38 +52,49 @@ class Sums:
     positive: int = 0
     negative: int = 0
     outward: int = 0
-    bad: bool = field(default=False)
+    bad: bool = False
+    error: Doubles | None = field(default=None, compare=False, repr=False)
 
 
 def absolute_and_ulp(actual: npt.NDArray[Any], reference: Doubles, tail: Doubles | None, form: Format) -> Sums:
     """First look: max e, max e/ulp and the sums that need no S. ``actual`` is any floating dtype, both are flat."""
     sums, n = Sums(), reference.size
-    signs = n >= _SIGNS_FROM
+    if n <= BLOCK:
+        _look(actual, reference, tail, form, sums, n)
+        sums.error = _SCRATCH.a[:n]
+        return sums
     for start in range(0, n, BLOCK):
-        r = reference[start : start + BLOCK]
-        e, t = _SCRATCH.a[: r.size], _SCRATCH.b[: r.size]
-        np.subtract(actual[start : start + BLOCK], r, out=e)
-        if tail is not None:
-            np.subtract(e, tail[start : start + BLOCK], out=e)
-        if signs:
-            sums.positive += int(np.count_nonzero(e > 0.0))
-            sums.negative += int(np.count_nonzero(e < 0.0))
-            np.multiply(e, r, out=t)
-            sums.outward += int(np.count_nonzero(t > 0.0))
-        np.abs(e, out=e)
-        largest = float(np.maximum.reduce(e))
-        if not largest < np.inf:
-            sums.bad = True
-            return sums
-        spacing(r, form, t)
-        sums.abs_max = max(sums.abs_max, largest)
-        sums.nonzero += int(np.count_nonzero(r))
-        if largest > 0.0:
-            sums.differing += int(np.count_nonzero(e))
-            sums.squares += float(np.dot(e, e))
-            np.divide(e, t, out=t)
-            sums.ulp_max = max(sums.ulp_max, float(np.maximum.reduce(t)))
+        block = slice(start, start + BLOCK)
+        _look(actual[block], reference[block], None if tail is None else tail[block], form, sums, n)
+        if sums.bad:
+            break
     return sums
+
+
+def _look(actual: npt.NDArray[Any], r: Doubles, tail: Doubles | None, form: Format, sums: Sums, n: int) -> None:
+    """One block of the first look; leaves |actual − reference| in the scratch."""
+    e, t = _SCRATCH.a[: r.size], _SCRATCH.b[: r.size]
+    np.subtract(actual, r, out=e)
+    if tail is not None:
+        np.subtract(e, tail, out=e)
+    if n >= SIGNS_FROM:
+        sums.positive += int(np.count_nonzero(e > 0.0))
+        sums.negative += int(np.count_nonzero(e < 0.0))
+        np.multiply(e, r, out=t)
+        sums.outward += int(np.count_nonzero(t > 0.0))
+    np.abs(e, out=e)
+    largest = float(np.maximum.reduce(e))
+    if not largest < np.inf:
+        sums.bad = True
+        return
+    sums.nonzero += int(np.count_nonzero(r))
+    if largest > 0.0:
+        sums.abs_max = max(sums.abs_max, largest)
+        sums.differing += int(np.count_nonzero(e))
+        sums.squares += float(np.dot(e, e))
+        # e/ulp without a pass for the constant factor: a power of two changes no digit.
+        np.divide(e, binade(r, form, t), out=t)
+        sums.ulp_max = max(sums.ulp_max, float(np.maximum.reduce(t)) * 2.0 ** (form.precision - 1))
 
 
 def scaled(
@@ -86,37 +102,61 @@ def scaled(
     reference: Doubles,
     tail: Doubles | None,
     magnitude: Doubles | float,
-    model: tuple[float, float, float],
+    model: tuple[float, float, float] | float,
     sums: Sums,
 ) -> None:
-    """Second part, for errors above correct rounding: max e/(unit·S), and errors in units of a healthy computation's σ.
+    """Second part, for errors above correct rounding: max e/(unit·S) with unit = G(n)·u.
 
-    ``model`` is ``(unit, p, q)`` with unit = G(n)·u and σ² = p·ref² + q·S² per element (see :func:`healthy_variance`).
+    ``model`` is the unit, or ``(unit, p, q)`` where errors in units of a healthy computation's σ are wanted, too:
+    σ² = p·ref² + q·S² per element (see :func:`healthy_variance`). As σ ≥ √q·S, the first quotient bounds them: where few
+    elements are unremarkable by that bound, they stay 0.
     """
-    unit, p, q = model
-    constant = not isinstance(magnitude, np.ndarray)
-    for start in range(0, reference.size, BLOCK):
-        r = reference[start : start + BLOCK]
-        e, t, v = _SCRATCH.a[: r.size], _SCRATCH.b[: r.size], _SCRATCH.c[: r.size]
-        s: Any = magnitude if constant else magnitude[start : start + BLOCK]  # type: ignore[index]
-        np.subtract(actual[start : start + BLOCK], r, out=e)
-        if tail is not None:
-            np.subtract(e, tail[start : start + BLOCK], out=e)
-        np.abs(e, out=e)
-        np.multiply(s, unit, out=t)
-        np.maximum(t, _FLOOR, out=t)
-        np.divide(e, t, out=t)
-        sums.scaled_max = max(sums.scaled_max, float(np.maximum.reduce(t)))
-        np.multiply(s, s, out=v)
-        np.multiply(v, q, out=v)
-        np.multiply(r, r, out=t)
-        np.multiply(t, p, out=t)
-        np.add(v, t, out=v)
-        np.maximum(v, _FLOOR, out=v)
-        np.multiply(e, e, out=e)
-        np.divide(e, v, out=e)
-        sums.sigma_squares += float(np.add.reduce(e))
-        sums.sigma_max = max(sums.sigma_max, float(np.maximum.reduce(e)))
+    unit, p, q = model if isinstance(model, tuple) else (model, 0.0, 0.0)
+    n = reference.size
+    if q == 0.0 and not isinstance(magnitude, np.ndarray):
+        sums.scaled_max = sums.abs_max / max(magnitude * unit, _FLOOR)
+        return
+    for start in range(0, n, BLOCK):
+        one = n <= BLOCK  # then nothing needs to be cut, and e may be there already
+        block = slice(start, start + BLOCK)
+        r = reference if one else reference[block]
+        e, t = _SCRATCH.a[: r.size], _SCRATCH.b[: r.size]
+        if sums.error is None:
+            np.subtract(actual if one else actual[block], r, out=e)
+            if tail is not None:
+                np.subtract(e, tail if one else tail[block], out=e)
+            np.abs(e, out=e)
+        s = magnitude if one or not isinstance(magnitude, np.ndarray) else magnitude[block]
+        np.divide(e, s, out=t)
+        largest = float(np.maximum.reduce(t))
+        if not largest < np.inf:  # an S of 0 somewhere, or of NaN, which counts as 0
+            s = np.fmax(s, _FLOOR)
+            largest = float(np.maximum.reduce(np.divide(e, s, out=t)))
+        sums.scaled_max = max(sums.scaled_max, largest / unit)
+        if q and (n >= SIGNS_FROM or largest * largest > q * unremarkable(n) ** 2):
+            _in_sigmas(e, r, s, p / q, q, sums)
+
+
+def unremarkable(elements: int) -> float:
+    """How many σ the root mean square of so many errors may be without any rule's objecting: 4·(1 + 3/√m)."""
+    return 4.0 + 12.0 / math.sqrt(elements)
+
+
+def _in_sigmas(e: Doubles, r: Doubles, s: Doubles | float, ratio: float, q: float, sums: Sums) -> None:
+    """e² / (q·(S² + ratio·ref²)), summed up and its largest."""
+    t, v = _SCRATCH.b[: r.size], _SCRATCH.c[: r.size]
+    np.multiply(r, ratio, out=t)
+    np.multiply(t, r, out=t)
+    np.multiply(s, s, out=v)
+    np.add(v, t, out=v)
+    np.sqrt(v, out=v)
+    np.divide(e, v, out=t)
+    largest = float(np.maximum.reduce(t))
+    if not largest < np.inf:
+        np.maximum(v, _SQUARE_ROOT_OF_FLOOR, out=v)  # below it S² is 0
+        largest = float(np.maximum.reduce(np.divide(e, v, out=t)))
+    sums.sigma_squares += float(np.dot(t, t)) / q
+    sums.sigma_max = max(sums.sigma_max, largest * largest / q)
 
 
 def healthy_variance(terms: float, u: float, u_result: float, *, ordered: bool = False) -> tuple[float, float]:

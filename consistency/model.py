@@ -141,10 +141,10 @@ class Measured:
     """One output against its reference. Sums run over the elements that are finite in both.
 
     ``rms`` is absolute; ``sigma_rms`` and ``sigma_max`` are errors in units of a healthy sequential computation's standard
-    deviation (0 where S was not needed), ``independent`` tells whether elements err independently. ``positive``/``negative``
-    count signed errors, ``outward`` those away from zero. ``special`` maps a kind of mismatch (``nan``, ``inf``, ``zero-sign``,
-    ``nan-dropped``: a choice among the other numbers)
-    to how many elements have it. ``vacuous`` says why agreement here would prove nothing, ``pattern`` where errors cluster.
+    deviation (0 where S was not needed, or where few elements err unremarkably), ``independent`` tells whether elements err
+    independently. ``positive``/``negative`` count signed errors, ``outward`` those away from zero. ``special`` maps a kind of
+    mismatch (``nan``, ``inf``, ``zero-sign``, ``nan-dropped``: a choice among the other numbers) to how many elements have
+    it. ``vacuous`` says why agreement here would prove nothing, ``pattern`` where errors cluster.
     """
 
     name: str

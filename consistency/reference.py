@@ -174,6 +174,8 @@ class Reference:
         if callable(kind):
             raw = tuple(o.tensor for o in self.outcome.outputs if o.tensor is not None)
             made = kind(tuple(self.arguments.args), self.arguments.kwargs, raw)
+            if isinstance(made, torch.Tensor) and not made.requires_grad:
+                return (made,) * count
             made = tuple(made) if isinstance(made, (tuple, list)) else (made,) * count
             return tuple(m.detach() if isinstance(m, torch.Tensor) else m for m in made)
         return MAGNITUDES[kind](self, count)

@@ -193,7 +193,7 @@ def test_blocks_agree_with_one_piece(n: int, tail: bool) -> None:
 def test_scaled_blocks_agree_with_one_piece(n: int, constant: bool) -> None:
     actual, reference, rest = pair(n, tail=True)
     magnitude: Any = 3.0 if constant else np.abs(reference) + 0.5
-    unit, p, q = 2.0**-24, 1e-14, 3e-14
+    unit, p, q = 2.0**-24, 1e-20, 3e-20  # so small that the errors are many σ, even of the few elements
     sums = metrics.absolute_and_ulp(actual, reference, rest, SINGLE)
     metrics.scaled(actual, reference, rest, magnitude, (unit, p, q), sums)
     error = metrics.errors(actual, reference, rest)
@@ -201,6 +201,25 @@ def test_scaled_blocks_agree_with_one_piece(n: int, constant: bool) -> None:
     assert sums.scaled_max == pytest.approx(float((error / (unit * magnitude)).max()), rel=1e-12)
     assert sums.sigma_squares == pytest.approx(float(squares.sum()), rel=1e-12)
     assert sums.sigma_max == pytest.approx(float(squares.max()), rel=1e-12)
+
+
+def test_few_unremarkable_errors_are_left_at_zero_sigma() -> None:
+    actual, reference, _ = pair(64)
+    sums = metrics.absolute_and_ulp(actual, reference, None, SINGLE)
+    for q, told in ((1e-8, False), (1e-17, True)):
+        sums.sigma_max = 0.0
+        metrics.scaled(actual, reference, None, np.abs(reference) + 0.5, (2.0**-24, 0.0, q), sums)
+        assert (sums.sigma_max > 0.0) is told
+
+
+def test_a_magnitude_of_nan_or_zero_forgives_nothing() -> None:
+    actual, reference, _ = pair(64)
+    magnitude = np.ones(64)
+    magnitude[7], magnitude[9] = math.nan, 0.0
+    sums = metrics.absolute_and_ulp(actual, reference, None, SINGLE)
+    with np.errstate(all="ignore"):
+        metrics.scaled(actual, reference, None, magnitude, 2.0**-24, sums)
+    assert sums.scaled_max > 1e200
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])

@@ -19,10 +19,20 @@ Sizes = tuple[torch.Tensor, torch.Tensor]  # of x̂, and of the gradient of x
 
 def own(x: torch.Tensor, dims: list[int], eps: float) -> Sizes:
     """Of x̂ = (x − mean)/σ: (|x| + mean|x|)/σ, and of its gradient: (g − mean g − x̂·mean(g·x̂))/σ with cotangents g of at most 1."""
-    deviation = (x.var(dims, keepdim=True, unbiased=False) + eps).sqrt()
-    size = (x.abs() + x.abs().mean(dims, keepdim=True)) / deviation
+    deviation = spread_of(x, dims, eps)
+    size = own_size(x, dims, deviation)
     unit = (x - x.mean(dims, keepdim=True)).abs() / deviation
     return size, (2.0 + unit) * (1.0 + size + size.mean(dims, keepdim=True)) / deviation
+
+
+def spread_of(x: torch.Tensor, dims: list[int], eps: float) -> torch.Tensor:
+    return x.var(dims, keepdim=True, unbiased=False).add_(eps).sqrt_()
+
+
+def own_size(x: torch.Tensor, dims: list[int], deviation: torch.Tensor) -> torch.Tensor:
+    """(|x| + mean|x|)/σ: few steps, because every small layer norm pays for them."""
+    size = x.abs()
+    return size.add_(size.mean(dims, keepdim=True)).div_(deviation)
 
 
 def running(x: torch.Tensor, mean: torch.Tensor, variance: torch.Tensor, eps: float) -> Sizes:
@@ -35,9 +45,9 @@ def by_channel(x: torch.Tensor) -> list[int]:
     return [1, x.shape[1], *[1] * (x.ndim - 2)]
 
 
-def scaled(sizes: Sizes, shape: Sequence[int], weight: Any, bias: Any) -> torch.Tensor:
+def weighted(size: torch.Tensor, shape: Sequence[int], weight: Any, bias: Any) -> torch.Tensor:
     """|x̂|·|weight| + |bias|, with weight and bias laid out as ``shape``."""
-    size = sizes[0] if weight is None else sizes[0] * weight.abs().reshape(shape)
+    size = size if weight is None else size * weight.abs().reshape(shape)
     return size if bias is None else size + bias.abs().reshape(shape)
 
 
@@ -78,14 +88,15 @@ def of_channels(instance: bool, backward: bool) -> Magnitude:
         if backward:
             return slopes(outputs, sizes, by_channel(x), weight)
         statistics = written(x, outputs) if batch else [largest(output) for output in outputs[1:]]
-        return [scaled(sizes, by_channel(x), weight, bias), *statistics]
+        return [weighted(sizes[0], by_channel(x), weight, bias), *statistics]
 
     return size
 
 
 @magnitude
 def of_layers(outputs: Outputs, x: torch.Tensor, shape: list[int], weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
-    return scaled(own(x, list(range(-len(shape), 0)), eps), shape, weight, bias)
+    dims = list(range(-len(shape), 0))
+    return weighted(own_size(x, dims, spread_of(x, dims, eps)), shape, weight, bias)
 
 
 @magnitude
@@ -102,7 +113,7 @@ def grouped(x: torch.Tensor, groups: int, eps: float) -> Sizes:
 
 @magnitude
 def of_groups(outputs: Outputs, x: torch.Tensor, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
-    return scaled(grouped(x, groups, eps), by_channel(x), weight, bias)
+    return weighted(grouped(x, groups, eps)[0], by_channel(x), weight, bias)
 
 
 @magnitude
