@@ -59,7 +59,7 @@ class Sums:
 def absolute_and_ulp(actual: npt.NDArray[Any], reference: Doubles, tail: Doubles | None, form: Format) -> Sums:
     """First look: max e, max e/ulp and the sums that need no S. ``actual`` is any floating dtype, both are flat."""
     sums, n = Sums(), reference.size
-    if n <= BLOCK:
+    if 0 < n <= BLOCK:
         _look(actual, reference, tail, form, sums, n)
         sums.error = _SCRATCH.a[:n]
         return sums

@@ -169,3 +169,20 @@ def test_addmv_with_an_empty_matrix() -> None:
     results = {result.backend: result for result in judged(case("addmv", "float32", *tensors), "cpu", "numpy")}
     assert results["cpu"].verdict.value in ("expected", "undecidable")  # once torch is repaired
     assert results["numpy"].verdict.value == "undecidable"
+
+
+# What can tell, and what cannot.
+
+
+def test_nothing_but_nan_is_undecidable() -> None:
+    x = {"tensor": drawn("float32", [3], 900, ["uniform", 0.0, 1.0])["tensor"] | {"special": [[i, "nan"] for i in range(3)]}}
+    (result,) = judged(case("softmax", "float32", x, 0), "cpu")
+    assert (result.verdict.value, result.explanation) == ("undecidable", "cannot tell: no element is finite in both")
+
+
+def test_the_gradient_of_a_choice_may_be_mostly_zeros() -> None:
+    x = drawn("float32", [100], 900, ["uniform", 0.0, 1.0])
+    (result,) = judged(case("amax", "float32", x, cotangent=900), "cpu", directions=("backward",))
+    assert result.verdict.value == "exact"
+    (result,) = judged(case("amax", "float32", x, cotangent=0), "cpu", directions=("backward",))
+    assert result.verdict.value == "undecidable"  # a cotangent of zero

@@ -231,6 +231,12 @@ def test_a_nan_or_infinity_anywhere_is_noticed(bad: float, where: int) -> None:
         assert metrics.absolute_and_ulp(arrays[0], arrays[1], None, FORMATS["float64"]).bad
 
 
+def test_nothing_at_all_has_no_error() -> None:
+    """As when every element was NaN and was set aside."""
+    sums = metrics.absolute_and_ulp(np.empty(0, np.float32), np.empty(0), None, SINGLE)
+    assert (sums.bad, sums.ulp_max, sums.abs_max, sums.differing) == (False, 0.0, 0.0, 0)
+
+
 def test_the_scratch_of_one_output_does_not_leak_into_the_next() -> None:
     actual, reference, _ = pair(300)
     fresh = metrics.absolute_and_ulp(actual, reference, None, SINGLE)
