@@ -167,19 +167,18 @@ def _truncated(outcome: Outcome, reference: Reference) -> Outcome | None:
 
 
 def _rounded_inputs(outcome: Outcome, reference: Reference, computer: Backend, bits: int) -> Outcome | None:
-    """The operator in float64 on inputs of so many significant bits; None if no number moves by more than 16 ulp."""
+    """The operator in float64 on inputs of so many significant bits; None if that moves no number by more than 16 ulp."""
     made = computer.run(
         reference.operator, reference.materials, reference.direction, "float64", lambda base, position: rounded(base, bits)
     )
     if made.status != "ok" or len(made.outputs) != len(outcome.outputs):
         return None
     outputs, moved = [], False
-    for output, other in zip(outcome.outputs, made.outputs, strict=True):
-        found, wide = _numbers(output), _numbers(other)
-        if found is not None and wide is not None and found[0].size == wide[0].size:
-            ulp = dtypes.spacing(found[0], found[1], np.empty_like(found[0]))
-            far = np.abs(found[0] - wide[0]) > ULPS * ulp
-            moved = moved or bool((far & np.isfinite(found[0]) & np.isfinite(wide[0])).any())
+    for output, other, clean in zip(outcome.outputs, made.outputs, reference.outcome.outputs, strict=True):
+        found, wide, true = _numbers(output), _numbers(other), _numbers(clean)
+        if found is not None and wide is not None and true is not None and found[0].size == wide[0].size == true[0].size:
+            far = np.abs(true[0] - wide[0]) > ULPS * dtypes.spacing(true[0], found[1], np.empty_like(true[0]))
+            moved = moved or bool((far & np.isfinite(true[0]) & np.isfinite(wide[0])).any())
             output = _with_numbers(output, wide[0])
         outputs.append(output)
     return replace(outcome, outputs=tuple(outputs)) if moved else None

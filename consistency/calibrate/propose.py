@@ -14,6 +14,7 @@ from .score import DTYPE_KEYS, POOR, Calibration, Group, joined
 
 SLACK = 2.0  # × the largest need of a healthy result
 WORTH = 0.1  # a share of the planted faults: what a smaller budget must notice more to be proposed
+LEAST_LAMBDA = 1.0  # twice what the roundings of random partial sums come to, in units of √n·u·S
 NEW_LAMBDA = 32.0  # × c: beyond it, what was taken for rounding of the result is rather a sum that cancels
 LOOSE = 4.0  # a margin beyond which an entry that notices little is too loose
 _Solve = Callable[[Demands, float, float], tuple[float, float]]  # (demands, c, λ) → (c, λ)
@@ -25,7 +26,8 @@ class Change:
 
     ``c`` in ulp and ``lam`` (a factor) are of that direction itself; ``was`` is what holds now, ``noticed`` the poorest
     share of the decisive faults that are noticed now and then. ``reason``: ``too tight``, ``too loose``, or ``as before`` for
-    gradients that must not follow a changed forward.
+    gradients that must not follow a changed forward. ``used`` is the share of the new budget that the ``worst`` of so many
+    ``results`` needs.
     """
 
     operator: str
@@ -38,6 +40,9 @@ class Change:
     noticed: tuple[float, float]
     reason: str
     source: str
+    results: int = 0
+    worst: str = ""
+    used: float = 0.0
 
 
 def changes(calibration: Calibration, rules: Rules, about: str) -> list[Change]:
@@ -71,11 +76,12 @@ def _change(dtype: str, groups: Sequence[Group], backend: str, solve: _Solve, re
     total = joined(groups)
     rule, kind = total.rule, total.kind
     c, lam = solve(total.demands, max(rule.c, LEAST_C), rule.lam)
-    backends = ", ".join(dict.fromkeys(group.kind.backend for group in groups))
-    worst = f"worst {total.worst}" if total.worst else "none differs"
-    words = f"calibrated: max over {total.results:,} results, {about}, backends {backends}; {worst}; slack {SLACK:g}x"
     noticed = total.shares.poorest(), total.shares.poorest_at(c, lam)
-    return Change(kind.operator, dtype, kind.direction, backend, c, lam, (rule.c, rule.lam), noticed, reason, words)
+    backends = ", ".join(dict.fromkeys(group.kind.backend for group in groups))
+    return Change(
+        kind.operator, dtype, kind.direction, backend, c, lam, (rule.c, rule.lam), noticed, reason, f"{about}, backends {backends}",
+        total.results, total.worst, total.demands.factor(c, lam),
+    )  # fmt: skip
 
 
 def _wider(demands: Demands, c: float, lam: float) -> tuple[float, float]:
@@ -89,23 +95,25 @@ def _wider(demands: Demands, c: float, lam: float) -> tuple[float, float]:
 
 
 def _narrower(demands: Demands, c: float, lam: float) -> tuple[float, float]:
-    """c as small as λ = 0 would need it, or 0.5 where λ can do the work; then the λ that this c leaves over."""
-    alone = demands.c(0.0)
-    if math.isfinite(alone) and SLACK * alone <= c:  # rounding of the result explains everything
-        return max(_up(SLACK * alone) if alone > LEAST_C else LEAST_C, LEAST_C), 0.0
-    small = min(c, max(LEAST_C, _up(demands.c(lam / LOOSE) if math.isfinite(demands.c(lam / LOOSE)) else c)))
+    """Where nothing is accumulated c times the slack; else as much of c as a quarter of λ leaves over, then the λ it needs.
+
+    A λ that is there is never taken away, nor brought below what the roundings of the partial sums come to: results that happen
+    not to cancel in the cases at hand would have it so.
+    """
+    if lam == 0.0:
+        return min(c, _up(SLACK * demands.c(0.0))), 0.0
+    rest = demands.c(lam / LOOSE)
+    small = min(c, _up(rest)) if math.isfinite(rest) else c
     need = demands.lam(max(small / SLACK, LEAST_C))
-    if not math.isfinite(need):
-        return c, lam
-    return small, min(lam, _up(SLACK * need))
+    return (small, min(lam, max(_up(SLACK * need), LEAST_LAMBDA))) if math.isfinite(need) else (c, lam)
 
 
 def _up(value: float) -> float:
-    """To two significant digits, upwards."""
+    """To the next power of two: as fine as such numbers mean anything, and operators can share an entry."""
     if not value or not math.isfinite(value):
         return value
-    unit = 10.0 ** (math.floor(math.log10(abs(value))) - 1)
-    return float(f"{math.ceil(value / unit * (1.0 - 1e-12)) * unit:.3g}")
+    mantissa, exponent = math.frexp(value * (1.0 - 1e-9))
+    return math.ldexp(1.0 if mantissa > 0.5 else 0.5, exponent)
 
 
 def _kept_gradients(found: Sequence[Change], rules: Rules, families: dict[str, str]) -> Iterator[Change]:
@@ -137,25 +145,34 @@ def proposal(found: Sequence[Change], header: Sequence[str] = ()) -> str:
 
 
 def _block(found: Iterable[Change], indent: str) -> Iterator[str]:
+    """Operators whose numbers agree everywhere share an entry."""
     by_operator: dict[str, list[Change]] = defaultdict(list)
     for one in found:
         by_operator[one.operator].append(one)
-    for operator, own in by_operator.items():
-        yield f"{indent}{operator}:"
-        for one in own:
-            if one.direction == "forward":
-                yield f"{indent}  {_numbers(one)}"
-        backward = [one for one in own if one.direction == "backward"]
+    alike: dict[tuple[object, ...], list[list[Change]]] = defaultdict(list)
+    for own in by_operator.values():
+        alike[tuple((one.dtype, one.direction, one.c, one.lam, one.was, one.reason) for one in own)].append(own)
+    for shared in alike.values():
+        yield f"{indent}{', '.join(own[0].operator for own in shared)}:"
+        lines = [list(line) for line in zip(*shared, strict=True)]
+        yield from (f"{indent}  {_numbers(line)}" for line in lines if line[0].direction == "forward")
+        backward = [line for line in lines if line[0].direction == "backward"]
         if backward:
             yield f"{indent}  backward:"
-            for one in backward:
-                yield f"{indent}    {_numbers(one)}"
+            yield from (f"{indent}    {_numbers(line)}" for line in backward)
 
 
-def _numbers(one: Change) -> str:
-    was = f"   # {one.reason}: was c {one.was[0]:g}, lambda {one.was[1]:g}; notices {one.noticed[0]:.0%}, then {one.noticed[1]:.0%}"
-    was = "" if one.reason == "as before" else was
-    return f"{one.dtype}: {{c: {_plain(one.c)}, lambda: {_plain(one.lam)}, source: {_quoted(one.source)}}}{was}"
+def _numbers(shared: Sequence[Change]) -> str:
+    """One line of the file, for operators that have it in common."""
+    one = max(shared, key=lambda one: one.used)
+    source, remark = one.source, ""
+    if one.reason != "as before":
+        results = sum(change.results for change in shared)
+        worst = f"worst {one.worst}" if one.worst else "none differs"
+        source = f"calibrated: max over {results:,} results, {one.source}; {worst}; slack {SLACK:g}x"
+        now, then = (min(change.noticed[i] for change in shared) for i in range(2))
+        remark = f"   # {one.reason}: was c {one.was[0]:g}, lambda {one.was[1]:g}; notices {now:.0%}, then {then:.0%}"
+    return f"{one.dtype}: {{c: {_plain(one.c)}, lambda: {_plain(one.lam)}, source: {_quoted(source)}}}{remark}"
 
 
 def _plain(value: float) -> str:

@@ -165,6 +165,18 @@ class Entry:
     def operators(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(group.kind.operator for group in self.groups))
 
+    @property
+    def stand_in(self) -> bool:
+        """Whether nothing but a stand-in was judged by it."""
+        return all(group.stand_in for group in self.groups)
+
+    def needs(self) -> list[tuple[str, float]]:
+        """The share of its budget that each operator needs, the neediest first."""
+        found: dict[str, float] = {}
+        for group in self.groups:
+            found[group.kind.operator] = max(found.get(group.kind.operator, 0.0), 1.0 / group.margin)
+        return sorted(found.items(), key=lambda item: -item[1])
+
     def poor(self) -> list[Group]:
         """The groups that fewer than half of the decisive faults are noticed in, the worst first."""
         found = [group for group in _alike(self.groups) if group.shares.poorest() < POOR]

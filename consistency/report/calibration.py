@@ -88,16 +88,21 @@ def _several(names: Sequence[str], most: int = 3) -> str:
 
 
 def inadequate(entries: Sequence[Entry], most: int = SHOWN) -> Iterator[str]:
-    """The entries that notice fewer than half of a decisive fault in some group, the worst first, and what hides it."""
+    """The entries that notice fewer than half of a decisive fault in some group, the worst first, and what hides it.
+
+    Those that nothing but a stand-in was judged by come last.
+    """
     listed = [(entry, poor) for entry in entries if (poor := entry.poor())]
-    listed.sort(key=lambda item: (item[1][0].shares.poorest(), -len(item[1])))
+    listed.sort(key=lambda item: (item[0].stand_in, item[1][0].shares.poorest(), -len(item[1])))
     faults = f"planted {' or '.join(DECISIVE)} faults"
     if not listed:
         yield f"Every entry notices at least half of the {faults}."
         return
     yield f"{counted(len(listed), 'entry notices', 'entries notice')} fewer than half of the {faults} somewhere:"
     for entry, poor in listed[:most]:
-        yield f"  {entry.place}  {len(poor)} of {len(entry.groups)} groups; {reason(poor)}"
+        yield f"  {entry.place}  {counted(len(poor), 'group', 'groups')}; {reason(poor)}"
+        if not entry.stand_in:
+            yield f"      needed of the budget: {_needs(entry)}"
         for group in poor[:4]:
             bounds = f"c {group.rule.c:g}, lambda {group.rule.lam:g}   margin {number(group.margin)}"
             yield f"      {_group(group)}   {bounds}   {_shares(group)}"
@@ -105,6 +110,13 @@ def inadequate(entries: Sequence[Entry], most: int = SHOWN) -> Iterator[str]:
             yield f"      and {len(poor) - 4} more"
     if len(listed) > most:
         yield f"  … and {len(listed) - most} more (--all)"
+
+
+def _needs(entry: Entry) -> str:
+    """``eigh 0.22, svd 0.13, half of 30 operators 0.012``."""
+    needs = entry.needs()
+    first = ", ".join(f"{operator} {number(share)}" for operator, share in needs[:3])
+    return first + (f", half of {len(needs)} operators at most {number(needs[len(needs) // 2][1])}" if len(needs) > 4 else "")
 
 
 def reason(groups: Sequence[Group]) -> str:
@@ -116,7 +128,7 @@ def reason(groups: Sequence[Group]) -> str:
     why = _WHY[hidden.most_common(1)[0][0]] if hidden else "nothing was planted"
     slack = min(group.margin for group in groups)
     if all(group.stand_in for group in groups):
-        return f"{why}; what healthy results need is not known here"
+        return f"{why}; what healthy results need is not known here (a stand-in)"
     room = (
         "healthy results leave room: smaller numbers would do"
         if slack > LOOSE
