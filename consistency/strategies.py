@@ -196,7 +196,7 @@ def _classes(domain: Domain, form: dtypes.Format) -> st.SearchStrategy[tuple[Any
         options.append(("uniform", low, high))
     if domain.sums:
         mean = 2.0 ** (form.precision // 2)
-        options += [("cancelling", 1.0), ("offset", mean, 1.0), ("sparse", 0.25), ("normal", 0.0, 4.0)]
+        options += [("cancelling", 1.0), ("offset", mean, 1.0), ("sparse", 0.5), ("normal", 0.0, 4.0)]
     if domain.wide is not None:
         a, b = domain.wide
         a, b = (max(a, -8), min(b, 7)) if narrow else (a, b)

@@ -14,12 +14,16 @@ from .sampling import scalar
 CONSTANT = frozenset({"constant"})
 
 
+def any_shape(d: Drawing) -> list[int]:
+    """Now and then with sizes of zero."""
+    return list(d.shape(0, 4, least=0 if d.integer(0, 7) == 7 else 1, most=16))
+
+
 def made(*, value: bool = False) -> Sample:
     """From a shape alone, or a shape and a value."""
 
     def sample(d: Drawing) -> Call:
-        shape = list(d.shape(0, 4, least=0, most=16))
-        return call(shape, *[scalar(d)] * value, dtype=DType(d.dtype))
+        return call(any_shape(d), *[scalar(d)] * value, dtype=DType(d.dtype))
 
     return sample
 
@@ -38,7 +42,7 @@ def new(*, value: bool = False) -> Sample:
     """Of another shape, in the dtype of a tensor."""
 
     def sample(d: Drawing) -> Call:
-        return call(d.tensor(d.shape(0, 2)), list(d.shape(0, 4, least=0, most=16)), *[scalar(d)] * value)
+        return call(d.tensor(d.shape(0, 2)), any_shape(d), *[scalar(d)] * value)
 
     return sample
 

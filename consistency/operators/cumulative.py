@@ -54,9 +54,11 @@ def factors(d: Drawing) -> Call:
 
 def differences(d: Drawing) -> Call:
     """diff: repeated up to three times, sometimes with numbers put before or behind."""
-    shape = d.shape(1, 3, least=1)
+    shape = [*d.shape(1, 3, least=1)]
     dim = d.dim(shape)
     count = d.choice(1, 1, 2, 3)
+    if shape[dim] <= count and d.integer(0, 7):  # nothing would be left
+        shape[dim] = count + d.integer(1, 2)
     kwargs: dict[str, Any] = {"n": count, "dim": dim}
     if d.floating and d.choice(False, False, True):
         edge = [*shape]
@@ -66,9 +68,12 @@ def differences(d: Drawing) -> Call:
 
 
 def areas(d: Drawing) -> Call:
-    """The trapezoidal rule with evenly spaced points."""
-    shape = reducible(d, 2048, low=1)
-    return call(d.tensor(shape, SUMMED), dx=d.number(0.25, 4), dim=d.dim(shape))
+    """The trapezoidal rule with evenly spaced points, seldom a single one, which has no area."""
+    shape = [*reducible(d, 2048, low=1)]
+    dim = d.dim(shape)
+    if shape[dim] == 1 and d.integer(0, 7):
+        shape[dim] = d.integer(2, 3)
+    return call(d.tensor(shape, SUMMED), dx=d.number(0.25, 4), dim=dim)
 
 
 def row(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:

@@ -94,7 +94,7 @@ def item(d: Drawing) -> Call:
 
 
 def few_nonzero(d: Drawing) -> Call:
-    values = ("sparse", 0.25) if d.dtype != "bool" else ("integers", 0, 1)
+    values = ("sparse", 0.5) if d.dtype != "bool" else ("integers", 0, 1)
     return call(d.tensor(filled_shape(d, 0, 3), values=values))
 
 

@@ -23,11 +23,13 @@ def interpolate(d: Drawing) -> Call:
     mode = d.choice(*modes)
     size = [d.size(2, MOST[rank] if d.dtype in FLOAT else min(MOST[rank], 17)) for _ in range(rank)]
     exact = mode.startswith("nearest")
+    # Half of the pixels are read at least, in one dimension any number: those that are not have no gradient.
+    least = [(n // 2).bit_length() if rank > 1 else 0 for n in size]
     options: dict[str, Any] = {"mode": mode} if mode != "nearest" else {}
     if d.flag():
-        options["scale_factor"] = d.choice(2.0, 0.5, 4.0) if exact else d.choice(2.0, 0.5, 1.5, 2.25)
+        options["scale_factor"] = d.choice(2.0, 4.0, *[0.5] * (rank == 1)) if exact else d.choice(2.0, 0.5, 1.5, 2.25)
     else:
-        options["size"] = [2 ** d.integer(0, 4 if rank < 3 else 3) if exact else d.size(1, MOST[rank]) for _ in range(rank)]
+        options["size"] = [2 ** d.integer(least[i], 4 if rank < 3 else 3) if exact else d.size(1, MOST[rank]) for i in range(rank)]
     if mode not in ("nearest", "nearest-exact", "area") and d.flag():
         options["align_corners"] = True
     elif mode in ("bilinear", "bicubic") and d.dtype in FLOAT and d.choice(False, False, True):
@@ -40,11 +42,11 @@ def grid_sample(d: Drawing) -> Call:
     rank = d.choice(2, 2, 3)
     mode = d.choice("bilinear", "nearest", *["bicubic"] * (rank == 2))
     if mode == "nearest":  # -1, 0 and 1 are pixels of images of odd size with aligned corners
-        size, options = [2 * d.integer(0, 4) + 1 for _ in range(rank)], {"align_corners": True}
+        size, options = [2 * d.integer(0, 2) + 1 for _ in range(rank)], {"align_corners": True}
         points: dict[str, Any] = {"values": ("integers", -1, 1)}
     else:
         size, options, points = [d.size(1, 13 if rank < 3 else 7) for _ in range(rank)], {"align_corners": d.flag()}, {}
-    batch, wanted = d.size(1, 3), [d.size(1, 9 if rank < 3 else 4) for _ in range(rank)]
+    batch, wanted = d.size(1, 3), [d.size(1 + n // 2, 13 if rank < 3 else 7) for n in size]
     grid = d.tensor((batch, *wanted, rank), Domain(-1.25, 1.25), **points)
     return call(
         d.tensor((batch, d.size(1, 4), *size), PIXELS),

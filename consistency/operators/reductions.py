@@ -150,7 +150,7 @@ OPERATORS = [
         matrix,
         products(lambda args, kwargs, outputs: float(min(args[0].shape)), integers_exact=True),
         NUMERIC,
-        traits=LINEAR,
+        traits=LINEAR | {"constant"},
     ),
     op("prod", product, PRODUCT, NUMERIC),
     op("amax", over(EXTREME), EXACT, EVERY, traits=PICKS, observe=zeros_aside),

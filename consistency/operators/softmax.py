@@ -11,14 +11,21 @@ from ._shared import Args, Kwargs, Outputs, finite, magnitude
 from .declare import FLOATS, Call, Domain, Drawing, Magnitude, Operator, accumulated, call
 
 # exp overflows above 88.72 (float16: 11.09), is subnormal below -87.33 (-9.70) and zero below -103.97 (-17.33).
-POINTS = (88.72, -87.33, -103.97, 11.09, -9.7, -17.33)
-EXPONENTS = Domain(points=POINTS, specials=("-inf", "inf", "nan", "-0"), wide=(-10, 7), sums=True)
+LARGE, SMALL = (88.72, 11.09), (0.0, -9.7, -17.33, -87.33, -103.97)
+OVERFLOWING = Domain(points=LARGE, specials=("-inf", "inf", "nan", "-0"), wide=(-10, 5), sums=True)
+UNDERFLOWING = Domain(points=SMALL, specials=("-inf", "-0"), wide=(-10, 7), sums=True)
 
 
 def along(d: Drawing) -> Call:
-    """Along any dim, up to 4096 elements."""
-    shape = (*d.shape(0, 1, most=4), d.size(1, 4095)) if d.flag() else d.shape(0, 4)
-    return call(d.tensor(shape, EXPONENTS), d.dim(shape))
+    """Along any dim, up to 4096 elements, seldom a single one: its share is 1.
+
+    Numbers are large or small, not both: of both in a row the largest alone would have a share.
+    """
+    shape = [*d.shape(0, 1, most=4), d.size(1, 4095)] if d.flag() else [*d.shape(0, 4)]
+    dim = d.dim(shape)
+    if shape and shape[dim] == 1 and d.integer(0, 7):
+        shape[dim] = d.integer(2, 3)
+    return call(d.tensor(shape, d.choice(OVERFLOWING, UNDERFLOWING)), dim)
 
 
 def with_dtype(d: Drawing) -> Call:
