@@ -39,12 +39,12 @@ SOME_NAN = Domain(specials=("nan", "-nan"), wide=(-10, 9), sums=True)
 SMALL = Domain(wide=(-3, 3))
 
 
-def over(domain: Domain, *, several: bool = True, full: bool = True, half: Domain | None = None) -> Sample:
-    """A tensor, and the dims to reduce: all, one, or ``several``."""
+def over(domain: Domain, *, full: bool = True, half: Domain | None = None) -> Sample:
+    """A tensor, and the dims to reduce: all, one, or several."""
 
     def sample(d: Drawing) -> Call:
         shape = reducible(d)
-        return call(d.tensor(shape, fitting(d, domain, half)), **along(d, shape, several=several, full=full))
+        return call(d.tensor(shape, fitting(d, domain, half)), **along(d, shape, full=full))
 
     return sample
 
@@ -95,6 +95,16 @@ def extremum(d: Drawing) -> Call:
     shape = reducible(d)
     kwargs = along(d, shape, several=False)
     return call(d.tensor(shape, EXTREME), *([kwargs.pop("dim")] if "dim" in kwargs else []), **kwargs)
+
+
+def place(d: Drawing) -> Call:
+    """Of everything, or along one dim, seldom of a single element."""
+    shape = [*reducible(d)]
+    kwargs = along(d, shape, several=False)
+    dim = kwargs.get("dim")
+    if isinstance(dim, int) and shape and shape[dim] == 1 and d.integer(0, 7):
+        shape[dim] = d.integer(2, 9)
+    return call(d.tensor(shape, EXTREME), **kwargs)
 
 
 def lowest_and_highest(d: Drawing) -> Call:
@@ -158,8 +168,8 @@ OPERATORS = [
     op("aminmax", lowest_and_highest, EXACT, EVERY, traits=PICKS, observe=zeros_aside),
     op("max", extremum, EXACT, EVERY, traits=PICKS, observe=extremum_along, observe_gradients=TIED),
     op("min", extremum, EXACT, EVERY, traits=PICKS, observe=extremum_along, observe_gradients=TIED),
-    op("argmax", over(EXTREME, several=False), EXACT, NUMERIC, traits=PICKS, differentiable=False, observe=value_at_extremum),
-    op("argmin", over(EXTREME, several=False), EXACT, NUMERIC, traits=PICKS, differentiable=False, observe=value_at_extremum),
+    op("argmax", place, EXACT, NUMERIC, traits=PICKS, differentiable=False, observe=value_at_extremum),
+    op("argmin", place, EXACT, NUMERIC, traits=PICKS, differentiable=False, observe=value_at_extremum),
     op("all", truths, EXACT, EVERY, **FIXED),
     op("any", truths, EXACT, EVERY, **FIXED),
     op("count_nonzero", counted, EXACT, EVERY, **FIXED),
