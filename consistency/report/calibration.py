@@ -126,14 +126,13 @@ def reason(groups: Sequence[Group]) -> str:
         for fault in DECISIVE:
             hidden += group.shares[fault].hidden_by if fault in group.shares else Counter()
     why = _WHY[hidden.most_common(1)[0][0]] if hidden else "nothing was planted"
-    slack = min(group.margin for group in groups)
     if all(group.stand_in for group in groups):
         return f"{why}; what healthy results need is not known here (a stand-in)"
-    room = (
-        "healthy results leave room: smaller numbers would do"
-        if slack > LOOSE
-        else "healthy results need it: a sharper S, G or u would do"
-    )
+    loose = sum(group.margin > LOOSE for group in groups)
+    room = {
+        len(groups): "healthy results leave room: smaller numbers would do",
+        0: "healthy results need it: a sharper S, G or u would do",
+    }.get(loose, f"healthy results leave room in {loose} of them; for the others a sharper S, G or u would do")
     return f"{why}; {room}"
 
 
