@@ -275,6 +275,19 @@ def test_what_one_backend_needs_is_proposed_for_it_alone(tmp_path: Path, monkeyp
     assert not consistency.run(["exp"], ["user.py:Rough"], ["float32"], ["forward"], examples=12, tolerances=loaded).failures
 
 
+def test_a_backend_that_alone_needs_loose_numbers_keeps_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("user.py").write_text(BACKEND, encoding="utf-8")
+    found, changes = calibrated(written(tmp_path, 64, 0), ["cpu", "user.py:Rough"], directions=["forward"])
+    assert not found.too_tight()
+    assert {(one.direction, one.backend, one.reason) for one in changes} == {
+        ("forward", "", "too loose"), ("forward", "rough", "as before"), ("backward", "", "as before"),
+    }  # fmt: skip
+    loaded = proposed(tmp_path, changes)
+    assert loaded.rule("exp", "float32", family="unary", backend="rough").c == 64
+    assert loaded.rule("exp", "float32", family="unary").c < 10
+
+
 def test_what_no_number_can_mend_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("user.py").write_text(BACKEND, encoding="utf-8")

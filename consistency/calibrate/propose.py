@@ -66,17 +66,33 @@ def _of_class(dtype: str, groups: list[Group], about: str) -> Iterator[Change]:
             yield _change(dtype, own, backend, _wider, "too tight", about)
     elif tight:
         yield _change(dtype, groups, "", _wider, "too tight", about)
-    elif ruled_alike and (total := joined(groups)).margin > LOOSE and total.shares.poorest() < POOR:
-        change = _change(dtype, groups, "", _narrower, "too loose", about)
-        if change.noticed[1] > change.noticed[0] + WORTH:
-            yield change
+    elif ruled_alike and joined(groups).shares.poorest() < POOR:
+        yield from _smaller(dtype, groups, about)
 
 
-def _change(dtype: str, groups: Sequence[Group], backend: str, solve: _Solve, reason: str, about: str) -> Change:
+def _smaller(dtype: str, groups: list[Group], about: str) -> Iterator[Change]:
+    """Smaller numbers, and the present ones for a backend that alone needs them."""
+    needy = {group.kind.backend for group in groups if group.margin <= LOOSE}
+    others = [group for group in groups if group.kind.backend not in needy]
+    if len(needy) > 1 or not others:
+        return
+    change = _change(dtype, others, "", _narrower, "too loose", about, judged=groups)
+    if change.noticed[1] > change.noticed[0] + WORTH:
+        yield change
+        rule = groups[0].rule
+        for backend in needy:
+            source = f"as before ({rule.place}): {rule.source}"
+            yield replace(change, backend=backend, c=rule.c, lam=rule.lam, reason="as before", source=source)
+
+
+def _change(
+    dtype: str, groups: Sequence[Group], backend: str, solve: _Solve, reason: str, about: str, judged: Sequence[Group] = ()
+) -> Change:
+    """``judged`` are the groups that faults were planted into, if not the same."""
     total = joined(groups)
-    rule, kind = total.rule, total.kind
+    rule, kind, shares = total.rule, total.kind, joined(judged or groups).shares
     c, lam = solve(total.demands, max(rule.c, LEAST_C), rule.lam)
-    noticed = total.shares.poorest(), total.shares.poorest_at(c, lam)
+    noticed = shares.poorest(), shares.poorest_at(c, lam)
     backends = ", ".join(dict.fromkeys(group.kind.backend for group in groups))
     return Change(
         kind.operator, dtype, kind.direction, backend, c, lam, (rule.c, rule.lam), noticed, reason, f"{about}, backends {backends}",
@@ -120,7 +136,8 @@ def _kept_gradients(found: Sequence[Change], rules: Rules, families: dict[str, s
     """Gradients have twice the forward's bounds, so a changed forward would change them as well: say what holds now."""
     said = {(one.operator, one.dtype, one.direction, one.backend) for one in found}
     for one in found:
-        if one.direction == "forward" and (one.operator, one.dtype, "backward", one.backend) not in said:
+        changed = one.direction == "forward" and one.reason != "as before"
+        if changed and (one.operator, one.dtype, "backward", one.backend) not in said:
             where = {"family": families[one.operator], "direction": "backward", "backend": one.backend or "cpu"}
             rule = rules.rule(one.operator, one.dtype, **where)
             source = f"as before ({rule.place}): {rule.source}"
