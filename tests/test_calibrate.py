@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -340,6 +341,7 @@ def test_as_a_process(tmp_path: Path) -> None:
     assert lines[0].startswith("1 operator × dtype, seeds 0,1 of 8 cases, torch ")
     assert any(line.startswith("entry ") and line.endswith("operators") for line in lines)
     assert "written to p.yaml; try it: consistency run --tolerances p.yaml" in run.stdout
+    assert re.search(r"^Noticed of all planted faults: 16 ulp in one \d+%, 16 ulp in all \d+%, TF32 \d+%", run.stdout, re.MULTILINE)
     assert "\x1b" not in run.stdout
     rows = [json.loads(line) for line in (tmp_path / "c.jsonl").read_text(encoding="utf-8").splitlines()]
     assert {(row["operator"], row["backend"], row["direction"], row["stand_in"]) for row in rows} == {

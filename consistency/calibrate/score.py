@@ -82,6 +82,13 @@ class _Shares(defaultdict[str, Share]):
         return [name for name in DECISIVE if name in self and self[name].planted >= FEWEST]
 
 
+def _total(groups: Iterable[Group]) -> _Shares:
+    total = _Shares()
+    for group in groups:
+        total.merge(group.shares)
+    return total
+
+
 @dataclass
 class Group:
     """All results of one kind. ``rho`` is the largest × budget of a healthy result whose ``worst`` case has the id.
@@ -156,10 +163,7 @@ class Entry:
 
     @property
     def shares(self) -> _Shares:
-        total = _Shares()
-        for group in self.groups:
-            total.merge(group.shares)
-        return total
+        return _total(self.groups)
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -200,6 +204,11 @@ class Calibration:
     @property
     def results(self) -> int:
         return sum(group.results for group in self.groups.values())
+
+    @property
+    def shares(self) -> _Shares:
+        """Of all faults that were planted into results of backends that are here."""
+        return _total(group for group in self.groups.values() if not group.stand_in)
 
     def entries(self) -> list[Entry]:
         """The entries that judged anything: those too tight first, then by how little they notice, then the tightest."""

@@ -122,6 +122,7 @@ def calibrate(
         proposal.write_text(work.proposal(changes, header), encoding="utf-8", newline="\n")
         load(proposal)  # a proposal that does not load would be our own mistake
         written = str(proposal)
+    console.print(report.noticed(found))
     console.print(report.proposed(changes, written))
     seconds = time.monotonic() - started
     count = report.counted(len(entries), "entry", "entries")
