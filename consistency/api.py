@@ -21,11 +21,12 @@ from .comparison import compare as _compare
 from .errors import Divergence, UsageError
 from .evaluate import Rules, _shapes, evaluate
 from .events import Handler
-from .judge import judge
+from .judge import judge, reconsider
 from .materialise import case_of, prepare
-from .model import DIRECTIONS, Case, Comparison, Outcome, Output, Result
+from .model import DIRECTIONS, Case, Comparison, Evidence, Outcome, Output, Result
 from .operators.declare import ErrorModel, Operator, call
 from .reference import Reference, quiet
+from .second_look import Looks, cause_of
 from .tolerances import Rule, Tolerances
 
 
@@ -87,9 +88,11 @@ def assert_consistent(
     chosen = _backends.resolve_all(backends) if backends is not None else [_Plain()]
     loaded: Rules = _tolerances.load() if rule is None else _OneRule(rule)
     try:
-        results = tuple(evaluate(case, chosen, loaded, directions=("forward",), operator=model))
+        results = tuple(evaluate(case, chosen, loaded, directions=("forward",), operator=model, looks=Looks()))
     except _HOOK_ERRORS as error:
-        results = tuple(evaluate(case, chosen, loaded, directions=("forward",), operator=_by_sensitivity(model, error)))
+        results = tuple(
+            evaluate(case, chosen, loaded, directions=("forward",), operator=_by_sensitivity(model, error), looks=Looks())
+        )
     failing = tuple(r for r in results if not r.verdict.passes and not r.verdict.warns)
     if failing:
         from .report.failure import message
@@ -186,11 +189,16 @@ def compare(
             reference, comparison = _compared(_by_sensitivity(model, error), case, outputs, expected)
     loaded = tolerances if isinstance(tolerances, Tolerances) else _tolerances.load(tolerances)
     rule = loaded.rule(model.name, dtype, family=model.family, backend=backend)
-    found = judge(comparison, None, rule, loaded.policy(backend, operator=model.name, dtype=dtype))
+    policy = loaded.policy(backend, operator=model.name, dtype=dtype)
+    found, evidence = judge(comparison, None, rule, policy), None
+    if found.verdict.fails:
+        with quiet():
+            evidence = Evidence(found.verdict.value, cause=cause_of(reference, Outcome("ok", outputs), found))
+        found = reconsider(found, evidence, policy)
     numbers = MappingProxyType({k: v for k, v in found.metrics.items() if not math.isnan(v)})
     return Result(
         case, backend, "forward", found.verdict, found.explanation, numbers, model.family, found.worst, found.output,
-        _shapes(reference), comparison, reference.materials.sha256,
+        _shapes(reference), comparison, reference.materials.sha256, evidence,
     )  # fmt: skip
 
 

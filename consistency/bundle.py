@@ -25,7 +25,7 @@ from typing import IO, Any
 from . import __version__
 from .errors import BundleError, ConsistencyError
 from .events import Earlier, Event, Finished, GroupDone, Judged, Key, Shrunk, Started, kind
-from .model import Case, Comparison, Measured, Result, Span, Verdict, Worst
+from .model import Case, Cause, Comparison, Evidence, Measured, Result, Span, Verdict, Worst
 
 FORMAT = 1
 MAX_LINE = 1 << 24
@@ -48,6 +48,10 @@ def result_to_json(result: Result, *, case: bool = True) -> dict[str, Any]:
     if result.worst is not None:
         worst = result.worst
         row["worst"] = {"index": list(worst.index), "actual": _number(worst.actual), "expected": _number(worst.expected)}
+    if result.cause:
+        row |= {"cause": result.cause, "share": round(result.share, 6)}
+    if result.workaround:
+        row["workaround"] = result.workaround
     if case:
         row["case"] = result.case.to_json()
     return row
@@ -157,6 +161,8 @@ class Writer:
             row = result_to_json(result, case=False)
             if result.comparison is not None:
                 row["comparison"] = _compact(asdict(result.comparison))
+            if result.evidence is not None:
+                row["evidence"] = _compact(asdict(result.evidence))
             if shrunk:
                 row["shrunk"] = True
             self._results.write(json.dumps(row, default=str) + "\n")
@@ -299,6 +305,7 @@ def _result(path: Path, number: int, row: dict[str, Any], cases: Mapping[str, Ca
         return Result(
             case, str(row["backend"]), str(row["direction"]), verdict, str(row["explanation"]),
             metrics, str(row["family"]), worst, str(row["output"]), tuple(map(str, row["shapes"])), comparison, str(row["sha256"]),
+            _evidence(row["evidence"]) if "evidence" in row else None,
         )  # fmt: skip
     except KeyError as error:
         raise BundleError(f"{path}:{number}  damaged: it has no {error}") from None
@@ -317,6 +324,17 @@ def _worst(data: Any) -> Worst:
 def _comparison(data: Any) -> Comparison:
     outputs = tuple(_measured(item) for item in data.get("outputs", ()))
     return Comparison(str(data["status"]), outputs, str(data.get("structure", "")), str(data.get("note", "")))
+
+
+def _evidence(data: Any) -> Evidence:
+    cause = data.get("cause")
+    return Evidence(
+        str(data["first"]), int(data.get("repeats", 0)), int(data.get("other", 0)), int(data.get("within", 0)),
+        float(data.get("conditioned", 0.0)), float(data.get("rounded", 0.0)),
+        float(data["wide"]) if data.get("wide") is not None else None,
+        {str(words): float(rho) for words, rho in data.get("trials", {}).items()},
+        Cause(str(cause["name"]), str(cause["words"]), float(cause["share"])) if cause else None, str(data.get("company", "")),
+    )  # fmt: skip
 
 
 def _measured(data: Any) -> Measured:

@@ -325,7 +325,7 @@ def repro(case: str, backends: Sequence[str], directions: Sequence[str], toleran
     for name, reason in absent.items():
         if reason:
             click.echo(f"– {name}: cannot run here: {reason}", err=True)
-    results = engine.judge_case(found, operator, available, chosen.tolerances, chosen.directions)
+    results = engine.judge_case(found, operator, available, chosen.tolerances, chosen.directions, looks=engine.Looks())
     for result in results:
         if as_json:
             click.echo(json.dumps(result_to_json(result)))

@@ -15,6 +15,7 @@ from .errors import RecipeError
 from .events import Earlier, Event, Finished, GroupDone, Handler, Judged, Key, Shrunk, Started, kind
 from .model import DIRECTIONS, Case, Result, Verdict
 from .operators.declare import Operator
+from .second_look import Looks
 from .settings import Settings, directions_of, groups, settings
 from .tolerances import Tolerances
 
@@ -34,6 +35,7 @@ def run(chosen: Settings, earlier: Earlier | None = None) -> Iterator[Event]:
         earlier or Earlier(),
         math.inf if chosen.time_budget is None else started + chosen.time_budget,
         max(SHRINK_IN_ALL, (chosen.time_budget or 0.0) / 10),
+        Looks(),
     )
     pairs = groups(chosen)
     yield Started(chosen, state.absent, len(pairs), len(pairs) * chosen.examples)
@@ -55,6 +57,7 @@ class _State:
     earlier: Earlier
     deadline: float
     effort: float
+    looks: Looks
     seen: set[str] = field(default_factory=set)  # cases: later turns draw some simple ones again
     searched: set[tuple[str, ...]] = field(default_factory=set)  # kinds of failure
 
@@ -85,7 +88,7 @@ def _group(chosen: Settings, operator: Operator, dtype: str, turn: int, state: _
         done = frozenset(result.key for result in known)
         fresh: list[Result] = []
         for direction in filter(offered.__getitem__, directions):
-            fresh += judge_case(case, operator, offered[direction], chosen.tolerances, (direction,), done)
+            fresh += judge_case(case, operator, offered[direction], chosen.tolerances, (direction,), done, state.looks)
         if fresh:
             yield Judged(case, tuple(fresh))
         for result in (*known, *fresh):
@@ -125,11 +128,11 @@ def _not_run(
 
 def judge_case(
     case: Case, operator: Operator, backends: Sequence[Backend], rules: Tolerances,
-    directions: Sequence[str] = DIRECTIONS, done: frozenset[Key] = frozenset(),
+    directions: Sequence[str] = DIRECTIONS, done: frozenset[Key] = frozenset(), looks: Looks | None = None,
 ) -> list[Result]:  # fmt: skip
     """Results of one case. A case that cannot be built or judged is that case's own verdict, never the end of the run."""
     try:
-        return evaluate.evaluate(case, backends, rules, directions=directions, operator=operator, done=done)
+        return evaluate.evaluate(case, backends, rules, directions=directions, operator=operator, done=done, looks=looks)
     except RecipeError as error:
         text = f"the case cannot be built: {error}"
     except Exception as error:
@@ -159,20 +162,19 @@ def shrunk(
     seconds: float = SHRINK_SECONDS,
 ) -> Result | None:  # fmt: skip
     """The smallest result with the backend, direction and verdict of ``suspect`` that Hypothesis finds in ``seconds``."""
-    found: dict[str, Result] = {}
+    first = suspect.evidence.first if suspect.evidence is not None else suspect.verdict.value
 
     def same(case: Case) -> bool:
-        for result in judge_case(case, operator, backends, chosen.tolerances, (suspect.direction,)):
-            if result.verdict == suspect.verdict:
-                found[case.digest] = result
-                return True
-        return False
+        return any(r.verdict.value == first for r in judge_case(case, operator, backends, chosen.tolerances, (suspect.direction,)))
 
     try:
         small = generate.smallest(operator, suspect.dtype, same, examples=chosen.examples, seed=chosen.seed + turn, seconds=seconds)
     except Exception:  # the case as it was drawn is there already, and the run must go on
         return None
-    return found.get(small.digest) if small is not None else None
+    if small is None:
+        return None
+    again = judge_case(small, operator, backends, chosen.tolerances, (suspect.direction,), looks=Looks())
+    return next((result for result in again if result.verdict == suspect.verdict), None)
 
 
 @dataclass(frozen=True)
@@ -216,4 +218,17 @@ def drive(chosen: Settings, handlers: Sequence[Handler], earlier: Earlier | None
 
 
 # The engine is the door that fronts come in by: what they need of its neighbours is here too.
-__all__ = ["DIRECTIONS", "Collect", "Run", "Settings", "draw", "drive", "groups", "judge_case", "run", "settings", "shrunk"]
+__all__ = [
+    "DIRECTIONS",
+    "Collect",
+    "Looks",
+    "Run",
+    "Settings",
+    "draw",
+    "drive",
+    "groups",
+    "judge_case",
+    "run",
+    "settings",
+    "shrunk",
+]

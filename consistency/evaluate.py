@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -12,11 +12,12 @@ from .backends.base import Backend, refusal
 from .backends.cpu import Cpu
 from .comparison import compare
 from .dtypes import FORMATS
-from .judge import judge
+from .judge import Judgement, judge, reconsider
 from .materialise import Materials, prepare
-from .model import DIRECTIONS, Case, Comparison, Outcome, Result, Verdict
+from .model import DIRECTIONS, Case, Comparison, Evidence, Outcome, Result, Verdict
 from .operators.declare import Operator
 from .reference import Reference, quiet
+from .second_look import Flagged, Looks
 from .tolerances import Policy, Rule
 from .wider import sharpen
 
@@ -45,8 +46,11 @@ def evaluate(
     directions: Iterable[str] = DIRECTIONS,
     operator: Operator | None = None,
     done: frozenset[tuple[str, str, str]] = frozenset(),
+    looks: Looks | None = None,
 ) -> list[Result]:
     """Results of one case on every backend and direction; pairs in ``done`` (by Result.key) are left out.
+
+    ``looks`` says how closely flagged results are looked at a second time; None leaves it at the first look.
 
     Raises RecipeError when the case cannot be built, UsageError for an unknown operator.
     """
@@ -57,7 +61,7 @@ def evaluate(
         for direction in directions:
             wanted = [b for b in backends if (case.id, b.name, direction) not in done]
             if wanted and (direction == "forward" or differentiates(operator, case.dtype)):
-                results += _one_direction(case, operator, materials, direction, wanted, rules)
+                results += _one_direction(case, operator, materials, direction, wanted, rules, looks)
     return results
 
 
@@ -67,19 +71,25 @@ def differentiates(operator: Operator, dtype: str) -> bool:
 
 
 def _one_direction(
-    case: Case, operator: Operator, materials: Materials, direction: str, backends: Sequence[Backend], rules: Rules
-) -> list[Result]:
+    case: Case, operator: Operator, materials: Materials, direction: str, backends: Sequence[Backend], rules: Rules,
+    looks: Looks | None,
+) -> list[Result]:  # fmt: skip
     reference = Reference(operator, materials, direction)
     sharpen(reference)
     baseline = _CPU.run(operator, materials, direction)
     twin = compare(baseline, reference)
+    outcomes = [baseline if isinstance(b, Cpu) and not b.switched else _run(b, operator, materials, direction) for b in backends]
+    everyone = {backend.name: outcome for backend, outcome in zip(backends, outcomes, strict=True)}
     results = []
-    for backend in backends:
-        outcome, comparison = baseline, twin
-        if not isinstance(backend, Cpu) or backend.switched:
-            outcome = _run(backend, operator, materials, direction)
-            comparison = compare(outcome, reference, baseline)
-        results.append(_judged(case, operator, backend, direction, outcome, comparison, twin, reference, rules))
+    for backend, outcome in zip(backends, outcomes, strict=True):
+        judged = functools.partial(_judgement, operator, backend, direction, twin, reference, rules)
+        comparison = twin if outcome is baseline else compare(outcome, reference, baseline)
+        found, evidence = judged(comparison), None
+        if looks is not None and found.verdict.fails and not _known(case, backend.name, direction, found, rules):
+            flagged = Flagged(operator, materials, direction, backend, outcome, reference, baseline, found, judged, everyone)
+            evidence = looks.look(flagged)
+            found = reconsider(found, evidence, _policy(operator, backend, case.dtype, rules))
+        results.append(_result(case, operator, backend, direction, found, comparison, evidence, reference, rules))
     return results
 
 
@@ -88,33 +98,44 @@ def _run(backend: Backend, operator: Operator, materials: Materials, direction: 
     return Outcome("unsupported", message=reason) if reason else backend.run(operator, materials, direction)
 
 
-def _judged(
-    case: Case,
-    operator: Operator,
-    backend: Backend,
-    direction: str,
-    outcome: Outcome,
+def _judgement(
+    operator: Operator, backend: Backend, direction: str, twin: Comparison, reference: Reference, rules: Rules,
     comparison: Comparison,
-    twin: Comparison,
-    reference: Reference,
-    rules: Rules,
-) -> Result:
-    device = backend.identity.get("device", "")
-    driver = backend.identity.get("driver", "")
+) -> Judgement:  # fmt: skip
+    dtype = reference.materials.case.dtype
     # Integers in, floats out (the sine of an int64): what is judged is the float.
     floating = (o.dtype for o in comparison.outputs if o.dtype in FORMATS)
-    dtype = case.dtype if case.dtype in FORMATS else next(floating, case.dtype)
-    rule = rules.rule(
-        operator.name, dtype, family=operator.family, direction=direction, backend=backend.name, device=device, driver=driver
-    )
-    policy = rules.policy(backend.name, operator=operator.name, dtype=case.dtype, device=device, driver=driver)
+    judged_as = dtype if dtype in FORMATS else next(floating, dtype)
+    where = {"device": backend.identity.get("device", ""), "driver": backend.identity.get("driver", "")}
+    rule = rules.rule(operator.name, judged_as, family=operator.family, direction=direction, backend=backend.name, **where)
     itself = isinstance(backend, Cpu) and not backend.switched and not reference.independent
-    found = judge(comparison, twin, rule, policy, itself=itself)
-    result = Result(
-        case, backend.name, direction, found.verdict, found.explanation, MappingProxyType(dict(found.metrics)),
-        operator.family, found.worst, found.output, _shapes(reference), comparison, reference.materials.sha256,
+    return judge(comparison, twin, rule, _policy(operator, backend, dtype, rules), itself=itself)
+
+
+def _policy(operator: Operator, backend: Backend, dtype: str, rules: Rules) -> Policy:
+    where = {"device": backend.identity.get("device", ""), "driver": backend.identity.get("driver", "")}
+    return rules.policy(backend.name, operator=operator.name, dtype=dtype, **where)
+
+
+def _result(
+    case: Case, operator: Operator, backend: Backend, direction: str, found: Judgement, comparison: Comparison,
+    evidence: Evidence | None, reference: Reference, rules: Rules,
+) -> Result:  # fmt: skip
+    verdict, text = found.verdict, found.explanation
+    known = _known(case, backend.name, direction, found, rules) if verdict.fails else None
+    if known is not None:  # somebody has already explained this failure
+        verdict, text = Verdict("expected"), f"expected ({known.reason}): {text}"
+    return Result(
+        case, backend.name, direction, verdict, text, MappingProxyType(dict(found.metrics)), operator.family, found.worst,
+        found.output, _shapes(reference), comparison, reference.materials.sha256, evidence,
     )  # fmt: skip
-    return _expected(result, rules) if result.verdict.fails else result
+
+
+def _known(case: Case, backend: str, direction: str, found: Judgement, rules: Rules) -> Any:
+    """The expectation that a failure meets, or None."""
+    asked: dict[str, Any] = {"operator": case.operator, "dtype": case.dtype, "direction": direction, "backend": backend}
+    rho = found.metrics.get("rho_max", 0.0)
+    return next((known for known in rules.expectations if known.matches(**asked, verdict=found.verdict.value, rho=rho)), None)
 
 
 def _shapes(reference: Reference) -> tuple[str, ...]:
@@ -122,19 +143,6 @@ def _shapes(reference: Reference) -> tuple[str, ...]:
         f"{list(t.shape)}" + ("" if t.is_contiguous() else f" strides {list(t.stride())} offset {t.storage_offset()}")
         for t in reference.arguments.tensors
     )
-
-
-def _expected(result: Result, rules: Rules) -> Result:
-    """A failure that somebody has already explained: verdict ``expected``, with the reason and the ticket."""
-    rho = result.metrics.get("rho_max", 0.0)
-    for known in rules.expectations:
-        if known.matches(
-            operator=result.operator, dtype=result.dtype, direction=result.direction,
-            backend=result.backend, verdict=result.verdict.value, rho=rho,
-        ):  # fmt: skip
-            text = f"expected ({known.reason}): {result.explanation}"
-            return replace(result, verdict=Verdict("expected"), explanation=text)
-    return result
 
 
 def unavailable(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from . import metrics
-from .model import Comparison, Measured, Span, Verdict, Worst
+from .model import Comparison, Evidence, Measured, Span, Verdict, Worst
 from .tolerances import Policy, Rule
 
 # Statistics over m elements scatter by about 1/√m: a single element may lie 4·(1 + 3) σ away before it counts.
@@ -54,6 +54,51 @@ def _worst_of(found: list[Judgement]) -> Judgement:
         for name, value in judgement.metrics.items():
             numbers[name] = max(numbers.get(name, 0.0), value)
     return replace(max(found, key=_severity), metrics=numbers)
+
+
+_REDUCED = ("tf32-inputs", "bfloat16-inputs", "float16-inputs", "bfloat16x3-inputs", "float16-accumulator", "bfloat16-accumulator")
+
+
+def reconsider(found: Judgement, evidence: Evidence, policy: Policy) -> Judgement:
+    """The final judgement of a flagged result. The rules, the first that holds:
+
+    - a repeat passed, or gave an answer that differs by more than rounding: ``nondeterministic``;
+    - a backend that computes float64 in float32, by its cause: ``precision-scaling``;
+    - shorter inputs or accumulators, by their cause: ``reduced-precision`` (a warning where the policy allows it);
+    - no cause, and every flagged error lies within 3σ of what half an ulp in the inputs, or other roundings of the operator's
+      own steps, would change: ``ill-conditioned``;
+    - else the verdict stays, and its sentence says what was found out.
+    """
+    cause = evidence.cause.name if evidence.cause is not None else ""
+    verdict, more = found.verdict, []
+    if evidence.other:
+        verdict = Verdict("nondeterministic")
+        more.append(f"{evidence.other} of {evidence.repeats} repeats gave another answer, {evidence.within} passed")
+    if found.verdict.value == "divergent" and verdict == found.verdict:
+        if cause == "float32-instead-of-float64":
+            verdict = Verdict("precision-scaling")
+        elif cause in _REDUCED:
+            verdict = Verdict("reduced-precision", allowed=policy.reduced_precision)
+        elif not cause and min(evidence.conditioned or math.inf, evidence.rounded or math.inf) <= 1.0:
+            verdict = Verdict("ill-conditioned")
+            more.append(
+                "no more than half an ulp in the inputs changes" if 0.0 < evidence.conditioned <= 1.0 else "its own steps cancel"
+            )
+    if evidence.cause is not None and cause != "nondeterministic":
+        more.append(str(evidence.cause))
+    if evidence.wide is not None and evidence.wide > _SAME_IN_FLOAT64:
+        more.append("float64 has the same error: not a matter of precision")
+    if evidence.company:
+        more.append(evidence.company)
+    if verdict.fails:
+        vanishes = [words for words, rho in evidence.trials.items() if rho <= 1.0]
+        if vanishes:
+            more.append(f"{vanishes[0]} makes it vanish")
+    text = found.explanation + (": " + "; ".join(more) if more else "")
+    return replace(found, verdict=verdict, explanation=text)
+
+
+_SAME_IN_FLOAT64 = 0.5  # of the error here; rounding would leave 2⁻²⁹ of it
 
 
 def _severity(judgement: Judgement) -> tuple[int, float]:

@@ -177,6 +177,44 @@ class Comparison:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A fault that, played in float64, explains a divergence: its id, how a sentence calls it, and its share (0 … 1)."""
+
+    name: str
+    words: str
+    share: float
+
+    def __str__(self) -> str:
+        """``TF32 inputs explain 99%``."""
+        percent = f"{100.0 * self.share:.1f}".rstrip("0").rstrip(".") if 0.99 < self.share < 0.9995 else f"{100.0 * self.share:.0f}"
+        return f"{self.words} {'explain' if self.words.endswith('inputs') else 'explains'} {percent}%"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a second look at a flagged result found out; numbers only, so that it can be weighed again.
+
+    ``first`` is the verdict of the first look. ``repeats`` were made, of which ``other`` gave another answer (by more than
+    rounding) and ``within`` passed. ``conditioned`` and ``rounded`` are the largest error of a flagged element in 3σ of the
+    responses to input perturbations of ±½ ulp, and to random rounding of every step of the operator's decomposition (0: not
+    looked at). ``wide`` is the backend's own error in float64 as a share of its error here (None: not looked at). ``trials``
+    map what was changed (".contiguous() on the inputs", "oneDNN off") to the × budget that was left, ``cause`` is what
+    explains the error. ``company`` says, where three or more backends ran, who else has this answer.
+    """
+
+    first: str
+    repeats: int = 0
+    other: int = 0
+    within: int = 0
+    conditioned: float = 0.0
+    rounded: float = 0.0
+    wide: float | None = None
+    trials: Mapping[str, float] = field(default_factory=dict)
+    cause: Cause | None = None
+    company: str = ""
+
+
 _PASSES = frozenset({"exact", "rounding"})
 _WARNS = frozenset({"ill-conditioned", "expected"})
 _FAILS = frozenset(
@@ -246,6 +284,23 @@ class Result:
     shapes: tuple[str, ...] = ()
     comparison: Comparison | None = None
     sha256: str = ""
+    evidence: Evidence | None = None
+
+    @property
+    def cause(self) -> str:
+        """The id of the fault that explains a failure, such as ``tf32-inputs``; empty where none was found or looked for."""
+        return self.evidence.cause.name if self.evidence is not None and self.evidence.cause is not None else ""
+
+    @property
+    def share(self) -> float:
+        """How much of the error the cause explains, 0 … 1."""
+        return self.evidence.cause.share if self.evidence is not None and self.evidence.cause is not None else 0.0
+
+    @property
+    def workaround(self) -> str:
+        """What was changed, tried, and made the divergence vanish; empty where nothing did."""
+        trials = self.evidence.trials if self.evidence is not None else {}
+        return next((words for words, rho in trials.items() if rho <= 1.0), "")
 
     @property
     def operator(self) -> str:

@@ -144,7 +144,8 @@ class Item:
             if reason:
                 stand_in = cases[0] if cases else Case(self.operator, self.dtype)
                 return [evaluate.unavailable(stand_in, operator, backend, self.direction, reason, verdict)]
-        return [r for c in cases for r in engine.judge_case(c, operator, [backend], self.settings.tolerances, (self.direction,))]
+        rules, looks = self.settings.tolerances, engine.Looks()
+        return [r for c in cases for r in engine.judge_case(c, operator, [backend], rules, (self.direction,), looks=looks)]
 
     def _record(self, results: list[Result], record_property: Callable[[str, object], None]) -> None:
         counts = Counter(r.verdict.value for r in results)

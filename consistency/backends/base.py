@@ -77,6 +77,10 @@ class Backend:
         """A context that sets this backend's numeric switches and restores what was there before."""
         return contextlib.nullcontext()
 
+    def variants(self) -> Mapping[str, Backend]:
+        """This backend with one of its switches the other way, by words for it: what is tried to make a divergence vanish."""
+        return {}
+
     def finish(self) -> None:
         """Waits until the device has done what it was asked, so that its errors belong to the case that caused them."""
 

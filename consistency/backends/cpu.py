@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ..errors import UsageError, did_you_mean
-from .base import TorchBackend
+from .base import Backend, TorchBackend
 
 
 class Cpu(TorchBackend):
@@ -54,6 +54,14 @@ class Cpu(TorchBackend):
                 mkldnn.enabled = onednn
             if wanted != threads:
                 torch.set_num_threads(threads)
+
+    def variants(self) -> Mapping[str, Backend]:
+        others = {"oneDNN off": ("onednn", "off"), "one thread": ("threads", "1")}
+        return {
+            words: Cpu(self.name, self.switched | {key: value})
+            for words, (key, value) in others.items()
+            if self.switched.get(key) != value
+        }
 
     def environment(self) -> dict[str, str]:
         mkldnn: Any = torch.backends.mkldnn

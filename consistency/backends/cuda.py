@@ -18,7 +18,7 @@ import torch
 from ..errors import UsageError, did_you_mean
 from ._cuda_switches import deterministic, in_effect, settings, tf32
 from ._outputs import first_line, text_of, told
-from .base import TorchBackend, every_warning
+from .base import Backend, TorchBackend, every_warning
 
 # After these the context is lost: every later call in this process fails, whatever it asks for.
 _STICKY = re.compile(
@@ -76,6 +76,15 @@ class Cuda(TorchBackend):
 
     def switches(self) -> AbstractContextManager[Any]:
         return self._switches()
+
+    def variants(self) -> Mapping[str, Backend]:
+        fewer = {
+            f"without +{key}": {k: v for k, v in self.switched.items() if k != key}
+            for key in self.switched
+            if key != "deterministic"
+        }
+        more = {} if "deterministic" in self.switched else {"deterministic algorithms": self.switched | {"deterministic": ""}}
+        return {words: Cuda(self.name, self.index, switches) for words, switches in (fewer | more).items()}
 
     def environment(self) -> dict[str, str]:
         found = super().environment() | {"device": torch.cuda.get_device_name(self.index), "driver": driver_version()}

@@ -1,0 +1,52 @@
+"""Which fault explains a divergence: suspects are played in float64 and compared with what the backend really returned.
+
+A suspect is named if it explains at least nine tenths of the error (in units of the budget), more where few elements could
+agree by accident. The first of equals wins, and the rooms are asked from the simplest fault to the most particular.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+
+from ..model import Cause
+from . import access, calls, formulas, precision, results
+from .scene import REFUSALS, Scene, Suspect
+
+ENOUGH = 0.9
+_SINGLE = 0.98  # of one wrong element, which many suspects may hit by accident
+_CLEARLY = 0.02  # a later suspect must explain so much more to be preferred
+SECONDS = 2.0
+
+__all__ = ["ENOUGH", "Scene", "explain"]
+
+
+def explain(scene: Scene, seconds: float = SECONDS, only: frozenset[str] | None = None) -> Cause | None:
+    """The cause that explains most of the scene's error, or None if none explains enough. Gives up after ``seconds``.
+
+    ``only``: no other causes (by their ids) are tried.
+    """
+    deadline = time.monotonic() + seconds
+    best: tuple[float, Suspect] | None = None
+    wrong = int(scene.guilty.sum())
+    for room in (precision, formulas, access, results, calls):
+        for suspect in room.suspects(scene):
+            if time.monotonic() > deadline:
+                break
+            if only is not None and suspect.name not in only:
+                continue
+            try:
+                share = scene.share(suspect.play())
+            except REFUSALS:
+                continue
+            if not math.isfinite(share) or share < (_SINGLE if wrong < 2 else ENOUGH) or wrong < 2 * suspect.fitted:
+                continue
+            if best is None or share > best[0] + _CLEARLY:
+                best = (share, suspect)
+            if best[0] > 1.0 - _CLEARLY:
+                return _cause(*best)
+    return _cause(*best) if best is not None else None
+
+
+def _cause(share: float, suspect: Suspect) -> Cause:
+    return Cause(suspect.name, suspect.words, min(share, 1.0))

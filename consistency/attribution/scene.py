@@ -1,0 +1,148 @@
+"""What there is to explain: one flagged output of one backend, and how much of its error a supposed fault accounts for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from .. import dtypes
+from ..backends.base import collect
+from ..materialise import Adjust, Arguments
+from ..model import Outcome, Output
+from ..reference import Reference
+
+Doubles = npt.NDArray[np.float64]
+Predicted = Sequence[Output]
+# What calling an operator on changed arguments may raise; then that fault is not the one.
+REFUSALS = (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError, AttributeError, KeyError, OverflowError)
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A candidate: its id, how it is called in a sentence, and a function that plays it in float64.
+
+    ``fitted`` counts the parameters that are adjusted to the result, which therefore needs more elements to mean anything.
+    """
+
+    name: str
+    words: str
+    play: Callable[[], Predicted]
+    fitted: int = 0
+
+
+Suspects = Iterator[Suspect]
+
+
+class Scene:
+    """One flagged output: what came back, the reference, and the unit in which errors count.
+
+    ``actual``, ``expected`` and ``unit`` (ulp + G·u·S) are flat float64 arrays; ``guilty`` are the elements to explain: those
+    beyond one unit of the budget, or all where only statistics objected.
+    """
+
+    def __init__(self, reference: Reference, outcome: Outcome, output: str, *, special: bool, everywhere: bool) -> None:
+        self.reference, self.operator, self.special = reference, reference.operator, special
+        self.backward = reference.direction == "backward"
+        self.dtype = reference.materials.case.dtype
+        self.form = dtypes.FORMATS.get(self.dtype)
+        seen = reference.observed(outcome.outputs)
+        names = [o.name for o in reference.outputs]
+        self.index = names.index(output) if output in names else 0
+        self.raw = seen[self.index].tensor if self.index < len(seen) else None
+        want = reference.outputs[self.index].tensor
+        if self.raw is None or want is None or self.raw.shape != want.shape:
+            raise ValueError("nothing to explain: no tensors, or not of one shape")
+        self.shape = tuple(want.shape)
+        self.actual, self.expected = flat(self.raw), flat(want)
+        self.unit = self._unit()
+        with np.errstate(all="ignore"):
+            excess = np.abs(self.actual - self.expected) / self.unit
+        self.mismatch = ~_agree_in_kind(self.actual, self.expected)
+        finite = np.isfinite(self.actual) & np.isfinite(self.expected)
+        beyond = finite & (excess > 4.0)
+        self.guilty = self.mismatch if special else (finite if everywhere or not beyond.any() else beyond)
+        self.finite = finite
+
+    def _unit(self) -> Doubles:
+        ulp = dtypes.spacing(self.expected, self.form or dtypes.FORMATS["float32"], np.empty_like(self.expected))
+        found = self.reference.magnitudes
+        s: Any = found[self.index] if self.index < len(found) else None
+        if isinstance(s, torch.Tensor):
+            s = np.nan_to_num(flat(torch.broadcast_to(s, self.shape) if s.numel() != self.expected.size else s), posinf=0.0)
+            s = s if s.size == self.expected.size else None
+        if s is None:
+            return ulp
+        roundoff = (self.form or dtypes.FORMATS["float32"]).unit_roundoff
+        return np.asarray(ulp + self.reference.growth(self.index) * roundoff * s)
+
+    def share(self, predicted: Predicted) -> float:
+        """How much of the error ``predicted`` explains: 1 − ‖actual − predicted‖/‖actual − reference‖, in units of the budget.
+
+        Over the guilty elements and those that the supposed fault would have spoiled. Of special values: the share of the
+        elements that come out right.
+        """
+        tensor = predicted[self.index].tensor if self.index < len(predicted) else None
+        if tensor is None or tensor.numel() != self.expected.size:
+            return 0.0
+        p = flat(tensor)
+        with np.errstate(all="ignore"):
+            if self.special:
+                return self._special_share(p)
+            spoiled = np.abs(p - self.expected) > 4.0 * self.unit
+            before = ((self.actual - self.expected) / self.unit)[self.guilty]
+            where = (self.guilty | (spoiled & self.finite)) & np.isfinite(p)
+            after = ((self.actual - p) / self.unit)[where]
+            missing = ((self.actual - self.expected) / self.unit)[self.guilty & ~np.isfinite(p)]
+            base = _norm(before)
+            left = math.hypot(_norm(after), _norm(missing))
+        return 1.0 - left / base if base > 0.0 and math.isfinite(left) else 0.0
+
+    def _special_share(self, p: Doubles) -> float:
+        close = _agree_in_kind(self.actual, p) & (~np.isfinite(p) | (np.abs(self.actual - p) <= 0.01 * np.abs(self.actual)))
+        hits, spoiled = np.count_nonzero(close & self.mismatch), np.count_nonzero(~close & ~self.mismatch)
+        total = np.count_nonzero(self.mismatch)
+        return float(hits) / (total + spoiled) if total else 0.0
+
+    # How suspects play their faults.
+
+    def with_inputs(self, adjust: Adjust) -> Predicted:
+        """The outputs when ``adjust(base, position)`` has changed the inputs (going back also the cotangent)."""
+        return self.reference.evaluate(adjust)
+
+    def with_call(self, change: Callable[[Arguments], tuple[list[Any], dict[str, Any]]], function: Any = None) -> Predicted:
+        """The outputs of another call: ``change`` gives its arguments from untouched float64 ones, ``function`` what is called."""
+        leaves = self.backward and self.operator.leaves
+        arguments = self.reference.materials.build("float64", gradients=leaves)
+        args, kwargs = change(arguments)
+        called = function or self.operator.reference or self.operator
+        return self.reference.observed(collect(lambda _a, _k: called(*args, **kwargs), self.operator, arguments, self.backward))
+
+    def outputs(self, array: Doubles | torch.Tensor) -> Predicted:
+        """``array`` as the flagged output."""
+        tensor = array if isinstance(array, torch.Tensor) else torch.from_numpy(array.reshape(self.shape))
+        return [Output("", None)] * self.index + [Output("", tensor)]
+
+
+def flat(tensor: torch.Tensor) -> Doubles:
+    """A tensor's numbers in float64, complex ones as pairs."""
+    tensor = tensor.detach().resolve_conj()
+    tensor = torch.view_as_real(tensor) if tensor.is_complex() else tensor
+    return np.ascontiguousarray(tensor.to(torch.float64).reshape(-1).numpy())
+
+
+def _agree_in_kind(a: Doubles, b: Doubles) -> npt.NDArray[np.bool_]:
+    """Elementwise: both NaN, the same infinity, or both finite and, where zero, of one sign."""
+    nan_a, nan_b, inf = np.isnan(a), np.isnan(b), np.isinf(a) | np.isinf(b)
+    zeros = (a == 0.0) & (b == 0.0) & (np.signbit(a) != np.signbit(b))
+    return np.asarray((nan_a == nan_b) & ~(inf & (a != b) & ~nan_a) & ~zeros)
+
+
+def _norm(values: Doubles) -> float:
+    largest = float(np.max(np.abs(values))) if values.size else 0.0
+    return largest * float(np.linalg.norm(values / largest)) if 0.0 < largest < math.inf else largest
