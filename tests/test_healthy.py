@@ -21,7 +21,6 @@ from consistency.model import Case, Result
 from consistency.operators import get
 from consistency.tolerances import load
 
-CURRENT = not torch.__version__.startswith("2.4.")
 rules = functools.cache(load)
 
 
@@ -84,7 +83,6 @@ HEALTHY = {
 }
 
 
-@pytest.mark.skipif(not CURRENT, reason="older kernels round more often")
 @pytest.mark.parametrize("why", HEALTHY)
 def test_rounding_is_no_failure(why: str) -> None:
     results = judged(HEALTHY[why], "cpu", "numpy")

@@ -65,9 +65,9 @@ def cosine_embedding(d: Drawing) -> Call:
 
 
 def of_norm(args: Args, kwargs: Kwargs, outputs: Outputs) -> torch.Tensor:
-    """|ref|; powers and roots other than 1 and 2 carry their logarithm as well."""
+    """|ref|; a root other than the square root carries the rounding of its exponent, times the logarithm of what is under it."""
     length = outputs[0].abs()
-    return length * (2.0 + 3.0 * finite(length.log()).abs()) if kwargs.get("p", 2.0) == 3.0 else length
+    return length * (2.0 + finite(length.log()).abs()) if kwargs.get("p", 2.0) == 3.0 else length
 
 
 def slope(x: torch.Tensor, y: torch.Tensor, dim: int, eps: float) -> torch.Tensor:

@@ -116,5 +116,5 @@ OPERATORS = [
        ranges=((0, -math.inf, -88.0),)),
     op("deg2rad", unary(Domain(specials=EVERYWHERE, wide=(-24, 12)))),
     op("rad2deg", unary(Domain(specials=EVERYWHERE, wide=(-24, 7)))),
-    op("angle", unary(), ROUNDED, differentiable=False),
+    op("angle", unary(Domain(-1024.0, 1024.0, specials=EVERYWHERE, wide=(-24, 10), tiny=True)), ROUNDED, differentiable=False),
 ]  # fmt: skip
