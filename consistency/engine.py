@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from . import backends as _backends
@@ -174,7 +174,13 @@ def shrunk(
     if small is None:
         return None
     again = judge_case(small, operator, backends, chosen.tolerances, (suspect.direction,), looks=Looks())
-    return next((result for result in again if result.verdict == suspect.verdict), None)
+    result = next((result for result in again if result.verdict.fails), None)
+    if result is None or result.verdict == suspect.verdict or suspect.evidence is None or result.evidence is None:
+        return result
+    # A few numbers may fit another cause by accident, or none; the larger case told more.
+    cause = suspect.evidence.cause
+    text = f"{result.explanation}; of {suspect.case.id}, {cause}" if cause is not None else result.explanation
+    return replace(result, verdict=suspect.verdict, explanation=text, evidence=replace(result.evidence, cause=cause))
 
 
 @dataclass(frozen=True)

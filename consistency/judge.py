@@ -86,7 +86,7 @@ def reconsider(found: Judgement, evidence: Evidence, policy: Policy) -> Judgemen
             )
     if evidence.cause is not None and cause != "nondeterministic":
         more.append(str(evidence.cause))
-    if evidence.wide is not None and evidence.wide > _SAME_IN_FLOAT64:
+    if evidence.wide is not None and evidence.wide > _SAME_IN_FLOAT64 and verdict == found.verdict:
         more.append("float64 has the same error: not a matter of precision")
     if evidence.company:
         more.append(evidence.company)

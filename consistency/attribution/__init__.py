@@ -1,7 +1,8 @@
 """Which fault explains a divergence: suspects are played in float64 and compared with what the backend really returned.
 
-A suspect is named if it explains at least nine tenths of the error (in units of the budget), more where few elements could
-agree by accident. The first of equals wins, and the rooms are asked from the simplest fault to the most particular.
+A suspect is named if it explains at least nine tenths of the error (in units of the budget); where few elements are wrong,
+which many suspects could hit by accident, only if what it leaves is no more than rounding. The first of equals wins, and the
+rooms are asked from the simplest fault to the most particular.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from . import access, calls, formulas, precision, results
 from .scene import REFUSALS, Scene, Suspect
 
 ENOUGH = 0.9
-_SINGLE = 0.98  # of one wrong element, which many suspects may hit by accident
+_FEW = 6  # wrong elements that many suspects may hit by accident
+_ROUNDING = 2.0  # ulp + G·u·S that an element may be off after its fault was played
 _CLEARLY = 0.02  # a later suspect must explain so much more to be preferred
 SECONDS = 2.0
 
@@ -29,6 +31,7 @@ def explain(scene: Scene, seconds: float = SECONDS, only: frozenset[str] | None 
     deadline = time.monotonic() + seconds
     best: tuple[float, Suspect] | None = None
     wrong = int(scene.guilty.sum())
+    least = ENOUGH if wrong > _FEW or scene.special else max(ENOUGH, 1.0 - _ROUNDING * math.sqrt(wrong) / max(scene.size, 1e-300))
     for room in (precision, formulas, access, results, calls):
         for suspect in room.suspects(scene):
             if time.monotonic() > deadline:
@@ -39,7 +42,7 @@ def explain(scene: Scene, seconds: float = SECONDS, only: frozenset[str] | None 
                 share = scene.share(suspect.play())
             except REFUSALS:
                 continue
-            if not math.isfinite(share) or share < (_SINGLE if wrong < 2 else ENOUGH) or wrong < 2 * suspect.fitted:
+            if not math.isfinite(share) or share < least or wrong < 2 * suspect.fitted:
                 continue
             if best is None or share > best[0] + _CLEARLY:
                 best = (share, suspect)

@@ -68,6 +68,8 @@ class Scene:
         beyond = finite & (excess > 4.0)
         self.guilty = self.mismatch if special else (finite if everywhere or not beyond.any() else beyond)
         self.finite = finite
+        with np.errstate(all="ignore"):
+            self.size = _norm(((self.actual - self.expected) / self.unit)[self.guilty])  # ‖error‖ in units of the budget
 
     def _unit(self) -> Doubles:
         ulp = dtypes.spacing(self.expected, self.form or dtypes.FORMATS["float32"], np.empty_like(self.expected))
@@ -95,13 +97,11 @@ class Scene:
             if self.special:
                 return self._special_share(p)
             spoiled = np.abs(p - self.expected) > 4.0 * self.unit
-            before = ((self.actual - self.expected) / self.unit)[self.guilty]
             where = (self.guilty | (spoiled & self.finite)) & np.isfinite(p)
             after = ((self.actual - p) / self.unit)[where]
             missing = ((self.actual - self.expected) / self.unit)[self.guilty & ~np.isfinite(p)]
-            base = _norm(before)
             left = math.hypot(_norm(after), _norm(missing))
-        return 1.0 - left / base if base > 0.0 and math.isfinite(left) else 0.0
+        return 1.0 - left / self.size if self.size > 0.0 and math.isfinite(left) else 0.0
 
     def _special_share(self, p: Doubles) -> float:
         close = _agree_in_kind(self.actual, p) & (~np.isfinite(p) | (np.abs(self.actual - p) <= 0.01 * np.abs(self.actual)))
