@@ -248,6 +248,17 @@ def test_an_entry_too_tight_gives_a_proposal_that_then_passes(tmp_path: Path) ->
     assert forward.worst in loaded.rule("exp", "float32", family="unary").source
 
 
+def test_what_passes_only_just_is_listed(tmp_path: Path) -> None:
+    found, _ = calibrated(written(tmp_path, 1, 0), directions=["forward"])
+    (group,) = found.groups.values()
+    needed = group.needed[0]
+    found, _ = calibrated(written(tmp_path, 1.01 * needed, 0), directions=["forward"])
+    assert not found.too_tight()
+    lines = list(report.nearly(found.nearly()))
+    assert lines[0] == "1 group passes with a margin below 1.25:"
+    assert "margin 1.01" in lines[1]
+
+
 BACKEND = """
 import consistency
 

@@ -12,6 +12,7 @@ from .needs import Demands
 from .observe import Fate, Observation
 
 POOR = 0.5  # of the planted faults: an entry that notices fewer is listed
+NARROW = 1.25  # a margin
 FEWEST = 5  # planted faults that say something about an entry
 DECISIVE = ("16 ulp in all", "TF32")  # the faults that an entry is expected to notice
 DTYPE_KEYS = {"float64": "float32"}  # the file's key of a dtype: float64 takes what is said of float32
@@ -222,6 +223,11 @@ class Calibration:
         """The groups in which a healthy result is over its budget, the worst first."""
         found = [group for group in self.groups.values() if group.rho > 1.0 and not group.stand_in]
         return sorted(found, key=lambda group: -group.rho)
+
+    def nearly(self) -> list[Group]:
+        """The groups that pass with little room (a margin below 1.25), the tightest first."""
+        found = [group for group in self.groups.values() if group.rho <= 1.0 and group.margin < NARROW and not group.stand_in]
+        return sorted(_alike(found), key=lambda group: group.margin)
 
     def problems(self) -> Iterator[tuple[Group, str, str]]:
         """Healthy results that fail for what no c and λ can mend: group, case id, what the judge says."""

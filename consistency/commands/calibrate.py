@@ -109,7 +109,8 @@ def calibrate(
     if len(entries) > most:
         console.print(f"… and {len(entries) - most} more entries (--all)", style="dim")
     for block in (
-        report.too_tight(found.too_tight(), most), report.problems(found, most), report.inadequate(entries, most),
+        report.too_tight(found.too_tight(), most), report.nearly(found.nearly(), most),
+        report.problems(found, most), report.inadequate(entries, most),
     ):  # fmt: skip
         lines = list(block)
         console.print(*([""] if lines else []), *lines, sep="\n", end="\n" if lines else "")

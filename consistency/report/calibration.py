@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..calibrate import FAULTS, Calibration, Change, Entry, Group
 from ..calibrate.propose import LOOSE
-from ..calibrate.score import DECISIVE, FEWEST, POOR
+from ..calibrate.score import DECISIVE, FEWEST, NARROW, POOR
 from .failure import printable
 
 if TYPE_CHECKING:
@@ -160,6 +160,17 @@ def too_tight(groups: Sequence[Group], most: int = SHOWN) -> Iterator[str]:
         yield f"      c {group.rule.c:g}, lambda {group.rule.lam:g}; would do: c {number(c)} or lambda {number(lam)}"
     if len(groups) > most:
         yield f"  … and {len(groups) - most} more (--all)"
+
+
+def nearly(groups: Sequence[Group], most: int = SHOWN) -> Iterator[str]:
+    """The groups that pass, but only just: the next seed may be over."""
+    if groups:
+        yield f"{counted(len(groups), 'group passes', 'groups pass')} with a margin below {NARROW:g}:"
+        for group in groups[:most]:
+            bounds = f"c {group.rule.c:g}, lambda {group.rule.lam:g}   margin {group.margin:.2f}"
+            yield f"  {group.rule.place}  {_group(group)}   {bounds} ({group.worst})"
+        if len(groups) > most:
+            yield f"  … and {len(groups) - most} more (--all)"
 
 
 def problems(calibration: Calibration, most: int = SHOWN) -> Iterator[str]:
