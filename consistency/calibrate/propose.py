@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ..evaluate import Rules
+from .groups import Group, joined
 from .needs import LEAST_C, Demands
-from .score import DTYPE_KEYS, POOR, Calibration, Group, joined
+from .score import DTYPE_KEYS, POOR, Calibration
 
 SLACK = 2.0  # × the largest need of a healthy result
 WORTH = 0.1  # a share of the planted faults: what a smaller budget must notice more to be proposed

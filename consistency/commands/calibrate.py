@@ -73,7 +73,7 @@ def calibrate(
 
     \b
     consistency calibrate matmul 'nn.functional.conv*' --dtype float32
-    consistency calibrate --seeds 0,1,2,3 --examples 20 --proposal proposal.yaml --json calibration.jsonl
+    consistency calibrate --seeds 0,1,2,3 --examples 20 --proposal proposal.yaml
     consistency calibrate --backend cpu --stand-in directml
     consistency run --tolerances proposal.yaml         try what was proposed
 

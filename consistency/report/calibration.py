@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..calibrate import FAULTS, Calibration, Change, Entry, Group
+from ..calibrate.groups import DECISIVE, FEWEST
 from ..calibrate.propose import LOOSE
-from ..calibrate.score import DECISIVE, FEWEST, NARROW, POOR
+from ..calibrate.score import NARROW, POOR
 from .failure import printable
 
 if TYPE_CHECKING:
