@@ -15,10 +15,12 @@ import torch
 from hypothesis import HealthCheck, Phase
 from hypothesis import strategies as st
 
+from consistency import engine
 from consistency.backends import resolve
 from consistency.evaluate import evaluate
 from consistency.materialise import prepare
 from consistency.model import Case, Outcome
+from consistency.operators import registry
 from consistency.operators.declare import Operator
 from consistency.strategies import cases
 from consistency.tolerances import load
@@ -119,6 +121,34 @@ def test_observing_survives_wrong_outputs(operator: Operator) -> None:
                 if o.tensor is not None
             )
             operator.observe(tuple(arguments.args), arguments.kwargs, outputs)
+
+
+def test_convolutions_leave_out_what_crashes_or_has_no_right_reference() -> None:
+    """In bfloat16 windows of padding only; everywhere grouped images one pixel wide that are not contiguous."""
+    conv2d = next(operator for operator in OPERATORS if operator.name == "nn.functional.conv2d")
+    padded = narrow = 0
+    for case in [*engine.draw(conv2d, "bfloat16", 80, 0)[0], *engine.draw(conv2d, "float32", 80, 0)[0]]:
+        arguments = prepare(case).build()
+        image, weight = arguments.args[0], arguments.args[1]
+        padding, dilation = (arguments.kwargs.get(name, default) for name, default in (("padding", 0), ("dilation", 1)))
+        if case.dtype == "bfloat16" and not isinstance(padding, str):
+            padding, dilation = ([n, n] if isinstance(n, int) else n for n in (padding, dilation))
+            padded += any(padding)
+            assert all(p <= (k - 1) * s for p, k, s in zip(padding, weight.shape[2:], dilation, strict=True)), case.line
+        if arguments.kwargs.get("groups", 1) > 1 and image.shape[-1] == 1:
+            narrow += 1
+            assert image.is_contiguous(), case.line
+    assert padded
+    assert narrow
+
+
+def test_long_products_stay_in_range() -> None:
+    prod = registry()["prod"]
+    for case in engine.draw(prod, "bfloat16", 80, 0)[0]:
+        arguments = prepare(case).build("float64")
+        result = prod(*arguments.args, **arguments.kwargs).abs()
+        finite = result[result.isfinite() & (result != 0.0)]
+        assert not finite.numel() or 2.0**-126 <= float(finite.min()) <= float(finite.max()) < 2.0**128, case.line
 
 
 def test_enough_operators() -> None:
