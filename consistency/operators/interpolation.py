@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from ._shared import Outputs, largest, magnitude
-from .declare import FLOAT, FLOATS, UNIT, Call, Domain, Drawing, Operator, accumulated, call, one
+from ._shared import Args, Kwargs, Outputs, largest, magnitude
+from .declare import FLOAT, FLOATS, UNIT, Call, Domain, Drawing, Operator, Terms, accumulated, call, one
+from .pooling import of_adaptive_window
 
 MOST = {1: 129, 2: 17, 3: 7}
 SMOOTH = {1: "linear", 2: "bilinear", 3: "trilinear"}
@@ -116,15 +117,22 @@ def of_points(gradients: Outputs, theta: torch.Tensor, size: list[int], align_co
     return float(math.prod(size[2:]))
 
 
-def op(name: str, sample: Any, size: Any, backward: Any, dtypes: tuple[str, ...] = FLOATS, **more: Any) -> Operator:
+def of_area(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+    """n: the pixels of the largest area that a mean is taken of, as in adaptive pooling."""
+    return of_adaptive_window(args[0].ndim - 2)(args, kwargs, outputs) if kwargs.get("mode") == "area" else 1.0
+
+
+def op(
+    name: str, sample: Any, size: Any, backward: Any, dtypes: tuple[str, ...] = FLOATS, terms: Terms = one, **more: Any
+) -> Operator:
     # torch weighs and adds half-precision pixels in the half format itself.
-    error = accumulated(size, one, backward=backward, wide_accumulation=False)
+    error = accumulated(size, terms, backward=backward, wide_accumulation=False)
     return Operator(name=f"nn.functional.{name}", family="interpolate", sample=sample, error=error, dtypes=dtypes, **more)
 
 
 DISCONTINUOUS: dict[str, Any] = {"traits": frozenset({"discontinuous"})}
 OPERATORS = [
-    op("interpolate", interpolate, of_pixels, of_gradients, **DISCONTINUOUS),
+    op("interpolate", interpolate, of_pixels, of_gradients, terms=of_area, **DISCONTINUOUS),
     op("grid_sample", grid_sample, of_samples, of_gradients, FLOAT, **DISCONTINUOUS),
     op("affine_grid", affine_grid, of_affine, of_points, traits=frozenset({"linear"})),
 ]
