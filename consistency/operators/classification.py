@@ -146,8 +146,9 @@ def of_multilabel(outputs: Outputs, x: torch.Tensor, target: torch.Tensor, reduc
 
 @magnitude
 def of_multilabel_slope(gradients: Outputs, x: torch.Tensor, *args: Any, **kwargs: Any) -> float:
-    """Up to C² equal steps of 1/C, added one by one."""
-    return float(x.shape[-1]) * largest(gradients[0])
+    """Up to C² equal steps of 1/C, added one by one: they err by C²/2 in all, of which the rule's 8·S makes a sixteenth."""
+    count = float(x.shape[-1])
+    return max(count, count**2 / 16.0) * largest(gradients[0])
 
 
 def steps(x: torch.Tensor) -> float:
