@@ -153,7 +153,7 @@ def table(scored: list[Scored]) -> list[dict[str, Any]]:
         }  # fmt: skip
         if name == "ours":
             nameable = [s for s in kinds["decidable"] if "ours" in s.flagged and getattr(s.row, "cause", None)]
-            line["cause"] = f"{sum(s.cause == s.row.cause for s in nameable)}/{len(nameable)}"
+            line["cause"] = f"{sum(s.cause in s.row.causes for s in nameable)}/{len(nameable)}"
         lines.append(line)
     return lines
 

@@ -11,6 +11,7 @@ import functools
 import pytest
 from catalogue import FAULTS, HEALTHY, Fault, Row, groups
 from catalogue.known import ACCUSED, MISSED, NOT_DRAWN
+from catalogue.model import CAUSES
 from catalogue.play import Played, play, told
 
 EXAMPLES = 12
@@ -48,6 +49,7 @@ def test_the_catalogue_is_large_and_its_names_are_its_own() -> None:
     assert {direction for row in FAULTS for direction in row.directions} == {"forward", "backward"}
     assert sum(not fault.decidable for fault in FAULTS) < len(FAULTS) / 50
     assert all(fault.why for fault in FAULTS if not fault.decidable)
+    assert {cause for fault in FAULTS for cause in fault.causes} <= set(CAUSES)
 
 
 def test_what_is_known_names_rows() -> None:

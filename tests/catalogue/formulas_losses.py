@@ -36,10 +36,15 @@ def inverse_by_iteration(x: Tensor) -> Tensor:
 
 LOSSES: tuple[Wrong, ...] = (
     ("lstm_cell", "gates exchanged", gates_exchanged, None),
-    (f"{N}embedding_bag", "mean not divided", embedding_means, "argument-ignored"),
+    (f"{N}embedding_bag", "mean not divided", embedding_means, "argument-ignored|scaled"),
     (f"{N}embedding", "row before", lambda i, t, **o: F.embedding((i - 1).clamp_min(0), t, **o), "shifted"),
     (f"{N}gelu", "approximation ignored", lambda x, approximate="none": F.gelu(x), "argument-ignored"),
-    (f"{N}gelu", "always the approximation", lambda x, approximate="none": F.gelu(x, approximate="tanh"), "argument-ignored"),
+    (
+        f"{N}gelu",
+        "always the approximation",
+        lambda x, approximate="none": F.gelu(x, approximate="tanh"),
+        "argument-ignored|approximation",
+    ),
     (f"{N}gelu", "sigmoid approximation", lambda x, approximate="none": x * torch.sigmoid(1.702 * x), "approximation"),
     (f"{N}softplus", "threshold ignored", lambda x, beta=1.0, threshold=20.0: F.softplus(x, beta), "argument-ignored"),
     (
@@ -88,7 +93,7 @@ LINEAR: tuple[Wrong, ...] = (
         "argument-ignored",
     ),
     ("linalg.det", "sign lost", lambda x: torch.linalg.det(x).abs(), None),
-    ("linalg.cholesky", "upper ignored", without("upper", torch.linalg.cholesky), "argument-ignored"),
+    ("linalg.cholesky", "upper ignored", without("upper", torch.linalg.cholesky), "argument-ignored|transposed"),
     (
         "linalg.svd",
         "singular values in another order",
@@ -97,7 +102,7 @@ LINEAR: tuple[Wrong, ...] = (
     ),
     ("linalg.eigh", "in descending order", lambda x, UPLO="L": tuple(t.flip(-1) for t in torch.linalg.eigh(x, UPLO)), "flipped"),
     ("linalg.matrix_power", "once too often", lambda x, n: torch.linalg.matrix_power(x, n + 1), None),
-    ("fft.fft", "norm ignored", without("norm", torch.fft.fft), "argument-ignored"),
+    ("fft.fft", "norm ignored", without("norm", torch.fft.fft), "argument-ignored|scaled"),
     (
         "fft.ifft",
         "not divided",

@@ -227,7 +227,7 @@ LAYERS: tuple[Wrong, ...] = (
     (f"{N}grid_sample", "padding ignored", without("padding_mode", F.grid_sample), "argument-ignored"),
     (f"{N}adaptive_avg_pool2d", "fixed windows", fixed_windows, None),
     (f"{N}avg_pool2d", "padding counted", without("count_include_pad", F.avg_pool2d), "argument-ignored"),
-    (f"{N}avg_pool2d", "divisor ignored", without("divisor_override", F.avg_pool2d), "argument-ignored"),
+    (f"{N}avg_pool2d", "divisor ignored", without("divisor_override", F.avg_pool2d), "argument-ignored|scaled"),
     (f"{N}max_pool2d", "padding of zeros", largest_with_zeros, None),
     (f"{N}lp_pool2d", "without the root", lambda x, p, *a, **o: F.lp_pool2d(x, p, *a, **o) ** p, None),
     (f"{N}conv2d", "last kernel row dropped", last_row_dropped, "terms-dropped"),

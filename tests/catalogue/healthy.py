@@ -33,6 +33,11 @@ def next_to(up: bool) -> outcomes.Change:
     return outcomes.flat(change)
 
 
+def inward(x: Tensor) -> Tensor:
+    """Every number is the neighbouring one towards zero."""
+    return torch.where(x.isfinite() & (x != 0), x.nextafter(torch.zeros_like(x)), x)
+
+
 def half_next_to(y: Tensor) -> Tensor:
     """As :func:`next_to` for float16, which has no nextafter: the bits plus one, for normal numbers away from the end."""
     moved = (y.contiguous().view(torch.int16) + 1).view(torch.float16)
@@ -181,8 +186,8 @@ def _choices() -> Rows:
     yield from over("sort topk", "ties reversed", constantly(ties_reversed))
     for up in (True, False):
         after = constantly(outcomes.after(next_to(up)))
-        names = "exp tanh pow log erf sigmoid atan2" + (" sin" if not up else "")  # no sine is above 1
-        yield from over(names, f"an ulp {'up' if up else 'down'}", after)
+        yield from over("exp tanh pow log erf sigmoid atan2", f"an ulp {'up' if up else 'down'}", after)
+    yield from over("sin cos", "an ulp inward", constantly(outcomes.after(inward)))  # no sine is above 1
     half = constantly(lambda call: one_of(call.run(), lambda y: straight(y, half_next_to(y.detach()))))
     yield from over("pow hypot", "an ulp up", half, dtype="float16")
     flushing = constantly(outcomes.flushing)

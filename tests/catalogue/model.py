@@ -21,6 +21,14 @@ Deed = Callable[["Call"], Any]
 Maker = Callable[[], Deed]
 Listener = Callable[[Materials, str, Outcome], None]
 BOTH = ("forward", "backward")
+CAUSES = (
+    "tf32-inputs", "bfloat16-inputs", "float16-inputs", "bfloat16x3-inputs", "float32-instead-of-float64", "float16-accumulator",
+    "bfloat16-accumulator", "truncating-accumulator", "flushed-subnormals", "offset-ignored", "strides-ignored", "int64-truncated",
+    "terms-dropped", "argument-ignored", "one-pass-variance", "no-max-shift", "eps-misplaced", "zero", "scaled", "offset-added",
+    "shifted", "transposed", "flipped", "stale", "nan-dropped", "nan-sorted-first", "early-overflow", "saturated",
+    "nondeterministic", "input-modified", "depends-on-layout", "depends-on-batch", "depends-on-position", "approximation",
+    "negated",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -132,7 +140,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Fault(Row):
-    """A faulty backend. ``cause`` is the id that attribution should find, None where nothing has a name.
+    """A faulty backend. ``cause`` is the id that attribution should find, None where nothing has a name; ``a|b``: either is right.
 
     ``decidable``: whether some cases of the operator can tell it from rounding at all; what cannot be told must not be counted as
     missed. ``why`` says why not. ``raises``: the fault is that calls raise; any other row that raises is badly planted.
@@ -142,6 +150,11 @@ class Fault(Row):
     decidable: bool = True
     why: str = ""
     raises: bool = False
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """The ids that would be right; none where nothing has a name."""
+        return tuple(self.cause.split("|")) if self.cause else ()
 
 
 @dataclass(frozen=True)
