@@ -43,17 +43,19 @@ def run(
     *,
     handlers: Sequence[Handler] = (),
     resume: bool = False,
+    reference: str = "spot",
 ) -> engine.Run:
     """Draw cases of ``operators``, run them on ``backends``, and judge every result against float64.
 
     ``operators``: names, globs (``"nn.functional.*"``), ``"family:pooling"`` or Operator objects; None for all. ``backends``: specs
     or Backend objects; None for every one available here. ``dtypes``: None for each operator's own. ``examples``: cases per
     operator × dtype. ``time_budget``: seconds, or None. ``tolerances``: a tolerances.yaml. ``out``: a folder for the bundle;
-    with ``resume`` an interrupted bundle there is completed. ``handlers`` are called with every event.
+    with ``resume`` an interrupted bundle there is completed. ``handlers`` are called with every event. ``reference``: what
+    results are judged against: ``"float64"`` on the CPU, that spot-checked (``"spot"``), or ``"verified"`` by independent oracles.
 
     Raises UsageError, ConfigurationError or BundleError with one clear line.
     """
-    chosen = engine.settings(operators, backends, dtypes, directions, examples, seed, time_budget, tolerances)
+    chosen = engine.settings(operators, backends, dtypes, directions, examples, seed, time_budget, tolerances, reference=reference)
     collect = engine.Collect()
     if out is None:
         engine.drive(chosen, [collect, *handlers])
@@ -64,7 +66,8 @@ def run(
         writer = bundle.Writer(Path(out), resume=resume)
         with contextlib.closing(writer):  # it comes before the handlers: what they raise costs no result
             engine.drive(chosen, [collect, writer, *handlers], earlier)
-    return engine.Run(tuple(collect.results), chosen, collect.seconds, Path(out) if out is not None else None)
+    folder = Path(out) if out is not None else None
+    return engine.Run(tuple(collect.results), chosen, collect.seconds, folder, tuple(collect.scalings))
 
 
 def assert_consistent(

@@ -24,7 +24,7 @@ from typing import IO, Any
 
 from . import __version__
 from .errors import BundleError, ConsistencyError
-from .events import Earlier, Event, Finished, GroupDone, Judged, Key, Shrunk, Started, kind
+from .events import Earlier, Event, Finished, GroupDone, Judged, Key, Scaled, Shrunk, Started, kind
 from .model import Case, Cause, Comparison, Evidence, Measured, Result, Span, Verdict, Worst
 
 FORMAT = 1
@@ -99,6 +99,10 @@ class Writer:
                 self._write(results)
             case Shrunk():
                 self._write((event.result,), shrunk=True)
+            case Scaled():
+                rows = [scaling.to_json() for scaling in event.scalings]
+                with (self.folder / "scaling.jsonl").open("a", encoding="utf-8", newline="\n") as stream:
+                    stream.writelines(json.dumps(row) + "\n" for row in rows)
             case GroupDone():
                 self._group.clear()
             case Finished():
@@ -133,8 +137,8 @@ class Writer:
     def _check_same(self, event: Started) -> None:
         header, wanted = read_header(self.folder), event.settings.describe()
         saved = header["settings"]
-        for key in ("operators", "backends", "dtypes", "directions", "examples", "seed", "tolerances"):
-            if saved.get(key) != wanted[key]:
+        for key in ("operators", "backends", "dtypes", "directions", "examples", "seed", "tolerances", "reference"):
+            if saved.get(key, "float64" if key == "reference" else None) != wanted[key]:
                 raise BundleError(
                     f"{self.folder} was begun with other {key} ({_brief(saved.get(key))}, now {_brief(wanted[key])}); "
                     "resume with the same settings, or name another folder with --out"

@@ -9,20 +9,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from . import backends as _backends
-from . import evaluate, generate
+from . import evaluate, generate, scaling
 from .backends.base import Backend
 from .errors import RecipeError
-from .events import Earlier, Event, Finished, GroupDone, Handler, Judged, Key, Shrunk, Started, kind
+from .events import Earlier, Event, Finished, GroupDone, Handler, Judged, Key, Scaled, Shrunk, Started, kind
 from .model import DIRECTIONS, Case, Result, Verdict
 from .operators.declare import Operator
 from .second_look import Looks
 from .settings import Settings, directions_of, groups, settings
 from .tolerances import Tolerances
+from .wider import EACH
 
 SHRINK_SECONDS = 4.0
 SHRINK_AT_LEAST = 1.0  # even when the time budget is used up: a failure is worth it
 SHRUNK_PER_GROUP = 2
 SHRINK_IN_ALL = 120.0  # of a run, or a tenth of its time budget: where everything fails, nobody reads every small case
+SCALED = 12  # cases of an operator whose errors are measured in float64 as well
 JUDGING_FAILED = "the harness itself failed to judge this case"
 
 
@@ -77,7 +79,7 @@ def _group(chosen: Settings, operator: Operator, dtype: str, turn: int, state: _
         state.seen.update(case.id for case in cases)
     directions = directions_of(chosen, operator, dtype)
     offered = {d: [b for b in present if not _backends.refusal(b, operator, dtype, d)] for d in directions}
-    judged = 0
+    judged, pool = 0, _pool(chosen, operator, dtype, turn, present)
     for case in cases:
         if state.out_of_time:
             break
@@ -88,16 +90,39 @@ def _group(chosen: Settings, operator: Operator, dtype: str, turn: int, state: _
         done = frozenset(result.key for result in known)
         fresh: list[Result] = []
         for direction in filter(offered.__getitem__, directions):
-            fresh += judge_case(case, operator, offered[direction], chosen.tolerances, (direction,), done, state.looks)
+            fresh += judge_case(
+                case, operator, offered[direction], chosen.tolerances, (direction,), done, state.looks, chosen.reference
+            )
         if fresh:
             yield Judged(case, tuple(fresh))
         for result in (*known, *fresh):
             if result.verdict.fails and kind(result) not in state.searched:
                 suspects.setdefault(kind(result), result)
+        if pool is not None and judged < SCALED:
+            pool.add([*known, *fresh])
         judged += 1
+    if pool is not None and cases:
+        yield from _scaled(pool, cases[0], chosen)
     if chosen.shrink:
         yield from _shrink(chosen, operator, turn, present, list(suspects.values())[:SHRUNK_PER_GROUP], state)
     yield GroupDone(operator.name, dtype, judged)
+
+
+def _pool(chosen: Settings, operator: Operator, dtype: str, turn: int, backends: Sequence[Backend]) -> scaling.Pool | None:
+    """Where precision scaling is measured: float32, going forward, once a run, if float64 is to be tested, too."""
+    both = "float64" in operator.dtypes and (chosen.dtypes is None or "float64" in chosen.dtypes)
+    if dtype != "float32" or not both or turn or "forward" not in chosen.directions or not scaling.applies(operator):
+        return None
+    return scaling.Pool(operator, {b.name: b for b in backends})
+
+
+def _scaled(pool: scaling.Pool, case: Case, chosen: Settings) -> Iterator[Event]:
+    found = pool.scalings()
+    if found:
+        yield Scaled(found)
+    family = pool.operator.family
+    for result in [scaling.failure(s, case, family) for s in found if s.problem]:
+        yield Judged(result.case, (evaluate.expected(result, chosen.tolerances),), fresh=False)
 
 
 def draw(operator: Operator, dtype: str, examples: int, seed: int) -> tuple[list[Case], str]:
@@ -129,10 +154,13 @@ def _not_run(
 def judge_case(
     case: Case, operator: Operator, backends: Sequence[Backend], rules: Tolerances,
     directions: Sequence[str] = DIRECTIONS, done: frozenset[Key] = frozenset(), looks: Looks | None = None,
+    against: str = "float64",
 ) -> list[Result]:  # fmt: skip
     """Results of one case. A case that cannot be built or judged is that case's own verdict, never the end of the run."""
     try:
-        return evaluate.evaluate(case, backends, rules, directions=directions, operator=operator, done=done, looks=looks)
+        return evaluate.evaluate(
+            case, backends, rules, directions=directions, operator=operator, done=done, looks=looks, against=against
+        )
     except RecipeError as error:
         text = f"the case cannot be built: {error}"
     except Exception as error:
@@ -164,8 +192,11 @@ def shrunk(
     """The smallest result with the backend, direction and verdict of ``suspect`` that Hypothesis finds in ``seconds``."""
     first = suspect.evidence.first if suspect.evidence is not None else suspect.verdict.value
 
+    against = EACH if chosen.reference == "spot" else chosen.reference  # a smaller case is another case, spot-checked or not
+
     def same(case: Case) -> bool:
-        return any(r.verdict.value == first for r in judge_case(case, operator, backends, chosen.tolerances, (suspect.direction,)))
+        again = judge_case(case, operator, backends, chosen.tolerances, (suspect.direction,), against=against)
+        return any(r.verdict.value == first for r in again)
 
     try:
         small = generate.smallest(operator, suspect.dtype, same, examples=chosen.examples, seed=chosen.seed + turn, seconds=seconds)
@@ -173,7 +204,7 @@ def shrunk(
         return None
     if small is None:
         return None
-    again = judge_case(small, operator, backends, chosen.tolerances, (suspect.direction,), looks=Looks())
+    again = judge_case(small, operator, backends, chosen.tolerances, (suspect.direction,), looks=Looks(), against=against)
     result = next((result for result in again if result.verdict.fails), None)
     if result is None or result.verdict == suspect.verdict or suspect.evidence is None or result.evidence is None:
         return result
@@ -185,12 +216,16 @@ def shrunk(
 
 @dataclass(frozen=True)
 class Run:
-    """All results of one invocation, in order; ``out`` is the bundle's folder, where one was written."""
+    """All results of one invocation, in order; ``out`` is the bundle's folder, where one was written.
+
+    ``scalings``: how float32 and float64 errors compare, per operator and backend.
+    """
 
     results: tuple[Result, ...]
     settings: Settings
     seconds: float
     out: Path | None = None
+    scalings: tuple[scaling.Scaling, ...] = ()
 
     @property
     def failures(self) -> tuple[Result, ...]:
@@ -205,6 +240,7 @@ class Collect:
     def __init__(self) -> None:
         self.results: list[Result] = []
         self.seconds = 0.0
+        self.scalings: list[scaling.Scaling] = []
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -212,6 +248,8 @@ class Collect:
                 self.results += event.results
             case Shrunk():
                 self.results.append(event.result)
+            case Scaled():
+                self.scalings += event.scalings
             case Finished():
                 self.seconds = event.seconds
 
@@ -226,6 +264,7 @@ def drive(chosen: Settings, handlers: Sequence[Handler], earlier: Earlier | None
 # The engine is the door that fronts come in by: what they need of its neighbours is here too.
 __all__ = [
     "DIRECTIONS",
+    "EACH",
     "Collect",
     "Looks",
     "Run",

@@ -1,4 +1,4 @@
-"""What a run tells its handlers, in order: Started, then per operator × dtype its Judged, Shrunk and GroupDone, then Finished."""
+"""What a run tells its handlers: Started, then per operator × dtype its Judged, Shrunk, Scaled and GroupDone, then Finished."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from .model import Case, Result
+from .scaling import Scaling
 from .settings import Settings
 
 Key = tuple[str, str, str]
@@ -39,6 +40,13 @@ class Shrunk:
 
 
 @dataclass(frozen=True, slots=True)
+class Scaled:
+    """How the errors of one operator scale from float32 to float64 on each backend that has both."""
+
+    scalings: tuple[Scaling, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class GroupDone:
     """All cases of one operator × dtype are through; ``cases`` were distinct."""
 
@@ -68,5 +76,5 @@ class Finished:
     out_of_time: bool
 
 
-Event = Started | Judged | Shrunk | GroupDone | Finished
+Event = Started | Judged | Shrunk | Scaled | GroupDone | Finished
 Handler = Callable[[Event], None]

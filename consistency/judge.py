@@ -193,7 +193,7 @@ def _budget(output: Measured, rule: Rule, policy: Policy) -> tuple[float, Span, 
     best: tuple[float, Span, int] = (0.0, output.spans[0], -1)
     for span in output.spans:
         rho, corner = _span_rho(span, output, _for_range(rule, span, output), policy)
-        if rho > best[0] or not best[1].worst:
+        if rho > best[0]:
             best = (rho, span, corner)
     return best
 
@@ -228,10 +228,10 @@ def _span_rho(span: Span, output: Measured, rule: Rule | None, policy: Policy) -
         return 0.0, -1
     c = 0.5 if output.exact else max(rule.c, 0.5)  # half an ulp is correct rounding: no budget can be smaller
     lam = 0.0 if output.exact else rule.lam
-    bounds = [span.ulp_max / c]
-    if lam > 0.0 and span.scaled_max > 0.0:
-        bounds.append(span.scaled_max / lam)
-    rho, corner = min(bounds), -1
+    # Each element's budget/e is c·ulp/e + λ·G·u·S/e, hence at least c/max(e/ulp) + λ/max(e/(G·u·S)).
+    rho, corner = span.ulp_max / c, -1
+    if lam > 0.0 and span.scaled_max > 0.0 and rho > 0.0:
+        rho = 1.0 / (1.0 / rho + lam / span.scaled_max)
     corners = span.hull
     if policy.flush_subnormals and span.flushed is not None:
         corners = span.flushed

@@ -19,9 +19,9 @@ LAYERS = {
     "values": "errors profiles dtypes model recipe tape values",
     "generate": "layouts materialise operators strategies generate",
     "execute": "backends",
-    "compare": "reference magnitudes wider metrics measure comparison",
+    "compare": "oracles reference magnitudes wider metrics measure comparison",
     "judge": "_located_yaml _tolerances_file tolerances judge monte_carlo formulations attribution second_look",
-    "run and record": "evaluate settings events engine bundle find calibrate report.failure",
+    "run and record": "evaluate scaling settings events engine bundle find calibrate report.failure",
     "fronts": "__init__ __main__ api cli commands pytest_plugin report suite",
 }
 RANK = {module: rank for rank, modules in enumerate(LAYERS.values()) for module in modules.split()}

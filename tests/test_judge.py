@@ -157,10 +157,11 @@ def test_the_rule_is_described_with_its_place() -> None:
 # The budget.
 
 
-def test_the_larger_of_both_allowances_counts() -> None:
-    """ρ ≤ min(max e/ulp ÷ c, max e/(G·u·S) ÷ λ)."""
-    assert verdict_of(measured(ulp=1e6, scaled=1.0)).metrics["rho_max"] == 0.5
-    assert verdict_of(measured(ulp=0.5, scaled=100.0)).metrics["rho_max"] == 0.5
+def test_both_allowances_add_up() -> None:
+    """ρ ≤ 1 / (c/max(e/ulp) + λ/max(e/(G·u·S))), as every element's budget is the sum of both."""
+    assert verdict_of(measured(ulp=1e6, scaled=1.0)).metrics["rho_max"] == pytest.approx(0.5, rel=1e-5)
+    assert verdict_of(measured(ulp=0.5, scaled=100.0)).metrics["rho_max"] == pytest.approx(1.0 / (2.0 + 0.02))
+    assert verdict_of(measured(ulp=1.5, scaled=3.0)).verdict.passes, "2/3 of one allowance and 2/3 of the other"
     assert verdict_of(measured(ulp=3.0, scaled=100.0)).verdict.fails
 
 

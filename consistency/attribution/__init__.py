@@ -32,8 +32,9 @@ def explain(scene: Scene, seconds: float = SECONDS, only: frozenset[str] | None 
     best: tuple[float, Suspect] | None = None
     wrong = int(scene.guilty.sum())
     least = ENOUGH if wrong > _FEW or scene.special else max(ENOUGH, 1.0 - _ROUNDING * math.sqrt(wrong) / max(scene.size, 1e-300))
-    for room in (precision, formulas, access, results, calls):
-        for suspect in room.suspects(scene):
+    rooms = (precision.suspects, formulas.suspects, access.suspects, results.suspects, calls.suspects, results.fitted)
+    for room in rooms:
+        for suspect in room(scene):
             if time.monotonic() > deadline:
                 break
             if only is not None and suspect.name not in only:

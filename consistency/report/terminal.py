@@ -5,21 +5,20 @@ Rich draws it on a terminal; anywhere else (a file, a CI log) it is plain text w
 
 from __future__ import annotations
 
-import math
 import sys
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from ..engine import JUDGING_FAILED
-from ..events import Event, Finished, GroupDone, Judged, Shrunk, Started, kind
+from ..events import Event, Finished, GroupDone, Judged, Scaled, Shrunk, Started, kind
 from ..model import Result, Verdict
+from ..scaling import summary
 from ..settings import Settings
 from . import failure
 from .failure import printable
+from .tally import Tally
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 IN_FULL = 4  # operators whose worst failure is shown with its command
 MOST_FAILURES = 20
 MOST_ALSO = 4
-MOST_REASONS = 200
 SECONDS_BETWEEN_LINES = 10.0  # of progress, where there is no terminal
 _COLOURS = {"passed": "green", "warned": "yellow", "failed": "red", "not tested": "dim"}
 _LEGEND = {
@@ -38,89 +36,6 @@ _LEGEND = {
     "✗": "✗ operators that fail",
     "(–": "(–n) operators not tested here",
 }
-
-
-@dataclass
-class Cell:
-    """One family on one backend: the worst that happened to each operator, and the largest ρ that was rounding."""
-
-    operators: dict[str, str] = field(default_factory=dict)
-    reasons: Counter[str] = field(default_factory=Counter)
-    rho: float | None = None
-
-    def add(self, result: Result) -> None:
-        group = result.verdict.group
-        before = self.operators.get(result.operator, "not tested")
-        self.operators[result.operator] = max(before, group, key=("not tested", "passed", "warned", "failed").index)
-        if group == "not tested":
-            self.reasons[result.verdict.value] += 1
-        if result.verdict.value == "rounding":
-            self.rho = max(self.rho or 0.0, result.metrics.get("rho_max", 0.0))
-
-    def text(self) -> tuple[str, str]:
-        """``("✓ 0.31", "passed")``: the symbol with the worst × budget that still passed, or how many operators fail."""
-        count = Counter(self.operators.values())
-        absent = f" (–{count['not tested']})" if count["not tested"] else ""
-        if count["failed"]:
-            return f"✗ {count['failed']} of {len(self.operators)}{absent}", "failed"
-        if count["passed"] or count["warned"]:
-            group = "warned" if count["warned"] else "passed"
-            number = "exact" if self.rho is None else f"{self.rho:.2f}"
-            return f"{'!' if group == 'warned' else '✓'} {number}{absent}", group
-        return f"– {self.reasons.most_common(1)[0][0] if self.reasons else 'nothing ran'}", "not tested"
-
-
-class Tally:
-    """What the summary is made of; it keeps counts and the worst failure of each kind, not every result."""
-
-    def __init__(self) -> None:
-        self.cells: dict[str, dict[str, Cell]] = defaultdict(lambda: defaultdict(Cell))
-        self.verdicts: Counter[str] = Counter()
-        self.groups: Counter[str] = Counter()
-        self.reasons: Counter[tuple[str, str]] = Counter()
-        self.failures: dict[tuple[str, ...], Result] = {}
-        self.failing_cases: Counter[tuple[str, ...]] = Counter()
-        self.results = 0
-        self.lost = 0
-        self.harness_failures = 0
-
-    def add(self, result: Result) -> None:
-        self.results += 1
-        verdict = result.verdict
-        self.verdicts[verdict.value] += 1
-        self.groups[verdict.group] += 1
-        self.cells[result.family][result.backend].add(result)
-        if not verdict.tested:
-            reason = (verdict.value, f"{result.backend}: {_short(result.explanation)}")
-            if reason in self.reasons or len(self.reasons) < MOST_REASONS:
-                self.reasons[reason] += 1
-            self.lost += verdict.value == "unavailable"
-            self.harness_failures += result.explanation.startswith(JUDGING_FAILED)
-        if verdict.fails:
-            self.failing_cases[kind(result)] += 1
-            known = self.failures.get(kind(result))
-            if known is None or result.metrics.get("rho_max", 0.0) > known.metrics.get("rho_max", 0.0):
-                self.failures[kind(result)] = result
-
-    def shrunk(self, original: Result, result: Result) -> None:
-        self.failures[kind(original)] = result
-
-    def by_operator(self) -> list[list[Result]]:
-        """The failures, one list an operator, the worst of each first, the worst operator first."""
-        found: dict[str, list[Result]] = defaultdict(list)
-        for result in sorted(self.failures.values(), key=_severity, reverse=True):
-            found[result.operator].append(result)
-        return list(found.values())
-
-
-def _severity(result: Result) -> float:
-    """ρ; what has none (another shape, an exception, a misplaced NaN) is worse than any number."""
-    return result.metrics.get("rho_max", math.inf)
-
-
-def _short(text: str) -> str:
-    line = text.splitlines()[0] if text else ""
-    return line if len(line) <= 90 else line[:89] + "…"
 
 
 class Screen:
@@ -156,6 +71,8 @@ class Screen:
                 self._step(event)
             case Shrunk():
                 self.tally.shrunk(event.original, event.result)
+            case Scaled():
+                self.tally.scalings += event.scalings
             case GroupDone():
                 self._total += event.cases - (self._settings.examples if self._settings is not None else 0)
             case Finished():
@@ -191,8 +108,8 @@ class Screen:
             self._progress.start()
 
     def _step(self, event: Judged) -> None:
-        if all(not r.verdict.tested and r.comparison is None for r in event.results):
-            return
+        if all(r.comparison is None and not (r.verdict.tested and "rho_max" in r.metrics) for r in event.results):
+            return  # no case: what was not run, and what is about many cases
         self._done += 1
         now, budget = time.monotonic(), self._settings.time_budget if self._settings is not None else None
         count = f"{self._done:,} cases" if budget else f"{self._done:,} / {max(self._total, self._done):,} cases"
@@ -233,10 +150,14 @@ class Screen:
         if len(failures) > IN_FULL and self.out:
             self._line(f"  the commands that repeat them: {self.out / 'failures' / '*' / 'message.txt'}")
         self.console.print()
+        for text in filter(None, (summary(self.tally.scalings), self.tally.undecided())):
+            self._line(text, "dim")
         self._line(self.last(event), "bold red" if self.tally.groups["failed"] else "bold")
         if self.not_tested:
             for (verdict, reason), count in self.tally.reasons.most_common():
                 self._line(f"  {count:>7,}  {verdict:<12} {reason}")
+            for operator, share in self.tally.undecidable_rates():
+                self._line(f"  {share:>7.0%}  undecidable of {operator}")
 
     def _failure(self, kinds: Sequence[Result]) -> None:
         """The worst failure of an operator in full, the others by name."""

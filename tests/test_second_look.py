@@ -1,0 +1,294 @@
+"""The second look: what it finds out about planted faults, what it leaves alone, and how that changes a verdict."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import consistency
+from consistency import engine
+from consistency.judge import Judgement, reconsider
+from consistency.model import Cause, Evidence, Result, Verdict
+from consistency.tolerances import Policy
+
+Run = Callable[..., Any]
+Deed = Callable[[Run, list[Any], dict[str, Any]], Any]
+
+
+class Playing(consistency.Backend):
+    def __init__(self, deed: Deed, name: str = "mine") -> None:
+        self.name, self.deed = name, deed
+
+    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        return self.deed(functools.partial(super().call, operator), list(args), dict(kwargs))
+
+
+def failures(operator: str, deed: Deed, dtype: str = "float32", examples: int = 40) -> tuple[Result, ...]:
+    chosen = engine.settings([operator], [Playing(deed)], [dtype], ["forward"], examples, shrink=False)
+    collect = engine.Collect()
+    engine.drive(chosen, [collect])
+    return tuple(r for r in collect.results if r.verdict.fails)
+
+
+def causes(found: Sequence[Result]) -> Counter[str]:
+    return Counter(r.cause for r in found)
+
+
+def mostly(found: Sequence[Result], cause: str) -> bool:
+    """Nine tenths of what fails, or more, is explained so."""
+    return bool(found) and causes(found)[cause] >= 0.9 * len(found)
+
+
+# --- faults ---------------------------------------------------------------------------------------------------------
+
+
+def each(change: Callable[[Tensor], Tensor], *positions: int) -> Deed:
+    """The operator on tensors (all floating ones, or those at some positions) that were changed on the way in."""
+
+    def deed(run: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        chosen = [isinstance(a, Tensor) and a.is_floating_point() and (not positions or i in positions) for i, a in enumerate(args)]
+        return run([change(a) if wanted else a for a, wanted in zip(args, chosen, strict=True)], kwargs)
+
+    return deed
+
+
+def bits(count: int) -> Callable[[Tensor], Tensor]:
+    mask = ~((1 << (24 - count)) - 1)
+    half = 1 << (23 - count)
+
+    def short(x: Tensor) -> Tensor:
+        return ((x.detach().contiguous().view(torch.int32) + half) & mask).view(torch.float32)
+
+    return short
+
+
+def storage(x: Tensor) -> Tensor:
+    return x.detach().as_strided((x.untyped_storage().nbytes() // x.element_size(),), (1,), 0)
+
+
+def without_offset(x: Tensor) -> Tensor:
+    return x.detach().as_strided(x.shape, x.stride(), 0)
+
+
+def without_strides(x: Tensor) -> Tensor:
+    flat = storage(x)[x.storage_offset() :][: x.numel()]
+    return flat.view(x.shape) if flat.numel() == x.numel() else x
+
+
+def without_tail(x: Tensor) -> Tensor:
+    left = x.shape[-1] % 8 if x.ndim else 0
+    if not left or left == x.shape[-1]:
+        return x
+    x = x.clone()
+    x[..., -left:] = 0
+    return x
+
+
+def off_by(factor: float) -> Deed:
+    return lambda run, args, kwargs: run(args, kwargs) * factor
+
+
+def zeros(run: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return run(args, kwargs) * 0.0
+
+
+def one_pass(run: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    x, shape = args[:2]
+    weight, bias = (args + [None] * 4)[2:4]
+    dims = list(range(-len(shape), 0))
+    mean = x.mean(dims, keepdim=True)
+    variance = ((x * x).mean(dims, keepdim=True) - mean * mean).clamp_min(0.0)
+    y = (x - mean) * torch.rsqrt(variance + kwargs.get("eps", 1e-5))
+    y = y * kwargs.get("weight", weight) if kwargs.get("weight", weight) is not None else y
+    return y + kwargs.get("bias", bias) if kwargs.get("bias", bias) is not None else y
+
+
+def half_accumulator(run: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    x, y = args
+    if x.ndim != 2 or y.ndim != 2 or not x.shape[1]:
+        return run(args, kwargs)
+    total = torch.zeros(x.shape[0], y.shape[1], dtype=torch.float16)
+    for k in range(x.shape[1]):
+        total = (total.float() + x[:, k : k + 1] * y[k : k + 1]).half()
+    return total.float()
+
+
+def no_shift(run: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    y = torch.exp(args[0])
+    return y / y.sum(args[1], keepdim=True) if args[0].ndim else run(args, kwargs)
+
+
+def bias_forgotten(run: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return run(args[:2], {k: v for k, v in kwargs.items() if k != "bias"})
+
+
+def in_float32(run: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return run([a.float() if isinstance(a, Tensor) and a.dtype == torch.float64 else a for a in args], kwargs).double()
+
+
+NAMED: list[tuple[str, str, Deed, str]] = [
+    ("matmul", "tf32-inputs", each(bits(11)), "TF32 inputs explain "),
+    ("nn.functional.conv2d", "tf32-inputs", each(bits(11)), "TF32 inputs explain "),
+    ("exp", "tf32-inputs", each(bits(11)), "TF32 inputs explain "),
+    ("nn.functional.linear", "bfloat16-inputs", each(bits(8)), "bfloat16 inputs explain "),
+    ("sum", "offset-ignored", each(without_offset), "storage offset of argument 0 ignored explains "),
+    ("exp", "strides-ignored", each(without_strides), "of argument 0 ignored explains "),
+    ("sum", "terms-dropped", each(without_tail), " terms missing explains "),
+    ("softmax", "scaled", off_by(1.001), "a factor of 1.001 explains "),
+    ("tanh", "zero", zeros, "a result all zeros explains "),
+    ("nn.functional.layer_norm", "one-pass-variance", one_pass, "one-pass variance explains "),
+    ("matmul", "float16-accumulator", half_accumulator, "float16"),
+    ("softmax", "no-max-shift", no_shift, "without the shift by the maximum explains "),
+    ("nn.functional.linear", "argument-ignored", bias_forgotten, " not used explains "),
+]
+
+
+@pytest.mark.parametrize(("operator", "cause", "deed", "words"), NAMED, ids=[f"{o}-{c}" for o, c, _, _ in NAMED])
+def test_the_cause_is_named_with_its_share(operator: str, cause: str, deed: Deed, words: str) -> None:
+    found = failures(operator, deed)
+    assert sum(r.cause == cause for r in found) >= 0.6 * len(found) > 0, causes(found)
+    named = [r for r in found if r.cause == cause]
+    assert all(0.9 <= r.share <= 1.0 for r in named)
+    assert any(words in r.explanation for r in named), {r.explanation for r in named}
+
+
+def test_float64_in_float32_is_a_matter_of_precision_scaling() -> None:
+    found = failures("matmul", in_float32, "float64")
+    assert mostly(found, "float32-instead-of-float64")
+    assert {r.verdict.value for r in found} == {"precision-scaling"}
+
+
+@pytest.mark.parametrize(("operator", "deed"), [("matmul", each(bits(11))), ("matmul", each(bits(8)))])
+def test_shorter_inputs_are_reduced_precision(operator: str, deed: Deed) -> None:
+    values = Counter(r.verdict.value for r in failures(operator, deed))
+    assert values["reduced-precision"] >= 0.9 * values.total()
+
+
+def test_an_answer_that_changes_is_nondeterministic() -> None:
+    random = torch.Generator().manual_seed(3)
+
+    def now_and_then(run: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        return run(args, kwargs) * (1.01 if torch.rand((), generator=random) < 0.2 else 1.0)
+
+    found = failures("matmul", now_and_then)
+    assert found
+    assert {r.verdict.value for r in found} == {"nondeterministic"}
+    assert all("repeats gave another answer" in r.explanation for r in found)
+
+
+def test_a_work_around_is_printed_only_if_it_helped() -> None:
+    found = failures("sum", each(without_strides))
+    assert found
+    tried = [r for r in found if r.evidence is not None and r.evidence.trials]
+    assert len(tried) == 3, "of each kind the first three"
+    assert all(r.workaround == ".contiguous() on the inputs" for r in tried)
+    assert all(".contiguous() on the inputs makes it vanish" in r.explanation for r in tried)
+    assert not any("vanish" in r.explanation for r in failures("sum", off_by(1.01)))
+
+
+def test_another_formulation_is_tried() -> None:
+    def wrong(run: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        return run(args, kwargs) * 1.01
+
+    class OnlyLinear(Playing):
+        def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+            found = operator(*args, **kwargs)
+            return found * 1.01 if operator.name == "nn.functional.linear" else found
+
+    run = consistency.run(["nn.functional.linear"], [OnlyLinear(wrong)], ["float32"], ["forward"], examples=8)
+    tried = [r for r in run.failures if r.evidence is not None and r.evidence.trials]
+    assert {r.workaround for r in tried} == {"x @ weight.T + bias"}
+
+
+def test_the_one_that_stands_alone_is_named() -> None:
+    run = consistency.run(["tanh"], ["cpu", "numpy", Playing(off_by(1.01))], ["float32"], ["forward"], examples=8)
+    assert {r.backend for r in run.failures} == {"mine"}
+    assert any("mine stands alone, cpu and numpy agree with float64" in r.explanation for r in run.failures)
+
+
+def test_a_wrong_formula_has_the_same_error_in_float64() -> None:
+    assert any("float64 has the same error: not a matter of precision" in r.explanation for r in failures("tanh", off_by(1.01)))
+
+
+def test_half_an_ulp_in_an_ill_conditioned_input_is_no_fault() -> None:
+    """A matrix that is nearly singular: another answer is as good, if it is the answer for a neighbour of the input."""
+    torch.manual_seed(0)
+    left, right = torch.randn(12, 12), torch.randn(12, 12)
+    matrix = left @ torch.diag(torch.logspace(0, -6, 12)) @ right
+    vector = torch.randn(12)
+
+    def solve(a: Tensor, b: Tensor) -> Tensor:
+        return torch.linalg.solve(a, b)
+
+    def neighbour(a: Tensor, b: Tensor) -> Tensor:
+        if a.dtype == torch.float64:
+            return torch.linalg.solve(a, b)
+        moved = a.double() * (1.0 + 2.0**-25 * torch.sign(torch.sin(torch.arange(144.0).double())).reshape(12, 12))
+        return torch.linalg.solve(moved, b.double()).float()
+
+    rule = consistency_rule(c=1.0, lam=1e-9)
+    (result,) = consistency.assert_consistent(neighbour, matrix, vector, reference=solve, rule=rule)
+    assert result.verdict.value == "ill-conditioned"
+    assert "no more than half an ulp in the inputs changes" in result.explanation
+
+    def wrong(a: Tensor, b: Tensor) -> Tensor:
+        return torch.linalg.solve(a, b) if a.dtype == torch.float64 else torch.linalg.solve(a, b) * 3.0
+
+    with pytest.raises(consistency.Divergence):
+        consistency.assert_consistent(wrong, matrix, vector, reference=solve, rule=rule)
+
+
+def consistency_rule(c: float, lam: float) -> Any:
+    from consistency.tolerances import Rule
+
+    return Rule(c, lam)
+
+
+# --- the rules ------------------------------------------------------------------------------------------------------
+
+FLAGGED = Judgement(Verdict("divergent"), "12 × budget", {"rho_max": 12.0})
+
+
+def verdict_after(**changes: Any) -> str:
+    policy = Policy(reduced_precision=changes.pop("allowed", False))
+    return reconsider(FLAGGED, Evidence("divergent", **changes), policy).verdict.value
+
+
+def test_the_stated_rules_and_no_others() -> None:
+    assert verdict_after() == "divergent"
+    assert verdict_after(repeats=3, other=1, within=1) == "nondeterministic"
+    assert verdict_after(repeats=3, other=2) == "nondeterministic"
+    assert verdict_after(cause=Cause("tf32-inputs", "TF32 inputs", 0.99)) == "reduced-precision"
+    assert verdict_after(cause=Cause("float32-instead-of-float64", "float32", 0.99)) == "precision-scaling"
+    assert verdict_after(cause=Cause("terms-dropped", "last term missing", 0.99)) == "divergent"
+    assert verdict_after(conditioned=0.9) == "ill-conditioned"
+    assert verdict_after(conditioned=1.1) == "divergent"
+    assert verdict_after(conditioned=5.0, rounded=0.5) == "ill-conditioned"
+    assert verdict_after(rounded=0.0, conditioned=0.0) == "divergent"
+    assert verdict_after(conditioned=0.5, cause=Cause("scaled", "a factor of 2", 1.0)) == "divergent", "explained is not excused"
+
+
+def test_reduced_precision_that_was_asked_for_only_warns() -> None:
+    evidence = Evidence("divergent", cause=Cause("tf32-inputs", "TF32 inputs", 0.99))
+    assert reconsider(FLAGGED, evidence, Policy(reduced_precision=True)).verdict.warns
+    assert reconsider(FLAGGED, evidence, Policy()).verdict.fails
+
+
+@pytest.mark.parametrize(("share", "text"), [(1.0, "100%"), (0.9987, "99.9%"), (0.995, "99.5%"), (0.93, "93%")])
+def test_the_share_reads_as_a_percentage(share: float, text: str) -> None:
+    assert str(Cause("tf32-inputs", "TF32 inputs", share)) == f"TF32 inputs explain {text}"
+    assert str(Cause("scaled", "a factor of 2", share)) == f"a factor of 2 explains {text}"
+
+
+def test_given_tensors_are_explained_too() -> None:
+    torch.manual_seed(1)
+    x, y = torch.randn(16, 64), torch.randn(64, 16)
+    result = consistency.compare(bits(11)(x) @ bits(11)(y), operator="matmul", args=(x, y))
+    assert (result.verdict.value, result.cause) == ("reduced-precision", "tf32-inputs")
+    assert consistency.compare(x @ y, operator="matmul", args=(x, y)).verdict.passes
