@@ -144,6 +144,9 @@ class Reference:
                     return True
                 if base.itemsize >= 4 and _distinct(base) < 0.5:
                     return True
+        pairs = [(b, t) for b, t in zip(self.materials.bases, self.arguments.tensors, strict=True) if b.dtype.kind == "f"]
+        if pairs and all(tensor.numel() >= _LOW_ENTROPY * base.size for base, tensor in pairs):
+            return True  # every operand is expanded, and so are the products
         recipes = (*tensors(self.materials.case.args), *tensors(self.materials.case.kwargs))
         return any(
             math.prod(t.base) <= _LOW_ENTROPY and any(step[0] == "expand" for step in t.view)

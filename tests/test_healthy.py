@@ -92,6 +92,12 @@ HEALTHY = {
         momentum=1.0,
         training=True,
     ),
+    "equal products, all of both operands expanded": case(
+        "mm",
+        "float32",
+        drawn("float32", [17, 1], 1780, ["uniform", 0.0, 1.0], ["expand", 17, 122]),
+        drawn("float32", [1, 19], 17672, ["uniform", 0.0, 1.0], ["expand", 122, 19]),
+    ),
     "the sign of a zero within bounds": case(
         "nn.functional.hardtanh",
         "float64",
