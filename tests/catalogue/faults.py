@@ -97,6 +97,7 @@ def _memory() -> Rows:
         decidable=False,
         why="happens once in a thousand calls",
     )
+    yield from over("matmul sum", "float64 raises", constantly(memory.float64_refused), dtype="float64", raises=True)
     yield from over("exp", "the device is removed", partial(memory.removed_after, 4), raises=True)
     yield from over("neg sum sort .embedding", "input modified", constantly(memory.input_modified), "input-modified")
     yield from over(

@@ -198,6 +198,7 @@ def _choices() -> Rows:
     yield from over("char", "saturating", saturating_cast(-128, 127))
     yield from over("short", "saturating", saturating_cast(-(1 << 15), (1 << 15) - 1))
     yield from over("byte", "saturating", saturating_cast(0, 255))
+    yield from over("erf .conv3d", "not offered", constantly(memory.refused), verdicts=frozenset({"unsupported"}))
     yield from over("exp sort .interpolate", "fell back", constantly(memory.fell_back), verdicts=frozenset({"fallback"}))
 
 

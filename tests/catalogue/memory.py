@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+import consistency
+
 from .model import Call, Deed, deep, one_of, straight
 
 
@@ -75,6 +77,22 @@ def strided_refused(call: Call) -> Any:
         return x
 
     return call.each(check).run()
+
+
+def float64_refused(call: Call) -> Any:
+    """Raises for float64, without saying that it is not supported."""
+
+    def check(x: Tensor) -> Tensor:
+        if x.dtype == torch.float64:
+            raise RuntimeError("DmlDevice::CreateOperator failed: HRESULT 80070057")
+        return x
+
+    return call.each(check).run()
+
+
+def refused(call: Call) -> Any:
+    """Says that the operator is not offered."""
+    raise consistency.Unsupported(f"{call.operator.name} has no kernel here")
 
 
 def write_lost(call: Call) -> Any:

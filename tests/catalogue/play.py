@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -43,35 +44,40 @@ def play(rows: Iterable[Row], examples: int, seed: int = 0, watch: Watch | None 
     first = rows[0]
     operator = operators.get(first.operator)
     found = {row.name: Played(row) for row in rows}
-    plain: dict[tuple[str, str], Outcome] = {}
-
-    def listener(row: Row) -> Callable[[Materials, str, Outcome], None]:
-        heard: set[tuple[str, str]] = set()
-
-        def told(materials: Materials, direction: str, outcome: Outcome) -> None:
-            key = (materials.case.digest, direction)
-            if key in heard:  # a second look
-                return
-            heard.add(key)
-            if key not in plain:
-                plain[key] = Cpu().run(operator, materials, direction)
-            found[row.name].touched += not alike(outcome, plain[key])
-            if watch is not None:
-                watch(row, materials, direction, outcome)
-
-        return told
-
+    pending: dict[tuple[str, str, str], tuple[Materials, Outcome]] = {}  # the first outcome of each; a second look makes more
     backends = []
     for row in rows:
         backend = row.backend()
-        backend.listener = listener(row)
+        backend.listener = functools.partial(_keep, pending, row.name)
         backends.append(backend)
     chosen = engine.settings([operator], backends, [first.dtype], first.directions, examples=examples, seed=seed, shrink=False)
     for event in engine.run(chosen):
-        if isinstance(event, Judged):
-            for result in event.results:
-                found[result.backend].results.append(result)
+        if not isinstance(event, Judged):
+            continue
+        plain: dict[str, Outcome] = {}
+        for result in event.results:
+            one = found[result.backend]
+            one.results.append(result)
+            materials, outcome = pending.get((result.backend, result.case.digest, result.direction), (None, None))
+            if materials is None or outcome is None:
+                continue
+            if result.direction not in plain:
+                plain[result.direction] = Cpu().run(operator, materials, result.direction)
+            one.touched += not alike(outcome, plain[result.direction])
+            if watch is not None:
+                watch(one.row, materials, result.direction, outcome)
+        pending.clear()
     return found
+
+
+def _keep(
+    pending: dict[tuple[str, str, str], tuple[Materials, Outcome]],
+    name: str,
+    materials: Materials,
+    direction: str,
+    outcome: Outcome,
+) -> None:
+    pending.setdefault((name, materials.case.digest, direction), (materials, outcome))
 
 
 def alike(a: Outcome, b: Outcome) -> bool:
