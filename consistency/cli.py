@@ -129,6 +129,13 @@ _tolerances = click.option("--tolerances", metavar="FILE", help="A tolerances.ya
 )
 @click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Other inputs for another number.")
 @click.option("--time-budget", callback=_seconds, metavar="TIME", help="Go on with fresh inputs until 60s, 5m or 2h are over.")
+@click.option(
+    "--reference",
+    metavar="MODE",
+    default="spot",
+    show_default=True,
+    help="What is right: float64 on the CPU (float64), the same with spot checks (spot), or verified by oracles (verified).",
+)
 @_tolerances
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder of the bundle [default: reports/TIME].")
 @click.option("--resume", is_flag=True, help="Complete the interrupted bundle in --out.")
@@ -143,8 +150,8 @@ _tolerances = click.option("--tolerances", metavar="FILE", help="A tolerances.ya
 @click.option("--no-shrink", is_flag=True, help="Show failing cases as they were drawn.")
 def run(
     operators: Sequence[str], backends: Sequence[str], dtypes: Sequence[str], directions: Sequence[str], profile: str,
-    examples: int | None, seed: int, time_budget: float | None, tolerances: str | None, out: Path | None, resume: bool,
-    json_file: Path | None, not_tested: bool, no_bundle: bool, no_shrink: bool,
+    examples: int | None, seed: int, time_budget: float | None, reference: str, tolerances: str | None, out: Path | None,
+    resume: bool, json_file: Path | None, not_tested: bool, no_bundle: bool, no_shrink: bool,
 ) -> None:  # fmt: skip
     """Draw inputs, run them everywhere, judge the differences.
 
@@ -168,7 +175,7 @@ def run(
         raise UsageError("--resume needs the folder to complete: add --out FOLDER")
     chosen = engine.settings(
         list(operators) or None, list(backends) or None, list(dtypes) or None, list(directions) or engine.DIRECTIONS,
-        examples or PROFILES[profile], seed, time_budget, tolerances, not no_shrink,
+        examples or PROFILES[profile], seed, time_budget, tolerances, not no_shrink, reference,
     )  # fmt: skip
     folder = None if no_bundle else out or _new_folder()
     to_stdout = json_file is not None and str(json_file) == "-"
@@ -325,7 +332,9 @@ def repro(case: str, backends: Sequence[str], directions: Sequence[str], toleran
     for name, reason in absent.items():
         if reason:
             click.echo(f"– {name}: cannot run here: {reason}", err=True)
-    results = engine.judge_case(found, operator, available, chosen.tolerances, chosen.directions, looks=engine.Looks())
+    results = engine.judge_case(
+        found, operator, available, chosen.tolerances, chosen.directions, looks=engine.Looks(), against=engine.EACH
+    )
     for result in results:
         if as_json:
             click.echo(json.dumps(result_to_json(result)))

@@ -30,6 +30,7 @@ _OPTIONS: dict[str, tuple[str, str]] = {
     "operators": ("NAME,…", "operators: names, globs or family:NAME (default: all)"),
     "dtypes": ("D,…", "dtypes, e.g. float32,float16 (default: each operator's own)"),
     "directions": ("D,…", "forward,backward (default: both)"),
+    "reference": ("MODE", "judge against float64, spot (default) or verified: float64 on the CPU, spot-checked, or by oracles"),
     "tolerances": ("FILE", "a tolerances.yaml in place of the packaged one"),
 }
 
@@ -81,6 +82,7 @@ def _settings(config: pytest.Config) -> Settings:
                 listed("operators"), listed("backends"), listed("dtypes"), listed("directions") or engine.DIRECTIONS,
                 PROFILES[config.getoption("consistency_profile")] if examples is None else examples,
                 config.getoption("consistency_seed"), None, config.getoption("consistency_tolerances"),
+                reference=config.getoption("consistency_reference") or "spot",
             )  # fmt: skip
         except ConsistencyError as error:
             raise pytest.UsageError(f"consistency: {error}") from None
@@ -144,8 +146,8 @@ class Item:
             if reason:
                 stand_in = cases[0] if cases else Case(self.operator, self.dtype)
                 return [evaluate.unavailable(stand_in, operator, backend, self.direction, reason, verdict)]
-        rules, looks = self.settings.tolerances, engine.Looks()
-        return [r for c in cases for r in engine.judge_case(c, operator, [backend], rules, (self.direction,), looks=looks)]
+        judged = functools.partial(engine.judge_case, looks=engine.Looks(), against=self.settings.reference)
+        return [r for c in cases for r in judged(c, operator, [backend], self.settings.tolerances, (self.direction,))]
 
     def _record(self, results: list[Result], record_property: Callable[[str, object], None]) -> None:
         counts = Counter(r.verdict.value for r in results)

@@ -45,11 +45,13 @@ class Reference:
     ``outcome`` is the raw float64 :class:`Outcome`; ``outputs`` are the quantities to compare (after the operator's ``observe``
     hook). ``tails`` hold, per output, what must be added to the float64 value to come closer to the truth (from a wider
     reference), or None. ``independent`` is False where nothing but the reference's own computation stands behind it.
+    ``verified`` is None unless an oracle stands behind it, and then says where that could not look (empty: nowhere).
     Warnings that torch gives on the way pass through: make and use a Reference under :func:`quiet`.
     """
 
     def __init__(self, operator: Operator, materials: Materials, direction: str) -> None:
         self.operator, self.materials, self.direction = operator, materials, direction
+        self.verified: str | None = None
         self.independent = materials.case.dtype in dtypes.FORMATS and materials.case.dtype != "float64"
         backward = direction == "backward"
         arguments = materials.build("float64", gradients=backward and operator.leaves)

@@ -10,7 +10,7 @@ from typing import Any
 
 from . import backends as _backends
 from . import dtypes as _dtypes
-from . import evaluate, operators, tolerances
+from . import evaluate, operators, tolerances, wider
 from .backends.base import Backend
 from .errors import UsageError, did_you_mean
 from .model import DIRECTIONS
@@ -23,7 +23,8 @@ class Settings:
     """What a run does. ``examples`` are cases per operator × dtype; ``time_budget`` is in seconds, None for no limit.
 
     With a time budget the plan is gone through again with fresh examples until the time is up. ``specs`` holds what the user
-    wrote for a backend, by its name, so that a command which repeats a failure can say it again.
+    wrote for a backend, by its name, so that a command which repeats a failure can say it again. ``reference`` is a mode of
+    :mod:`consistency.wider`: how far float64 on the CPU is checked against the oracles.
     """
 
     operators: tuple[Operator, ...]
@@ -37,6 +38,7 @@ class Settings:
     tolerances: Tolerances = field(default_factory=tolerances.load)
     tolerances_path: Path | None = None
     specs: Mapping[str, str] = field(default_factory=dict)
+    reference: str = "spot"
 
     def describe(self) -> dict[str, Any]:
         """As JSON data for a bundle."""
@@ -44,7 +46,7 @@ class Settings:
             "operators": [o.name for o in self.operators], "backends": [b.name for b in self.backends],
             "dtypes": list(self.dtypes) if self.dtypes else None, "directions": list(self.directions),
             "examples": self.examples, "seed": self.seed, "time_budget": self.time_budget, "shrink": self.shrink,
-            "tolerances": self.tolerances.digest,
+            "tolerances": self.tolerances.digest, "reference": self.reference,
         }  # fmt: skip
 
 
@@ -58,6 +60,7 @@ def settings(
     time_budget: float | None = None,
     tolerances: str | Path | Tolerances | None = None,
     shrink: bool = True,
+    reference: str = "spot",
 ) -> Settings:
     """Settings from what a user wrote. Raises UsageError or ConfigurationError with one clear line."""
     from .tolerances import load
@@ -68,7 +71,7 @@ def settings(
     chosen = Settings(
         tuple(_select(operators)), resolved, _names(dtypes, "dtype", _dtypes.ALL),
         _names(directions, "direction", DIRECTIONS) or DIRECTIONS, _positive(examples), seed, _duration(time_budget), shrink,
-        loaded, path, specs,
+        loaded, path, specs, wider.usable(reference),
     )  # fmt: skip
     _anything_to_do(chosen)
     return chosen

@@ -2,20 +2,36 @@
 
 Where NumPy's long double is wider than float64 (x86), independent NumPy implementations evaluated in it stand behind float64
 results; integer and boolean results are checked against NumPy's. Where neither exists, the CPU stays its own reference, and its
-verdict there is ``undecidable``.
+verdict there is ``undecidable``. Above that stand the oracles (:mod:`consistency.oracles`), in one of three modes:
+
+``float64``   none is asked
+``spot``      a fixed choice of cases, and of these some elements; where the CPU turns out to be wrong, more of that case
+``verified``  every case, all elements up to :data:`LIMIT`, evenly spaced ones beyond
+
+What an oracle says takes the place of float64 on the CPU for every dtype and every backend of the case.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 
-from . import dtypes
+from . import dtypes, operators, oracles
 from .backends.numpy_backend import Numpy
+from .errors import UsageError, did_you_mean
 from .model import Outcome, Output
+from .oracles import Answer, Oracle, Unsure
 from .reference import Reference
+
+MODES = ("float64", "spot", "verified")
+EACH = "each"  # as spot, but for every case: what a command asks for that looks at one
+LIMIT = 4096
+SPOTS, CLOSER = 16, 256  # elements of a spot check, and of the closer look where one is off
+ONE_CASE_IN = 4
+_OFF = 16.0  # ulp: float64 on the CPU may be further off, which is for the judge to say, but then it is no reference
 
 
 @functools.cache
@@ -23,16 +39,131 @@ def _numpy() -> Numpy:
     return Numpy()
 
 
-def sharpen(reference: Reference) -> None:
+def usable(mode: str) -> str:
+    """``mode``, or a UsageError: an unknown one, or ``verified`` without mpmath."""
+    if mode not in MODES:
+        raise UsageError(f"unknown reference {mode!r}{did_you_mean(mode, MODES) or '; known: ' + ', '.join(MODES)}")
+    if mode == "verified" and not oracles.available():
+        raise UsageError("reference 'verified' needs mpmath, which cannot be imported: pip install 'consistency[mpmath]'")
+    return mode
+
+
+def sharpen(reference: Reference, mode: str = "float64") -> None:
     """Put something better than the CPU behind ``reference``, where there is something; sets ``independent``."""
     dtype = reference.materials.case.dtype
-    plain = reference.direction == "forward" and reference.operator.observe is None and not reference.operator.mutates
-    if reference.independent or not plain or reference.outcome.status != "ok":
+    if reference.direction != "forward" or reference.operator.mutates or reference.outcome.status != "ok":
         return
-    if dtype == "float64":
-        _long_double(reference)
-    elif dtype not in dtypes.FORMATS:
-        _integers(reference)
+    if mode == "verified" and _by_oracle(reference, LIMIT):
+        return
+    if not reference.independent and reference.operator.observe is None:
+        if dtype == "float64":
+            _long_double(reference)
+        elif dtype not in dtypes.FORMATS:
+            _integers(reference)
+    chosen = mode == EACH or (mode == "spot" and int(reference.materials.case.digest[:8], 16) % ONE_CASE_IN == 0)
+    if chosen and not (reference.independent and dtype == "float64"):
+        _spot(reference)
+
+
+def _oracle(reference: Reference) -> Oracle | None:
+    """The oracle, provided that the operator is the registry's and not one of a user's that has its name."""
+    known = operators.registry().get(reference.operator.name)
+    if known is None or known.callable is not reference.operator.callable or reference.materials.case.dtype not in dtypes.FORMATS:
+        return None
+    return oracles.of(known)
+
+
+def _asked(oracle: Oracle, reference: Reference, most: int) -> list[Answer] | None:
+    """Its answers, if they fit the outputs that they are about."""
+    try:
+        answers = oracle(tuple(reference.arguments.args), reference.arguments.kwargs, most)
+    except Unsure:
+        return None
+    tensors = [output.tensor for output in reference.outcome.outputs]
+    if len(answers) != len(tensors):
+        return None
+    for tensor, answer in zip(tensors, answers, strict=True):
+        if tensor is None or tuple(tensor.shape) != answer.shape:
+            return None
+        if reference.operator.observe is not None and not tensor.is_floating_point():
+            return None  # positions of what is chosen, of which several may be right
+        if tensor.dtype != torch.float64 and (answer.tail is not None or answer.high.dtype.kind == "f"):
+            return None
+    return answers
+
+
+def _by_oracle(reference: Reference, most: int) -> bool:
+    oracle = _oracle(reference)
+    answers = _asked(oracle, reference, most) if oracle is not None else None
+    if answers is None:
+        return False
+    _replace(reference, answers)
+    return True
+
+
+def _spot(reference: Reference) -> None:
+    oracle = _oracle(reference)
+    if oracle is None or not _cheap(oracle, reference):
+        return
+    answers = _asked(oracle, reference, SPOTS)
+    if answers is None:
+        return
+    if _off(reference, answers) and not all(answer.complete for answer in answers):
+        answers = _asked(oracle, reference, CLOSER) or answers
+    elif not all(answer.complete for answer in answers):
+        return
+    _replace(reference, answers)
+
+
+def _cheap(oracle: Oracle, reference: Reference) -> bool:
+    """Whether an answer takes about a millisecond."""
+    if oracle.source in ("mpmath", "exact"):
+        return True
+    into = sum(tensor.numel() for tensor in reference.arguments.tensors)
+    out = sum(output.tensor.numel() for output in reference.outcome.outputs if output.tensor is not None)
+    return into + out <= 64 if oracle.source == "formulas" else into + out <= 1024 and into * out <= 1 << 18
+
+
+def _off(reference: Reference, answers: Sequence[Answer]) -> bool:
+    """Whether float64 on the CPU is further from the answers than a few ulp anywhere, or not finite where they are."""
+    for output, answer in zip(reference.outcome.outputs, answers, strict=True):
+        assert output.tensor is not None
+        own = output.tensor.numpy().reshape(-1)
+        own = own if answer.places is None else own[answer.places]
+        if own.dtype.kind != "f":
+            if not np.array_equal(own, answer.high):
+                return True
+            continue
+        same = (own == answer.high) | ((own != own) & (answer.high != answer.high))
+        error = np.abs(own - answer.high - (0.0 if answer.tail is None else answer.tail))
+        if not (same | (error <= _OFF * np.spacing(np.maximum(np.abs(answer.high), np.finfo(np.float64).tiny)))).all():
+            return True
+    return False
+
+
+def _replace(reference: Reference, answers: Sequence[Answer]) -> None:
+    """The answers in place of the CPU's float64, which stays where they do not reach. The sign of a zero stays, too."""
+    outputs: list[Output] = []
+    tails: list[torch.Tensor | None] = []
+    known = total = 0
+    for output, answer in zip(reference.outcome.outputs, answers, strict=True):
+        assert output.tensor is not None
+        high = output.tensor.detach().numpy().reshape(-1).copy()
+        places = slice(None) if answer.places is None else answer.places
+        known, total = known + answer.high.size, total + high.size
+        zeros = (high[places] == 0) & (answer.high == 0)
+        tail = np.zeros(high.shape)
+        high[places] = np.where(zeros, high[places], answer.high)
+        if answer.tail is not None:
+            tail[places] = answer.tail
+        outputs.append(Output(output.name, torch.from_numpy(high.reshape(answer.shape)), output.dtype))
+        tails.append(None if answer.tail is None else torch.from_numpy(tail.reshape(answer.shape)))
+    reference.outcome = Outcome("ok", tuple(outputs))
+    reference.outputs = reference.observed(tuple(outputs))
+    observed = reference.operator.observe is not None
+    reference.tails = (None,) * len(reference.outputs) if observed else tuple(tails)
+    reference.independent = reference.independent or 2 * known >= min(total, LIMIT)
+    reference.verified = "" if known == total else f"verified at {known} of {total} elements"
 
 
 def _long_double(reference: Reference) -> None:

@@ -15,7 +15,7 @@ Dims: TypeAlias = int | Sequence[int] | None
 FLOAT: DType = np.dtype(np.float32)  # PyTorch's default dtype: what integers become in `exp`, `div`, `mean` …
 INDEX: DType = np.dtype(np.int64)
 
-_CATEGORY = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+_CATEGORY = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3, "O": 2}  # objects are real numbers of a class of their own
 _NUMBER: dict[type, DType] = {
     bool: np.dtype(np.bool_),
     int: INDEX,
@@ -85,6 +85,8 @@ def accumulated(x: Array, dtype: str | None = None) -> Array:
 
 def constant(value: Scalar | str, like: Array) -> Array:
     """A number in the dtype of `like`; given as a string of digits, it fills a long double too, which a float cannot."""
+    if like.dtype.kind == "O":
+        return np.asarray(type(like.flat[0])(value) if like.size else 0, dtype=like.dtype)
     return np.asarray(like.dtype.type(value))
 
 

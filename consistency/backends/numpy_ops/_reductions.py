@@ -64,7 +64,7 @@ def row_logsumexp(rows: Array) -> Array:
     if rows.shape[-1] == 0:
         return np.full(rows.shape[:-1], -np.inf, rows.dtype)
     top = rows.max(-1, keepdims=True)
-    shift = np.where(np.isfinite(top), top, constant(0, rows))
+    shift = np.where(np.abs(top) < np.inf, top, constant(0, rows))
     return shift[..., 0] + row_log_total(rows, shift)
 
 
@@ -73,7 +73,7 @@ def row_log_total(rows: Array, shift: Array) -> Array:
     terms = np.exp(rows - shift)
     where_top = terms.argmax(-1)[..., None]
     top = np.take_along_axis(terms, where_top, -1)[..., 0]
-    np.put_along_axis(terms, where_top, 0, -1)
+    np.put_along_axis(terms, where_top, constant(0, terms), -1)
     others = row_sum(terms)
     return np.where(top == 1, np.log1p(others), np.log(top + others))
 
@@ -88,12 +88,12 @@ def row_variance(rows: Array, correction: float) -> tuple[Array, Array]:
     distance = rows - centre[..., None]
     left_behind = row_sum(distance) ** 2 / constant(length, rows)
     squares = row_sum(distance * distance)
-    squares = np.where(np.isinf(squares), squares, np.maximum(squares - left_behind, constant(0, rows)))
+    squares = np.where(squares == np.inf, squares, np.maximum(squares - left_behind, constant(0, rows)))
     return np.asarray(squares / constant(max(length - correction, 0), rows)), centre
 
 
 def _moments(input: Array, dim: Dims | bool, unbiased: bool | None, keepdim: bool, correction: float | None) -> tuple[Array, Array]:
-    if input.dtype.kind != "f":
+    if input.dtype.kind not in "fO":
         raise NotImplementedError("variance of integers")
     if isinstance(dim, bool):  # var(input, unbiased)
         dim, unbiased = None, dim
@@ -134,7 +134,7 @@ def row_norm(rows: Array, order: float) -> Array:
         if not rows.shape[-1]:
             return np.zeros(rows.shape[:-1], size.dtype)
         return np.asarray(size.max(-1) if order > 0 else size.min(-1))
-    if order == 2:
+    if order == 2 and size.dtype.kind != "O":
         # Divided by a power of two near the largest, which is exact, so that the squares neither overflow nor vanish.
         exponent = np.frexp(size.max(-1, keepdims=True, initial=0))[1]
         return np.asarray(np.ldexp(np.sqrt(row_sum(np.ldexp(size, -exponent) ** 2)), exponent[..., 0]))

@@ -3,6 +3,8 @@
 Of equal elements, cummax and cummin give the last position, as PyTorch does.
 """
 
+from typing import Any
+
 import numpy as np
 
 from consistency.backends.numpy_ops._dims import along_to_pair, axis, row_sum
@@ -26,7 +28,8 @@ def cumprod(input: Array, dim: int, *, dtype: str | None = None) -> Array:
 @implements("logcumsumexp", wide=True)
 def logcumsumexp(input: Array, dim: int) -> Array:
     x = floating(input)
-    return x.copy() if x.ndim == 0 else np.logaddexp.accumulate(x, axis(dim, x.ndim))
+    pair: Any = np.logaddexp if x.dtype.kind != "O" else np.frompyfunc(lambda one, other: one.logaddexp(other), 2, 1)
+    return x.copy() if x.ndim == 0 else np.asarray(pair.accumulate(x, axis(dim, x.ndim)))
 
 
 def _offer_running_extreme(name: str, pair: np.ufunc) -> None:
