@@ -133,6 +133,12 @@ def test_the_same_cases_show_an_eleventh_bit(why: str) -> None:
         assert result.verdict.fails, result.explanation
 
 
+def test_the_gradient_of_the_norm_of_a_few_numbers_many_times() -> None:
+    x = drawn("float32", [4, 1, 6], 6666, ["uniform", -1.0, 1.0], ["slice", 2, 5, 6, None], ["expand", 4, 2339, 1])
+    for result in judged(case("norm", "float32", x, 2, cotangent=3895), "cpu", directions=("backward",)):
+        assert not result.verdict.fails, result.explanation
+
+
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_softmax_may_add_its_blanks_in_any_order(order: int) -> None:
     """Half of the numbers are zeros, whose exponentials add up with one and the same rounding error."""
