@@ -31,6 +31,7 @@ from .reference import Reference
 REPEATS = 3
 SECONDS = 5.0  # for one result: what is slow is not tried as often
 _BEYOND = 4.0  # ulp + G·u·S: answers further apart are different answers
+_CLEAR = 100.0  # the same unit: of smaller errors it cannot be told whether they are gone elsewhere
 
 
 @dataclass(frozen=True)
@@ -288,7 +289,7 @@ def _by_trial(flagged: Flagged, evidence: Evidence, scene: Scene | None) -> Caus
     """What no suspect explained but a change of circumstances did."""
     if evidence.trials.get(".contiguous() on the inputs", 2.0) <= 1.0:
         return Cause("depends-on-layout", "the layout of the inputs", 1.0)
-    if scene is None or flagged.direction != "forward" or flagged.operator.mutates or not scene.guilty.any():
+    if scene is None or flagged.direction != "forward" or flagged.operator.mutates or scene.size < _CLEAR:
         return None
     for name, words, change, back in (
         ("depends-on-position", "the position of an element", lambda t: t.flip(0), lambda t: t.flip(0)),

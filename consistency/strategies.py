@@ -135,7 +135,9 @@ class Draw:
         elements = math.prod(base)
         values = values or self._values(dtype, domain)
         special: tuple[tuple[int, str], ...] = ()
-        if domain.specials and dtype in dtypes.FORMATS and elements and self.integer(0, 7) == 7:
+        # One NaN among the inputs of an extremum hides all others, so there they are rare.
+        rare = 7 if self.operator is not None and "extremum" in self.operator.traits else 4
+        if domain.specials and dtype in dtypes.FORMATS and elements and self.integer(0, rare) == rare:
             count = self.integer(1, 3)
             special = tuple((self.integer(0, elements - 1), self.choice(*domain.specials)) for _ in range(count))
         return TensorRecipe(base, dtype, values, self.stop(elements), view, special)
@@ -172,14 +174,24 @@ class Draw:
                 chain.insert(0, step[1])
         return base, tuple(chain)
 
+    def _exactly(self) -> bool:
+        """Whether the operator computes with integers as integers: where they become floats, large ones are rounded first."""
+        return self.operator is not None and (self.operator.error.kind == "exact" or self.operator.error.integers_exact)
+
     def _values(self, dtype: str, domain: Domain) -> tuple[Any, ...]:
         """A value class within the domain. Shrinks towards evenly spread numbers."""
         low, high = domain.low, domain.high
         if dtype == "bool":
             return ("integers", 0, 1)
         if dtype not in dtypes.FORMATS:
+            if dtype == "int64" and math.isinf(low) and math.isinf(high) and self._exactly() and self.integer(0, 3) == 3:
+                return ("integers", *self.choice(*_WIDE_INTEGERS))
             return ("integers", max(math.ceil(max(low, -9.0)), -9), min(math.floor(min(high, 9.0)), 9))
         return self._draw(_classes(domain, dtypes.FORMATS[dtype]))
+
+
+# Beyond what float32, int32 and float64 hold exactly.
+_WIDE_INTEGERS = ((-(1 << 26), 1 << 26), (-(1 << 33), 1 << 33), (-(1 << 55), 1 << 55))
 
 
 @functools.lru_cache(maxsize=512)
@@ -210,7 +222,7 @@ def _classes(domain: Domain, form: dtypes.Format) -> st.SearchStrategy[tuple[Any
     if points:
         options += [("near", max(low, -limit), min(high, limit), *points)] * 2
     if domain.specials and bottom <= 0.0 <= top:
-        options.append(("tokens", bottom, top, *domain.specials))
+        options += [("tokens", bottom, top, *domain.specials)] * (2 if "nan" in domain.specials else 1)
     return st.sampled_from(options)
 
 

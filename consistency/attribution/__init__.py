@@ -18,7 +18,7 @@ ENOUGH = 0.9
 _FEW = 6  # wrong elements that many suspects may hit by accident
 _ROUNDING = 2.0  # ulp + G·u·S that an element may be off after its fault was played
 _CLEARLY = 0.02  # a later suspect must explain so much more to be preferred
-SECONDS = 2.0
+SECONDS = 4.0
 
 __all__ = ["ENOUGH", "Scene", "explain"]
 

@@ -48,10 +48,10 @@ def _inputs(scene: Scene) -> Suspects:
         yield Suspect(name, words, functools.partial(scene.with_inputs, functools.partial(_shorter, bits, False)))
         yield Suspect(name, f"truncated {words}", functools.partial(scene.with_inputs, functools.partial(_shorter, bits, True)))
     if scene.form.precision > 11:
-        yield Suspect("float16-inputs", "float16 inputs", functools.partial(scene.with_inputs, _half))
         if scene.operator.error.magnitude == "products":
             yield Suspect("bfloat16x3-inputs", "bfloat16 inputs in three parts (bf16×3)", functools.partial(_three_products, scene))
         yield Suspect("flushed-subnormals", "flushed subnormals", functools.partial(_flushed, scene))
+        yield Suspect("float16-inputs", "float16 inputs", functools.partial(scene.with_inputs, _half))
 
 
 def _shorter(bits: int, truncate: bool, base: torch.Tensor, position: int) -> torch.Tensor:
