@@ -13,7 +13,7 @@ from statistics import NormalDist
 from typing import Any
 
 Function = Callable[..., Any]
-SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+SELU_ALPHA, SELU_SCALE = "1.6732632423543772848170429916717", "1.0507009873554804934193349852946"
 _LARGE = 2.0**20
 
 
@@ -62,6 +62,30 @@ def erfcx(m: Any, x: Any) -> Any:
     return m.exp(x * x) * m.erfc(x)
 
 
+def second_kind(m: Any, order: int, x: Any, sign: int) -> Any:
+    """K (``sign`` 1) or Y (−1) of order 0 or 1 for x > 0, by the series DLMF 10.31.1, 10.31.2 and 10.8.1, 10.8.2.
+
+    Its terms grow like exp(x) where the sum falls like exp(−x): 3x bits more than are wanted.
+    """
+    wanted = m.prec
+    with m.workprec(wanted + 3 * int(x) + 60):
+        q, k, harmonic = sign * x * x / 4, 0, m.mpf(0)
+        term = largest = m.mpf(1)
+        first, second = m.mpf(0), m.mpf(0)
+        while abs(term) * 2 ** (m.prec + 10) > largest:
+            first += term
+            second += term * (2 * (harmonic - m.euler) + (m.mpf(order) / (k + 1)))  # ψ(k + 1) + ψ(k + 1 + order)
+            k += 1
+            harmonic += m.mpf(1) / k
+            term *= q / (k * (k + order))
+            largest = max(largest, abs(term))
+        slope = m.ln(x / 2)
+        value = second / 2 - slope * first if order == 0 else sign / x + slope * x / 2 * first - x / 4 * second
+        if sign > 0:
+            return value
+        return (-1 if order == 0 else 1) * 2 / m.pi * value
+
+
 def _bessel(kind: str, order: int, *, scaled: bool = False) -> Function:
     """J, Y, I, K of whole order; ``scaled`` by what keeps I and K from overflowing and vanishing (DLMF 10.2, 10.25)."""
 
@@ -69,7 +93,8 @@ def _bessel(kind: str, order: int, *, scaled: bool = False) -> Function:
         _moderate(m, x)
         if kind in "yk" and x <= 0:
             raise ValueError("a pole, or complex")
-        value = getattr(m, f"bessel{kind}")(order, x)
+        near = kind in "yk" and x <= 100
+        value = second_kind(m, order, x, 1 if kind == "k" else -1) if near else getattr(m, f"bessel{kind}")(order, x)
         if not scaled:
             return value
         return value * m.exp(x if kind == "k" else -abs(x))
@@ -139,7 +164,7 @@ def tanhshrink(m: Any, x: Any) -> Any:
         return x - m.tanh(x)
 
 
-def elu(m: Any, x: Any, alpha: float = 1.0) -> Any:
+def elu(m: Any, x: Any, alpha: Any = 1.0) -> Any:
     return x if x > 0 else alpha * m.expm1(x)
 
 
@@ -148,7 +173,7 @@ def celu(m: Any, x: Any, alpha: float = 1.0) -> Any:
 
 
 def selu(m: Any, x: Any) -> Any:
-    return SELU_SCALE * elu(m, x, SELU_ALPHA)
+    return m.mpf(SELU_SCALE) * elu(m, x, m.mpf(SELU_ALPHA))
 
 
 def hardsigmoid(m: Any, x: Any) -> Any:
