@@ -33,6 +33,8 @@ class Judgement:
 
 def judge(comparison: Comparison, baseline: Comparison | None, rule: Rule, policy: Policy, *, itself: bool = False) -> Judgement:
     """Judge one comparison. ``baseline`` is the CPU's in the same dtype; ``itself``: this outcome is its own reference."""
+    if comparison.status == "fallback":
+        return _fallen_back(comparison, baseline, rule, policy)
     if comparison.status != "ok":
         return _without_outputs(comparison, baseline)
     if comparison.structure:
@@ -45,6 +47,15 @@ def judge(comparison: Comparison, baseline: Comparison | None, rule: Rule, polic
         text = "the CPU in this dtype is itself the reference: nothing independent to compare with"
         return Judgement(_UNDECIDABLE, text, worst.metrics)
     return worst
+
+
+def _fallen_back(comparison: Comparison, baseline: Comparison | None, rule: Rule, policy: Policy) -> Judgement:
+    """An operator that fell back to the CPU has not been tested, unless what came back is wrong."""
+    if comparison.outputs or comparison.structure:
+        found = judge(replace(comparison, status="ok"), baseline, rule, policy)
+        if found.verdict.fails:
+            return replace(found, explanation=f"{found.explanation} (it fell back: {comparison.note})")
+    return Judgement(Verdict("fallback"), comparison.note or "fallback")
 
 
 def _worst_of(found: list[Judgement]) -> Judgement:
@@ -172,6 +183,7 @@ def _capped(value: float) -> float:
 _SPECIAL = {
     "nan": "NaN differs", "inf": "an infinity differs", "zero-sign": "the sign of zero differs",
     "nan-dropped": "NaN is left out and the other number returned",
+    "flushed": "NaN or an infinity differs, as if subnormal inputs were zero,",
 }  # fmt: skip
 
 
@@ -180,6 +192,8 @@ def _special(output: Measured, policy: Policy) -> str:
     counts = dict(output.special)
     if policy.signed_zero == "any":
         counts.pop("zero-sign", None)
+    if policy.flush_subnormals:
+        counts.pop("flushed", None)
     if policy.nan_in_max == "any":
         counts.pop("nan-dropped", None)
     if not counts:

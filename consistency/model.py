@@ -143,8 +143,9 @@ class Measured:
     ``rms`` is absolute; ``sigma_rms`` and ``sigma_max`` are errors in units of a healthy sequential computation's standard
     deviation (0 where S was not needed, or where few elements err unremarkably), ``independent`` tells whether elements err
     independently. ``positive``/``negative`` count signed errors, ``outward`` those away from zero. ``special`` maps a kind of
-    mismatch (``nan``, ``inf``, ``zero-sign``, ``nan-dropped``: a choice among the other numbers) to how many elements have
-    it. ``vacuous`` says why agreement here would prove nothing, ``pattern`` where errors cluster.
+    mismatch (``nan``, ``inf``, ``zero-sign``, ``nan-dropped``: a choice among the other numbers, ``flushed``: as for subnormal
+    inputs that read as zero) to how many elements have it. ``vacuous`` says why agreement here would prove nothing,
+    ``pattern`` where errors cluster.
     """
 
     name: str

@@ -59,8 +59,12 @@ def _excess(found: list[Doubles], error: Doubles) -> float:
 
 
 def perturbed(reference: Reference, random: torch.Generator) -> tuple[Output, ...]:
-    """The reference on inputs that are each moved by half an ulp of the tested dtype, up or down."""
+    """The reference on inputs that are each moved by half an ulp, up or down: of the tested dtype, or of float32 where sums of
+    a shorter one are accumulated in float32. (Half an ulp of bfloat16 would excuse a bfloat16 accumulator.)
+    """
     form = dtypes.FORMATS[reference.materials.case.dtype]
+    if form.precision < 24 and reference.operator.error.wide_accumulation and reference.direction == "forward":
+        form = dtypes.FORMATS["float32"]
     return reference.evaluate(functools.partial(_half_an_ulp, form, random))
 
 
@@ -78,7 +82,9 @@ def randomly_rounded(reference: Reference, random: torch.Generator) -> tuple[Out
     backward = reference.direction == "backward"
     arguments = reference.materials.build("float64", gradients=backward and reference.operator.leaves)
     function = reference.operator.reference or reference.operator
-    roundoff = dtypes.FORMATS[reference.materials.case.dtype].unit_roundoff
+    form = dtypes.FORMATS[reference.materials.case.dtype]
+    wide = form.precision < 24 and reference.operator.error.wide_accumulation and not backward
+    roundoff = 2.0**-24 if wide else form.unit_roundoff
     with _Rounding(roundoff, random):
         outputs = collect(lambda args, kwargs: function(*args, **kwargs), reference.operator, arguments, backward)
     return reference.observed(outputs)

@@ -26,6 +26,8 @@ from .recipe import TensorRecipe, tensors
 from .values import EXACT_CLASSES
 
 _LOW_ENTROPY = 16
+_FEW_KINDS, _VARIED = 0.25, 0.45  # distinct shares: fewer make errors add up, or make results err alike
+_HEAVY = 16.0  # largest number ÷ mean magnitude: beyond it a partial sum is soon as large as S
 
 
 def _call(operator: Operator, arguments: Arguments, backward: bool, absolute: bool = False) -> tuple[Output, ...]:
@@ -144,7 +146,7 @@ class Reference:
                 sample = base[-4096:]
                 if np.unique(sample[sample != 0]).size < _LOW_ENTROPY:
                     return True
-                if base.itemsize >= 4 and _distinct(base) < 0.5:
+                if base.itemsize >= 4 and _distinct(base) < _FEW_KINDS:
                     return True
         pairs = [(b, t) for b, t in zip(self.materials.bases, self.arguments.tensors, strict=True) if b.dtype.kind == "f"]
         if pairs and all(tensor.numel() >= _LOW_ENTROPY * base.size for base, tensor in pairs):
@@ -161,7 +163,7 @@ class Reference:
         """Whether an operand's numbers repeat (blanks of a large mean, few integers, overlapping views): results then err alike."""
         for base, tensor in zip(self.materials.bases, self.arguments.tensors, strict=True):
             wide = base.dtype.kind == "f" and base.itemsize >= 4  # narrow formats have few numbers to begin with
-            if wide and (tensor.numel() > base.size or _distinct(base) < 0.9):
+            if wide and (tensor.numel() > base.size or _distinct(base) < _VARIED):
                 return True
         return False
 
@@ -170,6 +172,16 @@ class Reference:
         """Whether the signs of some operand follow the position, so that the order of summation matters much."""
         found = (*tensors(self.materials.case.args), *tensors(self.materials.case.kwargs))
         return any(isinstance(t, TensorRecipe) and t.values[0] == "cancelling" for t in found)
+
+    @functools.cached_property
+    def heavy_tailed(self) -> bool:
+        """Whether single numbers of an operand tower above the others: from then on a partial sum is as large as S."""
+        for base in self.materials.bases:
+            if base.dtype.kind == "f" and base.size > 1:
+                size = np.abs(base.astype(np.float64))
+                if float(size.max()) > _HEAVY * float(size.mean()):
+                    return True
+        return False
 
     @functools.cached_property
     def magnitudes(self) -> tuple[torch.Tensor | float | None, ...]:

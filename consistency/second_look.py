@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from . import monte_carlo, operators
-from .attribution import Scene, explain
+from .attribution import ENOUGH, Scene, explain
 from .attribution.scene import REFUSALS, flat
 from .backends.base import Backend
 from .comparison import compare
@@ -24,7 +24,7 @@ from .dtypes import FORMATS, TORCH
 from .formulations import FORMULATIONS
 from .judge import Judgement
 from .materialise import Materials, case_of, prepare
-from .model import Cause, Comparison, Evidence, Outcome
+from .model import Cause, Comparison, Evidence, Outcome, Output
 from .operators.declare import Operator
 from .reference import Reference
 
@@ -120,8 +120,15 @@ def look(flagged: Flagged, *, only: frozenset[str] | None = None) -> Evidence:
         if outcome is not None and outcome.status == "ok":
             trials[words] = flagged.rho(outcome)
     wide = _in_float64(flagged, scene, trials)
-    evidence = replace(evidence, trials=trials, wide=wide, company=_company(flagged, scene))
-    return evidence if evidence.cause is not None else replace(evidence, cause=_by_trial(flagged, evidence, scene))
+    same = _error_in_float64(scene, wide) if scene is not None and wide is not None else None
+    evidence = replace(evidence, trials=trials, wide=same, company=_company(flagged, scene))
+    if evidence.cause is None:
+        evidence = replace(evidence, cause=_by_trial(flagged, evidence, scene))
+    if evidence.cause is None and scene is not None and wide is not None:
+        share = scene.share(wide)
+        if share >= ENOUGH:
+            evidence = replace(evidence, cause=Cause("approximation", "the formula itself, which errs alike in float64,", share))
+    return evidence
 
 
 def cause_of(reference: Reference, outcome: Outcome, found: Judgement) -> Cause | None:
@@ -242,8 +249,8 @@ class _Reformulated(Backend):
         self.inner.finish()
 
 
-def _in_float64(flagged: Flagged, scene: Scene | None, trials: dict[str, float]) -> float | None:
-    """The backend's own error in float64 as a share of its error here; also tried as a work-around."""
+def _in_float64(flagged: Flagged, scene: Scene | None, trials: dict[str, float]) -> tuple[Output, ...] | None:
+    """What the backend gives for the same numbers in float64; also tried as a work-around."""
     dtype = flagged.materials.case.dtype
     if scene is None or dtype not in FORMATS or dtype == "float64" or flagged.backend.has_float64() is False:
         return None
@@ -258,14 +265,20 @@ def _in_float64(flagged: Flagged, scene: Scene | None, trials: dict[str, float])
     )
     trials["computing in float64"] = flagged.rho(replace(outcome, outputs=narrow))
     try:
-        seen = flagged.reference.observed(outcome.outputs)[scene.index].tensor
+        return flagged.reference.observed(outcome.outputs)
     except REFUSALS:
         return None
-    if seen is None or seen.numel() != scene.reference.outputs[scene.index].tensor.numel():  # type: ignore[union-attr]
+
+
+def _error_in_float64(scene: Scene, wide: tuple[Output, ...]) -> float | None:
+    """The largest error in float64 as a share of the largest here, over the guilty elements."""
+    seen = wide[scene.index].tensor if scene.index < len(wide) else None
+    if seen is None or flat(seen).size != scene.expected.size:
         return None
+    where = scene.guilty & scene.finite
     with np.errstate(all="ignore"):
-        here = float(np.max(np.abs(scene.actual - scene.expected)[scene.guilty & scene.finite], initial=0.0))
-        there = float(np.max(np.abs(flat(seen) - scene.expected)[scene.guilty & scene.finite], initial=0.0))
+        here = float(np.max(np.abs(scene.actual - scene.expected)[where], initial=0.0))
+        there = float(np.max(np.abs(flat(seen) - scene.expected)[where], initial=0.0))
     return there / here if here > 0.0 else None
 
 
@@ -274,7 +287,7 @@ def _company(flagged: Flagged, scene: Scene | None) -> str:
     others = {name: o for name, o in flagged.others.items() if name != flagged.backend.name and o.status == "ok"}
     if scene is None or len(others) < 2:
         return ""
-    apart = [name for name, outcome in others.items() if _differs(scene, outcome)]
+    apart = [name for name, outcome in others.items() if _differs(scene, outcome) or flagged.rho(outcome) <= 1.0]
     if not apart:
         return f"all {len(others) + 1} backends give this answer"
     right = [name for name in apart if flagged.rho(others[name]) <= 1.0]
@@ -292,7 +305,7 @@ def _by_trial(flagged: Flagged, evidence: Evidence, scene: Scene | None) -> Caus
     if scene is None or flagged.direction != "forward" or flagged.operator.mutates or scene.size < _CLEAR:
         return None
     for name, words, change, back in (
-        ("depends-on-position", "the position of an element", lambda t: t.flip(0), lambda t: t.flip(0)),
+        ("depends-on-position", "the position of an element", _turned, _turned),
         ("depends-on-batch", "the size of the batch", lambda t: t.repeat(2, *[1] * (t.ndim - 1)), lambda t: t[: t.shape[0] // 2]),
     ):
         try:
@@ -301,6 +314,11 @@ def _by_trial(flagged: Flagged, evidence: Evidence, scene: Scene | None) -> Caus
         except REFUSALS:
             continue
     return None
+
+
+def _turned(tensor: torch.Tensor) -> torch.Tensor:
+    """All the other way round; rows only would leave a vector's tail where it is."""
+    return tensor.flip(*range(tensor.ndim))
 
 
 def _right_elsewhere(

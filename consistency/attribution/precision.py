@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..materialise import Adjust
 from ..model import Output
 from .scene import REFUSALS, Predicted, Scene, Suspect, Suspects
 
@@ -47,11 +48,29 @@ def _inputs(scene: Scene) -> Suspects:
         name = "float32-instead-of-float64" if bits == 24 else name
         yield Suspect(name, words, functools.partial(scene.with_inputs, functools.partial(_shorter, bits, False)))
         yield Suspect(name, f"truncated {words}", functools.partial(scene.with_inputs, functools.partial(_shorter, bits, True)))
+        yield from _some_inputs(scene, name, words, functools.partial(_shorter, bits, False))
     if scene.form.precision > 11:
         if scene.operator.error.magnitude == "products":
             yield Suspect("bfloat16x3-inputs", "bfloat16 inputs in three parts (bf16×3)", functools.partial(_three_products, scene))
         yield Suspect("flushed-subnormals", "flushed subnormals", functools.partial(_flushed, scene))
         yield Suspect("float16-inputs", "float16 inputs", functools.partial(scene.with_inputs, _half))
+
+
+def _some_inputs(scene: Scene, name: str, words: str, adjust: Adjust) -> Suspects:
+    """One input in few bits; going back, all inputs but not the cotangent."""
+    count = len(scene.reference.materials.bases)
+    if scene.backward:
+        yield Suspect(name, words, functools.partial(scene.with_inputs, functools.partial(_only, tuple(range(count)), adjust)))
+    if count > 1 or scene.backward:
+        for i in range(count + scene.backward):
+            kind = words.removesuffix(" inputs")
+            text = f"{kind} in place of argument {i}" if i < count else f"{kind} in place of the cotangent"
+            yield Suspect(name, text, functools.partial(scene.with_inputs, functools.partial(_only, (i,), adjust)))
+
+
+def _only(chosen: tuple[int, ...], adjust: Adjust, base: torch.Tensor, position: int) -> torch.Tensor:
+    """``adjust`` for some of the inputs."""
+    return adjust(base, position) if position in chosen else base
 
 
 def _shorter(bits: int, truncate: bool, base: torch.Tensor, position: int) -> torch.Tensor:
@@ -109,8 +128,8 @@ def _results(scene: Scene) -> Suspects:
     """Results rounded to a shorter format, or made of its numbers from the first sum on."""
     assert scene.form is not None
     for name, words, kind, bits in (
-        ("float16-accumulator", "float16", np.float16, 11),
         ("bfloat16-accumulator", "bfloat16", None, 8),
+        ("float16-accumulator", "float16", np.float16, 11),
     ):
         if bits >= scene.form.precision or scene.operator.error.kind != "accumulated":
             continue
@@ -145,8 +164,8 @@ def _accumulators(scene: Scene) -> Suspects:
     """Sums replayed term by term, in order or in blocks, with every partial sum cut or rounded."""
     rounders: tuple[tuple[str, str, Callable[[torch.Tensor], torch.Tensor]], ...] = (
         ("truncating-accumulator", "a truncating accumulator", functools.partial(rounded, bits=24, truncate=True)),
-        ("float16-accumulator", "a float16 accumulator", lambda t: t.to(torch.float16).to(torch.float64)),
         ("bfloat16-accumulator", "a bfloat16 accumulator", _bfloat),
+        ("float16-accumulator", "a float16 accumulator", lambda t: t.to(torch.float16).to(torch.float64)),
     )
     for block in (1, 4, 8, 16, 32):
         for name, words, cut in rounders:

@@ -7,7 +7,7 @@ import functools
 import numpy as np
 import torch
 
-from .scene import Doubles, Predicted, Scene, Suspect, Suspects
+from .scene import Predicted, Scene, Suspect, Suspects
 
 _LARGE = 100.0  # units: smaller errors leave everything in nearly the same order
 _FEW = 1e-3  # relative: factors closer to 1 are named by their distance from it
@@ -25,6 +25,7 @@ def fitted(scene: Scene) -> Suspects:
     """What has a number of its own, taken from the result: asked last, because it explains much that has a better name."""
     yield from _spoiled(scene)
     yield from _out_of_range(scene)
+    yield Suspect("shifted", f"{_noun(scene)} in another order", functools.partial(_permuted, scene))
 
 
 def _noun(scene: Scene) -> str:
@@ -42,16 +43,9 @@ def _spoiled(scene: Scene) -> Suspects:
         summand = float(np.sum(weight * (a - r)) / np.sum(weight))
     if np.isfinite(factor) and factor != 0.0:
         words = f"a factor of {factor:.6g}" if abs(factor - 1.0) > _FEW else f"a factor of 1 {factor - 1.0:+.2g}"
-        yield Suspect("scaled", words, functools.partial(_where_guilty, scene, factor * scene.expected), 1)
+        yield Suspect("scaled", words, functools.partial(scene.outputs, factor * scene.expected), 1)
     if np.isfinite(summand) and np.ptp(r) > 0.0:
-        yield Suspect(
-            "offset-added", f"an added {summand:.4g}", functools.partial(_where_guilty, scene, scene.expected + summand), 1
-        )
-
-
-def _where_guilty(scene: Scene, values: Doubles) -> Predicted:
-    """The fault where it shows: it may spoil some elements only."""
-    return scene.outputs(np.where(scene.guilty, values, scene.expected))
+        yield Suspect("offset-added", f"an added {summand:.4g}", functools.partial(scene.outputs, scene.expected + summand), 1)
 
 
 def _moved(scene: Scene) -> Suspects:
@@ -75,14 +69,14 @@ def _moved(scene: Scene) -> Suspects:
                 yield Suspect("terms-dropped", words, functools.partial(scene.outputs, blank))
     if tensor.ndim >= 2 and scene.shape[-1] == scene.shape[-2] > 1:
         yield Suspect("transposed", f"{noun} transposed", functools.partial(scene.outputs, tensor.mT))
-    if tensor.ndim >= 1 and tensor.numel() > 1:
-        yield Suspect("shifted", f"{noun} in another order", functools.partial(_permuted, scene))
 
 
 def _permuted(scene: Scene) -> Predicted:
     """The right numbers at the wrong places: explains everything if both, sorted, agree."""
     a, r = np.sort(scene.actual), np.sort(scene.expected)
     unit = scene.unit[np.argsort(scene.expected, kind="stable")]
+    if r.size < 4 or float(np.median(np.diff(r))) < 10.0 * float(np.median(unit)):
+        return []  # neighbours cannot be told apart
     if scene.size < _LARGE or np.unique(r).size < 4 or not np.all(np.abs(a - r) <= 4.0 * unit):
         return []
     return scene.outputs(scene.actual)
@@ -116,7 +110,7 @@ def _out_of_range(scene: Scene) -> Suspects:
         if infinite.any():
             threshold = float(np.min(np.abs(r[infinite])))
             early = np.where(np.abs(r) >= threshold, np.copysign(np.inf, r), r)
-            yield Suspect("early-overflow", f"overflow already at {threshold:.4g}", functools.partial(scene.outputs, early), 1)
+            yield Suspect("early-overflow", f"overflow already at {threshold:.4g}", functools.partial(scene.outputs, early))
         wrong = scene.guilty & np.isfinite(a)
         if np.count_nonzero(wrong) >= 2:
             top = float(np.max(np.abs(a[wrong])))

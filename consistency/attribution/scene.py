@@ -65,6 +65,8 @@ class Scene:
             excess = np.abs(self.actual - self.expected) / self.unit
         self.mismatch = ~_agree_in_kind(self.actual, self.expected)
         finite = np.isfinite(self.actual) & np.isfinite(self.expected)
+        if np.isinf(self.actual[np.isfinite(self.expected)]).any():  # measured as a number, but to be explained as an infinity
+            self.special = special = True
         beyond = finite & (excess > 4.0)
         self.guilty = self.mismatch if special else (finite if everywhere or not beyond.any() else beyond)
         self.finite = finite

@@ -41,6 +41,7 @@ SCALED = Domain(specials=NICE, wide=(-24, 24), tiny=True)
 FACTOR = Domain(specials=(*NICE, "tiny", "subnormal"), wide=(-10, 10), tiny=True)
 DIVISOR = Domain(specials=NICE, wide=(-10, 10))
 PLANE = Domain(specials=NICE, wide=(-24, 24))
+FAR = Domain(specials=NICE, wide=(-70, 70))  # squares of such numbers leave float32
 SMALL_PLANE = Domain(2.0**-4, 100.0)
 LOGARITHMIC = Domain(-40.0, 40.0, points=(0.0, 17.0), specials=("inf", "-inf", "nan"), wide=(-10, 4))
 NUMERATOR = Domain(-1000.0, 1000.0, points=(3.0, -3.0, 1.5), wide=(-10, 10))
@@ -181,7 +182,7 @@ OPERATORS = [
     op("pow", power, dtypes=NUMERIC),
     op("float_power", float_power, dtypes=NUMERIC),
     op("ldexp", scaled_by_exponent),
-    op("hypot", pointwise(PLANE, PLANE, half=SMALL_PLANE)),
+    op("hypot", pointwise(FAR, FAR, half=SMALL_PLANE)),
     op("atan2", pointwise(PLANE, PLANE, half=SMALL_PLANE)),
     op("copysign", binary(), EXACT),
     op("maximum", pointwise(REAL, REAL), SELECTION, NUMERIC, traits=PICKS, observe=zeros_aside),

@@ -29,7 +29,7 @@ from .sampling import reducible
 SCAN = frozenset({"reduction"})
 LINEAR = SCAN | {"linear"}
 EXTREME = Domain(specials=("nan", "inf", "-inf", "0", "max", "-max"), wide=(-24, 24), tiny=True)
-EXPONENTS = Domain(-60.0, 60.0, specials=("-inf",), wide=(-10, 5))
+EXPONENTS = Domain(-128.0, 128.0, specials=("-inf",), wide=(-10, 6))
 
 
 def scan(domain: Domain) -> Sample:

@@ -12,7 +12,7 @@ from .observing import Args, Kwargs, Tensors
 from .reductions import SMALL, dims_of, op, over
 from .sampling import along, fitting, reducible
 
-EXPONENTS = Domain(-80.0, 80.0, points=(0.0,), specials=("-inf", "inf"), wide=(-10, 5))
+EXPONENTS = Domain(-128.0, 128.0, points=(0.0, 88.72), specials=("-inf", "inf"), wide=(-10, 6))
 MEASURED = Domain(wide=(-8, 7))
 
 
