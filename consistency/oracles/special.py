@@ -129,6 +129,13 @@ def logit(m: Any, x: Any, eps: float | None = None) -> Any:
     return m.ln(x / (1 - x)) if 0 < x < 1 else m.nan if not 0 <= x <= 1 else m.inf * (2 * x - 1)
 
 
+def sinc(m: Any, x: Any) -> Any:
+    """At whole numbers it is 0, but which zero, or how much is left of sin(πx), is a matter of how π was rounded."""
+    if x != 0 and x == m.floor(x):
+        raise ValueError("a zero of no sign")
+    return m.mpf(1) if x == 0 else m.sinpi(x) / (m.pi * x)
+
+
 def entr(m: Any, x: Any) -> Any:
     return -x * m.ln(x) if x > 0 else m.mpf(0) if x == 0 else -m.inf
 
@@ -197,7 +204,7 @@ def rrelu(m: Any, x: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, traini
 
 SPECIAL: dict[str, Function] = {
     "logit": logit,
-    "sinc": lambda m, x: m.mpf(1) if x == 0 else m.sinpi(x) / (m.pi * x),
+    "sinc": sinc,
     "erf": lambda m, x: m.erf(x),
     "erfc": lambda m, x: m.erfc(x),
     "erfinv": erfinv,
