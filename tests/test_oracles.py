@@ -193,12 +193,14 @@ def sharpened(case: Case, mode: str) -> Reference:
 
 @pytest.mark.skipif(not LONG, reason="long doubles are no wider than float64 here")
 @pytest.mark.parametrize("name", [name for name in COMPUTED if operators.get(name).observe is None])
-def test_agrees_with_long_doubles(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_agrees_with_long_doubles(name: str) -> None:
     """To 2⁻⁵⁶ of S, where an implementation computes in them: half a dozen steps of a long double's rounding."""
-    monkeypatch.setattr(wider, "LIMIT", 256)
     for case in drawn(name):
-        long, exact = sharpened(case, "float64"), sharpened(case, "verified")
-        if not long.independent or exact.verified is None or case.dtype != "float64":
+        long = sharpened(case, "float64")
+        if not long.independent or case.dtype != "float64":
+            continue
+        exact = sharpened(case, "verified")
+        if exact.verified is None:
             continue
         for i, (a, b, s) in enumerate(zip(long.outputs, exact.outputs, exact.magnitudes, strict=True)):
             assert a.tensor is not None
