@@ -176,7 +176,8 @@ class Draw:
 
     def _exactly(self) -> bool:
         """Whether the operator computes with integers as integers: where they become floats, large ones are rounded first."""
-        return self.operator is not None and (self.operator.error.kind == "exact" or self.operator.error.integers_exact)
+        operator = self.operator
+        return operator is not None and (operator.error.kind == "exact" or operator.error.integers_exact or operator.name in _WHOLE)
 
     def _values(self, dtype: str, domain: Domain) -> tuple[Any, ...]:
         """A value class within the domain. Shrinks towards evenly spread numbers."""
@@ -190,6 +191,10 @@ class Draw:
         return self._draw(_classes(domain, dtypes.FORMATS[dtype]))
 
 
+# Rounded for floats, whole for whole numbers.
+_WHOLE = frozenset(
+    {"add", "sub", "rsub", "mul", "__radd__", "__rsub__", "__rmul__", "add_", "sub_", "mul_", "__iadd__", "__imul__"}
+)
 # Beyond what float32, int32 and float64 hold exactly.
 _WIDE_INTEGERS = ((-(1 << 26), 1 << 26), (-(1 << 33), 1 << 33), (-(1 << 55), 1 << 55))
 

@@ -168,7 +168,7 @@ OPERATORS = [
     activation("gelu", gelu, accumulated(of_distribution, one, backward=of_tail)),
     replace(activation("silu", exponential(0.0, 20.0)), ranges=((0, -math.inf, -88.0),)),
     activation("mish", exponential(0.0, 20.0)),
-    activation("softplus", unary(near(0.0, 20.0, -88.72, 88.72), beta=(2.0, 0.5), threshold=(5.0, 40.0))),
+    activation("softplus", unary(near(0.0, 20.0, 8.0, 30.0, -88.72, 88.72), beta=(2.0, 0.5), threshold=(5.0, 40.0))),
     activation("softsign", unary(near(0.0, 1.0)), ErrorModel(magnitude="pointwise", backward=of_quotient)),
     activation("logsigmoid", unary(near(0.0, -88.72, 88.72, 103.97))),
     activation("tanhshrink", unary(near(0.0, 0.125, 9.01)), CANCELLING),

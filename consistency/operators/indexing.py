@@ -106,6 +106,8 @@ def looked_up(*, boundaries_first: bool) -> Sample:
         boundaries = d.tensor((d.size(1, 65),), FINITE, values=("ascending", float(low), float(high)), layout=False)
         whole = ("integers", low, high) if not d.floating or d.flag() else None
         values = d.tensor(filled_shape(d, 0, 3), Domain(float(low), float(high)), values=whole)
+        if d.floating and d.integer(0, 3) == 3:
+            values = boundaries  # each value is one
         kwargs = {"right": True} if d.flag() else {}
         return call(*((boundaries, values) if boundaries_first else (values, boundaries)), **kwargs, out_int32=d.flag())
 

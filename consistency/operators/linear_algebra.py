@@ -16,9 +16,12 @@ from .declare import FLOAT, NORMWISE, UNIT, Call, Domain, Drawing, ErrorModel, O
 RIGHT = Domain(wide=(-6, 6))
 
 
-def matrices(d: Drawing, n: int, *, rows: int = 1, definite: bool = False, most: int = 3) -> TensorRecipe:
-    """Well-conditioned n × n matrices, or ``rows`` of them below each other; batched, transposed, or a slice of others."""
-    weight = d.choice(n + 1.0, 2.0 * math.ceil(math.sqrt(n)))
+def matrices(d: Drawing, n: int, *, rows: int = 1, definite: bool = False, most: int = 3, signed: bool = False) -> TensorRecipe:
+    """Well-conditioned n × n matrices, or ``rows`` of them below each other; batched, transposed, or a slice of others.
+
+    ``signed``: some have a negative diagonal, and with odd n a negative determinant.
+    """
+    weight = d.choice(n + 1.0, 2.0 * math.ceil(math.sqrt(n)), *[-(n + 1.0)] * signed)
     values: tuple[Any, ...] = ("positive-definite", n) if definite else ("diagonal", n, weight)
     shape = (*d.shape(0, 1, most=most), rows * n, n)
     view: tuple[Any, ...] = ()
@@ -38,9 +41,9 @@ def shape_of(matrix: TensorRecipe) -> tuple[int, ...]:
     return taken.get(matrix.view[0][0], matrix.base) if matrix.view else matrix.base
 
 
-def square(most: int = 33, *, definite: bool = False, **options: tuple[Any, ...]) -> Sample:
+def square(most: int = 33, *, definite: bool = False, signed: bool = False, **options: tuple[Any, ...]) -> Sample:
     def sample(d: Drawing) -> Call:
-        return call(matrices(d, d.size(1, most), definite=definite), **some(d, **options))
+        return call(matrices(d, d.size(1, most), definite=definite, signed=signed), **some(d, **options))
 
     return sample
 
@@ -173,8 +176,8 @@ OPERATORS = [
     op("linalg.solve", solve),
     op("linalg.solve_triangular", triangular),
     op("linalg.lstsq", least_squares, function=solution),
-    op("linalg.det", square(17)),
-    op("linalg.slogdet", square()),
+    op("linalg.det", square(17, signed=True)),
+    op("linalg.slogdet", square(signed=True)),
     op("logdet", square(definite=True)),
     op("linalg.cholesky", square(definite=True, upper=(True,))),
     op("linalg.cholesky_ex", square(definite=True, upper=(True,))),
