@@ -351,6 +351,8 @@ def _measured(data: Any) -> Measured:
     values: dict[str, Any] = {"name": "", "dtype": "", "elements": 0} | texts | flags | counts | floats
     spans = tuple(_span(item) for item in data.get("spans", ()))
     special_worst = _worst(data["special_worst"]) if "special_worst" in data else None
+    cluster = data.get("cluster")
+    values["cluster"] = (float(cluster[0]), int(cluster[1]), str(cluster[2])) if cluster else None
     return Measured(
         **values, shape=tuple(map(int, data.get("shape", ()))), spans=spans, special=special, special_worst=special_worst
     )

@@ -14,8 +14,6 @@ from . import metrics
 from .model import Comparison, Evidence, Measured, Span, Verdict, Worst
 from .tolerances import Policy, Rule
 
-# Statistics over m elements scatter by about 1/√m: a single element may lie 4·(1 + 3) σ away before it counts.
-_SCATTER = 3.0
 _HEALTHY_PEAK = 3.0  # σ; the largest of many healthy errors
 _BIAS_FROM = 256
 
@@ -263,13 +261,17 @@ def _statistics(output: Measured, twin: Measured | None, rule: Rule) -> str:
     m = output.elements
     if not output.independent or output.sigma_rms == 0.0 or output.exact:
         return ""
-    scatter = 1.0 + _SCATTER / math.sqrt(m)
+    scatter = metrics.scatter(m)
     usual = max(twin.sigma_rms if twin is not None else 0.0, 1.0)
     if output.sigma_rms > rule.rmse_ratio * scatter * usual:
         return f"its RMS error is {output.sigma_rms / usual:.1f} times what rounding explains{_where(output)}"
     peak = max(twin.sigma_max if twin is not None else 0.0, _HEALTHY_PEAK)
     if output.sigma_max > rule.scaled_ratio * peak:
         return f"its largest error is {output.sigma_max / peak:.1f} times what rounding explains{_where(output)}"
+    if output.cluster is not None:
+        rms, members, where = output.cluster
+        if rms > rule.rmse_ratio * metrics.scatter(members) * usual:
+            return f"its errors cluster {where}: their RMS is {rms / usual:.1f} times what rounding explains"
     bias = _bias(output)
     if m >= _BIAS_FROM and output.sigma_rms > 1.0 and bias > rule.sign_bias and (twin is None or _bias(twin) < rule.sign_bias / 2):
         return f"its errors lean to one side by {bias:.0f} standard deviations: truncation rather than rounding"

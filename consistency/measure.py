@@ -17,6 +17,7 @@ from .reference import Reference
 _SETTLED_ULP = 0.5
 _SETTLED_SCALED = 1.0
 _MOST_ZEROS = 0.65
+_NOTABLE, _MOST_GROUPED = 9.0, 1 << 20  # σ² of the largest error, and elements, between which groups are compared
 _USUAL_PEAK = 36.0  # σ²: the largest of many healthy errors stays below 6 σ
 
 
@@ -53,6 +54,7 @@ class Floating:
         self.special_worst: Worst | None = None
         self.keep: np.ndarray[Any, Any] | None = None
         self.elements = self.expected.size
+        self.cluster: tuple[float, int, str] | None = None
 
     def measured(self) -> Measured:
         n = self.expected.size
@@ -76,6 +78,7 @@ class Floating:
             self.name, self.dtype, self.shape, n, spans, exact, sums.differing,
             math.sqrt(sums.squares / n), math.sqrt(sums.sigma_squares / n), math.sqrt(sums.sigma_max), self._independent(sums),
             sums.positive, sums.negative, sums.outward, self.special, self.special_worst, self._vacuous(sums, n), pattern,
+            self.cluster,
         )  # fmt: skip
 
     def _subnormal(self) -> bool:
@@ -129,6 +132,8 @@ class Floating:
             if isinstance(model, tuple) and unusual and reference.heavy_tailed:
                 sums.sigma_squares = sums.sigma_max = 0.0
                 metrics.scaled(self.actual, self.expected, self.tail, s, (model[0], model[1], max(model[1], model[2])), sums)
+            if isinstance(model, tuple) and sums.sigma_max > _NOTABLE and metrics.SIGNS_FROM <= self.expected.size <= _MOST_GROUPED:
+                self.cluster = self._clustered(s, model)
             doubtful = sums.scaled_max > 0.5 * _SETTLED_SCALED or sums.sigma_squares > 4.0 * self.expected.size
             if doubtful and reference.terms(self.index) > 64 and reference.low_entropy:
                 sums.scaled_max *= growth / reference.terms(self.index)
@@ -154,6 +159,15 @@ class Floating:
         ulp = dtypes.spacing(self.expected, self.form, np.empty_like(self.expected))
         across = dtypes.spacing(self.actual.astype(np.float64), self.form, np.empty_like(self.expected))
         return np.where(across == 2.0 * ulp, across, ulp)
+
+    def _clustered(self, s: Any, model: tuple[float, float, float]) -> tuple[float, int, str] | None:
+        """Where errors of a few σ lie together; nothing where elements were set aside, which leaves no rows and tiles."""
+        if self.keep is not None or math.prod(self.shape) != self.expected.size:
+            return None
+        _, p, q = model
+        q = max(p, q) if self.reference.heavy_tailed else q
+        variance = np.maximum(p * self.expected**2 + q * np.nan_to_num(s, nan=0.0, posinf=1e150) ** 2, 1e-300)
+        return metrics.clustered(metrics.errors(self.actual, self.expected, self.tail) ** 2 / variance, self.shape)
 
     def _square_overflows(self) -> float:
         """Where the square of a number leaves the format: beyond it a gradient's intermediates may be infinite (or zero)."""

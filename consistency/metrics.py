@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,7 @@ Doubles = npt.NDArray[np.float64]
 BLOCK = 1 << 14
 _FLOOR = 1e-300  # stands for an S of 0, so that no quotient is 0/0
 _SQUARE_ROOT_OF_FLOOR = 1e-150
+_SMALLEST_GROUP = 16
 SIGNS_FROM = 256  # sign statistics mean nothing for fewer elements
 
 
@@ -169,6 +171,44 @@ def healthy_variance(terms: float, u: float, u_result: float, *, ordered: bool =
     """
     p = 0.17 * u * u * terms / 3.0
     return p + u_result * u_result / 3.0, p if ordered else 0.17 * u * u * 0.23
+
+
+def clustered(squares: Doubles, shape: tuple[int, ...]) -> tuple[float, int, str] | None:
+    """The group of elements whose errors (``squares``, in σ²) stand out most: RMS, members, and where they are.
+
+    Groups are the slices of each dimension, tiles of 16 × 16 of the last two, and the last of each vector that fill no 8.
+    Groups of fewer than 16 elements scatter too much to tell anything.
+    """
+    best: tuple[float, int, str] | None = None
+    array = squares.reshape(shape)
+
+    def consider(means: Doubles, members: int, where: Callable[[int], str]) -> None:
+        nonlocal best
+        if members < _SMALLEST_GROUP or not means.size:
+            return
+        worst = int(np.argmax(means))
+        rms = math.sqrt(float(means.reshape(-1)[worst]))
+        if best is None or rms / scatter(members) > best[0] / scatter(best[1]):
+            best = (rms, members, where(worst))
+
+    for dim, size in enumerate(shape):
+        if size > 1:
+            others = tuple(d for d in range(len(shape)) if d != dim)
+            consider(array.mean(others), squares.size // size, lambda i, dim=dim: f"where index {dim} is {i}")  # type: ignore[misc]
+    left = shape[-1] % 8 if shape else 0
+    if left and shape[-1] > 8:
+        tail = array[..., -left:]
+        consider(np.asarray([tail.mean()]), tail.size, lambda i: f"in the last {left} of each {shape[-1]}")
+    if len(shape) >= 2 and min(shape[-2:]) >= 32:
+        rows, columns = shape[-2] // 16, shape[-1] // 16
+        tiles = array[..., : rows * 16, : columns * 16].reshape(-1, rows, 16, columns, 16).mean((2, 4))
+        consider(tiles, 256, lambda i: f"in the tile from row {i // columns % rows * 16}, column {i % columns * 16}")
+    return best
+
+
+def scatter(members: int) -> float:
+    """By how much the RMS of so many healthy errors may lie above its expectation."""
+    return 1.0 + 3.0 / math.sqrt(members)
 
 
 def errors(actual: npt.NDArray[Any], reference: Doubles, tail: Doubles | None) -> Doubles:

@@ -145,7 +145,8 @@ class Measured:
     independently. ``positive``/``negative`` count signed errors, ``outward`` those away from zero. ``special`` maps a kind of
     mismatch (``nan``, ``inf``, ``zero-sign``, ``nan-dropped``: a choice among the other numbers, ``flushed``: as for subnormal
     inputs that read as zero) to how many elements have it. ``vacuous`` says why agreement here would prove nothing,
-    ``pattern`` where errors cluster.
+    ``pattern`` where the large errors lie. ``cluster`` is the group of elements (a row, a tile, the last of a vector) with the
+    largest RMS error, in the same σ: that RMS, how many they are, and where; None where no error is above 3 σ.
     """
 
     name: str
@@ -166,6 +167,7 @@ class Measured:
     special_worst: Worst | None = None
     vacuous: str = ""
     pattern: str = ""
+    cluster: tuple[float, int, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

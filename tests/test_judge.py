@@ -296,6 +296,14 @@ def test_few_elements_scatter() -> None:
     assert verdict_of(statistics(sigma_rms=17.0, elements=1)).verdict.fails
 
 
+def test_errors_that_lie_together() -> None:
+    judgement = verdict_of(statistics(cluster=(9.0, 256, "in the tile from row 16, column 32")))
+    words = "0.9 × budget, but its errors cluster in the tile from row 16, column 32: their RMS is 9.0 times what rounding explains"
+    assert said(judgement) == ("divergent", words)
+    assert verdict_of(statistics(cluster=(2.0, 16, "where index 0 is 3"))).verdict.value == "rounding"
+    assert verdict_of(statistics(cluster=(9.0, 256, "in a tile"), independent=False)).verdict.value == "rounding"
+
+
 def test_one_element_that_rounding_does_not_explain() -> None:
     judgement = verdict_of(statistics(sigma_max=40.0, pattern="only where index 0 is 5"))
     assert said(judgement) == (

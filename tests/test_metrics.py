@@ -299,3 +299,42 @@ def test_small_errors_elsewhere_do_not_hide_a_pattern() -> None:
     error = np.full((12, 9), 0.1)
     error[5] = 1.0
     assert pattern_of(error.reshape(-1), (12, 9)) == "only where index 0 is 5"
+
+
+# --- clusters -------------------------------------------------------------------------------------------------------
+
+
+def squares(shape: tuple[int, ...], *, seed: int = 3) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(seed).normal(0.0, 1.0, shape) ** 2
+
+
+@pytest.mark.parametrize(
+    ("shape", "where", "words", "members"),
+    [
+        ((64, 96), np.s_[16:32, 32:48], "in the tile from row 16, column 32", 256),
+        ((3, 64, 96), np.s_[1, 48:64, :16], "in the tile from row 48, column 0", 256),
+        ((64, 96), np.s_[5], "where index 0 is 5", 96),
+        ((64, 96), np.s_[:, 90], "where index 1 is 90", 64),
+        ((64, 99), np.s_[..., -3:], "in the last 3 of each 99", 192),
+        ((600, 19), np.s_[..., -3:], "in the last 3 of each 19", 1800),
+    ],
+)
+def test_a_group_that_errs_more_is_found(shape: tuple[int, ...], where: Any, words: str, members: int) -> None:
+    errors = squares(shape)
+    errors[where] *= 16.0
+    found = metrics.clustered(errors.reshape(-1), shape)
+    assert found is not None
+    assert found[1:] == (members, words)
+    assert found[0] == pytest.approx(4.0, rel=0.25)
+
+
+@pytest.mark.parametrize("shape", [(4096,), (64, 96), (64, 99), (5, 7, 40), (16, 16)])
+@pytest.mark.parametrize("seed", range(5))
+def test_scattered_errors_make_no_cluster(shape: tuple[int, ...], seed: int) -> None:
+    found = metrics.clustered(squares(shape, seed=seed).reshape(-1), shape)
+    assert found is None or found[0] < 1.6 * metrics.scatter(found[1])
+
+
+def test_a_few_elements_are_no_group() -> None:
+    assert metrics.clustered(squares((2, 9)).reshape(-1), (2, 9)) is None
+    assert metrics.clustered(squares(()).reshape(-1), ()) is None
