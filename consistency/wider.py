@@ -14,7 +14,7 @@ What an oracle says takes the place of float64 on the CPU for every dtype and ev
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -23,12 +23,13 @@ from . import dtypes, operators, oracles
 from .backends.numpy_backend import Numpy
 from .errors import UsageError, did_you_mean
 from .model import Outcome, Output
-from .oracles import Answer, Oracle, Unsure
+from .oracles import Answer, Oracle, Unsure, gradients
 from .reference import Reference
 
 MODES = ("float64", "spot", "verified")
 EACH = "each"  # as spot, but for every case: what a command asks for that looks at one
 LIMIT = 4096
+GRADIENTS = 512  # elements of a gradient, each of which takes three values of many bits
 SPOTS, CLOSER = 16, 256  # elements of a spot check, and of the closer look where one is off
 ONE_CASE_IN = 4
 _OFF = 16.0  # ulp: float64 on the CPU may be further off, which is for the judge to say, but then it is no reference
@@ -51,7 +52,12 @@ def usable(mode: str) -> str:
 def sharpen(reference: Reference, mode: str = "float64") -> None:
     """Put something better than the CPU behind ``reference``, where there is something; sets ``independent``."""
     dtype = reference.materials.case.dtype
-    if reference.direction != "forward" or reference.operator.mutates or reference.outcome.status != "ok":
+    if reference.operator.mutates or reference.outcome.status != "ok":
+        return
+    each = mode == EACH or (mode == "spot" and int(reference.materials.case.digest[:8], 16) % ONE_CASE_IN == 0)
+    if reference.direction == "backward":
+        if mode == "verified" or (each and dtype == "float64"):
+            _gradients(reference, GRADIENTS if mode == "verified" else SPOTS)
         return
     if mode == "verified" and _by_oracle(reference, LIMIT):
         return
@@ -60,8 +66,7 @@ def sharpen(reference: Reference, mode: str = "float64") -> None:
             _long_double(reference)
         elif dtype not in dtypes.FORMATS:
             _integers(reference)
-    chosen = mode == EACH or (mode == "spot" and int(reference.materials.case.digest[:8], 16) % ONE_CASE_IN == 0)
-    if chosen and not (reference.independent and dtype == "float64"):
+    if each and not (reference.independent and dtype == "float64"):
         _spot(reference)
 
 
@@ -73,19 +78,43 @@ def _oracle(reference: Reference) -> Oracle | None:
     return oracles.of(known)
 
 
+def _gradients(reference: Reference, most: int) -> None:
+    """An oracle's gradients in place of the CPU's; where it looked at a few of many only if they show that the CPU is off."""
+    operator = operators.registry().get(reference.operator.name)
+    if operator is None or operator.callable is not reference.operator.callable or not gradients.knows(operator):
+        return
+    if reference.materials.case.dtype not in dtypes.FORMATS:
+        return
+    arguments = reference.materials.build("float64", gradients=operator.leaves)
+    if most < GRADIENTS and sum(tensor.numel() for tensor in arguments.tensors) > CLOSER:
+        return
+    stop = reference.materials.case.cotangent
+    answers = _fitting(reference, lambda: gradients.evaluate(operator, arguments, stop, most))
+    if answers is None:
+        return
+    if most == GRADIENTS or _off(reference, answers) or all(answer.complete for answer in answers):
+        _replace(reference, answers)
+
+
 def _asked(oracle: Oracle, reference: Reference, most: int) -> list[Answer] | None:
-    """Its answers, if they fit the outputs that they are about."""
+    return _fitting(reference, lambda: oracle(tuple(reference.arguments.args), reference.arguments.kwargs, most))
+
+
+def _fitting(reference: Reference, ask: Callable[[], list[Answer]]) -> list[Answer] | None:
+    """The answers, if they fit the outputs that they are about."""
     try:
-        answers = oracle(tuple(reference.arguments.args), reference.arguments.kwargs, most)
+        answers = ask()
     except Unsure:
         return None
     tensors = [output.tensor for output in reference.outcome.outputs]
     if len(answers) != len(tensors):
         return None
     for tensor, answer in zip(tensors, answers, strict=True):
+        if tensor is None and reference.direction == "backward" and not answer.high.any():
+            continue  # no gradient at all, which stands for zeros
         if tensor is None or tuple(tensor.shape) != answer.shape:
             return None
-        if reference.operator.observe is not None and not tensor.is_floating_point():
+        if reference.direction == "forward" and reference.operator.observe is not None and not tensor.is_floating_point():
             return None  # positions of what is chosen, of which several may be right
         if tensor.dtype != torch.float64 and (answer.tail is not None or answer.high.dtype.kind == "f"):
             return None
@@ -127,7 +156,8 @@ def _cheap(oracle: Oracle, reference: Reference) -> bool:
 def _off(reference: Reference, answers: Sequence[Answer]) -> bool:
     """Whether float64 on the CPU is further from the answers than a few ulp anywhere, or not finite where they are."""
     for output, answer in zip(reference.outcome.outputs, answers, strict=True):
-        assert output.tensor is not None
+        if output.tensor is None:
+            continue
         own = output.tensor.numpy().reshape(-1)
         own = own if answer.places is None else own[answer.places]
         if own.dtype.kind != "f":
@@ -147,7 +177,10 @@ def _replace(reference: Reference, answers: Sequence[Answer]) -> None:
     tails: list[torch.Tensor | None] = []
     known = total = 0
     for output, answer in zip(reference.outcome.outputs, answers, strict=True):
-        assert output.tensor is not None
+        if output.tensor is None:
+            outputs.append(output)
+            tails.append(None)
+            continue
         high = output.tensor.detach().numpy().reshape(-1).copy()
         places = slice(None) if answer.places is None else answer.places
         known, total = known + answer.high.size, total + high.size
@@ -160,9 +193,10 @@ def _replace(reference: Reference, answers: Sequence[Answer]) -> None:
         tails.append(None if answer.tail is None else torch.from_numpy(tail.reshape(answer.shape)))
     reference.outcome = Outcome("ok", tuple(outputs))
     reference.outputs = reference.observed(tuple(outputs))
-    observed = reference.operator.observe is not None
+    backward = reference.direction == "backward"
+    observed = (reference.operator.observe_gradients if backward else reference.operator.observe) is not None
     reference.tails = (None,) * len(reference.outputs) if observed else tuple(tails)
-    reference.independent = reference.independent or 2 * known >= min(total, LIMIT)
+    reference.independent = reference.independent or 2 * known >= min(total, GRADIENTS if backward else LIMIT)
     reference.verified = "" if known == total else f"verified at {known} of {total} elements"
 
 

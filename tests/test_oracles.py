@@ -23,7 +23,7 @@ from consistency.evaluate import evaluate
 from consistency.materialise import case_of, prepare
 from consistency.model import Case, Result
 from consistency.operators.declare import Operator
-from consistency.oracles import _numbers, composed, double_double, elementwise
+from consistency.oracles import _numbers, composed, double_double, elementwise, gradients
 from consistency.oracles.double_double import DoubleDouble
 from consistency.oracles.special import second_kind
 from consistency.reference import Reference, quiet
@@ -366,3 +366,72 @@ def test_without_mpmath(monkeypatch: pytest.MonkeyPatch) -> None:
         settings(["exp"], ["cpu"], reference="verified")
     assert not judged(positive("exp", torch.float32), wider.EACH)[0].verdict.fails
     assert settings(["exp"], ["cpu"]).reference == "spot"
+
+
+# --- gradients ----------------------------------------------------------------------------------------------------------
+
+
+def gradient(case: Case, against: str = "verified") -> Result:
+    (result,) = evaluate(case, [CPU], rules(), directions=("backward",), against=against)
+    return result
+
+
+DIFFERENTIATED = sorted(name for name, operator in operators.registry().items() if gradients.knows(operator))
+WRONG_GRADIENTS = {"digamma", "polygamma", "ldexp", "nn.functional.hardsigmoid"}
+
+
+def test_how_many_gradients() -> None:
+    assert len(DIFFERENTIATED) >= 150
+
+
+@pytest.mark.parametrize("name", [name for name in DIFFERENTIATED if name not in WRONG_GRADIENTS])
+def test_healthy_gradients_are_not_accused(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(wider, "GRADIENTS", 48)
+    for case in drawn(name):
+        result = gradient(case)
+        assert not result.verdict.fails, (result.explanation, case.line)
+
+
+@pytest.mark.parametrize("name", ["exp", "matmul", "cat"])
+def test_a_wrong_gradient_is_found(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    operator = operators.get(name)
+    right = operator.callable
+    assert right is not None
+
+    def wrong(*args: Any, **kwargs: Any) -> Any:
+        result = right(*args, **kwargs)
+        return result.detach() + 1.0001 * (result - result.detach())  # the same value, another slope
+
+    a = torch.linspace(0.5, 2.0, 9, dtype=torch.float64)
+    args: tuple[Any, ...] = {"exp": (a,), "matmul": (a.reshape(3, 3), a.reshape(3, 3).T.clone()), "cat": ([a, a + 1],)}[name]
+    case = case_of(name, "float64", args, {}, 77)
+    assert gradient(case).verdict.passes
+    monkeypatch.setitem(operator.__dict__, "callable", wrong)
+    assert gradient(case, "float64").verdict.value == "undecidable"
+    for against in ("verified", wider.EACH):
+        result = gradient(case, against)
+        assert result.verdict.value == "divergent"
+        assert result.explanation.startswith("float64 on the CPU is itself off: 1.0e-04 relative at ")
+
+
+def test_slopes() -> None:
+    """Against closed forms; at a kink, a pole and an infinity there is none."""
+    x = torch.tensor([1e-300, -27.0, 0.0, 3.0, math.inf], dtype=torch.float64)
+    for name, closed in (
+        ("erf", lambda m, v: 2 / m.sqrt(m.pi) * m.exp(-v * v)),
+        ("tanh", lambda m, v: 1 / m.cosh(v) ** 2),
+        ("nn.functional.elu", lambda m, v: 1 if v > 0 else m.exp(v)),
+    ):
+        arguments = prepare(case_of(name, "float64", (x,), {}, 8)).build("float64", gradients=True)
+        (answer,) = gradients.evaluate(operators.get(name), arguments, 8)
+        assert answer.places is not None
+        weights = gradients._drawn((5,), 8, arguments)
+        m = _numbers.context()
+        assert answer.places.tolist() == [0, 1, 2, 3]
+        for place, high, tail in zip(answer.places.tolist(), answer.high, answer.tail, strict=True):  # type: ignore[arg-type]
+            want = m.mpf(weights[place]) * closed(m, m.mpf(x[place].item()))
+            assert abs(m.mpf(float(high)) + m.mpf(float(tail)) - want) <= 2.0**-90 * abs(want) + m.mpf(2) ** -1075
+    relu6 = prepare(case_of("nn.functional.hardsigmoid", "float64", (torch.tensor([3.0, 0.0], dtype=torch.float64),), {}, 8))
+    (answer,) = gradients.evaluate(operators.get("nn.functional.hardsigmoid"), relu6.build("float64", gradients=True), 8)
+    assert answer.places is not None
+    assert answer.places.tolist() == [1]

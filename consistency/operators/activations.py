@@ -166,7 +166,10 @@ OPERATORS = [
     activation("celu", unary(near(0.0, -87.33, -17.33), alpha=(0.5, 2.0))),
     activation("selu", unary(near(0.0, -87.33, -17.33))),
     activation("gelu", gelu, accumulated(of_distribution, one, backward=of_tail)),
-    replace(activation("silu", exponential(0.0, 20.0)), ranges=((0, -math.inf, -88.0),)),
+    replace(
+        activation("silu", exponential(0.0, 20.0), ErrorModel(magnitude="pointwise", backward=of_tail)),
+        ranges=((0, -math.inf, -88.0),),
+    ),
     activation("mish", exponential(0.0, 20.0)),
     activation("softplus", unary(near(0.0, 20.0, 8.0, 30.0, -88.72, 88.72), beta=(2.0, 0.5), threshold=(5.0, 40.0))),
     activation("softsign", unary(near(0.0, 1.0)), ErrorModel(magnitude="pointwise", backward=of_quotient)),

@@ -84,7 +84,7 @@ class DoubleDouble:
         return DoubleDouble(move(self.high), move(self.low))
 
     def reshape(self, *shape: int) -> DoubleDouble:
-        return self._moved(lambda x: x.reshape(*shape))
+        return self._moved(lambda x: x.reshape(shape))
 
     def moveaxis(self, source: int, target: int) -> DoubleDouble:
         return self._moved(lambda x: np.moveaxis(x, source, target))

@@ -41,7 +41,9 @@ def erfinv(m: Any, x: Any) -> Any:
         return m.sqrt(m.pi) / 2 * (x + m.pi / 12 * x**3 + 7 * m.pi**2 / 480 * x**5)
     rest = 1 - abs(x)  # the share of both tails: exact
     t = m.mpf(-NormalDist().inv_cdf(float(rest) / 2) / math.sqrt(2.0))
-    for _ in range(3):
+    good = 25  # bits, doubled by every step
+    while good < m.prec:
+        good *= 2
         t += (m.erfc(t) - rest) * m.exp(t * t) * m.sqrt(m.pi) / 2
     return t if x > 0 else -t
 
