@@ -18,8 +18,9 @@ from .materialise import Materials, prepare
 from .model import DIRECTIONS, Case, Comparison, Evidence, Outcome, Result, Verdict
 from .operators.declare import Operator
 from .reference import Reference, quiet
-from .second_look import Flagged, Looks
+from .second_look import Looks
 from .tolerances import Policy, Rule
+from .trials import Flagged
 from .wider import sharpen
 
 _CPU = Cpu()

@@ -83,7 +83,7 @@ def reconsider(found: Judgement, evidence: Evidence, policy: Policy) -> Judgemen
     if evidence.other:
         verdict = Verdict("nondeterministic")
         more.append(f"{evidence.other} of {evidence.repeats} repeats gave another answer, {evidence.within} passed")
-    if found.verdict.value == "divergent" and verdict == found.verdict:
+    if found.verdict.value == "divergent" and verdict == found.verdict and cause != "approximation":
         if cause == "float32-instead-of-float64":
             verdict = Verdict("precision-scaling")
         elif cause in _REDUCED:
@@ -95,7 +95,7 @@ def reconsider(found: Judgement, evidence: Evidence, policy: Policy) -> Judgemen
             )
     if evidence.cause is not None and cause != "nondeterministic":
         more.append(str(evidence.cause))
-    if evidence.wide is not None and evidence.wide > _SAME_IN_FLOAT64 and verdict == found.verdict:
+    if evidence.wide is not None and evidence.wide > _SAME_IN_FLOAT64 and verdict == found.verdict and cause != "approximation":
         more.append("float64 has the same error: not a matter of precision")
     if evidence.company:
         more.append(evidence.company)

@@ -175,10 +175,10 @@ def test_every_failure_gets_a_row_but_not_every_one_a_folder(tmp_path: Path, mon
     lines = [json.loads(line) for line in (tmp_path / "b" / "results.jsonl").read_text(encoding="utf-8").splitlines()]
     smaller = {row["case_id"] for row in lines if row.get("shrunk")}
     failing = [r for r in run.results if r.verdict.fails]
-    assert len(smaller) == 2
+    assert len(smaller) >= 2, "one of each operator at least"
     assert len(failing) > 4
     assert {bundle.failure_id(r) for r in failing if r.case.id in smaller} <= folders
-    assert len(folders) == 4
+    assert len(folders) == 2 + len(smaller)
 
 
 # --- interrupted and resumed ----------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ LAYERS = {
     "generate": "layouts materialise operators strategies generate",
     "execute": "backends",
     "compare": "oracles reference magnitudes wider metrics measure comparison",
-    "judge": "_located_yaml _tolerances_file tolerances judge monte_carlo formulations attribution second_look",
+    "judge": "_located_yaml _tolerances_file tolerances judge monte_carlo formulations attribution trials second_look",
     "run and record": "evaluate scaling settings events engine bundle find calibrate report.failure",
     "fronts": "__init__ __main__ api cli commands pytest_plugin report suite",
 }

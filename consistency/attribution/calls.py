@@ -21,20 +21,9 @@ UNSAID: dict[str, tuple[Any, ...]] = {
     "bias": (None,), "stride": (1,), "padding": (0,), "dilation": (1,), "output_padding": (0,),
 }  # fmt: skip
 WORDS = (
-    "mean",
-    "sum",
-    "none",
-    "bilinear",
-    "nearest",
-    "nearest-exact",
-    "bicubic",
-    "area",
-    "tanh",
-    "floor",
-    "trunc",
-    "constant",
-    "reflect",
-)
+    "mean", "sum", "none", "bilinear", "nearest", "nearest-exact", "bicubic", "area", "tanh", "floor", "trunc", "constant",
+    "reflect", "zeros", "border", "reflection",
+)  # fmt: skip
 
 
 def suspects(scene: Scene) -> Suspects:
@@ -46,6 +35,7 @@ def suspects(scene: Scene) -> Suspects:
     for name, value in arguments.kwargs.items():
         for other, words in _others(value, name):
             yield _suspect(scene, name, other, words)
+        yield _suspect(scene, name, None, f"{name} not used")
     for name, values in UNSAID.items():
         if name not in case.kwargs:
             for other in values:
@@ -74,14 +64,17 @@ def _others(value: Any, name: str) -> Iterator[tuple[Any, str]]:
         case bool():
             yield not value, f"{name} taken as {not value}"
         case int():
-            for other in dict.fromkeys((0, 1, value + 1, value - 1, -value)):
+            for other in dict.fromkeys((0, 1, 2, value + 1, value - 1, -value)):
                 if other != value:
                     yield other, f"{name} taken as {other}"
         case float():
-            for other in dict.fromkeys((0.0, 1.0, -value, value * value, abs(value) ** 0.5, 1e-5, 1e-8, 2.0 * value, 0.5 * value)):
+            for other in dict.fromkeys(
+                (0.0, 1.0, 2.0, -value, value * value, abs(value) ** 0.5, 1e-5, 1e-8, 0.1, 2.0 * value, 0.5 * value)
+            ):
                 if other != value:
                     yield other, f"{name} taken as {other:g}"
         case str():
+            yield None, f"{name} taken as None"
             for word in WORDS:
                 if word != value:
                     yield word, f"{name} taken as {word!r}"

@@ -41,6 +41,13 @@ def _one_pass(x: torch.Tensor, dims: list[int]) -> tuple[torch.Tensor, torch.Ten
     return mean.to(x.dtype), ((y * y).mean(dims, keepdim=True) - mean * mean).clamp_min(0.0).to(x.dtype)
 
 
+def _negative(x: torch.Tensor, dims: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same, with the negative variances that rounding can make."""
+    y = x.to(torch.float32)
+    mean = y.mean(dims, keepdim=True)
+    return mean.to(x.dtype), ((y * y).mean(dims, keepdim=True) - mean * mean).to(x.dtype)
+
+
 def _two_pass(x: torch.Tensor, dims: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
     return x.mean(dims, keepdim=True), x.var(dims, keepdim=True, unbiased=False)
 
@@ -120,10 +127,6 @@ def _logsumexp(x: Any, dim: Any, keepdim: bool = False) -> Any:
     return torch.log(torch.exp(x.to(torch.float32)).sum(dim, keepdim=keepdim)).to(x.dtype)
 
 
-def _tanh_gelu(x: Any, *, approximate: str = "none") -> Any:
-    return F.gelu(x, approximate="none" if approximate == "tanh" else "tanh")
-
-
 def _sigmoid_gelu(x: Any, *, approximate: str = "none") -> Any:
     return x * torch.sigmoid(1.702 * x)
 
@@ -182,6 +185,7 @@ def _rows() -> list[tuple[tuple[str, ...], str, str, Formula]]:
     found: list[tuple[tuple[str, ...], str, str, Formula]] = []
     for moments, root, name, words in (
         (_one_pass, _inside, "one-pass-variance", "one-pass variance"),
+        (_negative, _inside, "one-pass-variance", "one-pass variance"),
         (_two_pass, _outside, "eps-misplaced", "eps added after the root"),
         (_two_pass, _without, "eps-misplaced", "eps left out"),
         (_sample, _inside, "argument-ignored", "the variance of a sample (n − 1) in place of the population's"),
@@ -197,7 +201,6 @@ def _rows() -> list[tuple[tuple[str, ...], str, str, Formula]]:
         (shares, "no-max-shift", "exponentials without the shift by the maximum", _softmax),
         (("log_softmax", "log_softmax.with_dtype"), "no-max-shift", "exponentials without the shift by the maximum", _log_softmax),
         (("logsumexp", "special.logsumexp"), "no-max-shift", "exponentials without the shift by the maximum", _logsumexp),
-        (("nn.functional.gelu",), "approximation", "the other formula of gelu (tanh or erf)", _tanh_gelu),
         (("nn.functional.gelu",), "approximation", "gelu by x·sigmoid(1.702·x)", _sigmoid_gelu),
         (("sort", "msort"), "nan-sorted-first", "NaN with a sign bit sorted first", _sorted_by_sign),
         (("nn.functional.interpolate", "nn.functional.upsample"), "shifted", "interpolation from pixel corners", _pixel_corners),

@@ -11,7 +11,7 @@ import torch
 
 from ..materialise import Adjust
 from ..model import Output
-from .scene import REFUSALS, Predicted, Scene, Suspect, Suspects
+from .scene import REFUSALS, Predicted, Scene, Suspect, Suspects, flat
 
 MOST_STEPS = 4096  # of a replayed accumulation
 MOST_TERMS = 1 << 22
@@ -53,7 +53,7 @@ def _inputs(scene: Scene) -> Suspects:
         if scene.operator.error.magnitude == "products":
             yield Suspect("bfloat16x3-inputs", "bfloat16 inputs in three parts (bf16×3)", functools.partial(_three_products, scene))
         yield Suspect("flushed-subnormals", "flushed subnormals", functools.partial(_flushed, scene))
-        yield Suspect("float16-inputs", "float16 inputs", functools.partial(scene.with_inputs, _half))
+        yield Suspect("float16-inputs", "float16 inputs", functools.partial(_as_half, scene))
 
 
 def _some_inputs(scene: Scene, name: str, words: str, adjust: Adjust) -> Suspects:
@@ -75,6 +75,16 @@ def _only(chosen: tuple[int, ...], adjust: Adjust, base: torch.Tensor, position:
 
 def _shorter(bits: int, truncate: bool, base: torch.Tensor, position: int) -> torch.Tensor:
     return rounded(base, bits, truncate=truncate) if base.dtype == torch.float64 else base
+
+
+def _as_half(scene: Scene) -> Predicted:
+    """Only where some input was rounded: zeros and infinities of float16 look like those of many other faults."""
+    made = scene.with_inputs(_half)
+    tensor = made[scene.index].tensor if scene.index < len(made) else None
+    if tensor is None or tensor.numel() != scene.expected.size:
+        return []
+    values = flat(tensor)[scene.guilty]
+    return made if np.count_nonzero(np.isfinite(values) & (values != 0.0)) > values.size // 2 else []
 
 
 def _half(base: torch.Tensor, position: int) -> torch.Tensor:

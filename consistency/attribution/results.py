@@ -69,6 +69,11 @@ def _moved(scene: Scene) -> Suspects:
                 yield Suspect("terms-dropped", words, functools.partial(scene.outputs, blank))
     if tensor.ndim >= 2 and scene.shape[-1] == scene.shape[-2] > 1:
         yield Suspect("transposed", f"{noun} transposed", functools.partial(scene.outputs, tensor.mT))
+    elif tensor.ndim >= 2 and min(scene.shape[-2:]) > 1:
+        read = tensor.mT.reshape(scene.shape)
+        yield Suspect("transposed", f"{noun} transposed", functools.partial(scene.outputs, read))
+        back = tensor.reshape(*scene.shape[:-2], scene.shape[-1], scene.shape[-2]).mT
+        yield Suspect("transposed", f"{noun} transposed", functools.partial(scene.outputs, back))
 
 
 def _permuted(scene: Scene) -> Predicted:
