@@ -17,6 +17,7 @@ from .reference import Reference
 _SETTLED_ULP = 0.5
 _SETTLED_SCALED = 1.0
 _MOST_ZEROS = 0.65
+_FEW_TERMS = 8  # with so few, √n and n are much the same
 _NOTABLE, _MOST_GROUPED = 9.0, 1 << 20  # σ² of the largest error, and elements, between which groups are compared
 _USUAL_PEAK = 36.0  # σ²: the largest of many healthy errors stays below 6 σ
 
@@ -100,7 +101,7 @@ class Floating:
         if sums.sigma_squares == 0.0 or not self._sums_products():
             return False
         n = self.expected.size
-        if sums.sigma_squares <= (4.0 if n < metrics.SIGNS_FROM else 1.0) * n and sums.sigma_max <= _USUAL_PEAK:
+        if sums.sigma_squares <= (2.25 if n < metrics.SIGNS_FROM else 1.0) * n and sums.sigma_max <= _USUAL_PEAK:
             return True
         return not (self.reference.repeats or 2 * np.unique(self.expected).size <= n)
 
@@ -128,14 +129,14 @@ class Floating:
                 variance = metrics.healthy_variance(reference.terms(self.index), u, self.form.unit_roundoff, ordered=ordered)
                 model = (growth * u, *variance)
             metrics.scaled(self.actual, self.expected, self.tail, s, model, sums)
-            unusual = sums.sigma_squares > 4.0 * self.expected.size or sums.sigma_max > _USUAL_PEAK
+            unusual = sums.sigma_squares > 2.25 * self.expected.size or sums.sigma_max > _USUAL_PEAK
             if isinstance(model, tuple) and unusual and reference.heavy_tailed:
                 sums.sigma_squares = sums.sigma_max = 0.0
                 metrics.scaled(self.actual, self.expected, self.tail, s, (model[0], model[1], max(model[1], model[2])), sums)
             if isinstance(model, tuple) and sums.sigma_max > _NOTABLE and metrics.SIGNS_FROM <= self.expected.size <= _MOST_GROUPED:
                 self.cluster = self._clustered(s, model)
             doubtful = sums.scaled_max > 0.5 * _SETTLED_SCALED or sums.sigma_squares > 4.0 * self.expected.size
-            if doubtful and reference.terms(self.index) > 64 and reference.low_entropy:
+            if doubtful and reference.terms(self.index) > _FEW_TERMS and reference.low_entropy:
                 sums.scaled_max *= growth / reference.terms(self.index)
                 sums.sigma_squares = sums.sigma_max = 0.0  # errors of equal numbers add up: their statistics mean nothing
                 growth = reference.terms(self.index)

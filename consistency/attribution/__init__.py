@@ -30,6 +30,7 @@ def explain(scene: Scene, seconds: float = SECONDS, only: frozenset[str] | None 
     """
     deadline = time.monotonic() + seconds
     best: tuple[float, Suspect] | None = None
+    nothing = _unchanged(scene)
     wrong = int(scene.guilty.sum())
     least = ENOUGH if wrong > _FEW or scene.special else max(ENOUGH, 1.0 - _ROUNDING * math.sqrt(wrong) / max(scene.size, 1e-300))
     rooms = (precision.suspects, formulas.suspects, access.suspects, results.suspects, calls.suspects, results.fitted)
@@ -43,13 +44,23 @@ def explain(scene: Scene, seconds: float = SECONDS, only: frozenset[str] | None 
                 share = scene.share(suspect.play())
             except REFUSALS:
                 continue
-            if not math.isfinite(share) or share < least or wrong < 2 * suspect.fitted:
+            if not math.isfinite(share) or share < least or share <= nothing + _CLEARLY or wrong < 2 * suspect.fitted:
                 continue
             if best is None or share > best[0] + _CLEARLY:
                 best = (share, suspect)
             if best[0] > 1.0 - _CLEARLY:
                 return _cause(*best)
     return _cause(*best) if best is not None else None
+
+
+def _unchanged(scene: Scene) -> float:
+    """What plain float64 explains: where something better stands behind it, a fault that changes nothing would have this share."""
+    if scene.dtype != "float64":
+        return 0.0
+    try:
+        return scene.share(scene.with_inputs(lambda base, position: base))
+    except REFUSALS:
+        return 0.0
 
 
 def _cause(share: float, suspect: Suspect) -> Cause:
