@@ -149,13 +149,14 @@ def op(name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = F
 
 
 SUM = products(reduced, integers_exact=True)
+MEAN = replace(SUM, integers_exact=False)  # some multiply by 1/n, which is rounded
 STORED = replace(SUM, wide_accumulation=False)  # partial sums are stored in the half formats
 PRODUCT = accumulated(of_product, reduced, backward=of_factors, wide_accumulation=False)
 TIED = tied_sums(lambda args, kwargs: argument("dim", 1, None, args, kwargs))
 FIXED: dict[str, Any] = {"traits": CONSTANT, "differentiable": False}
 OPERATORS = [
     op("sum", summing(SUMMED), SUM, (*NUMERIC, "bool"), traits=LINEAR),
-    op("mean", summing(SUMMED), SUM, traits=LINEAR),
+    op("mean", summing(SUMMED), MEAN, traits=LINEAR),
     op("nansum", summing(SOME_NAN), STORED),
     op("nanmean", over(SOME_NAN, half=Domain(specials=("nan",))), STORED),
     op("sum_to_size", smaller, SUM, NUMERIC, traits=LINEAR),

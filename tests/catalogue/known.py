@@ -33,11 +33,5 @@ NOT_DRAWN: dict[str, str] = {
 
 # Healthy, and failed in some case.
 ACCUSED: dict[str, str] = {
-    **_each(
-        "1/n is rounded, and on small integers a mean is expected to be exact",
-        "times the reciprocal / mean float32",
-        "scaled before / mean float32",
-    ),
-    **_each("torch's variance in float64 is one long sequential sum", "the other way round / var float64"),
     **_each("oneDNN is wrong for channels_last with groups", "channels last / nn.functional.conv2d float32"),
 }
