@@ -97,11 +97,12 @@ def _known_trial(flagged: Flagged, evidence: Evidence, scene: Scene | None, know
             outcome = trial() if words == CONTIGUOUS else None
             if outcome is not None and outcome.status == "ok":
                 tried[words] = flagged.rho(outcome)
-    wide = in_float64(flagged, scene, tried) if known & {"approximation", "early-overflow"} else None
+    wide = in_float64(flagged, scene, tried) if known <= {"approximation", "early-overflow"} else None
     same = error_in_float64(scene, wide) if scene is not None and wide is not None else None
     evidence = replace(evidence, trials=tried, wide=same)
     cause = by_trial(flagged, evidence, scene) if any(name.startswith("depends-on") for name in known) else None
-    cause = cause or by_precision(flagged, evidence, scene, wide)
+    if cause is None and known <= {"approximation", "early-overflow"}:
+        cause = by_precision(flagged, evidence, scene, wide)
     return replace(evidence, cause=cause if cause is not None and cause.name in known else None)
 
 

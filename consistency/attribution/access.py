@@ -38,7 +38,15 @@ def substituted(arguments: Arguments, tensors: dict[int, torch.Tensor]) -> tuple
 
 def _changed(scene: Scene, name: str, words: str, positions: Iterable[int], change: Change) -> Suspect:
     def build(arguments: Arguments) -> tuple[list[Any], dict[str, Any]]:
-        return substituted(arguments, {i: change(arguments, i) for i in positions})
+        read = {i: change(arguments, i) for i in positions}
+        if not scene.backward:
+            return substituted(arguments, read)
+        # A gradient is computed from what was read, and belongs to where it should have been read.
+        read = {i: tensor.detach().clone().requires_grad_(arguments.tensors[i].requires_grad) for i, tensor in read.items()}
+        found = substituted(arguments, read)
+        for i, tensor in read.items():
+            arguments.tensors[i] = tensor
+        return found
 
     return Suspect(name, words, functools.partial(scene.with_call, build))
 

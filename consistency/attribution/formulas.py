@@ -181,6 +181,39 @@ def _plain_scan(x: Any, dim: int) -> Any:
     return torch.stack(rows, dim)
 
 
+def _in_single(formula: Formula) -> Formula:
+    """A formula of single elements, computed in float32, where its exponentials and squares overflow."""
+
+    def compute(*args: Any, **kwargs: Any) -> Any:
+        narrow = [a.to(torch.float32) if isinstance(a, torch.Tensor) else a for a in args]
+        return formula(*narrow, **kwargs).to(torch.float64)
+
+    return compute
+
+
+def _naive_softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
+    return torch.log(1.0 + torch.exp(beta * x)) / beta
+
+
+def _exponential_tanh(x: Any) -> Any:
+    return (torch.exp(x) - torch.exp(-x)) / (torch.exp(x) + torch.exp(-x))
+
+
+# Formulas that are right until an intermediate overflows.
+OVERFLOWING: list[tuple[tuple[str, ...], Formula]] = [
+    (("sigmoid", "special.expit"), lambda x: torch.exp(x) / (1.0 + torch.exp(x))),
+    (("tanh", "nn.functional.tanh"), _exponential_tanh),
+    (("tanh", "nn.functional.tanh"), lambda x: (torch.exp(2.0 * x) - 1.0) / (torch.exp(2.0 * x) + 1.0)),
+    (("hypot",), lambda x, y: torch.sqrt(x * x + y * y)),
+    (("logaddexp",), lambda x, y: torch.log(torch.exp(x) + torch.exp(y))),
+    (("nn.functional.softplus",), _naive_softplus),
+    (("nn.functional.silu",), lambda x: x * torch.exp(x) / (1.0 + torch.exp(x))),
+    (("nn.functional.logsigmoid",), lambda x: torch.log(1.0 / (1.0 + torch.exp(-x)))),
+    (("cosh",), lambda x: (torch.exp(x) + torch.exp(-x)) / 2.0),
+    (("sinh",), lambda x: (torch.exp(x) - torch.exp(-x)) / 2.0),
+]
+
+
 def _rows() -> list[tuple[tuple[str, ...], str, str, Formula]]:
     found: list[tuple[tuple[str, ...], str, str, Formula]] = []
     for moments, root, name, words in (
@@ -206,6 +239,7 @@ def _rows() -> list[tuple[tuple[str, ...], str, str, Formula]]:
         (("nn.functional.interpolate", "nn.functional.upsample"), "shifted", "interpolation from pixel corners", _pixel_corners),
         (("logcumsumexp",), "nan-pairs", "a scan in which two −∞ in a row give NaN", _plain_scan),
     ]
+    found += [(names, "early-overflow", "an intermediate that overflows", _in_single(formula)) for names, formula in OVERFLOWING]
     for kind in ("avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool2d", "max_pool3d"):
         names = (f"nn.functional.adaptive_{kind}",)
         found.append((names, "argument-ignored", "adaptive pooling with one kernel and stride for all windows", _fixed_pool(kind)))

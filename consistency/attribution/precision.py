@@ -25,7 +25,7 @@ def suspects(scene: Scene) -> Suspects:
     if scene.dtype == "float64":
         yield from _as_float32(scene)
     yield from _results(scene)
-    if scene.dtype == "float32" and not scene.backward:
+    if scene.dtype != "float64" and not scene.backward:
         yield from _accumulators(scene)
 
 
@@ -179,6 +179,8 @@ def _accumulators(scene: Scene) -> Suspects:
     )
     for block in (1, 4, 8, 16, 32):
         for name, words, cut in rounders:
+            if scene.dtype != "float32" and not name.startswith(scene.dtype):
+                continue
             yield Suspect(name, words, functools.partial(_accumulated, scene, cut, block))
 
 
@@ -219,4 +221,12 @@ def _terms(name: str, args: Any, kwargs: Any) -> torch.Tensor | None:
         if x.numel() * y.shape[-1] > MOST_TERMS:
             return None
         return (x.unsqueeze(-1) * y.unsqueeze(-3)).movedim(-2, 0)  # type: ignore[no-any-return]
+    if name == "nn.functional.conv2d" and len(args) == 2 and kwargs.get("groups", 1) == 1 and "bias" not in kwargs:
+        x, weight = args
+        options = {key: value for key, value in kwargs.items() if key in ("stride", "padding", "dilation")}
+        columns = torch.nn.functional.unfold(x if x.ndim == 4 else x.unsqueeze(0), weight.shape[-2:], **options)
+        if columns.numel() * weight.shape[0] > MOST_TERMS:
+            return None
+        terms = columns.unsqueeze(1) * weight.reshape(1, weight.shape[0], -1, 1)
+        return terms.movedim(2, 0)  # type: ignore[no-any-return]
     return None

@@ -106,7 +106,10 @@ class Scene:
         return 1.0 - left / self.size if self.size > 0.0 and math.isfinite(left) else 0.0
 
     def _special_share(self, p: Doubles) -> float:
-        close = _agree_in_kind(self.actual, p) & (~np.isfinite(p) | (np.abs(self.actual - p) <= 0.01 * np.abs(self.actual)))
+        near = np.abs(self.actual - p) <= 0.01 * np.abs(self.actual) + 4.0 * self.unit
+        close = _agree_in_kind(self.actual, p) & (~np.isfinite(p) | near)
+            ~np.isfinite(p) | (np.abs(self.actual - p) <= 0.01 * np.abs(self.actual) + 4.0 * self.unit)
+        )
         hits, spoiled = np.count_nonzero(close & self.mismatch), np.count_nonzero(~close & ~self.mismatch)
         total = np.count_nonzero(self.mismatch)
         return float(hits) / (total + spoiled) if total else 0.0
