@@ -108,8 +108,6 @@ class Scene:
     def _special_share(self, p: Doubles) -> float:
         near = np.abs(self.actual - p) <= 0.01 * np.abs(self.actual) + 4.0 * self.unit
         close = _agree_in_kind(self.actual, p) & (~np.isfinite(p) | near)
-            ~np.isfinite(p) | (np.abs(self.actual - p) <= 0.01 * np.abs(self.actual) + 4.0 * self.unit)
-        )
         hits, spoiled = np.count_nonzero(close & self.mismatch), np.count_nonzero(~close & ~self.mismatch)
         total = np.count_nonzero(self.mismatch)
         return float(hits) / (total + spoiled) if total else 0.0
