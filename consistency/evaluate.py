@@ -21,7 +21,7 @@ from .reference import Reference, quiet
 from .second_look import Looks
 from .tolerances import Policy, Rule
 from .trials import Flagged
-from .wider import sharpen
+from .wider import ITSELF_OFF, sharpen
 
 _CPU = Cpu()
 
@@ -109,7 +109,7 @@ def _of_float64_itself(found: Judgement, reference: Reference) -> Judgement:
                   for t in reference.arguments.tensors for o in [reference.outcome.outputs[0].tensor] if o is not None]  # fmt: skip
         place = ", ".join(repr(x.item()) for x in inputs if x is not None and x.numel() == 1)
         where = f"x = {place}" if place else f"{list(worst.index)}"
-        text = f"float64 on the CPU is itself off: {error} at {where}: {reference.operator.name}; {found.explanation}"
+        text = f"{ITSELF_OFF}: {error} at {where}: {reference.operator.name}; {found.explanation}"
         return replace(found, explanation=text)
     if reference.verified and found.verdict.passes:
         return replace(found, explanation=f"{found.explanation} ({reference.verified})")

@@ -29,6 +29,7 @@ from .reference import Reference
 
 MODES = ("float64", "spot", "verified")
 EACH = "each"  # as spot, but for every case: what a command asks for that looks at one
+ITSELF_OFF = "float64 on the CPU is itself off"  # how such a verdict's sentence begins
 LIMIT = 4096
 GRADIENTS = 512  # elements of a gradient, each of which takes three values of many bits
 SPOTS, CLOSER = 16, 64  # elements of a spot check, and of the closer look where one is off

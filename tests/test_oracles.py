@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -27,6 +28,7 @@ from consistency.oracles import _numbers, composed, double_double, elementwise, 
 from consistency.oracles.double_double import DoubleDouble
 from consistency.oracles.special import second_kind
 from consistency.reference import Reference, quiet
+from consistency.report.failure import message
 from consistency.settings import settings
 from consistency.tolerances import load
 
@@ -305,6 +307,7 @@ def test_a_wrong_float64_is_found(monkeypatch: pytest.MonkeyPatch, name: str, ag
     assert result.verdict.value == "divergent"
     assert result.explanation.startswith("float64 on the CPU is itself off: 1.0e-09 relative at ")
     assert name in result.explanation
+    assert re.search(r"worst .* of out/0: got \S+, right is \S+\n", message(result))
 
 
 def test_other_dtypes_are_judged_by_what_is_right(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .. import recipe
 from ..dtypes import FORMATS
 from ..model import Result, Worst
+from ..wider import ITSELF_OFF
 
 if TYPE_CHECKING:
     import torch
@@ -35,7 +36,10 @@ def message(result: Result, *, bundle: Path | None = None, spec: str | None = No
     lines = [headline(result)]
     if result.worst is not None:
         where = f"at {result.worst.index}" if result.worst.index else "(the only element)"
-        lines.append(f"  worst {where} of {result.output or 'out/0'}: {_values(result.worst, _dtype(result))}")
+        values = _values(result.worst, _dtype(result))
+        if result.explanation.startswith(ITSELF_OFF):
+            values = values.replace("float64 says", "right is")
+        lines.append(f"  worst {where} of {result.output or 'out/0'}: {values}")
     if result.verdict.value == "divergent":
         lines += _size(result)
     lines.append(f"  call:    {_call(result)}")
