@@ -84,8 +84,9 @@ class Scored:
 
     @property
     def cause(self) -> str:
-        """The cause that ours names most often, empty where it names none."""
-        return self.causes.most_common(1)[0][0] if self.causes else ""
+        """The cause that ours names most often, empty where it names none in any case."""
+        named = Counter({name: count for name, count in self.causes.items() if name})
+        return named.most_common(1)[0][0] if named else ""
 
     @property
     def kind(self) -> str:

@@ -27,7 +27,7 @@ from .values import EXACT_CLASSES
 
 _LOW_ENTROPY = 16
 _FEW_KINDS, _VARIED = 0.25, 0.45  # distinct shares: fewer make errors add up, or make results err alike
-_HEAVY = 16.0  # largest number ÷ mean magnitude: beyond it a partial sum is soon as large as S
+_HEAVY = 8.0  # largest number ÷ mean magnitude: beyond it a partial sum is soon as large as S
 
 
 def _call(operator: Operator, arguments: Arguments, backward: bool, absolute: bool = False) -> tuple[Output, ...]:

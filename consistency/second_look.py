@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import time
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -23,6 +24,7 @@ from .reference import Reference
 from .trials import CONTIGUOUS, Flagged, by_precision, by_trial, company, differs, error_in_float64, in_float64, trials
 
 REPEATS = 3
+_BY_PRECISION = ("approximation", "early-overflow")  # what float64 on the same backend tells
 SECONDS = 5.0  # for one result: what is slow is not tried as often
 
 
@@ -35,24 +37,24 @@ class Looks:
     def __init__(self, effort: float = 90.0, full: int = 3) -> None:
         self.effort, self.full = effort, full
         self._seen: dict[tuple[str, ...], int] = {}
-        self._causes: dict[tuple[str, ...], set[str]] = {}
+        self._causes: dict[tuple[str, ...], Counter[str]] = {}
 
     def look(self, flagged: Flagged) -> Evidence:
         case = flagged.materials.case
         kind = (case.operator, case.dtype, flagged.direction, flagged.backend.name, flagged.found.verdict.value)
         count = self._seen[kind] = self._seen.get(kind, 0) + 1
-        known = self._causes.setdefault(kind, set())
+        known = self._causes.setdefault(kind, Counter())
         began = time.monotonic()
         full = count <= self.full and self.effort > 0.0
-        evidence = look(flagged, only=None if full else frozenset(known))
+        evidence = look(flagged, only=None if full else tuple(name for name, _ in known.most_common()))
         if full:
             self.effort -= time.monotonic() - began
             if evidence.cause is not None:
-                known.add(evidence.cause.name)
+                known[evidence.cause.name] += 1
         return evidence
 
 
-def look(flagged: Flagged, *, only: frozenset[str] | None = None) -> Evidence:
+def look(flagged: Flagged, *, only: tuple[str, ...] | None = None) -> Evidence:
     """What can be found out about a flagged result. With ``only``, no causes but these are tried, and no work-arounds."""
     found = flagged.found
     evidence = Evidence(found.verdict.value)
@@ -70,8 +72,8 @@ def look(flagged: Flagged, *, only: frozenset[str] | None = None) -> Evidence:
         evidence = _conditioned(flagged, evidence, scene)
     if found.verdict.value == "structure" and "was modified" in found.explanation:
         evidence = replace(evidence, cause=Cause("input-modified", "writing to an input", 1.0))
-    if scene is not None and only != frozenset():
-        evidence = replace(evidence, cause=explain(scene, only=only))
+    if scene is not None and only != ():
+        evidence = replace(evidence, cause=explain(scene, only=None if only is None else frozenset(only)))
     if only is not None:
         return evidence if evidence.cause is not None else _known_trial(flagged, evidence, scene, only)
     tried: dict[str, float] = {}
@@ -89,19 +91,19 @@ def look(flagged: Flagged, *, only: frozenset[str] | None = None) -> Evidence:
     return evidence
 
 
-def _known_trial(flagged: Flagged, evidence: Evidence, scene: Scene | None, known: frozenset[str]) -> Evidence:
-    """The same for a later result: only those trials whose outcome was a cause before."""
+def _known_trial(flagged: Flagged, evidence: Evidence, scene: Scene | None, known: tuple[str, ...]) -> Evidence:
+    """The same for a later result: only those trials whose outcome was a cause before (the most frequent first)."""
     tried: dict[str, float] = {}
     if "depends-on-layout" in known:
         for words, trial in trials(flagged):
             outcome = trial() if words == CONTIGUOUS else None
             if outcome is not None and outcome.status == "ok":
                 tried[words] = flagged.rho(outcome)
-    wide = in_float64(flagged, scene, tried) if known <= {"approximation", "early-overflow"} else None
+    wide = in_float64(flagged, scene, tried) if known and known[0] in _BY_PRECISION else None
     same = error_in_float64(scene, wide) if scene is not None and wide is not None else None
     evidence = replace(evidence, trials=tried, wide=same)
     cause = by_trial(flagged, evidence, scene) if any(name.startswith("depends-on") for name in known) else None
-    if cause is None and known <= {"approximation", "early-overflow"}:
+    if cause is None and wide is not None:
         cause = by_precision(flagged, evidence, scene, wide)
     return replace(evidence, cause=cause if cause is not None and cause.name in known else None)
 
