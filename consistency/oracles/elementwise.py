@@ -95,7 +95,7 @@ ELEMENTARY: dict[str, Function] = {
     "square": lambda m, x: x * x,
     "exp": _plain("exp"),
     "exp2": lambda m, x: m.power(2, x) if m.isfinite(x) else m.exp(x),
-    "expm1": _plain("expm1"),
+    "expm1": lambda m, x: m.expm1(x) if x > -(2**20) or not m.isfinite(x) else m.mpf(-1),  # to a million bits
     "log": _plain("ln"),
     "log2": lambda m, x: m.log(x, 2) if m.isfinite(x) and x else m.ln(x),
     "log10": lambda m, x: m.log(x, 10) if m.isfinite(x) and x else m.ln(x),
