@@ -26,6 +26,7 @@ from .reference import Reference
 CONTIGUOUS = ".contiguous() on the inputs"
 _ROUNDED = 1e-6  # of an error, in float64: it shrank as rounding does
 _BEYOND = 4.0  # ulp + G·u·S: answers further apart are different answers
+_SEVERAL = 4  # elements that err alike in float64 before the formula is blamed
 _CLEAR = 100.0  # the same unit: of smaller errors it cannot be told whether they are gone elsewhere
 
 
@@ -195,6 +196,11 @@ def _guilty_row(scene: Scene) -> int | None:
     return int(np.argmax(shares)) if shares.max() > 0.5 and shares[shares > 0.0].min() > 0.5 else None
 
 
+def _has_rows(tensor: torch.Tensor, scene: Scene, first: torch.Tensor | None) -> bool:
+    fits = tensor.ndim > 0 and tensor.shape[0] == scene.shape[0]
+    return fits and (tensor.ndim == len(scene.shape) if first is None else tensor.shape == first.shape)
+
+
 def _differs_elsewhere(flagged: Flagged, scene: Scene, change: Callable[[torch.Tensor], torch.Tensor], where: Any) -> bool:
     """Whether results differ by more than rounding when the rows of the inputs stand elsewhere, or alone.
 
@@ -204,7 +210,9 @@ def _differs_elsewhere(flagged: Flagged, scene: Scene, change: Callable[[torch.T
     if rows < 2 or scene.actual.size != np.prod(scene.shape):
         return False
     try:
-        materials = literal_case(flagged, lambda t: change(t) if t.ndim == len(scene.shape) and t.shape[0] == rows else t)
+        alone = "elementwise" not in flagged.operator.traits  # of a product's factors, the first has the rows
+        first = flagged.reference.arguments.tensors[0]
+        materials = literal_case(flagged, lambda t: change(t) if _has_rows(t, scene, first if alone else None) else t)
         truth = Reference(flagged.operator, materials, "forward")
         outcome = flagged.again(materials=materials)
         if outcome.status != "ok" or truth.outcome.status != "ok":
@@ -227,7 +235,7 @@ def by_precision(flagged: Flagged, evidence: Evidence, scene: Scene | None, wide
     if scene is None or wide is None:
         return None
     share = scene.share(wide)
-    if share >= ENOUGH and not scene.special:
+    if share >= ENOUGH and not scene.special and np.count_nonzero(scene.guilty) >= _SEVERAL:
         return Cause("approximation", "the formula itself, which errs alike in float64,", share)
     right = evidence.trials.get("computing in float64", 2.0) <= 1.0
     if right and scene.special and np.isfinite(scene.expected[scene.guilty]).any():

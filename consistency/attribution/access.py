@@ -62,6 +62,11 @@ def in_storage_order(arguments: Arguments, i: int) -> torch.Tensor:
     return base[tensor.storage_offset() :][: tensor.numel()].view(tensor.shape)
 
 
+def last_stride_one(arguments: Arguments, i: int) -> torch.Tensor:
+    tensor = arguments.tensors[i]
+    return arguments.bases[i].as_strided(tensor.shape, (*tensor.stride()[:-1], 1), tensor.storage_offset())
+
+
 def from_the_start(arguments: Arguments, i: int) -> torch.Tensor:
     tensor = arguments.tensors[i]
     return arguments.bases[i].reshape(-1)[: tensor.numel()].view(tensor.shape)
@@ -75,6 +80,8 @@ def _misread(scene: Scene, tensors: list[torch.Tensor]) -> Suspects:
     for i in strided:
         yield _changed(scene, "strides-ignored", f"strides of argument {i} ignored", [i], in_storage_order)
         yield _changed(scene, "strides-ignored", f"strides and offset of argument {i} ignored", [i], from_the_start)
+        if tensors[i].ndim and tensors[i].stride(-1) != 1:
+            yield _changed(scene, "strides-ignored", f"last stride of argument {i} taken as 1", [i], last_stride_one)
     if len(offset) > 1:
         yield _changed(scene, "offset-ignored", "storage offsets ignored", offset, without_offset)
     if len(strided) > 1:

@@ -29,6 +29,10 @@ WORDS = (
 def suspects(scene: Scene) -> Suspects:
     case = scene.reference.materials.case
     arguments = scene.reference.arguments
+    if scene.distinct < 2 and not scene.special:
+        return  # one number is what many arguments could give
+    options = functools.partial(scene.with_call, _tensors_only)
+    yield Suspect("argument-ignored", "options not used", options)
     for place, value in enumerate(arguments.args):
         for other, words in _others(value, f"argument {place}"):
             yield _suspect(scene, place, other, words)
@@ -45,6 +49,11 @@ def suspects(scene: Scene) -> Suspects:
 def _suspect(scene: Scene, place: int | str, value: Any, words: str) -> Suspect:
     name = "argument-ignored"
     return Suspect(name, words, functools.partial(scene.with_call, functools.partial(_replaced, place, value)))
+
+
+def _tensors_only(arguments: Arguments) -> tuple[list[Any], dict[str, Any]]:
+    count = next((i for i, arg in enumerate(arguments.args) if not isinstance(arg, torch.Tensor)), len(arguments.args))
+    return list(arguments.args[:count]), {}
 
 
 def _replaced(place: int | str, value: Any, arguments: Arguments) -> tuple[list[Any], dict[str, Any]]:

@@ -49,10 +49,10 @@ def _inputs(scene: Scene) -> Suspects:
         yield Suspect(name, words, functools.partial(scene.with_inputs, functools.partial(_shorter, bits, False)))
         yield Suspect(name, f"truncated {words}", functools.partial(scene.with_inputs, functools.partial(_shorter, bits, True)))
         yield from _some_inputs(scene, name, words, functools.partial(_shorter, bits, False))
+    yield Suspect("flushed-subnormals", "flushed subnormals", functools.partial(_flushed, scene))
     if scene.form.precision > 11:
         if scene.operator.error.magnitude == "products":
             yield Suspect("bfloat16x3-inputs", "bfloat16 inputs in three parts (bf16×3)", functools.partial(_three_products, scene))
-        yield Suspect("flushed-subnormals", "flushed subnormals", functools.partial(_flushed, scene))
         yield Suspect("float16-inputs", "float16 inputs", functools.partial(_as_half, scene))
 
 

@@ -13,10 +13,14 @@ _LARGE = 100.0  # units: smaller errors leave everything in nearly the same orde
 _FEW = 1e-3  # relative: factors closer to 1 are named by their distance from it
 
 
-def suspects(scene: Scene) -> Suspects:
+def plain(scene: Scene) -> Suspects:
+    """Nothing but zeros, or the other sign: asked first, because zeros have many other explanations."""
     r = scene.expected
     yield Suspect("zero", _noun(scene) + " all zeros", functools.partial(scene.outputs, np.zeros_like(r)))
     yield Suspect("negated", _noun(scene) + " with the other sign", functools.partial(scene.outputs, -r))
+
+
+def suspects(scene: Scene) -> Suspects:
     yield from _moved(scene)
     yield from _others(scene)
 
@@ -61,12 +65,24 @@ def _moved(scene: Scene) -> Suspects:
             words = f"{noun} shifted by {abs(step)} along dimension {dim}"
             yield Suspect("shifted", words, functools.partial(scene.outputs, tensor.roll(step, dim)))
         yield Suspect("flipped", f"{noun} flipped along dimension {dim}", functools.partial(scene.outputs, tensor.flip(dim)))
+        for step in (1, -1):
+            moved = tensor.roll(step, dim).clone()
+            moved[(slice(None),) * dim + (0 if step > 0 else -1,)] = 0.0
+            words = f"{noun} shifted by 1 along dimension {dim}, zero at the end"
+            yield Suspect("shifted", words, functools.partial(scene.outputs, moved))
         for k in (1, 2, 3, size % 4, size % 8, size % 16, size % 32):
             if 0 < k < size:
                 blank = tensor.clone()
                 blank[(slice(None),) * dim + (slice(size - k, size),)] = 0.0
                 words = f"the last {k} of {size} along dimension {dim} not written"
                 yield Suspect("terms-dropped", words, functools.partial(scene.outputs, blank))
+    size = tensor.numel()
+    for k in {1, 2, 3, 4, size % 4, size % 8, size % 16, size % 32}:
+        if 0 < k < size and tensor.ndim > 1:
+            blank = tensor.clone().reshape(-1)
+            blank[size - k :] = 0.0
+            words = f"the last {k} of {size} elements not written"
+            yield Suspect("terms-dropped", words, functools.partial(scene.outputs, blank.reshape(scene.shape)))
     if tensor.ndim >= 2 and scene.shape[-1] == scene.shape[-2] > 1:
         yield Suspect("transposed", f"{noun} transposed", functools.partial(scene.outputs, tensor.mT))
     elif tensor.ndim >= 2 and min(scene.shape[-2:]) > 1:

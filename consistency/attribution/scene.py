@@ -70,6 +70,8 @@ class Scene:
         beyond = finite & (excess > 4.0)
         self.guilty = self.mismatch if special else (finite if everywhere or not beyond.any() else beyond)
         self.finite = finite
+        self.distinct = np.unique(self.actual[self.guilty]).size
+        self.whole = not self.raw.dtype.is_floating_point and not self.raw.is_complex()
         with np.errstate(all="ignore"):
             self.size = _norm(((self.actual - self.expected) / self.unit)[self.guilty])  # ‖error‖ in units of the budget
 
