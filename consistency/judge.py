@@ -270,7 +270,8 @@ def _statistics(output: Measured, twin: Measured | None, rule: Rule) -> str:
         return f"its largest error is {output.sigma_max / peak:.1f} times what rounding explains{_where(output)}"
     if output.cluster is not None:
         rms, members, where = output.cluster
-        if rms > rule.rmse_ratio * metrics.scatter(members) * usual:
+        # The elements of a row share an operand, and so part of their errors.
+        if rms > 2.0 * rule.rmse_ratio * metrics.scatter(members) * usual:
             return f"its errors cluster {where}: their RMS is {rms / usual:.1f} times what rounding explains"
     bias = _bias(output)
     if m >= _BIAS_FROM and output.sigma_rms > 1.0 and bias > rule.sign_bias and (twin is None or _bias(twin) < rule.sign_bias / 2):

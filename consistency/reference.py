@@ -27,6 +27,7 @@ from .values import EXACT_CLASSES
 
 _LOW_ENTROPY = 16
 _FEW_KINDS, _VARIED = 0.25, 0.45  # distinct shares: fewer make errors add up, or make results err alike
+_COMMON = 0.1  # share of one and the same number, from which on its rounding errors add up
 _HEAVY = 8.0  # largest number ÷ mean magnitude: beyond it a partial sum is soon as large as S
 
 
@@ -146,7 +147,7 @@ class Reference:
                 sample = base[-4096:]
                 if np.unique(sample[sample != 0]).size < _LOW_ENTROPY:
                     return True
-                if base.itemsize >= 4 and _distinct(base) < _FEW_KINDS:
+                if base.itemsize >= 4 and (_distinct(base) < _FEW_KINDS or _commonest(base) > _COMMON):
                     return True
         pairs = [(b, t) for b, t in zip(self.materials.bases, self.arguments.tensors, strict=True) if b.dtype.kind == "f"]
         if pairs and all(tensor.numel() >= _LOW_ENTROPY * base.size for base, tensor in pairs):
@@ -163,7 +164,7 @@ class Reference:
         """Whether an operand's numbers repeat (blanks of a large mean, few integers, overlapping views): results then err alike."""
         for base, tensor in zip(self.materials.bases, self.arguments.tensors, strict=True):
             wide = base.dtype.kind == "f" and base.itemsize >= 4  # narrow formats have few numbers to begin with
-            if wide and (tensor.numel() > base.size or _distinct(base) < _VARIED):
+            if wide and (tensor.numel() > base.size or _distinct(base) < _VARIED or _commonest(base) > _COMMON):
                 return True
         return False
 
@@ -251,6 +252,12 @@ def _distinct(base: np.ndarray[Any, Any]) -> float:
     """The share of distinct numbers among those that are not 0."""
     present = base[base != 0.0]
     return np.unique(present).size / present.size if present.size else 1.0
+
+
+def _commonest(base: np.ndarray[Any, Any]) -> float:
+    """The share of the most frequent number among those that are not 0."""
+    present = base[base != 0.0]
+    return float(np.unique(present, return_counts=True)[1].max()) / present.size if present.size else 0.0
 
 
 @contextlib.contextmanager

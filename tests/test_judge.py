@@ -297,11 +297,11 @@ def test_few_elements_scatter() -> None:
 
 
 def test_errors_that_lie_together() -> None:
-    judgement = verdict_of(statistics(cluster=(9.0, 256, "in the tile from row 16, column 32")))
-    words = "0.9 × budget, but its errors cluster in the tile from row 16, column 32: their RMS is 9.0 times what rounding explains"
+    judgement = verdict_of(statistics(cluster=(12.0, 256, "in the tile from row 16, column 32")))
+    words = "0.9 × budget, but its errors cluster in the tile from row 16, column 32: their RMS is 12.0 times what rounding explains"
     assert said(judgement) == ("divergent", words)
     assert verdict_of(statistics(cluster=(2.0, 16, "where index 0 is 3"))).verdict.value == "rounding"
-    assert verdict_of(statistics(cluster=(9.0, 256, "in a tile"), independent=False)).verdict.value == "rounding"
+    assert verdict_of(statistics(cluster=(12.0, 256, "in a tile"), independent=False)).verdict.value == "rounding"
 
 
 def test_one_element_that_rounding_does_not_explain() -> None:

@@ -1,8 +1,8 @@
 """What healthy results demand of c (ulp) and λ (a factor): the pairs for which every one of them would pass.
 
 An element passes if c·a + λ·b ≥ 1 with a = ulp/e and b = G·u·S/e, so the corners of a comparison's hulls are straight lines that
-(c, λ) must lie above. Where two maxima settled the matter there are no corners, and the judge takes either c ≥ max e/ulp or
-λ ≥ max e/(G·u·S).
+(c, λ) must lie above. Where two maxima settled the matter there are no corners; then (1/max e/ulp, 1/max e/(G·u·S)) bounds all
+of them and is the corner that the judge goes by.
 """
 
 from __future__ import annotations
@@ -23,18 +23,14 @@ Corner = tuple[float, float]
 
 @dataclass(slots=True)
 class Demands:
-    """What a set of results demands together. ``corners`` are (a, b); ``pairs`` (max e/ulp, max e/(G·u·S)): either suffices."""
+    """What a set of results demands together, as corners (a, b)."""
 
     corners: list[Corner] = field(default_factory=list)
-    pairs: list[Corner] = field(default_factory=list)
 
     def add(self, other: Demands) -> None:
         self.corners += other.corners
-        self.pairs += other.pairs
         if len(self.corners) > _MANY:
             self.corners = list(_front(self.corners))
-        if len(self.pairs) > _MANY:
-            self.pairs = [(-u, -s) for u, s in _front([(-u, -s) for u, s in self.pairs])]
 
     def c(self, lam: float) -> float:
         """The smallest c (ulp, at least 0.5) that passes everything at this λ; infinity where no c does."""
@@ -42,7 +38,7 @@ class Demands:
         for a, b in self.corners:
             if lam * b < 1.0:
                 need = max(need, (1.0 - lam * b) / a * _UP if a > 0.0 else math.inf)
-        return max([need, *(ulp for ulp, scaled in self.pairs if not 0.0 < scaled <= lam)])
+        return need
 
     def lam(self, c: float) -> float:
         """The smallest λ that passes everything at this c; infinity where there is no S to make up for it."""
@@ -50,12 +46,12 @@ class Demands:
         for a, b in self.corners:
             if c * a < 1.0:
                 need = max(need, (1.0 - c * a) / b * _UP if b > 0.0 else math.inf)
-        return max([need, *(scaled if scaled > 0.0 else math.inf for ulp, scaled in self.pairs if ulp > c)])
+        return need
 
     def met(self, c: float, lam: float) -> bool:
         """Whether everything would pass with these two numbers."""
         c = max(c, LEAST_C)
-        return all(c * a + lam * b >= 1.0 for a, b in self.corners) and all(u <= c or 0.0 < s <= lam for u, s in self.pairs)
+        return all(c * a + lam * b >= 1.0 for a, b in self.corners)
 
     def factor(self, c: float, lam: float) -> float:
         """What c and λ could be multiplied by together: 0.5 where half of both would do (c never falls below 0.5 ulp).
@@ -63,12 +59,10 @@ class Demands:
         0 where everything is correctly rounded, above 1 where more is needed than (c, λ), infinity where no factor helps.
         """
         c = max(c, LEAST_C)
-        return max(
-            (*(_of_corner(a, b, c, lam) for a, b in self.corners), *(_of_pair(u, s, c, lam) for u, s in self.pairs)), default=0.0
-        )
+        return max((_of_corner(a, b, c, lam) for a, b in self.corners), default=0.0)
 
     def __bool__(self) -> bool:
-        return bool(self.corners or self.pairs)
+        return bool(self.corners)
 
 
 def _of_corner(a: float, b: float, c: float, lam: float) -> float:
@@ -78,11 +72,6 @@ def _of_corner(a: float, b: float, c: float, lam: float) -> float:
         return factor
     rest = 1.0 - LEAST_C * a  # what λ has to make up for once c stands at its least
     return 0.0 if rest <= 0.0 else rest / (lam * b) if lam * b > 0.0 else LEAST_C / c
-
-
-def _of_pair(ulp: float, scaled: float, c: float, lam: float) -> float:
-    by_c = ulp / c if ulp > LEAST_C else 0.0
-    return min(by_c, scaled / lam) if lam > 0.0 and scaled > 0.0 else by_c
 
 
 def _front(points: Iterable[Corner]) -> Iterator[Corner]:
@@ -115,7 +104,7 @@ def _add(found: Demands, span: Span, rule: Rule, policy: Policy) -> None:
     if corners:
         found.corners += corners
     elif span.ulp_max > 0.0:
-        found.pairs.append((span.ulp_max, span.scaled_max))
+        found.corners.append((1.0 / span.ulp_max, 1.0 / span.scaled_max if span.scaled_max > 0.0 else 0.0))
 
 
 def _is_judged_by_the_rule_itself(span: Span, output: Measured, rule: Rule) -> bool:
