@@ -33,15 +33,8 @@ def explain(scene: Scene, seconds: float = SECONDS, only: frozenset[str] | None 
     nothing = _unchanged(scene)
     wrong = int(scene.guilty.sum())
     least = ENOUGH if wrong > _FEW or scene.special else max(ENOUGH, 1.0 - _ROUNDING * math.sqrt(wrong) / max(scene.size, 1e-300))
-    rooms = [
-        precision.suspects,
-        formulas.suspects,
-        results.plain,
-        access.suspects,
-        results.suspects,
-        calls.suspects,
-        results.fitted,
-    ]
+    rooms = [precision.suspects, formulas.suspects, access.suspects, results.suspects, calls.suspects, results.fitted]
+    rooms.insert(2 if wrong > _FEW else 3, results.plain)  # a few zeros say little
     if scene.whole:  # places and counts: shorter inputs move them, too, but seldom are the reason
         rooms.append(rooms.pop(0))
     for room in rooms:

@@ -29,15 +29,13 @@ WORDS = (
 def suspects(scene: Scene) -> Suspects:
     case = scene.reference.materials.case
     arguments = scene.reference.arguments
-    if scene.distinct < 2 and not scene.special:
-        return  # one number is what many arguments could give
     options = functools.partial(scene.with_call, _tensors_only)
     yield Suspect("argument-ignored", "options not used", options)
     for place, value in enumerate(arguments.args):
-        for other, words in _others(value, f"argument {place}"):
+        for other, words in _others(value, f"argument {place}", scene.distinct):
             yield _suspect(scene, place, other, words)
     for name, value in arguments.kwargs.items():
-        for other, words in _others(value, name):
+        for other, words in _others(value, name, scene.distinct):
             yield _suspect(scene, name, other, words)
         yield _suspect(scene, name, None, f"{name} not used")
     for name, values in UNSAID.items():
@@ -67,8 +65,11 @@ def _replaced(place: int | str, value: Any, arguments: Arguments) -> tuple[list[
     return args, kwargs
 
 
-def _others(value: Any, name: str) -> Iterator[tuple[Any, str]]:
-    """Other values that a backend might have used in place of ``value``, with words for them."""
+def _others(value: Any, name: str, distinct: int) -> Iterator[tuple[Any, str]]:
+    """Other values that a backend might have used in place of ``value``, with words for them.
+
+    ``distinct`` is how many different numbers are wrong: a single one is what many tensors could give.
+    """
     match value:
         case bool():
             yield not value, f"{name} taken as {not value}"
@@ -95,13 +96,15 @@ def _others(value: Any, name: str) -> Iterator[tuple[Any, str]]:
                 yield kind(value[::-1]), f"{name} the wrong way round"
                 yield kind([value[0]] * len(value)), f"the first of {name} taken for all"
         case torch.Tensor():
-            yield from _other_tensors(value, name)
+            yield from _other_tensors(value, name, distinct)
 
 
-def _other_tensors(value: torch.Tensor, name: str) -> Iterator[tuple[Any, str]]:
+def _other_tensors(value: torch.Tensor, name: str, distinct: int) -> Iterator[tuple[Any, str]]:
     yield None, f"{name} not used"
     if value.dtype == torch.bool:
         yield torch.logical_not, f"{name} inverted"
+    if distinct < 2:
+        return
     yield torch.zeros_like, f"{name} taken as zeros"
     yield torch.ones_like, f"{name} taken as ones"
     if value.numel() > 1:
