@@ -175,6 +175,8 @@ def by_trial(flagged: Flagged, evidence: Evidence, scene: Scene | None) -> Cause
     """What no suspect explained but a change of circumstances did: an element's result depends on its own inputs only."""
     if evidence.trials.get(CONTIGUOUS, 2.0) <= 1.0:
         return Cause("depends-on-layout", "the layout of the inputs", 1.0)
+    if ", only in the " in flagged.found.explanation:  # the first or last elements, and no others
+        return Cause("depends-on-position", "the position of an element", 1.0)
     if scene is None or flagged.direction != "forward" or flagged.operator.mutates or scene.size < _CLEAR:
         return None
     row = _guilty_row(scene)

@@ -116,7 +116,7 @@ REDUCED: tuple[Wrong, ...] = (
     ("var", "other correction", other_correction("var"), "argument-ignored|scaled"),
     ("std", "other correction", other_correction("std"), "argument-ignored|scaled"),
     ("logsumexp", "no shift", lambda x, dim, keepdim=False: x.exp().sum(dim, keepdim=keepdim).log(), "no-max-shift"),
-    ("logcumsumexp", "no shift", cumulative, "no-max-shift"),
+    ("logcumsumexp", "no shift", cumulative, "no-max-shift|early-overflow"),
     ("logcumsumexp", "-inf twice is NaN", pair_of_minus_infinities, None),
     ("cumsum", "exclusive", lambda x, dim: torch.cumsum(x, dim) - x, "shifted"),
     ("linalg.vector_norm", "order ignored", lambda x, ord=2, **o: torch.linalg.vector_norm(x, **o), "argument-ignored"),
