@@ -107,7 +107,7 @@ LINEAR: tuple[Wrong, ...] = (
         "fft.ifft",
         "not divided",
         lambda x, norm=None, **o: torch.fft.ifft(x, norm="forward" if norm is None else norm, **o),
-        "scaled",
+        "scaled|argument-ignored",
     ),
     ("fft.rfft", "conjugated", lambda x, **o: torch.fft.rfft(x, **o).conj(), None),
 )
