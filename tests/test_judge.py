@@ -298,8 +298,8 @@ def test_few_elements_scatter() -> None:
 
 def test_errors_that_lie_together() -> None:
     judgement = verdict_of(statistics(cluster=(12.0, 256, "in the tile from row 16, column 32")))
-    words = "0.9 × budget, but its errors cluster in the tile from row 16, column 32: their RMS is 12.0 times what rounding explains"
-    assert said(judgement) == ("divergent", words)
+    words = "its errors cluster in the tile from row 16, column 32: their RMS is 12.0 times what rounding explains"
+    assert said(judgement) == ("divergent", f"0.9 × budget, but {words}")
     assert verdict_of(statistics(cluster=(2.0, 16, "where index 0 is 3"))).verdict.value == "rounding"
     assert verdict_of(statistics(cluster=(12.0, 256, "in a tile"), independent=False)).verdict.value == "rounding"
 
