@@ -129,6 +129,10 @@ class Freedoms(_Model):
     flush_subnormals: bool = Field(default=UNSAID, description="subnormals may become zero, going in or coming out")
     nan_in_max: Literal["propagate", "any"] = Field(default=UNSAID, description="min and max of (NaN, x)")
     signed_zero: Literal["strict", "any"] = Field(default=UNSAID, description="whether the sign of a zero counts")
+    saturating_casts: Literal["never", "floats", "any"] = Field(
+        default=UNSAID,
+        description="what may become the integer's limit in a cast: no number, floats beyond its range (undefined in C++), or any",
+    )
     reduced_precision: bool = Field(default=UNSAID, description="TF32 and the like warn instead of fail")
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import torch
 
+from .casting import judged_apart
 from .dtypes import FORMATS
 from .measure import Floating
 from .model import Comparison, Measured, Outcome, Output, Span, Worst
@@ -87,7 +88,7 @@ def _measure(index: int, output: Output, reference: Reference) -> Measured:
     shape, dtype = tuple(actual.shape), output.dtype
     if not (expected.dtype.is_floating_point and actual.dtype.is_floating_point):
         if not (actual.is_complex() or expected.is_complex()):
-            return _exact(output.name, dtype, shape, actual, expected)
+            return _exact(output.name, dtype, shape, actual, expected, reference)
         actual, expected = _as_real(actual), _as_real(expected)
         dtype = {"complex64": "float32", "complex128": "float64"}.get(dtype, "float32")
     form = FORMATS.get(dtype) or FORMATS[reference.materials.case.dtype if reference.materials.case.dtype in FORMATS else "float32"]
@@ -105,18 +106,35 @@ def _as_real(tensor: torch.Tensor) -> torch.Tensor:
     return torch.view_as_real(tensor.to(torch.complex128).resolve_conj())
 
 
-def _exact(name: str, dtype: str, shape: tuple[int, ...], actual: torch.Tensor, expected: torch.Tensor) -> Measured:
+def _exact(
+    name: str, dtype: str, shape: tuple[int, ...], actual: torch.Tensor, expected: torch.Tensor, reference: Reference
+) -> Measured:
     """Integers and booleans: every difference counts. The reference is wider and wraps as the result's dtype does."""
     wanted = expected.to(actual.dtype)
     unequal = torch.ne(actual, wanted)
+    special: dict[str, int] = {}
+    special_worst: Worst | None = None
+    cast = judged_apart(reference.arguments.tensors[0], actual, wanted) if "cast" in reference.operator.traits else None
+    if cast is not None:
+        unequal = cast.wrong
+        if bool(cast.saturated.any()):
+            special, special_worst = {cast.kind: int(cast.saturated.sum())}, _first(cast.saturated, actual, wanted)
     differing = int(unequal.sum())
     worst: tuple[Worst, ...] = ()
     largest = 0.0
     if differing:
-        gap = (actual.to(torch.float64) - wanted.to(torch.float64)).abs()
+        gap = torch.where(unequal, (actual.to(torch.float64) - wanted.to(torch.float64)).abs(), 0.0)
         largest = max(float(torch.nan_to_num(gap, nan=1.0).max()), 1.0)
-        index = tuple(int(i) for i in torch.nonzero(unequal)[0])
-        worst = (Worst(index, float(actual[index]), float(wanted[index])),)
+        worst = (_first(unequal, actual, wanted),)
     span = Span(None, ulp_max=largest, abs_max=largest, worst=worst)
     vacuous = "empty output: only shape and dtype could be checked" if not actual.numel() else ""
-    return Measured(name, dtype, shape, actual.numel(), (span,), exact=True, differing=differing, vacuous=vacuous)
+    return Measured(
+        name, dtype, shape, actual.numel(), (span,), exact=True, differing=differing, special=special, special_worst=special_worst,
+        vacuous=vacuous,
+    )  # fmt: skip
+
+
+def _first(mask: torch.Tensor, actual: torch.Tensor, wanted: torch.Tensor) -> Worst:
+    """The first element of ``mask``."""
+    index = tuple(int(i) for i in torch.nonzero(mask)[0])
+    return Worst(index, float(actual[index]), float(wanted[index]))

@@ -182,11 +182,12 @@ _SPECIAL = {
     "nan": "NaN differs", "inf": "an infinity differs", "zero-sign": "the sign of zero differs",
     "nan-dropped": "NaN is left out and the other number returned",
     "flushed": "NaN or an infinity differs, as if subnormal inputs were zero,",
+    "saturated": "an integer saturates that would wrap", "saturated-float": "a float beyond the integer's range saturates",
 }  # fmt: skip
 
 
 def _special(output: Measured, policy: Policy) -> str:
-    """A sentence when NaN, infinities or the sign of zero are not where the policy admits them."""
+    """A sentence when NaN, infinities, the sign of zero or saturated integers are not where the policy admits them."""
     counts = dict(output.special)
     if policy.signed_zero == "any":
         counts.pop("zero-sign", None)
@@ -194,6 +195,10 @@ def _special(output: Measured, policy: Policy) -> str:
         counts.pop("flushed", None)
     if policy.nan_in_max == "any":
         counts.pop("nan-dropped", None)
+    if policy.saturating_casts != "never":
+        counts.pop("saturated-float", None)
+    if policy.saturating_casts == "any":
+        counts.pop("saturated", None)
     if not counts:
         return ""
     parts = [f"{_SPECIAL.get(kind, kind)} in {count} of {output.elements} elements" for kind, count in counts.items()]

@@ -144,7 +144,8 @@ class Measured:
     deviation (0 where S was not needed, or where few elements err unremarkably), ``independent`` tells whether elements err
     independently. ``positive``/``negative`` count signed errors, ``outward`` those away from zero. ``special`` maps a kind of
     mismatch (``nan``, ``inf``, ``zero-sign``, ``nan-dropped``: a choice among the other numbers, ``flushed``: as for subnormal
-    inputs that read as zero) to how many elements have it. ``vacuous`` says why agreement here would prove nothing,
+    inputs that read as zero, ``saturated`` and ``saturated-float``: the limit of an integer's range, cast from an integer or a
+    float beyond it) to how many elements have it. ``vacuous`` says why agreement here would prove nothing,
     ``pattern`` where the large errors lie. ``cluster`` is the group of elements (a row, a tile, the last of a vector) with the
     largest RMS error, in the same σ: that RMS, how many they are, and where; None where no error is above 3 σ.
     """

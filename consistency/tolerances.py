@@ -69,12 +69,14 @@ class Policy:
     """What a backend is free to do: sets of admissible answers, never a blur.
 
     ``flush_subnormals``: subnormals may become zero. ``nan_in_max``: min and max of (NaN, x) give NaN, or ``any`` of
-    the two. ``signed_zero``: whether the sign of a zero counts. ``reduced_precision``: TF32 and the like only warn.
+    the two. ``signed_zero``: whether the sign of a zero counts. ``saturating_casts``: which numbers beyond an integer's range may
+    become its limit: none, floats, or integers too. ``reduced_precision``: TF32 and the like only warn.
     """
 
     flush_subnormals: bool = False
     nan_in_max: Literal["propagate", "any"] = "propagate"
     signed_zero: Literal["strict", "any"] = "strict"
+    saturating_casts: Literal["never", "floats", "any"] = "floats"
     reduced_precision: bool = False
 
 

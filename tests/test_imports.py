@@ -19,7 +19,7 @@ LAYERS = {
     "values": "errors profiles dtypes model recipe tape values",
     "generate": "layouts materialise operators strategies generate",
     "execute": "backends",
-    "compare": "oracles reference magnitudes wider metrics measure comparison",
+    "compare": "oracles reference magnitudes wider metrics measure casting comparison",
     "judge": "_located_yaml _tolerances_file tolerances judge monte_carlo formulations attribution trials second_look",
     "run and record": "evaluate scaling settings events engine bundle find calibrate report.failure",
     "fronts": "__init__ __main__ api cli commands pytest_plugin report suite",

@@ -1,4 +1,7 @@
-"""Conversions between dtypes. Floats become integers only within range: beyond it C++ leaves the result open."""
+"""Conversions between dtypes. Now and then beyond an integer's range: integers wrap there, floats are left open by C++.
+
+What is admissible there is in :mod:`consistency.casting`.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +15,22 @@ from .declare import EVERY, EVERYWHERE, EXACT, Call, Domain, Drawing, Operator, 
 from .observing import Args, Kwargs, Tensors
 from .sampling import shape_of, unary
 
-TRAITS = frozenset({"elementwise", "linear"})
+TRAITS = frozenset({"elementwise", "linear", "cast"})
 ANY = Domain(specials=EVERYWHERE, wide=(-24, 24), tiny=True)
 
 
-def whole(low: float, high: float) -> Sample:
-    """Fractions of either sign within [low, high]: conversion truncates, it does not round."""
+def whole(low: float, high: float, beyond: float) -> Sample:
+    """Fractions of either sign within [low, high]: conversion truncates, it does not round. A few reach as far as ±``beyond``."""
 
     def sample(d: Drawing) -> Call:
         if not d.floating and d.dtype != "bool":
-            return call(d.tensor(shape_of(d), values=("integers", round(low), round(high))))
-        reach = 60000.0 if d.dtype == "float16" else math.inf
-        bottom, top = max(low, -reach), min(high, reach)
-        values = d.choice(None, ("uniform", bottom, top)) if d.floating else None
+            inside, outside = (round(low), round(high)), (-round(beyond), round(beyond))
+            reach = inside if beyond > 2.0**60 else d.choice(inside, inside, inside, outside)
+            return call(d.tensor(shape_of(d), values=("integers", *reach)))
+        widest = 60000.0 if d.dtype == "float16" else math.inf
+        bottom, top, far = max(low, -widest), min(high, widest), min(beyond, widest)
+        overflowing = ("tokens", -far, far, "nan", "inf", "-inf", "max", "-max", "1")
+        values = d.choice(None, ("uniform", bottom, top), None, overflowing) if d.floating else None
         near_one = Domain(max(bottom, -9.0), 9.0, points=(1.0, -1.0, 0.5))
         return call(d.tensor(shape_of(d), d.choice(Domain(bottom, top, points=(bottom, top)), near_one), values=values))
 
@@ -33,8 +39,8 @@ def whole(low: float, high: float) -> Sample:
 
 def converted(d: Drawing) -> Call:
     """``to`` an integer or bool dtype (the floating ones have methods of their own, and a float64 run of their own)."""
-    (x,) = whole(0.0, 127.0)(d).args
-    return call(x, DType(d.choice("int64", "int32", "int16", "uint8", "bool")))
+    (x,) = whole(0.0, 127.0, 2.0**17)(d).args
+    return call(x, DType(d.choice("int64", "int32", "int16", "uint8", "bool", "int8")))
 
 
 def rounded_once(dtype: torch.dtype) -> Any:
@@ -60,11 +66,11 @@ OPERATORS = [
     op("double", unary(ANY), function=torch.Tensor.double),
     op("half", unary(ANY), function=torch.Tensor.half, alternatives=rounded_once(torch.float16)),
     op("bfloat16", unary(ANY), function=torch.Tensor.bfloat16, alternatives=rounded_once(torch.bfloat16)),
-    op("int", whole(-BIG, BIG), function=torch.Tensor.int, differentiable=False),
-    op("long", whole(-BIG, BIG), function=torch.Tensor.long, differentiable=False),
-    op("short", whole(-32000.0, 32000.0), function=torch.Tensor.short, differentiable=False),
-    op("char", whole(-127.0, 127.0), function=torch.Tensor.char, differentiable=False),
-    op("byte", whole(0.0, 255.0), function=torch.Tensor.byte, differentiable=False),
+    op("int", whole(-BIG, BIG, 2.0**33), function=torch.Tensor.int, differentiable=False),
+    op("long", whole(-BIG, BIG, 2.0**65), function=torch.Tensor.long, differentiable=False),
+    op("short", whole(-32000.0, 32000.0, 2.0**17), function=torch.Tensor.short, differentiable=False),
+    op("char", whole(-127.0, 127.0, 1000.0), function=torch.Tensor.char, differentiable=False),
+    op("byte", whole(0.0, 255.0, 1000.0), function=torch.Tensor.byte, differentiable=False),
     op("bool", unary(ANY), function=torch.Tensor.bool, differentiable=False),
     op("to", converted, function=torch.Tensor.to, differentiable=False),
 ]

@@ -1,0 +1,56 @@
+"""Casts to integers: what may come out where a number lies beyond the integer's range.
+
+An integer that does not fit into a narrower one wraps modulo 2ⁿ, by definition. A float that does not fit, a NaN or an infinity may
+become anything in C++, and processors differ; still, an answer is one of few. x86 gives the lowest integer (of 32 or 64 bits, cut
+to n), ARM and GPUs saturate, soft floats wrap, and shaders give 0 for NaN.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+_TWO_32 = 2.0**32
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """Masks over the elements: which are wrong, and which are right only for a backend that saturates."""
+
+    wrong: torch.Tensor
+    saturated: torch.Tensor
+    kind: str  # of mismatch, as in Measured.special
+
+
+def judged_apart(x: torch.Tensor, actual: torch.Tensor, wanted: torch.Tensor) -> Cast | None:
+    """``actual``, a cast of ``x`` to an integer dtype, against ``wanted``; None where nothing is to be told apart."""
+    if actual.dtype == torch.bool or actual.is_floating_point() or x.is_complex() or x.shape != actual.shape:
+        return None
+    differs = torch.ne(actual, wanted)
+    info = torch.iinfo(actual.dtype)
+    if not x.is_floating_point():
+        if not bool(differs.any()):
+            return None
+        # Clamped as int64, so that the limits of a wide dtype do not wrap in a narrow one.
+        saturated = differs & (actual == x.to(torch.int64).clamp(info.min, info.max))
+        return Cast(differs & ~saturated, saturated, "saturated")
+    x = x.detach().to(torch.float64)
+    beyond = ~((x > info.min - 1.0) & (x < info.max + 1.0)) if info.bits < 64 else ~((x >= info.min) & (x < 2.0**63))
+    if not bool(beyond.any()):
+        return None
+    admitted = (actual == _wrapped(x, actual.dtype)) | (actual == info.min) | (x.isnan() & (actual == 0))
+    if info.bits < 64:
+        admitted |= actual == 0  # the lowest of the 64-bit integers, cut to n bits
+    saturated = torch.where(x > 0.0, actual == info.max, (x < 0.0) & (actual == info.min))
+    if info.bits < 32:
+        saturated |= (x >= 2.0**31) & (actual == torch.tensor(-1).to(actual.dtype))  # the highest of the 32-bit ones, cut
+    return Cast(torch.where(beyond, ~(admitted | saturated), differs), beyond & saturated & ~admitted, "saturated-float")
+
+
+def _wrapped(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """The whole part of ``x`` modulo 2ⁿ, exactly; 0 for what is not finite."""
+    whole = torch.nan_to_num(x.trunc().fmod(2.0**64), nan=0.0, posinf=0.0, neginf=0.0)
+    high = (whole / _TWO_32).floor()
+    low = whole - high * _TWO_32
+    return ((high.to(torch.int64) << 32) + low.to(torch.int64)).to(dtype)
