@@ -128,10 +128,17 @@ def _exact(
         worst = (_first(unequal, actual, wanted),)
     span = Span(None, ulp_max=largest, abs_max=largest, worst=worst)
     vacuous = "empty output: only shape and dtype could be checked" if not actual.numel() else ""
+    pattern = ""
+    if differing and "random" in reference.operator.traits and actual.dtype == torch.bool:
+        pattern = _UNLIKELY if reference.outputs[-1].name == name else _IMPOSSIBLE
     return Measured(
         name, dtype, shape, actual.numel(), (span,), exact=True, differing=differing, special=special, special_worst=special_worst,
-        vacuous=vacuous,
+        vacuous=vacuous, pattern=pattern,
     )  # fmt: skip
+
+
+# Random operators are seen as flags of what is possible, and of what is likely.
+_IMPOSSIBLE, _UNLIKELY = "numbers that its distribution does not have", "not distributed as it should be (beyond 6 σ)"
 
 
 def _first(mask: torch.Tensor, actual: torch.Tensor, wanted: torch.Tensor) -> Worst:

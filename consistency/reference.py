@@ -11,6 +11,7 @@ import functools
 import math
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,11 @@ class Reference:
         ):
             self._float_integers()
         self.outputs: tuple[Output, ...] = self.observed(self.outcome.outputs)
+        flags = [o.tensor for o in self.outputs if o.tensor is not None and o.tensor.dtype == torch.bool]
+        if "random" in operator.traits and flags and len(flags) == len(self.outputs):
+            # What a distribution demands is known without a computation of our own, which is as random as any.
+            self.independent = True
+            self.outputs = tuple(replace(o, tensor=torch.ones_like(f)) for o, f in zip(self.outputs, flags, strict=True))
         self.tails: tuple[torch.Tensor | None, ...] = (None,) * len(self.outputs)
 
     def _float_integers(self) -> None:

@@ -23,7 +23,7 @@ from consistency.strategies import cases
 
 MODULES = (
     "unary", "special", "binary", "ternary", "predicates", "casts", "reductions", "moments", "cumulative", "movement", "joining",
-    "indexing", "scattering", "sorting", "creation", "inplace", "writes",
+    "indexing", "scattering", "sorting", "creation", "random", "inplace", "writes",
 )  # fmt: skip
 OPERATORS = [operator for name in MODULES for operator in importlib.import_module(f"consistency.operators.{name}").OPERATORS]
 ANY_RESULT = ("constant", "view")

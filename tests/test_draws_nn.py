@@ -28,6 +28,7 @@ from consistency.tolerances import load
 MODULES = (
     "matmul", "contractions", "convolution", "normalisation", "softmax", "activations", "pooling", "losses", "classification",
     "distances", "linear_algebra", "decompositions", "fourier", "interpolation", "embedding", "attention", "recurrent",
+    "dropout",
 )  # fmt: skip
 OPERATORS = [operator for name in MODULES for operator in importlib.import_module(f"consistency.operators.{name}").OPERATORS]
 EXAMPLES = 25

@@ -36,6 +36,26 @@ def collect(
     function: Callable[[tuple[Any, ...], dict[str, Any]], Any], operator: Operator, arguments: Arguments, backward: bool
 ) -> tuple[Output, ...]:
     """Call ``function(args, kwargs)`` and name what comes out: return values, arguments written in place, or gradients."""
+    if "random" in operator.traits:
+        with _seeded(arguments.materials.case.digest):
+            return _collect(function, operator, arguments, backward)
+    return _collect(function, operator, arguments, backward)
+
+
+@contextlib.contextmanager
+def _seeded(digest: str) -> Iterator[None]:
+    """torch's generator on the CPU in a state that belongs to a case, and afterwards as it was; other devices' run on."""
+    before = torch.get_rng_state()
+    torch.default_generator.manual_seed(int(digest[:15], 16))
+    try:
+        yield
+    finally:
+        torch.set_rng_state(before)
+
+
+def _collect(
+    function: Callable[[tuple[Any, ...], dict[str, Any]], Any], operator: Operator, arguments: Arguments, backward: bool
+) -> tuple[Output, ...]:
     if not backward:
         result = function(tuple(arguments.args), arguments.kwargs)
         outputs = [_output(f"out/{i}", item) for i, item in enumerate(_limited(result))]

@@ -73,17 +73,6 @@ def threshold(d: Drawing) -> Call:
     return call(d.tensor(shape_of(d), near(low)), low, value)
 
 
-def rrelu(d: Drawing) -> Call:
-    """Only evaluation is deterministic."""
-    slopes = {"lower": d.number(0.0, 0.25), "upper": d.number(0.25, 1.0)} if d.flag() else {}
-    return call(d.tensor(shape_of(d), near(0.0)), training=False, **slopes)
-
-
-def dropout(d: Drawing) -> Call:
-    """Evaluation, or training in which nothing or everything is dropped."""
-    return call(d.tensor(shape_of(d), near(0.0)), *d.choice((0.5, False), (0.0, True), (1.0, True)))
-
-
 def prelu(d: Drawing) -> Call:
     """One slope for all, or one per channel (dimension 1)."""
     shape = d.shape(1, 4)
@@ -159,9 +148,7 @@ OPERATORS = [
     activation("threshold", threshold, SELECTED, NUMERIC, SELECTING),
     activation("hardshrink", unary(near(0.5, -0.5), lambd=(1.0, 0.0, 2.0)), SELECTED, traits=SELECTING),
     activation("softshrink", unary(near(0.5, -0.5), lambd=(1.0, 0.0, 2.0)), traits=SELECTING),
-    activation("dropout", dropout, SELECTED, traits=SELECTING),
     activation("leaky_relu", unary(near(0.0), negative_slope=SLOPES)),
-    activation("rrelu", rrelu),
     activation("elu", unary(near(0.0, -87.33, -17.33), alpha=(0.5, 2.0))),
     activation("celu", unary(near(0.0, -87.33, -17.33), alpha=(0.5, 2.0))),
     activation("selu", unary(near(0.0, -87.33, -17.33))),

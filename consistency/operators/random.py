@@ -1,0 +1,192 @@
+"""Random operators. Numbers differ from run to run; what is compared is whether they are possible, and whether they are likely.
+
+``observe`` turns every output into two: flags of elements whose value the distribution can give (0 or x/(1 − p) from dropout), and
+flags of the tests in :mod:`.distributions` (how many are 0). Of a healthy result all are True, whatever the seed, but for one in
+some 10⁸. torch's generator on the CPU is seeded from the case while such an operator runs, and then put back, so that a case gives
+the same numbers whatever ran before; generators of other devices run on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ..recipe import DType
+from . import distributions as likely
+from .declare import EXACT, FLOATS, Call, Domain, Drawing, ErrorModel, Operator, Sample, call
+from .observing import Args, Kwargs, Tensors, argument, gather_or_nan
+from .sampling import shape_of
+
+RANDOM = frozenset({"random", "constant"})
+PLAIN = Domain()
+NUMBERS = Domain(-64.0, 64.0, wide=(-6, 4))
+
+
+def sizes(d: Drawing, low: int = 1, high: int = 3) -> tuple[int, ...]:
+    """Half of the time so many numbers that tests tell something. Shrinks towards few."""
+    if not d.flag():
+        return shape_of(d, low, high, elements=2048)
+    return (*(d.integer(1, 9) for _ in range(low - 1)), d.size(256, 2049))
+
+
+def flags(possible: torch.Tensor, *tests: torch.Tensor) -> Tensors:
+    return possible, torch.stack(tests)
+
+
+def events(d: Drawing) -> Call:
+    return call(d.tensor(sizes(d), Domain(0.0, 1.0, points=(0.0, 1.0)), values=d.choice(("uniform", 0.0, 1.0), None)))
+
+
+def of_events(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
+    """0 or 1 (as p itself, where it is one of them), as often as p says among small and among large p."""
+    p, out = args[0], outputs[0]
+    possible = torch.where((p == 0.0) | (p == 1.0), out == p, (out == 0.0) | (out == 1.0))
+    small = p < 0.5
+    return flags(possible, *(likely.share(out[group] == 1.0, p[group]) for group in (small, ~small)))
+
+
+def counting(d: Drawing) -> Call:
+    return call(d.tensor(sizes(d), PLAIN, values=("uniform", 0.0, 8.0)))
+
+
+def of_counts(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
+    """Whole numbers, 0 where the rate is; their sum; and how many are not above their rate."""
+    rate, out = args[0], outputs[0]
+    possible = (out >= 0.0) & (out == out.floor()) & ((out == 0.0) | (rate > 0.0)) & out.isfinite()
+    below = torch.special.gammaincc(rate.floor() + 1.0, rate)
+    out = torch.where(possible, out, 0.0)
+    return flags(possible, likely.total(out, rate), likely.share(out <= rate, below))
+
+
+def choosing(d: Drawing) -> Call:
+    """From up to 33 categories, of which at times up to three have no weight."""
+    rows, count, again = d.integer(1, 64), d.size(4, 33), d.flag()
+    shape = (rows, count) if d.flag() else (count,)
+    weights = d.tensor(shape, Domain(specials=("0",)), values=("uniform", 0.125, 1.0), overlap=False)
+    return call(weights, d.size(1, 512) if again else d.integer(1, count - 3), again)
+
+
+def of_choices(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
+    """Categories that have a weight, no one twice unless replaced; the heavy ones as often as their weights say."""
+    weights, chosen = (t if t.ndim > 1 else t.unsqueeze(0) for t in (args[0], outputs[0]))
+    possible = gather_or_nan(weights, 1, chosen) > 0.0
+    if not argument("replacement", 2, False, args, kwargs):
+        ordered, order = chosen.sort(1)
+        twice = torch.cat([torch.zeros_like(ordered[:, :1], dtype=torch.bool), ordered.diff(dim=1) == 0], 1)
+        possible &= ~torch.zeros_like(twice).scatter(1, order, twice)
+        chosen = chosen[:, :1]  # only the first is drawn from the weights as they are
+    heavy = weights > weights.mean(1, keepdim=True)
+    expected = (weights * heavy).sum(1, keepdim=True) / weights.sum(1, keepdim=True)
+    hits = gather_or_nan(heavy, 1, chosen) == 1.0
+    return flags(possible, likely.share(hits, expected.expand(hits.shape)))
+
+
+def made(d: Drawing) -> Call:
+    return call(list(sizes(d)), dtype=DType(d.dtype))
+
+
+def of_uniform(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
+    return flags((outputs[0] >= 0.0) & (outputs[0] < 1.0), likely.uniform(outputs[0]))
+
+
+def of_normal(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
+    return flags(outputs[0].isfinite(), likely.normal(outputs[0]))
+
+
+def normal(d: Drawing) -> Call:
+    """Tensors of means and of deviations."""
+    shape = sizes(d)
+    return call(d.tensor(shape, PLAIN, values=("uniform", -2.0, 2.0)), d.tensor(shape, PLAIN, values=("uniform", 0.5, 4.0)))
+
+
+def of_standardised(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
+    return flags(outputs[0].isfinite(), likely.normal((outputs[0] - args[0]) / args[1]))
+
+
+def integers(d: Drawing) -> Call:
+    low = d.integer(-100, 100)
+    return call(low, low + d.integer(1, 100), list(sizes(d)), dtype=DType(d.dtype))
+
+
+def of_integers(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
+    """low … high − 1, all alike."""
+    low, high, out = args[0], args[1], outputs[0].to(torch.float64)
+    below: Callable[[torch.Tensor], torch.Tensor] = lambda x: ((x - low) / (high - low)).clamp(0.0, 1.0)  # noqa: E731
+    possible = (out >= low) & (out < high) & (out == out.floor())
+    return flags(possible, likely.follows(out, lambda x: below(x + 1.0), below))
+
+
+def permutation(d: Drawing) -> Call:
+    return call(d.integer(0, 16) if not d.flag() else d.size(64, 2049), dtype=DType(d.dtype))
+
+
+def of_permutation(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
+    """Each of 0 … n − 1 once; in the first half as many of the upper half as chance has it (Hoeffding)."""
+    n, order = args[0], outputs[0]
+    possible = order.sort().values == torch.arange(n)
+    upper = order[: n // 2] >= n - n // 2
+    return flags(possible, likely.share(upper, (n // 2) / n if n else 0.5))
+
+
+def filling(*numbers: tuple[float, ...]) -> Sample:
+    """A tensor to be overwritten, often a part of another, and parameters."""
+
+    def sample(d: Drawing) -> Call:
+        return call(d.tensor(sizes(d), NUMBERS, overlap=False), *(d.choice(*options) for options in numbers))
+
+    return sample
+
+
+def filled(possible: Callable[..., torch.Tensor], test: Callable[..., torch.Tensor]) -> Any:
+    """Of what is written in place: as for other numbers, and nothing beside the tensor's own elements may change.
+
+    Both functions take the numbers and the parameters.
+    """
+
+    def observe(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
+        (x, *parameters), out = args, outputs[0]
+        kept = flags(possible(out, *parameters), test(out, *parameters))
+        if len(outputs) < 2:
+            return kept
+        before = x.as_strided((outputs[1].numel(),), (1,), 0)
+        after = before.clone()
+        after.as_strided(x.shape, x.stride(), x.storage_offset()).copy_(out)
+        beside = torch.isclose(outputs[1].reshape(-1), after, rtol=0.0, atol=0.0, equal_nan=True).all()
+        return kept[0], torch.cat([kept[1], beside.reshape(1)])
+
+    return observe
+
+
+def op(name: str, sample: Sample, observe: Any, error: ErrorModel = EXACT, **more: Any) -> Operator:
+    settings: dict[str, Any] = {"family": "random", "dtypes": FLOATS, "traits": RANDOM, "differentiable": False} | more
+    return Operator(name=name, sample=sample, observe=observe, error=error, **settings)
+
+
+# fmt: off
+OPERATORS = [
+    op("bernoulli", events, of_events),
+    op("poisson", counting, of_counts),
+    op("multinomial", choosing, of_choices),
+    op("normal", normal, of_standardised),
+    op("rand", made, of_uniform),
+    op("randn", made, of_normal),
+    op("randint", integers, of_integers, dtypes=("int64", "int32", "float32")),
+    op(
+        "uniform_", filling((0.0, -1.0), (1.0, 4.0)),
+        filled(lambda x, low, high: (x >= low) & (x <= high), lambda x, low, high: likely.uniform((x - low) / (high - low))),
+        mutates=(0,),
+    ),
+    op(
+        "normal_", filling((0.0, -1.0), (1.0, 0.5)),
+        filled(lambda x, mean, deviation: x.isfinite(), lambda x, mean, deviation: likely.normal((x - mean) / deviation)),
+        mutates=(0,),
+    ),
+    op(
+        "exponential_", filling((1.0, 0.25, 4.0)),
+        filled(lambda x, rate: (x >= 0.0) & x.isfinite(), lambda x, rate: likely.uniform(-torch.expm1(-rate * x))),
+        mutates=(0,),
+    ),
+    op("randperm", permutation, of_permutation, dtypes=("int64", "int32")),
+]
