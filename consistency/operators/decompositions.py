@@ -69,9 +69,20 @@ def of_eigenvalues(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
     return tuple(torch.view_as_real((outputs[0] ** power).sum(-1).resolve_conj()) for power in (1, 2, 3))
 
 
+def of_eig(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
+    """The set of eigenvalues, A·V - V·diag(λ), and the length of each vector: order and phases are free."""
+    w, v = outputs
+    residual = args[0].to(v.dtype) @ v - v * w.unsqueeze(-2)
+    return *of_eigenvalues(args, kwargs, (w,)), torch.view_as_real(residual), v.abs().square().sum(-2)
+
+
 def of_lu(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
+    """P·L·U, and the shape of each: one 1 in every row and column of P, a unit triangle with |L| ≤ 1, and an upper triangle."""
     p, l, u = outputs
-    return ((p @ l @ u) if p.numel() else l @ u,)
+    product = (p @ l @ u) if p.numel() else l @ u
+    unit = l.tril() - torch.eye(*l.shape[-2:], dtype=l.dtype)
+    grown = (unit.tril(-1).abs() - 1.0).clamp_min(0.0) + unit.triu(0).abs() + l.triu(1).abs()
+    return product, u.tril(-1), grown, p * (p - 1.0), p.sum(-1), p.sum(-2)
 
 
 def of_lu_factor(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
@@ -104,6 +115,7 @@ OPERATORS = [
     factors("linalg.eigh", symmetric, of_eigh),
     factors("linalg.eigvalsh", symmetric, differentiable=True),
     factors("linalg.eigvals", dominant, of_eigenvalues),
+    factors("linalg.eig", dominant, of_eig),
     factors("linalg.qr", rectangle(mode=("complete", "r")), of_qr),
     factors("linalg.lu", rectangle(), of_lu),
     factors("linalg.lu_factor", regular, of_lu_factor),

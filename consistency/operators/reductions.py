@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..recipe import DType
+from ..recipe import DType, TensorRecipe
 from .declare import (
     EVERY,
     EXACT,
@@ -94,11 +95,17 @@ def counted(d: Drawing) -> Call:
     return call(d.tensor(shape, values=("integers", 0, 1)), **({"dim": kwargs["dim"]} if "dim" in kwargs else {}))
 
 
+def extreme(d: Drawing, shape: Sequence[int]) -> TensorRecipe:
+    """Any numbers, or one time in three few different ones with many ties."""
+    few = d.dtype != "bool" and d.choice(False, False, True)
+    return d.tensor(shape, EXTREME, values=("integers", -3, 3)) if few else d.tensor(shape, EXTREME)
+
+
 def extremum(d: Drawing) -> Call:
     """Of everything, or along one dim given by position, which also returns indices."""
     shape = reducible(d)
     kwargs = along(d, shape, several=False)
-    return call(d.tensor(shape, EXTREME), *([kwargs.pop("dim")] if "dim" in kwargs else []), **kwargs)
+    return call(extreme(d, shape), *([kwargs.pop("dim")] if "dim" in kwargs else []), **kwargs)
 
 
 def place(d: Drawing) -> Call:
@@ -108,12 +115,18 @@ def place(d: Drawing) -> Call:
     dim = kwargs.get("dim")
     if isinstance(dim, int) and shape and shape[dim] == 1 and d.integer(0, 7):
         shape[dim] = d.integer(2, 9)
-    return call(d.tensor(shape, EXTREME), **kwargs)
+    return call(extreme(d, shape), **kwargs)
+
+
+def extremes(d: Drawing) -> Call:
+    """Of all dims, one, or several."""
+    shape = reducible(d)
+    return call(extreme(d, shape), **along(d, shape))
 
 
 def lowest_and_highest(d: Drawing) -> Call:
     shape = reducible(d)
-    return call(d.tensor(shape, EXTREME), **along(d, shape, several=False))
+    return call(extreme(d, shape), **along(d, shape, several=False))
 
 
 def matrix(d: Drawing) -> Call:
@@ -168,8 +181,8 @@ OPERATORS = [
         traits=LINEAR | {"constant"},
     ),
     op("prod", product, PRODUCT, NUMERIC),
-    op("amax", over(EXTREME), EXACT, EVERY, traits=PICKS, observe=zeros_aside),
-    op("amin", over(EXTREME), EXACT, EVERY, traits=PICKS, observe=zeros_aside),
+    op("amax", extremes, EXACT, EVERY, traits=PICKS, observe=zeros_aside),
+    op("amin", extremes, EXACT, EVERY, traits=PICKS, observe=zeros_aside),
     op("aminmax", lowest_and_highest, EXACT, EVERY, traits=PICKS, observe=zeros_aside),
     op("max", extremum, EXACT, EVERY, traits=PICKS, observe=extremum_along, observe_gradients=TIED),
     op("min", extremum, EXACT, EVERY, traits=PICKS, observe=extremum_along, observe_gradients=TIED),
