@@ -98,7 +98,7 @@ def counted(d: Drawing) -> Call:
 def extreme(d: Drawing, shape: Sequence[int]) -> TensorRecipe:
     """Any numbers, or one time in three few different ones with many ties."""
     few = d.dtype != "bool" and d.choice(False, False, True)
-    return d.tensor(shape, EXTREME, values=("integers", -3, 3)) if few else d.tensor(shape, EXTREME)
+    return d.tensor(shape, EXTREME, values=("integers", -24, 24)) if few else d.tensor(shape, EXTREME)
 
 
 def extremum(d: Drawing) -> Call:
