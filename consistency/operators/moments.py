@@ -122,6 +122,33 @@ def own(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     return tuple(4.0 * output.abs() for output in outputs)
 
 
+def of_distance(args: Args, kwargs: Kwargs, gradients: Tensors) -> Tensors:
+    """|ḡ|·|d|ᵖ⁻¹/‖d‖ᵖ⁻¹ with d = x − y, summed where an operand was broadcast; ‖d‖ has the error of a long sum in it.
+
+    ḡ follows from Euler's Σx·∂x + Σy·∂y = ḡ·‖d‖.
+    """
+    x, y, order = args[0].detach(), args[1].detach(), args[2]
+    d = (x - y).abs()
+    norm = torch.linalg.vector_norm(d, order)
+    terms = (d == norm).double() if order == math.inf else (d / norm) ** (order - 1)
+    cotangent = sum((a * g).sum() for a, g in zip((x, y), gradients, strict=True)) / norm
+    growth = d.numel() if 16 * d.unique().numel() <= d.numel() else math.sqrt(d.numel())
+    scale = (4.0 + growth) * (cotangent.abs() * terms)
+    seen = of_farthest(args, kwargs, gradients)
+    return tuple(scale.sum_to_size(g.shape) for g in seen) if len(seen) > 1 else (scale.sum() * norm,)
+
+
+def of_farthest(args: Args, kwargs: Kwargs, gradients: Tensors) -> Tensors:
+    """In the maximum norm several differences may round to the largest: then Σx·∂x + Σy·∂y, whichever of them is chosen."""
+    x, y = (a.detach() for a in args[:2])
+    if args[2] != math.inf or any(g is None or g.shape != a.shape for g, a in zip(gradients, args[:2], strict=False)):
+        return gradients
+    two = (x - y).abs().flatten().nan_to_num().topk(min(2, (x - y).numel())).values.tolist()
+    if len(two) < 2 or two[0] - two[1] > 2.0**-6 * (x.abs().max() + y.abs().max()):
+        return gradients
+    return ((x * gradients[0]).sum() + (y * gradients[1]).sum(),)
+
+
 def of_norm(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     """Gradients of norms: a few products and quotients, one of them with a power of the norm, a sum of √n, or of n equal ones."""
     x, dims = args[0].detach(), dims_of(args, kwargs, 2)
@@ -140,7 +167,7 @@ OPERATORS = [
     op("std_mean", moments, accumulated(of_deviation, reduced, backward=of_steep_slope)),
     op("norm", norms(2, 1, 2.0, 3, math.inf, -math.inf, 0), NORM),
     op("linalg.vector_norm", norms(2, 1, 2.0, 3, math.inf, -math.inf, 0), NORM),
-    op("dist", distance, accumulated(own, reduced)),
+    op("dist", distance, accumulated(own, reduced, backward=of_distance), observe_gradients=of_farthest),
     op(
         "logsumexp",
         over(EXPONENTS, full=False),
