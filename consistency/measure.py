@@ -19,7 +19,6 @@ _SETTLED_SCALED = 1.0
 _MOST_ZEROS = 0.65
 _FEW_TERMS = 8  # with so few, √n and n are much the same
 _NOTABLE, _MOST_GROUPED = 9.0, 1 << 20  # σ² of the largest error, and elements, between which groups are compared
-_USUAL_PEAK = 36.0  # σ²: the largest of many healthy errors stays below 6 σ
 
 
 def _flat(tensor: torch.Tensor, wide: bool = False) -> np.ndarray[Any, Any]:
@@ -28,6 +27,16 @@ def _flat(tensor: torch.Tensor, wide: bool = False) -> np.ndarray[Any, Any]:
     if (wide and tensor.dtype != torch.float64) or tensor.dtype == torch.bfloat16:
         tensor = tensor.to(torch.float64)
     return tensor.numpy().reshape(-1)
+
+
+def _flat_reference(reference: Reference, index: int, expected: torch.Tensor) -> tuple[np.ndarray[Any, Any], Any]:
+    """Expected numbers and their tail, made flat once for all backends."""
+    tail = reference.tails[index] if index < len(reference.tails) else None
+    known = reference.flattened.get(index)
+    if known is None or known[0] is not expected or known[1] is not tail:
+        known = expected, tail, _flat(expected, wide=True), _flat(tail, wide=True) if tail is not None else None
+        reference.flattened[index] = known
+    return known[2], known[3]
 
 
 class Floating:
@@ -48,9 +57,7 @@ class Floating:
         self.reference, self.model = reference, reference.operator.error
         # The gradients of data movement are sums: only going forward does every difference count.
         self.moves_only = self.model.kind == "exact" and reference.direction == "forward"
-        self.actual, self.expected = _flat(actual), _flat(expected, wide=True)
-        tail = reference.tails[index] if index < len(reference.tails) else None
-        self.tail = _flat(tail, wide=True) if tail is not None else None
+        self.actual, (self.expected, self.tail) = _flat(actual), _flat_reference(reference, index, expected)
         self.special: dict[str, int] = {}
         self.special_worst: Worst | None = None
         self.keep: np.ndarray[Any, Any] | None = None
@@ -101,7 +108,7 @@ class Floating:
         if sums.sigma_squares == 0.0 or not self._sums_products():
             return False
         n = self.expected.size
-        if sums.sigma_squares <= (2.25 if n < metrics.SIGNS_FROM else 1.0) * n and sums.sigma_max <= _USUAL_PEAK:
+        if sums.sigma_squares <= (2.25 if n < metrics.SIGNS_FROM else 1.0) * n and sums.sigma_max <= metrics.UNUSUAL_PEAK:
             return True
         return not (self.reference.repeats or 2 * np.unique(self.expected).size <= n)
 
@@ -129,7 +136,7 @@ class Floating:
                 variance = metrics.healthy_variance(reference.terms(self.index), u, self.form.unit_roundoff, ordered=ordered)
                 model = (growth * u, *variance)
             metrics.scaled(self.actual, self.expected, self.tail, s, model, sums)
-            unusual = sums.sigma_squares > 2.25 * self.expected.size or sums.sigma_max > _USUAL_PEAK
+            unusual = sums.sigma_squares > 2.25 * self.expected.size or sums.sigma_max > metrics.UNUSUAL_PEAK
             if isinstance(model, tuple) and unusual and reference.heavy_tailed:
                 sums.sigma_squares = sums.sigma_max = 0.0
                 metrics.scaled(self.actual, self.expected, self.tail, s, (model[0], model[1], max(model[1], model[2])), sums)

@@ -56,6 +56,7 @@ class Reference:
     def __init__(self, operator: Operator, materials: Materials, direction: str) -> None:
         self.operator, self.materials, self.direction = operator, materials, direction
         self.verified: str | None = None
+        self.flattened: dict[int, tuple[Any, ...]] = {}  # by output: expected and tail as measured, and both as flat arrays
         self.independent = materials.case.dtype in dtypes.FORMATS and materials.case.dtype != "float64"
         backward = direction == "backward"
         arguments = materials.build("float64", gradients=backward and operator.leaves)
