@@ -16,12 +16,13 @@ import numpy as np
 from . import monte_carlo
 from .attribution import Scene, explain
 from .attribution.scene import REFUSALS
+from .circumstances import by_precision, by_trial
 from .comparison import compare
 from .dtypes import FORMATS
 from .judge import Judgement
 from .model import Cause, Evidence, Outcome
 from .reference import Reference
-from .trials import CONTIGUOUS, Flagged, by_precision, by_trial, company, differs, error_in_float64, in_float64, trials
+from .trials import CONTIGUOUS, Flagged, adds_up, company, differs, error_in_float64, in_float64, trials
 
 REPEATS = 3
 _BY_PRECISION = ("approximation", "early-overflow")  # what float64 on the same backend tells
@@ -70,6 +71,8 @@ def look(flagged: Flagged, *, only: tuple[str, ...] | None = None) -> Evidence:
         return replace(
             evidence, cause=Cause("nondeterministic", "an answer that changes from run to run", evidence.within / REPEATS)
         )
+    if evidence.cause is not None:
+        return evidence
     if scene is not None and _may_be_ill_conditioned(flagged):
         evidence = _conditioned(flagged, evidence, scene)
     if found.verdict.value == "structure" and "was modified" in found.explanation:
@@ -131,13 +134,16 @@ def _scene(reference: Reference, outcome: Outcome, found: Judgement) -> Scene | 
 def _repeated(flagged: Flagged, evidence: Evidence, scene: Scene | None) -> Evidence:
     """The same call, three times more: how many gave another answer, and how many passed."""
     other = within = 0
+    outcomes = []
     for _ in range(REPEATS):
         outcome = flagged.again()
+        outcomes.append(outcome)
         judgement = flagged.judged(compare(outcome, flagged.reference, flagged.baseline))
         passes = not judgement.verdict.fails
         within += passes
         other += passes or judgement.verdict != flagged.found.verdict or differs(scene, outcome)
-    return replace(evidence, repeats=REPEATS, other=other, within=within)
+    cause = Cause("stale", "a result on top of the one before", 1.0) if other and adds_up(scene, outcomes) else None
+    return replace(evidence, repeats=REPEATS, other=other, within=within, cause=cause)
 
 
 def _may_be_ill_conditioned(flagged: Flagged) -> bool:

@@ -19,15 +19,12 @@ from .dtypes import FORMATS, TORCH
 from .formulations import FORMULATIONS
 from .judge import Judgement
 from .materialise import Materials, case_of, prepare
-from .model import Cause, Comparison, Evidence, Outcome, Output
+from .model import Comparison, Outcome, Output
 from .operators.declare import Operator
 from .reference import Reference
 
 CONTIGUOUS = ".contiguous() on the inputs"
-_ROUNDED = 1e-6  # of an error, in float64: it shrank as rounding does
-_BEYOND = 4.0  # ulp + G·u·S: answers further apart are different answers
-_SEVERAL = 4  # elements that err alike in float64 before the formula is blamed
-_CLEAR = 100.0  # the same unit: of smaller errors it cannot be told whether they are gone elsewhere
+BEYOND = 4.0  # ulp + G·u·S: answers further apart are different answers
 
 
 @dataclass(frozen=True)
@@ -69,8 +66,22 @@ def differs(scene: Scene | None, outcome: Outcome) -> bool:
         return True
     values = flat(tensor)
     with np.errstate(all="ignore"):
-        apart = np.abs(values - scene.actual) > _BEYOND * scene.unit
+        apart = np.abs(values - scene.actual) > BEYOND * scene.unit
     return bool((apart & np.isfinite(scene.actual)).any() or (np.isnan(values) != np.isnan(scene.actual)).any())
+
+
+def adds_up(scene: Scene | None, outcomes: Sequence[Outcome]) -> bool:
+    """Whether each answer is the right one plus the answer, or the right answer, of the call before: a buffer nobody cleared."""
+    if scene is None or not np.isfinite(scene.expected).all() or not scene.expected.any():
+        return False
+    tensors = [scene.reference.observed(o.outputs)[scene.index].tensor for o in outcomes if o.status == "ok"]
+    values = [flat(t) for t in tensors if t is not None]
+    if len(values) < len(outcomes) or len(values) < 2 or any(v.size != scene.expected.size for v in values):
+        return False
+    close = (1.0 - ENOUGH) * np.linalg.norm(scene.expected)
+    added = [later - scene.expected for later in values[1:]]
+    growing = all(np.linalg.norm(a - earlier) <= close for a, earlier in zip(added, values, strict=False))
+    return growing or all(np.linalg.norm(a - scene.expected) <= close for a in added)
 
 
 def trials(flagged: Flagged) -> Iterator[tuple[str, Callable[[], Outcome | None]]]:
@@ -169,79 +180,3 @@ def company(flagged: Flagged, scene: Scene | None) -> str:
         return f"{flagged.backend.name} stands alone, {who} agree with float64"
     same = [name for name in others if name not in apart]
     return f"{' and '.join(same)} {'gives' if len(same) == 1 else 'give'} this answer too" if same else ""
-
-
-def by_trial(flagged: Flagged, evidence: Evidence, scene: Scene | None) -> Cause | None:
-    """What no suspect explained but a change of circumstances did: an element's result depends on its own inputs only."""
-    if evidence.trials.get(CONTIGUOUS, 2.0) <= 1.0:
-        return Cause("depends-on-layout", "the layout of the inputs", 1.0)
-    if ", only in the " in flagged.found.explanation:  # the first or last elements, and no others
-        return Cause("depends-on-position", "the position of an element", 1.0)
-    if scene is None or flagged.direction != "forward" or flagged.operator.mutates or scene.size < _CLEAR:
-        return None
-    row = _guilty_row(scene)
-    if row is not None and _differs_elsewhere(flagged, scene, lambda t: t[row : row + 1], np.s_[row : row + 1]):
-        return Cause("depends-on-batch", "the size of the batch", 1.0)
-    turned = (slice(None, None, -1),) * len(scene.shape)
-    if _differs_elsewhere(flagged, scene, lambda t: t.flip(*range(t.ndim)), turned):
-        return Cause("depends-on-position", "the position of an element", 1.0)
-    if _differs_elsewhere(flagged, scene, lambda t: t.flip(0), turned[:1]):
-        return Cause("depends-on-position", "the position of a row", 1.0)
-    return None
-
-
-def _guilty_row(scene: Scene) -> int | None:
-    """A row (of dimension 0) that is wrong as a whole; None where rows are wrong in places."""
-    if len(scene.shape) < 2 or scene.guilty.size != np.prod(scene.shape):
-        return None
-    shares = scene.guilty.reshape(scene.shape[0], -1).mean(1)
-    return int(np.argmax(shares)) if shares.max() > 0.5 and shares[shares > 0.0].min() > 0.5 else None
-
-
-def _has_rows(tensor: torch.Tensor, scene: Scene, first: torch.Tensor | None) -> bool:
-    fits = tensor.ndim > 0 and tensor.shape[0] == scene.shape[0]
-    return fits and (tensor.ndim == len(scene.shape) if first is None else tensor.shape == first.shape)
-
-
-def _differs_elsewhere(flagged: Flagged, scene: Scene, change: Callable[[torch.Tensor], torch.Tensor], where: Any) -> bool:
-    """Whether results differ by more than rounding when the rows of the inputs stand elsewhere, or alone.
-
-    ``where`` are the same elements among the results so far. Only for independent rows: the reference must not differ.
-    """
-    rows = scene.shape[0] if scene.shape else 0
-    if rows < 2 or scene.actual.size != np.prod(scene.shape):
-        return False
-    try:
-        alone = "elementwise" not in flagged.operator.traits  # of a product's factors, the first has the rows
-        first = flagged.reference.arguments.tensors[0]
-        materials = literal_case(flagged, lambda t: change(t) if _has_rows(t, scene, first if alone else None) else t)
-        truth = Reference(flagged.operator, materials, "forward")
-        outcome = flagged.again(materials=materials)
-        if outcome.status != "ok" or truth.outcome.status != "ok":
-            return False
-        wanted, seen = truth.outputs[scene.index].tensor, truth.observed(outcome.outputs)[scene.index].tensor
-        expected, before, unit = (v.reshape(scene.shape)[where].reshape(-1) for v in (scene.expected, scene.actual, scene.unit))
-        if wanted is None or seen is None or flat(wanted).size != expected.size or flat(seen).size != expected.size:
-            return False
-    except REFUSALS:
-        return False
-    with np.errstate(all="ignore"):
-        finite = np.isfinite(expected) & np.isfinite(before)
-        if (np.abs(flat(wanted) - expected) > unit)[finite].any():
-            return False
-        return bool((np.abs(flat(seen) - before) > _BEYOND * unit)[finite].any())
-
-
-def by_precision(flagged: Flagged, evidence: Evidence, scene: Scene | None, wide: tuple[Output, ...] | None) -> Cause | None:
-    """What the same backend's answer in float64 tells: the same error is the formula's, none at all is an amplified rounding."""
-    if scene is None or wide is None:
-        return None
-    share = scene.share(wide)
-    if share >= ENOUGH and not scene.special and np.count_nonzero(scene.guilty) >= _SEVERAL:
-        return Cause("approximation", "the formula itself, which errs alike in float64,", share)
-    right = evidence.trials.get("computing in float64", 2.0) <= 1.0
-    if right and scene.special and np.isfinite(scene.expected[scene.guilty]).any():
-        return Cause("early-overflow", "an intermediate that leaves the format", 1.0)
-    if right and evidence.wide is not None and evidence.wide < _ROUNDED and "elementwise" in flagged.operator.traits:
-        return Cause("approximation", "a formula that amplifies rounding", 1.0 - evidence.wide)
-    return None

@@ -17,11 +17,11 @@ PACKAGE = ROOT / "consistency"
 # From left to right; nothing imports what stands to its right. A name stands for a module, or for what else is in a package.
 LAYERS = {
     "values": "errors profiles dtypes model recipe tape values",
-    "generate": "layouts materialise operators strategies generate",
-    "execute": "backends",
+    "generate": "layouts materialise operators strategies generate probing",
+    "execute": "backends opinfo",
     "compare": "oracles reference magnitudes wider metrics measure casting comparison",
-    "judge": "_located_yaml _tolerances_file tolerances judge monte_carlo formulations attribution trials second_look",
-    "run and record": "evaluate scaling settings events engine bundle find calibrate report.failure",
+    "judge": "_located_yaml _tolerances_file tolerances judge monte_carlo formulations attribution trials circumstances second_look",
+    "run and record": "evaluate scaling settings events engine literals bundle find calibrate report.failure",
     "fronts": "__init__ __main__ api cli commands pytest_plugin report suite",
 }
 RANK = {module: rank for rank, modules in enumerate(LAYERS.values()) for module in modules.split()}

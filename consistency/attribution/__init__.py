@@ -37,6 +37,7 @@ def explain(scene: Scene, seconds: float = SECONDS, only: frozenset[str] | None 
     rooms.insert(2 if wrong > _FEW else 3, results.plain)  # a few zeros say little
     if scene.whole:  # places and counts: shorter inputs move them, too, but seldom are the reason
         rooms.append(rooms.pop(0))
+        rooms[:0] = [access.narrowed, results.narrowed]
     for room in rooms:
         for suspect in room(scene):
             if time.monotonic() > deadline:

@@ -19,7 +19,8 @@ def suspects(scene: Scene) -> Suspects:
     yield from _misread(scene, tensors)
     yield from _missing(scene, tensors)
     yield from _moved(scene, tensors)
-    yield from _integers(scene, tensors)
+    yield from narrowed(scene)
+    yield from _signs(scene, tensors)
 
 
 def substituted(arguments: Arguments, tensors: dict[int, torch.Tensor]) -> tuple[list[Any], dict[str, Any]]:
@@ -138,11 +139,15 @@ def _moved(scene: Scene, tensors: list[torch.Tensor]) -> Suspects:
             yield _changed(scene, "flipped", f"kernel of argument {i} flipped", [i], lambda a, i: a.tensors[i].flip(-1, -2))
 
 
-def _integers(scene: Scene, tensors: list[torch.Tensor]) -> Suspects:
-    for i, tensor in enumerate(tensors):
+def narrowed(scene: Scene) -> Suspects:
+    """int64 in 32 bits: asked early, because what is left of round numbers is often zero."""
+    for i, tensor in enumerate(scene.reference.arguments.tensors):
         if tensor.dtype == torch.int64:
             words = f"int64 of argument {i} cut to int32"
             yield _changed(scene, "int64-truncated", words, [i], lambda a, i: a.tensors[i].to(torch.int32).to(torch.int64))
+
+
+def _signs(scene: Scene, tensors: list[torch.Tensor]) -> Suspects:
     for i, tensor in enumerate(tensors):
         if tensor.dtype.is_floating_point:
             yield _changed(scene, "negated", f"sign of argument {i} lost", [i], lambda a, i: a.tensors[i].abs())

@@ -20,6 +20,13 @@ def plain(scene: Scene) -> Suspects:
     yield Suspect("negated", _noun(scene) + " with the other sign", functools.partial(scene.outputs, -r))
 
 
+def narrowed(scene: Scene) -> Suspects:
+    """A result of int64 in 32 bits."""
+    if scene.raw is not None and scene.raw.dtype == torch.int64:
+        cut = scene.expected.astype(np.int64).astype(np.int32).astype(np.float64)
+        yield Suspect("int64-truncated", "int64 cut to int32", functools.partial(scene.outputs, cut))
+
+
 def suspects(scene: Scene) -> Suspects:
     yield from _moved(scene)
     yield from _others(scene)
@@ -114,13 +121,6 @@ def _others(scene: Scene) -> Suspects:
                 yield Suspect(
                     "stale", words, functools.partial(scene.outputs, tensor.detach().to(torch.float64).reshape(scene.shape))
                 )
-    r = scene.expected
-    if scene.raw is not None and scene.raw.dtype == torch.int64:
-        yield Suspect(
-            "int64-truncated",
-            "int64 cut to int32",
-            functools.partial(scene.outputs, r.astype(np.int64).astype(np.int32).astype(np.float64)),
-        )
 
 
 def _out_of_range(scene: Scene) -> Suspects:
