@@ -20,7 +20,8 @@ LAYERS = {
     "generate": "layouts materialise operators strategies generate probing",
     "execute": "backends opinfo",
     "compare": "oracles reference magnitudes wider metrics measure casting comparison",
-    "judge": "_located_yaml _tolerances_file tolerances judge monte_carlo formulations attribution trials circumstances second_look",
+    "judge": "_located_yaml _tolerances_file tolerances judge monte_carlo formulations attribution trials circumstances "
+    "second_look",
     "run and record": "evaluate scaling settings events engine literals bundle find calibrate report.failure",
     "fronts": "__init__ __main__ api cli commands pytest_plugin report suite",
 }
