@@ -44,6 +44,7 @@ def run(
     handlers: Sequence[Handler] = (),
     resume: bool = False,
     reference: str = "spot",
+    source: str = "drawn",
 ) -> engine.Run:
     """Draw cases of ``operators``, run them on ``backends``, and judge every result against float64.
 
@@ -52,10 +53,13 @@ def run(
     operator × dtype. ``time_budget``: seconds, or None. ``tolerances``: a tolerances.yaml. ``out``: a folder for the bundle;
     with ``resume`` an interrupted bundle there is completed. ``handlers`` are called with every event. ``reference``: what
     results are judged against: ``"float64"`` on the CPU, that spot-checked (``"spot"``), or ``"verified"`` by independent oracles.
+    ``source``: ``"opinfo"`` takes the samples of PyTorch's own operator database in place of drawn cases.
 
     Raises UsageError, ConfigurationError or BundleError with one clear line.
     """
-    chosen = engine.settings(operators, backends, dtypes, directions, examples, seed, time_budget, tolerances, reference=reference)
+    chosen = engine.settings(
+        operators, backends, dtypes, directions, examples, seed, time_budget, tolerances, reference=reference, source=source
+    )
     collect = engine.Collect()
     if out is None:
         engine.drive(chosen, [collect, *handlers])

@@ -3,8 +3,9 @@
     bundle.json        format version, when, settings (first thing written)
     environment.json   what every backend ran on
     cases.jsonl        one case a line, before the first result that refers to it
+    literals/          the bits of literal tensors that are too long for a line, a safetensors file each, named by its SHA-256
     results.jsonl      one result a line
-    failures/<id>/     case.json, message.txt, tensors.safetensors (input storages, float64 reference)
+    failures/<id>/     case.json, message.txt, tensors.safetensors (input storages, float64 reference), literals/
 
 Bundles come from other machines: everything is JSON or safetensors, sizes are bounded, names never become paths unchecked.
 """
@@ -22,7 +23,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
-from . import __version__
+from . import __version__, literals
 from .errors import BundleError, ConsistencyError
 from .events import Earlier, Event, Finished, GroupDone, Judged, Key, Scaled, Shrunk, Started, kind
 from .model import Case, Cause, Comparison, Evidence, Measured, Result, Span, Verdict, Worst
@@ -31,6 +32,7 @@ FORMAT = 1
 MAX_LINE = 1 << 24
 MAX_FAILURE_FOLDERS = 200  # beyond the shrunk ones, which all get theirs
 MAX_NAME = 120  # characters of a folder's name; Windows allows 260 for the whole path
+_BEFORE = {"reference": "float64", "source": "drawn"}  # what bundles mean that are older than these settings
 _SPEC = re.compile(r"[a-z][a-z0-9]*(:[0-9]+)?(\+[a-z][a-z0-9]*(=[a-z0-9]+)?)*")
 _IN_NAMES = str.maketrans({":": "_", "+": "_", "=": "-"})
 _PORTABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -137,8 +139,8 @@ class Writer:
     def _check_same(self, event: Started) -> None:
         header, wanted = read_header(self.folder), event.settings.describe()
         saved = header["settings"]
-        for key in ("operators", "backends", "dtypes", "directions", "examples", "seed", "tolerances", "reference"):
-            if saved.get(key, "float64" if key == "reference" else None) != wanted[key]:
+        for key in ("operators", "backends", "dtypes", "directions", "examples", "seed", "tolerances", "reference", "source"):
+            if saved.get(key, _BEFORE.get(key)) != wanted[key]:
                 raise BundleError(
                     f"{self.folder} was begun with other {key} ({_brief(saved.get(key))}, now {_brief(wanted[key])}); "
                     "resume with the same settings, or name another folder with --out"
@@ -159,6 +161,7 @@ class Writer:
         for result in results:
             if result.case.id not in self._known:
                 self._known.add(result.case.id)
+                literals.write(self.folder, result.case)
                 self._cases.write(json.dumps({"id": result.case.id, "case": result.case.to_json()}) + "\n")
         self._cases.flush()
         for result in results:
@@ -182,6 +185,7 @@ class Writer:
         folder = self.folder / "failures" / failure_id(result)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "case.json").write_text(result.case.line + "\n", encoding="utf-8")
+        literals.write(folder, result.case)
         text = message(result, bundle=self.folder, spec=self._specs.get(result.backend))
         (folder / "message.txt").write_text(text + "\n", encoding="utf-8")
         try:
@@ -277,10 +281,10 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def _cases(folder: Path) -> dict[str, Case]:
     found: dict[str, Case] = {}
-    path = folder / "cases.jsonl"
+    path, beside = folder / "cases.jsonl", literals.Beside(folder)
     for number, row in _lines(path):
         try:
-            case = Case.from_json(row.get("case"))
+            case = Case.from_json(row.get("case"), beside)
         except ConsistencyError as error:
             raise BundleError(f"{path}:{number}  {error}") from None
         if row.get("id") != case.id:

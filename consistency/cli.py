@@ -136,6 +136,13 @@ _tolerances = click.option("--tolerances", metavar="FILE", help="A tolerances.ya
     show_default=True,
     help="What is right: float64 on the CPU (float64), the same with spot checks (spot), or verified by oracles (verified).",
 )
+@click.option(
+    "--source",
+    metavar="NAME",
+    default="drawn",
+    show_default=True,
+    help="Where cases come from: drawn by our own strategies, or opinfo, the samples of PyTorch's installed operator database.",
+)
 @_tolerances
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder of the bundle [default: reports/TIME].")
 @click.option("--resume", is_flag=True, help="Complete the interrupted bundle in --out.")
@@ -151,7 +158,7 @@ _tolerances = click.option("--tolerances", metavar="FILE", help="A tolerances.ya
 def run(
     operators: Sequence[str], backends: Sequence[str], dtypes: Sequence[str], directions: Sequence[str], profile: str,
     examples: int | None, seed: int, time_budget: float | None, reference: str, tolerances: str | None, out: Path | None,
-    resume: bool, json_file: Path | None, not_tested: bool, no_bundle: bool, no_shrink: bool,
+    resume: bool, json_file: Path | None, not_tested: bool, no_bundle: bool, no_shrink: bool, source: str,
 ) -> None:  # fmt: skip
     """Draw inputs, run them everywhere, judge the differences.
 
@@ -175,7 +182,7 @@ def run(
         raise UsageError("--resume needs the folder to complete: add --out FOLDER")
     chosen = engine.settings(
         list(operators) or None, list(backends) or None, list(dtypes) or None, list(directions) or engine.DIRECTIONS,
-        examples or PROFILES[profile], seed, time_budget, tolerances, not no_shrink, reference,
+        examples or PROFILES[profile], seed, time_budget, tolerances, not no_shrink, reference, source,
     )  # fmt: skip
     folder = None if no_bundle else out or _new_folder()
     to_stdout = json_file is not None and str(json_file) == "-"
@@ -317,14 +324,15 @@ def repro(case: str, backends: Sequence[str], directions: Sequence[str], toleran
     consistency repro '{"operator":"exp","dtype":"float32","args":[…]}' --backend cpu --backend cuda
     """
     from . import backends as known
-    from . import engine, operators
+    from . import engine
     from .bundle import result_to_json
     from .find import find_case
     from .materialise import prepare
+    from .opinfo import operator_of
     from .report.failure import headline, message, printable
 
     found = find_case(case)
-    operator = operators.get(found.operator)
+    operator = operator_of(found)
     prepare(found).build()  # what cannot be built is bad usage here, no verdict
     chosen = engine.settings([operator], list(backends) or None, None, list(directions) or engine.DIRECTIONS, tolerances=tolerances)
     absent = {b.name: known.availability(b) for b in chosen.backends}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Iterator, Sequence
@@ -9,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from . import backends as _backends
-from . import evaluate, generate, scaling
+from . import evaluate, generate, opinfo, scaling
 from .backends.base import Backend
-from .errors import RecipeError
+from .errors import RecipeError, Untestable
 from .events import Earlier, Event, Finished, GroupDone, Handler, Judged, Key, Scaled, Shrunk, Started, kind
 from .model import DIRECTIONS, Case, Result, Verdict
 from .operators.declare import Operator
@@ -25,6 +26,7 @@ SHRINK_AT_LEAST = 1.0  # even when the time budget is used up: a failure is wort
 SHRUNK_PER_GROUP = 2
 SHRINK_IN_ALL = 120.0  # of a run, or a tenth of its time budget: where everything fails, nobody reads every small case
 SCALED = 12  # cases of an operator whose errors are measured in float64 as well
+_NOT_AS_DECLARED = (LookupError, TypeError, AttributeError)  # raised by error models on calls that are written otherwise
 JUDGING_FAILED = "the harness itself failed to judge this case"
 
 
@@ -129,6 +131,8 @@ def draw(operator: Operator, dtype: str, examples: int, seed: int) -> tuple[list
     """The cases of one operator × dtype, or none and why: a ``sample`` that raises costs its operator only."""
     try:
         cases = generate.batch(operator, dtype, examples, seed)
+    except Untestable as reason:
+        return [], str(reason)
     except Exception as error:
         return [], f"no case could be drawn ({type(error).__name__}: {str(error)[:200]}); please report it"
     return cases, "" if cases else "no case could be drawn in which anything could be told"
@@ -157,10 +161,18 @@ def judge_case(
     against: str = "float64",
 ) -> list[Result]:  # fmt: skip
     """Results of one case. A case that cannot be built or judged is that case's own verdict, never the end of the run."""
+    judged = functools.partial(
+        evaluate.evaluate, case, backends, rules, directions=directions, done=done, looks=looks, against=against
+    )
     try:
-        return evaluate.evaluate(
-            case, backends, rules, directions=directions, operator=operator, done=done, looks=looks, against=against
-        )
+        try:
+            return judged(operator=operator)
+        except _NOT_AS_DECLARED:
+            if not case.source:
+                raise
+            return judged(operator=opinfo.generically(operator))
+    except Untestable as reason:
+        text = str(reason)
     except RecipeError as error:
         text = f"the case cannot be built: {error}"
     except Exception as error:

@@ -30,6 +30,10 @@ class BundleError(ConsistencyError):
     """A bundle that is damaged, of another format, or not a bundle at all."""
 
 
+class Untestable(ConsistencyError):  # noqa: N818 - says what is so, is not an error of anybody's
+    """Raised where an operator has no case that could tell anything; its text says why, and nothing is wrong with that."""
+
+
 class Unsupported(ConsistencyError):  # noqa: N818 - says what happened, is not an error of anybody's
     """Raised by a backend that does not offer an operator, dtype or argument; becomes the verdict ``unsupported``."""
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from . import operators
+from . import opinfo
 from .backends.base import Backend, refusal
 from .backends.cpu import Cpu
 from .comparison import compare
@@ -58,7 +58,7 @@ def evaluate(
 
     Raises RecipeError when the case cannot be built, UsageError for an unknown operator.
     """
-    operator = operator or operators.get(case.operator)
+    operator = operator or opinfo.operator_of(case)
     materials = prepare(case)
     results: list[Result] = []
     with quiet():

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from .bundle import _cases
 from .errors import BundleError, RecipeError, did_you_mean
+from .literals import Beside
 from .model import Case
 
 MAX_CASE_BYTES = 1 << 20
@@ -22,7 +23,7 @@ def find_case(text: str, reports: Path = Path("reports")) -> Case:
         if path.is_file():
             if path.stat().st_size > MAX_CASE_BYTES:
                 raise RecipeError(f"{path} is larger than a case may be ({MAX_CASE_BYTES} bytes)")
-            return Case.from_line(path.read_text(encoding="utf-8").strip())
+            return Case.from_line(path.read_text(encoding="utf-8").strip(), Beside(path.parent))
     except (OSError, ValueError) as error:  # ValueError: not UTF-8, or no path at all
         if isinstance(error, RecipeError):
             raise

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, Phase
 
 from .model import Case
 from .operators.declare import Operator
-from .recipe import TensorRecipe, tensors
+from .recipe import Literal, TensorRecipe, tensors
 from .strategies import cases
 
 _QUIET: dict[str, Any] = {
@@ -38,6 +38,8 @@ def batch(operator: Operator, dtype: str, examples: int, seed: int = 0) -> list[
 
     Cases whose tensors are all blank (Hypothesis likes to begin with the simplest) are left out: they could not tell anything.
     """
+    if operator.cases is not None:
+        return operator.cases(dtype, examples, seed)
     distinct: dict[str, Case] = {}
     similar: dict[str, Case] = {}
 
@@ -73,6 +75,10 @@ def _plan(case: Case) -> str:
     return repr((parts, scalars, [(k, v) for k, v in case.kwargs.items() if not list(tensors(v))]))
 
 
+def _bytes(case: Case) -> int:
+    return sum(len(t.data) for t in (*tensors(case.args), *tensors(case.kwargs)) if isinstance(t, Literal))
+
+
 def _blank(case: Case) -> bool:
     drawn = [t for t in (*tensors(case.args), *tensors(case.kwargs)) if isinstance(t, TensorRecipe) and 0 not in t.base]
     return bool(drawn) and all(t.stop == 0 and not t.special for t in drawn)
@@ -93,8 +99,13 @@ def smallest(
 ) -> Case | None:
     """The smallest case for which ``predicate`` holds, as Hypothesis shrinks it; None when no example of the batch has it.
 
-    ``predicate`` is called once per distinct case. After ``seconds`` the best case so far is returned.
+    ``predicate`` is called once per distinct case. After ``seconds`` the best case so far is returned. What is not drawn cannot
+    be shrunk: there it is the smallest of the batch.
     """
+    if operator.cases is not None:
+        until = time.monotonic() + seconds
+        found = sorted(operator.cases(dtype, examples, seed), key=lambda case: len(case.line) + _bytes(case))
+        return next((case for case in found if time.monotonic() < until and predicate(case)), None)
     known: dict[str, bool] = {}
     best: list[Case] = []
     until = time.monotonic() + seconds

@@ -144,7 +144,7 @@ class Arguments:
             base = base.to(self._device)
         self.bases.append(base)
         view = view_of(base, arg)
-        if self._tracks(len(self.tensors)) and view.dtype.is_floating_point:
+        if self._tracks(len(self.tensors)) and getattr(arg, "leaf", True) and view.dtype.is_floating_point:
             view = view.detach().requires_grad_(True)
         self.tensors.append(view)
         return view
@@ -212,11 +212,11 @@ def _check_extent(elements: int, shape: tuple[int, ...], stride: tuple[int, ...]
         raise RecipeError(f"shape {list(shape)!r:.60} with strides {list(stride)!r:.60} {words}")
 
 
-def literal(tensor: torch.Tensor) -> Literal:
+def literal(tensor: torch.Tensor, *, before: int = 0) -> Literal:
     """A literal argument with the bits and strides of ``tensor`` (brought to the CPU; gradients are not kept).
 
-    Its storage begins at the tensor's first element, so the offset is 0. Raises RecipeError for a dtype or kind of tensor
-    that recipes do not hold.
+    Its storage begins at the tensor's first element, or at most ``before`` elements before it, which is its offset then. Raises
+    RecipeError for a dtype or kind of tensor that recipes do not hold.
     """
     name = dtypes.name_of(tensor.dtype)
     if name not in dtypes.TORCH or tensor.layout != torch.strided or tensor.is_quantized or tensor.is_nested or tensor.is_meta:
@@ -224,9 +224,10 @@ def literal(tensor: torch.Tensor) -> Literal:
         raise RecipeError(f"{kind} cannot be part of a recipe; give a strided one with numbers in it")
     tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
     extent = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)) + 1 if tensor.numel() else 0
-    flat = torch.as_strided(tensor, (extent,), (1,), tensor.storage_offset()).contiguous()
+    offset = min(int(tensor.storage_offset()), before) if tensor.numel() else 0
+    flat = torch.as_strided(tensor, (offset + extent,), (1,), tensor.storage_offset() - offset).contiguous()
     flat = flat.view(torch.int16) if flat.dtype == torch.bfloat16 else flat
-    return Literal(flat.numpy().tobytes(), name, tuple(tensor.shape), tuple(tensor.stride()), 0)
+    return Literal(flat.numpy().tobytes(), name, tuple(tensor.shape), tuple(tensor.stride()), offset)
 
 
 def from_python(arg: Any) -> recipe.Arg:

@@ -23,7 +23,8 @@ class Case:
     """One operator with concrete arguments and dtype, as a recipe.
 
     ``cotangent`` is ``(value class …, stop)`` of the tensors that gradients are taken against: one per differentiable
-    output, each shaped like its output.
+    output, each shaped like its output. ``source`` says where a case comes from that no strategy of ours drew, and so
+    whose operator is called: ``opinfo`` or ``opinfo/VARIANT``.
     """
 
     operator: str
@@ -31,6 +32,7 @@ class Case:
     args: tuple[recipe.Arg, ...] = ()
     kwargs: Mapping[str, recipe.Arg] = field(default_factory=dict)
     cotangent: int = 0
+    source: str = ""
 
     def __post_init__(self) -> None:
         # Tensors are numbered in the order of the arguments, which must survive the way through sorted JSON.
@@ -52,25 +54,28 @@ class Case:
 
     def to_json(self) -> dict[str, Any]:
         kwargs = {name: recipe.encode(value) for name, value in self.kwargs.items()}
-        body = {"operator": self.operator, "dtype": self.dtype, "args": [recipe.encode(a) for a in self.args]}
-        return body | {"kwargs": kwargs, "cotangent": self.cotangent}
+        body: dict[str, Any] = {"operator": self.operator, "dtype": self.dtype, "args": [recipe.encode(a) for a in self.args]}
+        body = {**body, "kwargs": kwargs, "cotangent": self.cotangent}
+        return body | {"source": self.source} if self.source else body
 
     @staticmethod
     def from_json(data: Any, literals: Mapping[str, bytes] | None = None) -> Case:
         """The case that parsed JSON describes. Raises RecipeError, never anything else."""
         if not isinstance(data, dict):
             raise RecipeError("a case is a JSON object with operator, dtype, args and kwargs")
-        unknown = set(data) - {"operator", "dtype", "args", "kwargs", "cotangent"}
+        unknown = set(data) - {"operator", "dtype", "args", "kwargs", "cotangent", "source"}
         if unknown:
             raise RecipeError(f"{sorted(map(str, unknown))[0]!r:.40} is not a key of a case")
         operator, dtype, cotangent = data.get("operator"), data.get("dtype"), data.get("cotangent", 0)
+        source = data.get("source", "")
         args, kwargs = data.get("args", []), data.get("kwargs", {})
-        if not isinstance(operator, str) or not isinstance(dtype, str):
-            raise RecipeError("a case needs 'operator' and 'dtype' as text")
+        if not isinstance(operator, str) or not isinstance(dtype, str) or not isinstance(source, str):
+            raise RecipeError("a case needs 'operator' and 'dtype' as text, and 'source' where it has one")
         if not isinstance(args, list) or not isinstance(kwargs, dict) or type(cotangent) is not int:
             raise RecipeError("a case's 'args' is a list, its 'kwargs' an object and its 'cotangent' a whole number")
         decoded = {name: recipe.decode(value, literals) for name, value in kwargs.items()}
-        return Case(operator, dtype, tuple(recipe.decode(a, literals) for a in args), decoded, recipe.position(cotangent))
+        found = tuple(recipe.decode(a, literals) for a in args)
+        return Case(operator, dtype, found, decoded, recipe.position(cotangent), source)
 
     @staticmethod
     def from_line(line: str, literals: Mapping[str, bytes] | None = None) -> Case:

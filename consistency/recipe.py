@@ -45,13 +45,17 @@ class TensorRecipe:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A tensor given by its bits: storage (little-endian bytes), dtype, and the shape, strides and offset over it."""
+    """A tensor given by its bits: storage (little-endian bytes), dtype, and the shape, strides and offset over it.
+
+    ``leaf=False``: nobody asks for its gradient, as of class weights or of a target.
+    """
 
     data: bytes
     dtype: str
     shape: tuple[int, ...]
     stride: tuple[int, ...]
     offset: int = 0
+    leaf: bool = True
 
     @property
     def digest(self) -> str:
@@ -111,6 +115,8 @@ def encode(arg: Arg) -> Any:
         case Literal():
             body = {"sha256": arg.digest, "dtype": arg.dtype, "bytes": len(arg.data)}
             body |= {"shape": list(arg.shape), "stride": list(arg.stride), "offset": arg.offset}
+            if not arg.leaf:
+                body["leaf"] = False
             if len(arg.data) <= INLINE_BYTES:
                 body["hex"] = arg.data.hex()
             return {"literal": body}
@@ -201,7 +207,7 @@ def position(value: Any) -> int:
 
 
 def _decode_literal(body: Any, literals: Mapping[str, bytes]) -> Literal:
-    _known_keys(body, ("sha256", "dtype", "bytes", "shape", "stride", "offset", "hex"), "a literal tensor")
+    _known_keys(body, ("sha256", "dtype", "bytes", "shape", "stride", "offset", "leaf", "hex"), "a literal tensor")
     digest = _text(body["sha256"])
     data = bytes.fromhex(body["hex"]) if "hex" in body else literals.get(digest)
     if data is None:
@@ -209,7 +215,10 @@ def _decode_literal(body: Any, literals: Mapping[str, bytes]) -> Literal:
     if hashlib.sha256(data).hexdigest() != digest:
         raise RecipeError(f"the literal tensor {digest[:12]}… does not match its SHA-256: damaged or replaced")
     stride = tuple(_integer(v) for v in _items(body["stride"]))
-    return Literal(data, _text(body["dtype"]), _sizes(body["shape"]), stride, _integer(body.get("offset", 0)))
+    leaf = body.get("leaf", True)
+    if not isinstance(leaf, bool):
+        raise RecipeError(f"expected true or false, not {_brief(leaf)}")
+    return Literal(data, _text(body["dtype"]), _sizes(body["shape"]), stride, _integer(body.get("offset", 0)), leaf)
 
 
 def _sizes(values: Any) -> tuple[int, ...]:

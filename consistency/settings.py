@@ -10,12 +10,14 @@ from typing import Any
 
 from . import backends as _backends
 from . import dtypes as _dtypes
-from . import evaluate, operators, tolerances, wider
+from . import evaluate, operators, opinfo, tolerances, wider
 from .backends.base import Backend
 from .errors import UsageError, did_you_mean
 from .model import DIRECTIONS
 from .operators.declare import Operator
 from .tolerances import Tolerances
+
+SOURCES = ("drawn", opinfo.NAME)  # of cases: our own strategies, or the samples of PyTorch's operator database
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Settings:
 
     With a time budget the plan is gone through again with fresh examples until the time is up. ``specs`` holds what the user
     wrote for a backend, by its name, so that a command which repeats a failure can say it again. ``reference`` is a mode of
-    :mod:`consistency.wider`: how far float64 on the CPU is checked against the oracles.
+    :mod:`consistency.wider`: how far float64 on the CPU is checked against the oracles. ``source`` says where cases come from.
     """
 
     operators: tuple[Operator, ...]
@@ -39,6 +41,7 @@ class Settings:
     tolerances_path: Path | None = None
     specs: Mapping[str, str] = field(default_factory=dict)
     reference: str = "spot"
+    source: str = SOURCES[0]
 
     def describe(self) -> dict[str, Any]:
         """As JSON data for a bundle."""
@@ -47,6 +50,7 @@ class Settings:
             "dtypes": list(self.dtypes) if self.dtypes else None, "directions": list(self.directions),
             "examples": self.examples, "seed": self.seed, "time_budget": self.time_budget, "shrink": self.shrink,
             "tolerances": self.tolerances.digest, "reference": self.reference,
+            "source": self.source,
         }  # fmt: skip
 
 
@@ -61,6 +65,7 @@ def settings(
     tolerances: str | Path | Tolerances | None = None,
     shrink: bool = True,
     reference: str = "spot",
+    source: str = SOURCES[0],
 ) -> Settings:
     """Settings from what a user wrote. Raises UsageError or ConfigurationError with one clear line."""
     from .tolerances import load
@@ -69,17 +74,21 @@ def settings(
     path = Path(tolerances) if isinstance(tolerances, (str, Path)) else None
     resolved, specs = _resolve(backends)
     chosen = Settings(
-        tuple(_select(operators)), resolved, _names(dtypes, "dtype", _dtypes.ALL),
+        tuple(_select(operators, source)), resolved, _names(dtypes, "dtype", _dtypes.ALL),
         _names(directions, "direction", DIRECTIONS) or DIRECTIONS, _positive(examples), seed, _duration(time_budget), shrink,
-        loaded, path, specs, wider.usable(reference),
+        loaded, path, specs, wider.usable(reference), source,
     )  # fmt: skip
     _anything_to_do(chosen)
     return chosen
 
 
-def _select(patterns: Iterable[str | Operator] | None) -> list[Operator]:
+def _select(patterns: Iterable[str | Operator] | None, source: str) -> list[Operator]:
+    if source not in SOURCES:
+        raise UsageError(f"unknown source {source!r}{did_you_mean(source, SOURCES) or '; known: ' + ', '.join(SOURCES)}")
     if isinstance(patterns, (str, Operator)):
         patterns = [patterns]
+    if source == opinfo.NAME:
+        return opinfo.select(patterns)
     return operators.select(patterns)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,10 @@ class Numpy(Backend):
             result = implementation(*given[0], **given[1])
         except NotImplementedError as error:
             raise Unsupported(f"NumPy: {str(error) or operator.name + ' with these arguments'}") from None
+        except TypeError as error:
+            if _takes(implementation, *given):
+                raise
+            raise Unsupported(f"NumPy: {operator.name} with these arguments: {error}") from None
         return _to_torch(result)
 
     def unsupported(self, operator: Operator, dtype: str, direction: str) -> str | None:
@@ -81,6 +86,17 @@ def _implementations() -> Mapping[str, Any]:
     from .numpy_ops import IMPLEMENTATIONS
 
     return IMPLEMENTATIONS
+
+
+def _takes(implementation: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether there are parameters for these arguments at all."""
+    try:
+        inspect.signature(implementation).bind(*args, **kwargs)
+    except TypeError:
+        return False
+    except ValueError:  # NumPy's own functions do not tell
+        return True
+    return True
 
 
 def _to_numpy(item: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import functools
 import importlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ..errors import UsageError, did_you_mean
 from .declare import Operator
@@ -30,34 +30,39 @@ def registry() -> dict[str, Operator]:
     return found
 
 
-def get(name: str) -> Operator:
-    """The operator of that name. Raises UsageError with the nearest names."""
+def get(name: str, known: Mapping[str, Operator] | None = None) -> Operator:
+    """The operator of that name, in the registry or among ``known``. Raises UsageError with the nearest names."""
+    known = registry() if known is None else known
     try:
-        return registry()[name]
+        return known[name]
     except KeyError:
-        hint = did_you_mean(name, registry())
+        hint = did_you_mean(name, known)
         raise UsageError(f"there is no operator {name!r}{hint or '; `consistency operators` lists them'}") from None
 
 
-def select(patterns: Iterable[str | Operator] | None = None) -> list[Operator]:
-    """Operators by name, glob or family (``family:pooling``), in registry order; None selects all. Raises UsageError."""
+def select(patterns: Iterable[str | Operator] | None = None, known: Mapping[str, Operator] | None = None) -> list[Operator]:
+    """Operators by name, glob or family (``family:pooling``), in order; None selects all. Raises UsageError.
+
+    They are chosen from ``known``, in place of the registry, if given.
+    """
+    known = registry() if known is None else known
     if patterns is None:
-        return list(registry().values())
+        return list(known.values())
     chosen: dict[str, Operator] = {}
     for pattern in patterns:
         if isinstance(pattern, Operator):
             chosen[pattern.name] = pattern
         elif pattern.startswith("family:"):
             family = pattern.removeprefix("family:")
-            families = {operator.family for operator in registry().values()}
+            families = {operator.family for operator in known.values()}
             if family not in families:
                 raise UsageError(f"there is no family {family!r}{did_you_mean(family, families)}")
-            chosen |= {name: operator for name, operator in registry().items() if operator.family == family}
+            chosen |= {name: operator for name, operator in known.items() if operator.family == family}
         elif any(mark in pattern for mark in "*?["):
-            matching = [name for name in registry() if fnmatch.fnmatchcase(name, pattern)]
+            matching = [name for name in known if fnmatch.fnmatchcase(name, pattern)]
             if not matching:
                 raise UsageError(f"no operator matches {pattern!r}; `consistency operators` lists them")
-            chosen |= {name: registry()[name] for name in matching}
+            chosen |= {name: known[name] for name in matching}
         else:
-            chosen[pattern] = get(pattern)
+            chosen[pattern] = get(pattern, known)
     return list(chosen.values())

@@ -13,11 +13,14 @@ import importlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
 from .. import recipe
+
+if TYPE_CHECKING:
+    from ..model import Case
 
 Magnitude = Callable[[tuple[Any, ...], dict[str, Any], tuple[torch.Tensor, ...]], Any]
 Terms = Callable[[tuple[Any, ...], dict[str, Any], tuple[torch.Tensor, ...]], float]
@@ -172,7 +175,8 @@ class Operator:
     value at an argmax, U·S·Vᴴ for an SVD. ``observe_gradients`` does so for gradients, such as their sums
     over tied elements. ``alternatives`` gives further admissible outputs for discontinuous operators.
     ``ranges`` are intervals of an argument (position, low, high) that a rule may name. ``mutates`` are the positions of
-    tensors (in materialising order) written in place. ``reference`` replaces the callable for the float64 run.
+    tensors (in materialising order) written in place. ``reference`` replaces the callable for the float64 run. ``cases``
+    gives the cases of ``(dtype, examples, seed)`` where they are not drawn with ``sample`` (:mod:`consistency.opinfo`).
     """
 
     name: str
@@ -190,6 +194,7 @@ class Operator:
     mutates: tuple[int, ...] = ()
     reference: Callable[..., Any] | None = None
     differentiable_inputs: tuple[int, ...] | None = None
+    cases: Callable[[str, int, int], list[Case]] | None = None
 
     @functools.cached_property
     def callable(self) -> Callable[..., Any] | None:

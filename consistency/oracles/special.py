@@ -104,10 +104,15 @@ def _bessel(kind: str, order: int, *, scaled: bool = False) -> Function:
     return call
 
 
+LARGEST_GAMMA = 10_000
+
+
 def _gammainc(upper: bool) -> Function:
     def call(m: Any, a: Any, x: Any) -> Any:
         _moderate(m, a)
         _moderate(m, x)
+        if max(abs(a), abs(x)) > LARGEST_GAMMA:
+            raise ValueError("mpmath would double its precision for minutes")
         return m.gammainc(a, x, regularized=True) if upper else m.gammainc(a, 0, x, regularized=True)
 
     return call

@@ -139,15 +139,16 @@ def tensors_of(result: Result, path: Path) -> None:
 
     from .. import operators
     from ..materialise import prepare
+    from ..opinfo import operator_of
     from ..reference import Reference, quiet
 
     materials = prepare(result.case)
     if sum(base.nbytes for base in materials.bases) > MAX_TENSOR_BYTES:
         return
     tensors: dict[str, torch.Tensor] = {f"base/{i}": t for i, t in enumerate(materials.build().bases)}
-    if result.operator in operators.registry():
+    if result.case.source or result.operator in operators.registry():
         with quiet():
-            reference = Reference(operators.get(result.operator), materials, result.direction)
+            reference = Reference(operator_of(result.case), materials, result.direction)
         for output in reference.outcome.outputs:
             if output.tensor is not None and not output.tensor.is_complex():
                 tensors[f"reference/{output.name}"] = output.tensor.detach().contiguous().clone()

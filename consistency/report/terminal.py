@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING
 
 from ..events import Event, Finished, GroupDone, Judged, Scaled, Shrunk, Started, kind
 from ..model import Result, Verdict
+from ..opinfo import GENERIC
 from ..scaling import summary
 from ..settings import Settings
 from . import failure
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 IN_FULL = 4  # operators whose worst failure is shown with its command
 MOST_FAILURES = 20
 MOST_ALSO = 4
+MOST_GENERIC = 12
 SECONDS_BETWEEN_LINES = 10.0  # of progress, where there is no terminal
 _COLOURS = {"passed": "green", "warned": "yellow", "failed": "red", "not tested": "dim"}
 _LEGEND = {
@@ -150,7 +152,7 @@ class Screen:
         if len(failures) > IN_FULL and self.out:
             self._line(f"  the commands that repeat them: {self.out / 'failures' / '*' / 'message.txt'}")
         self.console.print()
-        for text in filter(None, (summary(self.tally.scalings), self.tally.undecided())):
+        for text in filter(None, (summary(self.tally.scalings), self.tally.undecided(), _generic(self.tally))):
             self._line(text, "dim")
         self._line(self.last(event), "bold red" if self.tally.groups["failed"] else "bold")
         if self.not_tested:
@@ -191,6 +193,13 @@ class Screen:
         where = f"    bundle {self.out}" if self.out else ""
         ended = ", time budget used up" if event.out_of_time else ""
         return f"{mark} {' · '.join(parts)}    {event.seconds:.1f} s{ended}{where}"
+
+
+def _generic(tally: Tally) -> str:
+    """The operators that have no declaration of ours, and so no error model of their own."""
+    names = dict.fromkeys(name for cell in tally.cells.get(GENERIC, {}).values() for name in cell.operators)
+    more = f" and {len(names) - MOST_GENERIC} more" if len(names) > MOST_GENERIC else ""
+    return f"judged by a generic model, as nobody declared them: {', '.join(list(names)[:MOST_GENERIC])}{more}" if names else ""
 
 
 def _also(others: Sequence[Result]) -> Iterator[str]:

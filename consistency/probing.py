@@ -1,0 +1,25 @@
+"""Which aten operators a call reaches, as the dispatcher sees it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+class Reached(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """While it is entered, notes what is called: ``names`` without overloads, ``random`` those that say they may be random."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.names: set[str] = set()
+        self.random: set[str] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func._schema.name
+        if name not in self.names:
+            self.names.add(name)
+            if torch.Tag.nondeterministic_seeded in func.tags:
+                self.random.add(name)
+        return func(*args, **(kwargs or {}))
