@@ -241,7 +241,7 @@ def _look(entry: Any, case: Case) -> None:
     """Raises Untestable for a call whose result is random: the dispatcher says it may be, and two seeds show that it is."""
     materials, results = prepare(case), []
     for seed in (1, 2):
-        with _seeded(seed), Reached() as reached, warnings.catch_warnings():
+        with _seeded(seed), Reached(seed) as reached, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
                 arguments = materials.build()

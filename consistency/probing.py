@@ -9,10 +9,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class Reached(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """While it is entered, notes what is called: ``names`` without overloads, ``random`` those that say they may be random."""
+    """While it is entered, notes what is called: ``names`` without overloads, ``random`` those that say they may be random.
 
-    def __init__(self) -> None:
+    With ``seed`` torch's generator begins there before each of these, whatever state somebody else has just put it in.
+    """
+
+    def __init__(self, seed: int | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self.seed = seed
         self.names: set[str] = set()
         self.random: set[str] = set()
 
@@ -22,4 +26,6 @@ class Reached(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.names.add(name)
             if torch.Tag.nondeterministic_seeded in func.tags:
                 self.random.add(name)
+        if self.seed is not None and name in self.random:
+            torch.default_generator.manual_seed(self.seed)
         return func(*args, **(kwargs or {}))
