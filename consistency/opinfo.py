@@ -43,6 +43,16 @@ _FROZEN = "__allow_nonbracketed_mutation_flag"
 _PACKAGES = {"expecttest": "expecttest", "packaging": "packaging", "hypothesis": "hypothesis"}
 
 
+def longest(args: tuple[Any, ...], kwargs: dict[str, Any], outputs: tuple[torch.Tensor, ...]) -> float:
+    """n for an operator nothing is known of: the longest dimension of an argument."""
+    found = [a for a in (*flatten(list(args)), *flatten(kwargs)) if isinstance(a, torch.Tensor)]
+    return float(max((max(t.shape, default=1) for t in found), default=1))
+
+
+# Whether intermediates are rounded to the half format is not known either.
+_BY_SENSITIVITY = replace(NORMWISE, terms=longest, wide_accumulation=False)
+
+
 @functools.cache
 def database() -> tuple[Any, ...]:
     """The OpInfo entries of the installed torch. Raises UsageError with the remedy where they cannot be imported."""
@@ -99,13 +109,7 @@ def generically(operator: Operator) -> Operator:
     """
     if operator.observe is not None or operator.observe_gradients is not None or operator.alternatives is not None:
         raise Untestable("its declaration does not know arguments that are written like this")
-    return replace(operator, error=replace(NORMWISE, terms=longest), ranges=())
-
-
-def longest(args: tuple[Any, ...], kwargs: dict[str, Any], outputs: tuple[torch.Tensor, ...]) -> float:
-    """n for an operator nothing is known of: the longest dimension of an argument."""
-    found = [a for a in (*flatten(list(args)), *flatten(kwargs)) if isinstance(a, torch.Tensor)]
-    return float(max((max(t.shape, default=1) for t in found), default=1))
+    return replace(operator, error=_BY_SENSITIVITY, ranges=())
 
 
 def _plain(entry: Any) -> Operator:
@@ -113,13 +117,15 @@ def _plain(entry: Any) -> Operator:
     declared = operators.registry().get(entry.name)
     offered = {dtypes.name_of(dtype) for dtype in entry.supported_dtypes("cpu")}
     source = Operator(
-        name=entry.name, family=GENERIC, sample=lambda d: call(), function=entry.op, error=replace(NORMWISE, terms=longest),
+        name=entry.name, family=GENERIC, sample=lambda d: call(), function=entry.op, error=_BY_SENSITIVITY,
         dtypes=tuple(name for name in dtypes.ALL if name in offered), differentiable=bool(entry.supports_autograd),
         cases=functools.partial(_cases, entry),
     )  # fmt: skip
     if declared is None:
         return source
     known = {name: getattr(declared, name) for name in _OF_THE_DECLARATION}
+    # Of other dtypes our declaration says nothing.
+    known["dtypes"] = tuple(name for name in source.dtypes if name in declared.dtypes)
     return replace(source, **known, differentiable=source.differentiable and declared.differentiable)
 
 
@@ -252,7 +258,8 @@ def _look(entry: Any, case: Case) -> None:
             raise Untestable("it writes to an argument, and only our own declarations know which ones may be")
         if not reached.random:
             return
-    if any(a.shape != b.shape or not torch.equal(a, b) for a, b in zip(*results, strict=False)):
+    pairs = list(zip(*results, strict=False))
+    if any(a.shape != b.shape or not torch.equal(a, b) for a, b in pairs) or not any(a.numel() for a, _ in pairs):
         raise Untestable(f"its result is random ({sorted(reached.random)[0]} is tagged nondeterministic_seeded)")
 
 

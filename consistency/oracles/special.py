@@ -111,7 +111,9 @@ def _gammainc(upper: bool) -> Function:
     def call(m: Any, a: Any, x: Any) -> Any:
         _moderate(m, a)
         _moderate(m, x)
-        if max(abs(a), abs(x)) > LARGEST_GAMMA:
+        if a < 0 or x < 0:
+            raise ValueError("torch defines it for neither")
+        if max(a, x) > LARGEST_GAMMA:
             raise ValueError("mpmath would double its precision for minutes")
         return m.gammainc(a, x, regularized=True) if upper else m.gammainc(a, 0, x, regularized=True)
 
