@@ -46,7 +46,8 @@ class Numpy(Backend):
     def unsupported(self, operator: Operator, dtype: str, direction: str) -> str | None:
         if operator.name not in _implementations():
             return f"no NumPy implementation of {operator.name}"
-        if operator.cases is not None and operator.callable is not operators.get(operator.name).callable:
+        known = operators.registry().get(operator.name)
+        if operator.cases is not None and (known is None or operator.callable is not known.callable):
             return f"this {operator.name} may take its arguments in another order than the NumPy implementation"
         if operator.mutates:
             return f"{operator.name} writes to its argument; the NumPy implementations do not"
