@@ -56,8 +56,8 @@ def attention(d: Drawing) -> Call:
     queries, keys, width, out = lengths(d)
     batch = d.choice((d.size(1, 2), d.size(1, 3)), (d.size(1, 3),), ())
     shapes = ((queries, width), (keys, width), (keys, out if d.flag() else width))
-    scale = {"scale": d.number(0.125, 2.0)} if d.choice(False, False, True) else {}
-    return call(*packed(d, batch, shapes), **masking(d, queries, keys, batch), **scale)
+    scale = d.choice(None, None, d.number(0.125, 2.0), 32.0 if d.dtype in FLOAT else 2.0)  # 32: exp overflows without a shift
+    return call(*packed(d, batch, shapes), **masking(d, queries, keys, batch), **({} if scale is None else {"scale": scale}))
 
 
 def grouped(d: Drawing) -> Call:
