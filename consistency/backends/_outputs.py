@@ -63,7 +63,8 @@ def _collect(
         return tuple(outputs)
     # A caller's no_grad() would leave no gradients to compare, and nobody would notice.
     with contextlib.nullcontext() if torch.is_grad_enabled() else torch.enable_grad():
-        result = function(tuple(arguments.args), arguments.kwargs)
+        args = _on_copies(arguments, operator.mutates) if operator.mutates else tuple(arguments.args)
+        result = function(args, arguments.kwargs)
         roots = [item for item in _limited(result) if isinstance(item, torch.Tensor) and item.requires_grad]
         leaves = [tensor for tensor in arguments.tensors if tensor.requires_grad]
         gradients: Sequence[torch.Tensor | None] = [None] * len(leaves)
@@ -71,6 +72,12 @@ def _collect(
             cotangents = [cotangent(root, arguments.materials.case.cotangent, arguments) for root in roots]
             gradients = torch.autograd.grad(roots, leaves, cotangents, allow_unused=True)
     return tuple(_output(f"grad/{i}", gradient) for i, gradient in enumerate(gradients))
+
+
+def _on_copies(arguments: Arguments, written: Sequence[int]) -> tuple[Any, ...]:
+    """The arguments with copies in place of the tensors that are written: a leaf cannot be, and its gradient is the copy's."""
+    copies = {id(arguments.tensors[i]): arguments.tensors[i].clone() for i in written if i < len(arguments.tensors)}
+    return tuple(copies.get(id(arg), arg) for arg in arguments.args)
 
 
 def cotangent(root: torch.Tensor, stop: int, arguments: Arguments) -> torch.Tensor:

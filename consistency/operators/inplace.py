@@ -1,5 +1,7 @@
 """Operators that write into their first argument. What is returned and the whole storage behind it are compared.
 
+Gradients are those of the function, taken through a copy of the destination.
+
 The destination is often a view: a slice of a slice, a transposed block, every other column. No two of its elements share memory.
 """
 
@@ -30,7 +32,8 @@ from .declare import (
     products,
 )
 from .observing import Args, Kwargs, Tensors
-from .sampling import scalar, within
+from .sampling import fitting, scalar, within
+from .unary import OPERATORS as UNARY
 
 INPLACE = frozenset({"inplace"})
 ELEMENTWISE = frozenset({"inplace", "elementwise"})
@@ -38,8 +41,10 @@ TERM = Domain(wide=(-8, 7))
 DIVISOR = Domain(2.0**-4, 16.0, wide=(-4, 3))
 FACTOR = Domain(wide=(-10, 10))
 TO_FOUR = Domain(-4.0, 4.0)
-ROUND = ErrorModel("rounded")
-EXPONENT = Domain(-80.0, 80.0, points=(0.0, 88.72, -87.33))
+ROUND = ErrorModel("rounded", backward="pointwise")
+BASE = Domain(2.0**-3, 8.0)
+EXPONENT, HALF_EXPONENT = Domain(-80.0, 80.0, points=(0.0, 88.72, -87.33)), Domain(-9.0, 11.0)
+ONE_LEFT = {operator.name: operator.error for operator in UNARY}  # gradients made of the rounded result, such as 1 - tanh²
 Shape = tuple[int, ...]
 
 
@@ -47,11 +52,11 @@ def target(d: Drawing, shape: Shape, domain: Domain = REAL) -> TensorRecipe:
     return d.tensor(shape, domain, overlap=False)
 
 
-def alone(domain: Domain = REAL, *arguments: float) -> Sample:
-    """Only the destination, and ``arguments`` as they are."""
+def alone(domain: Domain = REAL, half: Domain | None = None) -> Sample:
+    """Only the destination; ``half`` in float16."""
 
     def sample(d: Drawing) -> Call:
-        return call(target(d, d.shape(0, 4), domain), *arguments)
+        return call(target(d, d.shape(0, 4), fitting(d, domain, half)))
 
     return sample
 
@@ -106,12 +111,12 @@ def shifted(d: Drawing) -> Call:
 def divided(d: Drawing) -> Call:
     shape = d.shape(0, 4)
     second: Arg = d.choice(2.0, 3.0, -0.5) if d.choice(False, False, True) else d.tensor(d.broadcastable(shape), DIVISOR)
-    return call(target(d, shape), second)
+    return call(target(d, shape, TERM), second)
 
 
 def power(d: Drawing) -> Call:
     shape = d.shape(0, 4)
-    return call(target(d, shape, POSITIVE), d.choice(2, 3, 0.5, -1, 1.5) if d.flag() else d.tensor(d.broadcastable(shape), TO_FOUR))
+    return call(target(d, shape, BASE), d.choice(2, 3, 0.5, -1, 1.5) if d.flag() else d.tensor(d.broadcastable(shape), TO_FOUR))
 
 
 def mixed(d: Drawing) -> Call:
@@ -140,12 +145,12 @@ def inner(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
 
 
 def op(name: str, sample: Sample, error: ErrorModel = ROUND, dtypes: tuple[str, ...] = FLOATS, **more: Any) -> Operator:
-    settings: dict[str, Any] = {"traits": INPLACE, "differentiable": False, "mutates": (0,)} | more
+    settings: dict[str, Any] = {"traits": INPLACE, "mutates": (0,)} | more
     return Operator(name=name, family="inplace", sample=sample, error=error, dtypes=dtypes, **settings)
 
 
-def each(name: str, sample: Sample, error: ErrorModel = ROUND, dtypes: tuple[str, ...] = FLOATS) -> Operator:
-    return op(name, sample, error, dtypes, traits=ELEMENTWISE)
+def each(name: str, sample: Sample, error: ErrorModel = ROUND, dtypes: tuple[str, ...] = FLOATS, **more: Any) -> Operator:
+    return op(name, sample, error, dtypes, traits=ELEMENTWISE, **more)
 
 
 OPERATORS = [
@@ -154,7 +159,7 @@ OPERATORS = [
     each("mul_", combined(FACTOR), dtypes=NUMERIC),
     each("div_", divided),
     each("pow_", power),
-    each("__iadd__", combined(), dtypes=NUMERIC),
+    each("__iadd__", combined(TERM), dtypes=NUMERIC),
     each("__imul__", combined(FACTOR), dtypes=NUMERIC),
     each("addcmul_", with_product(TERM), products(one), NUMERIC),
     each("addcdiv_", with_product(DIVISOR), products(one)),
@@ -163,17 +168,17 @@ OPERATORS = [
     op("relu_", alone(), EXACT, NUMERIC, traits=ELEMENTWISE | EXTREMUM),
     each("neg_", alone(), EXACT, NUMERIC),
     each("abs_", alone(), EXACT, NUMERIC),
-    each("floor_", alone(), EXACT, NUMERIC),
-    each("exp_", alone(EXPONENT)),
+    each("floor_", alone(), EXACT, NUMERIC, differentiable=False),
+    each("exp_", alone(EXPONENT, HALF_EXPONENT)),
     each("sqrt_", alone(POSITIVE)),
     each("rsqrt_", alone(POSITIVE)),
     each("reciprocal_", alone(DIVISOR)),
-    each("sigmoid_", alone(EXPONENT)),
-    each("tanh_", alone(TO_FOUR)),
-    op("logical_not_", alone(), EXACT, EVERY, traits=ELEMENTWISE | {"constant"}),
+    each("sigmoid_", alone(EXPONENT, HALF_EXPONENT), ONE_LEFT["sigmoid"]),
+    each("tanh_", alone(TO_FOUR), ONE_LEFT["tanh"]),
+    op("logical_not_", alone(), EXACT, EVERY, traits=ELEMENTWISE | {"constant"}, differentiable=False),
     op("copy_", copied, EXACT, EVERY),
-    op("fill_", filled, EXACT, EVERY),
-    op("zero_", alone(), EXACT, EVERY, traits=INPLACE | {"constant"}),
+    op("fill_", filled, EXACT, EVERY, differentiable=False),
+    op("zero_", alone(), EXACT, EVERY, traits=INPLACE | {"constant"}, differentiable=False),
     op("cumsum_", scanned, replace(products(row, integers_exact=True), growth="linear"), NUMERIC),
     op("addmm_", multiplied, products(inner, integers_exact=True), NUMERIC),
 ]  # fmt: skip
