@@ -281,7 +281,13 @@ def backends(as_json: bool, backends: Sequence[str]) -> None:
 @click.argument("patterns", nargs=-1, metavar="[OPERATOR]...")
 @click.option("--family", metavar="NAME", help="Only one family.")
 @click.option("--json", "as_json", is_flag=True, help="One object a line: name, family, dtypes, directions, error model, traits.")
-def operators(patterns: Sequence[str], family: str | None, as_json: bool) -> None:
+@click.option("--coverage", is_flag=True, help="Measure which aten operators and kernels are reached, and say what is missing.")
+@click.option("--markdown", type=click.Path(path_type=Path, dir_okay=False), help="With --coverage: also write it as a page.")
+@click.option("--health", is_flag=True, help="Measure whether the draws are valid, tell something, and differ.")
+@click.option("--examples", type=click.IntRange(min=1), default=60, show_default=True, metavar="N", help="With --health: draws.")
+def operators(
+    patterns: Sequence[str], family: str | None, as_json: bool, coverage: bool, markdown: Path | None, health: bool, examples: int
+) -> None:
     """List the operators: family, dtypes, directions.
 
     OPERATOR is a name as in torch, a glob or family:NAME; default: all.
@@ -289,11 +295,24 @@ def operators(patterns: Sequence[str], family: str | None, as_json: bool) -> Non
     \b
     consistency operators 'nn.functional.*pool*'
     consistency operators --family linalg --json
+    consistency operators --coverage                   seconds to a minute or two
+    consistency operators softmax --health
     """
     from . import operators as registry
+    from .commands.coverage import show_coverage, show_health
 
     wanted = [*patterns, *([f"family:{family}"] if family else [])]
     chosen = registry.select(wanted or None)
+    if coverage and health:
+        raise UsageError("--coverage and --health measure different things: ask for one of them")
+    if markdown is not None and not coverage:
+        raise UsageError("--markdown writes what --coverage measured: add it")
+    if coverage:
+        show_coverage(chosen, as_json, markdown)
+        return
+    if health:
+        show_health(chosen, as_json, examples)
+        return
     if as_json:
         for o in chosen:
             row = {"name": o.name, "family": o.family, "dtypes": o.dtypes, "directions": o.directions, "error": o.error.kind}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from typing import Any
 import hypothesis
 from hypothesis import HealthCheck, Phase
 
+from .dtypes import FORMATS
 from .model import Case
 from .operators.declare import Operator
 from .recipe import Literal, TensorRecipe, tensors
@@ -36,7 +38,7 @@ def seed_for(seed: int, operator: str, dtype: str) -> int:
 def batch(operator: Operator, dtype: str, examples: int, seed: int = 0) -> list[Case]:
     """Up to ``examples`` distinct cases; the same for the same arguments and versions.
 
-    Cases whose tensors are all blank (Hypothesis likes to begin with the simplest) are left out: they could not tell anything.
+    Cases whose numbers are mostly blank (Hypothesis likes to begin with the simplest) are left out: they could not tell anything.
     """
     if operator.cases is not None:
         return operator.cases(dtype, examples, seed)
@@ -49,11 +51,11 @@ def batch(operator: Operator, dtype: str, examples: int, seed: int = 0) -> list[
     def collect(case: Case) -> None:
         if _blank(case):
             return
-        plan = _plan(case)
-        if plan in distinct:
+        same = plan(case)
+        if same in distinct:
             similar.setdefault(case.digest, case)
         else:
-            distinct[plan] = case
+            distinct[same] = case
         if len(distinct) == examples:
             raise _Found  # enough: the only way to tell Hypothesis to stop early
 
@@ -64,7 +66,7 @@ def batch(operator: Operator, dtype: str, examples: int, seed: int = 0) -> list[
     return [*distinct.values(), *extra][:examples]
 
 
-def _plan(case: Case) -> str:
+def plan(case: Case) -> str:
     """What makes two cases really different: everything but where on the tape their numbers lie.
 
     Hypothesis spends half of its draws on slight mutations of what it drew before; as test data those are repetitions.
@@ -80,8 +82,14 @@ def _bytes(case: Case) -> int:
 
 
 def _blank(case: Case) -> bool:
+    """Whether the numbers of the case can tell little: most of an operand is blank, or every operand is one number, expanded."""
     drawn = [t for t in (*tensors(case.args), *tensors(case.kwargs)) if isinstance(t, TensorRecipe) and 0 not in t.base]
-    return bool(drawn) and all(t.stop == 0 and not t.special for t in drawn)
+    floating = [t for t in drawn if t.dtype in FORMATS] or drawn
+    if not floating or any(t.special for t in floating):
+        return False
+    if any(2 * t.stop < math.prod(t.base) for t in floating):
+        return True
+    return all(math.prod(t.base) == 1 and any(step[0] == "expand" for step in t.view) for t in floating)
 
 
 class _Found(Exception):  # noqa: N818 - a signal to Hypothesis, never seen by a user

@@ -1,0 +1,71 @@
+"""The draws of every operator are valid, tell something and differ, within the limits that health.py states, as far as few can tell.
+
+``-m nightly`` draws many more.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+from consistency import health, operators
+from consistency.cli import main
+from consistency.operators.declare import Call, call
+
+NAMES = sorted(operators.registry())
+DRAWS, MANY = 24, 200
+
+
+def check(name: str, draws: int) -> None:
+    operator = operators.get(name)
+    if operator.callable is None:
+        pytest.skip(f"torch {torch.__version__} has no {name}")
+    found = health.examine(operator, operator.dtypes[0], draws)
+    if torch.__version__.startswith("2.4.") and "not implemented" in found.invalid:
+        pytest.skip(found.invalid)
+    assert found.drawn, f"no draw of {name}"
+    assert found.valid_share >= health.VALID, found.invalid
+    assert found.good, f"{found.blind} of {found.ordinary} ordinary draws of {name} can tell nothing: {dict(found.reasons)}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_draws_are_healthy(name: str) -> None:
+    check(name, DRAWS)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", NAMES)
+def test_many_draws_are_healthy(name: str) -> None:
+    check(name, MANY)
+
+
+def test_bad_strategies_are_noticed() -> None:
+    def zeros(d: Any) -> Call:
+        return call(d.tensor((5,), values=("integers", 0, 0)))
+
+    def refused(d: Any) -> Call:
+        return call(d.tensor((d.size(1, 64), 2)), dim=7)
+
+    flat = health.examine(replace(operators.get("neg"), sample=zeros), "float32", 20)
+    assert not flat.good
+    assert flat.valid_share == 1.0
+    assert flat.blind == flat.ordinary > 5
+    invalid = health.examine(replace(operators.get("cumsum"), sample=refused), "float32", 20)
+    assert not invalid.good
+    assert invalid.valid == 0
+    assert "Dimension out of range" in invalid.invalid
+
+
+def test_the_command_shows_it() -> None:
+    answer = CliRunner().invoke(main, ["operators", "exp", "--health", "--examples", "20", "--json"])
+    assert answer.exit_code == 0, answer.output
+    row = json.loads(answer.output.splitlines()[-1])
+    assert (row["operator"], row["valid_share"], row["good"]) == ("exp", 1.0, True)
+    shown = CliRunner().invoke(main, ["operators", "exp", "--health", "--examples", "20"]).output
+    assert "1 of 1 operators are within bounds" in shown
+    assert CliRunner().invoke(main, ["operators", "--health", "--coverage"]).exit_code == 2
