@@ -108,6 +108,21 @@ def of_edges_too(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     return row(args, kwargs, outputs) + 3.0
 
 
+def of_running_areas(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
+    """Running sums of |y|·dx, or of |y| times both ends of each step, where the points are given: their differences are rounded."""
+    y, dim = args[0].detach().abs(), argument("dim", len(args), -1, args, kwargs)
+    points = kwargs.get("x", args[1] if len(args) > 1 else None)
+    if points is None:
+        return torch.cumulative_trapezoid(y, dx=abs(kwargs.get("dx", 1.0)), dim=dim)
+    if points.ndim != y.ndim:
+        raise TypeError("points along one dimension only")
+    ends = points.detach().abs()
+    steps = y.shape[dim] - 1
+    shaped = torch.broadcast_tensors(y, ends)  # type: ignore[no-untyped-call]
+    pair = (t.narrow(dim, 0, steps) + t.narrow(dim, 1, steps) for t in shaped)
+    return (next(pair) * next(pair)).cumsum(dim) / 2.0  # type: ignore[no-any-return]
+
+
 def op(name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = FLOATS, **more: Any) -> Operator:
     settings: dict[str, Any] = {"traits": SCAN} | more
     return Operator(name=name, family="cumulative", sample=sample, error=error, dtypes=dtypes, **settings)
@@ -130,5 +145,5 @@ OPERATORS = [
         traits=LINEAR,
     ),
     op("trapezoid", areas, accumulated(of_areas, of_edges_too, backward="products"), traits=LINEAR),
-    op("cumulative_trapezoid", areas, replace(products(row), growth="linear"), traits=LINEAR),
+    op("cumulative_trapezoid", areas, replace(products(row), magnitude=of_running_areas, growth="linear"), traits=LINEAR),
 ]

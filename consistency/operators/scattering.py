@@ -146,5 +146,5 @@ OPERATORS = [
     op("put", put, ADDED, NUMERIC),
     op("scatter_reduce", scatter_reduced, REDUCED, NUMERIC, traits=frozenset({"ties"})),
     op("index_reduce", index_reduced, REDUCED, NUMERIC, traits=frozenset({"ties"})),
-    op("bincount", counted, ADDED, FLOAT, differentiable=False),
+    op("bincount", counted, ADDED, FLOAT, differentiable=False, traits=frozenset({"constant"})),
 ]  # fmt: skip

@@ -44,13 +44,17 @@ def rounding(d: Drawing) -> Call:
     decimals = d.choice(0, 0, 0, 1, 2, -1) if d.floating else 0
     if decimals:
         return call(d.tensor(shape_of(d), Domain(-100.0, 100.0, points=(0.5, 2.5, 0.125))), decimals=decimals)
-    return call(d.tensor(shape_of(d), Domain(points=(0.5, 1.5, 2.5, -0.5, -3.5), specials=EVERYWHERE, wide=(-24, 24))))
+    # Not within [-1, 1], where most would be rounded to 0.
+    return call(d.tensor(shape_of(d), Domain(-64.0, 64.0, (0.5, 1.5, 2.5, -0.5, -3.5), EVERYWHERE, wide=(-24, 24))))
 
 
 def replacing(d: Drawing) -> Call:
     """nan_to_num with every replacement given: the defaults are those of the dtype."""
     given = {name: scalar(d) for name in ("nan", "posinf", "neginf")}
     return call(d.tensor(shape_of(d), REAL), **given)
+
+
+ZEROS = frozenset({"constant"})  # all may be rounded to 0
 
 
 def op(name: str, sample: Sample, error: ErrorModel = ROUNDED, dtypes: tuple[str, ...] = FLOATS, **more: Any) -> Operator:
@@ -83,7 +87,7 @@ OPERATORS = [
     op("floor", stepping, EXACT, NUMERIC, differentiable=False),
     op("trunc", stepping, EXACT, NUMERIC, differentiable=False),
     op("frac", stepping, EXACT),
-    op("round", rounding, ErrorModel("rounded"), NUMERIC, differentiable=False, alternatives=decimal_neighbours),
+    op("round", rounding, ErrorModel("rounded"), NUMERIC, differentiable=False, alternatives=decimal_neighbours, traits=ZEROS),
     op("nan_to_num", replacing, EXACT, NUMERIC),
     op("bitwise_not", unary(), EXACT, ("int32", "int64", "bool"), differentiable=False),
     op("frexp", unary(Domain(wide=(-100, 100))), EXACT, differentiable=False),
