@@ -231,7 +231,10 @@ def _case(sample: Any, name: str, dtype: str, source: str, position: int) -> Cas
     kwargs = {key: value for key, value in sample.kwargs.items() if key != "device" and value is not torch.strided}
     args = tuple(_argument(value) for value in (sample.input, *sample.args))
     case = Case(name, dtype, args, {k: _argument(v) for k, v in kwargs.items()}, (1 << 20) + 97 * position, source)
-    held = sum(len(t.data) for t in (*tensors(case.args), *tensors(case.kwargs)) if isinstance(t, Literal))
+    given = [*tensors(case.args), *tensors(case.kwargs)]
+    if name not in operators.registry() and not any(t.dtype in dtypes.FORMATS for t in given):
+        raise Untestable("nobody declared it, and without a floating tensor its sensitivity cannot be measured")
+    held = sum(len(t.data) for t in given if isinstance(t, Literal))
     if held > MOST_BYTES:
         raise Untestable(f"its samples are larger than {MOST_BYTES >> 20} MiB")
     if len(case.line) > MOST_BYTES:

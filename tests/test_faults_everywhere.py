@@ -1,7 +1,7 @@
 """A fault of any kind in any operator of the family it belongs to: noticed at 200 examples, or it changed no result at all.
 
-Operators are sampled by seed over the whole registry, so that nobody chose them for what is caught; the players of the faults are the
-catalogue's. Ordinary runs take one operator a fault, ``-m nightly`` many.
+Operators are sampled by seed over the whole registry, so that nobody chose them for what is caught; catalogue/ has the players.
+Ordinary runs take one operator a fault, ``-m nightly`` many.
 """
 
 from __future__ import annotations

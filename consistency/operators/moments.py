@@ -151,6 +151,8 @@ def of_farthest(args: Args, kwargs: Kwargs, gradients: Tensors) -> Tensors:
 
 def of_norm(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     """Gradients of norms: a few products and quotients, one of them with a power of the norm, a sum of √n, or of n equal ones."""
+    if "nuc" in (*args[1:2], kwargs.get("p"), kwargs.get("ord")):
+        raise TypeError("the nuclear norm is made of singular values, and so is its gradient")
     x, dims = args[0].detach(), dims_of(args, kwargs, 2)
     count = math.prod(x.shape[dim] for dim in dims) if x.ndim else 1
     growth = count if 16 * x.unique().numel() <= x.numel() else math.sqrt(count)
