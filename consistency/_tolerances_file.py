@@ -87,7 +87,7 @@ Failing = Annotated[str, AfterValidator(_check_verdict), Field(json_schema_extra
 Family = Literal[
     "unary", "binary", "ternary", "comparison", "cast", "reduction", "cumulative", "matmul", "convolution",
     "normalisation", "softmax", "activation", "pooling", "loss", "indexing", "movement", "sorting", "linalg", "fft",
-    "interpolate", "embedding", "attention", "rnn", "creation", "random", "inplace",
+    "interpolate", "embedding", "attention", "rnn", "creation", "random", "inplace", "masked", "polynomial", "signal",
 ]  # fmt: skip
 
 

@@ -15,6 +15,7 @@ import torch
 from hypothesis import HealthCheck, Phase
 from hypothesis import strategies as st
 
+from consistency.backends._outputs import collect
 from consistency.materialise import Materials, prepare
 from consistency.model import Case
 from consistency.operators.declare import Operator
@@ -23,7 +24,7 @@ from consistency.strategies import cases
 
 MODULES = (
     "unary", "special", "binary", "ternary", "predicates", "casts", "reductions", "moments", "cumulative", "movement", "joining",
-    "indexing", "scattering", "sorting", "creation", "random", "inplace", "writes",
+    "indexing", "scattering", "sorting", "creation", "random", "inplace", "writes", "copies", "masked", "polynomials", "windows",
 )  # fmt: skip
 OPERATORS = [operator for name in MODULES for operator in importlib.import_module(f"consistency.operators.{name}").OPERATORS]
 ANY_RESULT = ("constant", "view")
@@ -53,14 +54,12 @@ def tensors_in(result: Any) -> list[torch.Tensor]:
     return [t for item in result for t in tensors_in(item)] if isinstance(result, (tuple, list)) else []
 
 
-def run(
-    operator: Operator, materials: Materials, dtype: str | None = None, gradients: bool = False
-) -> tuple[list[torch.Tensor], list[Any]]:
-    arguments = materials.build(dtype, gradients=gradients)
+def run(operator: Operator, materials: Materials, dtype: str | None = None) -> list[torch.Tensor]:
+    arguments = materials.build(dtype)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         function = operator.reference if dtype and operator.reference else operator
-        return tensors_in(function(*arguments.args, **arguments.kwargs)), arguments.tensors
+        return tensors_in(function(*arguments.args, **arguments.kwargs))
 
 
 def is_dull(outputs: list[torch.Tensor]) -> bool:
@@ -68,13 +67,11 @@ def is_dull(outputs: list[torch.Tensor]) -> bool:
 
 
 def has_gradient(operator: Operator, materials: Materials) -> bool:
-    outputs, inputs = run(operator, materials, gradients=True)
-    roots = [output for output in outputs if output.requires_grad]
-    leaves = [tensor for tensor in inputs if tensor.requires_grad]
-    if not roots or not leaves:
-        return False
-    found = torch.autograd.grad(roots, leaves, [torch.ones_like(root) for root in roots], allow_unused=True)
-    return any(gradient is not None for gradient in found)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        arguments = materials.build(gradients=operator.leaves)
+        found = collect(lambda args, kwargs: operator(*args, **kwargs), operator, arguments, True)
+    return any(gradient.tensor is not None for gradient in found)
 
 
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.name)
@@ -96,8 +93,8 @@ def check(operator: Operator, dtype: str) -> None:
     for case in drawn:
         assert Case.from_line(case.line).line == case.line
         materials = prepare(case)
-        outputs, _ = run(operator, materials)
-        wide, _ = run(operator, materials, "float64")
+        outputs = run(operator, materials)
+        wide = run(operator, materials, "float64")
         assert [output.shape for output in outputs] == [output.shape for output in wide], case.line
         dull += is_dull(outputs)
         if operator.differentiable and dtype.startswith(("float", "bfloat")) and not differentiated:
@@ -117,7 +114,7 @@ def test_observing_survives_wrong_outputs(operator: Operator) -> None:
     assert operator.observe is not None
     for case in draw(operator, "float32"):
         materials = prepare(case)
-        outputs, _ = run(operator, materials, "float64")
+        outputs = run(operator, materials, "float64")
         arguments = materials.build("float64")
         far = [1 if output.dtype.is_floating_point or output.dtype == torch.bool else 1 << 40 for output in outputs]
         wrong = tuple(torch.full_like(output, value) for output, value in zip(outputs, far, strict=True))

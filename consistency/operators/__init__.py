@@ -14,7 +14,7 @@ FAMILY_MODULES = (
     "unary", "special", "binary", "ternary", "predicates", "casts", "reductions", "moments", "cumulative", "matmul", "contractions",
     "convolution", "normalisation", "softmax", "activations", "pooling", "losses", "classification", "distances", "indexing",
     "scattering", "movement", "joining", "sorting", "linear_algebra", "decompositions", "fourier", "interpolation", "embedding",
-    "attention", "recurrent", "creation", "random", "dropout", "inplace", "writes",
+    "attention", "recurrent", "creation", "random", "dropout", "inplace", "writes", "copies", "masked", "polynomials", "windows",
 )  # fmt: skip
 
 

@@ -1,0 +1,77 @@
+"""Twins of views: the same arguments, a tensor of their own in place of a view. And the old or second names of operators."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from . import binary, decompositions, interpolation, joining, linear_algebra, movement, predicates, special, unary
+from .declare import EVERY, EXACT, NUMERIC, Call, Drawing, Operator, call
+from .movement import LINEAR, moved
+
+KNOWN: dict[str, Operator] = {
+    operator.name: operator
+    for module in (binary, decompositions, interpolation, joining, linear_algebra, movement, predicates, special, unary)
+    for operator in module.OPERATORS
+}
+
+
+def twin(name: str, of: str, **changes: Any) -> Operator:
+    """The operator ``of`` under another name, with the same arguments and the same errors."""
+    return replace(KNOWN[of], name=name, **({"function": None, "reference": None} | changes))
+
+
+def copied(name: str, of: str, **changes: Any) -> Operator:
+    return twin(name, of, **{"traits": LINEAR} | changes)
+
+
+def whole(name: str, **more: Any) -> Operator:
+    """Of real numbers the thing itself."""
+    return Operator(name=name, family="movement", sample=moved(), error=EXACT, dtypes=EVERY, traits=LINEAR, **more)
+
+
+def strided_into(d: Drawing) -> Call:
+    """A tensor, and another one that takes the place of some of its elements, each at most once."""
+    rows, columns = d.size(1, 9), d.size(1, 9)
+    height, width = d.integer(1, rows), d.integer(1, columns)
+    offset = d.integer(0, (rows - height) * columns + columns - width)
+    return call(d.tensor((rows, columns), layout=False), d.tensor((height, width)), [height, width], [columns, 1], offset)
+
+
+OPERATORS = [
+    copied("as_strided_copy", "as_strided"),
+    copied("diagonal_copy", "diagonal"),
+    copied("expand_copy", "expand"),
+    copied("permute_copy", "permute"),
+    copied("select_copy", "select"),
+    copied("split_with_sizes_copy", "split_with_sizes"),
+    copied("squeeze_copy", "squeeze", sample=moved(lambda d, s: [d.dim(s)], 1)),
+    copied("t_copy", "t"),
+    copied("transpose_copy", "transpose"),
+    copied("unbind_copy", "unbind"),
+    copied("unfold_copy", "unfold"),
+    copied("unsqueeze_copy", "unsqueeze"),
+    copied("view_copy", "view"),
+    whole("alias_copy"),
+    whole("detach_copy", differentiable=False),
+    whole("real"),
+    whole("conj"),
+    whole("conj_physical"),
+    whole("resolve_conj"),
+    whole("resolve_neg"),
+    copied("linalg.diagonal", "diagonal", sample=moved(low=2), traits=movement.VIEW),
+    twin("mH", "mT", function=lambda x: x.mH),
+    twin("H", "T", function=lambda x: x.H),
+    twin("adjoint", "mT"),
+    Operator(
+        name="as_strided_scatter", family="movement", sample=strided_into, error=EXACT, dtypes=NUMERIC, traits=frozenset({"linear"})
+    ),
+    # Older names.
+    twin("cholesky", "linalg.cholesky", function=lambda a, **options: torch.linalg.cholesky(a, **options)),
+    twin("matrix_exp", "linalg.matrix_exp", reference=KNOWN["linalg.matrix_exp"].reference),
+    twin("pinverse", "linalg.pinv"),
+    twin("linalg.solve_ex", "linalg.solve"),
+    twin("linalg.lu_factor_ex", "linalg.lu_factor"),
+]

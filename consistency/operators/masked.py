@@ -1,0 +1,87 @@
+"""Reductions, scans and normalisations that leave out what a mask of booleans does not select (torch.masked)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from ._shared import jointly
+from .cumulative import row
+from .declare import (
+    EXACT,
+    FLOAT,
+    FLOATS,
+    SUMMED,
+    UNIT,
+    Call,
+    Domain,
+    Drawing,
+    ErrorModel,
+    Operator,
+    Sample,
+    accumulated,
+    call,
+    one,
+    products,
+    reduced,
+)
+from .observing import Args, Kwargs, Tensors
+
+LOGARITHMS = Domain(-16.0, 16.0)
+FACTORS = Domain(0.5, 2.0)
+
+
+def over(domain: Domain, *first: Any, least: int = 1, keepdim: bool = True, distinct: bool = False) -> Sample:
+    """A tensor, one dim (after ``first``), and a mask of its shape or of one that broadcasts; rows may be masked as a whole."""
+
+    def sample(d: Drawing) -> Call:
+        shape = d.shape(1, 3, least=least, most=24)
+        dim = d.dim(shape)
+        mask = d.tensor(shape if least > 1 or d.flag() else d.broadcastable(shape), dtype="bool")
+        x = d.tensor(shape, domain, values=("distinct",) if distinct else None, overlap=not distinct and least == 1)
+        return call(x, *first, dim, **({"keepdim": d.flag()} if keepdim else {}), mask=mask)
+
+    return sample
+
+
+def pairs(d: Drawing) -> Call:
+    """Two tensors, and a mask for each."""
+    shape = d.shape(0, 3)
+    x, y = d.tensor(shape, LOGARITHMS), d.tensor(shape, LOGARITHMS)
+    return call(x, y, input_mask=d.tensor(shape, dtype="bool"), other_mask=d.tensor(shape, dtype="bool"))
+
+
+def twice(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
+    """As of products: the roundings of factors lean to one side."""
+    return tuple(2.0 * torch.nan_to_num(output.abs(), posinf=0.0) for output in outputs)
+
+
+def op(name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = FLOATS, **more: Any) -> Operator:
+    return Operator(name=f"masked.{name}", family="masked", sample=sample, error=error, dtypes=dtypes, **more)
+
+
+SUM = products(reduced)
+SHARES = accumulated("normwise", reduced, backward=jointly)
+OPERATORS = [
+    op("sum", over(SUMMED), SUM, traits=frozenset({"linear"})),
+    op("mean", over(SUMMED), SUM, traits=frozenset({"linear"})),
+    op("prod", over(FACTORS), accumulated(twice, reduced, backward=jointly, wide_accumulation=False), FLOAT),
+    op("amax", over(SUMMED, distinct=True), EXACT, FLOAT),
+    op("amin", over(SUMMED, distinct=True), EXACT, FLOAT),
+    op("argmax", over(SUMMED, distinct=True), EXACT, FLOAT, differentiable=False),
+    op("argmin", over(SUMMED, distinct=True), EXACT, FLOAT, differentiable=False),
+    op("median", over(SUMMED, distinct=True), EXACT, FLOAT),
+    op("norm", over(SUMMED, 2.0), SHARES, FLOAT),
+    op("normalize", over(UNIT, 2.0, least=3, keepdim=False), SHARES, FLOAT, differentiable=False),
+    op("var", over(SUMMED, least=4), SHARES, FLOAT),
+    op("std", over(SUMMED, least=4), SHARES, FLOAT, differentiable=False),
+    op("softmax", over(LOGARITHMS, keepdim=False), SHARES, FLOAT),
+    op("softmin", over(LOGARITHMS, keepdim=False), SHARES, FLOAT),
+    op("log_softmax", over(LOGARITHMS, keepdim=False), SHARES, FLOAT),
+    op("logsumexp", over(LOGARITHMS), SHARES, FLOAT),
+    op("logaddexp", pairs, accumulated("normwise", one, backward=jointly), FLOAT),
+    op("cumsum", over(SUMMED, keepdim=False), replace(products(row), growth="linear"), FLOAT, traits=frozenset({"linear"})),
+    op("cumprod", over(FACTORS, keepdim=False), replace(accumulated(twice, row, backward=jointly), growth="linear"), FLOAT),
+]

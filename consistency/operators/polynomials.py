@@ -1,0 +1,50 @@
+"""Orthogonal polynomials by their recurrences: n steps whose errors add up, next to roots more than the value is worth."""
+
+from __future__ import annotations
+
+from ..recipe import Arg
+from .declare import FLOAT, Call, Domain, Drawing, Operator, Sample, accumulated, call
+from .observing import Args, Kwargs, Tensors
+from .sampling import shape_of
+
+LOW, HIGH = 5, 12
+
+
+def of_degree(domain: Domain) -> Sample:
+    """A tensor of arguments, and one degree for all or a tensor of them.
+
+    From 7 on torch takes sin((n + 1)·acos x)/sin(acos x), which near the ends loses what docs/findings.md tells: they are left out.
+    """
+
+    def sample(d: Drawing) -> Call:
+        shape, most = shape_of(d), d.choice(LOW, HIGH)
+        margin = 0.0625 * (domain.high - domain.low) if most > LOW else 0.0
+        drawn = domain if not margin else Domain(domain.low + margin, domain.high - margin)
+        degree: Arg = d.integer(0, most)
+        if d.flag():
+            degree = d.tensor(d.broadcastable(shape), values=("integers", 0, most))
+        return call(d.tensor(shape, drawn), degree)
+
+    return sample
+
+
+def steps(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
+    """n: one step of the recurrence per degree."""
+    return float(HIGH)
+
+
+# On [-1, 1] these are bounded; Hermite's and Laguerre's grow, and nothing is drawn where they leave the small numbers.
+BOUNDED, SHIFTED, NARROW = Domain(-1.0, 1.0, points=(-1.0, 0.0, 1.0)), Domain(0.0, 1.0, points=(0.0, 0.5, 1.0)), Domain(-2.0, 2.0)
+DOMAINS = {
+    **{f"chebyshev_polynomial_{kind}": BOUNDED for kind in "tuvw"},
+    **{f"shifted_chebyshev_polynomial_{kind}": SHIFTED for kind in "tuvw"},
+    "hermite_polynomial_h": NARROW, "hermite_polynomial_he": NARROW, "laguerre_polynomial_l": Domain(0.0, 4.0),
+    "legendre_polynomial_p": BOUNDED,
+}  # fmt: skip
+RECURRENCE = accumulated("normwise", steps, growth="linear")
+OPERATORS = [
+    Operator(
+        name=f"special.{name}", family="polynomial", sample=of_degree(domain), error=RECURRENCE, dtypes=FLOAT, differentiable=False
+    )
+    for name, domain in DOMAINS.items()
+]

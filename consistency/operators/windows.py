@@ -1,0 +1,59 @@
+"""Window functions of signal processing: from a length alone to numbers between 0 and 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..recipe import DType
+from .declare import FLOAT, Call, Drawing, Operator, Sample, accumulated, call, one
+from .observing import Args, Kwargs, Tensors
+
+
+def window(**options: tuple[Any, ...]) -> Sample:
+    """Up to 257 points, symmetric or periodic; each option takes one of its values, or is left out where None is among them."""
+
+    def sample(d: Drawing) -> Call:
+        chosen = {name: d.choice(*values) for name, values in options.items()}
+        given = {name: value for name, value in chosen.items() if value is not None}
+        return call(d.size(1, 257), **given, **({} if d.flag() else {"sym": False}), dtype=DType(d.dtype))
+
+    return sample
+
+
+def of_angle(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
+    """Terms of at most 1, of arguments up to 2π (or a few deviations), that are rounded before the function is taken."""
+    return torch.full_like(outputs[0], 8.0)
+
+
+def of_position(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
+    """Exponents made of positions up to half the length, each rounded."""
+    return torch.full_like(outputs[0], 8.0 + 0.5 * float(args[0]))
+
+
+WINDOWS: dict[str, Sample] = {
+    "bartlett": window(),
+    "blackman": window(),
+    "cosine": window(),
+    "exponential": window(tau=(None, 0.5, 3.0)),
+    "gaussian": window(std=(None, 2.0, 7.5)),
+    "general_cosine": window(a=([0.5, 0.25, 0.25], [0.46, 0.23, 0.31])),
+    "general_hamming": window(alpha=(None, 0.5, 0.75)),
+    "hamming": window(),
+    "hann": window(),
+    "kaiser": window(beta=(None, 1.0, 8.6)),
+    "nuttall": window(),
+}
+OPERATORS = [
+    Operator(
+        name=f"signal.windows.{name}",
+        family="signal",
+        sample=sample,
+        error=accumulated(of_position if name in ("exponential", "gaussian") else of_angle, one),
+        dtypes=FLOAT,
+        differentiable=False,
+        traits=frozenset({"constant"}),
+    )
+    for name, sample in WINDOWS.items()
+]
