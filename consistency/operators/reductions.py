@@ -64,7 +64,7 @@ def summing(domain: Domain) -> Sample:
 
 
 def product(d: Drawing) -> Call:
-    """Factors near 1 for long rows, so that the product stays in range; any for short ones. Rows are short in float16.
+    """Factors near 1 for long rows, so that the product stays in range; any for short ones, from tiny to huge for very short ones.
 
     Below the smallest normal number products cease to shrink: of factors above 127/128 in bfloat16 at half of it.
     """
@@ -73,6 +73,10 @@ def product(d: Drawing) -> Call:
     kwargs = along(d, shape, several=False)
     if not d.floating:
         return call(d.tensor(shape, values=("integers", 1, 3)), **kwargs)
+    dim = kwargs.get("dim")
+    row = shape[dim] if isinstance(dim, int) and shape else math.prod(shape)
+    if row <= 8 and not half and d.flag():
+        return call(d.tensor(shape, Domain(wide=(-96 // row, 96 // row))), **kwargs)
     octaves = math.ceil(math.log2(math.prod(shape)))
     if octaves < (3 if half else 4):
         return call(d.tensor(shape, Domain(wide=(-2, 1), specials=("nan", "inf"))), **kwargs)
