@@ -130,14 +130,15 @@ def _judgement(
     floating = (o.dtype for o in comparison.outputs if o.dtype in FORMATS)
     judged_as = dtype if dtype in FORMATS else next(floating, dtype)
     where = {"device": backend.identity.get("device", ""), "driver": backend.identity.get("driver", "")}
-    rule = rules.rule(operator.name, judged_as, family=operator.family, direction=direction, backend=backend.name, **where)
+    name, family = operator.ruled_by
+    rule = rules.rule(name, judged_as, family=family, direction=direction, backend=backend.name, **where)
     itself = isinstance(backend, Cpu) and not backend.switched and not reference.independent
     return judge(comparison, twin, rule, _policy(operator, backend, dtype, rules), itself=itself)
 
 
 def _policy(operator: Operator, backend: Backend, dtype: str, rules: Rules) -> Policy:
     where = {"device": backend.identity.get("device", ""), "driver": backend.identity.get("driver", "")}
-    return rules.policy(backend.name, operator=operator.name, dtype=dtype, **where)
+    return rules.policy(backend.name, operator=operator.ruled_by[0], dtype=dtype, **where)
 
 
 def _result(

@@ -137,7 +137,7 @@ class _One:
     ) -> Observation:
         rule = self._rule(backend, identity)
         where = {key: identity.get(key, "") for key in ("device", "driver")}
-        policy = self.plan.settings.tolerances.policy(backend, operator=self.operator.name, dtype=self.case.dtype, **where)
+        policy = self.plan.settings.tolerances.policy(backend, operator=self.operator.ruled_by[0], dtype=self.case.dtype, **where)
         found = judge(comparison, self.twin, rule, policy)
         rho = found.metrics.get("rho_max", 0.0)
         # The CPU as its own reference is free of errors, which says nothing about what it needs.
@@ -152,8 +152,9 @@ class _One:
         )  # fmt: skip
 
     def _rule(self, backend: str, identity: Mapping[str, str]) -> Rule:
+        name, family = self.operator.ruled_by
         return self.plan.settings.tolerances.rule(
-            self.operator.name, self.case.dtype, family=self.operator.family, direction=self.direction, backend=backend,
+            name, self.case.dtype, family=family, direction=self.direction, backend=backend,
             device=identity.get("device", ""), driver=identity.get("driver", ""),
         )  # fmt: skip
 

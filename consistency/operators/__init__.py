@@ -15,6 +15,7 @@ FAMILY_MODULES = (
     "convolution", "normalisation", "softmax", "activations", "pooling", "losses", "classification", "distances", "indexing",
     "scattering", "movement", "joining", "sorting", "linear_algebra", "decompositions", "fourier", "interpolation", "embedding",
     "attention", "recurrent", "creation", "random", "dropout", "inplace", "writes", "copies", "masked", "polynomials", "windows",
+    "forms", "formulas", "programs", "foreach", "optimizers", "sequences",
 )  # fmt: skip
 
 

@@ -177,6 +177,7 @@ class Operator:
     ``ranges`` are intervals of an argument (position, low, high) that a rule may name. ``mutates`` are the positions of
     tensors (in materialising order) written in place. ``reference`` replaces the callable for the float64 run. ``cases``
     gives the cases of ``(dtype, examples, seed)`` where they are not drawn with ``sample`` (:mod:`consistency.opinfo`).
+    ``form_of`` is the operator of which this is another form (a method, ``out=``): the rules of that one hold here.
     """
 
     name: str
@@ -195,6 +196,12 @@ class Operator:
     reference: Callable[..., Any] | None = None
     differentiable_inputs: tuple[int, ...] | None = None
     cases: Callable[[str, int, int], list[Case]] | None = None
+    form_of: Operator | None = None
+
+    @property
+    def ruled_by(self) -> tuple[str, str]:
+        """Name and family by which tolerances are looked up."""
+        return self.form_of.ruled_by if self.form_of is not None else (self.name, self.family)
 
     @functools.cached_property
     def callable(self) -> Callable[..., Any] | None:

@@ -1,0 +1,184 @@
+"""The same operators called otherwise: ``add.method`` is x.add(y), ``add.out`` writes into a tensor that is handed in.
+
+Both are made from the operator's own declaration: the same draws, the same float64, the same error model and tolerances. What an
+``out=`` tensor held before must not matter, and what lies around it,  it is a view, must stay. In-place forms are
+declared in :mod:`.inplace`.
+
+``tril`` and ``triu`` are left out of ``out=``: torch writes beyond a strided destination's end (docs/findings.md).
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from .. import dtypes
+from ..materialise import view_of
+from ..recipe import Literal, TensorRecipe
+from .declare import REAL, Call, Drawing, ErrorModel, Operator, Sample
+from .observing import Args, Kwargs, Tensors
+
+# Those whose second spelling reaches code of its own: kernels that write where they are told, bindings of methods. By module.
+WITH_OUT = {
+    "unary": "abs neg sign ceil floor trunc frac reciprocal sqrt rsqrt square exp exp2 expm1 log log2 log10 log1p sin cos "
+    "tan asin acos atan sinh cosh tanh asinh acosh atanh sigmoid nan_to_num",
+    "special": "erf erfc erfinv lgamma digamma i0 sinc special.i0e special.entr special.erfcx",
+    "binary": "add sub mul div true_divide remainder fmod atan2 hypot copysign logaddexp heaviside xlogy",
+    "ternary": "addcmul addcdiv",
+    "predicates": "eq ne lt le gt ge signbit isposinf logical_and logical_or logical_not",
+    "reductions": "mean all any",
+    "moments": "var std norm linalg.vector_norm logsumexp",
+    "cumulative": "cumsum cumprod logcumsumexp diff",
+    "matmul": "matmul mm bmm mv dot outer addmm addmv addr baddbmm addbmm inner",
+    "contractions": "kron tensordot cross",
+    "softmax": "softmax log_softmax",
+    "activations": "nn.functional.gelu nn.functional.softplus nn.functional.hardshrink nn.functional.softshrink",
+    "pooling": "nn.functional.avg_pool2d",
+    "indexing": "gather take_along_dim index_select take",
+    "scattering": "scatter scatter_add index_add index_copy",
+    "joining": "cat stack hstack vstack",
+}
+METHODS = {
+    "unary": "abs neg sqrt exp log sin cos tanh sigmoid round nan_to_num",
+    "binary": "add sub mul div remainder fmod atan2 maximum minimum float_power",
+    "ternary": "addcmul addcdiv lerp clamp",
+    "predicates": "eq ne lt ge isnan isfinite logical_and logical_not",
+    "reductions": "sum mean prod amax amin argmax any all",
+    "moments": "var std norm logsumexp",
+    "cumulative": "cumsum cumprod cummax diff",
+    "matmul": "matmul mm bmm mv dot outer addmm baddbmm",
+    "softmax": "softmax log_softmax",
+    "indexing": "gather index_select take masked_select take_along_dim",
+    "scattering": "scatter scatter_add index_add masked_fill index_put",
+    "movement": "reshape transpose permute squeeze unsqueeze expand flip roll tril select narrow unfold diagonal clone",
+    "joining": "repeat",
+    "sorting": "sort topk argsort median unique",
+}
+
+
+def shape_of(call: Call, original: Operator) -> tuple[tuple[int, ...], str] | None:
+    """Shape and dtype of what a call returns, found without numbers; None where they depend on the numbers."""
+    args, kwargs = (empty(part) for part in (list(call.args), call.kwargs))
+    try:
+        result = original(*args, **kwargs)
+    except (RuntimeError, NotImplementedError, ValueError, IndexError, TypeError):
+        return None
+    return (tuple(result.shape), dtypes.name_of(result.dtype)) if isinstance(result, torch.Tensor) else None
+
+
+def empty(arg: Any) -> Any:
+    """The argument with tensors that have no numbers."""
+    match arg:
+        case TensorRecipe():
+            return view_of(torch.empty(math.prod(arg.base), dtype=dtypes.TORCH[arg.dtype], device="meta"), arg)
+        case Literal():
+            return torch.empty(arg.shape, dtype=dtypes.TORCH[arg.dtype], device="meta")
+        case tuple() | list():
+            return type(arg)(empty(item) for item in arg)
+        case dict():
+            return {key: empty(item) for key, item in arg.items()}
+    return arg
+
+
+def with_destination(original: Operator, d: Drawing) -> Call:
+    """The operator's arguments after a destination: a fresh tensor, a view that fits, or an empty tensor that is resized."""
+    drawn = original.sample(d)
+    found = shape_of(drawn, original)
+    shape, dtype = found if found is not None else ((0,), d.dtype)
+    kind = d.choice("fresh", "view", "view", "empty") if found is not None else "empty"
+    if kind == "empty":
+        shape = (0,)
+    values = ("integers", -9, 9) if dtype not in dtypes.FORMATS and dtype != "bool" else None
+    out = d.tensor(shape, REAL, dtype=dtype, values=values, layout=kind == "view", overlap=False)
+    return Call((out, *drawn.args), drawn.kwargs)
+
+
+def writing(original: Operator, out: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    if not out.numel():
+        out = out.new_empty(0)  # to be resized, which the memory behind a recipe's tensor cannot be
+    result = original(*args, **kwargs, out=out)
+    if result is not out:
+        raise RuntimeError("what was returned is not the tensor given as out")
+    return result
+
+
+def copying(reference: Callable[..., Any], out: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    """What ``out`` must hold, where the operator has a reference of its own."""
+    result = reference(*args, **kwargs)
+    return out.copy_(result) if out.shape == result.shape else result
+
+
+def behind(error: ErrorModel) -> ErrorModel:
+    """The model for arguments that begin with a destination, and for what lies around it in memory."""
+    if error.kind == "exact":
+        return error
+
+    def terms(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
+        return error.terms(args[1:], kwargs, outputs)
+
+    magnitude = error.magnitude
+    if not callable(magnitude):
+        return replace(error, terms=terms)
+
+    def size(args: Args, kwargs: Kwargs, outputs: Tensors) -> Any:
+        assert callable(magnitude)
+        made = magnitude(args[1:], kwargs, outputs)
+        made = made[0] if isinstance(made, (tuple, list)) else made
+        finite = torch.nan_to_num(torch.as_tensor(made, dtype=torch.float64), nan=0.0, posinf=0.0)
+        return [made, float(finite.max()) if finite.numel() else 0.0]
+
+    return replace(error, magnitude=size, terms=terms)
+
+
+def shifted(ranges: tuple[tuple[int, float, float], ...]) -> tuple[tuple[int, float, float], ...]:
+    return tuple((position + 1, low, high) for position, low, high in ranges)
+
+
+def out_form(original: Operator) -> Operator:
+    alternatives = original.alternatives
+    return replace(
+        original, name=f"{original.name}.out", family="forms", form_of=original, mutates=(0,), differentiable=False,
+        function=functools.partial(writing, original) if original.callable is not None else None,
+        sample=functools.partial(with_destination, original), error=behind(original.error), observe=None,
+        dtypes=tuple(dtype for dtype in ("float32",) if dtype in original.dtypes), ranges=shifted(original.ranges),
+        reference=None if original.reference is None else functools.partial(copying, original.reference),
+        alternatives=None if alternatives is None else lambda args, kwargs, outputs: [
+            (*found, *outputs[1:]) for found in alternatives(args[1:], kwargs, outputs[:1])
+        ],
+    )  # fmt: skip
+
+
+def tensor_first(original: Operator) -> Sample:
+    """A method needs a tensor to the left of its dot."""
+
+    def sample(d: Drawing) -> Call:
+        drawn = original.sample(d)
+        if isinstance(drawn.args[0], (TensorRecipe, Literal)):
+            return drawn
+        raise TypeError(f"{original.name} was drawn with a number first: it is no method")
+
+    return sample
+
+
+def method_form(original: Operator) -> Operator:
+    return replace(
+        original, name=f"{original.name}.method", family="forms", form_of=original, sample=tensor_first(original),
+        function=getattr(torch.Tensor, original.name.rpartition(".")[2], None),
+        dtypes=tuple(dtype for dtype in ("float32",) if dtype in original.dtypes),
+    )  # fmt: skip
+
+
+def originals(table: dict[str, str]) -> Iterator[Operator]:
+    for module, names in table.items():
+        declared = {o.name: o for o in importlib.import_module(f".{module}", __package__).OPERATORS}
+        for name in names.split():
+            yield declared[name]
+
+
+OPERATORS = [*(out_form(o) for o in originals(WITH_OUT)), *(method_form(o) for o in originals(METHODS))]

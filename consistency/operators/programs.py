@@ -1,0 +1,233 @@
+"""Short programs: views, writes in place, arithmetic and reductions in a row, over one to three tensors.
+
+Aliasing defects only show in sequence. A program is plain data: the first argument is a list of steps, the tensors follow. A step
+is ``[operation, register, …]``; the tensors are the first registers, and every step that is no write adds one. What is judged is
+the final state of every register, and the storages behind the tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from .declare import FLOAT, Call, Domain, Drawing, Operator, accumulated, call
+from .observing import Args, Kwargs, Tensors
+
+Step = Sequence[Any]
+Perform = Callable[[str, list[torch.Tensor], list[Any]], torch.Tensor]
+
+VALUES = Domain(-4.0, 4.0)
+VIEWS = ("slice", "transpose", "select", "unsqueeze", "flip_halves", "expand")
+WRITES = ("copy_", "add_", "mul_", "neg_", "fill_", "clamp_", "zero_")
+MAKES = ("add", "sub", "mul", "neg", "abs", "clone")
+REDUCTIONS = ("sum", "amax")
+READS_TWO = frozenset({"copy_", "add_", "add", "sub", "mul"})
+MOST_TENSORS = 3
+MOST_STEPS = 6
+
+
+def perform(name: str, operands: list[torch.Tensor], numbers: list[Any]) -> torch.Tensor:
+    """One step, as a user would write it. Writes return the tensor they wrote to."""
+    x = operands[0]
+    match name:
+        case "slice":
+            dim, start, stop, step = numbers
+            return x[(slice(None),) * dim + (slice(start, stop, step),)]
+        case "flip_halves":  # a view of a view: the second half of the first dimension
+            return x[x.shape[0] // 2 :].narrow(0, 0, x.shape[0] - x.shape[0] // 2)
+        case "expand":
+            return x.unsqueeze(0).expand(numbers[0], *x.shape)
+        case "clamp_":
+            return x.clamp_(-numbers[0], numbers[0])
+        case _:
+            result = getattr(torch.Tensor, name)(*operands, *numbers)
+            assert isinstance(result, torch.Tensor)
+            return result
+
+
+def sizes(name: str, operands: list[torch.Tensor], numbers: list[Any]) -> torch.Tensor:
+    """One step on the sizes of what was rounded: they add up where numbers may cancel."""
+    match name:
+        case "sub":
+            return operands[0] + operands[1]
+        case "neg" | "abs":
+            return operands[0].clone()
+        case "neg_":
+            return operands[0]
+        case "clamp_":
+            return operands[0]  # the error of what is cut off is 0, at most that of what is not
+        case "amax":
+            return operands[0].amax(*numbers)
+    return perform(name, operands, [abs(n) if isinstance(n, float) else n for n in numbers])
+
+
+def interpret(steps: Sequence[Step], tensors: Sequence[torch.Tensor], perform: Perform = perform) -> list[torch.Tensor]:
+    """Runs the steps; returns every register. ``perform`` is for those who play a backend's faults."""
+    registers = list(tensors)
+    for name, *rest in steps:
+        count = 2 if name in READS_TWO else 1
+        result = perform(name, [registers[i] for i in rest[:count]], list(rest[count:]))
+        if name not in WRITES:
+            registers.append(result)
+    return registers
+
+
+def program(steps: Sequence[Step], *tensors: torch.Tensor) -> list[torch.Tensor]:
+    return interpret(steps, tensors)
+
+
+class Writer:
+    """Draws steps that are valid: knows every register's shape, which memory it belongs to, and whether elements share some."""
+
+    def __init__(self, d: Drawing, shapes: Sequence[tuple[int, ...]]) -> None:
+        self.d = d
+        self.steps: list[list[Any]] = []
+        self.registers = [torch.empty(shape, device="meta") for shape in shapes]
+        self.memory = list(range(len(shapes)))
+        self.shared = [False] * len(shapes)
+        self.products = [1] * len(shapes)  # by memory: how many factors a number there may have
+
+    def pick(self, fits: Callable[[int], bool] = lambda i: True) -> int | None:
+        """A register, the latest ones first: programs tell most when steps build on each other."""
+        found = [i for i in reversed(range(len(self.registers))) if fits(i)]
+        return self.d.choice(*found) if found else None
+
+    def add(self, name: str, sources: list[int], *numbers: Any) -> None:
+        if name not in WRITES:
+            made = perform(name, [self.registers[i] for i in sources], list(numbers))
+            self.registers.append(made)
+            view = name in VIEWS
+            self.memory.append(self.memory[sources[0]] if view else len(self.products))
+            self.shared.append(name == "expand" or (view and self.shared[sources[0]]))
+            if not view:
+                self.products.append(self._factors(name, sources))
+        else:
+            self.products[self.memory[sources[0]]] = max(self.products[self.memory[sources[0]]], self._factors(name, sources))
+        self.steps.append([name, *sources, *numbers])
+
+    def _factors(self, name: str, sources: list[int]) -> int:
+        known = [self.products[self.memory[i]] for i in sources]
+        return sum(known) if name == "mul" else max(known)
+
+    def view(self) -> bool:
+        name = self.d.choice(*VIEWS)
+        ranks = {"slice": 1, "flip_halves": 1, "select": 1, "transpose": 2}
+        source = self.pick(
+            lambda i: (
+                self.registers[i].ndim >= ranks.get(name, 0) and (name not in ("unsqueeze", "expand") or self.registers[i].ndim < 3)
+            )
+        )
+        if source is None:
+            return False
+        shape = tuple(self.registers[source].shape)
+        match name:
+            case "slice":
+                dim = self.d.integer(0, len(shape) - 1)
+                start = self.d.integer(0, shape[dim] - 1)
+                self.add(name, [source], dim, start, None, self.d.choice(1, 2))
+            case "transpose":
+                self.add(name, [source], 0, len(shape) - 1)
+            case "select":
+                dim = self.d.integer(0, len(shape) - 1)
+                self.add(name, [source], dim, self.d.integer(0, shape[dim] - 1))
+            case "unsqueeze":
+                self.add(name, [source], self.d.integer(0, len(shape)))
+            case "expand":
+                self.add(name, [source], self.d.integer(2, 3))
+            case _:
+                self.add(name, [source])
+        return True
+
+    def write(self) -> bool:
+        name = self.d.choice(*WRITES)
+        target = self.pick(lambda i: not self.shared[i])
+        if target is None:
+            return False
+        if name in READS_TWO:
+            shape, memory = self.registers[target].shape, self.memory[target]
+            source = self.pick(lambda i: self.memory[i] != memory and broadcasts(self.registers[i].shape, shape))
+            if source is None:
+                return False
+            self.add(name, [target, source])
+        elif name == "clamp_":
+            self.add(name, [target], self.d.number(0.5, 3.0))
+        elif name in ("fill_", "mul_"):
+            self.add(name, [target], self.d.number(-2.0, 2.0))
+        else:
+            self.add(name, [target])
+        return True
+
+    def make(self) -> bool:
+        name = self.d.choice(*MAKES)
+        first = self.pick()
+        assert first is not None
+        if name not in READS_TWO:
+            self.add(name, [first])
+            return True
+        shape, factors = self.registers[first].shape, self.products[self.memory[first]]
+        second = self.pick(
+            lambda i: broadcasts(self.registers[i].shape, shape) and (name != "mul" or factors + self.products[self.memory[i]] <= 6)
+        )
+        if second is None:
+            return False
+        self.add(name, [first, second])
+        return True
+
+    def reduce(self) -> bool:
+        name = self.d.choice(*REDUCTIONS)
+        source = self.pick(lambda i: self.registers[i].ndim > 0)
+        if source is None:
+            return False
+        self.add(name, [source], self.d.integer(0, self.registers[source].ndim - 1))
+        return True
+
+
+def broadcasts(shape: Sequence[int], wide: Sequence[int]) -> bool:
+    """Whether ``shape`` expands to ``wide``."""
+    return len(shape) <= len(wide) and all(n in (1, m) for n, m in zip(reversed(shape), reversed(wide), strict=False))
+
+
+def drawn(d: Drawing) -> Call:
+    """Shrinks towards one small tensor and two steps, views first."""
+    shape = d.shape(1, 3, most=17, elements=512)
+    shapes = [shape, *(d.broadcastable(shape) for _ in range(d.integer(0, MOST_TENSORS - 1)))]
+    tensors = [d.tensor(s, VALUES, overlap=False) for s in shapes]
+    writer = Writer(d, shapes)
+    for count in range(MOST_STEPS):
+        if count >= 2 and not d.choice(False, True, True, True):
+            break
+        kind = d.choice("view", "write", "view", "write", "make", "reduce")
+        if not getattr(writer, kind)():
+            writer.add("clone", [len(writer.registers) - 1])
+    return call(writer.steps, *tensors)
+
+
+def magnitude(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[torch.Tensor]:
+    """The same program on sizes: one for every register, then one for every storage."""
+    steps, *tensors = args
+    bases = [torch.as_strided(t, (t.untyped_storage().nbytes() // t.element_size(),), (1,), 0).abs() for t in tensors]
+    views = [base.as_strided(t.shape, t.stride(), t.storage_offset()) for base, t in zip(bases, tensors, strict=True)]
+    return [*interpret(steps, views, sizes), *bases]
+
+
+def terms(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
+    """How many roundings a number may have behind it: one a step, and those of the sums."""
+    registers = [torch.empty_like(t, device="meta") for t in args[1:]]
+    total = 0
+    for name, *rest in args[0]:
+        total += registers[rest[0]].shape[rest[1]] if name == "sum" else 1
+        if name not in WRITES:
+            count = 2 if name in READS_TWO else 1
+            registers.append(perform(name, [registers[i] for i in rest[:count]], list(rest[count:])))
+    return float(total)
+
+
+OPERATORS = [
+    Operator(
+        name="program", family="programs", sample=drawn, function=program, dtypes=FLOAT, differentiable=False,
+        traits=frozenset({"inplace", "constant"}), mutates=tuple(range(MOST_TENSORS)),
+        error=accumulated(magnitude, terms, growth="linear", wide_accumulation=False),
+    ),
+]  # fmt: skip

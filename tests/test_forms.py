@@ -1,0 +1,177 @@
+"""Forms, formulas, programs, foreach and optimizers: their draws are valid, healthy results pass, planted faults are noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+
+import consistency
+from consistency import generate
+from consistency.materialise import prepare
+from consistency.model import Result
+from consistency.operators import get, registry
+from consistency.operators.formulas import PAIRS
+from consistency.operators.programs import VIEWS, WRITES, interpret, perform
+from consistency.recipe import Literal, TensorRecipe
+
+FAMILIES = ("forms", "formulas", "programs", "foreach", "optimizers", "sequences")
+OPERATORS = [operator for operator in registry().values() if operator.family in FAMILIES]
+Perform = Callable[[str, list[torch.Tensor], list[Any]], torch.Tensor]
+
+
+@pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.name)
+@pytest.mark.filterwarnings("ignore")
+def test_draws_run_in_their_dtype_and_in_float64(operator: consistency.Operator) -> None:
+    if operator.callable is None:
+        pytest.skip(f"torch {torch.__version__} has no {operator.name}")
+    for case in generate.batch(operator, "float32", 8):
+        materials = prepare(case)
+        for dtype in (None, "float64"):
+            arguments = materials.build(dtype)
+            function = operator.reference if dtype and operator.reference else operator
+            function(*arguments.args, **arguments.kwargs)
+
+
+def test_there_are_forty_pairs() -> None:
+    assert len({original for _, original, *_ in PAIRS}) >= 40
+
+
+class Playing(consistency.Backend):
+    """Runs programs with steps of its own."""
+
+    def __init__(self, name: str, play: Perform) -> None:
+        self.name, self.play = name, play
+
+    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Any) -> Any:
+        return interpret(args[0], args[1:], self.play)
+
+
+def write_lost(name: str, operands: list[torch.Tensor], numbers: list[Any]) -> torch.Tensor:
+    """Writes through a view with an offset go nowhere."""
+    if name in WRITES and operands[0].storage_offset():
+        return operands[0]
+    return perform(name, operands, numbers)
+
+
+def read_as_contiguous(name: str, operands: list[torch.Tensor], numbers: list[Any]) -> torch.Tensor:
+    x = operands[0]
+    straight = x.storage_offset() + x.numel() <= x.untyped_storage().nbytes() // x.element_size()
+    if name in VIEWS or name in WRITES or x.is_contiguous() or not straight:
+        return perform(name, operands, numbers)
+    strides = torch.empty(x.shape, device="meta").stride()
+    return perform(name, [x.as_strided(x.shape, strides, x.storage_offset()), *operands[1:]], numbers)
+
+
+def offset_ignored(name: str, operands: list[torch.Tensor], numbers: list[Any]) -> torch.Tensor:
+    x = operands[0]
+    return perform(name, [x.as_strided(x.shape, x.stride(), 0), *operands[1:]], numbers)
+
+
+def copy_for_a_view(name: str, operands: list[torch.Tensor], numbers: list[Any]) -> torch.Tensor:
+    made = perform(name, operands, numbers)
+    return made.clone() if name == "slice" else made
+
+
+def other_order(name: str, operands: list[torch.Tensor], numbers: list[Any]) -> torch.Tensor:
+    """Healthy: sums the other way round, other arithmetic for the same numbers."""
+    if name == "sum":
+        return operands[0].flip(numbers[0]).sum(*numbers)
+    if name == "sub":
+        return operands[0] + -operands[1]
+    return perform(name, operands, numbers)
+
+
+class Stale(Playing):
+    """Reads what a tensor held when the program began."""
+
+    def __init__(self) -> None:
+        super().__init__("stale", perform)
+
+    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Any) -> Any:
+        before = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().clone() for tensor in args[1:]}
+
+        def play(name: str, operands: list[torch.Tensor], numbers: list[Any]) -> torch.Tensor:
+            x = operands[0]
+            old = before.get(x.untyped_storage().data_ptr())
+            if name not in ("neg", "abs", "clone", "sum", "amax") or old is None or not x.numel():
+                return perform(name, operands, numbers)
+            stale = torch.empty(0, dtype=x.dtype).set_(old, x.storage_offset(), x.shape, x.stride())
+            return perform(name, [stale, *operands[1:]], numbers)
+
+        return interpret(args[0], args[1:], play)
+
+
+def run(operator: str, backend: consistency.Backend, examples: int = 150, **options: Any) -> list[Result]:
+    return list(consistency.run([operator], [backend], ["float32"], examples=examples, **options).results)
+
+
+FAULTS = (
+    Playing("write lost", write_lost),
+    Playing("read as contiguous", read_as_contiguous),
+    Playing("offset ignored", offset_ignored),
+    Playing("copy for a view", copy_for_a_view),
+    Stale(),
+)
+
+
+@pytest.mark.parametrize("backend", FAULTS, ids=lambda backend: str(backend.name))
+def test_a_fault_between_steps_is_noticed(backend: consistency.Backend) -> None:
+    failing = [result for result in run("program", backend) if result.verdict.fails]
+    assert failing
+    assert min(len(result.case.args[0]) for result in failing) <= 3, failing[0].case.line
+
+
+def test_healthy_programs_pass() -> None:
+    for play in (perform, other_order):
+        assert not [r.explanation for r in run("program", Playing("healthy", play)) if r.verdict.fails]
+
+
+class Norms(consistency.Backend):
+    """Batch norm with a fault in what it does with the running statistics."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Any) -> Any:
+        mean, variance, *rest = args
+        if self.name == "untouched":
+            return operator(mean.clone(), variance.clone(), *rest, **kwargs)
+        first, second, last, *affine = rest
+        trained = operator(mean, variance, first, second, last, *affine, **kwargs)
+        own = operator(mean.clone(), variance.clone(), last, last, last, *affine, **kwargs)
+        return [*trained[:2], own[0]]
+
+
+@pytest.mark.parametrize("fault", ["untouched", "batch statistics in evaluation"])
+@pytest.mark.parametrize("norm", ["batch_norm", "instance_norm"])
+def test_running_statistics_are_judged(norm: str, fault: str) -> None:
+    assert any(r.verdict.fails for r in run(f"nn.functional.{norm}.train_then_eval", Norms(fault), 20))
+
+
+class Around(consistency.Backend):
+    """Writes one number beside the destination as well."""
+
+    name = "around"
+
+    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Any) -> Any:
+        result = operator(*args, **kwargs)
+        out = args[0]
+        everything = out.as_strided((out.untyped_storage().nbytes() // out.element_size(),), (1,), 0)
+        mask = torch.zeros_like(everything, dtype=torch.bool)
+        mask.as_strided(out.shape, out.stride(), out.storage_offset()).fill_(True)
+        everything[~mask] = 77.0
+        return result
+
+
+@pytest.mark.parametrize("name", ["add.out", "exp.out", "matmul.out"])
+def test_writing_around_the_destination_is_noticed(name: str) -> None:
+    assert any(r.verdict.fails for r in run(name, Around(), 40))
+
+
+def test_a_form_is_ruled_by_its_operator() -> None:
+    assert get("exp.out").ruled_by == get("exp.method").ruled_by == ("exp", "unary")
+    drawn = generate.batch(get("exp.out"), "float32", 5)
+    assert all(isinstance(case.args[0], (TensorRecipe, Literal)) for case in drawn)
