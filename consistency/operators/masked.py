@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 
+from ..recipe import TensorRecipe
 from ._shared import jointly
 from .cumulative import row
 from .declare import (
@@ -33,14 +35,19 @@ LOGARITHMS = Domain(-16.0, 16.0)
 FACTORS = Domain(0.5, 2.0)
 
 
-def over(domain: Domain, *first: Any, least: int = 1, keepdim: bool = True, distinct: bool = False) -> Sample:
-    """A tensor, one dim (after ``first``), and a mask of its shape or of one that broadcasts; rows may be masked as a whole."""
+def selecting(d: Drawing, shape: Sequence[int]) -> TensorRecipe:
+    """A mask that leaves out a fifth."""
+    return d.tensor(shape, dtype="bool", values=("sparse", 0.8125))
+
+
+def over(domain: Domain, *first: Any, least: int = 3, keepdim: bool = True, distinct: bool = False) -> Sample:
+    """A tensor, one dim (after ``first``), and a mask of its shape or of its last dim; rows may be masked as a whole."""
 
     def sample(d: Drawing) -> Call:
         shape = d.shape(1, 3, least=least, most=24)
         dim = d.dim(shape)
-        mask = d.tensor(shape if least > 1 or d.flag() else d.broadcastable(shape), dtype="bool")
-        x = d.tensor(shape, domain, values=("distinct",) if distinct else None, overlap=not distinct and least == 1)
+        mask = selecting(d, d.choice(shape, shape, shape, shape[-1:]))
+        x = d.tensor(shape, domain, values=("distinct",) if distinct else None, overlap=not distinct and least < 4)
         return call(x, *first, dim, **({"keepdim": d.flag()} if keepdim else {}), mask=mask)
 
     return sample
@@ -48,9 +55,9 @@ def over(domain: Domain, *first: Any, least: int = 1, keepdim: bool = True, dist
 
 def pairs(d: Drawing) -> Call:
     """Two tensors, and a mask for each."""
-    shape = d.shape(0, 3)
+    shape = d.shape(1, 3)
     x, y = d.tensor(shape, LOGARITHMS), d.tensor(shape, LOGARITHMS)
-    return call(x, y, input_mask=d.tensor(shape, dtype="bool"), other_mask=d.tensor(shape, dtype="bool"))
+    return call(x, y, input_mask=selecting(d, shape), other_mask=selecting(d, shape))
 
 
 def twice(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:

@@ -20,7 +20,7 @@ def of_degree(domain: Domain) -> Sample:
         shape, most = shape_of(d), d.choice(LOW, HIGH)
         margin = 0.0625 * (domain.high - domain.low) if most > LOW else 0.0
         drawn = domain if not margin else Domain(domain.low + margin, domain.high - margin)
-        degree: Arg = d.integer(0, most)
+        degree: Arg = d.integer(1, most)
         if d.flag():
             degree = d.tensor(d.broadcastable(shape), values=("integers", 0, most))
         return call(d.tensor(shape, drawn), degree)
@@ -44,7 +44,13 @@ DOMAINS = {
 RECURRENCE = accumulated("normwise", steps, growth="linear")
 OPERATORS = [
     Operator(
-        name=f"special.{name}", family="polynomial", sample=of_degree(domain), error=RECURRENCE, dtypes=FLOAT, differentiable=False
+        name=f"special.{name}",
+        family="polynomial",
+        sample=of_degree(domain),
+        error=RECURRENCE,
+        dtypes=FLOAT,
+        differentiable=False,
+        traits=frozenset({"elementwise"}),
     )
     for name, domain in DOMAINS.items()
 ]
