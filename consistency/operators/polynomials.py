@@ -22,7 +22,7 @@ def of_degree(domain: Domain) -> Sample:
         drawn = domain if not margin else Domain(domain.low + margin, domain.high - margin)
         degree: Arg = d.integer(1, most)
         if d.flag():
-            degree = d.tensor(d.broadcastable(shape), values=("integers", 0, most))
+            degree = d.tensor(d.broadcastable(shape), values=("integers", 1, most))
         return call(d.tensor(shape, drawn), degree)
 
     return sample
