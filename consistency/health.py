@@ -57,8 +57,8 @@ class Health:
 
     @property
     def good(self) -> bool:
-        """Within both limits, as far as so few draws can tell: two standard deviations are forgiven."""
-        chance = 2.0 * math.sqrt(UNDECIDABLE * self.ordinary)
+        """Within both limits, as far as so few draws can tell: three standard deviations are forgiven."""
+        chance = 3.0 * math.sqrt(UNDECIDABLE * self.ordinary)
         return self.valid_share >= VALID and self.blind <= UNDECIDABLE * self.ordinary + chance
 
     def to_json(self) -> dict[str, Any]:

@@ -233,7 +233,7 @@ class Floating:
         found = []
         for interval in self.reference.operator.ranges:
             position, low, high = interval
-            values = self._argument(position)
+            values = self._argument(position + self.reference.operator.leading)
             if values is not None:
                 found.append((interval, (values >= low) & (values <= high)))
         return found

@@ -267,7 +267,7 @@ def test_other_backends_that_are_not_here_are_only_mentioned() -> None:
 MISTAKES = [
     (["rnu"], "there is no command 'rnu'; did you mean run?"),
     (["run", "mtmul"], "there is no operator 'mtmul'; did you mean matmul or mul?"),
-    (["run", "conv2d"], "there is no operator 'conv2d'; did you mean nn.functional.conv2d?"),
+    (["run", "conv2d"], "there is no operator 'conv2d'; did you mean nn.functional.conv2d or"),
     (["run", "no_such_*"], "no operator matches 'no_such_*'; `consistency operators` lists them"),
     (["run", "family:pool"], "there is no family 'pool'; did you mean pooling?"),
     (["run", "--backend", "cpuu"], "there is no backend 'cpuu'; did you mean cpu?"),

@@ -116,7 +116,7 @@ def test_observing_survives_wrong_outputs(operator: Operator) -> None:
         materials = prepare(case)
         outputs = run(operator, materials, "float64")
         arguments = materials.build("float64")
-        far = [1 if output.dtype.is_floating_point or output.dtype == torch.bool else 1 << 40 for output in outputs]
+        far = [1 if o.dtype.is_floating_point or o.dtype == torch.bool else min(1 << 40, torch.iinfo(o.dtype).max) for o in outputs]
         wrong = tuple(torch.full_like(output, value) for output, value in zip(outputs, far, strict=True))
         operator.observe(tuple(arguments.args), arguments.kwargs, wrong)
 

@@ -1,4 +1,4 @@
-"""The draws of every operator are valid, tell something and differ, within the limits that health.py states, as far as few can tell.
+"""The draws of every operator are valid, tell something and differ, as far as few of them can tell (limits: health.py).
 
 ``-m nightly`` draws many more.
 """
@@ -17,7 +17,7 @@ from consistency import health, operators
 from consistency.cli import main
 from consistency.operators.declare import Call, call
 
-NAMES = sorted(operators.registry())
+NAMES = sorted(name for name, operator in operators.registry().items() if operator.form_of is None)
 DRAWS, MANY = 40, 200
 
 
@@ -51,7 +51,7 @@ def test_bad_strategies_are_noticed() -> None:
     def refused(d: Any) -> Call:
         return call(d.tensor((d.size(1, 64), 2)), dim=7)
 
-    flat = health.examine(replace(operators.get("exp"), sample=zeros), "float32", 20)
+    flat = health.examine(replace(operators.get("exp"), sample=zeros, differentiable=False), "float32", 20)
     assert not flat.good
     assert flat.valid_share == 1.0
     assert flat.blind == flat.ordinary > 5

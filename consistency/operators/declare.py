@@ -177,7 +177,8 @@ class Operator:
     ``ranges`` are intervals of an argument (position, low, high) that a rule may name. ``mutates`` are the positions of
     tensors (in materialising order) written in place. ``reference`` replaces the callable for the float64 run. ``cases``
     gives the cases of ``(dtype, examples, seed)`` where they are not drawn with ``sample`` (:mod:`consistency.opinfo`).
-    ``form_of`` is the operator of which this is another form (a method, ``out=``): the rules of that one hold here.
+    ``form_of`` is the operator of which this is another form (a method, ``out=``): the rules of that one hold here; ``leading``
+    counts the tensors that stand before that one's own arguments.
     """
 
     name: str
@@ -197,6 +198,7 @@ class Operator:
     differentiable_inputs: tuple[int, ...] | None = None
     cases: Callable[[str, int, int], list[Case]] | None = None
     form_of: Operator | None = None
+    leading: int = 0
 
     @property
     def ruled_by(self) -> tuple[str, str]:

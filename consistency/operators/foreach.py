@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from ..recipe import TensorRecipe
-from .declare import EXACT, FLOAT, POSITIVE, Call, Domain, Drawing, ErrorModel, Operator, Sample, accumulated, call, one, reduced
+from .declare import EXACT, FLOAT, POSITIVE, Call, Domain, Drawing, ErrorModel, Operator, Sample, accumulated, call, one
+from .observing import Args, Kwargs, Tensors
 
 TERM = Domain(wide=(-8, 7))
 DIVISOR = Domain(2.0**-4, 16.0, wide=(-4, 3))
@@ -16,7 +17,14 @@ EXPONENT = Domain(-20.0, 20.0)
 MOST = 4
 ROUND = ErrorModel("rounded", "pointwise", backward="pointwise")
 SUMS = accumulated("pointwise", one, backward="pointwise")
-NORM = accumulated("output", reduced, backward="pointwise")
+
+
+def longest(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
+    """n: the elements of the longest tensor."""
+    return float(max(tensor.numel() for tensor in args[0]))
+
+
+NORM = accumulated("output", longest, backward="pointwise")
 
 
 def lists(*domains: Domain, number: tuple[float, float] | None = None, keyword: str = "", overlap: bool = True) -> Sample:

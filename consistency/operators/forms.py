@@ -27,7 +27,7 @@ from .observing import Args, Kwargs, Tensors
 # Those whose second spelling reaches code of its own: kernels that write where they are told, bindings of methods. By module.
 WITH_OUT = {
     "unary": "abs neg sign ceil floor trunc frac reciprocal sqrt rsqrt square exp exp2 expm1 log log2 log10 log1p sin cos "
-    "tan asin acos atan sinh cosh tanh asinh acosh atanh sigmoid nan_to_num",
+    "tan asin acos atan sinh cosh tanh asinh acosh atanh nan_to_num",
     "special": "erf erfc erfinv lgamma digamma i0 sinc special.i0e special.entr special.erfcx",
     "binary": "add sub mul div true_divide remainder fmod atan2 hypot copysign logaddexp heaviside xlogy",
     "ternary": "addcmul addcdiv",
@@ -136,17 +136,13 @@ def behind(error: ErrorModel) -> ErrorModel:
     return replace(error, magnitude=size, terms=terms)
 
 
-def shifted(ranges: tuple[tuple[int, float, float], ...]) -> tuple[tuple[int, float, float], ...]:
-    return tuple((position + 1, low, high) for position, low, high in ranges)
-
-
 def out_form(original: Operator) -> Operator:
     alternatives = original.alternatives
     return replace(
         original, name=f"{original.name}.out", family="forms", form_of=original, mutates=(0,), differentiable=False,
         function=functools.partial(writing, original) if original.callable is not None else None,
         sample=functools.partial(with_destination, original), error=behind(original.error), observe=None,
-        dtypes=tuple(dtype for dtype in ("float32",) if dtype in original.dtypes), ranges=shifted(original.ranges),
+        dtypes=tuple(dtype for dtype in ("float32",) if dtype in original.dtypes), leading=1,
         reference=None if original.reference is None else functools.partial(copying, original.reference),
         alternatives=None if alternatives is None else lambda args, kwargs, outputs: [
             (*found, *outputs[1:]) for found in alternatives(args[1:], kwargs, outputs[:1])

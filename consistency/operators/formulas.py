@@ -101,7 +101,7 @@ def pair(first: str, second: str, *, factors: bool = False, added: str = "") -> 
     """Operands of a product, sizes by letter; ``added`` comes before them, with factors."""
 
     def sample(d: Drawing) -> Call:
-        sizes = {"b": d.size(1, 5), "i": d.size(1, 17), "k": d.size(1, 129), "j": d.size(1, 17)}
+        sizes = {"b": d.size(1, 5), "i": d.size(2, 17), "k": d.size(1, 129), "j": d.size(2, 17)}
         shapes = [[sizes[letter] for letter in letters] for letters in ([added] if added else []) + [first, second]]
         options = {"beta": d.number(-2, 2), "alpha": d.number(-2, 2)} if factors and d.flag() else {}
         return call(*(d.tensor(shape, SUMS) for shape in shapes), **options)
@@ -146,7 +146,7 @@ def images(d: Drawing) -> Call:
     x = d.tensor((d.size(1, 3), channels, d.size(size * 2, 12), d.size(size * 2, 12)), SUMS)
     weight = d.tensor((d.size(1, 8), channels, size, d.size(1, size)), SUMS)
     bias = [d.tensor((weight_rows(weight),), FREE)] if d.flag() else []
-    options = {name: d.choice(*values) for name, values in {"stride": (1, 2), "padding": (0, 1)}.items()}
+    options = {name: d.choice(*values) for name, values in {"stride": (1, 2), "padding": (0, int(size > 1))}.items()}
     return call(x, weight, *bias, **options)
 
 
@@ -196,7 +196,7 @@ def two_sets(d: Drawing) -> Call:
 
 
 def two_rows(d: Drawing) -> Call:
-    shape = (d.size(1, 17), d.size(1, 65))
+    shape = (d.size(1, 17), d.size(2, 65))
     return call(d.tensor(shape, APART), d.tensor(shape, Domain(-4.0, -0.5)))
 
 
@@ -221,7 +221,7 @@ def gathered(d: Drawing) -> Call:
 
 
 def padded(d: Drawing) -> Call:
-    return call(d.tensor(d.shape(1, 3), FREE), [d.integer(0, 3), d.integer(0, 3)])
+    return call(d.tensor((*d.shape(0, 2), d.size(4, 17)), FREE), [d.integer(0, 3), d.integer(0, 3)])
 
 
 def several(d: Drawing) -> Call:
@@ -270,8 +270,8 @@ PAIRS: list[tuple[str, str, str, Formula, Sample]] = [
     ("addr", "addr", "beta·c + alpha·x[:, None]·y", written.addr, pair("i", "j", factors=True, added="ij")),
     ("kron", "kron", "products of unsqueezed operands", written.kron, crossed),
     ("tensordot", "tensordot", "einsum", written.tensordot, contracted),
-    ("softmax", "softmax", "exp(x − max) / sum written out", written.softmax, rows(FREE)),
-    ("log_softmax", "log_softmax", "(x − max) − log(sum(exp)) written out", written.log_softmax, rows(FREE)),
+    ("softmax", "softmax", "exp(x − max) / sum written out", written.softmax, rows(FREE, least=3)),
+    ("log_softmax", "log_softmax", "(x − max) − log(sum(exp)) written out", written.log_softmax, rows(FREE, least=3)),
     ("logsumexp", "logsumexp", "log(sum(exp(x − max))) + max", written.logsumexp, rows(FREE)),
     ("layer_norm", "nn.functional.layer_norm", "mean and variance written out", written.layer_norm, normed),
     ("rms_norm", "nn.functional.rms_norm", "the mean of squares written out", written.rms_norm, root_normed),

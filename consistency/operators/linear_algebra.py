@@ -86,7 +86,7 @@ def cholesky_solve(d: Drawing) -> Call:
 
 
 def powers(d: Drawing) -> Call:
-    return call(matrices(d, d.size(1, 9)), d.choice(2, 3, 1, 5, -1, -2, 4, 3, 5, -1, -2, 2, 0))
+    return call(matrices(d, d.size(1, 9)), d.choice(2, 3, 1, 5, -1, -2, 4, 3, 5, -1, -2, 2))
 
 
 def exponential(d: Drawing) -> Call:
