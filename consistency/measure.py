@@ -167,10 +167,13 @@ class Floating:
         return (elsewhere, *(self._span(interval, error, ulp, scale, mask) for interval, mask in self._ranges())), exact
 
     def _ulp(self) -> Any:
-        """ulp of the reference, or of the result where that lies just across the next power of two and so is rounded to its ulp."""
+        """ulp of the reference, or of the result where that lies just across the next power of two and so is rounded to its ulp.
+
+        Beyond the largest number nothing is rounded to: there is only infinity.
+        """
         ulp = dtypes.spacing(self.expected, self.form, np.empty_like(self.expected))
         across = dtypes.spacing(self.actual.astype(np.float64), self.form, np.empty_like(self.expected))
-        return np.where(across == 2.0 * ulp, across, ulp)
+        return np.where((across == 2.0 * ulp) & (np.abs(self.actual) < self.form.overflow), across, ulp)
 
     def _clustered(self, s: Any, model: tuple[float, float, float]) -> tuple[float, int, str] | None:
         """Where errors of a few σ lie together; nothing where elements were set aside, which leaves no rows and tiles."""

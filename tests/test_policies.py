@@ -169,3 +169,20 @@ def test_whole_parts_wrap_exactly() -> None:
     x = torch.tensor([300.75, -1.5, 2.0**63, -(2.0**63), 2.0**64 + 2.0**41, -(2.0**33) - 1024.0, math.nan, math.inf]).double()
     assert _wrapped(x, torch.int64).tolist() == [300, -1, -(2**63), -(2**63), 2**41, -(2**33) - 1024, 0, 0]
     assert _wrapped(x, torch.int8).tolist() == [44, -1, 0, 0, 0, 0, 0, 0]
+
+
+class Overflowing(consistency.Backend):
+    """Infinity in place of the largest number of the format."""
+
+    name = "mine"
+
+    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        result = super().call(operator, args, kwargs)
+        return torch.where(result.abs() == torch.finfo(result.dtype).max, result * 2.0, result)
+
+
+@pytest.mark.parametrize("operator", ["fmax", "maximum", "clone"])
+def test_infinity_is_not_the_largest_number(operator: str) -> None:
+    run = consistency.run(operators=[operator], backends=[Overflowing()], dtypes=["float32"], directions=["forward"], examples=200)
+    assert run.failures
+    assert "overflow already at" in run.failures[0].explanation
