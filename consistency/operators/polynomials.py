@@ -7,13 +7,14 @@ from .declare import FLOAT, Call, Domain, Drawing, Operator, Sample, accumulated
 from .observing import Args, Kwargs, Tensors
 from .sampling import shape_of
 
-LOW, HIGH = 5, 12
+LOW, HIGH = 4, 12
 
 
 def of_degree(domain: Domain) -> Sample:
     """A tensor of arguments, and one degree for all or a tensor of them.
 
-    From 7 on torch takes sin((n + 1)·acos x)/sin(acos x), which near the ends loses what docs/findings.md tells: they are left out.
+    From 5 to 9 on, as the kind may be, torch takes sin((n + 1)·acos x)/sin(acos x) and its like, which near the ends lose half of
+    the digits or all (docs/findings.md): they are left out there.
     """
 
     def sample(d: Drawing) -> Call:
