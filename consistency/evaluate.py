@@ -13,12 +13,12 @@ from .backends.base import Backend, refusal
 from .backends.cpu import Cpu
 from .comparison import compare
 from .dtypes import FORMATS
-from .judge import Judgement, judge, reconsider
+from .judge import Judgement, convicted, judge, reconsider, suspicious
 from .materialise import Materials, prepare
 from .model import DIRECTIONS, Case, Comparison, Evidence, Outcome, Result, Verdict
 from .operators.declare import Operator
 from .reference import Reference, quiet
-from .second_look import Looks
+from .second_look import Looks, look_for_fewer_bits
 from .tolerances import Policy, Rule
 from .trials import Flagged
 from .wider import ITSELF_OFF, sharpen
@@ -95,6 +95,9 @@ def _one_direction(
             flagged = Flagged(operator, materials, direction, backend, outcome, reference, baseline, found, judged, everyone)
             evidence = looks.look(flagged)
             found = reconsider(found, evidence, _policy(operator, backend, case.dtype, rules))
+        elif outcome is not baseline and suspicious(found):
+            cause = look_for_fewer_bits(operator, reference, outcome, found)
+            found = convicted(found, cause, _policy(operator, backend, case.dtype, rules))
         results.append(_result(case, operator, backend, direction, found, comparison, evidence, reference, rules))
     return results
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from . import metrics
-from .model import Comparison, Evidence, Measured, Span, Verdict, Worst
+from .model import Cause, Comparison, Evidence, Measured, Span, Verdict, Worst
 from .tolerances import Policy, Rule
 
 _HEALTHY_PEAK = 3.0  # σ; the largest of many healthy errors
@@ -104,6 +104,29 @@ def reconsider(found: Judgement, evidence: Evidence, policy: Policy) -> Judgemen
         if vanishes:
             more.append(f"{vanishes[0]} makes it vanish")
     text = found.explanation + (": " + "; ".join(more) if more else "")
+    return replace(found, verdict=verdict, explanation=text)
+
+
+_SUSPECT_RATIO = 1.4  # RMS error ÷ the CPU's; a healthy sum in another order reaches several times as much
+_SUSPECT_FROM = 128  # elements
+
+
+def suspicious(found: Judgement) -> bool:
+    """Whether a result within budget errs so much more than the CPU that fewer bits may be the reason (or only another order)."""
+    numbers = found.metrics
+    few = numbers.get("differing", 0.0) < _SUSPECT_FROM
+    return found.verdict.value == "rounding" and not few and numbers.get("rmse_ratio", 0.0) > _SUSPECT_RATIO
+
+
+def convicted(found: Judgement, cause: Cause | None, policy: Policy) -> Judgement:
+    """The final judgement of a suspicious result: with a cause that explains its errors it was computed in fewer bits."""
+    if cause is None:
+        return found
+    reduced = cause.name in _REDUCED
+    verdict = Verdict("reduced-precision", allowed=policy.reduced_precision) if reduced else Verdict("divergent")
+    ratio = found.metrics["rmse_ratio"]
+    rho = _times(found.metrics.get("rho_max", 0.0))
+    text = f"{rho} × budget, but its RMS error is {min(ratio, 1e6):.1f} times the CPU's: {cause}"
     return replace(found, verdict=verdict, explanation=text)
 
 

@@ -14,13 +14,14 @@ from dataclasses import replace
 import numpy as np
 
 from . import monte_carlo
-from .attribution import Scene, explain
+from .attribution import Scene, explain, shorter
 from .attribution.scene import REFUSALS
 from .circumstances import by_precision, by_trial
 from .comparison import compare
 from .dtypes import FORMATS
 from .judge import Judgement
 from .model import Cause, Evidence, Outcome
+from .operators.declare import Operator
 from .reference import Reference
 from .trials import CONTIGUOUS, Flagged, adds_up, company, differs, error_in_float64, in_float64, trials
 
@@ -94,6 +95,16 @@ def look(flagged: Flagged, *, only: tuple[str, ...] | None = None) -> Evidence:
     if evidence.cause is None:
         evidence = replace(evidence, cause=by_trial(flagged, evidence, scene) or by_precision(flagged, evidence, scene, wide))
     return evidence
+
+
+def look_for_fewer_bits(operator: Operator, reference: Reference, outcome: Outcome, found: Judgement) -> Cause | None:
+    """What explains the errors of a result within budget that errs more than the CPU (:func:`consistency.judge.suspicious`)."""
+    if operator.error.magnitude != "products" or reference.low_entropy or reference.repeats:
+        return None  # errors of equal numbers are alike, and so agree with a prediction by chance
+    try:
+        return shorter(Scene(reference, outcome, found.output, special=False, everywhere=True))
+    except REFUSALS:
+        return None
 
 
 def _known_trial(flagged: Flagged, evidence: Evidence, scene: Scene | None, known: tuple[str, ...]) -> Evidence:
