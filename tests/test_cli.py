@@ -148,7 +148,7 @@ def test_a_time_budget_is_kept() -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
 def test_ctrl_c_leaves_a_bundle_that_can_be_completed() -> None:
-    arguments = ["run", "exp", "log", "--dtype", "float32", "--backend", "cpu", "--examples", "40", "--out", "b", "--no-shrink"]
+    arguments = ["run", "exp", "log", "--dtype", "float32", "--backend", "cpu", "--examples", "150", "--out", "b", "--no-shrink"]
     running = subprocess.Popen(
         [sys.executable, "-m", "consistency", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
