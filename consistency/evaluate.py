@@ -135,7 +135,8 @@ def _judgement(
     where = {"device": backend.identity.get("device", ""), "driver": backend.identity.get("driver", "")}
     name, family = operator.ruled_by
     rule = rules.rule(name, judged_as, family=family, direction=direction, backend=backend.name, **where)
-    itself = isinstance(backend, Cpu) and not backend.switched and not reference.independent
+    plain = backend.name.partition("#")[0] == "cpu" if backend.stored else isinstance(backend, Cpu) and not backend.switched
+    itself = plain and not reference.independent
     return judge(comparison, twin, rule, _policy(operator, backend, dtype, rules), itself=itself)
 
 

@@ -31,6 +31,9 @@ class Judgement:
 
 def judge(comparison: Comparison, baseline: Comparison | None, rule: Rule, policy: Policy, *, itself: bool = False) -> Judgement:
     """Judge one comparison. ``baseline`` is the CPU's in the same dtype; ``itself``: this outcome is its own reference."""
+    if comparison.unsteady and comparison.status in ("ok", "fallback"):
+        once = judge(replace(comparison, unsteady=""), baseline, rule, policy, itself=itself)
+        return replace(once, verdict=Verdict("nondeterministic"), explanation=f"{comparison.unsteady}; here: {once.explanation}")
     if comparison.status == "fallback":
         return _fallen_back(comparison, baseline, rule, policy)
     if comparison.status != "ok":

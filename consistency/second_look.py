@@ -66,7 +66,8 @@ def look(flagged: Flagged, *, only: tuple[str, ...] | None = None) -> Evidence:
         return evidence  # whatever is tried gives other numbers, which explains nothing
     scene = _scene(flagged.reference, flagged.outcome, found)
     deadline = time.monotonic() + SECONDS
-    if "random" not in flagged.operator.traits:
+    rerun = not flagged.backend.stored
+    if rerun and "random" not in flagged.operator.traits:
         evidence = _repeated(flagged, evidence, scene)
     if evidence.other and evidence.within:
         return replace(
@@ -80,6 +81,8 @@ def look(flagged: Flagged, *, only: tuple[str, ...] | None = None) -> Evidence:
         evidence = replace(evidence, cause=Cause("input-modified", "writing to an input", 1.0))
     if scene is not None and only != ():
         evidence = replace(evidence, cause=explain(scene, only=None if only is None else frozenset(only)))
+    if not rerun:
+        return replace(evidence, company=company(flagged, scene))
     if only is not None:
         return evidence if evidence.cause is not None else _known_trial(flagged, evidence, scene, only)
     tried: dict[str, float] = {}

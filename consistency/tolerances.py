@@ -261,7 +261,7 @@ def _precision(glob: str) -> tuple[int, int]:
 
 def _is_backend(spec: str, glob: str) -> bool:
     """Whether a key such as ``cuda`` or ``cuda*+tf32`` speaks of a spec such as ``cuda:1+tf32``."""
-    return fnmatchcase(spec, glob) or fnmatchcase(re.split("[:+@]", spec, maxsplit=1)[0], glob)
+    return fnmatchcase(spec, glob) or fnmatchcase(re.split("[:+@#]", spec, maxsplit=1)[0], glob)
 
 
 # From the model of the file to entries.
