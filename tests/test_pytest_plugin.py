@@ -248,10 +248,8 @@ def test_other_projects_keep_their_options(project: pytest.Pytester) -> None:
 
 def item(**changes: Any) -> pytest_plugin.Item:
     chosen = engine.settings(["exp"], ["cpu"], ["float32"], examples=2)
-    return pytest_plugin.Item(
-        **{"settings": chosen, "declared": operators.get("exp"), "dtype": "float32", "direction": "forward", "backend": "cpu"}
-        | changes
-    )
+    usual = {"settings": chosen, "declared": operators.get("exp"), "dtype": "float32", "direction": "forward", "backend": "cpu"}
+    return pytest_plugin.Item(**usual | changes)
 
 
 def test_what_was_not_tested_never_passes(monkeypatch: pytest.MonkeyPatch) -> None:
