@@ -173,8 +173,9 @@ class Measured:
     independently. ``positive``/``negative`` count signed errors, ``outward`` those away from zero. ``special`` maps a kind of
     mismatch (``nan``, ``inf``, ``zero-sign``, ``nan-dropped``: a choice among the other numbers, ``flushed``: as for subnormal
     inputs that read as zero, ``saturated`` and ``saturated-float``: the limit of an integer's range, cast from an integer or a
-    float beyond it) to how many elements have it. ``vacuous`` says why agreement here would prove nothing,
-    ``pattern`` where the large errors lie. ``cluster`` is the group of elements (a row, a tile, the last of a vector) with the
+    float beyond it, ``largest``: the largest number in place of an infinity) to how many elements have it. ``vacuous`` says why
+    agreement here would prove nothing, ``pattern`` where the large errors lie. ``cluster`` is the group of elements (a row, a
+    tile, the last of a vector) with the
     largest RMS error, in the same σ: that RMS, how many they are, and where; None where no error is above 3 σ.
     """
 
@@ -210,6 +211,14 @@ class Comparison:
     unsteady: str = ""
 
 
+_SENTENCES = frozenset(
+    {
+        "lost-write", "duplicates-dropped", "biased-variance", "zero-sign-lost", "beta-zero-kept", "index-base", "float32-integers",
+        "output-padding-zero",
+    }
+)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Cause:
     """A fault that, played in float64, explains a divergence: its id, how a sentence calls it, and its share (0 … 1)."""
@@ -219,8 +228,10 @@ class Cause:
     share: float
 
     def __str__(self) -> str:
-        """``TF32 inputs explain 99%``."""
+        """``TF32 inputs explain 99%``, or, of words that are a sentence, ``writes to the view are lost (100% of the error)``."""
         percent = f"{100.0 * self.share:.1f}".rstrip("0").rstrip(".") if 0.99 < self.share < 0.9995 else f"{100.0 * self.share:.0f}"
+        if self.name in _SENTENCES:
+            return f"{self.words} ({percent}% of the error)"
         return f"{self.words} {'explain' if self.words.endswith('inputs') else 'explains'} {percent}%"
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from . import operators
+from .dtypes import FORMATS, TORCH
 from .errors import UsageError
 from .model import Case
 from .operators.declare import Operator, call
@@ -56,17 +57,21 @@ def operator_of(case: Case) -> Operator:
         writes = tuple(int(p) for p in positions.split(",")) if positions else ()
     except ValueError:
         raise UsageError(f"{case.source!r:.80} does not say which tensors are written") from None
-    return _operator(name, case.operator, writes)
+    return _operator(name, case.operator, writes, case.dtype)
 
 
 @functools.lru_cache(maxsize=4096)
-def _operator(name: str, title: str, writes: tuple[int, ...]) -> Operator:
+def _operator(name: str, title: str, writes: tuple[int, ...], dtype: str) -> Operator:
     function = function_of(name)
     declared = declared_as(name, function)
-    made = name.startswith("torch.") and name.removeprefix("torch.") in _MAKERS
+    reference = None
+    if name.startswith("torch.") and name.removeprefix("torch.") in _MAKERS:
+        reference = functools.partial(_in_double, function)
+    elif name.rstrip("_").endswith(".nan_to_num") and dtype in FORMATS:
+        reference = functools.partial(_to_limits_of, function, torch.finfo(TORCH[dtype]).max)
     common: dict[str, Any] = {
         "name": title, "function": _returns_nothing if name == "operator.setitem" else function,
-        "differentiable": True, "mutates": writes, "reference": functools.partial(_in_double, function) if made else None,
+        "differentiable": True, "mutates": writes, "reference": reference,
     }  # fmt: skip
     if declared is None:
         return Operator(family=GENERIC, sample=lambda d: call(), error=_BY_SENSITIVITY, **common)
@@ -133,6 +138,13 @@ def _returns_nothing(*args: Any) -> tuple[()]:
     """``x[key] = value``, of which only what was written is compared."""
     python.setitem(*args)
     return ()
+
+
+def _to_limits_of(
+    function: Callable[..., Any], largest: float, x: Any, nan: Any = None, posinf: Any = None, neginf: Any = None
+) -> Any:
+    """``nan_to_num``, whose infinities become the limits of the tested dtype unless it is told otherwise."""
+    return function(x, nan, largest if posinf is None else posinf, -largest if neginf is None else neginf)
 
 
 def _in_double(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -82,7 +82,7 @@ def record(
         return
     if literal:
         raise UsageError("--literal is for a corpus: write one without --backend, and record from it with --corpus")
-    (backend,) = known.resolve_all(list(backends))
+    backend = taking.resolved(backends[0])
     reason = known.availability(backend)
     if reason:
         click.echo(f"– {backend.name}: cannot run here: {printable(reason)}", err=True)

@@ -31,11 +31,11 @@ def record(
         if corpus is not None:
             raise UsageError("a corpus is recorded on a backend: name one")
         return sum(1 for _ in taking.write_corpus(chosen, Path(out), literal=literal, resume=resume))
-    (resolved,) = _backends.resolve_all([backend])
-    reason = _backends.availability(resolved)
+    chosen_backend = taking.resolved(backend)
+    reason = _backends.availability(chosen_backend)
     if reason:
-        raise UsageError(f"{resolved.name} cannot run here: {reason}")
-    return sum(1 for _ in taking.record(resolved, chosen if corpus is None else Path(corpus), Path(out), resume=resume))
+        raise UsageError(f"{chosen_backend.name} cannot run here: {reason}")
+    return sum(1 for _ in taking.record(chosen_backend, chosen if corpus is None else Path(corpus), Path(out), resume=resume))
 
 
 def judge_recordings(

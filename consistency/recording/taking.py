@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import opinfo, recipe
+from .. import backends, opinfo, recipe
 from ..backends.base import Backend, refusal
 from ..engine import draw
 from ..errors import BundleError, ConsistencyError, RecipeError, UsageError
@@ -30,6 +30,12 @@ class Taken:
     case: Case
     outcome: Outcome | None = None
     fresh: bool = True
+
+
+def resolved(spec: str | Backend) -> Backend:
+    """The backend that ``spec`` names; an accelerator in a process of its own, as in a run. Raises UsageError."""
+    (backend,) = backends.resolve_all([spec])
+    return backends.isolated(backend, spec) if isinstance(spec, str) else backend
 
 
 def settings_of(chosen: Settings, *, literal: bool) -> dict[str, Any]:
@@ -99,6 +105,7 @@ def record(backend: Backend, source: Settings | Path, folder: Path, *, resume: b
         writer.finish()
     finally:
         writer.close()
+        backend.close()
 
 
 def outcome_of(backend: Backend, case: Case, direction: str) -> Outcome:
