@@ -137,16 +137,16 @@ def _biased_in_half(scene: Scene) -> Predicted:
 
 def _special(scene: Scene, name: str) -> Suspects:
     tensors = scene.reference.arguments.tensors
-    if any(t.dtype.is_floating_point and bool(t.isnan().any()) for t in tensors):
-        for value, plain in ((-math.inf, False), (math.inf, False), (-math.inf, True), (math.inf, True)):
-            without = functools.partial(_for_nan, value, plain)
-            yield Suspect("nan-dropped", "leaving NaN out", functools.partial(scene.with_inputs, without))
     if any(t.dtype.is_floating_point and bool(((t == 0.0) & torch.signbit(t)).any()) for t in tensors):
         words = "the sign of a zero input is lost"
         yield Suspect("zero-sign-lost", words, functools.partial(scene.with_inputs, lambda base, position: base + 0.0))
         if scene.form is not None:
             flushed = functools.partial(_plain_zeros, scene.form.smallest_normal)
             yield Suspect("zero-sign-lost", f"{words}, and subnormals are zero", functools.partial(scene.with_inputs, flushed))
+    if any(t.dtype.is_floating_point and bool(t.isnan().any()) for t in tensors):
+        for value, plain in ((-math.inf, False), (math.inf, False), (-math.inf, True), (math.inf, True)):
+            without = functools.partial(_for_nan, value, plain)
+            yield Suspect("nan-dropped", "leaving NaN out", functools.partial(scene.with_inputs, without))
     if name in _WITH_BETA and scene.reference.arguments.kwargs.get("beta") == 0:
         words = "the input is not left out although beta is 0"
         yield Suspect("beta-zero-kept", words, functools.partial(_with_input, scene))
