@@ -10,6 +10,7 @@ import torch
 
 from . import dtypes, metrics
 from .dtypes import Format
+from .materialise import written
 from .model import Measured, Span, Worst
 from .reference import Reference
 
@@ -260,9 +261,7 @@ class Floating:
         view, base = self.reference.arguments.tensors[destination], self.reference.arguments.bases[destination]
         if view.shape != given.shape:
             return given
-        spread = torch.full_like(base, torch.nan, dtype=torch.float64)
-        spread.as_strided(view.shape, view.stride(), view.storage_offset()).copy_(given)
-        return spread
+        return written(torch.full_like(base, torch.nan, dtype=torch.float64), view, given)
 
     def _admit_alternatives(self, sums: metrics.Sums) -> None:
         """Discontinuous operators: where another admissible answer is nearer, measure against that one."""

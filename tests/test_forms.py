@@ -175,3 +175,39 @@ def test_a_form_is_ruled_by_its_operator() -> None:
     assert get("exp.out").ruled_by == get("exp.method").ruled_by == ("exp", "unary")
     drawn = generate.batch(get("exp.out"), "float32", 5)
     assert all(isinstance(case.args[0], (TensorRecipe, Literal)) for case in drawn)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int32"])
+def test_forms_come_in_narrow_formats_and_are_judged_by_numpy(dtype: str) -> None:
+    names = ["add.out", "abs.method", "div.out", "mean.out", "cumsum.out"]
+    found = consistency.run(names, ["cpu", "numpy"], [dtype], examples=30, seed=5)
+    assert not [r.explanation for r in found.failures]
+    assert any(r.backend == "numpy" and r.verdict.tested for r in found.results)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_writing_around_a_narrow_destination_is_noticed(dtype: str) -> None:
+    assert consistency.run(["exp.out"], [Around()], [dtype], examples=40).failures
+
+
+class Cut(consistency.Backend):
+    """sigmoid that is 0 from −60 on: above the range in which that is admissible."""
+
+    name = "cut"
+
+    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Any) -> Any:
+        out, x = args
+        result = operator(out, x)
+        result[x < -60.0] = 0.0
+        return result
+
+
+def test_ranges_of_the_argument_hold_in_the_memory_behind_out() -> None:
+    assert not [r.explanation for r in run("sigmoid.out", consistency.Backend(), 80) if r.verdict.fails]
+    assert any(r.verdict.fails for r in run("sigmoid.out", Cut(), 80))
+
+
+def test_programs_are_judged_by_numpy() -> None:
+    found = consistency.run(["program"], ["numpy"], ["float32"], examples=60).results
+    assert not [r.explanation for r in found if r.verdict.fails]
+    assert sum(r.verdict.tested for r in found) > 30

@@ -19,8 +19,8 @@ from typing import Any
 import torch
 
 from .. import dtypes
-from ..materialise import view_of
-from ..recipe import Literal, TensorRecipe
+from ..materialise import view_of, written
+from ..recipe import DType, Literal, TensorRecipe
 from .declare import HALF, INTEGERS, REAL, Call, Drawing, ErrorModel, Operator, Sample
 from .observing import Args, Kwargs, Tensors
 
@@ -82,6 +82,8 @@ def empty(arg: Any) -> Any:
             return view_of(torch.empty(math.prod(arg.base), dtype=dtypes.TORCH[arg.dtype], device="meta"), arg)
         case Literal():
             return torch.empty(arg.shape, dtype=dtypes.TORCH[arg.dtype], device="meta")
+        case DType(name):
+            return dtypes.TORCH[name]
         case tuple() | list():
             return type(arg)(empty(item) for item in arg)
         case dict():
@@ -139,17 +141,24 @@ def behind(error: ErrorModel) -> ErrorModel:
     return replace(error, magnitude=size, terms=terms)
 
 
+def also_written(alternatives: Callable[..., Any], args: Args, kwargs: Kwargs, outputs: Tensors) -> list[Tensors]:
+    """Further admissible results, each with what ``out``'s memory holds then; an ``out`` that was resized is left."""
+    out, others = args[0], outputs[1:]
+    found = []
+    for result, *_ in alternatives(args[1:], kwargs, outputs[:1]):
+        fits = out.shape == result.shape
+        found.append((result, *(written(other, out, result) if fits else other for other in others)))
+    return found
+
+
 def out_form(original: Operator) -> Operator:
-    alternatives = original.alternatives
     return replace(
         original, name=f"{original.name}.out", family="forms", form_of=original, mutates=(0,), differentiable=False,
         function=functools.partial(writing, original) if original.callable is not None else None,
         sample=functools.partial(with_destination, original), error=behind(original.error), observe=None,
         dtypes=tuple(dtype for dtype in FORMATS if dtype in original.dtypes), leading=1,
         reference=None if original.reference is None else functools.partial(copying, original.reference),
-        alternatives=None if alternatives is None else lambda args, kwargs, outputs: [
-            (*found, *outputs[1:]) for found in alternatives(args[1:], kwargs, outputs[:1])
-        ],
+        alternatives=None if original.alternatives is None else functools.partial(also_written, original.alternatives),
     )  # fmt: skip
 
 

@@ -34,7 +34,7 @@ def _write(name: str, operands: list[Array], numbers: list[Any]) -> None:
         case "add_":
             np.add(x, operands[1], out=x)
         case "mul_":
-            np.multiply(x, *scalars, out=x)
+            np.multiply(x, scalars[0], out=x)
         case "neg_":
             np.negative(x, out=x)
         case "fill_" | "zero_":
