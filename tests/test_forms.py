@@ -211,3 +211,38 @@ def test_programs_are_judged_by_numpy() -> None:
     found = consistency.run(["program"], ["numpy"], ["float32"], examples=60).results
     assert not [r.explanation for r in found if r.verdict.fails]
     assert sum(r.verdict.tested for r in found) > 30
+
+
+class Steeper(consistency.Backend):
+    """Gradients a thousandth too large."""
+
+    name = "steeper"
+
+    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Any) -> Any:
+        result = operator(*args, **kwargs)
+        if isinstance(result, torch.Tensor) and result.requires_grad:
+            result.register_hook(lambda gradient: gradient * 1.001)
+        return result
+
+
+class Narrow(consistency.Backend):
+    """float64 computed in float32."""
+
+    name = "narrow"
+
+    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Any) -> Any:
+        given = [arg.float() if isinstance(arg, torch.Tensor) and arg.is_floating_point() else arg for arg in args]
+        return operator(*given, **kwargs).double()
+
+
+FORMULAS = ["linear", "softmax", "logsumexp", "layer_norm", "std", "gelu", "conv2d", "attention", "embedding", "nearest"]
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_faults_in_the_gradients_and_float64_of_formulas_are_noticed(name: str) -> None:
+    name = f"formula.{name}"
+    off = consistency.run([name], [Steeper()], ["float32"], ("backward",), examples=20)
+    assert {r.direction for r in off.failures} == {"backward"}
+    for direction in ("backward",) if name == "formula.nearest" else ("forward", "backward"):
+        assert consistency.run([name], [Narrow()], ["float64"], (direction,), examples=20).failures
+    assert not [r.explanation for r in consistency.run([name], ["cpu"], examples=20, seed=7).failures]
