@@ -243,6 +243,8 @@ def test_faults_in_the_gradients_and_float64_of_formulas_are_noticed(name: str) 
     name = f"formula.{name}"
     off = consistency.run([name], [Steeper()], ["float32"], ("backward",), examples=20)
     assert {r.direction for r in off.failures} == {"backward"}
-    for direction in ("backward",) if name == "formula.nearest" else ("forward", "backward"):
+    for direction in (
+        () if "float64" not in get(name).dtypes else ("backward",) if name == "formula.nearest" else ("forward", "backward")
+    ):
         assert consistency.run([name], [Narrow()], ["float64"], (direction,), examples=20).failures
     assert not [r.explanation for r in consistency.run([name], ["cpu"], examples=20, seed=7).failures]

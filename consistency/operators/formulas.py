@@ -146,11 +146,13 @@ def tensors(*domains: Domain, low: int = 0, high: int = 3) -> Sample:
     return sample
 
 
-def rows(domain: Domain = SUMS, *, least: int = 1, dims: bool = True, several: bool = False, overlap: bool = True) -> Sample:
-    """A tensor whose last dimension is worked on, named where ``dims``; ``overlap=False`` where constant rows have no gradient."""
+def rows(domain: Domain = SUMS, *, least: int = 1, dims: bool = True, several: bool = False, distinct: bool = False) -> Sample:
+    """A tensor whose last dimension is worked on, named where ``dims``; ``distinct`` where constant rows have no gradient."""
 
     def sample(d: Drawing) -> Call:
-        x = d.tensor((*d.shape(0, 2, most=9), d.size(least, 257)), domain, overlap=overlap)
+        x = d.tensor(
+            (*d.shape(0, 2, most=9), d.size(least, 257)), domain, values=("distinct",) if distinct else None, overlap=not distinct
+        )
         return call(x, *([[-1] if several else -1] if dims else []))
 
     return sample
@@ -343,7 +345,7 @@ PAIRS: list[tuple[str, str, str, Formula, Sample]] = [
     ("group_norm", "nn.functional.group_norm", "mean and variance written out", written.group_norm, grouped),
     ("normalize", "nn.functional.normalize", "x / sqrt(sum(x²))", written.normalize, tensors(APART, low=2)),
     ("var", "var", "the mean of squared differences written out", written.var, rows(SUMS, least=2)),
-    ("std", "std", "the root of the mean of squared differences", written.std, rows(APART, least=3, overlap=False)),
+    ("std", "std", "the root of the mean of squared differences", written.std, rows(APART, least=3, distinct=True)),
     ("mean", "mean", "sum / n", written.mean, rows()),
     ("norm", "linalg.vector_norm", "sqrt(sum(x²))", written.norm, rows(APART, dims=False)),
     ("gelu", "nn.functional.gelu", "x · erfc(−x/√2) / 2", written.gelu, tensors(FREE)),
@@ -396,6 +398,8 @@ def of_contiguous(name: str, *args: Any) -> Any:
     return run(name, *(arg.contiguous() for arg in args))
 
 
+# Where the operator itself loses digits in float64 that the formula keeps: (1 + erf)/2 below 0, 1 − tanh² far from it.
+_FLOAT32_ONLY = frozenset({"gelu", "tanh"})
 REFERENCES = {"rfft": parts, "kron": of_contiguous}
 
 
@@ -403,7 +407,7 @@ def declared(short: str, original: str, formula: Formula, sample: Sample) -> Ope
     """The formula as an operator of its own, whose float64 reference is the operator that it is a formula for."""
     error = accumulated(of_steps(formula), longest, wide_accumulation=False, backward=of_gradients(formula))
     return Operator(
-        name=f"formula.{short}", family="formulas", sample=sample, dtypes=FLOAT,
+        name=f"formula.{short}", family="formulas", sample=sample, dtypes=("float32",) if short in _FLOAT32_ONLY else FLOAT,
         reference=functools.partial(REFERENCES.get(short, run), original),
         function=functools.partial(formula, run) if resolve(original) is not None else None,
         error=error, traits=frozenset({"constant"}) if short == "max_pool2d" else frozenset(),
