@@ -400,6 +400,8 @@ def of_contiguous(name: str, *args: Any) -> Any:
 
 # Where the operator itself loses digits in float64 that the formula keeps: (1 + erf)/2 below 0, 1 − tanh² far from it.
 _FLOAT32_ONLY = frozenset({"gelu", "tanh"})
+# Among equal numbers (a tape begins with some) their gradients are defined differently, or not at all.
+_FORWARD_ONLY = frozenset({"max_pool2d", "std"})
 REFERENCES = {"rfft": parts, "kron": of_contiguous}
 
 
@@ -410,7 +412,7 @@ def declared(short: str, original: str, formula: Formula, sample: Sample) -> Ope
         name=f"formula.{short}", family="formulas", sample=sample, dtypes=("float32",) if short in _FLOAT32_ONLY else FLOAT,
         reference=functools.partial(REFERENCES.get(short, run), original),
         function=functools.partial(formula, run) if resolve(original) is not None else None,
-        error=error, traits=frozenset({"constant"}) if short == "max_pool2d" else frozenset(),
+        error=error, differentiable=short not in _FORWARD_ONLY, traits=frozenset({"constant"}) if short == "max_pool2d" else frozenset(),
     )  # fmt: skip
 
 
