@@ -412,7 +412,8 @@ def declared(short: str, original: str, formula: Formula, sample: Sample) -> Ope
         name=f"formula.{short}", family="formulas", sample=sample, dtypes=("float32",) if short in _FLOAT32_ONLY else FLOAT,
         reference=functools.partial(REFERENCES.get(short, run), original),
         function=functools.partial(formula, run) if resolve(original) is not None else None,
-        error=error, differentiable=short not in _FORWARD_ONLY, traits=frozenset({"constant"}) if short == "max_pool2d" else frozenset(),
+        error=error, differentiable=short not in _FORWARD_ONLY,
+        traits=frozenset({"constant"}) if short == "max_pool2d" else frozenset(),
     )  # fmt: skip
 
 
