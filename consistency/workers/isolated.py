@@ -20,6 +20,7 @@ from ..backends.base import Backend
 from ..errors import RecipeError, UsageError
 from ..materialise import Adjust, Materials
 from ..model import Case, Outcome
+from ..named_calls import NAMED
 from ..operators.declare import Operator
 from ..recipe import Literal, tensors
 from . import wire
@@ -96,7 +97,7 @@ class Isolated(Backend):
     def unsupported(self, operator: Operator, dtype: str, direction: str) -> str | None:
         if not _known_there(operator):
             return "a worker process knows registered operators only, and this is one of your own"
-        if operator.cases is not None:  # of PyTorch's database: its variant is known by the case only, and refused there
+        if _by_its_case(operator):  # and refused there
             return None
         key = (operator.name, dtype, direction)
         if key not in self._refusals:
@@ -373,7 +374,12 @@ class _Otherwise(Backend):
 
 def _known_there(operator: Operator) -> bool:
     known = operators.registry().get(operator.name)
-    return operator.cases is not None or (known is not None and known.function is operator.function)
+    return _by_its_case(operator) or (known is not None and known.function is operator.function)
+
+
+def _by_its_case(operator: Operator) -> bool:
+    """Whether what is called is said by the case: of PyTorch's database, or a function that a recording names."""
+    return operator.cases is not None or NAMED in operator.traits
 
 
 def _elements(case: Case) -> int:
