@@ -12,7 +12,7 @@ from . import opinfo
 from .backends.base import Backend, refusal
 from .backends.cpu import Cpu
 from .comparison import compare
-from .dtypes import FORMATS
+from .dtypes import FORMATS, floats
 from .judge import Judgement, convicted, judge, reconsider, suspicious
 from .materialise import Materials, prepare
 from .model import DIRECTIONS, Case, Comparison, Evidence, Outcome, Result, Verdict
@@ -71,7 +71,7 @@ def evaluate(
 
 def differentiates(operator: Operator, dtype: str) -> bool:
     """Whether the backward direction means anything: the operator has gradients and the dtype is a floating one."""
-    return operator.differentiable and dtype.startswith(("float", "bfloat"))
+    return operator.differentiable and floats(dtype)
 
 
 def _one_direction(
@@ -131,7 +131,7 @@ def _judgement(
     dtype = reference.materials.case.dtype
     # Integers in, floats out (the sine of an int64): what is judged is the float.
     floating = (o.dtype for o in comparison.outputs if o.dtype in FORMATS)
-    judged_as = dtype if dtype in FORMATS else next(floating, dtype)
+    judged_as = dtype if floats(dtype) else next(floating, dtype)
     where = {"device": backend.identity.get("device", ""), "driver": backend.identity.get("driver", "")}
     name, family = operator.ruled_by
     rule = rules.rule(name, judged_as, family=family, direction=direction, backend=backend.name, **where)

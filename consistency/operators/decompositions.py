@@ -43,19 +43,19 @@ def regular(d: Drawing) -> Call:
 
 
 def gram(q: torch.Tensor) -> torch.Tensor:
-    """QᵀQ, the identity for orthonormal columns."""
-    return q.mT @ q
+    """QᴴQ, the identity for orthonormal columns."""
+    return q.mH @ q
 
 
 def of_svd(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
     u, s, vh = outputs
     k = s.shape[-1]
-    return s, (u[..., :k] * s.unsqueeze(-2)) @ vh[..., :k, :], gram(u), gram(vh.mT)
+    return s, (u[..., :k] * s.unsqueeze(-2)) @ vh[..., :k, :], gram(u), gram(vh.mH)
 
 
 def of_eigh(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
     w, v = outputs
-    return w, (v * w.unsqueeze(-2)) @ v.mT, gram(v)
+    return w, (v * w.unsqueeze(-2)) @ v.mH, gram(v)
 
 
 def of_qr(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
