@@ -133,7 +133,9 @@ def _push(pattern: int, base: torch.Tensor, position: int) -> torch.Tensor:
     """base + δ·max|base|·(±1), both parts of a complex one, the signs from :func:`_signs`."""
     step = _STEP * _largest(base.abs())
     signs = _signs(pattern, base.numel(), 0.1 * position)
-    return base + step * (torch.complex(signs, _signs(pattern, base.numel(), 0.1 * position + 0.05)) if base.is_complex() else signs)
+    return base + step * (
+        torch.complex(signs, _signs(pattern, base.numel(), 0.1 * position + 0.05)) if base.is_complex() else signs
+    )
 
 
 def _signs(pattern: int, count: int, shift: float) -> torch.Tensor:

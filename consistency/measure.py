@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -148,11 +149,13 @@ class Floating:
                 ordered = reference.ordered_signs
                 variance = metrics.healthy_variance(reference.terms(self.index), u, self.form.unit_roundoff, ordered=ordered)
                 model = (growth * u, *variance)
-            metrics.scaled(self.actual, self.expected, self.tail, s, model, sums)
+            metrics.scaled(self.actual, self.expected, self.tail, s, model, sums, self._sizes)
             unusual = sums.sigma_squares > 2.25 * self.expected.size or sums.sigma_max > metrics.UNUSUAL_PEAK
             if isinstance(model, tuple) and unusual and reference.heavy_tailed:
                 sums.sigma_squares = sums.sigma_max = 0.0
-                metrics.scaled(self.actual, self.expected, self.tail, s, (model[0], model[1], max(model[1], model[2])), sums)
+                metrics.scaled(
+                    self.actual, self.expected, self.tail, s, (model[0], model[1], max(model[1], model[2])), sums, self._sizes
+                )
             if isinstance(model, tuple) and sums.sigma_max > _NOTABLE and metrics.SIGNS_FROM <= self.expected.size <= _MOST_GROUPED:
                 self.cluster = self._clustered(s, model)
             doubtful = sums.scaled_max > 0.5 * _SETTLED_SCALED or sums.sigma_squares > 4.0 * self.expected.size
@@ -179,6 +182,13 @@ class Floating:
         elsewhere = self._span(None, error, ulp, scale, self._outside_ranges())
         return (elsewhere, *(self._span(interval, error, ulp, scale, mask) for interval, mask in self._ranges())), exact
 
+    @functools.cached_property
+    def _sizes(self) -> Any:
+        """Moduli, where parts are differences of sums as large as they: of ac and bd for (a + ib)·(c + id). Else None."""
+        if not self.paired or self.keep is not None:
+            return None
+        return np.repeat(np.hypot(self.expected[::2], self.expected[1::2]), 2)
+
     def _ulp(self) -> Any:
         """ulp of the reference, or of the result where that lies just across the next power of two and so is rounded to its ulp.
 
@@ -195,7 +205,10 @@ class Floating:
             return None
         _, p, q = model
         q = max(p, q) if self.reference.heavy_tailed else q
-        variance = np.maximum(p * self.expected**2 + q * np.nan_to_num(s, nan=0.0, posinf=1e150) ** 2, 1e-300)
+        variance = np.maximum(
+            p * (self.expected if self._sizes is None else self._sizes) ** 2 + q * np.nan_to_num(s, nan=0.0, posinf=1e150) ** 2,
+            1e-300,
+        )
         return metrics.clustered(metrics.errors(self.actual, self.expected, self.tail) ** 2 / variance, self.shape)
 
     def _square_overflows(self) -> float:

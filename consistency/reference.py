@@ -38,9 +38,21 @@ def _call(operator: Operator, arguments: Arguments, backward: bool, absolute: bo
     ``absolute`` is about numbers only: tensors were adjusted when they were built, and a copy would not be written in place.
     """
     function = operator.reference or operator
-    if not absolute:
-        return collect(lambda args, kwargs: function(*args, **kwargs), operator, arguments, backward)
-    return collect(lambda args, kwargs: function(*unsigned(args, False), **unsigned(kwargs, False)), operator, arguments, backward)
+    if absolute:
+        found = collect(
+            lambda args, kwargs: function(*unsigned(args, False), **unsigned(kwargs, False)), operator, arguments, backward
+        )
+    else:
+        found = collect(lambda args, kwargs: function(*args, **kwargs), operator, arguments, backward)
+    return tuple([_resolved(output) for output in found])
+
+
+def _resolved(output: Output) -> Output:
+    """With the conjugation and the sign carried out that torch only notes down."""
+    tensor = output.tensor
+    if tensor is None or not (tensor.is_conj() or tensor.is_neg()):
+        return output
+    return replace(output, tensor=tensor.resolve_conj().resolve_neg())
 
 
 class Reference:

@@ -42,7 +42,9 @@ def fill(n: int, dtype: str, values: tuple[Any, ...], stop: int, special: tuple[
         raise RecipeError(f"unknown value class {values[:1]!r:.60}; known: {', '.join(CLASSES)}")
     form = FORMATS.get(dtype)
     if form is None and dtype not in _INTEGER_RANGE:
-        raise RecipeError(f"tensors of dtype {dtype!r:.40} cannot be drawn; known: {', '.join((*FORMATS, *_INTEGER_RANGE, *PARTS))}")
+        raise RecipeError(
+            f"tensors of dtype {dtype!r:.40} cannot be drawn; known: {', '.join((*FORMATS, *_INTEGER_RANGE, *PARTS))}"
+        )
     bits, blanks = tape.window(n, stop)
     try:
         with np.errstate(all="ignore"):

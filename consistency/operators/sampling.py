@@ -34,6 +34,11 @@ def scalar(d: Drawing, low: float = -4.0, high: float = 4.0) -> complex:
     """A Python number as a user would give it for the case's dtype: beside complex tensors a real one or a complex one."""
     if d.complex and d.choice(False, False, True):
         return complex(d.number(low, high), d.number(low, high))
+    return real_scalar(d, low, high)
+
+
+def real_scalar(d: Drawing, low: float = -4.0, high: float = 4.0) -> float | int:
+    """The same, never complex."""
     return d.number(low, high) if d.floating else d.integer(round(low), round(high))
 
 
