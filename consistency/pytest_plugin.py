@@ -134,10 +134,11 @@ class Item:
         from . import engine, evaluate, operators
         from .backends import availability, refusal
         from .model import Case
+        from .settings import examples_of
 
         operator = operators.get(self.operator)
         (backend,) = (b for b in self.settings.backends if b.name == self.backend)
-        cases, problem = _cases(self.operator, self.dtype, self.settings.examples, self.settings.seed)
+        cases, problem = _cases(self.operator, self.dtype, examples_of(self.settings, self.dtype), self.settings.seed)
         for verdict, reason in (
             ("unavailable", availability(backend)),
             ("unsupported", refusal(backend, operator, self.dtype, self.direction)),

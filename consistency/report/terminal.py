@@ -16,7 +16,7 @@ from ..events import Event, Finished, GroupDone, Judged, Scaled, Shrunk, Started
 from ..model import Result, Verdict
 from ..opinfo import GENERIC
 from ..scaling import summary
-from ..settings import Settings
+from ..settings import Settings, examples_of
 from . import failure
 from .failure import printable
 from .tally import Tally
@@ -76,7 +76,7 @@ class Screen:
             case Scaled():
                 self.tally.scalings += event.scalings
             case GroupDone():
-                self._total += event.cases - (self._settings.examples if self._settings is not None else 0)
+                self._total += event.cases - (examples_of(self._settings, event.dtype) if self._settings is not None else 0)
             case Finished():
                 self._finish(event)
 
