@@ -28,6 +28,7 @@ from .operators.declare import ErrorModel, Operator, call
 from .reference import Reference, quiet
 from .second_look import Looks, cause_of
 from .tolerances import Rule, Tolerances
+from .workers.isolated import Isolated
 
 
 def run(
@@ -45,6 +46,7 @@ def run(
     resume: bool = False,
     reference: str = "spot",
     source: str = "drawn",
+    case_timeout: float = 30.0,
 ) -> engine.Run:
     """Draw cases of ``operators``, run them on ``backends``, and judge every result against float64.
 
@@ -53,13 +55,15 @@ def run(
     operator × dtype. ``time_budget``: seconds, or None. ``tolerances``: a tolerances.yaml. ``out``: a folder for the bundle;
     with ``resume`` an interrupted bundle there is completed. ``handlers`` are called with every event. ``reference``: what
     results are judged against: ``"float64"`` on the CPU, that spot-checked (``"spot"``), or ``"verified"`` by independent oracles.
-    ``source``: ``"opinfo"`` takes the samples of PyTorch's own operator database in place of drawn cases.
+    ``source``: ``"opinfo"`` takes the samples of PyTorch's own operator database in place of drawn cases. ``case_timeout``: seconds
+    that one case may take on a backend in a process of its own (accelerators, ``+isolated``, ``@PYTHON``, ``+env:NAME=VALUE``).
 
     Raises UsageError, ConfigurationError or BundleError with one clear line.
     """
     chosen = engine.settings(
-        operators, backends, dtypes, directions, examples, seed, time_budget, tolerances, reference=reference, source=source
-    )
+        operators, backends, dtypes, directions, examples, seed, time_budget, tolerances, reference=reference, source=source,
+        case_timeout=case_timeout,
+    )  # fmt: skip
     collect = engine.Collect()
     if out is None:
         engine.drive(chosen, [collect, *handlers])
@@ -93,6 +97,10 @@ def assert_consistent(
     model = _operator_for(fn, reference, operator)
     case = case_of(model.name, _main_dtype(args, kwargs), args, kwargs)
     chosen = _backends.resolve_all(backends) if backends is not None else [_Plain()]
+    for backend in chosen:
+        if isinstance(backend, Isolated):
+            text = "runs in a process of its own, where a function of yours cannot be called; name the backend without @, +env: and"
+            raise UsageError(f"backend {backend.name!r} {text} +isolated")
     loaded: Rules = _tolerances.load() if rule is None else _OneRule(rule)
     try:
         results = tuple(evaluate(case, chosen, loaded, directions=("forward",), operator=model, looks=Looks()))

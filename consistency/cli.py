@@ -104,6 +104,14 @@ _backend = click.option(
     metavar="SPEC",
     help="cpu, cpu+onednn=off, numpy, cuda:1+tf32, directml, file.py:attribute … (repeatable; default: all available).",
 )
+_case_timeout = click.option(
+    "--case-timeout",
+    callback=_seconds,
+    default="30",
+    show_default=True,
+    metavar="TIME",
+    help="Longest that one case may take on a backend in a process of its own (accelerators, +isolated, @PYTHON).",
+)
 _direction = click.option(
     "--direction", "directions", multiple=True, metavar="D", help="forward or backward (repeatable; default: both)."
 )
@@ -143,6 +151,7 @@ _tolerances = click.option("--tolerances", metavar="FILE", help="A tolerances.ya
     show_default=True,
     help="Where cases come from: drawn by our own strategies, or opinfo, the samples of PyTorch's installed operator database.",
 )
+@_case_timeout
 @_tolerances
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder of the bundle [default: reports/TIME].")
 @click.option("--resume", is_flag=True, help="Complete the interrupted bundle in --out.")
@@ -158,7 +167,7 @@ _tolerances = click.option("--tolerances", metavar="FILE", help="A tolerances.ya
 def run(
     operators: Sequence[str], backends: Sequence[str], dtypes: Sequence[str], directions: Sequence[str], profile: str,
     examples: int | None, seed: int, time_budget: float | None, reference: str, tolerances: str | None, out: Path | None,
-    resume: bool, json_file: Path | None, not_tested: bool, no_bundle: bool, no_shrink: bool, source: str,
+    resume: bool, json_file: Path | None, not_tested: bool, no_bundle: bool, no_shrink: bool, source: str, case_timeout: float,
 ) -> None:  # fmt: skip
     """Draw inputs, run them everywhere, judge the differences.
 
@@ -182,7 +191,7 @@ def run(
         raise UsageError("--resume needs the folder to complete: add --out FOLDER")
     chosen = engine.settings(
         list(operators) or None, list(backends) or None, list(dtypes) or None, list(directions) or engine.DIRECTIONS,
-        examples or PROFILES[profile], seed, time_budget, tolerances, not no_shrink, reference, source,
+        examples or PROFILES[profile], seed, time_budget, tolerances, not no_shrink, reference, source, case_timeout,
     )  # fmt: skip
     folder = None if no_bundle else out or _new_folder()
     to_stdout = json_file is not None and str(json_file) == "-"

@@ -20,6 +20,7 @@ from .second_look import Looks
 from .settings import Settings, directions_of, examples_of, groups, settings
 from .tolerances import Tolerances
 from .wider import EACH
+from .workers.isolated import AHEAD
 
 SHRINK_SECONDS = 4.0
 SHRINK_AT_LEAST = 1.0  # even when the time budget is used up: a failure is worth it
@@ -32,7 +33,17 @@ JUDGING_FAILED = "the harness itself failed to judge this case"
 
 def run(chosen: Settings, earlier: Earlier | None = None) -> Iterator[Event]:
     """The events of one run. ``earlier`` is what an interrupted one left; it is not judged again."""
+    try:
+        yield from _run(chosen, earlier)
+    finally:
+        for backend in chosen.backends:
+            backend.close()
+
+
+def _run(chosen: Settings, earlier: Earlier | None) -> Iterator[Event]:
     started = time.monotonic()
+    for backend in chosen.backends:
+        backend.ahead(())  # processes of their own load torch meanwhile
     reasons = {b.name: _backends.availability(b) for b in chosen.backends}
     state = _State(
         {name: reason for name, reason in reasons.items() if reason},
@@ -82,9 +93,10 @@ def _group(chosen: Settings, operator: Operator, dtype: str, turn: int, state: _
     directions = directions_of(chosen, operator, dtype)
     offered = {d: [b for b in present if not _backends.refusal(b, operator, dtype, d)] for d in directions}
     judged, pool = 0, _pool(chosen, operator, dtype, turn, present)
-    for case in cases:
+    for position, case in enumerate(cases):
         if state.out_of_time:
             break
+        _announce(operator, cases[position : position + AHEAD], offered, state.earlier)
         keys = [(case.id, b.name, d) for d in directions for b in offered[d]]
         known = tuple(state.earlier.results[key] for key in keys if key in state.earlier.results)
         if known:
@@ -103,11 +115,24 @@ def _group(chosen: Settings, operator: Operator, dtype: str, turn: int, state: _
         if pool is not None and judged < SCALED:
             pool.add([*known, *fresh])
         judged += 1
+    for backend in present:
+        backend.rest()
     if pool is not None and cases:
         yield from _scaled(pool, cases[0], chosen)
     if chosen.shrink:
         yield from _shrink(chosen, operator, turn, present, list(suspects.values())[:SHRUNK_PER_GROUP], state)
     yield GroupDone(operator.name, dtype, judged)
+
+
+def _announce(operator: Operator, cases: Sequence[Case], offered: dict[str, list[Backend]], earlier: Earlier) -> None:
+    """Tell each backend which cases come next, in the order in which they will be asked for."""
+    for backend in {b.name: b for backends in offered.values() for b in backends}.values():
+        backend.ahead(
+            (operator, case, direction)
+            for case in cases
+            for direction, backends in offered.items()
+            if backend in backends and (case.id, backend.name, direction) not in earlier.results
+        )
 
 
 def _pool(chosen: Settings, operator: Operator, dtype: str, turn: int, backends: Sequence[Backend]) -> scaling.Pool | None:

@@ -89,6 +89,12 @@ def select(patterns: Iterable[str | Operator] | None = None) -> list[Operator]:
     return [found for o in chosen for found in ([_operator(e) for e in entries[o.name]] if o.name in entries else [o])]
 
 
+def variant(operator: Operator) -> str:
+    """Which of the database's entries of that name this is; empty for its first, and for operators from elsewhere."""
+    made = operator.cases
+    return str(made.args[0].variant_test_name) if isinstance(made, functools.partial) and made.func is _cases else ""
+
+
 def operator_of(case: Case) -> Operator:
     """The operator that ``case`` calls: the registry's, or the database's. Raises UsageError."""
     if not case.source:

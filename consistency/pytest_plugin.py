@@ -20,6 +20,7 @@ from .profiles import PROFILES
 
 if TYPE_CHECKING:
     from .model import Case, Result
+    from .operators.declare import Operator
     from .settings import Settings
 
 _spent = [0.0]  # seconds of this process on making failures smaller
@@ -31,6 +32,7 @@ _OPTIONS: dict[str, tuple[str, str]] = {
     "dtypes": ("D,…", "dtypes, e.g. float32,float16 (default: each operator's own)"),
     "directions": ("D,…", "forward,backward (default: both)"),
     "reference": ("MODE", "judge against float64, spot (default) or verified: float64 on the CPU, spot-checked, or by oracles"),
+    "source": ("NAME", "where cases come from: drawn (default), or opinfo, the samples of PyTorch's own operator database"),
     "tolerances": ("FILE", "a tolerances.yaml in place of the packaged one"),
 }
 
@@ -71,6 +73,7 @@ def _settings(config: pytest.Config) -> Settings:
     if _SETTINGS not in config.stash:
         from . import engine
         from .errors import ConsistencyError
+        from .settings import SOURCES
 
         def listed(name: str) -> list[str] | None:
             value: str | None = config.getoption(f"consistency_{name}")
@@ -83,6 +86,7 @@ def _settings(config: pytest.Config) -> Settings:
                 PROFILES[config.getoption("consistency_profile")] if examples is None else examples,
                 config.getoption("consistency_seed"), None, config.getoption("consistency_tolerances"),
                 reference=config.getoption("consistency_reference") or "spot",
+                source=config.getoption("consistency_source") or SOURCES[0],
             )  # fmt: skip
         except ConsistencyError as error:
             raise pytest.UsageError(f"consistency: {error}") from None
@@ -96,7 +100,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
     chosen = _settings(metafunc.config)
     items = [
-        Item(chosen, operator.name, dtype, direction, backend.name)
+        Item(chosen, operator, dtype, direction, backend.name)
         for operator, dtype in engine.groups(chosen)
         for direction in chosen.directions
         if direction == "forward" or evaluate.differentiates(operator, dtype)
@@ -110,10 +114,17 @@ class Item:
     """One operator × dtype × direction × backend of the suite."""
 
     settings: Settings
-    operator: str
+    declared: Operator
     dtype: str
     direction: str
     backend: str
+
+    @property
+    def operator(self) -> str:
+        """The operator's name, with the variant where PyTorch's database has several: ``norm/fro``."""
+        from . import opinfo
+
+        return "/".join(filter(None, (self.declared.name, opinfo.variant(self.declared))))
 
     @property
     def id(self) -> str:
@@ -131,21 +142,21 @@ class Item:
             pytest.skip(_reason(results))
 
     def _results(self) -> list[Result]:
-        from . import engine, evaluate, operators
+        from . import engine, evaluate
         from .backends import availability, refusal
         from .model import Case
         from .settings import examples_of
 
-        operator = operators.get(self.operator)
+        operator = self.declared
         (backend,) = (b for b in self.settings.backends if b.name == self.backend)
-        cases, problem = _cases(self.operator, self.dtype, examples_of(self.settings, self.dtype), self.settings.seed)
+        cases, problem = _cases(operator, self.dtype, examples_of(self.settings, self.dtype), self.settings.seed)
         for verdict, reason in (
             ("unavailable", availability(backend)),
             ("unsupported", refusal(backend, operator, self.dtype, self.direction)),
             ("undecidable", problem),
         ):
             if reason:
-                stand_in = cases[0] if cases else Case(self.operator, self.dtype)
+                stand_in = cases[0] if cases else Case(operator.name, self.dtype)
                 return [evaluate.unavailable(stand_in, operator, backend, self.direction, reason, verdict)]
         judged = functools.partial(engine.judge_case, looks=engine.Looks(), against=self.settings.reference)
         return [r for c in cases for r in judged(c, operator, [backend], self.settings.tolerances, (self.direction,))]
@@ -161,14 +172,14 @@ class Item:
             record_property("rho_max", max(passing))
 
     def _message(self, failing: list[Result]) -> str:
-        from . import engine, operators
+        from . import engine
         from .report.failure import message
 
         worst = max(failing, key=lambda r: r.metrics.get("rho_max", math.inf))  # an exception is worse than any number
         backends = [b for b in self.settings.backends if b.name == self.backend]
         began, small = time.monotonic(), None
         if _spent[0] < engine.SHRINK_IN_ALL:  # where every item fails, nobody reads every small case
-            small = engine.shrunk(worst, operators.get(self.operator), backends, self.settings)
+            small = engine.shrunk(worst, self.declared, backends, self.settings)
             _spent[0] += time.monotonic() - began
         count = f"\n  {len(failing)} of {self.settings.examples} cases fail" if len(failing) > 1 else ""
         return message(small or worst, spec=self.settings.specs.get(self.backend)) + count
@@ -180,8 +191,8 @@ def _reason(results: list[Result]) -> str:
 
 
 @functools.lru_cache(maxsize=4)
-def _cases(operator: str, dtype: str, examples: int, seed: int) -> tuple[list[Case], str]:
+def _cases(operator: Operator, dtype: str, examples: int, seed: int) -> tuple[list[Case], str]:
     """What engine.draw gives, kept while the items of one operator × dtype run."""
-    from . import engine, operators
+    from . import engine
 
-    return engine.draw(operators.get(operator), dtype, examples, seed)
+    return engine.draw(operator, dtype, examples, seed)

@@ -16,13 +16,15 @@ from .errors import UsageError, did_you_mean
 from .model import DIRECTIONS
 from .operators.declare import Operator
 from .tolerances import Tolerances
+from .workers.isolated import CASE_SECONDS, Isolated, Limits
 
 SOURCES = ("drawn", opinfo.NAME)  # of cases: our own strategies, or the samples of PyTorch's operator database
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run does. ``examples`` are cases per operator × dtype (see :func:`examples_of`); ``time_budget`` is in seconds, None for no limit.
+    """What a run does. ``examples`` are cases per operator × dtype (see :func:`examples_of`);
+    ``time_budget`` is in seconds, None for no limit.
 
     With a time budget the plan is gone through again with fresh examples until the time is up. ``specs`` holds what the user
     wrote for a backend, by its name, so that a command which repeats a failure can say it again. ``reference`` is a mode of
@@ -42,6 +44,7 @@ class Settings:
     specs: Mapping[str, str] = field(default_factory=dict)
     reference: str = "spot"
     source: str = SOURCES[0]
+    limits: Limits = field(default_factory=Limits)
 
     def describe(self) -> dict[str, Any]:
         """As JSON data for a bundle."""
@@ -66,17 +69,24 @@ def settings(
     shrink: bool = True,
     reference: str = "spot",
     source: str = SOURCES[0],
+    case_timeout: float = CASE_SECONDS,
+    worker_memory: int = 0,
 ) -> Settings:
-    """Settings from what a user wrote. Raises UsageError or ConfigurationError with one clear line."""
+    """Settings from what a user wrote. Raises UsageError or ConfigurationError with one clear line.
+
+    ``case_timeout`` (seconds) and ``worker_memory`` (bytes; 0: three quarters of the machine's) are what one case may take on a
+    backend in a process of its own.
+    """
     from .tolerances import load
 
     loaded = tolerances if isinstance(tolerances, Tolerances) else load(tolerances)
     path = Path(tolerances) if isinstance(tolerances, (str, Path)) else None
-    resolved, specs = _resolve(backends)
+    limits = Limits(_seconds(case_timeout, "case_timeout"), worker_memory)
+    resolved, specs = _resolve(backends, limits)
     chosen = Settings(
         tuple(_select(operators, source)), resolved, _names(dtypes, "dtype", _dtypes.ALL),
         _names(directions, "direction", DIRECTIONS) or DIRECTIONS, _positive(examples), seed, _duration(time_budget), shrink,
-        loaded, path, specs, wider.usable(reference), source,
+        loaded, path, specs, wider.usable(reference), source, limits,
     )  # fmt: skip
     _anything_to_do(chosen)
     return chosen
@@ -92,13 +102,17 @@ def _select(patterns: Iterable[str | Operator] | None, source: str) -> list[Oper
     return operators.select(patterns)
 
 
-def _resolve(specs: Iterable[str | Backend] | None) -> tuple[tuple[Backend, ...], dict[str, str]]:
-    """The backends, and the spec of each that was given as one."""
-    if specs is None:
-        return tuple(_backends.default_backends()), {}
-    asked = [specs] if isinstance(specs, (str, Backend)) else list(specs)
-    found = tuple(_backends.resolve_all(asked))
-    return found, {backend.name: spec for backend, spec in zip(found, asked, strict=True) if isinstance(spec, str)}
+def _resolve(specs: Iterable[str | Backend] | None, limits: Limits) -> tuple[tuple[Backend, ...], dict[str, str]]:
+    """The backends, accelerators in processes of their own, and the spec of each that was given as one."""
+    given: list[str | Backend] | None = [specs] if isinstance(specs, (str, Backend)) else list(specs) if specs is not None else None
+    plain = _backends.default_backends() if given is None else _backends.resolve_all(given)
+    asked = given if given is not None else [backend.name for backend in plain]
+    found = tuple(_backends.isolated(b, spec) if isinstance(spec, str) else b for b, spec in zip(plain, asked, strict=True))
+    for backend in found:
+        if isinstance(backend, Isolated):
+            backend.limits = limits
+    spelt = {} if given is None else {b.name: spec for b, spec in zip(found, given, strict=True) if isinstance(spec, str)}
+    return found, spelt
 
 
 def _names(chosen: Iterable[str] | None, what: str, known: Sequence[str]) -> tuple[str, ...] | None:
@@ -121,6 +135,12 @@ def _duration(seconds: float | None) -> float | None:
     if seconds is not None and not (seconds > 0 and math.isfinite(seconds)):
         raise UsageError(f"time_budget = {seconds}; give a number of seconds above 0, or None for no limit")
     return seconds
+
+
+def _seconds(value: float, what: str) -> float:
+    if not (value > 0 and math.isfinite(value)):
+        raise UsageError(f"{what} = {value}; give a number of seconds above 0")
+    return float(value)
 
 
 def _anything_to_do(chosen: Settings) -> None:

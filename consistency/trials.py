@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from . import operators
 from .attribution import ENOUGH, Scene
 from .attribution.scene import REFUSALS, flat
 from .backends.base import Backend
@@ -92,7 +91,7 @@ def trials(flagged: Flagged) -> Iterator[tuple[str, Callable[[], Outcome | None]
         yield words, functools.partial(flagged.again, backend)
     if flagged.direction == "forward":
         for words, how in FORMULATIONS.get(flagged.operator.name, ()):
-            yield words, functools.partial(flagged.again, _Reformulated(flagged.backend, how))
+            yield words, functools.partial(flagged.again, flagged.backend.formulated(words, how))
 
 
 def _contiguous(flagged: Flagged) -> Outcome:
@@ -111,26 +110,6 @@ def literal_case(flagged: Flagged, change: Callable[[torch.Tensor], torch.Tensor
 
     kwargs = {name: walk(value) for name, value in arguments.kwargs.items()}
     return prepare(case_of(case.operator, case.dtype, tuple(map(walk, arguments.args)), kwargs, case.cotangent))
-
-
-class _Reformulated(Backend):
-    """A backend on which one operator is composed of others."""
-
-    def __init__(self, inner: Backend, how: Callable[..., Any]) -> None:
-        self.inner, self.how = inner, how
-        self.name, self.device = inner.name, inner.device
-
-    def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        def named(name: str, *a: Any, **k: Any) -> Any:
-            return self.inner.call(operators.get(name), a, k)
-
-        return self.how(named, *args, **kwargs)
-
-    def switches(self) -> Any:
-        return self.inner.switches()
-
-    def finish(self) -> None:
-        self.inner.finish()
 
 
 def in_float64(flagged: Flagged, scene: Scene | None, trials: dict[str, float]) -> tuple[Output, ...] | None:

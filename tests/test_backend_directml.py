@@ -16,6 +16,7 @@ from consistency import backends
 from consistency.backends import _adapters
 from consistency.backends import directml as module
 from consistency.backends._adapters import Adapters, discover
+from consistency.backends._deaths import death
 from consistency.backends.directml import DirectML
 from consistency.backends.listing import describe
 from consistency.materialise import Materials, prepare
@@ -186,9 +187,9 @@ def test_discovery_asks_once(install: Install, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_deaths_have_names() -> None:
-    assert _adapters._death(3221225477) == "access violation"
-    assert _adapters._death(-1073741819) == "access violation"
-    assert _adapters._death(7) == "exit status 7"
+    assert death(3221225477) == "access violation"
+    assert death(-1073741819) == "access violation"
+    assert death(7) == "exit status 7"
 
 
 # --- which adapter --------------------------------------------------------------------------------

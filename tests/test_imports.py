@@ -18,7 +18,7 @@ PACKAGE = ROOT / "consistency"
 LAYERS = {
     "values": "errors profiles dtypes model recipe tape values",
     "generate": "layouts materialise operators strategies generate probing",
-    "execute": "backends opinfo",
+    "execute": "backends workers opinfo",
     "compare": "oracles reference magnitudes wider metrics measure casting comparison",
     "judge": "_located_yaml _tolerances_file tolerances judge monte_carlo formulations attribution trials circumstances "
     "second_look",

@@ -139,6 +139,21 @@ def test_operators_without_gradients_have_no_backward_items(project: pytest.Pyte
     assert found == ["exp-float32-forward", "exp-float32-backward", "exp-int32-forward", "eq-float32-forward", "eq-int32-forward"]
 
 
+def test_cases_from_the_operator_database(project: pytest.Pytester) -> None:
+    """Every variant of the database's entries is an item of its own, judged as all others are."""
+    pytest.importorskip("expecttest", reason="PyTorch's operator database needs it")
+    arguments = ("--source", "opinfo", "--dtypes", "float32", "--directions", "forward", "--consistency-examples", "2")
+    result = project.runpytest_subprocess(
+        *SUITE, *arguments, "--operators", "div,norm", "--backends", "cpu,users.py:Off", "-v", "-rs"
+    )
+    found = outcomes(result)
+    assert {item: found[item] for item in found if item.endswith("-cpu")} == {
+        f"{name}-float32-forward-cpu": "PASSED"
+        for name in ("div/no_rounding_mode", "div/floor_rounding", "div/trunc_rounding", "norm", "norm/nuc", "norm/fro", "norm/inf")
+    }
+    assert found["div/no_rounding_mode-float32-forward-off"] == "FAILED"
+
+
 # --- options --------------------------------------------------------------------------------------------------------
 
 
@@ -149,6 +164,7 @@ def test_operators_without_gradients_have_no_backward_items(project: pytest.Pyte
         (["--backends", "cpuu"], "there is no backend 'cpuu'; did you mean cpu?"),
         (["--backends", ","], "no backend is chosen; leave backends out for every one that is available"),
         (["--dtypes", "float23"], "unknown dtype 'float23'; did you mean float32 or float64?"),
+        (["--source", "opinf"], "unknown source 'opinf'; did you mean opinfo?"),
         (["--directions", "up"], "unknown direction 'up'; known: forward, backward"),
         (["--operators", "exp", "--dtypes", "int8"], "nothing to test: none of the chosen operators takes int8; exp takes *"),
         (["--consistency-examples", "0"], "examples = 0; at least 1 case per operator and dtype is needed"),
@@ -170,7 +186,16 @@ def test_the_options_explain_themselves(project: pytest.Pytester) -> None:
     section = text.partition("consistency: the same numbers on every backend? (pytest --pyargs consistency.suite)")[2].partition(
         "\n\n"
     )[0]
-    for name in ("backends", "operators", "dtypes", "directions", "tolerances", "consistency-profile", "consistency-seed"):
+    for name in (
+        "backends",
+        "operators",
+        "dtypes",
+        "directions",
+        "source",
+        "tolerances",
+        "consistency-profile",
+        "consistency-seed",
+    ):
         assert f"--{name}" in section
 
 
@@ -223,9 +248,8 @@ def test_other_projects_keep_their_options(project: pytest.Pytester) -> None:
 
 def item(**changes: Any) -> pytest_plugin.Item:
     chosen = engine.settings(["exp"], ["cpu"], ["float32"], examples=2)
-    return pytest_plugin.Item(
-        **{"settings": chosen, "operator": "exp", "dtype": "float32", "direction": "forward", "backend": "cpu"} | changes
-    )
+    usual = {"settings": chosen, "declared": operators.get("exp"), "dtype": "float32", "direction": "forward", "backend": "cpu"}
+    return pytest_plugin.Item(**usual | changes)
 
 
 def test_what_was_not_tested_never_passes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from ..errors import UsageError, did_you_mean
-from ._specs import Spec, is_users_file, parse
+from ._specs import Spec, apart, is_users_file, parse
 from .base import Backend, TorchBackend, availability, refusal
 
 __all__ = ["Backend", "TorchBackend", "availability", "catalogue", "default_backends", "refusal", "resolve", "resolve_all"]
@@ -28,6 +28,15 @@ def resolve(spec: Any) -> Backend:
     if not isinstance(spec, str):
         return made(spec, "the backend")
     text = spec.strip()
+    elsewhere = apart(text)
+    if elsewhere is not None:
+        from ..workers.isolated import Isolated
+
+        if not _in_a_file(elsewhere.spec):
+            inner = resolve(elsewhere.spec)  # a mistake in the spec is told at once
+            if isinstance(inner, Isolated):
+                raise UsageError(f"backend {text!r}: +isolated, @ and +env: come last, in this order: SPEC@PYTHON+env:NAME=VALUE")
+        return Isolated(text, elsewhere.spec, elsewhere.python, elsewhere.environment)
     if is_users_file(text):
         return load(text)
     parsed = parse(text)
@@ -41,6 +50,20 @@ def resolve(spec: Any) -> Backend:
             raise UsageError(f"backend {text!r}: a backend of your own takes no switches")
         return load(text)
     raise UsageError(f"there is no backend {parsed.kind!r}{_nearest(parsed.kind)}")
+
+
+def _in_a_file(text: str) -> bool:
+    """Whether a spec is a user's own, which may only be imported in the process that it is meant for."""
+    return is_users_file(text) or (":" in text and parse(text).kind not in _KNOWN and not _is_torch_device(parse(text)))
+
+
+def isolated(backend: Backend, spec: str) -> Backend:
+    """An accelerator, named by ``spec``, in a process of its own; any other backend as it is."""
+    if type(backend).__module__.rpartition(".")[2] not in _OF_ACCELERATORS:
+        return backend
+    from ..workers.isolated import Isolated
+
+    return Isolated(backend.name, spec)
 
 
 def resolve_all(specs: Iterable[Any]) -> list[Backend]:
@@ -139,4 +162,5 @@ def _nearest(kind: str) -> str:
 
 _KNOWN: dict[str, Callable[[Spec], Backend]] = {"cpu": _cpu, "numpy": _numpy, "cuda": _cuda, "directml": _directml}
 _ACCELERATORS = ("cuda", "directml", "mps", "xpu")
+_OF_ACCELERATORS = ("cuda", "directml", "devices")
 _OTHER_NAMES = {"dml": "directml", "gpu": "cuda", "nvidia": "cuda", "rocm": "cuda", "metal": "mps", "np": "numpy"}

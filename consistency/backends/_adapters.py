@@ -11,7 +11,6 @@ import functools
 import importlib.metadata
 import importlib.util
 import json
-import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from typing import Any
 
 import torch
 
-from ._outputs import first_line
+from ._deaths import death
 
 LIMIT_SECONDS = 90.0  # importing torch on a cold disk, behind a virus scanner, takes its time
 INSTALL = 'pip install "consistency[directml]"'
@@ -124,7 +123,7 @@ def _read(status: int | None, said: str) -> Adapters:
     if "failed" in found:
         return Adapters(_failure(found))
     if status != 0 or not found.get("done"):
-        return Adapters(f"died while looking for adapters ({_death(status)}, in {where})")
+        return Adapters(f"died while looking for adapters ({death(status)}, in {where})")
     if not found["available"] or found["count"] <= 0:
         return Adapters("no adapter: DirectX is here, but no DirectX 12 graphics card that it would list")
     return Adapters(None, tuple(found["names"]), tuple(found["float64"]), found["default"])
@@ -148,12 +147,3 @@ def _mismatch() -> str:
             if name.strip() == "torch" and version and torch.__version__.split("+")[0] != version.strip():
                 return f" (it needs torch=={version.strip()}; this is {torch.__version__})"
     return ""
-
-
-def _death(status: int) -> str:
-    """``SIGSEGV``, ``access violation`` or ``exit status 3``."""
-    if status < 0:
-        with contextlib.suppress(ValueError):
-            return signal.Signals(-status).name
-    known = {0xC0000005: "access violation", 0xC0000409: "stack buffer overrun", 0xC000001D: "illegal instruction"}
-    return known.get(status & 0xFFFFFFFF, f"exit status {first_line(str(status))}")

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from ..errors import UsageError
 
 _FILE = re.compile(r".+\.py:[^\W\d][\w.]*", re.DOTALL)  # of C:\x\file.py:attribute, too: the last colon counts
-_LATER = re.compile(r"@|\+env:", re.IGNORECASE)
+_APART = re.compile(r"@|\+env:|\+isolated(?=\+|@|$)", re.IGNORECASE)  # what asks for a process of its own
+_VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -48,12 +49,48 @@ def is_users_file(text: str) -> bool:
     return _FILE.fullmatch(text) is not None
 
 
+@dataclass(frozen=True)
+class Apart:
+    """A backend in a process of its own: the spec of the backend there, the interpreter (empty: ours), and its variables."""
+
+    spec: str
+    python: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+def apart(text: str) -> Apart | None:
+    """``cpu+threads=1@PYTHON+env:NAME=VALUE+isolated`` in parts; None where no process of its own is asked for.
+
+    Raises UsageError.
+    """
+    found = _APART.search(text)
+    if found is None:
+        return None
+    spec, rest = text[: found.start()].strip(), text[found.start() :]
+    if not spec:
+        raise UsageError(f"backend {text!r}: which one? Write cpu{rest}")
+    python = ""
+    if rest.startswith("@"):
+        end = re.search(r"\+env:|\+isolated$", rest, re.IGNORECASE)
+        python, rest = (rest[1 : end.start()], rest[end.start() :]) if end else (rest[1:], "")
+        python = python.strip()
+        if not python:
+            raise UsageError(f"backend {text!r}: expected the path of a Python interpreter after @")
+    variables: dict[str, str] = {}
+    for part in re.split(r"\+(?=env:|isolated$)", rest, flags=re.IGNORECASE)[1:]:
+        if part.lower() == "isolated":
+            continue
+        name, equals, value = part[4:].partition("=")
+        if not _VARIABLE.fullmatch(name) or not equals:
+            raise UsageError(f"backend {text!r}: {part!r} sets no variable; write +env:NAME=VALUE, and switches before @ and +env:")
+        variables[name] = value
+    return Apart(spec, python, variables)
+
+
 def parse(text: str) -> Spec:
     """The parts of a spec. Raises UsageError for an empty one, and for what is not offered yet."""
     if text.endswith(".py"):
         raise UsageError(f"backend {text!r}: which one of that file? Write {text}:ATTRIBUTE")
-    if _LATER.search(text):
-        raise UsageError(f"backend {text!r}: running in another interpreter or environment (@, +env:) is not available yet")
     where, *parts = text.split("+")
     kind, colon, place = where.partition(":")
     kind, place = kind.strip(), place.strip()

@@ -11,7 +11,7 @@ import functools
 import platform
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
@@ -21,7 +21,7 @@ import torch
 
 from ..errors import RecipeError
 from ..materialise import Adjust, Materials
-from ..model import Outcome, Output
+from ..model import Case, Outcome, Output
 from ..operators.declare import Operator
 from ._asking import availability, refusal
 from ._outputs import changed, collect, cotangent, elsewhere, failed, fallback_in, flatten, texts_of, to_cpu, told
@@ -80,6 +80,21 @@ class Backend:
     def variants(self) -> Mapping[str, Backend]:
         """This backend with one of its switches the other way, by words for it: what is tried to make a divergence vanish."""
         return {}
+
+    def formulated(self, words: str, how: Callable[..., Any]) -> Backend:
+        """This backend with one operator composed of others (:mod:`consistency.formulations`), which ``words`` describe."""
+        from .formulated import Formulated
+
+        return Formulated(self, how)
+
+    def ahead(self, coming: Iterable[tuple[Operator, Case, str]]) -> None:
+        """Told which cases (operator, case, direction) will be asked for next; a worker process begins with them."""
+
+    def rest(self) -> None:
+        """Nothing that was announced will be asked for any more."""
+
+    def close(self) -> None:
+        """The run is over: let go of what is held (processes). A backend that is used again afterwards begins anew."""
 
     def finish(self) -> None:
         """Waits until the device has done what it was asked, so that its errors belong to the case that caused them."""

@@ -1,0 +1,173 @@
+"""The run's end of a worker: start it, talk to it without ever waiting longer than allowed, and be rid of it.
+
+Three threads a worker keep pipes from filling up: one writes, one reads replies, one keeps the last words on standard error.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import threading
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import psutil
+
+from ..backends._deaths import death
+from . import wire
+
+START_SECONDS = 180.0  # importing torch on a cold disk, behind a virus scanner, takes its time
+LOOK_SECONDS = 0.1  # how often memory is looked at while a reply is awaited
+_LAST_WORDS = 4096
+_PACKAGE = Path(__file__).resolve().parent.parent
+# The package is loaded from its own folder only: what lies beside it belongs to another interpreter.
+_START = """
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location("consistency", sys.argv[1] + "/__init__.py", submodule_search_locations=[sys.argv[1]])
+module = importlib.util.module_from_spec(spec)
+sys.modules["consistency"] = module
+spec.loader.exec_module(module)
+from consistency.workers.child import main
+main()
+"""
+_ALIVE: weakref.WeakSet[Worker] = weakref.WeakSet()
+
+
+class LostError(Exception):
+    """The worker ended, or had to be ended: ``status`` is a verdict (``crash``, ``timeout``), the text says what happened."""
+
+    def __init__(self, status: str, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class Worker:
+    """A child process that runs cases. ``python`` is its interpreter, ``environment`` changes our own variables (None removes)."""
+
+    def __init__(self, python: str, environment: Mapping[str, str | None], most_bytes: int) -> None:
+        self.most_bytes = most_bytes
+        self._words = b""
+        self._replies: queue.Queue[wire.Frame | Exception | None] = queue.Queue()
+        self._requests: queue.Queue[tuple[wire.Header, Sequence[bytes]] | None] = queue.Queue()
+        command = [python, "-X", "utf8", "-c", _START, str(_PACKAGE)]
+        options: dict[str, Any] = {"start_new_session": True}  # Ctrl-C is for the run, which then ends its workers
+        if os.name == "nt":
+            flags = ("CREATE_NEW_PROCESS_GROUP", "CREATE_NO_WINDOW")
+            options = {"creationflags": sum(getattr(subprocess, flag, 0) for flag in flags)}
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env={key: value for key, value in {**os.environ, **environment}.items() if value is not None}, bufsize=-1, **options,
+        )  # fmt: skip
+        self._watched = psutil.Process(self.process.pid)
+        pairs = ((self._write, self.process.stdin), (self._read, self.process.stdout), (self._listen, self.process.stderr))
+        self._threads = [threading.Thread(target=work, args=(stream,), daemon=True) for work, stream in pairs]
+        for thread in self._threads:
+            thread.start()
+        _ALIVE.add(self)
+
+    def send(self, header: wire.Header, blobs: Sequence[bytes] = ()) -> None:
+        self._requests.put((header, blobs))
+
+    def reply(self, until: float) -> wire.Frame:
+        """The next reply. Raises Lost where the worker is gone, takes too much memory, or is not heard of ``until`` then."""
+        while True:
+            left = until - time.monotonic()
+            try:
+                reply = self._replies.get(timeout=min(LOOK_SECONDS, max(left, 0.0)) or 1e-6)
+            except queue.Empty:
+                if left <= 0.0:
+                    self.kill()
+                    raise LostError("timeout", "no answer in time") from None
+                if self.memory() > self.most_bytes:
+                    used = self.memory()
+                    self.kill()
+                    raise LostError("crash", f"took {max(used, self.most_bytes) / 2**30:.1f} GiB of memory and was ended") from None
+                continue
+            if reply is None:
+                raise LostError("crash", self._how_it_ended())
+            if isinstance(reply, Exception):
+                self.kill()
+                raise LostError("crash", f"sent what is no reply ({reply})")
+            return reply
+
+    def memory(self) -> int:
+        """Bytes of resident memory; 0 where the process is gone."""
+        try:
+            return int(self._watched.memory_info().rss)
+        except psutil.Error:
+            return 0
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def kill(self) -> None:
+        """End it and what it started."""
+        _ALIVE.discard(self)
+        self._requests.put(None)
+        with contextlib.suppress(psutil.Error, OSError):
+            children = self._watched.children(recursive=True)
+            if os.name == "posix":
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.kill()
+            for child in children:
+                with contextlib.suppress(psutil.Error):
+                    child.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):  # stuck in a driver: it ends when the driver lets go
+            self.process.wait(10.0)
+            for thread in self._threads:
+                thread.join(10.0)
+
+    def _how_it_ended(self) -> str:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(10.0)
+        status = self.process.returncode
+        words = self._words.decode("utf-8", "replace").splitlines()
+        said = next((line.strip() for line in reversed(words) if line.strip() and not line.startswith(("  ", "Thread ", "#"))), "")
+        self.kill()
+        how = death(status) if status is not None else "closed its pipes"
+        return f"the process ended ({how})" + (f": {said[:200]}" if said else "")
+
+    # The threads.
+
+    def _write(self, stream: BinaryIO) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            while (message := self._requests.get()) is not None:
+                wire.write(stream, *message)
+        with contextlib.suppress(OSError, ValueError):
+            stream.close()
+
+    def _read(self, stream: BinaryIO) -> None:
+        last: Exception | None = None
+        try:
+            while (frame := wire.read(stream)) is not None:
+                self._replies.put(frame)
+        except wire.CutShortError:
+            pass
+        except wire.WireError as error:
+            last = error
+        except (OSError, ValueError):
+            pass
+        with contextlib.suppress(OSError):
+            stream.close()
+        self._replies.put(last)
+
+    def _listen(self, stream: BinaryIO) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            while block := os.read(stream.fileno(), _LAST_WORDS):
+                self._words = (self._words + block)[-_LAST_WORDS:]
+        with contextlib.suppress(OSError):
+            stream.close()
+
+
+@atexit.register
+def _end_all() -> None:
+    for worker in list(_ALIVE):
+        worker.kill()
