@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     )
     from .model import Case, Comparison, Outcome, Result, Verdict
     from .operators.declare import Operator
+    from .recording.api import judge_recordings, record
     from .tolerances import Rule
 
 _HOME = {
     "run": "api", "assert_consistent": "api", "compare": "api", "Run": "engine",
+    "record": "recording.api", "judge_recordings": "recording.api",
     "Backend": "backends.base", "TorchBackend": "backends.base", "Operator": "operators.declare", "Rule": "tolerances",
     "Case": "model", "Comparison": "model", "Outcome": "model", "Result": "model", "Verdict": "model",
     "BundleError": "errors", "ConfigurationError": "errors", "ConsistencyError": "errors", "Divergence": "errors",
@@ -56,6 +58,8 @@ __all__ = [
     "__version__",
     "assert_consistent",
     "compare",
+    "judge_recordings",
+    "record",
     "run",
 ]
 

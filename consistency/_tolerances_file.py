@@ -136,6 +136,9 @@ class Freedoms(_Model):
         description="what may become the integer's limit in a cast: no number, floats beyond its range (undefined in C++), or any",
     )
     reduced_precision: bool = Field(default=UNSAID, description="TF32 and the like warn instead of fail")
+    overflow: Literal["infinity", "any"] = Field(
+        default=UNSAID, description="beyond the largest number: infinity, or any of that number and infinity (rounding toward zero)"
+    )
 
 
 def _source_is_optional(schema: dict[str, Any]) -> None:

@@ -54,6 +54,8 @@ def result_to_json(result: Result, *, case: bool = True) -> dict[str, Any]:
         row |= {"cause": result.cause, "share": round(result.share, 6)}
     if result.workaround:
         row["workaround"] = result.workaround
+    if result.recorded_id:
+        row["recorded_id"] = result.recorded_id
     if case:
         row["case"] = result.case.to_json()
     return row
@@ -313,7 +315,7 @@ def _result(path: Path, number: int, row: dict[str, Any], cases: Mapping[str, Ca
         return Result(
             case, str(row["backend"]), str(row["direction"]), verdict, str(row["explanation"]),
             metrics, str(row["family"]), worst, str(row["output"]), tuple(map(str, row["shapes"])), comparison, str(row["sha256"]),
-            _evidence(row["evidence"]) if "evidence" in row else None,
+            _evidence(row["evidence"]) if "evidence" in row else None, str(row.get("recorded_id", "")),
         )  # fmt: skip
     except KeyError as error:
         raise BundleError(f"{path}:{number}  damaged: it has no {error}") from None
@@ -331,7 +333,8 @@ def _worst(data: Any) -> Worst:
 
 def _comparison(data: Any) -> Comparison:
     outputs = tuple(_measured(item) for item in data.get("outputs", ()))
-    return Comparison(str(data["status"]), outputs, str(data.get("structure", "")), str(data.get("note", "")))
+    texts = (str(data.get(key, "")) for key in ("structure", "note", "unsteady"))
+    return Comparison(str(data["status"]), outputs, *texts)
 
 
 def _evidence(data: Any) -> Evidence:

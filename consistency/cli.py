@@ -17,6 +17,8 @@ import click
 
 from . import __version__
 from .commands.calibrate import calibrate
+from .commands.judge import judge
+from .commands.record import record
 from .errors import ConsistencyError, UsageError, did_you_mean
 from .profiles import PROFILES
 
@@ -387,4 +389,6 @@ def repro(case: str, backends: Sequence[str], directions: Sequence[str], toleran
     sys.exit(3 if len(available) < len(chosen.backends) or not tested else 0)
 
 
+main.add_command(record)
+main.add_command(judge)
 main.add_command(calibrate)

@@ -12,13 +12,13 @@ from . import opinfo
 from .backends.base import Backend, refusal
 from .backends.cpu import Cpu
 from .comparison import compare
-from .dtypes import FORMATS, floats
-from .judge import Judgement, convicted, judge, reconsider, suspicious
+from .dtypes import FORMATS, PARTS, floats
+from .judge import Judgement, convicted, far_from_the_cpu, judge, reconsider, suspicious
 from .materialise import Materials, prepare
 from .model import DIRECTIONS, Case, Comparison, Evidence, Outcome, Result, Verdict
 from .operators.declare import Operator
 from .reference import Reference, quiet
-from .second_look import Looks, look_for_fewer_bits
+from .second_look import Looks, look_for_a_formula, look_for_fewer_bits
 from .tolerances import Policy, Rule
 from .trials import Flagged
 from .wider import ITSELF_OFF, sharpen
@@ -98,6 +98,9 @@ def _one_direction(
         elif outcome is not baseline and suspicious(found):
             cause = look_for_fewer_bits(operator, reference, outcome, found)
             found = convicted(found, cause, _policy(operator, backend, case.dtype, rules))
+        if outcome is not baseline and far_from_the_cpu(found):
+            cause = look_for_a_formula(reference, outcome, found)
+            found = convicted(found, cause, _policy(operator, backend, case.dtype, rules))
         results.append(_result(case, operator, backend, direction, found, comparison, evidence, reference, rules))
     return results
 
@@ -130,13 +133,22 @@ def _judgement(
 ) -> Judgement:  # fmt: skip
     dtype = reference.materials.case.dtype
     # Integers in, floats out (the sine of an int64): what is judged is the float.
-    floating = (o.dtype for o in comparison.outputs if o.dtype in FORMATS)
-    judged_as = dtype if floats(dtype) else next(floating, dtype)
+    floating = [o.dtype for o in comparison.outputs if o.dtype in FORMATS]
+    judged_as = _judged_as(dtype, floating)
     where = {"device": backend.identity.get("device", ""), "driver": backend.identity.get("driver", "")}
     name, family = operator.ruled_by
     rule = rules.rule(name, judged_as, family=family, direction=direction, backend=backend.name, **where)
-    itself = isinstance(backend, Cpu) and not backend.switched and not reference.independent
+    plain = backend.name.partition("#")[0] == "cpu" if backend.stored else isinstance(backend, Cpu) and not backend.switched
+    itself = plain and not reference.independent
     return judge(comparison, twin, rule, _policy(operator, backend, dtype, rules), itself=itself)
+
+
+def _judged_as(dtype: str, floating: Sequence[str]) -> str:
+    """The format whose rules hold: the case's, or that of its results where they are shorter (``sum(x, dtype=torch.float16)``)."""
+    if dtype not in FORMATS:
+        return dtype if dtype in PARTS else next(iter(floating), dtype)
+    shortest = min(floating, key=lambda name: FORMATS[name].precision, default=dtype)
+    return shortest if FORMATS[shortest].precision < FORMATS[dtype].precision else dtype
 
 
 def _policy(operator: Operator, backend: Backend, dtype: str, rules: Rules) -> Policy:

@@ -14,12 +14,16 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """First event. ``unavailable`` maps the names of backends that cannot run here to the reason; ``cases`` is an estimate."""
+    """First event. ``unavailable`` maps the names of backends that cannot run here to the reason; ``cases`` is an estimate.
+
+    ``title`` says what is done where no cases are drawn.
+    """
 
     settings: Settings
     unavailable: dict[str, str]
     groups: int
     cases: int
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,9 @@ class Judgement:
 
 def judge(comparison: Comparison, baseline: Comparison | None, rule: Rule, policy: Policy, *, itself: bool = False) -> Judgement:
     """Judge one comparison. ``baseline`` is the CPU's in the same dtype; ``itself``: this outcome is its own reference."""
+    if comparison.unsteady and comparison.status in ("ok", "fallback"):
+        once = judge(replace(comparison, unsteady=""), baseline, rule, policy, itself=itself)
+        return replace(once, verdict=Verdict("nondeterministic"), explanation=f"{comparison.unsteady}; here: {once.explanation}")
     if comparison.status == "fallback":
         return _fallen_back(comparison, baseline, rule, policy)
     if comparison.status != "ok":
@@ -83,6 +86,8 @@ def reconsider(found: Judgement, evidence: Evidence, policy: Policy) -> Judgemen
     if evidence.other:
         verdict = Verdict("nondeterministic")
         more.append(f"{evidence.other} of {evidence.repeats} repeats gave another answer, {evidence.within} passed")
+    if found.verdict.value == "special-values" and verdict == found.verdict and cause == "float32-instead-of-float64":
+        verdict = Verdict("precision-scaling")  # it overflowed or vanished there
     if found.verdict.value == "divergent" and verdict == found.verdict and cause != "approximation":
         if cause == "float32-instead-of-float64":
             verdict = Verdict("precision-scaling")
@@ -116,6 +121,14 @@ def suspicious(found: Judgement) -> bool:
     numbers = found.metrics
     few = numbers.get("differing", 0.0) < _SUSPECT_FROM
     return found.verdict.value == "rounding" and not few and numbers.get("rmse_ratio", 0.0) > _SUSPECT_RATIO
+
+
+BETTER_ELSEWHERE = 20.0  # × the RMS error of the CPU, from which on a result within budget is worth a look at formulas
+
+
+def far_from_the_cpu(found: Judgement) -> bool:
+    """Whether a result within budget is so much worse than the CPU's that a mistaken formula may hide in the budget."""
+    return found.verdict.value == "rounding" and found.metrics.get("rmse_ratio", 0.0) > BETTER_ELSEWHERE
 
 
 def convicted(found: Judgement, cause: Cause | None, policy: Policy) -> Judgement:
@@ -205,6 +218,7 @@ _SPECIAL = {
     "nan": "NaN differs", "inf": "an infinity differs", "zero-sign": "the sign of zero differs",
     "nan-dropped": "NaN is left out and the other number returned",
     "flushed": "NaN or an infinity differs, as if subnormal inputs were zero,",
+    "largest": "the largest number stands in place of an infinity",
     "saturated": "an integer saturates that would wrap", "saturated-float": "a float beyond the integer's range saturates",
 }  # fmt: skip
 
@@ -218,6 +232,8 @@ def _special(output: Measured, policy: Policy) -> str:
         counts.pop("flushed", None)
     if policy.nan_in_max == "any":
         counts.pop("nan-dropped", None)
+    if policy.overflow == "any":
+        counts.pop("largest", None)
     if policy.saturating_casts != "never":
         counts.pop("saturated-float", None)
     if policy.saturating_casts == "any":

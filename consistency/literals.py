@@ -10,7 +10,7 @@ import numpy as np
 
 from .errors import RecipeError
 from .model import Case
-from .recipe import INLINE_BYTES, MAX_ELEMENTS, Literal, tensors
+from .recipe import INLINE_BYTES, MAX_ELEMENTS
 
 FOLDER = "literals"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -20,8 +20,8 @@ def write(folder: Path, case: Case) -> None:
     """Keep what ``case.line`` only names. A file that is there already holds the same bytes."""
     from safetensors.numpy import save
 
-    for tensor in (*tensors(case.args), *tensors(case.kwargs)):
-        if not isinstance(tensor, Literal) or len(tensor.data) <= INLINE_BYTES:
+    for tensor in case.literals:
+        if len(tensor.data) <= INLINE_BYTES:
             continue
         path = folder / FOLDER / f"{tensor.digest}.safetensors"
         if not path.exists():

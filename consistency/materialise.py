@@ -24,7 +24,9 @@ _BITS_OF = {"bfloat16": (np.uint16, torch.bfloat16)}
 _WIDER = {torch.int32: torch.int64, torch.int16: torch.int64, torch.int8: torch.int64}
 Adjust = Callable[[torch.Tensor, int], torch.Tensor]
 Gradients = bool | tuple[int, ...]  # which floating tensors are leaves: all, none, or those at these positions
-_VIEWS = frozenset({"transpose", "permute", "expand", "unfold", "select", "slice", "as_strided", "unsqueeze", "squeeze", "conj"})
+_VIEWS = frozenset(
+    {"transpose", "permute", "expand", "unfold", "select", "slice", "as_strided", "unsqueeze", "squeeze", "view", "conj"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +35,13 @@ class Materials:
 
     case: Case
     bases: tuple[np.ndarray[Any, Any], ...]
+    cotangents: tuple[np.ndarray[Any, Any] | None, ...] = ()  # the literal ones
 
     @property
     def sha256(self) -> str:
         """Hash over every base's bytes (little endian), dtype, and the recipe's own line."""
         total = hashlib.sha256(self.case.line.encode("utf-8"))
-        for base in self.bases:
+        for base in (*self.bases, *(c for c in self.cotangents if c is not None)):
             total.update(base.astype(base.dtype.newbyteorder("<"), copy=False).tobytes())
         return total.hexdigest()
 
@@ -70,7 +73,8 @@ def prepare(case: Case) -> Materials:
     total = sum(math.prod(t.base) for t in found if isinstance(t, TensorRecipe))
     if total > recipe.MAX_ELEMENTS:
         raise RecipeError(f"the tensors of this case have {total} elements together; a recipe may have {recipe.MAX_ELEMENTS}")
-    return Materials(case, tuple(_base(tensor) for tensor in found))
+    cotangents = tuple(None if given is None else _base(given) for given in case.cotangents)
+    return Materials(case, tuple(_base(tensor) for tensor in found), cotangents)
 
 
 def _base(tensor: TensorRecipe | Literal) -> np.ndarray[Any, Any]:
@@ -152,6 +156,15 @@ class Arguments:
         self.tensors.append(view)
         return view
 
+    def cotangent(self, position: int) -> torch.Tensor | None:
+        """The literal cotangent of the returned value number ``position``, on the CPU in its own dtype, or None."""
+        given = self.materials.case.cotangents[position] if position < len(self.materials.case.cotangents) else None
+        raw = self.materials.cotangents[position] if given is not None else None
+        if given is None or raw is None:
+            return None
+        base = torch.from_numpy(raw.copy())
+        return view_of(base.view(_BITS_OF[given.dtype][1]) if given.dtype in _BITS_OF else base, given)
+
     def _tracks(self, position: int) -> bool:
         return self._gradients if isinstance(self._gradients, bool) else position in self._gradients
 
@@ -177,12 +190,15 @@ def view_of(base: torch.Tensor, arg: TensorRecipe | Literal) -> torch.Tensor:
     try:
         if isinstance(arg, Literal):
             _check_extent(base.numel(), arg.shape, arg.stride, arg.offset)
-            return torch.as_strided(base, arg.shape, arg.stride, arg.offset)
+            if not arg.view:
+                return torch.as_strided(base, arg.shape, arg.stride, arg.offset)
         tensor = base.view(arg.base)
         for name, *parameters in arg.view:
             tensor = _step(tensor, name, parameters)
             if tensor.numel() > recipe.MAX_ELEMENTS:
                 raise RecipeError(f"view {name!r} makes a tensor larger than a recipe may be")
+        if isinstance(arg, Literal) and (tuple(tensor.shape), tensor.stride(), tensor.storage_offset()) != arg.strided:
+            raise RecipeError("the chain of views of a literal tensor leads to another shape, other strides or another offset")
     except (RuntimeError, IndexError, TypeError, ValueError, OverflowError) as error:
         if isinstance(error, RecipeError):
             raise
@@ -200,7 +216,8 @@ def _step(tensor: torch.Tensor, name: str, parameters: list[Any]) -> torch.Tenso
         index = (slice(None),) * dim + (slice(start, stop, step),)
         return tensor[index]
     if name == "as_strided":
-        shape, stride, offset = parameters[: tensor.ndim], parameters[tensor.ndim : -1], parameters[-1]
+        ndim = len(parameters) // 2
+        shape, stride, offset = parameters[:ndim], parameters[ndim:-1], parameters[-1]
         return tensor.as_strided(shape, stride, offset)
     result = operator.methodcaller(name, *parameters)(tensor)
     assert isinstance(result, torch.Tensor)

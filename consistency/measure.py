@@ -83,7 +83,7 @@ class Floating:
             vacuous = "empty output: only shape and dtype could be checked"
             return Measured(self.name, self.dtype, self.shape, 0, (Span(None),), vacuous=vacuous)
         sums = metrics.absolute_and_ulp(self.actual, self.expected, self.tail, self.form)
-        if sums.bad:
+        if sums.bad or (sums.ulp_max > 1.0 and self._held().any()):
             self._set_special_aside()
             sums = metrics.absolute_and_ulp(self.actual, self.expected, self.tail, self.form)
         if sums.nonzero < self.expected.size and self._signed_zeros_matter():
@@ -318,20 +318,28 @@ class Floating:
             expected = np.where(inf_e, expected, np.clip(expected, -limit, limit))
         else:
             wrong_inf |= np.isinf(actual) & ~inf_e & ~nan_e
+        held = self._held()
         dropped = self._without_nan(nan_e & ~nan_a)
         flushed = self._as_if_flushed(wrong_nan | wrong_inf) & ~dropped
-        kinds = {"nan": wrong_nan & ~dropped & ~flushed, "inf": wrong_inf & ~flushed, "nan-dropped": dropped, "flushed": flushed}
+        kinds = {"nan": wrong_nan & ~dropped & ~flushed, "inf": wrong_inf & ~flushed, "nan-dropped": dropped, "flushed": flushed,
+                 "largest": held}  # fmt: skip
         for kind, mask in kinds.items():
             count = int(np.count_nonzero(mask))
             if count:
                 self.special[kind] = count
                 self.special_worst = self.special_worst or self._worst(int(np.flatnonzero(mask)[0]))
-        left_out = nan_a | nan_e | inf_e | np.isinf(actual)
+        left_out = nan_a | nan_e | inf_e | np.isinf(actual) | held
         if self.reference.direction == "backward":
             left_out |= np.isinf(self.actual) & (np.abs(expected) >= self._square_overflows())
         self.keep = np.flatnonzero(~left_out)
         self.actual, self.expected = actual[self.keep], expected[self.keep]
         self.tail = np.nan_to_num(self.tail[self.keep]) if self.tail is not None else None
+
+    def _held(self) -> Any:
+        """Where the largest number stands in place of an infinity, as rounding toward zero gives."""
+        largest = self.form.overflow * (1.0 - self.form.unit_roundoff)
+        beyond = np.isfinite(self.expected) & (np.abs(self.expected) >= self.form.overflow)
+        return beyond & (self.actual.astype(np.float64) == np.copysign(largest, self.expected))
 
     def _without_nan(self, missing: Any) -> Any:
         """Which of the elements where a NaN is ``missing`` hold what a choice among the other numbers would give."""
@@ -368,7 +376,7 @@ class Floating:
     def _vacuous(self, sums: metrics.Sums, n: int) -> str:
         """Why agreement would prove nothing: all NaN, mostly zeros, constant."""
         if not self.expected.size:
-            return "no element is finite in both"
+            return "every number lies beyond the format" if "largest" in self.special else "no element is finite in both"
         if self.moves_only or "constant" in self.reference.operator.traits or n == 1:
             return ""
         # Elements of an elementwise operator are tests of their own: one that is not zero can tell. So are those of the gradient of

@@ -24,7 +24,8 @@ class Case:
 
     ``cotangent`` is ``(value class …, stop)`` of the tensors that gradients are taken against: one per differentiable
     output, each shaped like its output. ``source`` says where a case comes from that no strategy of ours drew, and so
-    whose operator is called: ``opinfo`` or ``opinfo/VARIANT``.
+    whose operator is called: ``opinfo``, ``opinfo/VARIANT``, or ``call/torch.add`` for a function named by the case itself.
+    ``cotangents`` are literal ones, which then stand in place of the tape's: one per returned value, None where it has no gradient.
     """
 
     operator: str
@@ -33,6 +34,7 @@ class Case:
     kwargs: Mapping[str, recipe.Arg] = field(default_factory=dict)
     cotangent: int = 0
     source: str = ""
+    cotangents: tuple[recipe.Literal | None, ...] = ()
 
     def __post_init__(self) -> None:
         # Tensors are numbered in the order of the arguments, which must survive the way through sorted JSON.
@@ -56,14 +58,25 @@ class Case:
         kwargs = {name: recipe.encode(value) for name, value in self.kwargs.items()}
         body: dict[str, Any] = {"operator": self.operator, "dtype": self.dtype, "args": [recipe.encode(a) for a in self.args]}
         body = {**body, "kwargs": kwargs, "cotangent": self.cotangent}
-        return body | {"source": self.source} if self.source else body
+        body |= {"source": self.source} if self.source else {}
+        return body | ({"cotangents": [recipe.encode(c) for c in self.cotangents]} if self.cotangents else {})
+
+    @property
+    def tensors(self) -> tuple[recipe.TensorRecipe | recipe.Literal, ...]:
+        """The tensors among the arguments, in the order in which they are materialised."""
+        return (*recipe.tensors(self.args), *recipe.tensors(self.kwargs))
+
+    @property
+    def literals(self) -> tuple[recipe.Literal, ...]:
+        """The tensors that are given by their bits, cotangents included."""
+        return tuple(t for t in (*self.tensors, *self.cotangents) if isinstance(t, recipe.Literal))
 
     @staticmethod
     def from_json(data: Any, literals: Mapping[str, bytes] | None = None) -> Case:
         """The case that parsed JSON describes. Raises RecipeError, never anything else."""
         if not isinstance(data, dict):
             raise RecipeError("a case is a JSON object with operator, dtype, args and kwargs")
-        unknown = set(data) - {"operator", "dtype", "args", "kwargs", "cotangent", "source"}
+        unknown = set(data) - {"operator", "dtype", "args", "kwargs", "cotangent", "source", "cotangents"}
         if unknown:
             raise RecipeError(f"{sorted(map(str, unknown))[0]!r:.40} is not a key of a case")
         operator, dtype, cotangent = data.get("operator"), data.get("dtype"), data.get("cotangent", 0)
@@ -75,7 +88,13 @@ class Case:
             raise RecipeError("a case's 'args' is a list, its 'kwargs' an object and its 'cotangent' a whole number")
         decoded = {name: recipe.decode(value, literals) for name, value in kwargs.items()}
         found = tuple(recipe.decode(a, literals) for a in args)
-        return Case(operator, dtype, found, decoded, recipe.position(cotangent), source)
+        against = data.get("cotangents", [])
+        if not isinstance(against, list):
+            raise RecipeError("a case's 'cotangents' are a list of literal tensors and nulls")
+        cotangents = tuple(recipe.decode(c, literals) for c in against)
+        if not all(c is None or isinstance(c, recipe.Literal) for c in cotangents):
+            raise RecipeError("a case's 'cotangents' are a list of literal tensors and nulls")
+        return Case(operator, dtype, found, decoded, recipe.position(cotangent), source, cotangents)
 
     @staticmethod
     def from_line(line: str, literals: Mapping[str, bytes] | None = None) -> Case:
@@ -103,7 +122,10 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a backend did with a case: ``status`` is ``ok``, ``raised``, or a verdict of its own such as ``fallback``."""
+    """What a backend did with a case: ``status`` is ``ok``, ``raised``, or a verdict of its own such as ``fallback``.
+
+    ``unsteady`` says how other runs of the same call are known to have ended otherwise; empty where nothing of that kind is known.
+    """
 
     status: str
     outputs: tuple[Output, ...] = ()
@@ -112,6 +134,7 @@ class Outcome:
     warnings: tuple[str, ...] = ()
     modified: tuple[int, ...] = ()
     seconds: float = 0.0
+    unsteady: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +173,9 @@ class Measured:
     independently. ``positive``/``negative`` count signed errors, ``outward`` those away from zero. ``special`` maps a kind of
     mismatch (``nan``, ``inf``, ``zero-sign``, ``nan-dropped``: a choice among the other numbers, ``flushed``: as for subnormal
     inputs that read as zero, ``saturated`` and ``saturated-float``: the limit of an integer's range, cast from an integer or a
-    float beyond it) to how many elements have it. ``vacuous`` says why agreement here would prove nothing,
-    ``pattern`` where the large errors lie. ``cluster`` is the group of elements (a row, a tile, the last of a vector) with the
+    float beyond it, ``largest``: the largest number in place of an infinity) to how many elements have it. ``vacuous`` says why
+    agreement here would prove nothing, ``pattern`` where the large errors lie. ``cluster`` is the group of elements (a row, a
+    tile, the last of a vector) with the
     largest RMS error, in the same σ: that RMS, how many they are, and where; None where no error is above 3 σ.
     """
 
@@ -184,6 +208,15 @@ class Comparison:
     outputs: tuple[Measured, ...] = ()
     structure: str = ""
     note: str = ""
+    unsteady: str = ""
+
+
+_SENTENCES = frozenset(
+    {
+        "lost-write", "duplicates-dropped", "biased-variance", "zero-sign-lost", "beta-zero-kept", "index-base", "float32-integers",
+        "output-padding-zero",
+    }
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +228,10 @@ class Cause:
     share: float
 
     def __str__(self) -> str:
-        """``TF32 inputs explain 99%``."""
+        """``TF32 inputs explain 99%``, or, of words that are a sentence, ``writes to the view are lost (100% of the error)``."""
         percent = f"{100.0 * self.share:.1f}".rstrip("0").rstrip(".") if 0.99 < self.share < 0.9995 else f"{100.0 * self.share:.0f}"
+        if self.name in _SENTENCES:
+            return f"{self.words} ({percent}% of the error)"
         return f"{self.words} {'explain' if self.words.endswith('inputs') else 'explains'} {percent}%"
 
 
@@ -278,7 +313,8 @@ class Result:
     """One case × one backend × one direction, judged.
 
     ``metrics`` maps names to numbers: ``rho_max`` (× budget), ``ulp_max``, ``scaled_max`` (× G·u·S), ``rmse_ratio`` (to the
-    CPU in the same dtype) and others. ``worst`` names the worst element, where there is one.
+    CPU in the same dtype) and others. ``worst`` names the worst element, where there is one. ``recorded_id`` is the recording's own
+    id of an outcome that was recorded elsewhere.
     """
 
     case: Case
@@ -294,6 +330,7 @@ class Result:
     comparison: Comparison | None = None
     sha256: str = ""
     evidence: Evidence | None = None
+    recorded_id: str = ""
 
     @property
     def cause(self) -> str:

@@ -96,12 +96,16 @@ def variant(operator: Operator) -> str:
 
 
 def operator_of(case: Case) -> Operator:
-    """The operator that ``case`` calls: the registry's, or the database's. Raises UsageError."""
+    """The operator that ``case`` calls: the registry's, the database's, or a function that it names. Raises UsageError."""
     if not case.source:
         return operators.get(case.operator)
+    from . import named_calls
+
     kind, _, variant = case.source.partition("/")
+    if kind == named_calls.NAME:
+        return named_calls.operator_of(case)
     if kind != NAME:
-        raise UsageError(f"unknown source {kind!r:.40} of a case; known: {NAME}")
+        raise UsageError(f"unknown source {kind!r:.40} of a case; known: {NAME}, {named_calls.NAME}")
     for entry in database():
         if entry.name == case.operator and entry.variant_test_name == variant:
             return _operator(entry)

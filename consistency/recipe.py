@@ -47,7 +47,8 @@ class TensorRecipe:
 class Literal:
     """A tensor given by its bits: storage (little-endian bytes), dtype, and the shape, strides and offset over it.
 
-    ``leaf=False``: nobody asks for its gradient, as of class weights or of a target.
+    ``leaf=False``: nobody asks for its gradient, as of class weights or of a target. ``view`` is the chain of ordinary views that
+    leads from a contiguous tensor of shape ``base`` to the same strides, where that is known: a backend may treat it otherwise.
     """
 
     data: bytes
@@ -56,10 +57,17 @@ class Literal:
     stride: tuple[int, ...]
     offset: int = 0
     leaf: bool = True
+    base: tuple[int, ...] = ()
+    view: tuple[Step, ...] = ()
 
     @property
     def digest(self) -> str:
         return hashlib.sha256(self.data).hexdigest()
+
+    @property
+    def strided(self) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+        """Shape, strides and offset over the storage."""
+        return self.shape, self.stride, self.offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +125,8 @@ def encode(arg: Arg) -> Any:
             body |= {"shape": list(arg.shape), "stride": list(arg.stride), "offset": arg.offset}
             if not arg.leaf:
                 body["leaf"] = False
+            if arg.view:
+                body |= {"base": list(arg.base), "view": [list(step) for step in arg.view]}
             if len(arg.data) <= INLINE_BYTES:
                 body["hex"] = arg.data.hex()
             return {"literal": body}
@@ -186,9 +196,13 @@ def _decode_tensor(body: Any) -> TensorRecipe:
     _known_keys(body, ("base", "dtype", "values", "stop", "view", "special"), "a tensor recipe")
     base = _sizes(body["base"])
     values = tuple(_parameter(v) for v in _items(body.get("values", ["uniform", -1.0, 1.0])))
-    view = tuple(_step(*_items(step)) for step in _items(body.get("view", [])))
+    view = _chain(body)
     special = tuple((_integer(i), _text(token)) for i, token in map(_items, _items(body.get("special", []))))
     return TensorRecipe(base, _text(body["dtype"]), values, position(body.get("stop", 0)), view, special)
+
+
+def _chain(body: Any) -> tuple[Step, ...]:
+    return tuple(_step(*_items(step)) for step in _items(body.get("view", [])))
 
 
 def _step(name: Any = None, *parameters: Any) -> Step:
@@ -212,7 +226,7 @@ def position(value: Any) -> int:
 
 
 def _decode_literal(body: Any, literals: Mapping[str, bytes]) -> Literal:
-    _known_keys(body, ("sha256", "dtype", "bytes", "shape", "stride", "offset", "leaf", "hex"), "a literal tensor")
+    _known_keys(body, ("sha256", "dtype", "bytes", "shape", "stride", "offset", "leaf", "hex", "base", "view"), "a literal tensor")
     digest = _text(body["sha256"])
     data = bytes.fromhex(body["hex"]) if "hex" in body else literals.get(digest)
     if data is None:
@@ -223,7 +237,8 @@ def _decode_literal(body: Any, literals: Mapping[str, bytes]) -> Literal:
     leaf = body.get("leaf", True)
     if not isinstance(leaf, bool):
         raise RecipeError(f"expected true or false, not {_brief(leaf)}")
-    return Literal(data, _text(body["dtype"]), _sizes(body["shape"]), stride, _integer(body.get("offset", 0)), leaf)
+    dtype, shape, offset = _text(body["dtype"]), _sizes(body["shape"]), _integer(body.get("offset", 0))
+    return Literal(data, dtype, shape, stride, offset, leaf, _sizes(body.get("base", [])), _chain(body))
 
 
 def _sizes(values: Any) -> tuple[int, ...]:

@@ -27,6 +27,7 @@ from .trials import CONTIGUOUS, Flagged, adds_up, company, differs, error_in_flo
 
 REPEATS = 3
 _BY_PRECISION = ("approximation", "early-overflow")  # what float64 on the same backend tells
+_ALL_OF_IT = 0.998  # share of an error that a formula must explain where the budget would have admitted it
 SECONDS = 5.0  # for one result: what is slow is not tried as often
 
 
@@ -66,7 +67,8 @@ def look(flagged: Flagged, *, only: tuple[str, ...] | None = None) -> Evidence:
         return evidence  # whatever is tried gives other numbers, which explains nothing
     scene = _scene(flagged.reference, flagged.outcome, found)
     deadline = time.monotonic() + SECONDS
-    if "random" not in flagged.operator.traits:
+    rerun = not flagged.backend.stored
+    if rerun and "random" not in flagged.operator.traits:
         evidence = _repeated(flagged, evidence, scene)
     if evidence.other and evidence.within:
         return replace(
@@ -80,6 +82,8 @@ def look(flagged: Flagged, *, only: tuple[str, ...] | None = None) -> Evidence:
         evidence = replace(evidence, cause=Cause("input-modified", "writing to an input", 1.0))
     if scene is not None and only != ():
         evidence = replace(evidence, cause=explain(scene, only=None if only is None else frozenset(only)))
+    if not rerun:
+        return replace(evidence, company=company(flagged, scene))
     if only is not None:
         return evidence if evidence.cause is not None else _known_trial(flagged, evidence, scene, only)
     tried: dict[str, float] = {}
@@ -105,6 +109,16 @@ def look_for_fewer_bits(operator: Operator, reference: Reference, outcome: Outco
         return shorter(Scene(reference, outcome, found.output, special=False, everywhere=True))
     except REFUSALS:
         return None
+
+
+def look_for_a_formula(reference: Reference, outcome: Outcome, found: Judgement) -> Cause | None:
+    """The mistaken formula that explains all of a result within budget which the CPU gives far better."""
+    try:
+        scene = Scene(reference, outcome, found.output, special=False, everywhere=True)
+    except REFUSALS:
+        return None
+    cause = explain(scene, only=frozenset({"biased-variance"}))
+    return cause if cause is not None and cause.share > _ALL_OF_IT else None
 
 
 def _known_trial(flagged: Flagged, evidence: Evidence, scene: Scene | None, known: tuple[str, ...]) -> Evidence:

@@ -71,7 +71,8 @@ class Policy:
 
     ``flush_subnormals``: subnormals may become zero. ``nan_in_max``: min and max of (NaN, x) give NaN, or ``any`` of
     the two. ``signed_zero``: whether the sign of a zero counts. ``saturating_casts``: which numbers beyond an integer's range may
-    become its limit: none, floats, or integers too. ``reduced_precision``: TF32 and the like only warn.
+    become its limit: none, floats, or integers too. ``reduced_precision``: TF32 and the like only warn. ``overflow``: beyond the
+    largest number of a format there is infinity, or ``any`` of that number and infinity, as rounding toward zero gives.
     """
 
     flush_subnormals: bool = False
@@ -79,6 +80,7 @@ class Policy:
     signed_zero: Literal["strict", "any"] = "strict"
     saturating_casts: Literal["never", "floats", "any"] = "floats"
     reduced_precision: bool = False
+    overflow: Literal["infinity", "any"] = "infinity"
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +276,7 @@ def _precision(glob: str) -> tuple[int, int]:
 
 def _is_backend(spec: str, glob: str) -> bool:
     """Whether a key such as ``cuda`` or ``cuda*+tf32`` speaks of a spec such as ``cuda:1+tf32``."""
-    return fnmatchcase(spec, glob) or fnmatchcase(re.split("[:+@]", spec, maxsplit=1)[0], glob)
+    return fnmatchcase(spec, glob) or fnmatchcase(re.split("[:+@#]", spec, maxsplit=1)[0], glob)
 
 
 # From the model of the file to entries.

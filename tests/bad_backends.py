@@ -166,3 +166,15 @@ class Leaks(Bad):
 class AlwaysAborts(Aborts):
     name = "always aborts"
     every = 1
+
+
+class Dies(Bad):
+    """Ends its process in one case of a hundred, whichever it is."""
+
+    name = "dies"
+    every = 1
+
+    def strike(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        if int.from_bytes(os.urandom(4), "little") % 100 == 0:
+            os._exit(9)
+        return operator(*args, **kwargs)

@@ -113,7 +113,7 @@ def test_packaged_policies() -> None:
     assert rules.policy("cuda:1+tf32", operator="matmul", dtype="float32").reduced_precision
     assert not rules.policy("cuda:1", operator="matmul", dtype="float32").reduced_precision
     directml = rules.policy("directml", operator="max", dtype="float32")
-    assert (directml.flush_subnormals, directml.nan_in_max) == (True, "any")
+    assert (directml.flush_subnormals, directml.signed_zero, directml.nan_in_max) == (True, "any", "propagate")
     assert not rules.policy("directml", operator="max", dtype="float16").flush_subnormals
     assert not rules.policy("directml", operator="max", dtype="float64").flush_subnormals
 

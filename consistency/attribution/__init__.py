@@ -11,7 +11,7 @@ import math
 import time
 
 from ..model import Cause
-from . import access, calls, formulas, precision, results
+from . import access, calls, devices, formulas, precision, results
 from .scene import REFUSALS, Scene, Suspect
 
 ENOUGH = 0.9
@@ -38,6 +38,7 @@ def explain(scene: Scene, seconds: float = SECONDS, only: frozenset[str] | None 
     if scene.whole:  # places and counts: shorter inputs move them, too, but seldom are the reason
         rooms.append(rooms.pop(0))
         rooms[:0] = [access.narrowed, results.narrowed]
+    rooms.insert(0, devices.suspects)
     for room in rooms:
         for suspect in room(scene):
             if time.monotonic() > deadline:

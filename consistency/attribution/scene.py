@@ -115,7 +115,9 @@ class Scene:
     def _special_share(self, p: Doubles) -> float:
         near = np.abs(self.actual - p) <= 0.01 * np.abs(self.actual) + 4.0 * self.unit
         close = _agree_in_kind(self.actual, p) & (~np.isfinite(p) | near)
-        hits, spoiled = np.count_nonzero(close & self.mismatch), np.count_nonzero(~close & ~self.mismatch)
+        # What the fault leaves as it should be is not spoiled by it, even if something else is wrong there.
+        kept = _agree_in_kind(self.expected, p) & (~np.isfinite(p) | (np.abs(self.expected - p) <= 4.0 * self.unit))
+        hits, spoiled = np.count_nonzero(close & self.mismatch), np.count_nonzero(~close & ~self.mismatch & ~kept)
         total = np.count_nonzero(self.mismatch)
         return float(hits) / (total + spoiled) if total else 0.0
 

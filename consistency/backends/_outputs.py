@@ -65,13 +65,31 @@ def _collect(
     with contextlib.nullcontext() if torch.is_grad_enabled() else torch.enable_grad():
         args = _on_copies(arguments, operator.mutates) if operator.mutates else tuple(arguments.args)
         result = function(args, arguments.kwargs)
-        roots = [item for item in _limited(result) if isinstance(item, torch.Tensor) and item.requires_grad]
+        pairs = _against(_limited(result), arguments)
         leaves = [tensor for tensor in arguments.tensors if tensor.requires_grad]
         gradients: Sequence[torch.Tensor | None] = [None] * len(leaves)
-        if roots:
-            cotangents = [cotangent(root, arguments.materials.case.cotangent, arguments) for root in roots]
+        if pairs:
+            roots, cotangents = zip(*pairs, strict=True)
             gradients = torch.autograd.grad(roots, leaves, cotangents, allow_unused=True)
     return tuple(_output(f"grad/{i}", gradient) for i, gradient in enumerate(gradients))
+
+
+def _against(result: Iterable[Any], arguments: Arguments) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """What is differentiated, each with its cotangent: the case's literal one, or one from the tape."""
+    case, found = arguments.materials.case, []
+    for position, root in enumerate(result):
+        if not isinstance(root, torch.Tensor) or not root.requires_grad:
+            continue
+        if not case.cotangents:
+            found.append((root, cotangent(root, case.cotangent, arguments)))
+            continue
+        given = arguments.cotangent(position)
+        if given is not None:
+            if arguments.adjust is not None and (given.dtype.is_floating_point or given.is_complex()):
+                wide = torch.complex128 if given.is_complex() else torch.float64
+                given = arguments.adjust(given.to(wide), len(arguments.tensors))
+            found.append((root, given.to(root.dtype).reshape(root.shape).to(root.device)))
+    return found
 
 
 def _on_copies(arguments: Arguments, written: Sequence[int]) -> tuple[Any, ...]:
@@ -180,9 +198,14 @@ def elsewhere(outputs: Sequence[Output], device: str) -> list[Output]:
 
 def failed(error: BaseException) -> Outcome:
     """The outcome of a call that raised: ``unsupported`` where the message says so, else ``raised``."""
-    text = text_of(error)
-    unsupported = isinstance(error, (Unsupported, NotImplementedError)) or _UNSUPPORTED.search(text)
-    return Outcome("unsupported" if unsupported else "raised", (), type(error).__name__, first_line(text))
+    refused = isinstance(error, (Unsupported, NotImplementedError))
+    return raised(type(error).__name__, text_of(error), refused)
+
+
+def raised(exception: str, text: str, refused: bool = False) -> Outcome:
+    """The outcome of a call that raised ``exception`` with this text; ``refused``: its type alone says that it is unsupported."""
+    unsupported = refused or exception == "NotImplementedError" or _UNSUPPORTED.search(text)
+    return Outcome("unsupported" if unsupported else "raised", (), exception, first_line(text))
 
 
 def fallback_in(texts: Iterable[str]) -> str:

@@ -42,6 +42,7 @@ class Backend:
     name: str = "backend"
     device: str = "cpu"
     differentiable: bool = True
+    stored: bool = False  # its outcomes were recorded elsewhere: nothing can be run again
 
     def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """The operator's result on tensors that already lie on the device."""

@@ -79,6 +79,8 @@ SINH = {"float32": (88.5, -88.5, 1.0), "float64": (709.0, -709.0), "float16": (1
 SIGMOID = {"float32": (16.6, -87.33654, -103.97208), "float64": (36.7, -708.39642), "float16": (11.09, -11.09, -17.33)}
 # Where tolerances speak of a part of the line only: D3D's bounds for logarithms near 1, and for angles in ±100π.
 AROUND_ONE = ((0, 0.5, 2.0),)
+SUBNORMAL = ((0, -(2.0**-126), 2.0**-126),)  # of float32: hardware reads them as it likes
+AROUND_ZERO = ((0, -1.0, 1.0),)
 ANGLE = Domain(points=(math.pi, math.pi / 2), specials=EVERYWHERE, wide=(-24, 16), tiny=True)
 TURNS = ((0, -100 * math.pi, 100 * math.pi),)
 
@@ -97,15 +99,17 @@ OPERATORS = [
     op("bitwise_not", unary(), EXACT, ("int32", "int64", "bool"), differentiable=False),
     op("frexp", unary(Domain(wide=(-100, 100))), EXACT, differentiable=False),
     op("reciprocal", unary(Domain(specials=NICE, wide=(-20, 20)), half=Domain(2.0**-6, 64.0))),
-    op("sqrt", unary(NONNEGATIVE), dtypes=NUMERIC),
-    op("rsqrt", unary(Domain(2.0**-24, specials=("1", "inf", "nan"), wide=(-24, 24)), half=Domain(2.0**-6, 64.0))),
+    op("sqrt", unary(NONNEGATIVE), dtypes=NUMERIC, ranges=SUBNORMAL),
+    op("rsqrt", unary(Domain(2.0**-24, specials=("1", "inf", "nan"), wide=(-24, 24)), half=Domain(2.0**-6, 64.0)),
+       ranges=SUBNORMAL),
     op("square", unary(Domain(specials=NICE, wide=(-12, 7))), dtypes=NUMERIC),
     op("exp", unary(MODERATE, EXP), dtypes=NUMERIC),
     op("exp2", unary(MODERATE, EXP2)),
     op("expm1", unary(MODERATE, EXP), from_output(lambda x: (1 - torch.exp(-x)).abs() + torch.exp(-x).abs() + x.abs())),
-    op("log", unary(Domain(0.0, points=(1.0,), specials=EVERYWHERE, wide=(-24, 24), tiny=True)), dtypes=NUMERIC, ranges=AROUND_ONE),
-    op("log2", unary(Domain(0.0, points=(1.0,), specials=NICE, wide=(-24, 24))), ranges=AROUND_ONE),
-    op("log10", unary(Domain(0.0, points=(1.0,), specials=NICE, wide=(-24, 24))), ranges=AROUND_ONE),
+    op("log", unary(Domain(0.0, points=(1.0,), specials=EVERYWHERE, wide=(-24, 24), tiny=True)), dtypes=NUMERIC,
+       ranges=AROUND_ONE + SUBNORMAL),
+    op("log2", unary(Domain(0.0, points=(1.0,), specials=NICE, wide=(-24, 24))), ranges=AROUND_ONE + SUBNORMAL),
+    op("log10", unary(Domain(0.0, points=(1.0,), specials=NICE, wide=(-24, 24))), ranges=AROUND_ONE + SUBNORMAL),
     op("log1p", unary(Domain(-1.0, points=(-1.0, 0.0), specials=EVERYWHERE, wide=(-24, 24), tiny=True))),
     op("sin", unary(ANGLE), dtypes=NUMERIC, ranges=TURNS),
     op("cos", unary(ANGLE), ranges=TURNS),
@@ -114,13 +118,14 @@ OPERATORS = [
     op("asin", unary(UNIT_CLOSED)),
     op("acos", unary(UNIT_CLOSED)),
     op("atan", unary(Domain(points=(1.0, -1.0), specials=EVERYWHERE, wide=(-24, 24), tiny=True))),
-    op("sinh", unary(MODERATE, SINH)),
+    op("sinh", unary(MODERATE, SINH), ranges=AROUND_ZERO),
     op("cosh", unary(MODERATE, SINH)),
     op("tanh", unary(Domain(points=(0.625, 9.01, -0.55), specials=EVERYWHERE, wide=(-24, 5), tiny=True)),
        from_output(lambda x: torch.cosh(x.clamp(-300, 300)) ** 2 + x.abs()), dtypes=NUMERIC),
-    op("asinh", unary(Domain(specials=NICE, wide=(-24, 24), tiny=True), half=Domain(wide=(-8, 5), tiny=True))),
+    op("asinh", unary(Domain(specials=NICE, wide=(-24, 24), tiny=True), half=Domain(wide=(-8, 5), tiny=True)), ranges=AROUND_ZERO),
     op("acosh", unary(Domain(1.0, points=(1.0, 2.0), wide=(0, 24)), half=Domain(1.0, 100.0, points=(1.0, 2.0)))),
-    op("atanh", unary(Domain(-1.0, 1.0, points=(0.5, 1.0, -1.0), specials=("0", "-0", "1", "-1", "nan"), tiny=True))),
+    op("atanh", unary(Domain(-1.0, 1.0, points=(0.5, 1.0, -1.0), specials=("0", "-0", "1", "-1", "nan"), tiny=True)),
+       ranges=AROUND_ZERO),
     op("sigmoid", unary(MODERATE, SIGMOID), from_output(lambda x: 1 + torch.exp(x.clamp(max=300)) + x.abs()), dtypes=NUMERIC,
        ranges=((0, -math.inf, -88.0),)),
     op("deg2rad", unary(Domain(specials=EVERYWHERE, wide=(-24, 12)))),

@@ -121,6 +121,8 @@ def command(result: Result, *, bundle: Path | None = None, spec: str | None = No
     """The command that runs this case again: by its folder where the bundle has one, else by the case's own line."""
     from ..bundle import failure_id
 
+    if result.recorded_id:
+        return f"consistency judge {quote(spec or 'RECORDING')} --id {quote(result.recorded_id)}"
     folder = bundle / "failures" / failure_id(result) if bundle is not None else None
     where = quote(str(folder) if folder is not None and (folder / "case.json").is_file() else result.case.line)
     return f"consistency repro {where} --backend {quote(spec or result.backend)} --direction {result.direction}"

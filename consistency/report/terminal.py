@@ -91,7 +91,8 @@ class Screen:
 
         settings = self._settings = event.settings
         each = f"{event.groups:,} operators × dtypes, {settings.examples} case{'s' if settings.examples > 1 else ''} each"
-        self._line(f"consistency {__version__} · torch {torch.__version__} · {each} · seed {settings.seed}")
+        what = event.title or f"{each} · seed {settings.seed}"
+        self._line(f"consistency {__version__} · torch {torch.__version__} · {what}")
         width = max(len(b.name) for b in settings.backends)
         said: set[tuple[str, str]] = set()
         for backend in settings.backends:

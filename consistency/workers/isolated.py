@@ -23,7 +23,7 @@ from ..model import Case, Outcome
 from ..operators.declare import Operator
 from ..recipe import Literal, tensors
 from . import wire
-from .process import START_SECONDS, LostError, Worker
+from .process import START_SECONDS, LostError, Source, Worker
 
 CASE_SECONDS = 30.0
 AHEAD = 16  # requests in flight; a worker that waits for the next case is one that costs time
@@ -68,6 +68,7 @@ class Isolated(Backend):
         self.variables = dict(environment or {})
         self.limits = limits or Limits()
         self.restarts = 0
+        self._source: Source | None = None
         self._worker: Worker | None = None
         self._spawned: Worker | None = None  # the next one, loading
         self._opened: wire.Header | None = None
@@ -163,6 +164,8 @@ class Isolated(Backend):
         if key not in self._done and not any(request.key == key for request in self._pending.values()):
             self._submit(materials.case, direction, key)
         while key not in self._done:
+            if not self._pending:  # dropped with its operator's quarantine
+                return Outcome("unavailable", message=self.quarantined(operator.name))
             self._pump()
         outcome = self._done.pop(key)
         if outcome.status == "unbuilt":
@@ -184,7 +187,9 @@ class Isolated(Backend):
         for worker in (self._worker, self._spawned):
             if worker is not None:
                 worker.kill()
-        self._worker = self._spawned = self._opened = None
+        if self._source is not None:
+            self._source.close()
+        self._source = self._worker = self._spawned = self._opened = None
         self._pending.clear()
         self._done.clear()
 
@@ -242,6 +247,8 @@ class Isolated(Backend):
         text = f"no answer within {self.limits.seconds:g} s" if lost.status == "timeout" else str(lost)
         self._in_a_row[request.operator] += 1
         self._settle(number, Outcome(lost.status, message=f"{request.operator}: {text}", seconds=time.monotonic() - self._since))
+        if self.quarantined(request.operator):
+            self._pending = OrderedDict((n, r) for n, r in self._pending.items() if r.operator != request.operator)
         self._replace()
 
     def _after_failure(self, number: int, request: _Request, outcome: Outcome, spoiled: str) -> None:
@@ -300,8 +307,10 @@ class Isolated(Backend):
 
     def _spawn(self) -> Worker:
         """A process that loads torch, and is not waited for yet. Raises OSError."""
-        strange = {"PYTHONPATH": None, "PYTHONHOME": None} if self.python else {}
-        return Worker(self.python or sys.executable, {**strange, **self.variables}, self.limits.most_bytes)
+        if self._source is None:
+            strange = {"PYTHONPATH": None, "PYTHONHOME": None} if self.python else {}
+            self._source = Source(self.python or sys.executable, {**strange, **self.variables})
+        return Worker(self._source, self.limits.most_bytes)
 
     def _start(self) -> wire.Header:
         worker, self._spawned = self._spawned or self._spawn(), None

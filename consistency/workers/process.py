@@ -21,22 +21,22 @@ from typing import Any, BinaryIO
 import psutil
 
 from ..backends._deaths import death
-from . import wire
+from . import nursery, wire
 
 START_SECONDS = 180.0  # importing torch on a cold disk, behind a virus scanner, takes its time
 LOOK_SECONDS = 0.1  # how often memory is looked at while a reply is awaited
 _LAST_WORDS = 4096
 _PACKAGE = Path(__file__).resolve().parent.parent
 # The package is loaded from its own folder only: what lies beside it belongs to another interpreter.
-_START = """
+_LOAD = """
 import importlib.util, sys
 spec = importlib.util.spec_from_file_location("consistency", sys.argv[1] + "/__init__.py", submodule_search_locations=[sys.argv[1]])
 module = importlib.util.module_from_spec(spec)
 sys.modules["consistency"] = module
 spec.loader.exec_module(module)
-from consistency.workers.child import main
-main()
 """
+_WORK = _LOAD + "from consistency.workers.child import main\nmain()\n"
+_NURSE = _LOAD + "from consistency.workers.nursery import nurse\nnurse(int(sys.argv[2]))\n"
 _ALIVE: weakref.WeakSet[Worker] = weakref.WeakSet()
 
 
@@ -48,24 +48,49 @@ class LostError(Exception):
         self.status = status
 
 
-class Worker:
-    """A child process that runs cases. ``python`` is its interpreter, ``environment`` changes our own variables (None removes)."""
+class Source:
+    """Where the workers of one interpreter (``python``) with one environment (``changes`` to ours, None removes) come from."""
 
-    def __init__(self, python: str, environment: Mapping[str, str | None], most_bytes: int) -> None:
-        self.most_bytes = most_bytes
-        self._words = b""
-        self._replies: queue.Queue[wire.Frame | Exception | None] = queue.Queue()
-        self._requests: queue.Queue[tuple[wire.Header, Sequence[bytes]] | None] = queue.Queue()
-        command = [python, "-X", "utf8", "-c", _START, str(_PACKAGE)]
+    def __init__(self, python: str, changes: Mapping[str, str | None]) -> None:
+        self.python = python
+        self.environment = {key: value for key, value in {**os.environ, **changes}.items() if value is not None}
+        self._nursery: nursery.Nursery | None = None
+
+    def begin(self) -> Any:
+        """A process that is, or soon will be, a worker. Raises OSError where the interpreter cannot be started."""
+        if nursery.USABLE:
+            if self._nursery is None or self._nursery.process.poll() is not None:
+                self.close()
+                self._nursery = nursery.Nursery(self._command(_NURSE), self.environment)
+            return self._nursery.fork()
         options: dict[str, Any] = {"start_new_session": True}  # Ctrl-C is for the run, which then ends its workers
         if os.name == "nt":
             flags = ("CREATE_NEW_PROCESS_GROUP", "CREATE_NO_WINDOW")
             options = {"creationflags": sum(getattr(subprocess, flag, 0) for flag in flags)}
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env={key: value for key, value in {**os.environ, **environment}.items() if value is not None}, bufsize=-1, **options,
+        return subprocess.Popen(
+            self._command(_WORK), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.environment,
+            **options,
         )  # fmt: skip
-        self._watched = psutil.Process(self.process.pid)
+
+    def close(self) -> None:
+        if self._nursery is not None:
+            self._nursery.close()
+        self._nursery = None
+
+    def _command(self, program: str) -> list[str]:
+        return [self.python, "-X", "utf8", "-c", program, str(_PACKAGE)]
+
+
+class Worker:
+    """A child process that runs cases; ``most_bytes`` is what it may take of memory."""
+
+    def __init__(self, source: Source, most_bytes: int) -> None:
+        self.most_bytes = most_bytes
+        self._words = b""
+        self._replies: queue.Queue[wire.Frame | Exception | None] = queue.Queue()
+        self._requests: queue.Queue[tuple[wire.Header, Sequence[bytes]] | None] = queue.Queue()
+        self.process = source.begin()
+        self._watched: psutil.Process | None = None
         pairs = ((self._write, self.process.stdin), (self._read, self.process.stdout), (self._listen, self.process.stderr))
         self._threads = [threading.Thread(target=work, args=(stream,), daemon=True) for work, stream in pairs]
         for thread in self._threads:
@@ -98,28 +123,29 @@ class Worker:
             return reply
 
     def memory(self) -> int:
-        """Bytes of resident memory; 0 where the process is gone."""
+        """Bytes of resident memory; 0 where the process is gone, or not there yet."""
         try:
-            return int(self._watched.memory_info().rss)
+            if self._watched is None and self.process.pid is not None:
+                self._watched = psutil.Process(self.process.pid)
+            return int(self._watched.memory_info().rss) if self._watched is not None else 0
         except psutil.Error:
             return 0
-
-    @property
-    def alive(self) -> bool:
-        return self.process.poll() is None
 
     def kill(self) -> None:
         """End it and what it started."""
         _ALIVE.discard(self)
         self._requests.put(None)
-        with contextlib.suppress(psutil.Error, OSError):
-            children = self._watched.children(recursive=True)
-            if os.name == "posix":
-                os.killpg(self.process.pid, signal.SIGKILL)
+        pid = self.process.pid
+        if pid is not None and self.process.poll() is None:
+            with contextlib.suppress(psutil.Error, OSError):
+                children = psutil.Process(pid).children(recursive=True)
+                if os.name == "posix":
+                    os.killpg(pid, signal.SIGKILL)
+                for child in children:
+                    with contextlib.suppress(psutil.Error):
+                        child.kill()
+        with contextlib.suppress(OSError):
             self.process.kill()
-            for child in children:
-                with contextlib.suppress(psutil.Error):
-                    child.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):  # stuck in a driver: it ends when the driver lets go
             self.process.wait(10.0)
             for thread in self._threads:
@@ -129,7 +155,8 @@ class Worker:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(10.0)
         status = self.process.returncode
-        words = self._words.decode("utf-8", "replace").splitlines()
+        forge = getattr(self.process, "nursery", None)
+        words = (self._words or getattr(forge, "words", b"")).decode("utf-8", "replace").splitlines()
         said = next((line.strip() for line in reversed(words) if line.strip() and not line.startswith(("  ", "Thread ", "#"))), "")
         self.kill()
         how = death(status) if status is not None else "closed its pipes"

@@ -15,7 +15,7 @@ import torch
 
 from .. import dtypes
 from ..model import Case, Outcome, Output
-from ..recipe import INLINE_BYTES, Literal, tensors
+from ..recipe import INLINE_BYTES
 
 _MARK = b"CNS1"
 _LENGTHS = struct.Struct("<IQ")
@@ -71,7 +71,7 @@ def _exactly(stream: BinaryIO, count: int) -> bytes:
 
 def pack_case(case: Case) -> tuple[Header, list[bytes]]:
     """A case as JSON data, and the literal tensors that do not fit into it."""
-    found = [t for t in (*tensors(case.args), *tensors(case.kwargs)) if isinstance(t, Literal) and len(t.data) > INLINE_BYTES]
+    found = [literal for literal in case.literals if len(literal.data) > INLINE_BYTES]
     distinct = {literal.digest: literal.data for literal in found}
     return {"case": case.to_json(), "literals": list(distinct)}, list(distinct.values())
 
