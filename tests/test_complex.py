@@ -368,6 +368,8 @@ def test_many_operators_take_complex_numbers() -> None:
 def test_the_cpu_is_within_its_budget(operator: consistency.Operator) -> None:
     if operator.callable is None:
         pytest.skip(f"torch {torch.__version__} has no {operator.name}")
+    if torch.__version__.startswith("2.4.") and operator.name in ("asin", "atan"):
+        pytest.skip("loses its digits near 0 (docs/findings.md)")
     found: Counter[str] = Counter()
     for case in drawn(operator.name, "complex64", 6):
         assert any(t.dtype in dtypes.PARTS for t in tensors([*case.args, *case.kwargs.values()])) or operator.family == "creation"
