@@ -136,6 +136,9 @@ class Freedoms(_Model):
         description="what may become the integer's limit in a cast: no number, floats beyond its range (undefined in C++), or any",
     )
     reduced_precision: bool = Field(default=UNSAID, description="TF32 and the like warn instead of fail")
+    nondeterminism: Literal["none", "rounding"] = Field(
+        default=UNSAID, description="whether repeating a call may give other bits: never, or by rounding (atomic additions)"
+    )
     overflow: Literal["infinity", "any"] = Field(
         default=UNSAID, description="beyond the largest number: infinity, or any of that number and infinity (rounding toward zero)"
     )

@@ -25,7 +25,7 @@ from typing import IO, Any
 
 from . import __version__, literals
 from .errors import BundleError, ConsistencyError
-from .events import Earlier, Event, Finished, GroupDone, Judged, Key, Scaled, Shrunk, Started, kind
+from .events import Earlier, Event, Finished, GroupDone, Judged, Key, Repeated, Scaled, Shrunk, Started, kind
 from .model import Case, Cause, Comparison, Evidence, Measured, Result, Span, Verdict, Worst
 
 FORMAT = 1
@@ -107,6 +107,9 @@ class Writer:
                 rows = [scaling.to_json() for scaling in event.scalings]
                 with (self.folder / "scaling.jsonl").open("a", encoding="utf-8", newline="\n") as stream:
                     stream.writelines(json.dumps(row) + "\n" for row in rows)
+            case Repeated():
+                with (self.folder / "determinism.jsonl").open("a", encoding="utf-8", newline="\n") as stream:
+                    stream.writelines(json.dumps(item.to_json()) + "\n" for item in event.found)
             case GroupDone():
                 self._group.clear()
             case Finished():

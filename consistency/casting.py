@@ -21,6 +21,7 @@ class Cast:
     wrong: torch.Tensor
     saturated: torch.Tensor
     kind: str  # of mismatch, as in Measured.special
+    nothing_defined: bool = False  # no element has a defined answer
 
 
 def judged_apart(x: torch.Tensor, actual: torch.Tensor, wanted: torch.Tensor) -> Cast | None:
@@ -45,7 +46,8 @@ def judged_apart(x: torch.Tensor, actual: torch.Tensor, wanted: torch.Tensor) ->
     saturated = torch.where(x > 0.0, actual == info.max, (x < 0.0) & (actual == info.min))
     if info.bits < 32:
         saturated |= (x >= 2.0**31) & (actual == torch.tensor(-1).to(actual.dtype))  # the highest of the 32-bit ones, cut
-    return Cast(torch.where(beyond, ~(admitted | saturated), differs), beyond & saturated & ~admitted, "saturated-float")
+    wrong = torch.where(beyond, ~(admitted | saturated), differs)
+    return Cast(wrong, beyond & saturated & ~admitted, "saturated-float", bool(beyond.all()))
 
 
 def _wrapped(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

@@ -163,6 +163,13 @@ _tolerances = click.option("--tolerances", metavar="FILE", help="A tolerances.ya
     type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
     help="Also write one object a line per result; - for standard output.",
 )
+@click.option(
+    "--repeat",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Run some cases of each operator N times more, with other threads, and a row alone: are the bits the same?",
+)
 @click.option("--not-tested", is_flag=True, help="List what was not tested, and why.")
 @click.option("--no-bundle", is_flag=True, help="Write no bundle.")
 @click.option("--no-shrink", is_flag=True, help="Show failing cases as they were drawn.")
@@ -170,6 +177,7 @@ def run(
     operators: Sequence[str], backends: Sequence[str], dtypes: Sequence[str], directions: Sequence[str], profile: str,
     examples: int | None, seed: int, time_budget: float | None, reference: str, tolerances: str | None, out: Path | None,
     resume: bool, json_file: Path | None, not_tested: bool, no_bundle: bool, no_shrink: bool, source: str, case_timeout: float,
+    repeat: int,
 ) -> None:  # fmt: skip
     """Draw inputs, run them everywhere, judge the differences.
 
@@ -193,7 +201,7 @@ def run(
         raise UsageError("--resume needs the folder to complete: add --out FOLDER")
     chosen = engine.settings(
         list(operators) or None, list(backends) or None, list(dtypes) or None, list(directions) or engine.DIRECTIONS,
-        examples or PROFILES[profile], seed, time_budget, tolerances, not no_shrink, reference, source, case_timeout,
+        examples or PROFILES[profile], seed, time_budget, tolerances, not no_shrink, reference, source, case_timeout, 0, repeat,
     )  # fmt: skip
     folder = None if no_bundle else out or _new_folder()
     to_stdout = json_file is not None and str(json_file) == "-"

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from . import backends as _backends
-from . import evaluate, generate, opinfo, scaling
+from . import determinism, evaluate, generate, opinfo, scaling
 from .backends.base import Backend
 from .errors import RecipeError, Untestable
-from .events import Earlier, Event, Finished, GroupDone, Handler, Judged, Key, Scaled, Shrunk, Started, kind
+from .events import Earlier, Event, Finished, GroupDone, Handler, Judged, Key, Repeated, Scaled, Shrunk, Started, kind
 from .model import DIRECTIONS, Case, Result, Verdict
 from .operators.declare import Operator
 from .second_look import Looks
@@ -117,6 +117,8 @@ def _group(chosen: Settings, operator: Operator, dtype: str, turn: int, state: _
         judged += 1
     for backend in present:
         backend.rest()
+    if chosen.repeat and turn == 0:
+        yield from _repeated(chosen, operator, cases[: determinism.LOOKED_AT], offered, state)
     if pool is not None and cases:
         yield from _scaled(pool, cases[0], chosen)
     if chosen.shrink:
@@ -150,6 +152,32 @@ def _scaled(pool: scaling.Pool, case: Case, chosen: Settings) -> Iterator[Event]
     family = pool.operator.family
     for result in [scaling.failure(s, case, family) for s in found if s.problem]:
         yield Judged(result.case, (evaluate.expected(result, chosen.tolerances),), fresh=False)
+
+
+def _repeated(
+    chosen: Settings, operator: Operator, cases: Sequence[Case], offered: dict[str, list[Backend]], state: _State
+) -> Iterator[Event]:
+    """Some cases again, on the same backend, with other threads, and a row alone; what must not differ is a result."""
+    watch = determinism.Watch(operator, chosen.repeat)
+    if not watch.applies:
+        return
+    for case in cases:
+        for direction, backends in offered.items():
+            if not state.out_of_time:
+                try:
+                    watch.add(case, direction, backends)
+                except RecipeError:  # its own verdict says so
+                    continue
+    found = watch.found()
+    if not found:
+        return
+    yield Repeated(found)
+    for item in found:
+        backend = next(b for b in chosen.backends if b.name == item.backend)
+        policy = evaluate.policy_of(operator, backend, item.dtype, chosen.tolerances)
+        result = determinism.failure(item, operator, policy.nondeterminism)
+        if result is not None:
+            yield Judged(result.case, (evaluate.expected(result, chosen.tolerances),), fresh=False)
 
 
 def draw(operator: Operator, dtype: str, examples: int, seed: int) -> tuple[list[Case], str]:

@@ -94,13 +94,13 @@ def _one_direction(
         elif looks is not None and found.verdict.fails and not _known(case, backend.name, direction, found, rules):
             flagged = Flagged(operator, materials, direction, backend, outcome, reference, baseline, found, judged, everyone)
             evidence = looks.look(flagged)
-            found = reconsider(found, evidence, _policy(operator, backend, case.dtype, rules))
+            found = reconsider(found, evidence, policy_of(operator, backend, case.dtype, rules))
         elif outcome is not baseline and suspicious(found):
             cause = look_for_fewer_bits(operator, reference, outcome, found)
-            found = convicted(found, cause, _policy(operator, backend, case.dtype, rules))
+            found = convicted(found, cause, policy_of(operator, backend, case.dtype, rules))
         if outcome is not baseline and far_from_the_cpu(found):
             cause = look_for_a_formula(reference, outcome, found)
-            found = convicted(found, cause, _policy(operator, backend, case.dtype, rules))
+            found = convicted(found, cause, policy_of(operator, backend, case.dtype, rules))
         results.append(_result(case, operator, backend, direction, found, comparison, evidence, reference, rules))
     return results
 
@@ -140,7 +140,7 @@ def _judgement(
     rule = rules.rule(name, judged_as, family=family, direction=direction, backend=backend.name, **where)
     plain = backend.name.partition("#")[0] == "cpu" if backend.stored else isinstance(backend, Cpu) and not backend.switched
     itself = plain and not reference.independent
-    return judge(comparison, twin, rule, _policy(operator, backend, dtype, rules), itself=itself)
+    return judge(comparison, twin, rule, policy_of(operator, backend, dtype, rules), itself=itself)
 
 
 def _judged_as(dtype: str, floating: Sequence[str]) -> str:
@@ -151,7 +151,7 @@ def _judged_as(dtype: str, floating: Sequence[str]) -> str:
     return shortest if FORMATS[shortest].precision < FORMATS[dtype].precision else dtype
 
 
-def _policy(operator: Operator, backend: Backend, dtype: str, rules: Rules) -> Policy:
+def policy_of(operator: Operator, backend: Backend, dtype: str, rules: Rules) -> Policy:
     where = {"device": backend.identity.get("device", ""), "driver": backend.identity.get("driver", "")}
     return rules.policy(backend.name, operator=operator.ruled_by[0], dtype=dtype, **where)
 

@@ -1,10 +1,11 @@
-"""What a run tells its handlers: Started, then per operator × dtype its Judged, Shrunk, Scaled and GroupDone, then Finished."""
+"""What a run tells: Started, per operator × dtype its Judged, Shrunk, Scaled, Repeated and GroupDone, then Finished."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from .determinism import Repeatability
 from .model import Case, Result
 from .scaling import Scaling
 from .settings import Settings
@@ -51,6 +52,13 @@ class Scaled:
 
 
 @dataclass(frozen=True, slots=True)
+class Repeated:
+    """Whether one operator × dtype gives the same bits again, on each backend and in each way that was tried."""
+
+    found: tuple[Repeatability, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class GroupDone:
     """All cases of one operator × dtype are through; ``cases`` were distinct."""
 
@@ -80,5 +88,5 @@ class Finished:
     out_of_time: bool
 
 
-Event = Started | Judged | Shrunk | Scaled | GroupDone | Finished
+Event = Started | Judged | Shrunk | Scaled | Repeated | GroupDone | Finished
 Handler = Callable[[Event], None]

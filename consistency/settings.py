@@ -45,6 +45,7 @@ class Settings:
     reference: str = "spot"
     source: str = SOURCES[0]
     limits: Limits = field(default_factory=Limits)
+    repeat: int = 0
 
     def describe(self) -> dict[str, Any]:
         """As JSON data for a bundle."""
@@ -53,7 +54,7 @@ class Settings:
             "dtypes": list(self.dtypes) if self.dtypes else None, "directions": list(self.directions),
             "examples": self.examples, "seed": self.seed, "time_budget": self.time_budget, "shrink": self.shrink,
             "tolerances": self.tolerances.digest, "reference": self.reference,
-            "source": self.source,
+            "source": self.source, "repeat": self.repeat,
         }  # fmt: skip
 
 
@@ -71,11 +72,12 @@ def settings(
     source: str = SOURCES[0],
     case_timeout: float = CASE_SECONDS,
     worker_memory: int = 0,
+    repeat: int = 0,
 ) -> Settings:
     """Settings from what a user wrote. Raises UsageError or ConfigurationError with one clear line.
 
     ``case_timeout`` (seconds) and ``worker_memory`` (bytes; 0: three quarters of the machine's) are what one case may take on a
-    backend in a process of its own.
+    backend in a process of its own. ``repeat``: how often some cases of each operator are repeated to see whether the bits differ.
     """
     from .tolerances import load
 
@@ -86,7 +88,7 @@ def settings(
     chosen = Settings(
         tuple(_select(operators, source)), resolved, _names(dtypes, "dtype", _dtypes.ALL),
         _names(directions, "direction", DIRECTIONS) or DIRECTIONS, _positive(examples), seed, _duration(time_budget), shrink,
-        loaded, path, specs, wider.usable(reference), source, limits,
+        loaded, path, specs, wider.usable(reference), source, limits, repeat,
     )  # fmt: skip
     _anything_to_do(chosen)
     return chosen

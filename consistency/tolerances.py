@@ -73,6 +73,7 @@ class Policy:
     the two. ``signed_zero``: whether the sign of a zero counts. ``saturating_casts``: which numbers beyond an integer's range may
     become its limit: none, floats, or integers too. ``reduced_precision``: TF32 and the like only warn. ``overflow``: beyond the
     largest number of a format there is infinity, or ``any`` of that number and infinity, as rounding toward zero gives.
+    ``nondeterminism``: repeating a call gives the same bits, or sums in another order (``rounding``).
     """
 
     flush_subnormals: bool = False
@@ -81,6 +82,7 @@ class Policy:
     saturating_casts: Literal["never", "floats", "any"] = "floats"
     reduced_precision: bool = False
     overflow: Literal["infinity", "any"] = "infinity"
+    nondeterminism: Literal["none", "rounding"] = "none"
 
 
 @dataclass(frozen=True, slots=True)

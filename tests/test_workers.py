@@ -116,7 +116,7 @@ def test_an_operator_that_kills_its_process_again_and_again_is_put_into_quaranti
     assert counts.count("crash") == isolated.DEATHS_IN_A_ROW
     rest = [r for r in found.results if r.verdict.value == "unavailable"]
     assert len(rest) == len(counts) - isolated.DEATHS_IN_A_ROW
-    assert "in quarantine: neg ended its process 3 times in a row" in rest[0].explanation
+    assert "in quarantine: neg ended its process, or had it ended, several times in a row" in rest[0].explanation
 
 
 def test_isolated_results_are_those_of_the_process_itself() -> None:

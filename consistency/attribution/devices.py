@@ -50,14 +50,15 @@ def _as_they_are(arguments: Arguments) -> tuple[list[Any], dict[str, Any]]:
 
 
 def _lost_writes(scene: Scene) -> Suspects:
-    """The storage that is written to, as it was before; or where some elements of it are."""
-    output = scene.reference.outcome.outputs[scene.index].name if scene.index < len(scene.reference.outcome.outputs) else ""
-    if not output.startswith("arg/") or scene.backward:
+    """The storage that is written to (or the view of it that is returned), as it was before; or where some elements of it are."""
+    position = _written(scene)
+    if position is None:
         return
-    position = int(output.partition("/")[2])
-    before = scene.reference.arguments.bases[position].detach().to(torch.float64).reshape(-1)
-    view = scene.reference.arguments.tensors[position]
-    whole = view.is_contiguous() and view.numel() == before.numel() and scene.operator.name != "__setitem__"
+    arguments = scene.reference.arguments
+    base, view = arguments.bases[position], arguments.tensors[position]
+    name = scene.reference.outcome.outputs[scene.index].name
+    before = (base if name.startswith("arg/") else view).detach().to(torch.float64).reshape(-1)
+    whole = view.is_contiguous() and view.numel() == base.numel() and scene.operator.name != "__setitem__"
     what = "what is written is" if whole else "writes to the view are"
     if before.numel() != scene.expected.size:
         return
@@ -68,6 +69,15 @@ def _lost_writes(scene: Scene) -> Suspects:
     if wrong and count == wrong:
         text = f"{what} lost for {count} of {view.numel()} elements"
         yield Suspect("lost-write", text, functools.partial(scene.outputs, np.where(kept, old, scene.expected)))
+
+
+def _written(scene: Scene) -> int | None:
+    """The position of the tensor that the flagged output shows after it was written to; None where it shows none."""
+    outputs, mutates = scene.reference.outcome.outputs, scene.operator.mutates
+    if scene.backward or not mutates or scene.index >= len(outputs):
+        return None
+    kind, _, number = outputs[scene.index].name.partition("/")
+    return int(number) if kind == "arg" else mutates[0] if "inplace" in scene.operator.traits else None
 
 
 def _duplicates(scene: Scene, name: str) -> Suspects:

@@ -183,7 +183,9 @@ class _Line:
         if how != "ok":
             raise BundleError(f"unknown outcome {how!r:.40}")
         outputs = tuple(self._outputs(writes))
-        reason = fallback_in(texts) or next((f"{o.name} came back on the CPU" for o in outputs if o.device == "cpu"), "")
+        came = [output for output in outputs if output.tensor is not None and not output.name.startswith("arg/")]
+        elsewhere = bool(came) and all(output.device == "cpu" for output in came) and line["call"] != "Tensor.cpu"
+        reason = fallback_in(texts) or (f"{came[0].name} came back on the CPU" if elsewhere else "")
         return Outcome("fallback" if reason else "ok", outputs, "", reason, **more)
 
     def _outputs(self, writes: tuple[int, ...]) -> Iterator[Output]:
@@ -208,7 +210,7 @@ class _Line:
 
     def _output(self, name: str, said: Mapping[str, Any]) -> Output:
         if "key" not in said:
-            return Output(name, None, value=_argument(said.get("value"), {}))
+            return Output(name, None, device="", value=_argument(said.get("value"), {}))
         return Output(name, self._tensors.get(said), _text(said["dtype"]), _text(said.get("device", "")))
 
 

@@ -6,6 +6,7 @@ import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
+from ..determinism import Repeatability
 from ..engine import JUDGING_FAILED
 from ..events import kind
 from ..model import Result
@@ -55,6 +56,7 @@ class Tally:
         self.failures: dict[tuple[str, ...], Result] = {}
         self.failing_cases: Counter[tuple[str, ...]] = Counter()
         self.scalings: list[Scaling] = []
+        self.repeated: list[Repeatability] = []
         self.decided: dict[str, list[int]] = defaultdict(lambda: [0, 0])  # of each operator: undecidable, all that ran
         self.results = 0
         self.lost = 0

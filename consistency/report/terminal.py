@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from ..events import Event, Finished, GroupDone, Judged, Scaled, Shrunk, Started, kind
+from .. import determinism
+from ..events import Event, Finished, GroupDone, Judged, Repeated, Scaled, Shrunk, Started, kind
 from ..model import Result, Verdict
 from ..opinfo import GENERIC
 from ..scaling import summary
@@ -75,6 +76,8 @@ class Screen:
                 self.tally.shrunk(event.original, event.result)
             case Scaled():
                 self.tally.scalings += event.scalings
+            case Repeated():
+                self.tally.repeated += event.found
             case GroupDone():
                 self._total += event.cases - (examples_of(self._settings, event.dtype) if self._settings is not None else 0)
             case Finished():
@@ -153,6 +156,8 @@ class Screen:
         if len(failures) > IN_FULL and self.out:
             self._line(f"  the commands that repeat them: {self.out / 'failures' / '*' / 'message.txt'}")
         self.console.print()
+        for text in determinism.summary(self.tally.repeated):
+            self._line(text)
         for text in filter(None, (summary(self.tally.scalings), self.tally.undecided(), _generic(self.tally))):
             self._line(text, "dim")
         self._line(self.last(event), "bold red" if self.tally.groups["failed"] else "bold")

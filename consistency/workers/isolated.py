@@ -28,7 +28,7 @@ from .process import START_SECONDS, LostError, Source, Worker
 CASE_SECONDS = 30.0
 AHEAD = 16  # requests in flight; a worker that waits for the next case is one that costs time
 AHEAD_ELEMENTS = 1 << 22  # of their tensors together
-DEATHS_IN_A_ROW = 3  # of one operator, after which it is no longer tried
+DEATHS_IN_A_ROW = 5  # of one operator, after which it is no longer tried; a time limit that ran out counts as two
 GONE_AFTER = 3  # workers that found no device, after which it is believed to be gone
 FRESH_FAILURES = 3  # first cases of new workers that raise, after which a backend is believed to raise
 
@@ -174,8 +174,9 @@ class Isolated(Backend):
 
     def quarantined(self, operator: str) -> str:
         """Why an operator is no longer tried here; empty if it is."""
-        deaths = self._in_a_row[operator]
-        return f"in quarantine: {operator} ended its process {deaths} times in a row" if deaths >= DEATHS_IN_A_ROW else ""
+        if self._in_a_row[operator] < DEATHS_IN_A_ROW:
+            return ""
+        return f"in quarantine: {operator} ended its process, or had it ended, several times in a row"
 
     def rest(self) -> None:
         """Forget what was handed over and never asked for."""
@@ -245,7 +246,7 @@ class Isolated(Backend):
     def _lost(self, number: int, request: _Request, lost: LostError) -> None:
         """The worker is gone: what it was doing is the reason, as far as anybody can tell."""
         text = f"no answer within {self.limits.seconds:g} s" if lost.status == "timeout" else str(lost)
-        self._in_a_row[request.operator] += 1
+        self._in_a_row[request.operator] += 2 if lost.status == "timeout" else 1
         self._settle(number, Outcome(lost.status, message=f"{request.operator}: {text}", seconds=time.monotonic() - self._since))
         if self.quarantined(request.operator):
             self._pending = OrderedDict((n, r) for n, r in self._pending.items() if r.operator != request.operator)
