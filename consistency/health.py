@@ -117,7 +117,10 @@ def _blind(outcome: Outcome, reference: Reference) -> str:
 def ordinary(case: Case) -> bool:
     """Whether the draw is meant to tell something by its numbers: no special values among them, no empty tensor."""
     for tensor in (*tensors(case.args), *tensors(case.kwargs)):
-        if isinstance(tensor, TensorRecipe) and (tensor.special or tensor.values[0] in SPECIAL_CLASSES or 0 in tensor.base):
+        if not isinstance(tensor, TensorRecipe):
+            continue
+        unusual = tensor.values[0] in SPECIAL_CLASSES and tensor.dtype != "bool"  # a mask may well be sparse
+        if tensor.special or unusual or 0 in tensor.base:
             return False
     return True
 

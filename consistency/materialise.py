@@ -206,6 +206,13 @@ def view_of(base: torch.Tensor, arg: TensorRecipe | Literal) -> torch.Tensor:
     return tensor
 
 
+def written(base: torch.Tensor, view: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """A copy of a flat storage that holds ``values`` where a view of such a storage lies."""
+    copy = base.clone()
+    copy.as_strided(view.shape, view.stride(), view.storage_offset()).copy_(values)
+    return copy
+
+
 def _step(tensor: torch.Tensor, name: str, parameters: list[Any]) -> torch.Tensor:
     if name not in _VIEWS:
         raise RecipeError(f"unknown view {name!r:.40}; known: {', '.join(sorted(_VIEWS))}")

@@ -11,6 +11,7 @@ import torch
 
 from . import dtypes, metrics
 from .dtypes import Format
+from .materialise import written
 from .model import Measured, Span, Worst
 from .reference import Reference
 
@@ -275,10 +276,20 @@ class Floating:
 
     def _argument(self, position: int) -> Any:
         tensors = self.reference.arguments.tensors
-        if position >= len(tensors) or tuple(tensors[position].shape) != self.shape or tensors[position].is_complex():
+        given = tensors[position] if position < len(tensors) and not tensors[position].is_complex() else None
+        if given is not None and self.name.startswith("arg/"):
+            given = self._where_written(given, int(self.name.removeprefix("arg/")))
+        if given is None or tuple(given.shape) != self.shape:
             return None
-        values = _flat(tensors[position], wide=True)
+        values = _flat(given, wide=True)
         return values[self.keep] if self.keep is not None else values
+
+    def _where_written(self, given: torch.Tensor, destination: int) -> torch.Tensor | None:
+        """An argument's numbers at the places of a storage that the destination covers, NaN around them; None if none fit."""
+        view, base = self.reference.arguments.tensors[destination], self.reference.arguments.bases[destination]
+        if view.shape != given.shape:
+            return given
+        return written(torch.full_like(base, torch.nan, dtype=torch.float64), view, given)
 
     def _admit_alternatives(self, sums: metrics.Sums) -> None:
         """Discontinuous operators: where another admissible answer is nearer, measure against that one."""

@@ -175,3 +175,76 @@ def test_a_form_is_ruled_by_its_operator() -> None:
     assert get("exp.out").ruled_by == get("exp.method").ruled_by == ("exp", "unary")
     drawn = generate.batch(get("exp.out"), "float32", 5)
     assert all(isinstance(case.args[0], (TensorRecipe, Literal)) for case in drawn)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int32"])
+def test_forms_come_in_narrow_formats_and_are_judged_by_numpy(dtype: str) -> None:
+    names = ["add.out", "abs.method", "div.out", "mean.out", "cumsum.out"]
+    found = consistency.run(names, ["cpu", "numpy"], [dtype], examples=30, seed=5)
+    assert not [r.explanation for r in found.failures]
+    assert any(r.backend == "numpy" and r.verdict.tested for r in found.results)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_writing_around_a_narrow_destination_is_noticed(dtype: str) -> None:
+    assert consistency.run(["exp.out"], [Around()], [dtype], examples=40).failures
+
+
+class Cut(consistency.Backend):
+    """sigmoid that is 0 from −60 on: above the range in which that is admissible."""
+
+    name = "cut"
+
+    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Any) -> Any:
+        out, x = args
+        result = operator(out, x)
+        result[x < -60.0] = 0.0
+        return result
+
+
+def test_ranges_of_the_argument_hold_in_the_memory_behind_out() -> None:
+    assert not [r.explanation for r in run("sigmoid.out", consistency.Backend(), 80) if r.verdict.fails]
+    assert any(r.verdict.fails for r in run("sigmoid.out", Cut(), 80))
+
+
+def test_programs_are_judged_by_numpy() -> None:
+    found = consistency.run(["program"], ["numpy"], ["float32"], examples=60).results
+    assert not [r.explanation for r in found if r.verdict.fails]
+    assert sum(r.verdict.tested for r in found) > 30
+
+
+class Steeper(consistency.Backend):
+    """Gradients a thousandth too large."""
+
+    name = "steeper"
+
+    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Any) -> Any:
+        result = operator(*args, **kwargs)
+        if isinstance(result, torch.Tensor) and result.requires_grad:
+            result.register_hook(lambda gradient: gradient * 1.001)
+        return result
+
+
+class Narrow(consistency.Backend):
+    """float64 computed in float32."""
+
+    name = "narrow"
+
+    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Any) -> Any:
+        given = [arg.float() if isinstance(arg, torch.Tensor) and arg.is_floating_point() else arg for arg in args]
+        return operator(*given, **kwargs).double()
+
+
+FORMULAS = ["linear", "softmax", "logsumexp", "layer_norm", "var", "gelu", "conv2d", "attention", "embedding", "nearest"]
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_faults_in_the_gradients_and_float64_of_formulas_are_noticed(name: str) -> None:
+    name = f"formula.{name}"
+    off = consistency.run([name], [Steeper()], ["float32"], ("backward",), examples=20)
+    assert {r.direction for r in off.failures} == {"backward"}
+    for direction in (
+        () if "float64" not in get(name).dtypes else ("backward",) if name == "formula.nearest" else ("forward", "backward")
+    ):
+        assert consistency.run([name], [Narrow()], ["float64"], (direction,), examples=20).failures
+    assert not [r.explanation for r in consistency.run([name], ["cpu"], examples=20, seed=7).failures]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import replace
 from typing import Any
 
@@ -36,6 +37,19 @@ def check(name: str, draws: int) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_draws_are_healthy(name: str) -> None:
     check(name, DRAWS)
+
+
+def test_draws_of_forms_are_healthy() -> None:
+    """Some of them, the same ones every time: they draw what their operators draw."""
+    forms = sorted(name for name, operator in operators.registry().items() if operator.form_of is not None)
+    for name in random.Random(0).sample(forms, 12):
+        if operators.get(name).callable is not None:
+            check(name, DRAWS)
+
+
+def test_draws_with_a_mask_are_ordinary() -> None:
+    """A sparse mask is no special value, or nothing would be asked of such operators."""
+    assert health.examine(operators.get("masked.sum"), "float32", 20).ordinary > 10
 
 
 @pytest.mark.nightly

@@ -21,6 +21,7 @@ Array = npt.NDArray[Any]
 LONG = np.dtype(np.longdouble)
 LONG_COMPLEX = np.dtype(np.clongdouble)
 LONG_NAMES = dict.fromkeys(dtypes.FORMATS, "longdouble") | dict.fromkeys(dtypes.PARTS, "clongdouble")
+WRITING = frozenset({"program"})  # implementations that write to their arguments, as the operator does
 _TORCH_ONLY = (torch.memory_format, torch.layout, torch.device, torch.Generator)
 
 
@@ -31,9 +32,14 @@ class Numpy(Backend):
     differentiable = False
 
     def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        implementation = _implementations().get(operator.name)
+        implementation = _implementations().get(_name(operator))
         if implementation is None:
-            raise Unsupported(f"no NumPy implementation of {operator.name}")
+            raise Unsupported(f"no NumPy implementation of {_name(operator)}")
+        if operator.leading:
+            return _into(args[0], self._call(operator, implementation, args[1:], kwargs))
+        return self._call(operator, implementation, args, kwargs)
+
+    def _call(self, operator: Operator, implementation: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         given = tuple([_to_numpy(item) for item in args]), {name: _to_numpy(item) for name, item in kwargs.items()}
         try:
             result = implementation(*given[0], **given[1])
@@ -46,12 +52,12 @@ class Numpy(Backend):
         return _to_torch(result)
 
     def unsupported(self, operator: Operator, dtype: str, direction: str) -> str | None:
-        if operator.name not in _implementations():
-            return f"no NumPy implementation of {operator.name}"
+        if _name(operator) not in _implementations():
+            return f"no NumPy implementation of {_name(operator)}"
         known = operators.registry().get(operator.name)
         if operator.cases is not None and (known is None or operator.callable is not known.callable):
             return f"this {operator.name} may take its arguments in another order than the NumPy implementation"
-        if operator.mutates:
+        if operator.mutates and not operator.leading and operator.name not in WRITING:
             return f"{operator.name} writes to its argument; the NumPy implementations do not"
         if dtype == "bfloat16":
             return "NumPy has no bfloat16"
@@ -68,7 +74,7 @@ class Numpy(Backend):
         """
         from .numpy_ops import WIDE
 
-        if np.finfo(LONG).nmant <= 52 or operator.name not in WIDE or operator.mutates or operator.observe is not None:
+        if np.finfo(LONG).nmant <= 52 or _name(operator) not in WIDE or operator.mutates or operator.observe is not None:
             return None
         try:
             arguments = materials.build("float64")
@@ -76,7 +82,7 @@ class Numpy(Backend):
             kwargs = {name: _widened(_to_numpy(item)) for name, item in arguments.kwargs.items()}
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                result = _implementations()[operator.name](*args, **kwargs)
+                result = _implementations()[_name(operator)](*args, **kwargs)
             outputs = [np.asarray(item) for item in flatten(result)]
         except Exception:  # whatever it was, the float64 reference stands
             return None
@@ -91,6 +97,18 @@ def _implementations() -> Mapping[str, Any]:
     from .numpy_ops import IMPLEMENTATIONS
 
     return IMPLEMENTATIONS
+
+
+def _name(operator: Operator) -> str:
+    """What is implemented: of another form of an operator, that operator."""
+    return operator.form_of.name if operator.form_of is not None else operator.name
+
+
+def _into(out: torch.Tensor, result: Any) -> Any:
+    """What ``out=`` does: the result written into a tensor of its shape; an empty one is not filled but replaced."""
+    if not isinstance(result, torch.Tensor) or result.shape != out.shape:
+        return result
+    return out.copy_(result)
 
 
 def _takes(implementation: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:

@@ -1,6 +1,7 @@
 """Operators written otherwise, in terms of others. ``call(name, …)`` runs a named operator, wherever the formula is tried.
 
-What only moves data (views, cat, indexing) is written plainly; every step that computes goes through ``call``.
+What only moves data (views, cat, indexing) is written plainly; every step that computes goes through ``call``. By how much softmax
+is shifted makes no difference to its gradient, so the shift is detached.
 """
 
 from __future__ import annotations
@@ -64,12 +65,12 @@ def kron(call: Run, x: Any, y: Any) -> Any:
 
 
 def softmax(call: Run, x: Any, dim: int) -> Any:
-    shifted = call("exp", call("sub", x, call("amax", x, dim, keepdim=True)))
+    shifted = call("exp", call("sub", x, call("amax", x.detach(), dim, keepdim=True)))
     return call("div", shifted, call("sum", shifted, dim, keepdim=True))
 
 
 def log_softmax(call: Run, x: Any, dim: int) -> Any:
-    shifted = call("sub", x, call("amax", x, dim, keepdim=True))
+    shifted = call("sub", x, call("amax", x.detach(), dim, keepdim=True))
     return call("sub", shifted, call("log", call("sum", call("exp", shifted), dim, keepdim=True)))
 
 

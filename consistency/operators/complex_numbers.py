@@ -15,7 +15,7 @@ import torch
 from .declare import COMPLEX, Call, Domain, Drawing, ErrorModel, Operator, Sample, accumulated, call, reduced
 from .inplace import alone
 from .linear_algebra import square
-from .sampling import operands, shape_of, unary
+from .sampling import along, operands, shape_of, unary
 from .unary import gradient_of
 
 _NAMES = {
@@ -89,6 +89,12 @@ def sloping(step: Any, magnitude: str = "output") -> ErrorModel:
     return ErrorModel("rounded", magnitude, backward=gradient_of(step))
 
 
+def product(d: Drawing) -> Call:
+    """Short enough that moduli of up to 1.5 stay in range."""
+    shape = d.shape(0, 3, elements=128)
+    return call(d.tensor(shape, MODULUS, values=("uniform", 0.9375, 1.0625)), **along(d, shape, several=False))
+
+
 ERRORS: dict[str, ErrorModel] = {
     **dict.fromkeys(("abs", "sgn", "angle"), COMPUTED),
     "tan": sloping(lambda x: 2.0 * torch.cos(x).abs() ** 2 + x.abs()),
@@ -104,7 +110,8 @@ ERRORS: dict[str, ErrorModel] = {
 # Where the slopes of tan, tanh and the sigmoid, 1 - tanh² and the like, are still more than the rounding of float64.
 STEEP = Domain(-8.0, 8.0, points=(0.625, 3.0), wide=(-24, 2))
 SAMPLES: dict[str, Callable[[Any], Call]] = {
-    "div": quotient, "pow": power, **dict.fromkeys(("tan", "tanh", "sigmoid"), unary(STEEP)),
+    "div": quotient, "pow": power, **dict.fromkeys(("tan", "tanh", "sigmoid", "expm1"), unary(STEEP)),
+    "prod": product,
     **dict.fromkeys(("tanh_", "sigmoid_"), alone(STEEP)),
     "cholesky_inverse": square(17, definite=True, upper=(True,)),  # whose diagonal is real
 }  # fmt: skip

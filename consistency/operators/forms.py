@@ -1,7 +1,7 @@
 """The same operators called otherwise: ``add.method`` is x.add(y), ``add.out`` writes into a tensor that is handed in.
 
 Both are made from the operator's own declaration: the same draws, the same float64, the same error model and tolerances. What an
-``out=`` tensor held before must not matter, and what lies around it,  it is a view, must stay. In-place forms are
+``out=`` tensor held before must not matter, and what lies around it, where it is a view, must stay. In-place forms are
 declared in :mod:`.inplace`.
 
 ``tril`` and ``triu`` are left out of ``out=``: torch writes beyond a strided destination's end (docs/findings.md).
@@ -19,15 +19,18 @@ from typing import Any
 import torch
 
 from .. import dtypes
-from ..materialise import view_of
-from ..recipe import Literal, TensorRecipe
-from .declare import REAL, Call, Drawing, ErrorModel, Operator, Sample
+from ..materialise import view_of, written
+from ..recipe import DType, Literal, TensorRecipe
+from .declare import HALF, INTEGERS, REAL, Call, Drawing, ErrorModel, Operator, Sample
 from .observing import Args, Kwargs, Tensors
+
+# The second spelling's kernel is the operator's own in the wider format as well: float64 has no form of its own.
+FORMATS = ("float32", *HALF, *INTEGERS)
 
 # Those whose second spelling reaches code of its own: kernels that write where they are told, bindings of methods. By module.
 WITH_OUT = {
     "unary": "abs neg sign ceil floor trunc frac reciprocal sqrt rsqrt square exp exp2 expm1 log log2 log10 log1p sin cos "
-    "tan asin acos atan sinh cosh tanh asinh acosh atanh nan_to_num",
+    "tan asin acos atan sinh cosh tanh sigmoid asinh acosh atanh nan_to_num",
     "special": "erf erfc erfinv lgamma digamma i0 sinc special.i0e special.entr special.erfcx",
     "binary": "add sub mul div true_divide remainder fmod atan2 hypot copysign logaddexp heaviside xlogy",
     "ternary": "addcmul addcdiv",
@@ -79,6 +82,8 @@ def empty(arg: Any) -> Any:
             return view_of(torch.empty(math.prod(arg.base), dtype=dtypes.TORCH[arg.dtype], device="meta"), arg)
         case Literal():
             return torch.empty(arg.shape, dtype=dtypes.TORCH[arg.dtype], device="meta")
+        case DType(name):
+            return dtypes.TORCH[name]
         case tuple() | list():
             return type(arg)(empty(item) for item in arg)
         case dict():
@@ -136,17 +141,24 @@ def behind(error: ErrorModel) -> ErrorModel:
     return replace(error, magnitude=size, terms=terms)
 
 
+def also_written(alternatives: Callable[..., Any], args: Args, kwargs: Kwargs, outputs: Tensors) -> list[Tensors]:
+    """Further admissible results, each with what ``out``'s memory holds then; an ``out`` that was resized is left."""
+    out, others = args[0], outputs[1:]
+    found = []
+    for result, *_ in alternatives(args[1:], kwargs, outputs[:1]):
+        fits = out.shape == result.shape
+        found.append((result, *(written(other, out, result) if fits else other for other in others)))
+    return found
+
+
 def out_form(original: Operator) -> Operator:
-    alternatives = original.alternatives
     return replace(
         original, name=f"{original.name}.out", family="forms", form_of=original, mutates=(0,), differentiable=False,
         function=functools.partial(writing, original) if original.callable is not None else None,
         sample=functools.partial(with_destination, original), error=behind(original.error), observe=None,
-        dtypes=tuple(dtype for dtype in ("float32",) if dtype in original.dtypes), leading=1,
+        dtypes=tuple(dtype for dtype in FORMATS if dtype in original.dtypes), leading=1,
         reference=None if original.reference is None else functools.partial(copying, original.reference),
-        alternatives=None if alternatives is None else lambda args, kwargs, outputs: [
-            (*found, *outputs[1:]) for found in alternatives(args[1:], kwargs, outputs[:1])
-        ],
+        alternatives=None if original.alternatives is None else functools.partial(also_written, original.alternatives),
     )  # fmt: skip
 
 
@@ -166,7 +178,7 @@ def method_form(original: Operator) -> Operator:
     return replace(
         original, name=f"{original.name}.method", family="forms", form_of=original, sample=tensor_first(original),
         function=getattr(torch.Tensor, original.name.rpartition(".")[2], None),
-        dtypes=tuple(dtype for dtype in ("float32",) if dtype in original.dtypes),
+        dtypes=tuple(dtype for dtype in FORMATS if dtype in original.dtypes),
     )  # fmt: skip
 
 

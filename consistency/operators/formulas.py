@@ -1,7 +1,7 @@
 """Operators written otherwise: ``linear`` as x @ Wᵀ + b, ``softmax`` as exp ÷ sum … judged against the operator in float64.
 
 A healthy formula is as precise as its steps: S adds up how far the result moves when what goes into a step, or comes out of it,
-is a little off. Forward in float32 only: gradients would need an S of their own steps, and float64 another reference.
+is a little off. Of gradients, the steps are those of the formula in reverse.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ import torch
 
 from . import _formulas as written
 from ._formulas import Formula
-from .declare import Call, Domain, Drawing, Operator, Sample, accumulated, call, resolve
+from .declare import FLOAT, Call, Domain, Drawing, Operator, Sample, accumulated, call, resolve
 from .observing import Args, Kwargs, Tensors
 
 FREE = Domain(-4.0, 4.0)
 SUMS = Domain(wide=(-4, 3), sums=True)
 APART = Domain(0.5, 4.0)
 _STEP = 2.0**-28
+_PATTERNS = 3
+# Steps with roundings of their own between that cancel where the operands are constant.
+_OF_STEPS: dict[str, Formula] = {"softmax": written.softmax, "log_softmax": written.log_softmax}
 
 
 def run(name: str, *args: Any, **kwargs: Any) -> Any:
@@ -30,43 +33,99 @@ def run(name: str, *args: Any, **kwargs: Any) -> Any:
     return function(*args, **kwargs)
 
 
-def stirred(value: torch.Tensor, salt: int) -> torch.Tensor:
+def stirred(value: torch.Tensor, salt: float) -> torch.Tensor:
     """Every number a little off, up or down by a fixed, aperiodic sequence."""
-    if not value.is_floating_point():
-        return value
-    signs = torch.frac(torch.arange(1, value.numel() + 1, dtype=torch.float64) * (2.0**0.5 + 0.1 * salt)).sub_(0.5).sign_()
-    return value * (1.0 + _STEP * signs.reshape(value.shape))
+    return value * (1.0 + _STEP * signs(value.numel(), salt).reshape(value.shape))
+
+
+def signs(count: int, salt: float) -> torch.Tensor:
+    """So many times ±1."""
+    return torch.frac(torch.arange(1, count + 1, dtype=torch.float64) * (2.0**0.5 + 0.1 * salt)).sub_(0.5).sign_()
 
 
 class _Stirring:
-    """Runs the steps of a formula, one of whose operands or results is stirred: number ``chosen``, counted over all of them."""
+    """Runs the steps of a formula, one of whose operands or results is stirred: number ``chosen``, counted over all of them.
 
-    def __init__(self, chosen: int) -> None:
-        self.chosen, self.seen = chosen, 0
+    From the last one on it is their gradients' turn, in the same order. ``pattern`` chooses among sequences: in few numbers, one
+    of them may happen to cancel.
+    """
 
-    def _touch(self, value: Any) -> Any:
+    def __init__(self, chosen: int, last: int = 0, pattern: int = 0) -> None:
+        self.chosen, self.last, self.pattern, self.seen = chosen, last, pattern, 0
+
+    def touch(self, value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return type(value)(self.touch(item) for item in value)
         if not isinstance(value, torch.Tensor) or not value.is_floating_point():
             return value
         self.seen += 1
-        return stirred(value, self.seen) if self.seen == self.chosen else value
+        salt = self.seen + 0.37 * self.pattern
+        if self.seen == self.chosen:
+            return stirred(value, salt)
+        if self.seen + self.last == self.chosen and value.requires_grad:
+            value = value.view_as(value)  # a hook on the argument itself would see the gradients of all its uses
+            value.register_hook(lambda gradient: stirred(gradient, salt))
+        return value
 
     def __call__(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        return self._touch(run(name, *[self._touch(arg) for arg in args], **kwargs))
+        if name in _OF_STEPS:
+            return _OF_STEPS[name](self, *args, **kwargs)
+        return self.touch(run(name, *[self.touch(arg) for arg in args], **kwargs))
+
+
+def responses(evaluate: Callable[[_Stirring], list[torch.Tensor]], backward: bool) -> list[float]:
+    """By output: the largest response to each step's operands and results (and gradients), all added up."""
+    counting = _Stirring(0)
+    plain = evaluate(counting)
+    totals = [0.0] * len(plain)
+    for chosen in range(1, counting.seen * (1 + backward) + 1):
+        largest = [0.0] * len(plain)
+        for pattern in range(_PATTERNS):
+            for i, moved in enumerate(evaluate(_Stirring(chosen, counting.seen, pattern))):
+                response = torch.nan_to_num((moved - plain[i]).abs() / _STEP, posinf=0.0)
+                largest[i] = max(largest[i], float(response.max()) if response.numel() else 0.0)
+        totals = [a + b for a, b in zip(totals, largest, strict=True)]
+    return totals
 
 
 def of_steps(formula: Formula) -> Callable[..., Any]:
     """S: |result|, and the largest response to each step's operands and results, all added up."""
 
     def magnitude(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
-        counting = _Stirring(0)
-        plain = formula(counting, *args, **kwargs)
-        total = 0.0
-        for chosen in range(1, counting.seen + 1):
-            moved = (formula(_Stirring(chosen), *args, **kwargs) - plain).abs() / _STEP
-            total += float(torch.nan_to_num(moved, posinf=0.0).max()) if moved.numel() else 0.0
-        return outputs[0].abs() + total
+        return outputs[0].abs() + responses(lambda how: [formula(how, *args, **kwargs)], False)[0]
 
     return magnitude
+
+
+def of_gradients(formula: Formula) -> Callable[..., Any]:
+    """S of gradients, whose own steps are those of the formula in reverse: taken against ±1, as much as a cotangent can be."""
+
+    def magnitude(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[torch.Tensor]:
+        with torch.enable_grad():
+            leaves: list[torch.Tensor] = []
+            tracked = _tracking(args, leaves)
+
+            def gradients(how: _Stirring) -> list[torch.Tensor]:
+                # What only moves numbers forward sums gradients: so arguments and result are stirred, too.
+                result = how.touch(formula(how, *how.touch(tracked), **kwargs))
+                against = signs(result.numel(), 0.5).reshape(result.shape)
+                found = torch.autograd.grad(result, leaves, against, allow_unused=True)
+                return [torch.zeros_like(leaf) if one is None else one for leaf, one in zip(leaves, found, strict=True)]
+
+            moved = responses(gradients, True)
+        return [output.abs() + total for output, total in zip(outputs, moved, strict=True)]
+
+    return magnitude
+
+
+def _tracking(value: Any, leaves: list[torch.Tensor]) -> Any:
+    """The arguments with fresh leaves in place of floating tensors, in their order."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(_tracking(item, leaves) for item in value)
+    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+        return value
+    leaves.append(value.detach().requires_grad_(True))
+    return leaves[-1]
 
 
 def longest(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
@@ -87,11 +146,13 @@ def tensors(*domains: Domain, low: int = 0, high: int = 3) -> Sample:
     return sample
 
 
-def rows(domain: Domain = SUMS, *, least: int = 1, dims: bool = True, several: bool = False) -> Sample:
-    """A tensor whose last dimension is worked on, named where ``dims``."""
+def rows(domain: Domain = SUMS, *, least: int = 1, dims: bool = True, several: bool = False, distinct: bool = False) -> Sample:
+    """A tensor whose last dimension is worked on, named where ``dims``; ``distinct`` where constant rows have no gradient."""
 
     def sample(d: Drawing) -> Call:
-        x = d.tensor((*d.shape(0, 2, most=9), d.size(least, 257)), domain)
+        x = d.tensor(
+            (*d.shape(0, 2, most=9), d.size(least, 257)), domain, values=("distinct",) if distinct else None, overlap=not distinct
+        )
         return call(x, *([[-1] if several else -1] if dims else []))
 
     return sample
@@ -110,8 +171,7 @@ def pair(first: str, second: str, *, factors: bool = False, added: str = "") -> 
 
 
 def crossed(d: Drawing) -> Call:
-    """Contiguous: torch refuses to form the Kronecker product of some strided operands."""
-    return call(*(d.tensor((d.size(1, 9), d.size(1, 17)), FREE, layout=False) for _ in range(2)))
+    return call(*(d.tensor((d.size(1, 9), d.size(1, 17)), FREE) for _ in range(2)))
 
 
 def contracted(d: Drawing) -> Call:
@@ -172,6 +232,13 @@ def _count(shape: tuple[int, ...]) -> int:
 def windows(d: Drawing) -> Call:
     size = d.size(1, 4)
     return call(d.tensor((d.size(1, 3), d.size(1, 5), d.size(size, 17), d.size(size, 17)), FREE), size)
+
+
+def picked(d: Drawing) -> Call:
+    """As windows, all numbers distinct: among equal ones torch gives the gradient to the first, and the formula to all."""
+    size = d.size(1, 4)
+    shape = (d.size(1, 3), d.size(1, 5), d.size(size, 17), d.size(size, 17))
+    return call(d.tensor(shape, FREE, values=("distinct",), overlap=False), size)
 
 
 def enlarged(d: Drawing) -> Call:
@@ -278,7 +345,7 @@ PAIRS: list[tuple[str, str, str, Formula, Sample]] = [
     ("group_norm", "nn.functional.group_norm", "mean and variance written out", written.group_norm, grouped),
     ("normalize", "nn.functional.normalize", "x / sqrt(sum(x²))", written.normalize, tensors(APART, low=2)),
     ("var", "var", "the mean of squared differences written out", written.var, rows(SUMS, least=2)),
-    ("std", "std", "the root of the mean of squared differences", written.std, rows(APART, least=3)),
+    ("std", "std", "the root of the mean of squared differences", written.std, rows(APART, least=3, distinct=True)),
     ("mean", "mean", "sum / n", written.mean, rows()),
     ("norm", "linalg.vector_norm", "sqrt(sum(x²))", written.norm, rows(APART, dims=False)),
     ("gelu", "nn.functional.gelu", "x · erfc(−x/√2) / 2", written.gelu, tensors(FREE)),
@@ -297,7 +364,7 @@ PAIRS: list[tuple[str, str, str, Formula, Sample]] = [
     ("conv2d", "nn.functional.conv2d", "unfold and matmul", written.conv2d, images),
     ("conv1d", "nn.functional.conv1d", "windows and einsum", written.conv1d, signals),
     ("avg_pool2d", "nn.functional.avg_pool2d", "means of windows", written.avg_pool2d, windows),
-    ("max_pool2d", "nn.functional.max_pool2d", "largest of windows", written.max_pool2d, windows),
+    ("max_pool2d", "nn.functional.max_pool2d", "largest of windows", written.max_pool2d, picked),
     ("nearest", "nn.functional.interpolate", "indexing", written.nearest, enlarged),
     ("embedding", "nn.functional.embedding", "one-hot matmul", written.embedding, looked_up),
     ("index_add", "index_add", "one-hot matmul", written.index_add, added_at),
@@ -326,13 +393,26 @@ def parts(name: str, *args: Any) -> torch.Tensor:
     return torch.view_as_real(run(name, *args))
 
 
+def of_contiguous(name: str, *args: Any) -> Any:
+    """torch.kron refuses some transposed operands (docs/findings.md), which the formula takes."""
+    return run(name, *(arg.contiguous() for arg in args))
+
+
+# Where the operator itself loses digits in float64 that the formula keeps: (1 + erf)/2 below 0, 1 − tanh² far from it.
+_FLOAT32_ONLY = frozenset({"gelu", "tanh"})
+# Among equal numbers (a tape begins with some) their gradients are defined differently, or not at all.
+_FORWARD_ONLY = frozenset({"max_pool2d", "std"})
+REFERENCES = {"rfft": parts, "kron": of_contiguous}
+
+
 def declared(short: str, original: str, formula: Formula, sample: Sample) -> Operator:
     """The formula as an operator of its own, whose float64 reference is the operator that it is a formula for."""
+    error = accumulated(of_steps(formula), longest, wide_accumulation=False, backward=of_gradients(formula))
     return Operator(
-        name=f"formula.{short}", family="formulas", sample=sample, dtypes=("float32",),
-        reference=functools.partial(parts if short == "rfft" else run, original),
+        name=f"formula.{short}", family="formulas", sample=sample, dtypes=("float32",) if short in _FLOAT32_ONLY else FLOAT,
+        reference=functools.partial(REFERENCES.get(short, run), original),
         function=functools.partial(formula, run) if resolve(original) is not None else None,
-        error=accumulated(of_steps(formula), longest, wide_accumulation=False), differentiable=False,
+        error=error, differentiable=short not in _FORWARD_ONLY,
         traits=frozenset({"constant"}) if short == "max_pool2d" else frozenset(),
     )  # fmt: skip
 

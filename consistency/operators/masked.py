@@ -36,18 +36,19 @@ FACTORS = Domain(0.5, 2.0)
 
 
 def selecting(d: Drawing, shape: Sequence[int]) -> TensorRecipe:
-    """A mask that leaves out a fifth."""
-    return d.tensor(shape, dtype="bool", values=("sparse", 0.8125))
+    """A mask that leaves out a fifth, nowhere the same number again: a whole row without any hardly occurs."""
+    return d.tensor(shape, dtype="bool", values=("integers", 0, 4), overlap=False)
 
 
-def over(domain: Domain, *first: Any, least: int = 3, keepdim: bool = True, distinct: bool = False) -> Sample:
-    """A tensor, one dim (after ``first``), and a mask of its shape or of its last dim; rows may be masked as a whole."""
+def over(domain: Domain, *first: Any, least: int = 5, keepdim: bool = True, distinct: bool = False) -> Sample:
+    """A tensor, one dim (after ``first``), and a mask of its shape, or one that is the same in every row along the dim."""
 
     def sample(d: Drawing) -> Call:
         shape = d.shape(1, 3, least=least, most=24)
         dim = d.dim(shape)
-        mask = selecting(d, d.choice(shape, shape, shape, shape[-1:]))
-        x = d.tensor(shape, domain, values=("distinct",) if distinct else None, overlap=not distinct and least < 4)
+        along = tuple(n if i == dim % len(shape) else 1 for i, n in enumerate(shape))
+        mask = selecting(d, d.choice(shape, shape, shape, along))
+        x = d.tensor(shape, domain, values=("distinct",) if distinct else None, overlap=False)
         return call(x, *first, dim, **({"keepdim": d.flag()} if keepdim else {}), mask=mask)
 
     return sample
@@ -81,9 +82,9 @@ OPERATORS = [
     op("argmin", over(SUMMED, distinct=True), EXACT, FLOAT, differentiable=False),
     op("median", over(SUMMED, distinct=True), EXACT, FLOAT),
     op("norm", over(SUMMED, 2.0), SHARES, FLOAT),
-    op("normalize", over(UNIT, 2.0, least=3, keepdim=False), SHARES, FLOAT, differentiable=False),
-    op("var", over(SUMMED, least=4), SHARES, FLOAT),
-    op("std", over(SUMMED, least=4), SHARES, FLOAT, differentiable=False),
+    op("normalize", over(UNIT, 2.0, keepdim=False), SHARES, FLOAT, differentiable=False),
+    op("var", over(SUMMED), SHARES, FLOAT),
+    op("std", over(SUMMED), SHARES, FLOAT, differentiable=False),
     op("softmax", over(LOGARITHMS, keepdim=False), SHARES, FLOAT),
     op("softmin", over(LOGARITHMS, keepdim=False), SHARES, FLOAT),
     op("log_softmax", over(LOGARITHMS, keepdim=False), SHARES, FLOAT),

@@ -28,6 +28,7 @@ from consistency.backends.numpy_ops import (  # noqa: F401 (imported for what th
     _ordering,
     _pooling,
     _powers,
+    _programs,
     _reductions,
     _reordering,
     _representation,
