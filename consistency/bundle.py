@@ -25,7 +25,7 @@ from typing import IO, Any
 
 from . import __version__, literals
 from .errors import BundleError, ConsistencyError
-from .events import Earlier, Event, Finished, GroupDone, Judged, Key, Repeated, Scaled, Shrunk, Started, kind
+from .events import Earlier, Event, Finished, GroupDone, Grown, Judged, Key, Repeated, Scaled, Shrunk, Started, kind
 from .model import Case, Cause, Comparison, Evidence, Measured, Result, Span, Verdict, Worst
 
 FORMAT = 1
@@ -110,6 +110,9 @@ class Writer:
             case Repeated():
                 with (self.folder / "determinism.jsonl").open("a", encoding="utf-8", newline="\n") as stream:
                     stream.writelines(json.dumps(item.to_json()) + "\n" for item in event.found)
+            case Grown():
+                with (self.folder / "memory.jsonl").open("a", encoding="utf-8", newline="\n") as stream:
+                    stream.write(json.dumps({"operator": event.operator, "backend": event.backend, "bytes": event.bytes}) + "\n")
             case GroupDone():
                 self._group.clear()
             case Finished():

@@ -286,7 +286,12 @@ def backends(as_json: bool, backends: Sequence[str]) -> None:
     from . import backends as known
     from .backends.listing import describe
 
-    rows = [describe(b) for b in (known.resolve_all(list(backends)) if backends else known.catalogue())]
+    found = [known.isolated(b, b.name) for b in (known.resolve_all(list(backends)) if backends else known.catalogue())]
+    for backend in found:
+        backend.ahead(())  # processes of their own load torch side by side
+    rows = [describe(backend) for backend in found]
+    for backend in found:
+        backend.close()
     if as_json:
         click.echo(json.dumps(rows, indent=1))
         return

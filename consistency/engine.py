@@ -13,7 +13,7 @@ from . import backends as _backends
 from . import determinism, evaluate, generate, opinfo, scaling
 from .backends.base import Backend
 from .errors import RecipeError, Untestable
-from .events import Earlier, Event, Finished, GroupDone, Handler, Judged, Key, Repeated, Scaled, Shrunk, Started, kind
+from .events import Earlier, Event, Finished, GroupDone, Grown, Handler, Judged, Key, Repeated, Scaled, Shrunk, Started, kind
 from .model import DIRECTIONS, Case, Result, Verdict
 from .operators.declare import Operator
 from .second_look import Looks
@@ -117,6 +117,9 @@ def _group(chosen: Settings, operator: Operator, dtype: str, turn: int, state: _
         judged += 1
     for backend in present:
         backend.rest()
+        grown = backend.growth()
+        if grown is not None:
+            yield Grown(grown[0], backend.name, grown[1])
     if chosen.repeat and turn == 0:
         yield from _repeated(chosen, operator, cases[: determinism.LOOKED_AT], offered, state)
     if pool is not None and cases:
@@ -328,6 +331,7 @@ def drive(chosen: Settings, handlers: Sequence[Handler], earlier: Earlier | None
 
 # The engine is the door that fronts come in by: what they need of its neighbours is here too.
 __all__ = [
+    "AHEAD",
     "DIRECTIONS",
     "EACH",
     "Collect",

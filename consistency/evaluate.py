@@ -137,7 +137,7 @@ def _judgement(
     judged_as = _judged_as(dtype, floating)
     where = {"device": backend.identity.get("device", ""), "driver": backend.identity.get("driver", "")}
     name, family = operator.ruled_by
-    rule = rules.rule(name, judged_as, family=family, direction=direction, backend=backend.name, **where)
+    rule = rules.rule(name, judged_as, family=family, direction=direction, backend=backend.ruled_as or backend.name, **where)
     plain = backend.name.partition("#")[0] == "cpu" if backend.stored else isinstance(backend, Cpu) and not backend.switched
     itself = plain and not reference.independent
     return judge(comparison, twin, rule, policy_of(operator, backend, dtype, rules), itself=itself)
@@ -153,7 +153,7 @@ def _judged_as(dtype: str, floating: Sequence[str]) -> str:
 
 def policy_of(operator: Operator, backend: Backend, dtype: str, rules: Rules) -> Policy:
     where = {"device": backend.identity.get("device", ""), "driver": backend.identity.get("driver", "")}
-    return rules.policy(backend.name, operator=operator.ruled_by[0], dtype=dtype, **where)
+    return rules.policy(backend.ruled_as or backend.name, operator=operator.ruled_by[0], dtype=dtype, **where)
 
 
 def _result(

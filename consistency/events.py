@@ -1,4 +1,4 @@
-"""What a run tells: Started, per operator × dtype its Judged, Shrunk, Scaled, Repeated and GroupDone, then Finished."""
+"""What a run tells: Started, per operator × dtype its Judged, Shrunk, Scaled, Repeated, Grown and GroupDone, then Finished."""
 
 from __future__ import annotations
 
@@ -59,6 +59,15 @@ class Repeated:
 
 
 @dataclass(frozen=True, slots=True)
+class Grown:
+    """A backend's process keeps ``bytes`` of memory on every call of ``operator``."""
+
+    operator: str
+    backend: str
+    bytes: float
+
+
+@dataclass(frozen=True, slots=True)
 class GroupDone:
     """All cases of one operator × dtype are through; ``cases`` were distinct."""
 
@@ -88,5 +97,5 @@ class Finished:
     out_of_time: bool
 
 
-Event = Started | Judged | Shrunk | Scaled | Repeated | GroupDone | Finished
+Event = Started | Judged | Shrunk | Scaled | Repeated | Grown | GroupDone | Finished
 Handler = Callable[[Event], None]

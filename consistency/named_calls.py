@@ -21,8 +21,10 @@ from .errors import UsageError
 from .model import Case
 from .operators.declare import Operator, call
 from .opinfo import _BY_SENSITIVITY, GENERIC
+from .recipe import DType
 
 NAME = "call"
+NAMED = "named"  # the trait of an operator that only its case tells
 _WRITES = "/writes="
 _MODULES = ("torch", "torch.nn.functional", "torch.linalg", "torch.fft", "torch.special")
 # They make tensors from numbers, so torch does not list them among the functions of tensors.
@@ -45,6 +47,9 @@ _NOT_CALLED = frozenset(
 )
 
 
+_CASTING_FIRST = ("sum", "nansum", "mean", "nanmean", "prod", "cumsum", "cumprod", "softmax", "log_softmax")
+
+
 def source_of(name: str, writes: Sequence[int] = ()) -> str:
     """What a case that calls ``name`` has as its source; ``writes``: the positions of the tensors that the call writes to."""
     return f"{NAME}/{name}" + (_WRITES + ",".join(map(str, writes)) if writes else "")
@@ -57,11 +62,11 @@ def operator_of(case: Case) -> Operator:
         writes = tuple(int(p) for p in positions.split(",")) if positions else ()
     except ValueError:
         raise UsageError(f"{case.source!r:.80} does not say which tensors are written") from None
-    return _operator(name, case.operator, writes, case.dtype)
+    return _operator(name, case.operator, writes, case.dtype, _shorter(name, case))
 
 
 @functools.lru_cache(maxsize=4096)
-def _operator(name: str, title: str, writes: tuple[int, ...], dtype: str) -> Operator:
+def _operator(name: str, title: str, writes: tuple[int, ...], dtype: str, shorter: str) -> Operator:
     function = function_of(name)
     declared = declared_as(name, function)
     reference = None
@@ -74,9 +79,12 @@ def _operator(name: str, title: str, writes: tuple[int, ...], dtype: str) -> Ope
         "differentiable": True, "mutates": writes, "reference": reference,
     }  # fmt: skip
     if declared is None:
-        return Operator(family=GENERIC, sample=lambda d: call(), error=_BY_SENSITIVITY, **common)
+        return Operator(family=GENERIC, sample=lambda d: call(), error=_BY_SENSITIVITY, traits=frozenset({NAMED}), **common)
+    if shorter:
+        common["alternatives"] = functools.partial(_cast_first, function, TORCH[shorter])
     # The case says itself which tensors have gradients.
-    return replace(declared, **common, differentiable_inputs=None, cases=None, form_of=None if declared.name == title else declared)
+    form_of = None if declared.name == title else declared
+    return replace(declared, **common, traits=declared.traits | {NAMED}, differentiable_inputs=None, cases=None, form_of=form_of)
 
 
 def declared_as(name: str, function: Callable[..., Any]) -> Operator | None:
@@ -138,6 +146,20 @@ def _returns_nothing(*args: Any) -> tuple[()]:
     """``x[key] = value``, of which only what was written is compared."""
     python.setitem(*args)
     return ()
+
+
+def _shorter(name: str, case: Case) -> str:
+    """The format with fewer digits than the case's own in which a reduction is asked for: ``sum(x, dtype=torch.float16)``."""
+    asked = case.kwargs.get("dtype")
+    if name.rpartition(".")[2] not in _CASTING_FIRST or not isinstance(asked, DType) or case.dtype not in FORMATS:
+        return ""
+    known = asked.name in FORMATS and FORMATS[asked.name].precision < FORMATS[case.dtype].precision
+    return asked.name if known else ""
+
+
+def _cast_first(function: Callable[..., Any], dtype: torch.dtype, args: Any, kwargs: Any, outputs: Any) -> list[tuple[Any, ...]]:
+    """What torch's documentation says, which casts the numbers before it adds them; casting the sum is admitted as well."""
+    return [(function(args[0].to(dtype).to(torch.float64), *args[1:], **kwargs),)]
 
 
 def _to_limits_of(

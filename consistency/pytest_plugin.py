@@ -159,7 +159,12 @@ class Item:
                 stand_in = cases[0] if cases else Case(operator.name, self.dtype)
                 return [evaluate.unavailable(stand_in, operator, backend, self.direction, reason, verdict)]
         judged = functools.partial(engine.judge_case, looks=engine.Looks(), against=self.settings.reference)
-        return [r for c in cases for r in judged(c, operator, [backend], self.settings.tolerances, (self.direction,))]
+        results: list[Result] = []
+        for position, case in enumerate(cases):
+            backend.ahead((operator, coming, self.direction) for coming in cases[position : position + engine.AHEAD])
+            results += judged(case, operator, [backend], self.settings.tolerances, (self.direction,))
+        backend.rest()
+        return results
 
     def _record(self, results: list[Result], record_property: Callable[[str, object], None]) -> None:
         counts = Counter(r.verdict.value for r in results)

@@ -16,9 +16,10 @@ import pytest
 import torch
 
 import consistency
-from consistency import backends, evaluate, operators, tolerances
+from consistency import backends, bundle, evaluate, operators, tolerances
 from consistency.engine import Run
 from consistency.errors import UsageError
+from consistency.events import Event, Grown
 from consistency.model import Case
 from consistency.recipe import TensorRecipe
 from consistency.workers import isolated
@@ -181,10 +182,6 @@ def test_workers_end_with_the_run_that_was_killed(tmp_path: Path) -> None:
     running.wait()
     _, alive = psutil.wait_procs(workers, timeout=10.0)
     assert alive == []
-    resumed = [*command, "--resume"]
-    resumed[resumed.index("400")] = "400"
-    before = results.read_bytes().count(b"\n")
-    assert before > 0
 
 
 def accounted(count: int) -> Counter[str]:
@@ -216,3 +213,80 @@ def test_every_case_is_accounted_for_once_however_many_die() -> None:
 @pytest.mark.nightly
 def test_a_hundred_thousand_cases_are_accounted_for_once() -> None:
     assert 800 < accounted(100_000)["crash"] < 1200
+
+
+def test_memory_that_grows_from_call_to_call_is_told() -> None:
+    grown: list[Grown] = []
+
+    def keep(event: Event) -> None:
+        if isinstance(event, Grown):
+            grown.append(event)
+
+    consistency.run(
+        ["neg"], [f"{FILE}:Leaks+isolated", "cpu+isolated"], ["float32"], directions=["forward"], examples=20, handlers=[keep]
+    )
+    (leak,) = grown
+    assert (leak.operator, leak.backend) == ("neg", f"{FILE}:Leaks+isolated")
+    assert 0.9 * 2**20 < leak.bytes < 1.2 * 2**20
+
+
+def test_a_project_gives_its_backends_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text('[tool.consistency.backends]\nslow = "cpu+threads=1"\n', encoding="utf-8")
+    slow = backends.resolve("slow")
+    assert (slow.name, slow.ruled_as) == ("slow", "cpu+threads=1")
+    (tmp_path / "backends.yaml").write_text("apart: cpu+isolated\n", encoding="utf-8")
+    assert backends.resolve("apart").ruled_as == "cpu+isolated"
+    with pytest.raises(UsageError, match="there is no backend 'aparts'; did you mean apart"):
+        backends.resolve("aparts")
+    assert "apart" in [backend.name for backend in backends.catalogue()]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("apart: 3\n", "backends.apart: 3 is no spec; write one such as cuda:1+tf32"),
+        ("a b: cpu\n", "backends.a b: a name is made of letters"),
+        ("- cpu\n", "backends: expected names with a spec each"),
+        ("apart: [cpu\n", "backends.yaml:2  cannot be read"),
+    ],
+)
+def test_a_file_of_names_is_checked(text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "backends.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(consistency.ConfigurationError) as error:
+        backends.resolve("apart")
+    assert message in str(error.value)
+
+
+@pytest.mark.nightly
+def test_what_torch_compiles_is_judged() -> None:
+    found = consistency.run(
+        ["exp", "softmax"], ["cpu+compile"], ["float32"], directions=["forward"], examples=3, case_timeout=120.0
+    )
+    assert {r.verdict.value for r in found.results} <= {"rounding", "exact", "undecidable"}
+    assert any(r.verdict.tested for r in found.results)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends SIGKILL")
+def test_a_killed_run_is_completed_and_nothing_judged_twice(tmp_path: Path) -> None:
+    folder = tmp_path / "b"
+    command = [sys.executable, "-m", "consistency", "run", "neg", "exp", "add", "--dtype", "float32", "--examples", "60"]
+    command += ["--backend", "cpu", "--backend", "cpu+isolated", "--out", str(folder)]
+    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    results = folder / "results.jsonl"
+    until = time.monotonic() + 60
+    while time.monotonic() < until and not (results.exists() and results.stat().st_size > 20_000):
+        time.sleep(0.01)
+    workers = psutil.Process(running.pid).children(recursive=True)
+    running.kill()
+    running.wait()
+    _, alive = psutil.wait_procs(workers, timeout=10.0)
+    assert alive == []
+    before = bundle.read_results(folder)
+    resumed = subprocess.run([*command, "--resume"], capture_output=True, text=True, timeout=240, check=False)
+    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+    after = bundle.read_results(folder)
+    assert [r.key for r in after[: len(before)]] == [r.key for r in before]
+    assert len({r.key for r in after}) == len(after) > len(before) > 0
+    assert bundle.read_header(folder)["complete"] is True

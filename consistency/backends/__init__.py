@@ -5,6 +5,7 @@ Each backend's module is imported when it is asked for, and looks for its device
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -18,9 +19,10 @@ from .base import Backend, TorchBackend, availability, refusal
 __all__ = ["Backend", "TorchBackend", "availability", "catalogue", "default_backends", "refusal", "resolve", "resolve_all"]
 
 
-def resolve(spec: Any) -> Backend:
+def resolve(spec: Any, *, here: bool = False) -> Backend:
     """The backend that a spec names (``cpu``, ``cuda:1+tf32``, ``file.py:attribute`` …), or a Backend itself.
 
+    ``here``: this process is the one that was made for it (``+compile`` asks for one of its own).
     Raises UsageError with one line that says what is wrong with the spec; an absent device is no error here.
     """
     from ._user import load, made
@@ -28,6 +30,14 @@ def resolve(spec: Any) -> Backend:
     if not isinstance(spec, str):
         return made(spec, "the backend")
     text = spec.strip()
+    if _NAME.fullmatch(text) and text not in _KNOWN:
+        from ._named import named
+
+        meant = named().get(text)
+        if meant is not None:
+            backend = resolve(meant) if meant != text else _unknown(text, text)
+            backend.name, backend.ruled_as = text, backend.ruled_as or backend.name
+            return backend
     elsewhere = apart(text)
     if elsewhere is not None:
         from ..workers.isolated import Isolated
@@ -42,14 +52,23 @@ def resolve(spec: Any) -> Backend:
     parsed = parse(text)
     build = _KNOWN.get(parsed.kind)
     if build is not None:
-        return build(parsed)
+        backend = build(parsed)
+        if "compile" in parsed.switches and not here:
+            from ..workers.isolated import Isolated
+
+            return Isolated(backend.name, text)
+        return backend
     if _is_torch_device(parsed):
         return _device(parsed)
     if parsed.place and not parsed.place.isdecimal():
         if parsed.switches:
             raise UsageError(f"backend {text!r}: a backend of your own takes no switches")
         return load(text)
-    raise UsageError(f"there is no backend {parsed.kind!r}{_nearest(parsed.kind)}")
+    return _unknown(text, parsed.kind)
+
+
+def _unknown(text: str, kind: str) -> Backend:
+    raise UsageError(f"there is no backend {kind!r}{_nearest(kind)}")
 
 
 def _in_a_file(text: str) -> bool:
@@ -59,11 +78,13 @@ def _in_a_file(text: str) -> bool:
 
 def isolated(backend: Backend, spec: str) -> Backend:
     """An accelerator, named by ``spec``, in a process of its own; any other backend as it is."""
-    if type(backend).__module__.rpartition(".")[2] not in _OF_ACCELERATORS:
-        return backend
+    if type(backend).__module__.rpartition(".")[2] not in _OF_ACCELERATORS or availability(backend):
+        return backend  # one that is not here says why without a process
     from ..workers.isolated import Isolated
 
-    return Isolated(backend.name, spec)
+    made = Isolated(backend.name, backend.ruled_as or spec)
+    made.ruled_as = backend.ruled_as
+    return made
 
 
 def resolve_all(specs: Iterable[Any]) -> list[Backend]:
@@ -91,7 +112,9 @@ def catalogue() -> list[Backend]:
     names = ["cpu", "cpu+onednn=off", "numpy"]
     for accelerator in _ACCELERATORS:
         names += [accelerator, *_further(accelerator)]
-    return resolve_all(names)
+    from ._named import named
+
+    return resolve_all([*names, *named()])
 
 
 def _further(accelerator: str) -> list[str]:
@@ -154,13 +177,16 @@ def _is_torch_device(spec: Spec) -> bool:
 
 
 def _nearest(kind: str) -> str:
-    known = [*_KNOWN, *(name for name in _ACCELERATORS if name not in _KNOWN)]
+    from ._named import named
+
+    known = [*_KNOWN, *(name for name in _ACCELERATORS if name not in _KNOWN), *named()]
     meant = _OTHER_NAMES.get(kind.lower())
     hint = f"; did you mean {meant}?" if meant else did_you_mean(kind.lower(), known)
     return hint or f"; known: {', '.join(known)}, any device type of torch, file.py:attribute, module:attribute"
 
 
 _KNOWN: dict[str, Callable[[Spec], Backend]] = {"cpu": _cpu, "numpy": _numpy, "cuda": _cuda, "directml": _directml}
+_NAME = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
 _ACCELERATORS = ("cuda", "directml", "mps", "xpu")
 _OF_ACCELERATORS = ("cuda", "directml", "devices")
 _OTHER_NAMES = {"dml": "directml", "gpu": "cuda", "nvidia": "cuda", "rocm": "cuda", "metal": "mps", "np": "numpy"}

@@ -42,6 +42,7 @@ class Backend:
     name: str = "backend"
     device: str = "cpu"
     differentiable: bool = True
+    ruled_as: str = ""  # the spec that tolerances know it by, where its name is one that somebody made up
     stored: bool = False  # its outcomes were recorded elsewhere: nothing can be run again
 
     def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -82,6 +83,9 @@ class Backend:
         """This backend with one of its switches the other way, by words for it: what is tried to make a divergence vanish."""
         return {}
 
+    def prepare(self) -> None:
+        """Once in a process of its own, before the first case: what takes long and is no case's fault."""
+
     def formulated(self, words: str, how: Callable[..., Any]) -> Backend:
         """This backend with one operator composed of others (:mod:`consistency.formulations`), which ``words`` describe."""
         from .formulated import Formulated
@@ -93,6 +97,10 @@ class Backend:
 
     def rest(self) -> None:
         """Nothing that was announced will be asked for any more."""
+
+    def growth(self) -> tuple[str, float] | None:
+        """An operator that leaves memory behind on every call, and how many bytes; None where none does, or nobody can tell."""
+        return None
 
     def close(self) -> None:
         """The run is over: let go of what is held (processes). A backend that is used again afterwards begins anew."""

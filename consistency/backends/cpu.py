@@ -1,23 +1,28 @@
-"""torch on the CPU: the reference device, and its switches ``+onednn=off`` and ``+threads=N``."""
+"""torch on the CPU: the reference device, and its switches ``+onednn=off``, ``+threads=N`` and ``+compile`` (inductor)."""
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import re
-from collections.abc import Iterator, Mapping
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 
-from ..errors import UsageError, did_you_mean
+from .. import operators
+from ..errors import Unsupported, UsageError, did_you_mean
+from ..operators.declare import Operator
+from ._outputs import first_line
 from .base import Backend, TorchBackend
 
 
 class Cpu(TorchBackend):
     """``cpu``, ``cpu+onednn=off``, ``cpu+threads=1``, and both together."""
 
-    SWITCHES = ("onednn", "threads")
+    SWITCHES = ("onednn", "threads", "compile")
 
     def __init__(self, name: str = "cpu", switches: Mapping[str, str] | None = None) -> None:
         super().__init__(name, "cpu")
@@ -27,8 +32,22 @@ class Cpu(TorchBackend):
                 hint = did_you_mean(key, self.SWITCHES) or f"; known: {', '.join(self.SWITCHES)}"
                 raise UsageError(f"backend {name!r}: the CPU has no switch {key!r}{hint}")
             number = value.isascii() and value.isdecimal() and 0 < int(value) < 1 << 16
+            if key == "compile" and value:
+                raise UsageError(f"backend {name!r}: compile takes no value; write +compile")
             if (key == "onednn" and value not in ("on", "off")) or (key == "threads" and not number):
                 raise UsageError(f"backend {name!r}: {key}={value!r}; expected onednn=on|off, threads=NUMBER")
+
+    def why_unavailable(self) -> str | None:
+        if "compile" in self.switched and not any(shutil.which(name) for name in _COMPILERS):
+            return f"torch.compile needs a C++ compiler, and none is on the path ({', '.join(_COMPILERS)})"
+        return super().why_unavailable()
+
+    def prepare(self) -> None:
+        if "compile" in self.switched:  # the first graph of a process takes many times as long as any later one
+            _compiled(operators.get("neg"), [torch.ones(2)], {})
+
+    def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        return _compiled(operator, args, kwargs) if "compile" in self.switched else super().call(operator, args, kwargs)
 
     def has_float64(self) -> bool:
         return True
@@ -72,6 +91,28 @@ class Cpu(TorchBackend):
             "blas": blas.group(1) if blas else "unknown",
             "float32 matmul": _matmul_precision(),
         }
+
+
+def _compiled(operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """The operator through torch.compile, one graph for each case. A graph that cannot be made has not been tested."""
+    dynamo: Any = importlib.import_module("torch._dynamo")
+    dynamo.reset()
+
+    def called(args: list[Any], kwargs: dict[str, Any]) -> Any:
+        return operator(*args, **kwargs)
+
+    function: Any = torch.compile(called, fullgraph=True, dynamic=False)
+    try:
+        return function(list(args), dict(kwargs))
+    except (dynamo.exc.Unsupported, dynamo.exc.UserError) as error:
+        raise Unsupported(f"torch.compile takes no graph of it: {first_line(str(error))}") from None
+    except dynamo.exc.TorchRuntimeError as error:  # the operator itself, run on fake tensors
+        raise RuntimeError(first_line(str(error.__cause__ or error))) from None
+    except dynamo.exc.TorchDynamoException as error:
+        raise RuntimeError(f"does not compile: {first_line(str(error))}") from None
+
+
+_COMPILERS = ("c++", "g++", "clang++", "cl")
 
 
 def _matmul_precision() -> str:

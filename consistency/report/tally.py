@@ -57,6 +57,7 @@ class Tally:
         self.failing_cases: Counter[tuple[str, ...]] = Counter()
         self.scalings: list[Scaling] = []
         self.repeated: list[Repeatability] = []
+        self.grown: dict[tuple[str, str], float] = {}  # bytes a call, by backend and operator
         self.decided: dict[str, list[int]] = defaultdict(lambda: [0, 0])  # of each operator: undecidable, all that ran
         self.results = 0
         self.lost = 0
@@ -85,6 +86,15 @@ class Tally:
 
     def shrunk(self, original: Result, result: Result) -> None:
         self.failures[kind(original)] = result
+
+    def leaks(self) -> list[str]:
+        """A line per backend whose memory grows from call to call."""
+        lines = []
+        for name in dict.fromkeys(backend for backend, _ in self.grown):
+            sizes = sorted(((size, o) for (backend, o), size in self.grown.items() if backend == name), reverse=True)
+            shown = ", ".join(f"{operator} ({size / 1024:,.0f} KiB a call)" for size, operator in sizes[:3])
+            lines.append(f"memory: {name} keeps memory on every call of {shown}" + (" and others" if len(sizes) > 3 else ""))
+        return lines
 
     def by_operator(self) -> list[list[Result]]:
         """The failures, one list an operator, the worst of each first, the worst operator first."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from .. import determinism
-from ..events import Event, Finished, GroupDone, Judged, Repeated, Scaled, Shrunk, Started, kind
+from ..events import Event, Finished, GroupDone, Grown, Judged, Repeated, Scaled, Shrunk, Started, kind
 from ..model import Result, Verdict
 from ..opinfo import GENERIC
 from ..scaling import summary
@@ -78,6 +78,8 @@ class Screen:
                 self.tally.scalings += event.scalings
             case Repeated():
                 self.tally.repeated += event.found
+            case Grown():
+                self.tally.grown[event.backend, event.operator] = event.bytes
             case GroupDone():
                 self._total += event.cases - (examples_of(self._settings, event.dtype) if self._settings is not None else 0)
             case Finished():
@@ -156,7 +158,7 @@ class Screen:
         if len(failures) > IN_FULL and self.out:
             self._line(f"  the commands that repeat them: {self.out / 'failures' / '*' / 'message.txt'}")
         self.console.print()
-        for text in determinism.summary(self.tally.repeated):
+        for text in (*determinism.summary(self.tally.repeated), *self.tally.leaks()):
             self._line(text)
         for text in filter(None, (summary(self.tally.scalings), self.tally.undecided(), _generic(self.tally))):
             self._line(text, "dim")

@@ -95,12 +95,13 @@ class _Served:
         self.limit = float(header["limit"])
         sys.path += [entry for entry in header.get("path", ()) if entry not in sys.path]
         try:
-            self.backend = backends.resolve(str(header["spec"]))
+            self.backend = backends.resolve(str(header["spec"]), here=True)
         except ConsistencyError as error:
             return {"reason": str(error)}
         reason = backends.availability(self.backend)
         if reason:
             return {"reason": reason}
+        self.backend.prepare()
         if header.get("canary"):
             self.canary = (*self._materials(header["canary"], blobs), str(header["canary"]["direction"]))
         try:

@@ -12,7 +12,7 @@ import sys
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .. import operators
@@ -20,6 +20,7 @@ from ..backends.base import Backend
 from ..errors import RecipeError, UsageError
 from ..materialise import Adjust, Materials
 from ..model import Case, Outcome
+from ..named_calls import NAMED
 from ..operators.declare import Operator
 from ..recipe import Literal, tensors
 from . import wire
@@ -29,6 +30,9 @@ CASE_SECONDS = 30.0
 AHEAD = 16  # requests in flight; a worker that waits for the next case is one that costs time
 AHEAD_ELEMENTS = 1 << 22  # of their tensors together
 DEATHS_IN_A_ROW = 5  # of one operator, after which it is no longer tried; a time limit that ran out counts as two
+NOTABLE_GROWTH = 1 << 21  # bytes over the cases of one operator, which make it worth a closer look
+PROBES = 25
+LEAST_GROWTH = 4096.0  # bytes a call
 GONE_AFTER = 3  # workers that found no device, after which it is believed to be gone
 FRESH_FAILURES = 3  # first cases of new workers that raise, after which a backend is believed to raise
 
@@ -80,6 +84,7 @@ class Isolated(Backend):
         self._fresh = True  # nothing has come back from this worker yet
         self._raising = self._refused = 0
         self._in_a_row: Counter[str] = Counter()
+        self._mark = (0, 0)
         self._refusals: dict[tuple[str, ...], str | None] = {}
 
     # What a run asks.
@@ -96,7 +101,7 @@ class Isolated(Backend):
     def unsupported(self, operator: Operator, dtype: str, direction: str) -> str | None:
         if not _known_there(operator):
             return "a worker process knows registered operators only, and this is one of your own"
-        if operator.cases is not None:  # of PyTorch's database: its variant is known by the case only, and refused there
+        if _by_its_case(operator):  # and refused there
             return None
         key = (operator.name, dtype, direction)
         if key not in self._refusals:
@@ -348,9 +353,42 @@ class Isolated(Backend):
             self._replace()
             return {"reason": f"asking its worker ended it: {lost}"}
 
-    def memory(self) -> int:
-        """Bytes of resident memory that the worker has now; 0 without one."""
-        return self._worker.memory() if self._worker is not None else 0
+    def growth(self) -> tuple[str, float] | None:
+        """What the last case leaves behind on every call, looked for only where memory has grown since this was asked before.
+
+        Its memory is taken before and after two times ``PROBES`` calls: what a cache takes, it takes once.
+        """
+        before, self._mark = self._mark, self._memory()
+        request = self._worked
+        if request is None or self._worker is None or before[0] != self.restarts or self._mark[1] - before[1] < NOTABLE_GROWTH:
+            return None
+        sizes = []
+        for _ in range(2):
+            began = self._memory()
+            for _ in range(PROBES):
+                self._repeat(request)
+            sizes.append((self._memory()[1] - began[1]) / PROBES)
+        steady = before[0] == self.restarts and min(sizes) > LEAST_GROWTH and sizes[1] > 0.5 * sizes[0]
+        self._mark = self._memory()
+        return (request.operator, sizes[1]) if steady else None
+
+    def _repeat(self, request: _Request) -> None:
+        key = (*request.key[:-1], "again")
+        self._number += 1
+        self._since = time.monotonic()
+        self._pending[self._number] = replace(request, key=key)
+        if self._worker is not None:
+            self._worker.send({**request.header, "n": self._number}, request.blobs)
+        while key not in self._done:
+            self._pump()
+        del self._done[key]
+
+    def _memory(self) -> tuple[int, int]:
+        """How often the worker was replaced, and the bytes that it holds now: resident ones and the device's."""
+        if self._worker is None:
+            return self.restarts, 0
+        device = self._asked({"kind": "grow"}).get("bytes", 0) if self.device.startswith("cuda") else 0
+        return self.restarts, (self._worker.memory() if self._worker is not None else 0) + int(device)
 
 
 class _Otherwise(Backend):
@@ -373,7 +411,12 @@ class _Otherwise(Backend):
 
 def _known_there(operator: Operator) -> bool:
     known = operators.registry().get(operator.name)
-    return operator.cases is not None or (known is not None and known.function is operator.function)
+    return _by_its_case(operator) or (known is not None and known.function is operator.function)
+
+
+def _by_its_case(operator: Operator) -> bool:
+    """Whether what is called is said by the case: of PyTorch's database, or a function that a recording names."""
+    return operator.cases is not None or NAMED in operator.traits
 
 
 def _elements(case: Case) -> int:
