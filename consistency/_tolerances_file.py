@@ -22,12 +22,13 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from .dtypes import ALL, FLOATING
+from .dtypes import COMPLEX as COMPLEX_DTYPES
 from .errors import did_you_mean
 from .model import VERDICTS, Verdict
 
 SYNONYMS = {"max_ulp": "c", "ulp": "c", "ulps": "c", "lam": "lambda", "atol": "absolute", "verdict": "verdicts"}
 CLAUSE = re.compile(r"(>=|<=|==|!=|>|<)\s*(\d{1,9}(?:\.\d{1,9})*)")
-DTYPE_KEYS = (*FLOATING, "any")
+DTYPE_KEYS = (*FLOATING, *COMPLEX_DTYPES, "any")
 COMPLEX = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}  # judged part by part
 _EXPECTED = tuple(name for name in VERDICTS if Verdict(name).fails)
 
@@ -43,7 +44,7 @@ def split(key: str) -> tuple[str, ...]:
 
 def _check_dtypes(key: str) -> str:
     for name in split(key):
-        if name in ALL and name not in FLOATING:
+        if name in ALL and name not in DTYPE_KEYS:
             raise _mistake("needs no entry: integers and booleans are always compared exactly")
         if name not in DTYPE_KEYS:
             meant = did_you_mean(name, (*DTYPE_KEYS, "backward", "source")) or f"; known: {', '.join(DTYPE_KEYS)}"

@@ -10,7 +10,7 @@ from dataclasses import replace
 import torch
 
 from .casting import judged_apart
-from .dtypes import FORMATS
+from .dtypes import FORMATS, PARTS, form_of
 from .measure import Floating
 from .model import Comparison, Measured, Outcome, Output, Span, Worst
 from .reference import Reference
@@ -36,7 +36,7 @@ def compare(outcome: Outcome, reference: Reference, baseline: Outcome | None = N
     wrong = _structure(outcome, reference, baseline)
     if wrong:
         return Comparison("ok", structure=wrong)
-    if reference.operator.error.kind == "structure":
+    if reference.model.kind == "structure":
         return Comparison("ok", tuple(Measured(o.name, o.dtype, _shape(o), 0) for o in outcome.outputs))
     try:
         outputs = reference.observed(outcome.outputs)
@@ -87,14 +87,14 @@ def _measure(index: int, output: Output, reference: Reference) -> Measured:
         span = Span(None, ulp_max=float(differs), abs_max=float(differs), worst=_told(output.value, want.value) if differs else ())
         return Measured(output.name, output.dtype, (), 1, (span,), exact=True, differing=int(differs))
     actual, expected = output.tensor, want.tensor
-    shape, dtype = tuple(actual.shape), output.dtype
+    shape, dtype, paired = tuple(actual.shape), output.dtype, False
     if not (expected.dtype.is_floating_point and actual.dtype.is_floating_point):
         if not (actual.is_complex() or expected.is_complex()):
             return _exact(output.name, dtype, shape, actual, expected, reference)
         actual, expected = _as_real(actual), _as_real(expected)
-        dtype = {"complex64": "float32", "complex128": "float64"}.get(dtype, "float32")
-    form = FORMATS.get(dtype) or FORMATS[reference.materials.case.dtype if reference.materials.case.dtype in FORMATS else "float32"]
-    return Floating(index, output.name, dtype, shape, actual, expected, form, reference).measured()
+        shape, dtype, paired = tuple(actual.shape), PARTS.get(dtype, "float32"), True
+    form = form_of(dtype) or form_of(reference.materials.case.dtype) or FORMATS["float32"]
+    return Floating(index, output.name, PARTS.get(dtype, dtype), shape, actual, expected, form, reference, paired).measured()
 
 
 def _told(actual: object, expected: object) -> tuple[Worst, ...]:
@@ -105,6 +105,7 @@ def _told(actual: object, expected: object) -> tuple[Worst, ...]:
 
 
 def _as_real(tensor: torch.Tensor) -> torch.Tensor:
+    """Real and imaginary parts along a new last dimension, as float64."""
     return torch.view_as_real(tensor.to(torch.complex128).resolve_conj())
 
 

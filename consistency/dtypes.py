@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,15 +43,33 @@ FORMATS: dict[str, Format] = {
 }
 FLOATING = tuple(FORMATS)
 INTEGRAL = ("int64", "int32", "int16", "int8", "uint8")
-ALL = (*FLOATING, *INTEGRAL, "bool")
+PARTS = {"complex64": "float32", "complex128": "float64"}  # what real and imaginary parts are
+COMPLEX = tuple(PARTS)
+ALL = (*FLOATING, *INTEGRAL, "bool", *COMPLEX)
 
-TORCH: dict[str, torch.dtype] = {
-    **{name: getattr(torch, name) for name in ALL},
-    "complex64": torch.complex64,
-    "complex128": torch.complex128,
-}
+TORCH: dict[str, torch.dtype] = {name: getattr(torch, name) for name in ALL}
 NAMES: dict[torch.dtype, str] = {dtype: name for name, dtype in TORCH.items()}
 _EXPONENT = np.uint64(0x7FF0000000000000)
+
+
+def form_of(dtype: str) -> Format | None:
+    """The format of a floating dtype's numbers, or of a complex one's parts; None for integers and booleans."""
+    return FORMATS.get(PARTS.get(dtype, dtype))
+
+
+def floats(dtype: str) -> bool:
+    """Whether a dtype holds floating-point numbers, real or complex."""
+    return dtype in FORMATS or dtype in PARTS
+
+
+def beside(dtype: str) -> str:
+    """The complex dtype that belongs to a real one: complex128 to float64, complex64 to every narrower one."""
+    return "complex128" if dtype in ("float64", "complex128") else "complex64"
+
+
+def real_of(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A contiguous array's numbers as real ones: complex ones part by part, (real, imaginary) along the last dimension."""
+    return array.view(array.real.dtype) if array.dtype.kind == "c" else array
 
 
 def name_of(dtype: torch.dtype) -> str:

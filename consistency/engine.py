@@ -17,7 +17,7 @@ from .events import Earlier, Event, Finished, GroupDone, Grown, Handler, Judged,
 from .model import DIRECTIONS, Case, Result, Verdict
 from .operators.declare import Operator
 from .second_look import Looks
-from .settings import Settings, directions_of, groups, settings
+from .settings import Settings, directions_of, examples_of, groups, settings
 from .tolerances import Tolerances
 from .wider import EACH
 from .workers.isolated import AHEAD
@@ -53,7 +53,7 @@ def _run(chosen: Settings, earlier: Earlier | None) -> Iterator[Event]:
         Looks(),
     )
     pairs = groups(chosen)
-    yield Started(chosen, state.absent, len(pairs), len(pairs) * chosen.examples)
+    yield Started(chosen, state.absent, len(pairs), sum(examples_of(chosen, dtype) for _, dtype in pairs))
     turn = 0
     while turn == 0 or (chosen.time_budget is not None and not state.out_of_time):
         for operator, dtype in pairs:
@@ -84,7 +84,7 @@ class _State:
 def _group(chosen: Settings, operator: Operator, dtype: str, turn: int, state: _State) -> Iterator[Event]:
     present = [b for b in chosen.backends if b.name not in state.absent]
     suspects: dict[tuple[str, ...], Result] = {}
-    cases, problem = draw(operator, dtype, chosen.examples, chosen.seed + turn)
+    cases, problem = draw(operator, dtype, examples_of(chosen, dtype), chosen.seed + turn)
     if turn == 0:
         yield from _not_run(chosen, operator, cases[0] if cases else Case(operator.name, dtype), state.absent, present, problem)
     if chosen.time_budget is not None:

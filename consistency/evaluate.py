@@ -12,7 +12,7 @@ from . import opinfo
 from .backends.base import Backend, refusal
 from .backends.cpu import Cpu
 from .comparison import compare
-from .dtypes import FORMATS
+from .dtypes import FORMATS, PARTS, floats
 from .judge import Judgement, convicted, far_from_the_cpu, judge, reconsider, suspicious
 from .materialise import Materials, prepare
 from .model import DIRECTIONS, Case, Comparison, Evidence, Outcome, Result, Verdict
@@ -71,7 +71,7 @@ def evaluate(
 
 def differentiates(operator: Operator, dtype: str) -> bool:
     """Whether the backward direction means anything: the operator has gradients and the dtype is a floating one."""
-    return operator.differentiable and dtype.startswith(("float", "bfloat"))
+    return operator.differentiable and floats(dtype)
 
 
 def _one_direction(
@@ -146,7 +146,7 @@ def _judgement(
 def _judged_as(dtype: str, floating: Sequence[str]) -> str:
     """The format whose rules hold: the case's, or that of its results where they are shorter (``sum(x, dtype=torch.float16)``)."""
     if dtype not in FORMATS:
-        return next(iter(floating), dtype)
+        return dtype if dtype in PARTS else next(iter(floating), dtype)
     shortest = min(floating, key=lambda name: FORMATS[name].precision, default=dtype)
     return shortest if FORMATS[shortest].precision < FORMATS[dtype].precision else dtype
 

@@ -18,7 +18,7 @@ from typing import Any
 import hypothesis
 from hypothesis import HealthCheck, Phase
 
-from .dtypes import FORMATS
+from .dtypes import PARTS, floats
 from .model import Case
 from .operators.declare import Operator
 from .recipe import Literal, TensorRecipe, tensors
@@ -84,10 +84,10 @@ def _bytes(case: Case) -> int:
 def _blank(case: Case) -> bool:
     """Whether the numbers of the case can tell little: most of an operand is blank, or every operand is one number, expanded."""
     drawn = [t for t in (*tensors(case.args), *tensors(case.kwargs)) if isinstance(t, TensorRecipe) and 0 not in t.base]
-    floating = [t for t in drawn if t.dtype in FORMATS] or drawn
+    floating = [t for t in drawn if floats(t.dtype)] or drawn
     if not floating or any(t.special for t in floating):
         return False
-    if any(2 * t.stop < math.prod(t.base) for t in floating):
+    if any(2 * t.stop < (3 if t.dtype in PARTS else 1) * math.prod(t.base) for t in floating):  # imaginary parts stand in front
         return True
     return all(math.prod(t.base) == 1 and any(step[0] == "expand" for step in t.view) for t in floating)
 

@@ -26,10 +26,13 @@ def floats(tensor: torch.Tensor) -> bool:
 
 
 def unsigned(value: Any, tensors: bool = True) -> Any:
-    """Floats (and, unless told otherwise, floating tensors) by their absolute value, through lists, tuples and dictionaries."""
+    """Floats (and, unless told otherwise, floating tensors) by their absolute value, through lists, tuples and dictionaries.
+
+    Complex numbers become real: what is made of moduli bounds either part.
+    """
     if isinstance(value, torch.Tensor):
-        return value.abs() if tensors and value.dtype.is_floating_point and not value.requires_grad else value
-    if isinstance(value, float):
+        return value.abs() if tensors and floats(value) and not value.requires_grad else value
+    if isinstance(value, (float, complex)):
         return abs(value)
     if isinstance(value, (tuple, list)):
         return type(value)(unsigned(item, tensors) for item in value)
@@ -88,10 +91,10 @@ def _reduced_floor(reference: Reference, index: int, magnitude: Any) -> Any:
 
 
 def _resign(pattern: int, cotangent: int, base: torch.Tensor, position: int) -> torch.Tensor:
-    """The cotangents all positive, or with signs from the sequences of :func:`_push`."""
+    """The cotangents all positive, or with signs from the sequences of :func:`_signs`."""
     if position != cotangent:
         return base
-    return base.abs() if pattern == 0 else _push(pattern, torch.ones_like(base), 0).sub(1.0).sign() * base.abs()
+    return base.abs() if pattern == 0 else _signs(pattern, base.numel(), 0.0) * base.abs()
 
 
 def _scale(reference: Reference) -> float:
@@ -127,10 +130,18 @@ def _grow(chosen: int, base: torch.Tensor, position: int) -> torch.Tensor:
 
 
 def _push(pattern: int, base: torch.Tensor, position: int) -> torch.Tensor:
-    """base + δ·max|base|·(±1), the signs from a fixed, aperiodic sequence (the fractional parts of multiples of √2, √3, √5)."""
+    """base + δ·max|base|·(±1), both parts of a complex one, the signs from :func:`_signs`."""
+    step = _STEP * _largest(base.abs())
+    signs = _signs(pattern, base.numel(), 0.1 * position)
+    return base + step * (
+        torch.complex(signs, _signs(pattern, base.numel(), 0.1 * position + 0.05)) if base.is_complex() else signs
+    )
+
+
+def _signs(pattern: int, count: int, shift: float) -> torch.Tensor:
+    """A fixed, aperiodic sequence of ±1 (from the fractional parts of multiples of √2, √3, √5)."""
     root = math.sqrt((2.0, 3.0, 5.0)[pattern])
-    signs = torch.frac(torch.arange(1, base.numel() + 1, dtype=torch.float64) * (root + 0.1 * position)) - 0.5
-    return base + _STEP * _largest(base.abs()) * signs.sign()
+    return (torch.frac(torch.arange(1, count + 1, dtype=torch.float64) * (root + shift)) - 0.5).sign()
 
 
 def _largest(tensor: torch.Tensor) -> float:

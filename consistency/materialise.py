@@ -24,7 +24,9 @@ _BITS_OF = {"bfloat16": (np.uint16, torch.bfloat16)}
 _WIDER = {torch.int32: torch.int64, torch.int16: torch.int64, torch.int8: torch.int64}
 Adjust = Callable[[torch.Tensor, int], torch.Tensor]
 Gradients = bool | tuple[int, ...]  # which floating tensors are leaves: all, none, or those at these positions
-_VIEWS = frozenset({"transpose", "permute", "expand", "unfold", "select", "slice", "as_strided", "unsqueeze", "squeeze", "view"})
+_VIEWS = frozenset(
+    {"transpose", "permute", "expand", "unfold", "select", "slice", "as_strided", "unsqueeze", "squeeze", "view", "conj"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ class Materials:
         integers_too: bool = False,
     ) -> Arguments:
         """Fresh tensors on ``device``. With ``dtype`` every floating tensor (and dtype argument) is converted to it, exactly.
+
+        Complex ones become the complex dtype that belongs to it.
 
         ``integers_too`` converts the tensors of the case's own integer dtype as well (the sine of an int64 is a float).
         With ``gradients`` the floating tensors (or those at the given positions) are leaves that track gradients.
@@ -103,7 +107,7 @@ class Arguments:
         self.materials = materials
         self.adjust = adjust
         self._also = dtypes.TORCH.get(also)
-        self._convert = dtypes.TORCH[dtype] if dtype else None
+        self._convert = {} if dtype is None else {True: dtypes.TORCH[dtypes.beside(dtype)], False: dtypes.TORCH[dtype]}
         self._device = device
         self._gradients = gradients
         self._source = iter(materials.bases)
@@ -119,7 +123,7 @@ class Arguments:
             case recipe.DType(name):
                 if name not in dtypes.TORCH:
                     raise RecipeError(f"unknown dtype {name!r:.40}{did_you_mean(name, dtypes.TORCH)}")
-                return self._convert if self._convert and name in dtypes.FORMATS else dtypes.TORCH[name]
+                return self._convert[name in dtypes.PARTS] if self._convert and dtypes.floats(name) else dtypes.TORCH[name]
             case recipe.Index(start, stop, step):
                 return slice(start, stop, step)
             case recipe.MemoryFormat(name):
@@ -137,16 +141,17 @@ class Arguments:
         base = torch.from_numpy(raw.copy())
         if arg.dtype in _BITS_OF:
             base = base.view(_BITS_OF[arg.dtype][1])
-        if self._convert is not None:
-            floats = base.dtype.is_floating_point or base.dtype == self._also
-            base = base.to(self._convert if floats else _WIDER.get(base.dtype, base.dtype))
-        if self.adjust is not None and base.dtype.is_floating_point:
+        floats = base.dtype.is_floating_point or base.is_complex()
+        if self._convert:
+            kept = _WIDER.get(base.dtype, base.dtype)
+            base = base.to(self._convert[base.is_complex()] if floats or base.dtype == self._also else kept)
+        if self.adjust is not None and (base.dtype.is_floating_point or base.is_complex()):
             base = self.adjust(base, len(self.bases))
         if self._device != "cpu":
             base = base.to(self._device)
         self.bases.append(base)
         view = view_of(base, arg)
-        if self._tracks(len(self.tensors)) and getattr(arg, "leaf", True) and view.dtype.is_floating_point:
+        if self._tracks(len(self.tensors)) and getattr(arg, "leaf", True) and floats:
             view = view.detach().requires_grad_(True)
         self.tensors.append(view)
         return view

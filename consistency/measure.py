@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -25,6 +26,8 @@ _NOTABLE, _MOST_GROUPED = 9.0, 1 << 20  # σ² of the largest error, and element
 def _flat(tensor: torch.Tensor, wide: bool = False) -> np.ndarray[Any, Any]:
     if tensor.requires_grad:
         tensor = tensor.detach()
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor.resolve_conj())
     if (wide and tensor.dtype != torch.float64) or tensor.dtype == torch.bfloat16:
         tensor = tensor.to(torch.float64)
     return tensor.numpy().reshape(-1)
@@ -40,8 +43,16 @@ def _flat_reference(reference: Reference, index: int, expected: torch.Tensor) ->
     return known[2], known[3]
 
 
+def _beyond(pairs: np.ndarray[Any, Any], limit: float) -> Any:
+    """Of which complex numbers a part is NaN, or at least ``limit``."""
+    return ~(np.abs(pairs.reshape(-1, 2)) < limit).all(1)
+
+
 class Floating:
-    """Measures one output. Quick path first; special values, ranges and the hull only where they are needed."""
+    """Measures one output. Quick path first; special values, ranges and the hull only where they are needed.
+
+    ``paired``: the last dimension holds the two parts of complex numbers.
+    """
 
     def __init__(
         self,
@@ -53,9 +64,11 @@ class Floating:
         expected: torch.Tensor,
         form: Format,
         reference: Reference,
+        paired: bool = False,
     ) -> None:
+        self.paired, self.complex = paired, reference.materials.case.dtype in dtypes.PARTS
         self.index, self.name, self.dtype, self.shape, self.form = index, name, dtype, shape, form
-        self.reference, self.model = reference, reference.operator.error
+        self.reference, self.model = reference, reference.model
         # The gradients of data movement are sums: only going forward does every difference count.
         self.moves_only = self.model.kind == "exact" and reference.direction == "forward"
         self.actual, (self.expected, self.tail) = _flat(actual), _flat_reference(reference, index, expected)
@@ -78,7 +91,8 @@ class Floating:
             self._check_zero_signs()
         exact = self.moves_only
         spans: tuple[Span, ...] = (Span(None, sums.ulp_max, abs_max=sums.abs_max),)
-        if sums.ulp_max > _SETTLED_ULP and (sums.ulp_max > 1.0 or self.model.kind != "rounded" or self._subnormal()):
+        simple = self.model.kind == "rounded" and not self.complex
+        if sums.ulp_max > _SETTLED_ULP and (sums.ulp_max > 1.0 or not simple or self._subnormal()):
             spans, exact = self._closer(sums)
         pattern = ""
         if sums.ulp_max > 2.0 and spans[0].hull:
@@ -136,11 +150,13 @@ class Floating:
                 ordered = reference.ordered_signs
                 variance = metrics.healthy_variance(reference.terms(self.index), u, self.form.unit_roundoff, ordered=ordered)
                 model = (growth * u, *variance)
-            metrics.scaled(self.actual, self.expected, self.tail, s, model, sums)
+            metrics.scaled(self.actual, self.expected, self.tail, s, model, sums, self._sizes)
             unusual = sums.sigma_squares > 2.25 * self.expected.size or sums.sigma_max > metrics.UNUSUAL_PEAK
             if isinstance(model, tuple) and unusual and reference.heavy_tailed:
                 sums.sigma_squares = sums.sigma_max = 0.0
-                metrics.scaled(self.actual, self.expected, self.tail, s, (model[0], model[1], max(model[1], model[2])), sums)
+                metrics.scaled(
+                    self.actual, self.expected, self.tail, s, (model[0], model[1], max(model[1], model[2])), sums, self._sizes
+                )
             if isinstance(model, tuple) and sums.sigma_max > _NOTABLE and metrics.SIGNS_FROM <= self.expected.size <= _MOST_GROUPED:
                 self.cluster = self._clustered(s, model)
             doubtful = sums.scaled_max > 0.5 * _SETTLED_SCALED or sums.sigma_squares > 4.0 * self.expected.size
@@ -167,6 +183,13 @@ class Floating:
         elsewhere = self._span(None, error, ulp, scale, self._outside_ranges())
         return (elsewhere, *(self._span(interval, error, ulp, scale, mask) for interval, mask in self._ranges())), exact
 
+    @functools.cached_property
+    def _sizes(self) -> Any:
+        """Moduli, where parts are differences of sums as large as they: of ac and bd for (a + ib)·(c + id). Else None."""
+        if not self.paired or self.keep is not None:
+            return None
+        return np.repeat(np.hypot(self.expected[::2], self.expected[1::2]), 2)
+
     def _ulp(self) -> Any:
         """ulp of the reference, or of the result where that lies just across the next power of two and so is rounded to its ulp.
 
@@ -183,7 +206,10 @@ class Floating:
             return None
         _, p, q = model
         q = max(p, q) if self.reference.heavy_tailed else q
-        variance = np.maximum(p * self.expected**2 + q * np.nan_to_num(s, nan=0.0, posinf=1e150) ** 2, 1e-300)
+        variance = np.maximum(
+            p * (self.expected if self._sizes is None else self._sizes) ** 2 + q * np.nan_to_num(s, nan=0.0, posinf=1e150) ** 2,
+            1e-300,
+        )
         return metrics.clustered(metrics.errors(self.actual, self.expected, self.tail) ** 2 / variance, self.shape)
 
     def _square_overflows(self) -> float:
@@ -196,7 +222,9 @@ class Floating:
         s: Any = magnitudes[self.index] if self.index < len(magnitudes) else None
         if not isinstance(s, torch.Tensor):
             return s
-        s = _flat(s if s.numel() == self.elements else torch.broadcast_to(s, self.shape), wide=True)
+        if s.numel() != self.elements:  # of complex results both parts have one S
+            s = torch.broadcast_to(s.unsqueeze(-1) if self.paired and s.shape != self.shape else s, self.shape)
+        s = _flat(s, wide=True)
         return s[self.keep] if self.keep is not None else s
 
     def _span(self, interval: tuple[int, float, float] | None, error: Any, ulp: Any, scale: Any, mask: Any) -> Span:
@@ -248,7 +276,7 @@ class Floating:
 
     def _argument(self, position: int) -> Any:
         tensors = self.reference.arguments.tensors
-        given = tensors[position] if position < len(tensors) else None
+        given = tensors[position] if position < len(tensors) and not tensors[position].is_complex() else None
         if given is not None and self.name.startswith("arg/"):
             given = self._where_written(given, int(self.name.removeprefix("arg/")))
         if given is None or tuple(given.shape) != self.shape:
@@ -288,6 +316,10 @@ class Floating:
         """
         actual, expected = self.actual.astype(np.float64), self.expected
         limit = self.form.overflow
+        if self.paired and not self.moves_only:
+            # What becomes of NaN and infinities, and of which part, is not agreed on (C99, Annex G): all are of one kind.
+            neither = np.repeat(_beyond(actual, math.inf) & _beyond(expected, limit), 2)
+            actual, expected = np.where(neither, np.nan, actual), np.where(neither, np.nan, expected)
         nan_a, nan_e = np.isnan(actual), np.isnan(expected)
         inf_e = np.isinf(expected)
         wrong_nan = nan_a != nan_e
@@ -339,7 +371,10 @@ class Floating:
         return wrong & ((self.actual == other) | (np.isnan(self.actual) & np.isnan(other)))
 
     def _signed_zeros_matter(self) -> bool:
-        return self.reference.direction == "forward" and ("elementwise" in self.reference.operator.traits or self.moves_only)
+        """Not of complex results that are computed: their zeros are differences of products."""
+        if self.moves_only or self.reference.direction == "backward":
+            return self.moves_only
+        return "elementwise" in self.reference.operator.traits and not self.complex
 
     def _check_zero_signs(self) -> None:
         both = (self.expected == 0.0) & (self.actual == 0.0)

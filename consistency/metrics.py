@@ -112,12 +112,13 @@ def scaled(
     magnitude: Doubles | float,
     model: tuple[float, float, float] | float,
     sums: Sums,
+    sizes: Doubles | None = None,
 ) -> None:
     """Second part, for errors above correct rounding: max e/(unit·S) with unit = G(n)·u.
 
     ``model`` is the unit, or ``(unit, p, q)`` where errors in units of a healthy computation's σ are wanted, too:
     σ² = p·ref² + q·S² per element (see :func:`healthy_variance`). As σ ≥ √q·S, the first quotient bounds them: where few
-    elements are unremarkable by that bound, they stay 0.
+    elements are unremarkable by that bound, they stay 0. ``sizes`` stand for ref in σ, if given.
     """
     unit, p, q = model if isinstance(model, tuple) else (model, 0.0, 0.0)
     n = reference.size
@@ -142,7 +143,7 @@ def scaled(
             largest = _largest(np.divide(e, s, out=t))
         sums.scaled_max = max(sums.scaled_max, largest / unit)
         if q and (n >= SIGNS_FROM or largest * largest > UNUSUAL_PEAK * q or float(t.dot(t)) > _unusual_squares(n) * q):
-            _in_sigmas(e, r, s, p / q, q, sums)
+            _in_sigmas(e, r if sizes is None else sizes[block], s, p / q, q, sums)
 
 
 def _unusual_squares(elements: int) -> float:

@@ -62,13 +62,15 @@ def perturbed(reference: Reference, random: torch.Generator) -> tuple[Output, ..
     """The reference on inputs that are each moved by half an ulp, up or down: of the tested dtype, or of float32 where sums of
     a shorter one are accumulated in float32. (Half an ulp of bfloat16 would excuse a bfloat16 accumulator.)
     """
-    form = dtypes.FORMATS[reference.materials.case.dtype]
-    if form.precision < 24 and reference.operator.error.wide_accumulation and reference.direction == "forward":
+    form = dtypes.form_of(reference.materials.case.dtype) or dtypes.FORMATS["float32"]
+    if form.precision < 24 and reference.model.wide_accumulation and reference.direction == "forward":
         form = dtypes.FORMATS["float32"]
     return reference.evaluate(functools.partial(_half_an_ulp, form, random))
 
 
 def _half_an_ulp(form: Format, random: torch.Generator, base: torch.Tensor, position: int) -> torch.Tensor:
+    if base.is_complex():
+        return torch.view_as_complex(_half_an_ulp(form, random, torch.view_as_real(base), position))
     if base.dtype != torch.float64 or not base.numel():
         return base
     flat = np.ascontiguousarray(base.reshape(-1).numpy())
@@ -82,8 +84,8 @@ def randomly_rounded(reference: Reference, random: torch.Generator) -> tuple[Out
     backward = reference.direction == "backward"
     arguments = reference.materials.build("float64", gradients=backward and reference.operator.leaves)
     function = reference.operator.reference or reference.operator
-    form = dtypes.FORMATS[reference.materials.case.dtype]
-    wide = form.precision < 24 and reference.operator.error.wide_accumulation and not backward
+    form = dtypes.form_of(reference.materials.case.dtype) or dtypes.FORMATS["float32"]
+    wide = form.precision < 24 and reference.model.wide_accumulation and not backward
     roundoff = 2.0**-24 if wide else form.unit_roundoff
     with _Rounding(roundoff, random):
         outputs = collect(lambda args, kwargs: function(*args, **kwargs), reference.operator, arguments, backward)
@@ -111,7 +113,7 @@ class _Rounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return tree_map(self._round, result)
 
     def _round(self, value: Any) -> Any:
-        if not isinstance(value, torch.Tensor) or value.dtype != torch.float64:
+        if not isinstance(value, torch.Tensor) or value.dtype not in (torch.float64, torch.complex128):
             return value
         with torch._C._DisableTorchDispatch():
             noise = torch.rand(value.shape, generator=self.random, dtype=torch.float64) * 2.0 - 1.0

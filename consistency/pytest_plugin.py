@@ -145,10 +145,11 @@ class Item:
         from . import engine, evaluate
         from .backends import availability, refusal
         from .model import Case
+        from .settings import examples_of
 
         operator = self.declared
         (backend,) = (b for b in self.settings.backends if b.name == self.backend)
-        cases, problem = _cases(operator, self.dtype, self.settings.examples, self.settings.seed)
+        cases, problem = _cases(operator, self.dtype, examples_of(self.settings, self.dtype), self.settings.seed)
         for verdict, reason in (
             ("unavailable", availability(backend)),
             ("unsupported", refusal(backend, operator, self.dtype, self.direction)),

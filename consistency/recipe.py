@@ -138,6 +138,8 @@ def encode(arg: Arg) -> Any:
             return {"memory_format": arg.name}
         case float() if not math.isfinite(arg):
             return {"float": repr(arg)}
+        case complex():
+            return {"complex": [encode(arg.real), encode(arg.imag)]}
         case tuple():
             return {"tuple": [encode(item) for item in arg]}
         case list():
@@ -175,6 +177,9 @@ def decode(data: Any, literals: Mapping[str, bytes] | None = None, *, depth: int
                 return Index(start, stop, step)
             case "float":
                 return float(_text(body))
+            case "complex":
+                real, imaginary = (float(_parameter(part)) for part in _items(body))
+                return complex(real, imaginary)
             case "ellipsis":
                 return Ellipsis
             case "tuple":

@@ -38,9 +38,21 @@ def _call(operator: Operator, arguments: Arguments, backward: bool, absolute: bo
     ``absolute`` is about numbers only: tensors were adjusted when they were built, and a copy would not be written in place.
     """
     function = operator.reference or operator
-    if not absolute:
-        return collect(lambda args, kwargs: function(*args, **kwargs), operator, arguments, backward)
-    return collect(lambda args, kwargs: function(*unsigned(args, False), **unsigned(kwargs, False)), operator, arguments, backward)
+    if absolute:
+        found = collect(
+            lambda args, kwargs: function(*unsigned(args, False), **unsigned(kwargs, False)), operator, arguments, backward
+        )
+    else:
+        found = collect(lambda args, kwargs: function(*args, **kwargs), operator, arguments, backward)
+    return tuple([_resolved(output) for output in found])
+
+
+def _resolved(output: Output) -> Output:
+    """With the conjugation and the sign carried out that torch only notes down."""
+    tensor = output.tensor
+    if tensor is None or not (tensor.is_conj() or tensor.is_neg()):
+        return output
+    return replace(output, tensor=tensor.resolve_conj().resolve_neg())
 
 
 class Reference:
@@ -57,7 +69,8 @@ class Reference:
         self.operator, self.materials, self.direction = operator, materials, direction
         self.verified: str | None = None
         self.flattened: dict[int, tuple[Any, ...]] = {}  # by output: expected and tail as measured, and both as flat arrays
-        self.independent = materials.case.dtype in dtypes.FORMATS and materials.case.dtype != "float64"
+        self.model = operator.error.of(materials.case.dtype)
+        self.independent = dtypes.floats(materials.case.dtype) and materials.case.dtype not in ("float64", "complex128")
         backward = direction == "backward"
         arguments = materials.build("float64", gradients=backward and operator.leaves)
         try:
@@ -66,9 +79,7 @@ class Reference:
             self.outcome = failed(error)
         if not backward and not operator.mutates:
             self.arguments = arguments
-        if materials.case.dtype not in dtypes.FORMATS and any(
-            o.tensor is not None and floats(o.tensor) for o in self.outcome.outputs
-        ):
+        if not dtypes.floats(materials.case.dtype) and any(o.tensor is not None and floats(o.tensor) for o in self.outcome.outputs):
             self._float_integers()
         self.outputs: tuple[Output, ...] = self.observed(self.outcome.outputs)
         flags = [o.tensor for o in self.outputs if o.tensor is not None and o.tensor.dtype == torch.bool]
@@ -99,12 +110,12 @@ class Reference:
             return outputs
         wide = [o.tensor if o.tensor is None or not floats(o.tensor) else _widen(o.tensor) for o in outputs]
         seen = hook(tuple(self.arguments.args), self.arguments.kwargs, tuple(wide))
-        dtype = next((o.dtype for o in outputs if o.dtype in dtypes.FORMATS), self.materials.case.dtype)
+        dtype = next((o.dtype for o in outputs if dtypes.floats(o.dtype)), self.materials.case.dtype)
         return tuple(
             Output(
                 outputs[i].name if i < len(outputs) else f"seen/{i}",
                 tensor,
-                outputs[i].dtype if i < len(outputs) and outputs[i].dtype in dtypes.FORMATS else dtype,
+                outputs[i].dtype if i < len(outputs) and dtypes.floats(outputs[i].dtype) else dtype,
             )
             for i, tensor in enumerate(seen)
         )
@@ -123,7 +134,7 @@ class Reference:
         forward = self.forward_outputs
         if not forward:
             return 1.0
-        n = max(float(self.operator.error.terms(tuple(self.arguments.args), self.arguments.kwargs, forward)), 1.0)
+        n = max(float(self.model.terms(tuple(self.arguments.args), self.arguments.kwargs, forward)), 1.0)
         if self.direction == "forward":
             return n
         # All products of the forward direction, spread over the elements of this gradient.
@@ -141,7 +152,12 @@ class Reference:
     def growth(self, index: int) -> float:
         """G(n) for data with some variety: √n for sums in blocks or trees, n for sequential ones."""
         n = self.terms(index)
-        return n if self.operator.error.growth == "linear" else math.sqrt(n)
+        return n if self.model.growth == "linear" else math.sqrt(n)
+
+    @functools.cached_property
+    def _numbers(self) -> list[np.ndarray[Any, Any]]:
+        """The floating numbers of each tensor; of complex ones both parts."""
+        return [dtypes.real_of(base) for base in self.materials.bases if base.dtype.kind in "fc"]
 
     @functools.cached_property
     def low_entropy(self) -> bool:
@@ -149,14 +165,14 @@ class Reference:
 
         Or whether most of its numbers are one and the same, as the blanks of a large mean are.
         """
-        for base in self.materials.bases:
-            if base.size > _LOW_ENTROPY and base.dtype.kind == "f":
+        for base in self._numbers:
+            if base.size > _LOW_ENTROPY:
                 sample = base[-4096:]
                 if np.unique(sample[sample != 0]).size < _LOW_ENTROPY:
                     return True
                 if base.itemsize >= 4 and (_distinct(base) < _FEW_KINDS or _commonest(base) > _COMMON):
                     return True
-        pairs = [(b, t) for b, t in zip(self.materials.bases, self.arguments.tensors, strict=True) if b.dtype.kind == "f"]
+        pairs = [(b, t) for b, t in zip(self.materials.bases, self.arguments.tensors, strict=True) if b.dtype.kind in "fc"]
         if pairs and all(tensor.numel() >= _LOW_ENTROPY * base.size for base, tensor in pairs):
             return True  # every operand is expanded, and so are the products
         recipes = (*tensors(self.materials.case.args), *tensors(self.materials.case.kwargs))
@@ -170,8 +186,9 @@ class Reference:
     def repeats(self) -> bool:
         """Whether an operand's numbers repeat (blanks of a large mean, few integers, overlapping views): results then err alike."""
         for base, tensor in zip(self.materials.bases, self.arguments.tensors, strict=True):
-            wide = base.dtype.kind == "f" and base.itemsize >= 4  # narrow formats have few numbers to begin with
-            if wide and (tensor.numel() > base.size or _distinct(base) < _VARIED or _commonest(base) > _COMMON):
+            wide = base.dtype.kind in "fc" and base.itemsize >= 4  # narrow formats have few numbers to begin with
+            numbers = dtypes.real_of(base)
+            if wide and (tensor.numel() > base.size or _distinct(numbers) < _VARIED or _commonest(numbers) > _COMMON):
                 return True
         return False
 
@@ -184,8 +201,8 @@ class Reference:
     @functools.cached_property
     def heavy_tailed(self) -> bool:
         """Whether single numbers of an operand tower above the others: from then on a partial sum is as large as S."""
-        for base in self.materials.bases:
-            if base.dtype.kind == "f" and base.size > 1:
+        for base in self._numbers:
+            if base.size > 1:
                 size = np.abs(base.astype(np.float64))
                 if float(size.max()) > _HEAVY * float(size.mean()):
                     return True
@@ -194,7 +211,7 @@ class Reference:
     @functools.cached_property
     def magnitudes(self) -> tuple[torch.Tensor | float | None, ...]:
         """S per output: a float64 tensor of its shape, one number for all elements, or None where the model has no S."""
-        kind = self.operator.error.magnitude if self.direction == "forward" else self.operator.error.backward
+        kind = self.model.magnitude if self.direction == "forward" else self.model.backward
         count = len(self.outputs)
         if callable(kind):
             raw = tuple(o.tensor for o in self.outcome.outputs if o.tensor is not None)
@@ -218,14 +235,16 @@ class Reference:
     def exact_integers(self) -> bool:
         """Whether all inputs are small whole numbers whose partial sums the tested dtype holds exactly."""
         found = [*tensors(self.materials.case.args), *tensors(self.materials.case.kwargs)]
-        if not self.operator.error.integers_exact or self.direction == "backward":
+        if not self.model.integers_exact or self.direction == "backward":
             return False
         drawn = all(isinstance(t, TensorRecipe) and t.values[0] in EXACT_CLASSES and not t.special for t in found)
-        form = dtypes.FORMATS.get(self.materials.case.dtype)
-        if not drawn or form is None or any(isinstance(v, float) for v in self.materials.case.kwargs.values()):
+        form = dtypes.form_of(self.materials.case.dtype)
+        if not drawn or form is None or any(isinstance(v, (float, complex)) for v in self.materials.case.kwargs.values()):
             return False
         sizes = [float(m.abs().max()) if isinstance(m, torch.Tensor) and m.numel() else 0.0 for m in self.magnitudes]
-        return max(sizes, default=0.0) <= 2.0**form.precision
+        # Complex products may be made of three real ones, of sums of parts.
+        room = 4.0 if self.materials.case.dtype in dtypes.PARTS else 1.0
+        return room * max(sizes, default=0.0) <= 2.0**form.precision
 
     @functools.cached_property
     def without_nan(self) -> tuple[tuple[Output, ...], ...]:

@@ -18,7 +18,7 @@ from .attribution import Scene, explain, shorter
 from .attribution.scene import REFUSALS
 from .circumstances import by_precision, by_trial
 from .comparison import compare
-from .dtypes import FORMATS
+from .dtypes import floats
 from .judge import Judgement
 from .model import Cause, Evidence, Outcome
 from .operators.declare import Operator
@@ -103,7 +103,7 @@ def look(flagged: Flagged, *, only: tuple[str, ...] | None = None) -> Evidence:
 
 def look_for_fewer_bits(operator: Operator, reference: Reference, outcome: Outcome, found: Judgement) -> Cause | None:
     """What explains the errors of a result within budget that errs more than the CPU (:func:`consistency.judge.suspicious`)."""
-    if operator.error.magnitude != "products" or reference.low_entropy or reference.repeats:
+    if reference.model.magnitude != "products" or reference.low_entropy or reference.repeats:
         return None  # errors of equal numbers are alike, and so agree with a prediction by chance
     try:
         return shorter(Scene(reference, outcome, found.output, special=False, everywhere=True))
@@ -173,8 +173,8 @@ def _repeated(flagged: Flagged, evidence: Evidence, scene: Scene | None) -> Evid
 
 def _may_be_ill_conditioned(flagged: Flagged) -> bool:
     """Functions of single elements have a right answer to the last bit; sums and factorisations are as good as their data."""
-    traits, error = flagged.operator.traits, flagged.operator.error
-    floating = flagged.materials.case.dtype in FORMATS
+    traits, error = flagged.operator.traits, flagged.reference.model
+    floating = floats(flagged.materials.case.dtype)
     return floating and error.kind == "accumulated" and "elementwise" not in traits and flagged.found.verdict.value == "divergent"
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -61,8 +62,13 @@ class Draw:
 
     @property
     def floating(self) -> bool:
-        """Whether the case's dtype is a floating-point one."""
-        return self.dtype in dtypes.FORMATS
+        """Whether the case's dtype is a floating-point one, real or complex."""
+        return dtypes.floats(self.dtype)
+
+    @property
+    def complex(self) -> bool:
+        """Whether the case's dtype is a complex one."""
+        return self.dtype in dtypes.PARTS
 
     def size(self, low: int = 1, high: int = 64) -> int:
         """A dimension's size, often just around a power of two. Shrinks towards ``low``."""
@@ -133,11 +139,14 @@ class Draw:
         dtype = dtype or self.dtype
         base, view = self._layout(tuple(shape), overlap=overlap) if layout else (tuple(shape), ())
         elements = math.prod(base)
+        if dtype in dtypes.PARTS:
+            domain, elements = self._plane(domain), 2 * elements
+            view = (*view, ("conj",)) if layout and self.choice(False, False, False, True) else view
         values = values or self._values(dtype, domain)
         special: tuple[tuple[int, str], ...] = ()
         # One NaN among the inputs of an extremum hides all others, so there they are rare.
         rare = 7 if self.operator is not None and "extremum" in self.operator.traits else 4
-        if domain.specials and dtype in dtypes.FORMATS and elements and self.integer(0, rare) == rare:
+        if domain.specials and dtypes.floats(dtype) and elements and self.integer(0, rare) == rare:
             count = self.integer(1, 3)
             special = tuple((self.integer(0, elements - 1), self.choice(*domain.specials)) for _ in range(count))
         return TensorRecipe(base, dtype, values, self.stop(elements), view, special)
@@ -184,11 +193,22 @@ class Draw:
         low, high = domain.low, domain.high
         if dtype == "bool":
             return ("integers", 0, 1)
-        if dtype not in dtypes.FORMATS:
+        form = dtypes.form_of(dtype)
+        if form is None:
             if dtype == "int64" and math.isinf(low) and math.isinf(high) and self._exactly() and self.integer(0, 3) == 3:
                 return ("integers", *self.choice(*_WIDE_INTEGERS))
             return ("integers", max(math.ceil(max(low, -9.0)), -9), min(math.floor(min(high, 9.0)), 9))
-        return self._draw(_classes(domain, dtypes.FORMATS[dtype]))
+        return self._draw(_classes(domain, form))
+
+    def _plane(self, domain: Domain) -> Domain:
+        """What either part of a complex number is drawn from: both sides of zero, as far as ``domain`` reaches.
+
+        NaN and infinities only where nothing is computed: libraries do not agree on what, say, a product makes of them (C99's
+        Annex G), and at the edges of the format moduli leave it that do not need to be formed.
+        """
+        operator = self.operator
+        moved = operator is not None and operator.error.of(self.dtype).kind == "exact"
+        return _both_sides(domain) if moved else _both_sides(replace(domain, specials=_within(domain.specials), tiny=False))
 
 
 # Rounded for floats, whole for whole numbers.
@@ -197,6 +217,15 @@ _WHOLE = frozenset(
 )
 # Beyond what float32, int32 and float64 hold exactly.
 _WIDE_INTEGERS = ((-(1 << 26), 1 << 26), (-(1 << 33), 1 << 33), (-(1 << 55), 1 << 55))
+
+
+def _within(specials: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(token for token in specials if token in ("0", "1", "-1"))
+
+
+def _both_sides(domain: Domain) -> Domain:
+    reach = max(abs(domain.low), abs(domain.high))
+    return replace(domain, low=-reach, high=reach)
 
 
 @functools.lru_cache(maxsize=512)

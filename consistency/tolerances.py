@@ -23,6 +23,7 @@ from . import _tolerances_file as file
 from ._located_yaml import Located
 from .errors import ConfigurationError
 
+_NARROWER = {"float64": "float32", "complex128": "complex64"}
 GRADIENT = 2.0  # a gradient's bounds, × the forward's: gradients carry about twice the error
 
 
@@ -160,9 +161,21 @@ class Tolerances:
         return Rule(**{key: values[key] for key in _RULE if key in values})
 
     def _merged(self, asked: _Asked, *, gradient: bool = False) -> dict[str, Any]:
-        """Every entry that speaks of what was asked, laid over each other key by key, the most specific last."""
-        asked = asked._replace(dtype=file.COMPLEX.get(asked.dtype, asked.dtype))
+        """Every entry that speaks of what was asked, laid over each other key by key, the most specific last.
+
+        Complex numbers are judged part by part: what is said of them can only add to what is said of their parts' dtype.
+        """
+        parts = file.COMPLEX.get(asked.dtype)
+        if parts is None:
+            return self._laid(asked, gradient)
+        values, own = self._laid(asked._replace(dtype=parts), gradient), self._laid(asked, gradient, named=True)
+        return values | own | {key: max(own[key], values[key]) for key in ("c", "lam") if key in own and key in values}
+
+    def _laid(self, asked: _Asked, gradient: bool, named: bool = False) -> dict[str, Any]:
+        """The values of one dtype; with ``named`` only from entries that name it, or complex64 for complex128."""
         speaking = [entry for entry in self._entries if entry.backward <= gradient and entry.applies(asked)]
+        if named:
+            speaking = [entry for entry in speaking if "any" not in entry.dtypes]
         merged: dict[str, Any] = {}
         for entry in sorted(speaking, key=lambda entry: entry.rank(asked.dtype)):
             values = entry.values if entry.names(asked.dtype) else _multiples(entry.values)
@@ -239,9 +252,9 @@ class _Entry:
         return dtype in self.dtypes or "any" in self.dtypes
 
     def applies(self, asked: _Asked) -> bool:
-        """Whether this speaks of what was asked. What is said of float32 also holds for float64."""
+        """Whether this speaks of what was asked. What is said of float32 also holds for float64, as of complex64 for complex128."""
         return (
-            (self.names(asked.dtype) or (asked.dtype == "float64" and "float32" in self.dtypes))
+            (self.names(asked.dtype) or _NARROWER.get(asked.dtype) in self.dtypes)
             and (self.level != 2 or self.name == asked.family)
             and (self.level != 3 or fnmatchcase(asked.operator, self.name))
             and (not self.backend or _is_backend(asked.backend, self.backend))

@@ -14,7 +14,7 @@ from .attribution import ENOUGH, Scene
 from .attribution.scene import REFUSALS, flat
 from .backends.base import Backend
 from .comparison import compare
-from .dtypes import FORMATS, TORCH
+from .dtypes import PARTS, TORCH, beside, floats
 from .formulations import FORMULATIONS
 from .judge import Judgement
 from .materialise import Materials, case_of, prepare
@@ -115,15 +115,16 @@ def literal_case(flagged: Flagged, change: Callable[[torch.Tensor], torch.Tensor
 def in_float64(flagged: Flagged, scene: Scene | None, trials: dict[str, float]) -> tuple[Output, ...] | None:
     """What the backend gives for the same numbers in float64; also tried as a work-around."""
     dtype = flagged.materials.case.dtype
-    if scene is None or dtype not in FORMATS or dtype == "float64" or flagged.backend.has_float64() is False:
+    if scene is None or not floats(dtype) or dtype in ("float64", "complex128") or flagged.backend.has_float64() is False:
         return None
     if flagged.backend.unsupported(flagged.operator, "float64", flagged.direction):
         return None
     outcome = flagged.again(dtype="float64")
     if outcome.status != "ok":
         return None
+    kept = {"float64": PARTS.get(dtype, dtype), "complex128": beside(dtype)}
     narrow = tuple(
-        replace(o, tensor=o.tensor.to(TORCH[dtype]), dtype=dtype) if o.tensor is not None and o.dtype == "float64" else o
+        replace(o, tensor=o.tensor.to(TORCH[kept[o.dtype]]), dtype=kept[o.dtype]) if o.tensor is not None and o.dtype in kept else o
         for o in outcome.outputs
     )
     trials["computing in float64"] = flagged.rho(replace(outcome, outputs=narrow))

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import tape
-from .dtypes import FORMATS, Format
+from .dtypes import FORMATS, PARTS, Format
 from .errors import RecipeError
 
 Array = npt.NDArray[np.float64]
@@ -32,13 +32,19 @@ _INTEGER_RANGE = {
 def fill(n: int, dtype: str, values: tuple[Any, ...], stop: int, special: tuple[tuple[int, str], ...] = ()) -> Raw:
     """``n`` numbers of a value class as a NumPy array; bfloat16 comes as its uint16 bit patterns.
 
+    Complex numbers take their real parts from the window itself and their imaginary parts from the ``n`` elements before it, which
+    are the first to become blank. Special values at ``n … 2n - 1`` are those of imaginary parts.
     Raises RecipeError for an unknown class, dtype, or parameters that make no sense.
     """
+    if dtype in PARTS:
+        return _complex(n, dtype, values, stop, special)
     if not values or not isinstance(values[0], str) or values[0] not in CLASSES:
         raise RecipeError(f"unknown value class {values[:1]!r:.60}; known: {', '.join(CLASSES)}")
     form = FORMATS.get(dtype)
     if form is None and dtype not in _INTEGER_RANGE:
-        raise RecipeError(f"tensors of dtype {dtype!r:.40} cannot be drawn; known: {', '.join((*FORMATS, *_INTEGER_RANGE))}")
+        raise RecipeError(
+            f"tensors of dtype {dtype!r:.40} cannot be drawn; known: {', '.join((*FORMATS, *_INTEGER_RANGE, *PARTS))}"
+        )
     bits, blanks = tape.window(n, stop)
     try:
         with np.errstate(all="ignore"):
@@ -56,6 +62,28 @@ def fill(n: int, dtype: str, values: tuple[Any, ...], stop: int, special: tuple[
             raise RecipeError(f"special value at position {index} of a tensor with {n} elements")
         numbers[index] = SPECIAL[token](form or FORMATS["float64"])
     return _cast(numbers, dtype)
+
+
+def _complex(n: int, dtype: str, values: tuple[Any, ...], stop: int, special: tuple[tuple[int, str], ...]) -> Raw:
+    for index, _ in special:
+        if not -n <= index < 2 * n:
+            raise RecipeError(f"special value at position {index} of {n} complex numbers")
+    window = stop, stop - n
+    numbers = np.empty(n, dtype=dtype)
+    if values[:1] == ("positive-definite",) and not special:
+        small = (fill(n, "int64", ("integers", -3, 3), end).astype(np.float64) for end in window)
+        numbers[:] = _hermitian(next(small) + 1j * next(small), *_checked(values[1:]))
+        return numbers
+    numbers.real = fill(n, PARTS[dtype], values, window[0], tuple((i, token) for i, token in special if i < n))
+    numbers.imag = fill(n, PARTS[dtype], values, window[1], tuple((i - n, token) for i, token in special if i >= n))
+    return numbers
+
+
+def _hermitian(small: Raw, size: int) -> Raw:
+    """M·Mᴴ + size·I of whole numbers (exact), scaled by 1/8: what ``positive-definite`` is among complex numbers."""
+    blocks = small.reshape(-1, size, size)
+    product: Raw = blocks @ blocks.conj().swapaxes(-1, -2) + size * np.eye(size)
+    return product.reshape(-1) * 0.125
 
 
 def _checked(parameters: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -16,13 +16,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from . import dtypes, operators, oracles
 from .backends.numpy_backend import Numpy
 from .errors import UsageError, did_you_mean
+from .magnitudes import floats
 from .model import Outcome, Output
 from .oracles import Answer, Oracle, Unsure, gradients
 from .reference import Reference
@@ -64,9 +67,9 @@ def sharpen(reference: Reference, mode: str = "float64") -> None:
     if mode == "verified" and _by_oracle(reference, LIMIT):
         return
     if not reference.independent and reference.operator.observe is None:
-        if dtype == "float64":
+        if dtype in ("float64", "complex128"):
             _long_double(reference)
-        elif dtype not in dtypes.FORMATS:
+        elif not dtypes.floats(dtype):
             _integers(reference)
     if dtype == "float64" and (reference.independent or mode == "float64"):
         return
@@ -211,8 +214,15 @@ def _long_double(reference: Reference) -> None:
     outputs: list[Output] = []
     tails: list[torch.Tensor | None] = []
     for output, exact in zip(reference.outputs, wide, strict=True):
-        if output.tensor is None or not output.tensor.dtype.is_floating_point or output.tensor.shape != exact.shape:
+        if output.tensor is None or not floats(output.tensor) or output.tensor.shape != exact.shape:
             return
+        if output.tensor.is_complex() != (exact.dtype.kind == "c"):
+            return
+        if exact.dtype.kind == "c":
+            high = exact.astype(np.complex128)
+            outputs.append(Output(output.name, torch.from_numpy(high), output.dtype))
+            tails.append(torch.from_numpy(_parts_apart(exact, high)))
+            continue
         high = exact.astype(np.float64)
         # Here a tail would be subnormal, and numbers have been rounded twice: the CPU's own, rounded once, may be one step beside.
         once = output.tensor.numpy()
@@ -222,6 +232,16 @@ def _long_double(reference: Reference) -> None:
         tails.append(torch.from_numpy(tail))
     reference.outputs, reference.tails, reference.independent = tuple(outputs), tuple(tails), True
     reference.outcome = Outcome("ok", tuple(outputs))
+
+
+def _parts_apart(exact: npt.NDArray[Any], high: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """``exact - high``, and 0 in the parts where that is no number."""
+    tail = np.empty_like(high)
+    for name in ("real", "imag"):
+        part = getattr(high, name)
+        known = np.isfinite(part) & (np.abs(part) > 2.0**-960)
+        setattr(tail, name, np.where(known, getattr(exact, name) - part, 0.0).astype(np.float64))
+    return tail
 
 
 def _integers(reference: Reference) -> None:

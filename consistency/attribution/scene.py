@@ -50,7 +50,7 @@ class Scene:
         self.reference, self.operator, self.special = reference, reference.operator, special
         self.backward = reference.direction == "backward"
         self.dtype = reference.materials.case.dtype
-        self.form = dtypes.FORMATS.get(self.dtype)
+        self.form = dtypes.form_of(self.dtype)
         seen = reference.observed(outcome.outputs)
         names = [o.name for o in reference.outputs]
         self.index = names.index(output) if output in names else 0
@@ -58,7 +58,7 @@ class Scene:
         want = reference.outputs[self.index].tensor
         if self.raw is None or want is None or self.raw.shape != want.shape:
             raise ValueError("nothing to explain: no tensors, or not of one shape")
-        self.shape = tuple(want.shape)
+        self.shape = (*want.shape, 2) if want.is_complex() else tuple(want.shape)
         self.actual, self.expected = flat(self.raw), flat(want)
         self.unit = self._unit()
         with np.errstate(all="ignore"):
@@ -80,7 +80,10 @@ class Scene:
         found = self.reference.magnitudes
         s: Any = found[self.index] if self.index < len(found) else None
         if isinstance(s, torch.Tensor):
-            s = np.nan_to_num(flat(torch.broadcast_to(s, self.shape) if s.numel() != self.expected.size else s), posinf=0.0)
+            if s.numel() != self.expected.size:
+                paired = self.raw is not None and self.raw.is_complex() and s.shape != self.shape
+                s = torch.broadcast_to(s.unsqueeze(-1) if paired else s, self.shape)
+            s = np.nan_to_num(flat(s), posinf=0.0)
             s = s if s.size == self.expected.size else None
         if s is None:
             return ulp
@@ -94,9 +97,11 @@ class Scene:
         elements that come out right.
         """
         tensor = predicted[self.index].tensor if self.index < len(predicted) else None
-        if tensor is None or tensor.numel() != self.expected.size:
+        if tensor is None:
             return 0.0
         p = flat(tensor)
+        if p.size != self.expected.size:
+            return 0.0
         with np.errstate(all="ignore"):
             if self.special:
                 return self._special_share(p)

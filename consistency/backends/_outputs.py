@@ -85,8 +85,9 @@ def _against(result: Iterable[Any], arguments: Arguments) -> list[tuple[torch.Te
             continue
         given = arguments.cotangent(position)
         if given is not None:
-            if arguments.adjust is not None and given.dtype.is_floating_point:
-                given = arguments.adjust(given.to(torch.float64), len(arguments.tensors))
+            if arguments.adjust is not None and (given.dtype.is_floating_point or given.is_complex()):
+                wide = torch.complex128 if given.is_complex() else torch.float64
+                given = arguments.adjust(given.to(wide), len(arguments.tensors))
             found.append((root, given.to(root.dtype).reshape(root.shape).to(root.device)))
     return found
 
@@ -100,6 +101,8 @@ def _on_copies(arguments: Arguments, written: Sequence[int]) -> tuple[Any, ...]:
 def cotangent(root: torch.Tensor, stop: int, arguments: Arguments) -> torch.Tensor:
     """What a gradient is taken against: even over [-1, 1), exactly representable in the case's dtype, shaped like ``root``."""
     dtype = arguments.materials.case.dtype
+    if dtype in dtypes.PARTS:
+        return _complex_cotangent(root, dtype, stop, arguments)
     kind = dtypes.name_of(root.dtype)
     drawn = dtype if dtype in dtypes.FORMATS else "float32"
     if kind in dtypes.FORMATS and dtypes.FORMATS[kind].precision < dtypes.FORMATS[drawn].precision:
@@ -112,6 +115,16 @@ def cotangent(root: torch.Tensor, stop: int, arguments: Arguments) -> torch.Tens
         flat = arguments.adjust(flat.to(torch.float64), len(arguments.tensors))
     if root.is_complex():
         flat = torch.view_as_complex(flat.to(torch.float64).reshape(-1, 2))
+    return flat.to(root.dtype).reshape(root.shape).to(root.device)
+
+
+def _complex_cotangent(root: torch.Tensor, dtype: str, stop: int, arguments: Arguments) -> torch.Tensor:
+    """The same for a complex case. A real result takes the real parts; where moduli were asked for, which are real, the moduli."""
+    flat = torch.from_numpy(values.fill(root.numel(), dtype, ("uniform", -1.0, 1.0), stop))
+    if arguments.adjust is not None:
+        flat = arguments.adjust(flat.to(torch.complex128), len(arguments.tensors))
+    if flat.is_complex() and not root.is_complex():
+        flat = flat.real
     return flat.to(root.dtype).reshape(root.shape).to(root.device)
 
 

@@ -19,6 +19,8 @@ from .base import Backend, _processor, flatten
 
 Array = npt.NDArray[Any]
 LONG = np.dtype(np.longdouble)
+LONG_COMPLEX = np.dtype(np.clongdouble)
+LONG_NAMES = dict.fromkeys(dtypes.FORMATS, "longdouble") | dict.fromkeys(dtypes.PARTS, "clongdouble")
 WRITING = frozenset({"program"})  # implementations that write to their arguments, as the operator does
 _TORCH_ONLY = (torch.memory_format, torch.layout, torch.device, torch.Generator)
 
@@ -84,7 +86,7 @@ class Numpy(Backend):
             outputs = [np.asarray(item) for item in flatten(result)]
         except Exception:  # whatever it was, the float64 reference stands
             return None
-        wide = all(output.dtype == LONG or output.dtype.kind in "iub" for output in outputs)
+        wide = all(output.dtype in (LONG, LONG_COMPLEX) or output.dtype.kind in "iub" for output in outputs)
         return outputs if wide else None
 
     def environment(self) -> dict[str, str]:
@@ -153,15 +155,13 @@ def _to_torch(item: Any) -> Any:
 def _widened(item: Any) -> Any:
     """Floating arrays, and the names of floating dtypes, in long double; integers stay."""
     if isinstance(item, np.ndarray):
-        if item.dtype.kind == "c":
-            raise NotImplementedError("complex numbers in long double")
-        return item.astype(LONG) if item.dtype.kind == "f" else item
+        return item.astype(LONG if item.dtype.kind == "f" else LONG_COMPLEX) if item.dtype.kind in "fc" else item
     if isinstance(item, (tuple, list)):
         made = [_widened(inner) for inner in item]
         return made if isinstance(item, list) else tuple(made)
     if isinstance(item, dict):
         return {key: _widened(inner) for key, inner in item.items()}
-    return "longdouble" if isinstance(item, str) and item in dtypes.FORMATS else item
+    return LONG_NAMES.get(item, item) if isinstance(item, str) else item
 
 
 def _blas() -> str:

@@ -8,6 +8,7 @@ import importlib
 from collections.abc import Iterable, Mapping
 
 from ..errors import UsageError, did_you_mean
+from .complex_numbers import also_complex
 from .declare import Operator
 
 FAMILY_MODULES = (
@@ -15,6 +16,7 @@ FAMILY_MODULES = (
     "convolution", "normalisation", "softmax", "activations", "pooling", "losses", "classification", "distances", "indexing",
     "scattering", "movement", "joining", "sorting", "linear_algebra", "decompositions", "fourier", "interpolation", "embedding",
     "attention", "recurrent", "creation", "random", "dropout", "inplace", "writes", "copies", "masked", "polynomials", "windows",
+    "complex_parts",
     "forms", "formulas", "programs", "foreach", "optimizers", "sequences",
 )  # fmt: skip
 
@@ -27,7 +29,7 @@ def registry() -> dict[str, Operator]:
         for operator in importlib.import_module(f".{module}", __name__).OPERATORS:
             if operator.name in found:
                 raise ValueError(f"operator {operator.name} is declared twice")
-            found[operator.name] = operator
+            found[operator.name] = also_complex(operator)
     return found
 
 

@@ -56,7 +56,7 @@ CANCELLING = accumulated("pointwise", one, backward="pointwise")
 
 
 def is_power_of_two(value: Any) -> bool:
-    return math.frexp(abs(value))[0] in (0.0, 0.5)
+    return not isinstance(value, complex) and math.frexp(abs(value))[0] in (0.0, 0.5)
 
 
 def scaled_operand(position: int) -> Any:
@@ -64,7 +64,7 @@ def scaled_operand(position: int) -> Any:
 
     def magnitude(args: Args, kwargs: Kwargs, outputs: Tensors) -> Any:
         alpha = kwargs.get("alpha", 1)
-        return 0.0 if is_power_of_two(alpha) else (outputs[0] * 0.0).nan_to_num() + abs(alpha) * abs(args[position])
+        return 0.0 if is_power_of_two(alpha) else (outputs[0].abs() * 0.0).nan_to_num() + abs(alpha) * abs(args[position])
 
     return magnitude
 

@@ -31,6 +31,7 @@ FLOATS = (*FLOAT, *HALF)
 INTEGERS = ("int32", "int64")
 NUMERIC = (*FLOATS, *INTEGERS)
 EVERY = (*NUMERIC, "bool")
+COMPLEX = ("complex64", "complex128")
 
 EVERYWHERE = ("0", "-0", "1", "-1", "nan", "-nan", "inf", "-inf", "tiny", "subnormal", "max", "-max")
 # The trait of operators that pick the largest or smallest of numbers: hardware may leave NaN out of such a choice.
@@ -68,6 +69,8 @@ class Drawing(Protocol):
 
     dtype: str
 
+    @property
+    def complex(self) -> bool: ...
     @property
     def floating(self) -> bool: ...
     def size(self, low: int = 1, high: int = 64) -> int: ...
@@ -134,6 +137,8 @@ class ErrorModel:
     ``backward`` is S for gradients, in the same words. ``integers_exact``: integer-valued inputs give the exact answer.
     ``wide_accumulation``: float16 and bfloat16 results are accumulated in float32 and rounded once; set it to False for
     operators that are composed of others and so round their intermediates to the half format (gradients always are).
+    ``in_complex`` is the model for complex numbers where it is another kind: an absolute value is rounded there. S is always made
+    of moduli, and bounds the error of either part: where numbers are multiplied, a part's error is relative to the whole number.
     """
 
     kind: str = "rounded"
@@ -143,6 +148,15 @@ class ErrorModel:
     backward: str | Magnitude = "normwise"
     integers_exact: bool = False
     wide_accumulation: bool = True
+    in_complex: ErrorModel | None = None
+
+    def of(self, dtype: str) -> ErrorModel:
+        """The model that holds in ``dtype``: among complex numbers functions err relative to the modulus of their result."""
+        if dtype not in COMPLEX:
+            return self
+        if self.in_complex is not None:
+            return self.in_complex
+        return replace(self, magnitude="output") if self.kind == "rounded" else self
 
 
 EXACT = ErrorModel("exact", backward="products")

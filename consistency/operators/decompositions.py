@@ -43,19 +43,19 @@ def regular(d: Drawing) -> Call:
 
 
 def gram(q: torch.Tensor) -> torch.Tensor:
-    """QᵀQ, the identity for orthonormal columns."""
-    return q.mT @ q
+    """QᴴQ, the identity for orthonormal columns."""
+    return q.mH @ q
 
 
 def of_svd(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
     u, s, vh = outputs
     k = s.shape[-1]
-    return s, (u[..., :k] * s.unsqueeze(-2)) @ vh[..., :k, :], gram(u), gram(vh.mT)
+    return s, (u[..., :k] * s.unsqueeze(-2)) @ vh[..., :k, :], gram(u), gram(vh.mH)
 
 
 def of_eigh(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
     w, v = outputs
-    return w, (v * w.unsqueeze(-2)) @ v.mT, gram(v)
+    return w, (v * w.unsqueeze(-2)) @ v.mH, gram(v)
 
 
 def of_qr(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
@@ -77,11 +77,14 @@ def of_eig(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
 
 
 def of_lu(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
-    """P·L·U, and the shape of each: one 1 in every row and column of P, a unit triangle with |L| ≤ 1, and an upper triangle."""
+    """P·L·U, and the shape of each: one 1 in every row and column of P, a unit triangle with |L| ≤ 1, and an upper triangle.
+
+    Of complex numbers LAPACK compares |re| + |im| to choose a pivot, which leaves |L| ≤ √2.
+    """
     p, l, u = outputs
     product = (p @ l @ u) if p.numel() else l @ u
     unit = l.tril() - torch.eye(*l.shape[-2:], dtype=l.dtype)
-    grown = (unit.tril(-1).abs() - 1.0).clamp_min(0.0) + unit.triu(0).abs() + l.triu(1).abs()
+    grown = (unit.tril(-1).abs() - (1.0 if not l.is_complex() else 1.4143)).clamp_min(0.0) + unit.triu(0).abs() + l.triu(1).abs()
     return product, u.tril(-1), grown, p * (p - 1.0), p.sum(-1), p.sum(-2)
 
 

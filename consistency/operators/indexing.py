@@ -95,7 +95,8 @@ def item(d: Drawing) -> Call:
 
 def few_nonzero(d: Drawing) -> Call:
     values = ("sparse", 0.5) if d.dtype != "bool" else ("integers", 0, 1)
-    return call(d.tensor(filled_shape(d, 0, 3), values=values))
+    least = 0 if d.integer(0, 7) == 7 else 1  # of a 0-d tensor no position is told
+    return call(d.tensor(filled_shape(d, least, 3), values=values))
 
 
 def looked_up(*, boundaries_first: bool) -> Sample:

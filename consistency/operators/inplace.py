@@ -34,6 +34,7 @@ from .declare import (
 from .observing import Args, Kwargs, Tensors
 from .sampling import fitting, scalar, within
 from .unary import OPERATORS as UNARY
+from .unary import negated
 
 INPLACE = frozenset({"inplace"})
 ELEMENTWISE = frozenset({"inplace", "elementwise"})
@@ -166,7 +167,7 @@ OPERATORS = [
     each("lerp_", mixed, accumulated("pointwise", one)),
     op("clamp_", clamp, EXACT, NUMERIC, traits=ELEMENTWISE | EXTREMUM),
     op("relu_", alone(), EXACT, NUMERIC, traits=ELEMENTWISE | EXTREMUM),
-    each("neg_", alone(), EXACT, NUMERIC),
+    each("neg_", alone(), EXACT, NUMERIC, reference=lambda x: x.copy_(negated(x))),
     each("abs_", alone(), EXACT, NUMERIC),
     each("floor_", alone(), EXACT, NUMERIC, differentiable=False),
     each("exp_", alone(EXPONENT, HALF_EXPONENT)),

@@ -8,7 +8,7 @@ from typing import Any
 from ..recipe import Arg
 from .declare import EVERY, EXACT, Call, Drawing, Operator, Sample, call
 from .movement import LINEAR, Arguments, Shape, moved, two_dims
-from .sampling import scalar
+from .sampling import real_scalar
 
 
 def several(join: Callable[[Drawing, Shape], tuple[list[Shape], Sequence[Arg]]], low: int = 1, high: int = 4) -> Sample:
@@ -116,7 +116,7 @@ def padded(d: Drawing) -> Call:
         most = {"constant": 4, "reflect": size - 1, "replicate": 5, "circular": size}[mode]
         low = -(size // 2) + 1 if mode == "constant" else 0
         pads += [d.integer(min(low, 0), most), d.integer(0, most)]
-    value = {"value": scalar(d)} if mode == "constant" and d.flag() else {}
+    value = {"value": real_scalar(d)} if mode == "constant" and d.flag() else {}
     return call(d.tensor(shape), pads, mode=mode, **value)
 
 

@@ -30,12 +30,19 @@ def filled_shape(d: Drawing, low: int = 1, high: int = 4, *, elements: int = 409
     return d.shape(low, high, elements=elements)
 
 
-def scalar(d: Drawing, low: float = -4.0, high: float = 4.0) -> float | int:
-    """A Python number as a user would give it for the case's dtype."""
+def scalar(d: Drawing, low: float = -4.0, high: float = 4.0) -> complex:
+    """A Python number as a user would give it for the case's dtype: beside complex tensors a real one or a complex one."""
+    if d.complex and d.choice(False, False, True):
+        return complex(d.number(low, high), d.number(low, high))
+    return real_scalar(d, low, high)
+
+
+def real_scalar(d: Drawing, low: float = -4.0, high: float = 4.0) -> float | int:
+    """The same, never complex."""
     return d.number(low, high) if d.floating else d.integer(round(low), round(high))
 
 
-def within(d: Drawing, domain: Domain, low: float = -4.0, high: float = 4.0) -> float | int:
+def within(d: Drawing, domain: Domain, low: float = -4.0, high: float = 4.0) -> complex:
     """A Python number inside of ``domain``."""
     return scalar(d, max(low, domain.low), min(high, domain.high))
 

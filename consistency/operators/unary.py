@@ -19,11 +19,16 @@ UNIT_CLOSED = Domain(-1.0, 1.0, points=(-1.0, 1.0, 0.5), specials=("0", "-0", "1
 NONNEGATIVE = Domain(0.0, specials=EVERYWHERE, wide=(-24, 24), tiny=True)
 
 
+def negated(x: torch.Tensor) -> torch.Tensor:
+    """``-x``, each part by itself: of complex numbers torch makes the sign of a zero depend on the layout (docs/findings.md)."""
+    return torch.complex(-x.real, -x.imag) if x.is_complex() else -x
+
+
 def gradient_of(step: Any) -> Any:
     """S of a gradient |cotangent|·step(x)·|f'(x)|, with ``step(x)`` what was lost on the way, relative to f'."""
 
     def magnitude(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
-        return torch.nan_to_num(outputs[0].abs() * step(args[0].detach()), nan=0.0, posinf=0.0)
+        return torch.nan_to_num(outputs[0].abs() * step(args[0].detach()).abs(), nan=0.0, posinf=0.0)
 
     return magnitude
 
@@ -81,7 +86,7 @@ TURNS = ((0, -100 * math.pi, 100 * math.pi),)
 
 OPERATORS = [
     op("abs", unary(), EXACT, NUMERIC),
-    op("neg", unary(), EXACT, NUMERIC, traits=frozenset({"linear"})),
+    op("neg", unary(), EXACT, NUMERIC, traits=frozenset({"linear"}), reference=negated),
     op("positive", unary(), EXACT, NUMERIC, traits=frozenset({"linear", "view"})),
     op("sign", unary(), EXACT, NUMERIC, differentiable=False),
     op("sgn", unary(), EXACT, NUMERIC, differentiable=False),
@@ -100,7 +105,7 @@ OPERATORS = [
     op("square", unary(Domain(specials=NICE, wide=(-12, 7))), dtypes=NUMERIC),
     op("exp", unary(MODERATE, EXP), dtypes=NUMERIC),
     op("exp2", unary(MODERATE, EXP2)),
-    op("expm1", unary(MODERATE, EXP), from_output(lambda x: (1 - torch.exp(-x)).abs() + torch.exp(-x) + x.abs())),
+    op("expm1", unary(MODERATE, EXP), from_output(lambda x: (1 - torch.exp(-x)).abs() + torch.exp(-x).abs() + x.abs())),
     op("log", unary(Domain(0.0, points=(1.0,), specials=EVERYWHERE, wide=(-24, 24), tiny=True)), dtypes=NUMERIC,
        ranges=AROUND_ONE + SUBNORMAL),
     op("log2", unary(Domain(0.0, points=(1.0,), specials=NICE, wide=(-24, 24))), ranges=AROUND_ONE + SUBNORMAL),

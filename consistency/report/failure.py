@@ -147,14 +147,19 @@ def tensors_of(result: Result, path: Path) -> None:
     materials = prepare(result.case)
     if sum(base.nbytes for base in materials.bases) > MAX_TENSOR_BYTES:
         return
-    tensors: dict[str, torch.Tensor] = {f"base/{i}": t for i, t in enumerate(materials.build().bases)}
+    tensors: dict[str, torch.Tensor] = {f"base/{i}": _parts(t) for i, t in enumerate(materials.build().bases)}
     if result.case.source or result.operator in operators.registry():
         with quiet():
             reference = Reference(operator_of(result.case), materials, result.direction)
         for output in reference.outcome.outputs:
-            if output.tensor is not None and not output.tensor.is_complex():
-                tensors[f"reference/{output.name}"] = output.tensor.detach().contiguous().clone()
+            if output.tensor is not None:
+                tensors[f"reference/{output.name}"] = _parts(output.tensor.detach()).contiguous().clone()
     save_file(tensors, path, metadata=_metadata(result))
+
+
+def _parts(tensor: torch.Tensor) -> torch.Tensor:
+    """Complex numbers as pairs: older readers of the format know no others."""
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
 def _metadata(result: Result) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from ..events import Event, Finished, GroupDone, Grown, Judged, Repeated, Scaled
 from ..model import Result, Verdict
 from ..opinfo import GENERIC
 from ..scaling import summary
-from ..settings import Settings
+from ..settings import Settings, examples_of
 from . import failure
 from .failure import printable
 from .tally import Tally
@@ -81,7 +81,7 @@ class Screen:
             case Grown():
                 self.tally.grown[event.backend, event.operator] = event.bytes
             case GroupDone():
-                self._total += event.cases - (self._settings.examples if self._settings is not None else 0)
+                self._total += event.cases - (examples_of(self._settings, event.dtype) if self._settings is not None else 0)
             case Finished():
                 self._finish(event)
 

@@ -1,0 +1,34 @@
+"""From complex numbers to their parts and back."""
+
+from __future__ import annotations
+
+from .declare import COMPLEX, EVERYWHERE, EXACT, FLOAT, REAL, Call, Domain, Drawing, ErrorModel, Operator, Sample, call
+from .sampling import pointwise, shape_of, unary
+
+PART = Domain(specials=EVERYWHERE, wide=(-24, 24))
+RADIUS, ANGLE = Domain(0.0, 64.0, wide=(-10, 5)), Domain(-100.0, 100.0, points=(1.5, -3.0))
+
+
+def pairs(d: Drawing) -> Call:
+    """The last dimension holds both parts, next to each other in memory."""
+    return call(d.tensor((*shape_of(d, 0, 3), 2), REAL, layout=False))
+
+
+def in_one_piece(d: Drawing) -> Call:
+    """Not the conjugate of something, whose imaginary parts stand in memory with the other sign."""
+    return call(d.tensor(shape_of(d), REAL, layout=False))
+
+
+def op(name: str, sample: Sample, error: ErrorModel = EXACT, dtypes: tuple[str, ...] = COMPLEX, **more: object) -> Operator:
+    traits = frozenset({"elementwise", "linear"}) if error is EXACT else frozenset({"elementwise"})
+    return Operator(name=name, family="movement", sample=sample, error=error, dtypes=dtypes, traits=traits)
+
+
+POLAR = ErrorModel("rounded", "output", backward="pointwise")
+OPERATORS = [
+    op("imag", unary(REAL)),
+    op("view_as_real", in_one_piece),
+    op("view_as_complex", pairs, dtypes=FLOAT),
+    op("complex", pointwise(PART, PART), dtypes=FLOAT),
+    op("polar", pointwise(RADIUS, ANGLE), POLAR, dtypes=FLOAT),
+]
