@@ -15,6 +15,7 @@ import numpy as np
 
 from . import monte_carlo
 from .attribution import Scene, explain, shorter
+from .attribution.devices import VARIANCES
 from .attribution.scene import REFUSALS
 from .circumstances import by_precision, by_trial
 from .comparison import compare
@@ -113,6 +114,8 @@ def look_for_fewer_bits(operator: Operator, reference: Reference, outcome: Outco
 
 def look_for_a_formula(reference: Reference, outcome: Outcome, found: Judgement) -> Cause | None:
     """The mistaken formula that explains all of a result within budget which the CPU gives far better."""
+    if reference.operator.name not in VARIANCES or reference.direction == "backward":
+        return None
     try:
         scene = Scene(reference, outcome, found.output, special=False, everywhere=True)
     except REFUSALS:

@@ -18,7 +18,7 @@ from .access import substituted
 from .precision import rounded
 from .scene import REFUSALS, Predicted, Scene, Suspect, Suspects
 
-_VARIANCES = ("var", "std", "var_mean", "std_mean")
+VARIANCES = ("var", "std", "var_mean", "std_mean")
 _ADDING = ("scatter_add", "index_add", "index_put")
 _WITH_BETA = ("addmm", "addmv", "addbmm", "baddbmm", "addr")
 _HALF_BITS = 11
@@ -28,7 +28,7 @@ def suspects(scene: Scene) -> Suspects:
     name = scene.operator.name
     yield from _lost_writes(scene)
     yield from _duplicates(scene, name.rstrip("_"))
-    if name in _VARIANCES and not scene.backward:
+    if name in VARIANCES and not scene.backward:
         words = f"{name} divides by n instead of n − 1"
         yield Suspect("biased-variance", words, functools.partial(scene.with_call, _as_they_are, functools.partial(_biased, name)))
         if scene.dtype == "float16":

@@ -158,10 +158,10 @@ def _complaints(path: Path) -> Iterator[None]:
 
 
 def _load(path: Path) -> dict[str, torch.Tensor]:
-    from safetensors.torch import load_file
+    from safetensors.torch import load
 
     with _complaints(path):
-        return load_file(path)
+        return load(path.read_bytes())  # not mapped into memory: Windows could not remove the file then
 
 
 def _save(path: Path, tensors: dict[str, torch.Tensor]) -> Path:
