@@ -1,0 +1,129 @@
+"""Faults that real devices were seen to have, planted into the CPU: each is named, and the CPU itself is not accused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+import torch
+
+import consistency
+from consistency.model import Result
+
+Call = Callable[..., Any]
+
+
+class Faulty(consistency.Backend):
+    """The CPU, but for one function."""
+
+    name = "faulty"
+
+    def __init__(self, fault: Call | None) -> None:
+        self.fault = fault
+
+    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        return super().call(operator, args, kwargs) if self.fault is None else self.fault(operator, *args, **kwargs)
+
+
+def results(operator: str, fault: Call | None, dtype: str, direction: str) -> list[Result]:
+    run = consistency.run(
+        [operator], ["cpu", Faulty(fault)], [dtype], [direction], examples=25, tolerances=None, reference="float64"
+    )
+    return [r for r in run.results if r.backend == "faulty" and r.case.operator == operator]
+
+
+def last_wins(operator: Any, x: Any, dim: Any, index: Any, source: Any, **more: Any) -> Any:
+    source = source[tuple(slice(n) for n in index.shape)]
+    return x.scatter(dim, index, x.gather(dim, index) + source)
+
+
+def first_wins(operator: Any, x: Any, dim: Any, index: Any, source: Any, **more: Any) -> Any:
+    added = x.gather(dim, index) + source[tuple(slice(n) for n in index.shape)]
+    return x.scatter(dim, index.flip(dim), added.flip(dim)) if index.ndim else x.scatter(dim, index, added)
+
+
+def rows_once(operator: Any, x: Any, dim: Any, index: Any, source: Any, alpha: Any = 1, **more: Any) -> Any:
+    return x.index_copy(dim, index, x.index_select(dim, index) + alpha * source)
+
+
+class GatherOnce(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any, dim: int, index: Any) -> Any:
+        ctx.save_for_backward(index)
+        ctx.dim, ctx.shape = dim, x.shape
+        return x.gather(dim, index)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:  # type: ignore[override]
+        return torch.zeros(ctx.shape, dtype=gradient.dtype).scatter(ctx.dim, ctx.saved_tensors[0], gradient), None, None
+
+
+def gathered(operator: Any, x: Any, dim: Any, index: Any, **more: Any) -> Any:
+    return GatherOnce.apply(x, dim, index)
+
+
+def biased(operator: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+    result = operator(x, *args, **kwargs)
+    n = x.numel() / max(result.numel(), 1)
+    correction = kwargs.get("correction", 1 if kwargs.get("unbiased", True) else 0)
+    power = 0.5 if operator.name == "std" else 1.0
+    return result * (max(n - (1 if correction is None else correction), 0) / n) ** power if n else result
+
+
+def lost(operator: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+    return operator(x.clone(), *args, **kwargs)
+
+
+def lost_in_views(operator: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+    return operator(x.clone() if x.storage_offset() else x, *args, **kwargs)
+
+
+def unsigned_zeros(operator: Any, *args: Any, **kwargs: Any) -> Any:
+    return operator(*(a + 0.0 if isinstance(a, torch.Tensor) and a.is_floating_point() else a for a in args), **kwargs)
+
+
+def in_single(operator: Any, *args: Any, **kwargs: Any) -> Any:
+    single = [a.to(torch.float32) if isinstance(a, torch.Tensor) else a for a in args]
+    return operator(*single, **kwargs).to(args[0].dtype)
+
+
+def unpadded(operator: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+    result = operator(x, *args, **kwargs).clone()
+    added = kwargs.get("output_padding", 0)
+    count = added if isinstance(added, int) else added[-1]
+    if count:
+        result[..., result.shape[-1] - count :] = 0.0
+    return result
+
+
+FAULTS: list[tuple[str, Call, str, str, str, float]] = [
+    ("scatter_add", last_wins, "float32", "forward", "duplicates-dropped", 0.7),
+    ("scatter_add", first_wins, "float32", "forward", "duplicates-dropped", 0.7),
+    ("index_add", rows_once, "float32", "forward", "duplicates-dropped", 0.7),
+    ("gather", gathered, "float32", "backward", "duplicates-dropped", 0.7),
+    ("var", biased, "float32", "forward", "biased-variance", 0.7),
+    ("std", biased, "float32", "forward", "biased-variance", 0.7),
+    ("fill_", lost, "float32", "forward", "lost-write", 0.9),
+    ("mul_", lost_in_views, "float32", "forward", "lost-write", 0.9),
+    ("add_", lost, "int64", "forward", "lost-write", 0.8),
+    ("__setitem__", lost, "float32", "forward", "lost-write", 0.8),
+    ("mul", in_single, "int64", "forward", "float32-integers", 0.5),
+    ("reciprocal", unsigned_zeros, "float32", "forward", "zero-sign-lost", 0.0),
+    ("nn.functional.conv_transpose1d", unpadded, "float32", "forward", "output-padding-zero", 0.0),
+]
+
+
+@pytest.mark.parametrize(
+    ("operator", "fault", "dtype", "direction", "cause", "share"), FAULTS, ids=lambda v: getattr(v, "__name__", v)
+)
+def test_a_fault_of_real_devices_is_named(operator: str, fault: Call, dtype: str, direction: str, cause: str, share: float) -> None:
+    failing = [r for r in results(operator, fault, dtype, direction) if r.verdict.fails]
+    named = [r for r in failing if r.cause == cause]
+    assert named
+    assert len(named) >= share * len(failing), [(r.cause, r.explanation[:120]) for r in failing if r.cause != cause][:5]
+
+
+@pytest.mark.parametrize(("operator", "dtype", "direction"), sorted({(f[0], f[2], f[3]) for f in FAULTS}))
+def test_the_cpu_is_not_accused(operator: str, dtype: str, direction: str) -> None:
+    assert [r.explanation for r in results(operator, None, dtype, direction) if r.verdict.fails] == []
