@@ -1,8 +1,9 @@
-"""What a process of its own costs: the same cases on ``cpu+threads=1`` in the run's process and in a worker, in turns.
+"""What a process of its own costs: the same run on ``cpu+threads=1`` in the run's process and in a worker, in turns.
 
     python benchmarks/isolation.py [--repeats N] [--cases N]
 
-Prints cases per second of both and the median of their ratio, over small cases of some operators, judged as in a run.
+Prints cases per second of both and the median of their ratio, over small cases of some operators: once with everything that a run
+does (cases are drawn), once from cases to verdicts alone.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import time
 
 from consistency import backends, engine, evaluate, operators, tolerances
 from consistency.backends.base import Backend
+from consistency.events import Started
 from consistency.model import Case
 from consistency.operators.declare import Operator
 from consistency.workers.isolated import AHEAD
@@ -30,6 +32,16 @@ def seconds(backend: Backend, cases: list[tuple[Operator, Case]]) -> float:
     return time.perf_counter() - began
 
 
+def of_a_run(backend: Backend, count: int) -> float:
+    """Seconds of a run with its draws, without starting the worker."""
+    chosen = engine.settings(OPERATORS, [backend], ["float32"], ["forward"], count)
+    began = 0.0
+    for event in engine.run(chosen):
+        if isinstance(event, Started):
+            began = time.perf_counter()
+    return time.perf_counter() - began
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=7, help="how often both are timed, in turns")
@@ -40,12 +52,15 @@ def main() -> None:
     try:
         for backend in (inside, apart):
             seconds(backend, cases[:20])
-        pairs = [(seconds(inside, cases), seconds(apart, cases)) for _ in range(options.repeats)]
+        judged = [(seconds(inside, cases), seconds(apart, cases)) for _ in range(options.repeats)]
+        runs = [(of_a_run(inside, options.cases), of_a_run(apart, options.cases)) for _ in range(options.repeats)]
     finally:
         apart.close()
-    here, there = (statistics.median(times) for times in zip(*pairs, strict=True))
-    ratio = statistics.median(b / a for a, b in pairs)
-    print(f"{len(cases)} cases: {len(cases) / here:,.0f}/s in the process, {len(cases) / there:,.0f}/s in a worker; time x {ratio:.2f}")
+    for what, pairs in (("a run", runs), ("judged only", judged)):
+        here, there = (statistics.median(times) for times in zip(*pairs, strict=True))
+        ratio = statistics.median(b / a for a, b in pairs)
+        each = f"{len(cases) / here:,.0f}/s in the process, {len(cases) / there:,.0f}/s in a worker"
+        print(f"{what:<12} {len(cases)} cases: {each}; time x {ratio:.2f}")
 
 
 if __name__ == "__main__":

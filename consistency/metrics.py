@@ -1,6 +1,6 @@
 """Measuring one output against its reference: errors in ulp and in G·u·S, and the few numbers that any rule can be applied to.
 
-Works in blocks of 16 K elements with reused buffers, so that a large tensor stays bound by memory bandwidth and a small one by
+Works in blocks of 8 K elements with reused buffers, so that a large tensor stays bound by memory bandwidth and a small one by
 some twenty NumPy calls. Knows no tolerance: see :mod:`consistency.judge`.
 """
 
@@ -19,7 +19,7 @@ from .dtypes import Format, binade
 
 Doubles = npt.NDArray[np.float64]
 
-BLOCK = 1 << 14
+BLOCK = 1 << 13  # below the 10,000 elements from which OpenBLAS takes several threads for a dot product, and waits for them
 _FLOOR = 1e-300  # stands for an S of 0, so that no quotient is 0/0
 _SQUARE_ROOT_OF_FLOOR = 1e-150
 _SMALLEST_GROUP = 16

@@ -78,6 +78,7 @@ class Isolated(Backend):
         self._opened: wire.Header | None = None
         self._pending: OrderedDict[int, _Request] = OrderedDict()
         self._done: dict[tuple[str, ...], Outcome] = {}
+        self._keys: set[tuple[str, ...]] = set()  # of both
         self._since = 0.0  # when the first of the pending began
         self._number = 0
         self._worked: _Request | None = None  # a case that came back, for new workers to tell by whether they are sound
@@ -136,11 +137,13 @@ class Isolated(Backend):
         if self._opened is None and self._spawned is None:
             with contextlib.suppress(OSError):  # told when the backend is asked whether it is available
                 self._spawned = self._spawn()
+        if len(self._keys) > AHEAD // 2:  # in batches: each message wakes two threads
+            return
         for operator, case, direction in coming:
-            if len(self._pending) + len(self._done) >= AHEAD or self.quarantined(operator.name):
+            if len(self._keys) >= AHEAD or self.quarantined(operator.name):
                 return
             key = (case.digest, direction, "", "", "")
-            if key in self._done or any(request.key == key for request in self._pending.values()):
+            if key in self._keys:
                 continue
             if _elements(case) * (len(self._pending) + 1) > AHEAD_ELEMENTS:
                 return
@@ -166,13 +169,15 @@ class Isolated(Backend):
         if not _known_there(operator):
             return Outcome("unsupported", message="a worker process knows registered operators only, and this is one of your own")
         key = (materials.case.digest, direction, dtype or "", variant, formulation)
-        if key not in self._done and not any(request.key == key for request in self._pending.values()):
+        if key not in self._keys:
             self._submit(materials.case, direction, key)
         while key not in self._done:
             if not self._pending:  # dropped with its operator's quarantine
+                self._keys.discard(key)
                 return Outcome("unavailable", message=self.quarantined(operator.name))
             self._pump()
         outcome = self._done.pop(key)
+        self._keys.discard(key)
         if outcome.status == "unbuilt":
             raise RecipeError(outcome.message)
         return outcome
@@ -188,6 +193,7 @@ class Isolated(Backend):
         while self._pending:
             self._pump()
         self._done.clear()
+        self._keys.clear()
 
     def close(self) -> None:
         for worker in (self._worker, self._spawned):
@@ -198,6 +204,7 @@ class Isolated(Backend):
         self._source = self._worker = self._spawned = self._opened = None
         self._pending.clear()
         self._done.clear()
+        self._keys.clear()
 
     # The worker.
 
@@ -211,6 +218,7 @@ class Isolated(Backend):
         if not self._pending:
             self._since = time.monotonic()
         self._pending[self._number] = request
+        self._keys.add(key)
         if self._worker is not None:
             self._worker.send({**request.header, "n": self._number}, request.blobs)
 

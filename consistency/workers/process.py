@@ -14,6 +14,7 @@ import subprocess
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -26,6 +27,7 @@ from . import nursery, wire
 START_SECONDS = 180.0  # importing torch on a cold disk, behind a virus scanner, takes its time
 LOOK_SECONDS = 0.1  # how often memory is looked at while a reply is awaited
 _LAST_WORDS = 4096
+_FITS = 1 << 15  # bytes; a pipe takes at least twice as much without anybody reading it
 _PACKAGE = Path(__file__).resolve().parent.parent
 # The package is loaded from its own folder only: what lies beside it belongs to another interpreter.
 _LOAD = """
@@ -53,7 +55,9 @@ class Source:
 
     def __init__(self, python: str, changes: Mapping[str, str | None]) -> None:
         self.python = python
-        self.environment = {key: value for key, value in {**os.environ, **changes}.items() if value is not None}
+        # Threads of torch that wait shall sleep: spinning, they take the cores from the process that judges meanwhile.
+        variables = {"OMP_WAIT_POLICY": "PASSIVE", **os.environ, **changes}
+        self.environment = {key: value for key, value in variables.items() if value is not None}
         self._nursery: nursery.Nursery | None = None
 
     def begin(self) -> Any:
@@ -88,7 +92,9 @@ class Worker:
         self.most_bytes = most_bytes
         self._words = b""
         self._replies: queue.Queue[wire.Frame | Exception | None] = queue.Queue()
-        self._requests: queue.Queue[tuple[wire.Header, Sequence[bytes]] | None] = queue.Queue()
+        self._requests: queue.Queue[bytes | None] = queue.Queue()
+        self._unanswered: deque[int] = deque()  # bytes of each request that no reply has come to
+        self._waiting = 0  # requests that the writing thread has yet to write
         self.process = source.begin()
         self._watched: psutil.Process | None = None
         pairs = ((self._write, self.process.stdin), (self._read, self.process.stdout), (self._listen, self.process.stderr))
@@ -98,7 +104,15 @@ class Worker:
         _ALIVE.add(self)
 
     def send(self, header: wire.Header, blobs: Sequence[bytes] = ()) -> None:
-        self._requests.put((header, blobs))
+        frame = wire.packed(header, blobs)
+        self._unanswered.append(len(frame))
+        if self._waiting == 0 and sum(self._unanswered) < _FITS:  # into the pipe: no thread needs to wait for it
+            with contextlib.suppress(OSError, ValueError):
+                self.process.stdin.write(frame)
+                self.process.stdin.flush()
+            return
+        self._waiting += 1
+        self._requests.put(frame)
 
     def reply(self, until: float) -> wire.Frame:
         """The next reply. Raises Lost where the worker is gone, takes too much memory, or is not heard of ``until`` then."""
@@ -120,6 +134,8 @@ class Worker:
             if isinstance(reply, Exception):
                 self.kill()
                 raise LostError("crash", f"sent what is no reply ({reply})")
+            if self._unanswered:
+                self._unanswered.popleft()
             return reply
 
     def memory(self) -> int:
@@ -166,8 +182,10 @@ class Worker:
 
     def _write(self, stream: BinaryIO) -> None:
         with contextlib.suppress(OSError, ValueError):
-            while (message := self._requests.get()) is not None:
-                wire.write(stream, *message)
+            while (frame := self._requests.get()) is not None:
+                stream.write(frame)
+                stream.flush()
+                self._waiting -= 1
         with contextlib.suppress(OSError, ValueError):
             stream.close()
 

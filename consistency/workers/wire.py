@@ -35,10 +35,15 @@ class CutShortError(WireError):
     """The other end stopped in the middle of a message."""
 
 
+def packed(header: Mapping[str, Any], blobs: Sequence[bytes] = ()) -> bytes:
+    """One frame."""
+    text = json.dumps({**header, "blobs": [len(blob) for blob in blobs]}).encode("utf-8")
+    return b"".join((_MARK, _LENGTHS.pack(len(text), sum(map(len, blobs))), text, *blobs))
+
+
 def write(stream: BinaryIO, header: Mapping[str, Any], blobs: Sequence[bytes] = ()) -> None:
     """Send one frame. Raises OSError where nobody reads any more."""
-    text = json.dumps({**header, "blobs": [len(blob) for blob in blobs]}).encode("utf-8")
-    stream.write(b"".join((_MARK, _LENGTHS.pack(len(text), sum(map(len, blobs))), text, *blobs)))
+    stream.write(packed(header, blobs))
     stream.flush()
 
 
