@@ -104,7 +104,7 @@ class Stale(Playing):
         return interpret(args[0], args[1:], play)
 
 
-def run(operator: str, backend: consistency.Backend, examples: int = 150, **options: Any) -> list[Result]:
+def run(operator: str, backend: consistency.Backend | str, examples: int = 150, **options: Any) -> list[Result]:
     return list(consistency.run([operator], [backend], ["float32"], examples=examples, **options).results)
 
 
@@ -122,6 +122,12 @@ def test_a_fault_between_steps_is_noticed(backend: consistency.Backend) -> None:
     failing = [result for result in run("program", backend) if result.verdict.fails]
     assert failing
     assert min(len(result.case.args[0]) for result in failing) <= 3, failing[0].case.line
+
+
+def test_programs_that_numpy_interprets_agree() -> None:
+    results = run("program", "numpy")
+    assert [r.explanation for r in results if r.verdict.fails] == []
+    assert any(r.verdict.passes for r in results)
 
 
 def test_healthy_programs_pass() -> None:

@@ -262,6 +262,10 @@ def two_sets(d: Drawing) -> Call:
     return call(d.tensor((d.size(1, 17), width), APART), d.tensor((d.size(1, 17), width), Domain(-4.0, -0.5)))
 
 
+def unit_rows(d: Drawing) -> Call:
+    return call(d.tensor((d.size(1, 17), d.size(2, 65)), APART))  # of a single number only the sign would be left
+
+
 def two_rows(d: Drawing) -> Call:
     shape = (d.size(1, 17), d.size(2, 65))
     return call(d.tensor(shape, APART), d.tensor(shape, Domain(-4.0, -0.5)))
@@ -343,7 +347,7 @@ PAIRS: list[tuple[str, str, str, Formula, Sample]] = [
     ("layer_norm", "nn.functional.layer_norm", "mean and variance written out", written.layer_norm, normed),
     ("rms_norm", "nn.functional.rms_norm", "the mean of squares written out", written.rms_norm, root_normed),
     ("group_norm", "nn.functional.group_norm", "mean and variance written out", written.group_norm, grouped),
-    ("normalize", "nn.functional.normalize", "x / sqrt(sum(x²))", written.normalize, tensors(APART, low=2)),
+    ("normalize", "nn.functional.normalize", "x / sqrt(sum(x²))", written.normalize, unit_rows),
     ("var", "var", "the mean of squared differences written out", written.var, rows(SUMS, least=2)),
     ("std", "std", "the root of the mean of squared differences", written.std, rows(APART, least=3, distinct=True)),
     ("mean", "mean", "sum / n", written.mean, rows()),

@@ -192,8 +192,6 @@ def _choices() -> Rows:
     yield from over("pow hypot", "an ulp up", half, dtype="float16")
     flushing = constantly(outcomes.flushing)
     yield from over("add mul exp abs sigmoid reciprocal .relu", "subnormals flushed", flushing, prefix="directml")
-    yield Healthy("NaN left out", "maximum", formula(torch.fmax), prefix="directml")
-    yield Healthy("NaN left out", "minimum", formula(torch.fmin), prefix="directml")
     yield from over("neg sign", "sign of zero lost", constantly(outcomes.after(outcomes.sign_of_zero_lost)), prefix="directml")
     yield from over("char", "saturating", saturating_cast(-128, 127))
     yield from over("short", "saturating", saturating_cast(-(1 << 15), (1 << 15) - 1))
