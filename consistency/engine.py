@@ -96,7 +96,8 @@ def _group(chosen: Settings, operator: Operator, dtype: str, turn: int, state: _
     for position, case in enumerate(cases):
         if state.out_of_time:
             break
-        _announce(operator, cases[position : position + AHEAD], offered, state.earlier)
+        twins = SCALED - position if pool is not None else 0
+        _announce(operator, cases[position : position + AHEAD], offered, state.earlier, twins)
         keys = [(case.id, b.name, d) for d in directions for b in offered[d]]
         known = tuple(state.earlier.results[key] for key in keys if key in state.earlier.results)
         if known:
@@ -129,15 +130,22 @@ def _group(chosen: Settings, operator: Operator, dtype: str, turn: int, state: _
     yield GroupDone(operator.name, dtype, judged)
 
 
-def _announce(operator: Operator, cases: Sequence[Case], offered: dict[str, list[Backend]], earlier: Earlier) -> None:
-    """Tell each backend which cases come next, in the order in which they will be asked for."""
+def _announce(operator: Operator, cases: Sequence[Case], offered: dict[str, list[Backend]], earlier: Earlier, twins: int) -> None:
+    """Tell each backend which cases come next, in the order in which they will be asked for; the first few with float64 twins."""
     for backend in {b.name: b for backends in offered.values() for b in backends}.values():
-        backend.ahead(
-            (operator, case, direction)
-            for case in cases
-            for direction, backends in offered.items()
-            if backend in backends and (case.id, backend.name, direction) not in earlier.results
-        )
+        backend.ahead(_coming(operator, cases, backend, offered, earlier, twins))
+
+
+def _coming(
+    operator: Operator, cases: Sequence[Case], backend: Backend, offered: dict[str, list[Backend]], earlier: Earlier, twins: int
+) -> Iterator[tuple[Operator, Case, str]]:
+    for position, case in enumerate(cases):
+        for direction, backends in offered.items():
+            if backend in backends and (case.id, backend.name, direction) not in earlier.results:
+                yield operator, case, direction
+        twin = scaling.twin(case) if position < twins else None
+        if twin is not None:
+            yield operator, twin, "forward"
 
 
 def _pool(chosen: Settings, operator: Operator, dtype: str, turn: int, backends: Sequence[Backend]) -> scaling.Pool | None:

@@ -19,16 +19,24 @@ def in_one_piece(d: Drawing) -> Call:
     return call(d.tensor(shape_of(d), REAL, layout=False))
 
 
-def op(name: str, sample: Sample, error: ErrorModel = EXACT, dtypes: tuple[str, ...] = COMPLEX, **more: object) -> Operator:
-    traits = frozenset({"elementwise", "linear"}) if error is EXACT else frozenset({"elementwise"})
-    return Operator(name=name, family="movement", sample=sample, error=error, dtypes=dtypes, traits=traits)
+def op(name: str, sample: Sample, dtypes: tuple[str, ...] = COMPLEX) -> Operator:
+    traits = frozenset({"elementwise", "linear"})
+    return Operator(name=name, family="movement", sample=sample, error=EXACT, dtypes=dtypes, traits=traits)
 
 
-POLAR = ErrorModel("rounded", "output", backward="pointwise")
+# Its parts are products with a rounded sine and cosine: arithmetic, where the rest of this room only moves numbers.
+POLAR = Operator(
+    name="polar",
+    family="binary",
+    sample=pointwise(RADIUS, ANGLE),
+    error=ErrorModel("rounded", "output", backward="pointwise"),
+    dtypes=FLOAT,
+    traits=frozenset({"elementwise"}),
+)
 OPERATORS = [
     op("imag", unary(REAL)),
     op("view_as_real", in_one_piece),
     op("view_as_complex", pairs, dtypes=FLOAT),
     op("complex", pointwise(PART, PART), dtypes=FLOAT),
-    op("polar", pointwise(RADIUS, ANGLE), POLAR, dtypes=FLOAT),
+    POLAR,
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,9 @@ from ..engine import draw
 from ..errors import BundleError, ConsistencyError, RecipeError, UsageError
 from ..materialise import prepare
 from ..model import Case, Outcome
+from ..operators.declare import Operator
 from ..settings import Settings, directions_of, groups
+from ..workers.isolated import AHEAD
 from .folder import CORPUS, RECORDING, Entry, Header, read_cases, read_header
 from .writing import Writer
 
@@ -92,8 +94,9 @@ def record(backend: Backend, source: Settings | Path, folder: Path, *, resume: b
     done = 0
     try:
         for number, count, batch in batches:
-            for entry in batch:
+            for position, entry in enumerate(batch):
                 writer.case(entry.case, entry.directions)
+                backend.ahead(_coming(batch[position : position + AHEAD], writer.done))
                 for direction in entry.directions:
                     name = f"{entry.case.id}/{direction}"
                     fresh = name not in writer.done
@@ -106,6 +109,18 @@ def record(backend: Backend, source: Settings | Path, folder: Path, *, resume: b
     finally:
         writer.close()
         backend.close()
+
+
+def _coming(batch: Iterable[Entry], done: Container[str]) -> Iterator[tuple[Operator, Case, str]]:
+    """What will be asked for next, for a backend that computes meanwhile."""
+    for entry in batch:
+        try:
+            operator = opinfo.operator_of(entry.case)
+        except ConsistencyError:
+            continue  # its outcome will say so
+        for direction in entry.directions:
+            if f"{entry.case.id}/{direction}" not in done:
+                yield operator, entry.case, direction
 
 
 def outcome_of(backend: Backend, case: Case, direction: str) -> Outcome:
