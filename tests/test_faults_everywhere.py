@@ -7,6 +7,7 @@ Ordinary runs take one operator a fault, ``-m nightly`` many.
 from __future__ import annotations
 
 import functools
+import itertools
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,11 +20,14 @@ from catalogue.model import BOTH, Deed, Fault, Maker, constantly
 from catalogue.play import play
 
 from consistency import engine, operators
+from consistency.generate import batch
 from consistency.operators.declare import Operator
+from consistency.recipe import TensorRecipe
 from consistency.second_look import Looks
 
 FEW, ALL = 40, 200
 MANY = 10  # operators a fault, nightly
+LOOKED_AT = 8  # cases of an operator, for whether it takes a tensor in some place
 UNDEFINED = frozenset({"random", "dropout", "creation"})
 DYNAMIC = {"nonzero", "argwhere", "masked_select", "unique", "unique_consecutive"}
 BACKWARD = ("backward",)
@@ -66,7 +70,10 @@ def named(*names: str) -> Belongs:
 
 @dataclass(frozen=True)
 class Planted:
-    """A fault, the operators it may be in, and the directions in which it shows. ``raises``: calls raise, that is the fault."""
+    """A fault, the operators it may be in, and the directions in which it shows. ``raises``: calls raise, that is the fault.
+
+    ``position``: of the argument that is misread; where no tensor stands there, nothing is planted.
+    """
 
     what: str
     make: Maker
@@ -74,6 +81,7 @@ class Planted:
     dtype: str = "float32"
     directions: tuple[str, ...] = BOTH
     raises: bool = False
+    position: int | None = None
 
     def operators(self) -> list[Operator]:
         return [o for o in operators.registry().values() if self.belongs(o) and self.dtype in o.dtypes and o.callable is not None]
@@ -81,7 +89,16 @@ class Planted:
     def sampled(self, count: int) -> list[Operator]:
         """The same for the same registry and name."""
         able = self.operators()
-        return random.Random(self.what).sample(able, min(count, len(able)))
+        if self.position is None:
+            return random.Random(self.what).sample(able, min(count, len(able)))
+        shuffled = random.Random(self.what).sample(able, len(able))
+        return list(itertools.islice((o for o in shuffled if takes(o, self.position, self.dtype)), count))
+
+
+def takes(operator: Operator, position: int, dtype: str) -> bool:
+    """Whether a tensor stands at that place in some of its first cases."""
+    cases = (case.args for case in batch(operator, dtype, LOOKED_AT))
+    return any(len(args) > position and isinstance(args[position], TensorRecipe) for args in cases)
 
 
 def writes(operator: Operator) -> bool:
@@ -91,8 +108,8 @@ def writes(operator: Operator) -> bool:
 
 def _faults() -> Iterator[Planted]:
     for position, words in enumerate(("first", "second", "third")):
-        yield Planted(f"offset of the {words} ignored", partial(memory.offset_ignored, (position,)), reads)
-        yield Planted(f"strides of the {words} ignored", partial(memory.strides_ignored, (position,)), reads)
+        yield Planted(f"offset of the {words} ignored", partial(memory.offset_ignored, (position,)), reads, position=position)
+        yield Planted(f"strides of the {words} ignored", partial(memory.strides_ignored, (position,)), reads, position=position)
     yield Planted("permuted read as contiguous", memory.permuted_as_contiguous, reads)
     yield Planted("last stride taken for 1", memory.last_stride_assumed, reads)
     yield Planted("0-d offset ignored", constantly(memory.scalar_offset_ignored), pointwise)
@@ -140,7 +157,8 @@ def _faults() -> Iterator[Planted]:
 FAULTS = tuple(_faults())
 
 # Played, changed something, and yet nothing failed at 200 examples: why.
-MISSED: dict[tuple[str, str], str] = {("strides of the third ignored", "linalg.lstsq"): "not looked into"}
+# (linalg.lstsq was here once: it has no third argument, and LAPACK's last bits differ with the address of the same numbers.)
+MISSED: dict[tuple[str, str], str] = {}
 
 
 @pytest.fixture(autouse=True)
@@ -187,6 +205,7 @@ def test_a_fault_is_noticed_in_many_operators(fault: Planted) -> None:
 
 def test_every_fault_belongs_somewhere() -> None:
     assert all(fault.operators() for fault in FAULTS)
+    assert all(fault.sampled(1) for fault in FAULTS)
     assert len({fault.what for fault in FAULTS}) == len(FAULTS) >= 35
     assert {fault for fault, _ in MISSED} <= {fault.what for fault in FAULTS}
     assert {name for _, name in MISSED} <= set(operators.registry())
