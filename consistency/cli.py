@@ -19,6 +19,7 @@ from . import __version__
 from .commands.calibrate import calibrate
 from .commands.judge import judge
 from .commands.record import record
+from .commands.report import report
 from .errors import ConsistencyError, UsageError, did_you_mean
 from .profiles import PROFILES
 
@@ -190,6 +191,7 @@ def run(
     """
     from . import bundle, engine
     from .events import Handler
+    from .report import page
     from .report.terminal import Screen, exit_status
 
     if resume and no_bundle:
@@ -214,7 +216,7 @@ def run(
         if folder is not None:
             writer = bundle.Writer(folder, resume=resume)
             stack.callback(writer.close)
-            handlers.append(writer)
+            handlers += [writer, page.after(folder)]
         stream = _open(json_file)
         if stream is not None:
             if stream is not sys.stdout:
@@ -402,6 +404,7 @@ def repro(case: str, backends: Sequence[str], directions: Sequence[str], toleran
     sys.exit(3 if len(available) < len(chosen.backends) or not tested else 0)
 
 
+main.add_command(report)
 main.add_command(record)
 main.add_command(judge)
 main.add_command(calibrate)
