@@ -90,8 +90,7 @@ def read(folder: Path) -> Stored:
             raise BundleError(f"{path}:{number}  damaged: {type(error).__name__} {printable(str(error)[:100])}") from None
     stored.tally.scalings += _rows(folder / "scaling.jsonl", Scaling.from_json)
     stored.tally.repeated += _rows(folder / "determinism.jsonl", Repeatability.from_json)
-    for row in _rows(folder / "memory.jsonl", dict):
-        stored.tally.grown[short(row.get("backend")), short(row.get("operator"))] = _number(row.get("bytes"))
+    stored.tally.grown |= dict(_rows(folder / "memory.jsonl", _grown))
     return stored
 
 
@@ -181,5 +180,5 @@ def _rows(path: Path, convert: Any) -> Iterator[Any]:
             raise BundleError(f"{path}:{number}  damaged: {type(error).__name__} {printable(str(error)[:100])}") from None
 
 
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, (int, float, str)) else 0.0
+def _grown(row: Mapping[str, Any]) -> tuple[tuple[str, str], float]:
+    return (short(row["backend"]), short(row["operator"])), float(row["bytes"])

@@ -262,7 +262,7 @@
     const cases = (casesOf.get(item.o.id) || []).filter((c) => backends.includes(c.backend) && admits(c.verdict) && (!state.dtype || D.dtypes[c.kind >> 1] === state.dtype));
     const pictures = make("div", { class: "pictures" });
     panel.replaceChildren(tableOf(groups, backends), series, pictures);
-    const errors = make("div", {}, make("h4", {}, item.o.byTerms ? "Error against n, the numbers accumulated" : "Error against size"));
+    const errors = make("div", {}, make("h4", {}, item.o.byTerms ? "Error in ulp against n, the numbers accumulated" : "Error in ulp against size"));
     const spread = make("div", {}, make("h4", {}, "Cases by their largest error, in ulp"));
     pictures.append(errors, spread);
     drawErrors(errors, item.o, groups);
@@ -284,8 +284,8 @@
       if (!g) return make("td", {}, "");
       const parts = [], worst = g.counts.reduce((r, v, i) => i % 2 ? r : Math.max(r, rankOf(v)), 0);
       for (let i = 0; i < g.counts.length; i += 2) parts.push(`${g.counts[i + 1]} ${D.verdicts[g.counts[i]][0]}`);
-      const number = worst && g.rho !== null && g.rho !== 0 ? `${size(g.rho)} × · ` : "";
-      return make("td", { class: worst === FAILED ? "bad" : "" }, number + parts.join(", "));
+      const number = worst && g.rho !== null && g.rho !== 0 ? [`${size(g.rho)} ×`, make("br")] : [];
+      return make("td", { class: worst === FAILED ? "bad" : "" }, ...number, ...parts.flatMap((part) => [make("span", { class: "of" }, part), make("br")]));
     })));
     return make("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": "Results by dtype and direction" },
       make("table", {}, make("thead", {}, head), make("tbody", {}, ...body)));
@@ -301,7 +301,7 @@
   };
   const power = (octaves) => {
     const value = 2 ** octaves;
-    return value >= 1e6 ? `10${superscript(Math.round(Math.log10(value)))}` : value >= 1 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(1)));
+    return value >= 0.999e6 ? `10${superscript(Math.round(Math.log10(value)))}` : value >= 1 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(1)));
   };
   const superscript = (n) => [...String(n)].map((c) => c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c]).join("");
   const TENS = Math.log2(10);
@@ -317,7 +317,7 @@
     const ys = [...points.filter((p) => p.y !== null).map((p) => p.y), ...budgets.map((b) => b[1])];
     const lowest = Math.floor(Math.max(Math.min(-1, ...ys), -7) / TENS) * TENS, highest = Math.max(Math.ceil(Math.max(TENS, ...ys) / TENS), 1) * TENS;
     const most = Math.max(TENS, Math.ceil(Math.max(...points.map((p) => p.x)) / TENS) * TENS);
-    const lane = 16, floor = height - bottom - lane;
+    const lane = 22, floor = height - bottom - lane;
     const X = (x) => left + (width - left - right) * x / most;
     const Y = (y) => y === null || y < lowest ? floor + lane - 5 : floor - (floor - top) * (y - lowest) / (highest - lowest);
     const svg = draw("svg", { width, height, role: "img", "aria-label": `${o.name}: largest error of ${points.length} cases, in ulp, against ${o.byTerms ? "n" : "the number of elements"}, with the budget and lines for √n and n` });
@@ -332,8 +332,7 @@
       svg.append(draw("text", { x: left - 7, y: Y(y) + 4, "text-anchor": "end" }, power(y)));
     }
     svg.append(draw("text", { x: left - 7, y: floor + lane - 1, "text-anchor": "end" }, "exact"));
-    svg.append(draw("text", { x: width - right, y: height - 3, "text-anchor": "end" }, o.byTerms ? "n, numbers accumulated" : "elements"));
-    svg.append(draw("text", { x: left - 40, y: top + 2 - 6, "text-anchor": "start" }, "ulp"));
+    svg.append(draw("text", { x: width - right, y: height - 3, "text-anchor": "end" }, o.byTerms ? "n" : "elements"));
     // Half an ulp per rounding: √n if they are independent, n if they all add up.
     for (const [slope, name] of [[0.5, "½√n"], [1, "½n"]]) {
       const end = Math.min(most, (highest + 1) / slope);
