@@ -1,13 +1,14 @@
 """One case as lines of a script: its tensors, the call, and an expression for each of its outputs.
 
-Nothing of our own source is copied: a function that stands in torch under the operator's name is called by that name, any other one is
-followed to the functions of torch that it calls (:mod:`.tracing`).
+Nothing of our own source is copied: a function that stands in torch under the operator's name is called by that name, any other one
+is followed to the functions of torch that it calls (:mod:`.tracing`).
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,7 +29,10 @@ from .spelling import Speller, chain, dotted, identifier
 from .tracing import trace
 
 _TAKEN = frozenset(
-    {"torch", "sys", "os", "math", "device", "dtype", "wide", "run", "inputs", "seen", "reference", "out", "nan", "inf", "got", "right"}
+    {
+        "torch", "sys", "os", "math", "device", "dtype", "wide", "run", "inputs", "seen", "reference", "out", "nan", "inf", "got",
+        "right", "call", "alone", "grads", "before", "leaves", "optimizer",
+    }
 )  # fmt: skip
 _LETTERS = ("x", "y", "z", "w", "v", "u")
 _NO_NAME = frozenset({"self", "input", "args", "kwargs", "tensor", "a", "A"})
@@ -78,12 +82,11 @@ class Caller:
         count = len(self.own.tensors)
         wanted: dict[int, str] = {}
         for name, value in self._bound():
-            tensors = [value] if isinstance(value, torch.Tensor) else [v for v in value if isinstance(v, torch.Tensor)] if isinstance(
-                value, (list, tuple)
-            ) else []  # fmt: skip
-            for place, tensor in enumerate(tensors):
-                wanted[id(tensor)] = name if isinstance(value, torch.Tensor) else f"{name}{place}"
-        letters = iter(_LETTERS if count <= len(_LETTERS) else [f"x{i}" for i in range(count)])
+            if isinstance(value, torch.Tensor):
+                wanted[id(value)] = name
+            elif isinstance(value, (list, tuple)):
+                wanted |= {id(item): f"{name}{place}" for place, item in enumerate(value) if isinstance(item, torch.Tensor)}
+        letters = itertools.chain(_LETTERS if count <= len(_LETTERS) else (), (f"x{i}" for i in itertools.count()))
         found: list[str] = []
         for tensor in self.own.tensors:
             name = wanted.get(id(tensor), "")
@@ -198,7 +201,7 @@ class Caller:
             for dtype in (dtypes.TORCH[name] for name in dtypes.FLOATING)
             if dtype not in self.types and dtype != torch.float64
         }
-        used = {value for value in _dtypes((self.own.args, self.own.kwargs))}
+        used = set(_dtypes((self.own.args, self.own.kwargs)))
         found = {**{k: v for k, v in others.items() if k in used}, **self.types}
         self.lines.takes_wide |= any("wide" in found[dtype] for dtype in used if dtype in found)
         return found
@@ -217,8 +220,9 @@ class Caller:
     def _backward(self, structure: Any, paths: list[str]) -> None:
         arguments = getattr(self, "_wide", self.own)
         pairs = _against(_limited(structure), arguments)
-        tensors = [item for item in _limited(structure)]
-        roots, against = [], []
+        tensors = list(_limited(structure))
+        roots: list[str] = []
+        against: list[str] = []
         for root, cotangent in pairs:
             roots.append(next(path for path, item in zip(paths, tensors, strict=True) if item is root))
             against.append(self._cotangent(root, cotangent, len(against) if len(pairs) > 1 else None))

@@ -52,12 +52,26 @@ def value(result: Result, element: Element, run: Ran, right: str, sheet: Sheet) 
         lines.append(f'print(f"{where}: {{device}} gives {{got!r}}; {shown}")')
         return [*lines, 'assert got == recorded, "these numbers are exact: nothing is rounded"']
     form = dtypes.form_of(element.dtype)
+    if form is not None and abs(element.recorded) > form.overflow:
+        return _beyond(element, lines, where, form.overflow, shown)
     if form is not None and math.isfinite(form.overflow) and abs(element.recorded) + element.admitted >= form.overflow:
-        lines.append(f"got = max(min(got, 2.0**{form.max_exponent + 1}), -(2.0**{form.max_exponent + 1}))  # what infinity stands for")
-    lines.append(f"admitted = {rounded_up(element.admitted, abs((element.actual or 0.0) - element.recorded))}  # the largest error that rounding explains there")
+        lines.append(
+            f"got = max(min(got, 2.0**{form.max_exponent + 1}), -(2.0**{form.max_exponent + 1}))  # what infinity stands for"
+        )
+    lines.append(f"admitted = {_admitted(element)}  # the largest error that rounding explains there")
     lines.append(f'print(f"{where}: {{device}} gives {{got!r}}; {shown}")')
     lines.append('print(f"{abs(got - recorded) / admitted:,.3g} times the error that rounding explains")')
     return [*lines, 'assert abs(got - recorded) <= admitted, "no rounding explains this"']
+
+
+def _admitted(element: Element) -> str:
+    return rounded_up(element.admitted, abs((element.actual or 0.0) - element.recorded))
+
+
+def _beyond(element: Element, lines: list[str], where: str, limit: float, shown: str) -> list[str]:
+    """What is right lies so far beyond the format that only an infinity, or next to it the largest number, can stand for it."""
+    least = f"got >= {limit!r} * 0.99" if element.recorded > 0.0 else f"got <= {-limit!r} * 0.99"
+    return [*lines, f'print(f"{where}: {{device}} gives {{got!r}}; {shown}")', f'assert {least}, "no rounding explains this"']
 
 
 def special(result: Result, element: Element, run: Ran, right: str, sheet: Sheet) -> list[str]:
@@ -173,7 +187,10 @@ def modified(position: int, run: Ran) -> list[str]:
 
 def raises(result: Result, run: Ran) -> list[str]:
     """A call that must not raise: whatever it raises ends the script."""
-    return [f"out = {run()}  # raised here; float64 on the CPU does not", 'print("returned", [tuple(t.shape) for t in out if t is not None])']
+    return [
+        f"out = {run()}  # raised here; float64 on the CPU does not",
+        'print("returned", [tuple(t.shape) for t in out if t is not None])',
+    ]
 
 
 def lenient(run: Ran, message: str) -> list[str]:
@@ -189,7 +206,7 @@ def lenient(run: Ran, message: str) -> list[str]:
 
 
 def crash(run: Ran) -> list[str]:
-    return [f"out = {run()}  # the process ended here", "print(\"survived\", [tuple(t.shape) for t in out if t is not None])"]
+    return [f"out = {run()}  # the process ended here", 'print("survived", [tuple(t.shape) for t in out if t is not None])']
 
 
 def hang(result: Result, run: Ran, sheet: Sheet) -> list[str]:

@@ -11,7 +11,20 @@ import torch
 from .. import __version__
 from ..model import Result
 
-_FIRST = ("torch", "torch_directml", "device", "driver", "cuda", "cudnn", "hip", "compute capability", "os", "python", "numpy", "processor")
+_FIRST = (
+    "torch",
+    "torch_directml",
+    "device",
+    "driver",
+    "cuda",
+    "cudnn",
+    "hip",
+    "compute capability",
+    "os",
+    "python",
+    "numpy",
+    "processor",
+)
 _NAMED = {"os": "OS", "python": "Python", "numpy": "NumPy", "cuda": "CUDA", "cudnn": "cuDNN", "hip": "HIP"}
 _LONG = 400  # characters of one value
 

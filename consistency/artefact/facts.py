@@ -1,4 +1,4 @@
-"""What a script must show of a result: of which kind the failure is, at which element, what is right there, and what is admitted."""
+"""What a script must show of a result: of which kind, at which element, what is right there, and what is admitted."""
 
 from __future__ import annotations
 
@@ -22,8 +22,11 @@ _FEWEST = 1.2  # times the usual RMS error, from which on a script can tell the 
 
 
 def kind_of(result: Result, operator: Operator | None) -> str:
-    """``value``, ``spread``, ``special``, ``structure``, ``modified``, ``raises``, ``lenient`` (should raise), ``crash``, ``timeout``,
-    ``repeats``, ``threads``, ``batch``, ``scaling`` or ``flags`` (of random operators)."""
+    """The kind of a failure, by which a script's last lines are chosen.
+
+    ``value``, ``spread``, ``special``, ``structure``, ``modified``, ``raises``, ``lenient`` (should raise), ``crash``, ``timeout``,
+    ``repeats``, ``threads``, ``batch``, ``scaling`` or ``flags`` (of random operators).
+    """
     verdict, comparison = result.verdict.value, result.comparison
     if verdict in ("crash", "timeout"):
         return verdict
@@ -154,7 +157,7 @@ def _half_an_ulp(value: float, dtype: str) -> float:
 
 
 def healthy_rms(result: Result) -> tuple[float, float]:
-    """The RMS error that is usual, and how many times as large the one found is. Raises UnscriptableError where too little differs."""
+    """The RMS error that is usual, and how many times as large the one found is. Raises UnscriptableError where both are alike."""
     measured = measured_of(result)
     ratio = result.metrics.get("rmse_ratio", 1.0)
     if measured is None or not measured.rms:

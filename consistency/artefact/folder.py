@@ -15,7 +15,7 @@ from . import environment, issue
 from .program import Script, script_of
 
 if TYPE_CHECKING:
-    from ..minimise import Minimal
+    from ..minimise import Minimal  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
 
 def write(

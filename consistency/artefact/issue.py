@@ -14,7 +14,7 @@ from .markdown import block, cell, code, line, prose, table
 from .program import Script
 
 if TYPE_CHECKING:
-    from ..minimise import Minimal
+    from ..minimise import Minimal  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
 MOST_SCRIPT = 48 << 10  # bytes; trackers cut off a text of 64 KiB
 MOST_CASE = 1500  # characters of a command
@@ -22,7 +22,13 @@ _SAME = 0.5  # share of an error that float64 has as well
 
 
 def text(
-    result: Result, made: Script, *, spec: str | None, identity: Mapping[str, str], others: Sequence[Result], minimal: Minimal | None
+    result: Result,
+    made: Script,
+    *,
+    spec: str | None,
+    identity: Mapping[str, str],
+    others: Sequence[Result],
+    minimal: Minimal | None,
 ) -> str:
     """The text of issue.md."""
     parts = [f"# {prose(words.title(result), 200)}", "\n".join(_what(result)), "\n".join(_points(result, others, minimal))]
@@ -105,7 +111,11 @@ def _of_float64(result: Result) -> str:
         return ""
     if evidence.wide > _SAME:
         return "In float64 there the error is the same: it is no matter of precision"
-    return "In float64 there the result is right" if evidence.wide < 1e-3 else f"In float64 there {evidence.wide:.2g} of the error is left"
+    return (
+        "In float64 there the result is right"
+        if evidence.wide < 1e-3
+        else f"In float64 there {evidence.wide:.2g} of the error is left"
+    )
 
 
 def _short(other: Result) -> str:

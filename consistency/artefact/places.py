@@ -81,7 +81,9 @@ def _place(parsed: Spec | None, text: str, result: Result, sheet: Sheet) -> Plac
         return Place(result.backend, after=_device("cpu"), foreign=why)
     match parsed.kind:
         case "numpy":
-            why = "It was found on this project's NumPy formula of the operator, which is not part of torch: this calls torch itself."
+            why = (
+                "It was found on this project's NumPy formula of the operator, which is not part of torch: this calls torch itself."
+            )
             return Place("cpu", after=_device("cpu"), foreign=why)
         case "cpu":
             return Place("cpu", after=[*_cpu(parsed), *_device("cpu")], compiled="compile" in parsed.switches)

@@ -1,4 +1,4 @@
-"""A result as a script of torch alone: assembled from the lines of its call (:mod:`.calling`) and of its check (:mod:`.endings`)."""
+"""A result as a script of torch alone: the lines of its call (:mod:`.calling`) and of its check (:mod:`.endings`)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .. import dtypes
 from ..errors import ConsistencyError
 from ..materialise import Materials, prepare
 from ..model import Result
-from ..opinfo import operator_of
 from ..operators.declare import Operator
+from ..opinfo import operator_of
 from ..reference import Reference, quiet
 from ..report.failure import printable
 from . import endings, facts, words
@@ -186,7 +186,9 @@ class _Program:
         if right is None or right.dtype != torch.bool:
             return self._value(calling)
         if position > 0:
-            raise UnscriptableError("how likely random numbers are is told by tests of their distribution, which are this project's")
+            raise UnscriptableError(
+                "how likely random numbers are is told by tests of their distribution, which are this project's"
+            )
         lines = [f"possible = {self._run()}", 'print(f"{(~possible).sum().item()} of {possible.numel()} numbers are impossible")']
         return endings.Ending(self._of(calling.outputs), [*lines, "assert possible.all()"])
 
@@ -235,7 +237,7 @@ class _Program:
         return endings.Ending(calling.outputs[0], endings.alone(self._run))
 
     def _scaling(self, calling: Lines) -> endings.Ending:
-        """Errors of float32 and float64 on the device, both against a reference above float64, whose numbers stand in the script."""
+        """Errors of float32 and float64 on the device, against a reference above float64, whose numbers the script holds."""
         from ..wider import sharpen
 
         if self.reference.outcome.status != "ok" or self.result.case.dtype != "float64":
@@ -299,10 +301,13 @@ class _Program:
         seen = traced.result[self._element.position]
         if seen is None:
             raise UnscriptableError("there is nothing to observe in its outputs")
-        complex_too = any(t is not None and t.is_complex() for t in outputs)
-        wide, resolved = ("torch.complex128", ".resolve_conj()") if complex_too else ("torch.float64", "")
-        unpacked = [f'{names} = inputs("cpu", torch.{self._wide_dtype()}{", wide=True" if calling.takes_wide else ""})'] if names else []
-        convert = f"out = [t if t is None else t.cpu().to({wide}){resolved} if t.dtype.is_floating_point or t.is_complex() else t.cpu() for t in out]"
+        converted = "t.cpu().double() if t.is_floating_point() else t.cpu()"
+        if any(t is not None and t.is_complex() for t in outputs):
+            converted = f"t.cpu().resolve_conj().to(torch.complex128) if t.is_complex() else {converted}"
+        unpacked = (
+            [f'{names} = inputs("cpu", torch.{self._wide_dtype()}{", wide=True" if calling.takes_wide else ""})'] if names else []
+        )
+        convert = f"out = [{'t if t is None else ' if any(t is None for t in outputs) else ''}{converted} for t in out]"
         return _def("seen(out)", [*unpacked, convert, *traced.lines, f"return {traced.expressions[id(seen)]}"])
 
 
@@ -332,4 +337,3 @@ def _described(output: Any, dtype: str) -> tuple[tuple[int, ...], str] | str:
     if output.tensor is not None:
         return tuple(output.tensor.shape), dtype
     return "type(None)" if output.value is None else type(output.value).__name__
-

@@ -14,7 +14,7 @@ class UnscriptableError(Exception):
 
 @dataclass
 class Sheet:
-    """``constants`` are lines of the module's top, ``files`` what does not fit into the script, ``notes`` what a reader must know."""
+    """``constants`` are lines of the module's top, ``files`` what does not fit in, ``notes`` what readers must know."""
 
     modules: set[str] = field(default_factory=set)
     names: set[str] = field(default_factory=set)  # of ``math``: nan, inf

@@ -108,7 +108,8 @@ class Speller:
 
 def operand(text: str) -> str:
     """In parentheses where an operator beside it could be read otherwise."""
-    simple = text.isidentifier() or text.replace(".", "", 1).isdigit() or (text.endswith((")", "]")) and " " not in text.split("(")[0])
+    called = text.endswith((")", "]")) and " " not in text.split("(")[0]
+    simple = text.isidentifier() or text.replace(".", "", 1).isdigit() or called
     return text if simple and not text.startswith("-") else f"({text})"
 
 

@@ -31,6 +31,3 @@ def optimizer(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], speller
 
 def _step(count: float, fused: bool) -> str:
     return f"torch.tensor({count}{', device=device' if fused else ''})"
-
-
-

@@ -9,8 +9,9 @@ from ..model import Result
 from ..report.failure import number
 
 _KINDS = {
-    "special-values": "wrong special values", "structure": "wrong shape, dtype or side effect", "error": "raises where it should not",
-    "crash": "ends the process", "timeout": "does not return", "nondeterministic": "not the same answer each time",
+    "special-values": "wrong special values", "structure": "wrong shape, dtype or side effect",
+    "error": "raises where it should not", "crash": "ends the process", "timeout": "does not return",
+    "nondeterministic": "not the same answer each time",
     "precision-scaling": "float64 is no more precise than float32",
 }  # fmt: skip
 
