@@ -56,15 +56,15 @@ class Lines:
 class Caller:
     """Writes the lines for one operator, case and direction. Raises UnscriptableError where that cannot be done."""
 
-    def __init__(self, operator: Operator, materials: Materials, direction: str, sheet: Sheet, watched: int | None = None) -> None:
+    def __init__(self, operator: Operator, materials: Materials, direction: str, sheet: Sheet) -> None:
         self.operator, self.materials, self.sheet = operator, materials, sheet
         self.backward = direction == "backward"
         self.case = materials.case
         self.gradients = operator.leaves if self.backward else False
         self.own = materials.build(gradients=self.gradients)
-        written = {i for i in operator.mutates if i < len(self.own.bases)} if not self.backward else set()
-        self.watched = written | ({watched} if watched is not None else set())
+        self.watched = {i for i in operator.mutates if i < len(self.own.bases)} if not self.backward else set()
         self.unused = False  # whether some tensor is known to have no gradient
+        self.only: int | None = None  # the number of the one output that is looked at
         self.lines = Lines(self._variables())
         self.types = self._types()
 
@@ -173,7 +173,7 @@ class Caller:
             speller = Speller(self.sheet, lambda tensor: names.get(id(tensor)), self._spelled_types())
             lines, outputs = steps.optimizer(function.args[0], args, kwargs, speller)
             self.lines.call += lines
-            self.lines.outputs += [*outputs, *(self.lines.memories[i] for i in self.operator.mutates if i in self.lines.memories)]
+            self.lines.outputs += [*outputs, *self._written()]
             return
         if isinstance(function, str):
             speller = Speller(self.sheet, lambda tensor: names.get(id(tensor)), self._spelled_types())
@@ -185,7 +185,8 @@ class Caller:
             structure, expressions = self._structure(args), None
         else:
             with _seeded(self.case.digest):
-                traced = trace(function, args, kwargs, names, self.sheet, self._spelled_types())
+                types = self._spelled_types()
+                traced = trace(function, args, kwargs, names, self.sheet, types, only=None if self.backward else self.only)
             self.lines.call += traced.lines
             structure, expressions = traced.result, traced.expressions
         leaves = list(_paths(structure, "out", expressions))
@@ -193,7 +194,11 @@ class Caller:
             self._backward(structure, [path for path, _ in leaves])
             return
         self.lines.outputs += [path for path, _ in leaves]
-        self.lines.outputs += [self.lines.memories[i] for i in self.operator.mutates if i in self.lines.memories]
+        self.lines.outputs += self._written()
+
+    def _written(self) -> list[str]:
+        """The storages of the tensors that are written."""
+        return [self.lines.memories[i] for i in self.operator.mutates if i in self.lines.memories]
 
     def _spelled_types(self) -> dict[torch.dtype, str]:
         others = {

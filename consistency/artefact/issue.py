@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from .. import dtypes
 from ..model import Result
 from ..recipe import INLINE_BYTES
 from ..report.failure import command, dtype_of, number, quote, size_of, values_of
 from ..wider import ITSELF_OFF
-from . import environment, words
+from . import environment, facts, words
 from .markdown import block, cell, code, line, prose, table
 from .program import Script
 
@@ -40,11 +41,12 @@ def text(
 
 def _what(result: Result) -> Iterator[str]:
     """What differs, at which place, by how much."""
-    name = code(words.called(result))
+    called = words.called(result)
+    name = code(called) if called.startswith("torch.") else prose(called)
     subject = f"The gradient of {name}" if result.direction == "backward" else name
     where = "on the CPU" if result.backend == "cpu" else f"on {code(result.backend)}"
     shapes = ", ".join(result.shapes)
-    of = f" (input: {prose(shapes, 300)})" if shapes else ""
+    of = f" of {code(shapes, 300)}" if shapes else ""
     worst = result.worst
     if worst is None or result.verdict.value in ("structure", "error", "crash", "timeout"):
         yield f"{subject} in {result.dtype} {where}{of}: {prose(_brief(result))}."
@@ -52,9 +54,9 @@ def _what(result: Result) -> Iterator[str]:
     place = f"at index {list(worst.index)}" if worst.index else "for its only element"
     values = values_of(worst, dtype_of(result)).replace("float64 says", "right is" if _itself(result) else "float64 says")
     yield f"{subject} in {result.dtype} {where}{of}: {place} {values}."
-    rho = result.metrics.get("rho_max", 0.0)
-    sizes = [f"{number(rho)} × the largest error that rounding explains"] if rho > 1.0 else []
-    sizes += [text.strip() for text in size_of(result)] if result.verdict.value != "special-values" else []
+    rho, floats = result.metrics.get("rho_max", 0.0), dtypes.form_of(dtype_of(result)) is not None
+    sizes = [f"{number(rho)} × the largest error that rounding explains"] if rho > 1.0 and floats else []
+    sizes += [text.strip() for text in size_of(result)] if floats and facts.kind_of(result, None) != "special" else []
     yield (f"That is {'; '.join(sizes)}." if sizes else f"{_capital(prose(_brief(result)))}.")
 
 
@@ -77,10 +79,11 @@ def _brief(result: Result) -> str:
 
 def _points(result: Result, others: Sequence[Result], minimal: Minimal | None) -> Iterator[str]:
     evidence = result.evidence
-    if evidence is not None and evidence.cause is not None:
+    if evidence is not None and evidence.cause is not None and evidence.cause.name != "nondeterministic":
         yield f"- Likely cause: {prose(str(evidence.cause))}"
     if result.workaround:
-        yield f"- Work-around: {prose(result.workaround)} makes it vanish"
+        written = code if set(result.workaround) & set("()[]+=") else prose
+        yield f"- Work-around: {written(result.workaround)} makes it vanish"
     wide = _of_float64(result)
     if wide:
         yield f"- {wide}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -89,8 +90,9 @@ class _Program:
         self.kind = kind_of(result, operator)
         self.direction = result.direction
         self.hook = observed(operator, result.direction) if self.kind in _VALUES else None
-        watched = facts.modified(result) if self.kind == "modified" else None
-        self.caller = Caller(operator, materials, result.direction, sheet, watched)
+        self.caller = Caller(operator, materials, result.direction, sheet)
+        if self.kind == "modified":
+            self.caller.watched |= {facts.modified(result) or 0}
         self.random = "random" in operator.traits
 
     @functools.cached_property
@@ -101,11 +103,19 @@ class _Program:
         """Everything below the switches."""
         if self.kind in _VALUES:
             self.caller.unused = any(o.tensor is None for o in self.reference.outcome.outputs)
+            self._look_at_one()
         calling = self.caller.write()
         body: list[str] = []
         ending = getattr(self, f"_{self.kind}")(calling)
         body += self._functions(calling, ending.returned)
         return [*body, "", "", *ending.lines]
+
+    def _look_at_one(self) -> None:
+        """Where a single output is looked at, the lines that make the others are left out."""
+        if self.hook is None and self.reference.outcome.status == "ok":
+            name = self.result.output or "out/0"
+            names = [output.name for output in self.reference.outcome.outputs]
+            self.caller.only = names.index(name) if name in names else 0
 
     # How it is run
 
@@ -255,7 +265,8 @@ class _Program:
     # Functions
 
     def _functions(self, calling: Lines, returned: str) -> list[str]:
-        split = self.hook is not None or self._needs_reference or self.place.compiled
+        seen, uses = self._seen(calling) if self.hook is not None else ([], False)
+        split = uses or self._needs_reference or self.place.compiled
         parameters = "device, dtype" + (", wide=False" if calling.takes_wide else "")
         seed = [f"torch.manual_seed({int(self.result.case.digest[:15], 16)})"] if self.random else []
         call = [*seed, *calling.call]
@@ -263,32 +274,30 @@ class _Program:
             call = ["with torch.device(device):", *(f"    {line}" for line in call)]
         extra = ", alone=False" if self.kind == "batch" else ""
         if not split:
-            return _def(f"run({parameters}{extra})", [*calling.inputs, *_returning(call, returned)])
-        names = ", ".join([*dict.fromkeys([*calling.variables, *calling.memories.values()])])
+            return [*_def(f"run({parameters}{extra})", [*calling.inputs, *_returning(call, returned)]), *seen]
+        names = _names(calling)
         found: list[str] = []
         unpacked: list[str] = []
         if names:
-            found += _def(f"inputs({parameters})", [*calling.inputs, f"return {names}"])
-            given = "device, dtype" + (", wide" if calling.takes_wide else "")
-            unpacked = [f"{names} = inputs({given})"]
+            found += _def(f"inputs({parameters})", _returning(calling.inputs, names))
+            unpacked = [f"{names} = inputs(device, dtype{', wide' if calling.takes_wide else ''})"]
         if self.place.compiled:
-            found += _def(f"call({names}{', ' if names else ''}device, dtype)", _returning(call, returned))
-            found += _def(f"run({parameters}, call=call)", [*unpacked, f"return call({names}{', ' if names else ''}device, dtype)"])
+            given = f"{names}{', ' if names else ''}device, dtype"
+            found += _def(f"call({given})", _returning(call, returned))
+            found += _def(f"run({parameters}, call=call)", [*unpacked, f"return call({given})"])
         else:
             found += _def(f"run({parameters})", [*unpacked, *_returning(call, returned)])
         if self._needs_reference:
             assert self._otherwise is not None
             found += _def(f"reference({parameters})", [*unpacked, *self._otherwise])
-        if self.hook is not None:
-            found += self._seen(names, calling)
-        return found
+        return [*found, *seen]
 
     @property
     def _needs_reference(self) -> bool:
         return self._otherwise is not None and bool(self._right()) and self.kind in ("value", "special", "spread")
 
-    def _seen(self, names: str, calling: Lines) -> list[str]:
-        """The function that makes what is compared from the outputs: what is unique about them."""
+    def _seen(self, calling: Lines) -> tuple[list[str], bool]:
+        """The function that makes what is compared from the outputs, what is unique about them; whether it uses the inputs."""
         arguments = self.reference.arguments
         known = {id(t): name for t, name in zip(arguments.tensors, calling.variables, strict=True)}
         outputs = tuple(o.tensor if o.tensor is None or not dtypes.floats(o.dtype) else _widened(o.tensor)
@@ -304,11 +313,16 @@ class _Program:
         converted = "t.cpu().double() if t.is_floating_point() else t.cpu()"
         if any(t is not None and t.is_complex() for t in outputs):
             converted = f"t.cpu().resolve_conj().to(torch.complex128) if t.is_complex() else {converted}"
-        unpacked = (
-            [f'{names} = inputs("cpu", torch.{self._wide_dtype()}{", wide=True" if calling.takes_wide else ""})'] if names else []
-        )
         convert = f"out = [{'t if t is None else ' if any(t is None for t in outputs) else ''}{converted} for t in out]"
-        return _def("seen(out)", [*unpacked, convert, *traced.lines, f"return {traced.expressions[id(seen)]}"])
+        lines = [*traced.lines, f"return {traced.expressions[id(seen)]}"]
+        uses = any(re.search(rf"\b{name}\b", line) for name in calling.variables for line in lines)
+        given = f'"cpu", torch.{self._wide_dtype()}{", wide=True" if calling.takes_wide else ""}'
+        unpacked = [f"{_names(calling)} = inputs({given})"] if uses else []
+        return _def("seen(out)", [*unpacked, convert, *lines]), uses
+
+
+def _names(calling: Lines) -> str:
+    return ", ".join(dict.fromkeys([*calling.variables, *calling.memories.values()]))
 
 
 def _widened(tensor: torch.Tensor) -> torch.Tensor:
