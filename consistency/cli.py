@@ -43,6 +43,7 @@ class _Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         _any_encoding()
+        _waiting_threads_sleep()
         try:
             return super().invoke(ctx)
         except ConsistencyError as error:
@@ -66,6 +67,15 @@ def _any_encoding() -> None:
         if isinstance(stream, io.TextIOWrapper):
             redirected = os.name == "nt" and not stream.isatty() and "PYTHONIOENCODING" not in os.environ
             stream.reconfigure(encoding="utf-8" if redirected else None, errors="backslashreplace")
+
+
+def _waiting_threads_sleep() -> None:
+    """Before torch is loaded: its idle threads shall not spin for milliseconds on a core that a worker process could use.
+
+    GNU OpenMP's own default spins on; other OpenMP libraries do not know the variable. No result depends on it.
+    """
+    if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 
 def _uncapitalised(text: str) -> str:
