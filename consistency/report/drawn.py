@@ -138,7 +138,7 @@ def _case(stored: Stored, result: Result, failing: int, names: Mapping[str, int]
     headline = failure.printable(failure.headline(result))
     told = failure.message(result, again=False).removeprefix(headline).strip("\n").split("\n")
     line, inline = result.case.line, failure.quote(result.case.line)
-    command = failure.command(result, bundle=stored.folder)
+    command = failure.command(result, bundle=stored.folder, spec=stored.specs.get(short(result.backend)))
     if len(line) > MOST_RECIPE:
         line, command = "", command.replace(inline, result.case.id)
     evidence = result.evidence

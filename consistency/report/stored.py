@@ -52,6 +52,12 @@ class Stored:
         return found
 
     @property
+    def specs(self) -> dict[str, str]:
+        """What the user wrote for a backend, where that is not its name."""
+        found = self.settings.get("specs")
+        return {short(name): text(spec) for name, spec in found.items()} if isinstance(found, dict) else {}
+
+    @property
     def unavailable(self) -> dict[str, str]:
         """Backends that could not run, with the reason."""
         absent = self.header.get("unavailable")
