@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from .. import generate
 from ..backends.base import Backend, availability
@@ -19,7 +19,7 @@ from ..recipe import TensorRecipe
 from ..second_look import Looks
 from ..tolerances import Tolerances
 from . import arguments, cotangents, elements, layouts, otherwise, shapes, words
-from .oracle import FLAKY, STEADY, Oracle, OutOfTimeError, Progress, Search, Target, first_of
+from .oracle import FLAKY, STEADY, Keeping, Oracle, OutOfTimeError, Progress, Search, first_of
 from .pieces import literally
 from .threshold import thresholds
 
@@ -206,7 +206,7 @@ class _Minimising:
         assert target is not None
         oracle.doing("the last look", case)
         for _ in range(_LAST_LOOKS if target.flaky else 1):
-            self.result = oracle.judged(case, Looks())
+            self.result = oracle.judged(case, Keeping(target))
             if first_of(self.result) == target.first and (self.result.verdict.value == target.verdict or not target.flaky):
                 break
         if target.first in ("crash", "timeout"):
@@ -227,9 +227,6 @@ class _Minimising:
         result = self.result if self.result is not None and self.result.case.digest == case.digest else None
         if result is None:
             result = oracle.last_of(case) or self.original
-        target = oracle.target
-        if target is not None and result is not self.original:
-            result = _as_the_original(result, self.original, target)
         steps = words.steps(self.original.case, case) if case.digest != self.original.case.digest else ()
         return Minimal(
             result, self.original, oracle.calls, time.monotonic() - oracle.began, (*steps, *self.notes), tuple(self.found),
@@ -239,17 +236,3 @@ class _Minimising:
 
 def _is_drawn(case: Case) -> bool:
     return bool(case.tensors) and all(isinstance(t, TensorRecipe) for t in case.tensors) and not case.cotangents
-
-
-def _as_the_original(result: Result, original: Result, target: Target) -> Result:
-    """The smallest case's result with the verdict and the cause that were kept all along.
-
-    A few numbers may fit another cause as well, or be too few to find any: the larger case told more.
-    """
-    cause = original.evidence.cause if original.evidence is not None else None
-    if target.flaky or result.evidence is None or not result.verdict.fails:
-        return result
-    if result.verdict.value == target.verdict and (cause is None or result.cause == cause.name):
-        return result
-    text = f"{result.explanation}; of {original.case.id}, {cause}" if cause is not None else result.explanation
-    return replace(result, verdict=original.verdict, explanation=text, evidence=replace(result.evidence, cause=cause))

@@ -162,12 +162,17 @@ class Piece:
     hidden: Raw
 
     def laid(self, elements: Raw | None = None, layout: Layout | None = None) -> Literal | None:
-        """Such elements in such a layout as a literal tensor; None where overlapping elements would have to differ."""
+        """Such elements in such a layout as a literal tensor; None where overlapping elements would have to differ.
+
+        Nor is there one that needs a longer storage than the tensor has (gaps multiply when dimensions change places).
+        """
         elements = self.elements if elements is None else elements
         layout = layout or self.layout
         strides = layout.strides_for(elements.shape)
         extent = sum((n - 1) * s for n, s in zip(elements.shape, strides, strict=True)) + 1 if elements.size else 0
         size = layout.offset + extent if elements.size else 0
+        if size > max(size_of(self.tensor), elements.size):
+            return None
         fill = self.hidden if self.hidden.size else elements.reshape(-1)[::-1]
         storage = np.resize(fill, size) if fill.size else np.zeros(size, dtype=elements.dtype)
         view = _view(storage, elements.shape, strides, layout.offset if elements.size else 0)

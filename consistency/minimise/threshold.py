@@ -18,6 +18,7 @@ from .pieces import bits_of, kind_of, literals_in, reals_of, tensors_of
 from .shapes import Group, cut, groups_of, sizes_of
 
 _MOST = 3  # numbers, and sizes, that are looked at
+_SHARES = (0.0133, 0.1171, 0.3719, 0.6113, 0.9137)  # with long mantissas
 _CODES = {2: np.int16, 4: np.int32, 8: np.int64}
 
 
@@ -52,7 +53,9 @@ def _decisive(case: Case) -> list[Number]:
         places = np.flatnonzero(np.isfinite(numbers) & (numbers != 0.0))[: _MOST + 1]
         found += [_element(case, i, tensor, int(place), float(numbers[place]), numbers.size) for place in places]
     if len(found) > _MOST:
-        found = [number for number in found if abs(number.value) != 1.0][:_MOST]
+        found = [number for number in found if abs(number.value) != 1.0]
+    if len(found) > _MOST:  # none of so many is the decisive one
+        found = []
     for path, value in values_of(case):
         if isinstance(value, float) and math.isfinite(value) and value != 0.0:
             name = f"argument {path[1]}" if path[0] == "args" else str(path[1])
@@ -62,8 +65,8 @@ def _decisive(case: Case) -> list[Number]:
 
 def _element(case: Case, i: int, tensor: Literal, place: int, value: float, size: int) -> Number:
     alone = sum(t.data != b"" for _, t in literals_in(case)) == 1 and size == 1
-    where = f" at {place} of its storage" if size > 1 else ""
-    name = "" if alone else f"{_called(case, i)}{where}"
+    where = f"number {place} of " if size > 1 else ""
+    name = "" if alone else f"{where}{_called(case, i)}"
     return Number(name, tensor.dtype, value, lambda v: assigned(case, {i: np.array([place])}, v))
 
 
@@ -87,11 +90,11 @@ def _walls(number: Number) -> Iterator[float]:
 def _between(search: Search, number: Number, wall: float) -> str:
     """``passes at 88.0, fails at 88.0000076``; empty where everything up to ``wall`` fails, or what does not fail is no pass."""
     fails, stops = _code(number.value, number.dtype), _code(wall, number.dtype)
-    if search.oracle.holds(number.put(wall)):
+    if search.oracle.fails(number.put(wall)):
         return ""
     while abs(fails - stops) > 1:
         middle = (fails + stops) // 2
-        if search.oracle.holds(number.put(_value(middle, number.dtype))):
+        if search.oracle.fails(number.put(_value(middle, number.dtype))):
             fails = middle
         else:
             stops = middle
@@ -99,10 +102,18 @@ def _between(search: Search, number: Number, wall: float) -> str:
     verdict = search.oracle.verdict_of(number.put(at)).verdict
     form = dtypes.FORMATS[number.dtype]
     trivial = abs(beyond) <= form.smallest_normal * 2.0**form.precision and abs(wall) < abs(number.value)
-    if trivial or verdict.fails or not verdict.tested:
+    if trivial or verdict.fails or not verdict.tested or not _goes_on(search, number, beyond, wall):
         return ""
     words = f"passes at {told(at, number.dtype)}, fails at {told(beyond, number.dtype)}"
     return f"{number.name}: {words}" if number.name else words
+
+
+def _goes_on(search: Search, number: Number, edge: float, wall: float) -> bool:
+    """Whether failing does end at ``edge``, rather than at this number and that: a few beyond it pass, a few before it fail."""
+    outward = 1.0 if abs(wall) > abs(edge) else -0.5
+    beyond = [edge * (1.0 + outward * share) for share in _SHARES]
+    before = [edge + (number.value - edge) * share for share in _SHARES]
+    return not any(map(search.oracle.fails, map(number.put, beyond))) and all(map(search.oracle.fails, map(number.put, before)))
 
 
 def _code(value: float, dtype: str) -> int:
@@ -145,10 +156,9 @@ def _of_sizes(search: Search) -> Iterator[str]:
             below = _passes(search, group, list(range(n - 1)))
             if not below:
                 continue
-            parts = [f"{_sized(search.case, group, n - 1)} passes", f"{_sized(search.case, group, n)} fails"]
-            if _passes(search, group, [*range(n), n - 1]):
-                parts.append(f"{_sized(search.case, group, n + 1)} passes")
-            yield ", ".join(parts)
+            sized, where = _sized(search.case, group)
+            above = f", {sized(n + 1)} passes" if _passes(search, group, [*range(n), n - 1]) else ""
+            yield f"{sized(n - 1)} passes, {sized(n)} fails{above}{where}"
             count += 1
             break
         if count == _MOST:
@@ -162,7 +172,7 @@ def _smallest_groups(search: Search, n: int) -> list[Group]:
 def _passes(search: Search, group: Group, kept: list[int]) -> bool:
     """Whether the case passes with these indices; an index that stands twice is repeated."""
     for candidate in cut(search.case, group, kept):
-        if search.oracle.holds(candidate):
+        if search.oracle.fails(candidate):
             return False
         verdict = search.oracle.verdict_of(candidate).verdict
         if verdict.tested and not verdict.fails:
@@ -173,13 +183,13 @@ def _passes(search: Search, group: Group, kept: list[int]) -> bool:
 _PRODUCTS = ("matmul", "mm", "bmm", "mv", "dot", "addmm", "baddbmm", "nn.functional.linear")
 
 
-def _sized(case: Case, group: Group, size: int) -> str:
-    """``K = 385`` for what a matrix product sums over, the shape of a single tensor, else which dimensions have that size."""
+def _sized(case: Case, group: Group) -> tuple[Callable[[int], str], str]:
+    """How a size is called: ``K = 385`` where a matrix product sums, by the shape of a single tensor, else by its dimensions."""
     shapes = [list(tensor.shape) for tensor in tensors_of(case) if isinstance(tensor, Literal)]
     (first, dim), others = group[0], {t for t, _ in group[1:]}
     if case.operator in _PRODUCTS and others and dim == len(shapes[first]) - 1:
-        return f"K = {size}"
+        return (lambda size: f"K = {size}"), ""
     if len(shapes) == 1:
-        return "×".join(str(size if (0, d) in group else n) for d, n in enumerate(shapes[0]))
-    places = " and ".join(f"dimension {d} of tensor {t}" for t, d in group)
-    return f"{places} of size {size}"
+        return (lambda size: "×".join(str(size if (0, d) in group else n) for d, n in enumerate(shapes[0]))), ""
+    places = ", ".join(f"dimension {d} of tensor {t}" for t, d in group)
+    return (lambda size: f"size {size}"), f" ({places})"
