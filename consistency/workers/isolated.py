@@ -33,6 +33,7 @@ DEATHS_IN_A_ROW = 5  # of one operator, after which it is no longer tried; a tim
 LEAST_SECONDS = 1.0  # for one case, when a time limit is shortened
 NOTABLE_GROWTH = 1 << 21  # bytes over the cases of one operator, which make it worth a closer look
 PROBES = 25
+FEW_PROBES = 4  # what is allocated once, of a library that is used for the first time, does not grow over these
 LEAST_GROWTH = 4096.0  # bytes a call
 GONE_AFTER = 3  # workers that found no device, after which it is believed to be gone
 FRESH_FAILURES = 3  # first cases of new workers that raise, after which a backend is believed to raise
@@ -377,21 +378,25 @@ class Isolated(Backend):
     def growth(self) -> tuple[str, float] | None:
         """What the last case leaves behind on every call, looked for only where memory has grown since this was asked before.
 
-        Its memory is taken before and after two times ``PROBES`` calls: what a cache takes, it takes once.
+        Its memory is taken before and after a few calls, and if it grows, two times ``PROBES``: what a cache takes, it takes once.
         """
         before, self._mark = self._mark, self._memory()
         request = self._worked
         if request is None or self._worker is None or before[0] != self.restarts or self._mark[1] - before[1] < NOTABLE_GROWTH:
             return None
-        sizes = []
-        for _ in range(2):
-            began = self._memory()
-            for _ in range(PROBES):
-                self._repeat(request)
-            sizes.append((self._memory()[1] - began[1]) / PROBES)
-        steady = before[0] == self.restarts and min(sizes) > LEAST_GROWTH and sizes[1] > 0.5 * sizes[0]
+        sizes = [self._growth_over(FEW_PROBES, request)]
+        if sizes[0] > LEAST_GROWTH / 2:
+            sizes = [self._growth_over(PROBES, request) for _ in range(2)]
+        steady = before[0] == self.restarts and len(sizes) == 2 and min(sizes) > LEAST_GROWTH and sizes[1] > 0.5 * sizes[0]
         self._mark = self._memory()
         return (request.operator, sizes[1]) if steady else None
+
+    def _growth_over(self, calls: int, request: _Request) -> float:
+        """Bytes a call."""
+        began = self._memory()
+        for _ in range(calls):
+            self._repeat(request)
+        return (self._memory()[1] - began[1]) / calls
 
     def _repeat(self, request: _Request) -> None:
         key = (*request.key[:-1], "again")
