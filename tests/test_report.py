@@ -17,7 +17,7 @@ from consistency.errors import BundleError
 from consistency.events import Finished, Judged, Started
 from consistency.report import drawn, markdown, page
 from consistency.report.again import show
-from consistency.report.groups import BINS, MOST_POINTS, Group, code, place
+from consistency.report.groups import BINS, FAILS, MOST_POINTS, Group, code, place
 from consistency.report.stored import read
 from consistency.report.terminal import Screen
 
@@ -83,12 +83,12 @@ def test_places_on_an_axis() -> None:
 def test_many_points_become_few_and_the_largest_stay() -> None:
     group = Group()
     for n in range(1, 100_000):
-        group.show(float(n), 1e6 if n == 77_777 else 0.5 * n**0.5)
+        group.show(float(n), 1e6 if n == 77_777 else 0.5 * n**0.5, n == 77_777)
     assert len(group.points) < 4 * MOST_POINTS
     for most in (3, 16, 48):
         text = group.encoded(most)
         assert len(text) <= 4 * most + 4
-        assert code(place(1e6, -12)) in [text[i + 2 : i + 4] for i in range(0, len(text), 4)]
+        assert code(place(77_777, 0) | FAILS) + code(place(1e6, -12)) in [text[i : i + 4] for i in range(0, len(text), 4)]
 
 
 def test_bins_of_the_histogram() -> None:

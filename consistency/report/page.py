@@ -61,7 +61,7 @@ def page(stored: Stored) -> str:
     style, script = (_source(name) for name in ("report.css", "report.js"))
     return templates.get_template("report.html").render(
         style=style, script=script, policy=_policy(style, script), data=embedded(data(stored, room)), strip=_strip(stored),
-        **_about(stored), failing=_failing(stored), notes=notes(stored.tally), again=repeated(stored.tally),
+        **_about(stored), failing=_failing(stored), notes=_notes(stored),
         environments=compared(stored.environment, stored.backends), fingerprints=compared(stored.fingerprints, stored.backends),
         reasons=_reasons(stored), unavailable=stored.unavailable, rates=stored.tally.undecidable_rates()[:12],
     )  # fmt: skip
@@ -152,6 +152,10 @@ def compared(found: Mapping[str, Mapping[str, str]], order: Sequence[str]) -> di
             differing.append((key, [(value, values.count(value) == 1) for value in values], len(set(filter(None, values))) > 1))
     differing.sort(key=lambda row: not row[2])
     return {"backends": names, "differing": differing, "equal": equal}
+
+
+def _notes(stored: Stored) -> list[str]:
+    return [line.strip() for line in (*notes(stored.tally), *repeated(stored.tally))]
 
 
 def _reasons(stored: Stored) -> list[tuple[int, str, str]]:
