@@ -128,15 +128,16 @@ def _strip(stored: Stored) -> list[dict[str, Any]]:
 def _failing(stored: Stored) -> dict[str, Any]:
     """The worst failure of the worst operators, and how many more there are."""
     kinds = stored.tally.by_operator()
-    rows = [_headline(results[0], sum(r.operator == results[0].operator for r in results)) for results in kinds[:FIRST]]
+    rows = [_headline(results[0]) for results in kinds[:FIRST]]
     return {"rows": rows, "more": max(len(kinds) - FIRST, 0)}
 
 
-def _headline(result: Result, kinds: int) -> dict[str, Any]:
+def _headline(result: Result) -> dict[str, Any]:
     rho = result.metrics.get("rho_max")
     size = f"{failure.number(rho)} ×" if rho is not None and not math.isnan(rho) and rho > 1.0 else result.verdict.value
+    sentence = result.explanation.removeprefix(f"{size} budget").removeprefix(": ").strip() or result.verdict.value
     return {"size": size, "operator": result.operator, "where": f"{result.dtype} · {result.direction} · {result.backend}",
-            "text": result.explanation, "verdict": result.verdict.value, "kinds": kinds}  # fmt: skip
+            "text": sentence}  # fmt: skip
 
 
 def compared(found: Mapping[str, Mapping[str, str]], order: Sequence[str]) -> dict[str, Any]:
