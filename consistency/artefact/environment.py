@@ -50,7 +50,7 @@ def of_backend(result: Result, identity: Mapping[str, str]) -> dict[str, str]:
 def rows(result: Result, identity: Mapping[str, str]) -> list[tuple[str, str]]:
     """What a table of versions shows: the well-known entries one by one, all others in a last row."""
     found = of_backend(result, identity)
-    known = [(_NAMED.get(key, key), found[key]) for key in _FIRST if found.get(key)]
+    known = [(_NAMED.get(key, key), found[key]) for key in _FIRST if found.get(key) and (key, found[key]) != ("device", "cpu")]
     others = [f"{key} {value}" for key, value in sorted(found.items()) if key not in _FIRST and key != "backend"]
     if others:
         known.append(("switches", "; ".join(others)))
