@@ -57,12 +57,17 @@ def _what(result: Result) -> Iterator[str]:
         yield f"{subject}{of} in {result.dtype} {where}: {prose(_brief(result))}."
         return
     place = f"at index {list(worst.index)}" if worst.index else "for its only element"
-    values = values_of(worst, dtype_of(result)).replace("float64 says", "right is" if _itself(result) else "float64 says")
+    floats = dtypes.form_of(dtype_of(result)) is not None
+    values = values_of(worst, dtype_of(result))
+    values = values.replace("float64 says", "right is") if _itself(result) or not floats else values
     yield f"{subject}{of} in {result.dtype} {where}: {place} {values}."
-    rho, floats = result.metrics.get("rho_max", 0.0), dtypes.form_of(dtype_of(result)) is not None
+    rho = result.metrics.get("rho_max", 0.0)
     sizes = [f"{number(rho)} × the largest error that rounding explains"] if rho > 1.0 and floats else []
     sizes += [text.strip() for text in size_of(result)] if floats and facts.kind_of(result, None) != "special" else []
-    yield (f"That is {'; '.join(sizes)}." if sizes else f"{_capital(prose(_brief(result)))}.")
+    if sizes:
+        yield f"That is {'; '.join(sizes)}."
+    elif facts.kind_of(result, None) not in ("value", "repeats"):
+        yield f"{_capital(prose(_brief(result)))}."
 
 
 def _capital(text: str) -> str:
@@ -113,6 +118,8 @@ def _points(result: Result, others: Sequence[Result], minimal: Minimal | None) -
         yield f"- {wide}"
     if evidence is not None and evidence.repeats and evidence.other:
         yield f"- Of {evidence.repeats} repeats {evidence.other} gave another answer, and {evidence.within} passed"
+    if result.comparison is not None and result.comparison.unsteady:
+        yield f"- {_capital(prose(result.comparison.unsteady))}"
     if minimal is not None:
         failed, runs = minimal.rate
         if 0 < failed < runs:
@@ -170,4 +177,5 @@ def _again(result: Result, spec: str | None) -> str:
     if len(told) > MOST_CASE or not (inline or result.recorded_id):
         told = f"consistency repro FOLDER --backend {quote(spec or result.backend)} --direction {result.direction}"
         return "Found with consistency, which shows it again from the attached folder:\n\n" + block(line(told), "console")
-    return "Found with consistency, which shows it again so:\n\n" + block(line(told, MOST_CASE), "console")
+    what = "which judges the recorded outputs" if result.recorded_id else "which shows it again"
+    return f"Found with consistency, {what} so:\n\n" + block(line(told, MOST_CASE), "console")
