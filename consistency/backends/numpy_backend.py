@@ -100,7 +100,9 @@ def _implementations() -> Mapping[str, Any]:
 
 
 def _name(operator: Operator) -> str:
-    """What is implemented: of another form of an operator, that operator."""
+    """What is implemented: of another form of an operator, that operator, unless its arguments stand in another order."""
+    if "rewritten" in operator.traits:
+        return operator.name
     return operator.form_of.name if operator.form_of is not None else operator.name
 
 
