@@ -1,4 +1,4 @@
-"""The fourth source of cases: calls that a program makes of torch's own operators, ``aten/addmm.default``, as a watch captures them.
+"""The fourth source of cases: a program's calls of torch's own operators, ``aten/addmm.default``, as a watch captures them.
 
 The name comes from a case, perhaps of somebody else's making, so it is looked up among the overloads that torch registered under
 ``aten``, never evaluated, and what reads files, frees or resizes storage, or only steers torch is not called. What our declaration
@@ -9,24 +9,23 @@ usual ones that torch writes otherwise; anything else is judged by its sensitivi
 from __future__ import annotations
 
 import functools
+import math
 import re
-import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 
-from . import operators, recipe
+from . import dtypes, operators, recipe
 from .aten_models import Entry, entry_of
 from .errors import UsageError
 from .model import Case
 from .named_calls import NAMED
-from .operators.declare import Operator, accumulated, call, one
+from .operators.declare import REWRITTEN, UNCHECKED, Operator, accumulated, call, one
 from .opinfo import _BY_SENSITIVITY, GENERIC
 
 NAME = "aten"
-REWRITTEN = "rewritten"  # the trait of an operator whose arguments stand in another order than those of the one it is a form of
 _PATTERN = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*\.[a-zA-Z0-9_]+", re.ASCII)
 # They read files, print, hand out or replace storage, change what a tensor is, or are made for torch's own tests.
 _NOT_CALLED = re.compile(
@@ -39,10 +38,10 @@ _NOT_CALLED = re.compile(
 _FUNCTIONAL = frozenset(
     {
         "gelu", "silu", "mish", "hardswish", "hardsigmoid", "hardtanh", "leaky_relu", "elu", "softplus", "softshrink", "hardshrink",
-        "glu", "avg_pool1d", "avg_pool2d", "avg_pool3d", "relu6", "celu", "selu", "relu",
+        "glu", "linear", "bilinear", "conv1d", "conv2d", "conv3d",
+        "adaptive_avg_pool2d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "relu6", "celu", "selu", "relu",
     }
 )  # fmt: skip
-_LARGEST = 3.4e38  # of float32, and a little less
 _LINALG, _SPECIAL = "linalg_", "special_"
 
 
@@ -64,18 +63,23 @@ def operator_of(case: Case) -> Operator:
         raise UsageError(f"a case of {case.source!r:.60} is called {NAME}.{base}, not {case.operator!r:.40}")
     entry = entry_of(base, case)
     found = _operator(overload, case.operator, written(overload, case.args, case.kwargs, entry), entry, _cast_to(base, case))
-    if found.error.kind == "rounded" and _inexact(case):
-        # Declarations are about numbers that the format holds. This one is rounded first, and a divisor's reciprocal, too.
-        return replace(found, family=GENERIC, form_of=None, error=accumulated("pointwise", one))
+    if found.error.kind != "exact" and (found.error.kind == "rounded" or "elementwise" in found.traits) and _inexact(case):
+        # Declarations are about numbers that the format holds. These are rounded first, and so is what they are multiplied with.
+        return replace(found, family=GENERIC, form_of=None, error=accumulated("pointwise", one, wide_accumulation=False))
     return found
 
 
 def _inexact(case: Case) -> bool:
-    """Whether a number beside float32 tensors is not one of float32's, as step sizes and decay rates are not."""
-    if case.dtype not in ("float32", "complex64"):
+    """Whether a number beside the tensors is not one of their format's, as step sizes and decay rates are not, or is a factor of
+    one term of a sum, whose product is rounded."""
+    factor = case.kwargs.get("alpha", case.kwargs.get("value", 1))
+    if isinstance(factor, (int, float)) and math.isfinite(factor) and math.frexp(factor)[0] not in (0.0, 0.5, -0.5):
+        return True
+    dtype = dtypes.TORCH[dtypes.PARTS.get(case.dtype, case.dtype)]
+    if not dtype.is_floating_point or dtype == torch.float64:
         return False
-    numbers = [value for value in (*case.args, *case.kwargs.values()) if isinstance(value, float)]
-    return any(value == value and abs(value) <= _LARGEST and struct.unpack("<f", struct.pack("<f", value))[0] != value for value in numbers)
+    numbers = [value for value in (*case.args, *case.kwargs.values()) if isinstance(value, float) and math.isfinite(value)]
+    return any(float(torch.tensor(value, dtype=torch.float64).to(dtype)) != value for value in numbers)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -117,12 +121,12 @@ def _named(overload: Any, name: str) -> Any:
 
 @functools.lru_cache(maxsize=4096)
 def _operator(overload: Any, title: str, writes: tuple[int, ...], entry: Entry | None, cast: str) -> Operator:
-    function: Callable[..., Any] = overload
-    common: dict[str, Any] = {
-        "name": title, "function": function, "differentiable": False, "mutates": writes, "reference": None,
-        "sample": lambda d: call(), "traits": frozenset({NAMED, "inplace"} if overload.__name__.partition(".")[0].endswith("_") else {NAMED}),
-    }  # fmt: skip
     base = overload.__name__.partition(".")[0]
+    traits = frozenset({NAMED, UNCHECKED}) | (frozenset({"inplace"}) if base.endswith("_") else frozenset())
+    common: dict[str, Any] = {
+        "name": title, "function": overload, "differentiable": False, "mutates": writes, "reference": None,
+        "sample": lambda d: call(), "traits": traits,
+    }  # fmt: skip
     if entry is not None:
         rules = operators.registry().get(entry.rules)
         if entry.kept is not None:
@@ -134,9 +138,30 @@ def _operator(overload: Any, title: str, writes: tuple[int, ...], entry: Entry |
     declared = operators.registry().get(cast) if cast else declared_as(base)
     if declared is not None:
         common["traits"] |= declared.traits | (frozenset() if _same_order(base) else {REWRITTEN})
+        common["error"] = replace(
+            declared.error, magnitude=_guarded(declared.error.magnitude), terms=_guarded(declared.error.terms)
+        )
         common |= {"differentiable_inputs": None, "cases": None, "observe_gradients": None, "form_of": declared}
         return replace(declared, **common)
     return Operator(family=GENERIC, error=_BY_SENSITIVITY, **common)
+
+
+@functools.cache
+def _guarded(hook: Any) -> Any:
+    """An error model's function, whose every complaint about arguments as aten writes them is a TypeError.
+
+    The engine then judges the call by its sensitivity.
+    """
+    if not callable(hook):
+        return hook
+
+    def asked(args: Any, kwargs: Any, outputs: Any) -> Any:
+        try:
+            return hook(args, kwargs, outputs)
+        except (RuntimeError, ValueError) as error:
+            raise TypeError(str(error)) from error
+
+    return asked
 
 
 def leading(overload: Any, count: int, *args: Any, **kwargs: Any) -> Any:
@@ -145,7 +170,7 @@ def leading(overload: Any, count: int, *args: Any, **kwargs: Any) -> Any:
 
 
 def declared_as(base: str) -> Operator | None:
-    """Our declaration of the function that aten calls ``base`` and that takes the same arguments in the same order, if there is one."""
+    """Our declaration of the function that aten calls ``base``, if there is one that takes the same arguments in the same order."""
     known = operators.registry()
     found = known.get(_spelt(base))
     if found is None and base.endswith("_") and not base.endswith("__"):
@@ -191,7 +216,7 @@ _CASTS = {
 
 def _cast_to(base: str, case: Case) -> str:
     """The conversion that ``_to_copy`` makes, by the name of its declaration; a copy without one is ``clone``."""
-    if base != "_to_copy":
+    if base not in ("_to_copy", "to"):
         return ""
-    asked = case.kwargs.get("dtype")
+    asked = case.kwargs.get("dtype", case.args[1] if len(case.args) > 1 else None)
     return _CASTS.get(asked.name, "clone") if isinstance(asked, recipe.DType) else "clone"

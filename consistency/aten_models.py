@@ -1,8 +1,8 @@
 """Error models of the operators that stand in traces of models and that torch's public functions write otherwise.
 
 Convolution in one operator, normalisations that also return their statistics, softmax, attention kernels, and the backward
-operators, which are operators of their own here: their gradients are taken of nothing, they are called with what they need. An
-:class:`Entry` says whose rules hold, what is summed, which outputs mean something, and where need be how to compute them in float64.
+operators, which are called with all that they need and so are operators of their own here. An :class:`Entry` says whose rules hold,
+what is summed, which outputs mean something, and where need be how to compute them in float64.
 """
 
 from __future__ import annotations
@@ -18,13 +18,11 @@ import torch
 from . import aten_references as references
 from . import operators
 from .model import Case
-from .operators._shared import largest
+from .operators._shared import Args, Kwargs, Outputs, largest
 from .operators._standardised import by_channel, channel_sizes, weighted
 from .operators.attention import ATTENTION, of_keys, weighing
 from .operators.declare import EXACT, ErrorModel, Terms, accumulated, one, products
 from .recipe import Literal, TensorRecipe
-
-Args, Kwargs, Outputs = tuple[Any, ...], dict[str, Any], tuple[torch.Tensor, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,13 @@ def entry_of(base: str, case: Case) -> Entry | None:
     """The entry of ``aten::base`` in a case, if there is one."""
     if base == "convolution":
         weight, transposed = (case.args[i] if len(case.args) > i else None for i in (1, 6))
-        rank = len(weight.shape) - 2 if isinstance(weight, Literal) else len(weight.base) - 2 if isinstance(weight, TensorRecipe) else 0
+        rank = (
+            len(weight.shape) - 2
+            if isinstance(weight, Literal)
+            else len(weight.base) - 2
+            if isinstance(weight, TensorRecipe)
+            else 0
+        )
         return _convolution(rank, bool(transposed)) if 1 <= rank <= 3 else None
     return _entries().get(base)
 
@@ -134,10 +138,11 @@ def _of_batches(base: str) -> Callable[..., Any]:
         sizes, _ = channel_sizes(x, mean, variance, eps, training, False)
         found: list[Any] = [weighted(sizes, by_channel(x), weight, bias)]
         # What is saved for the gradient, and then the running statistics that were written.
-        found += _shaped(list(_spread(x, dims, eps)), outputs[1:3]) if training else [largest(o) for o in outputs[1:3]]
+        saved = 0 if base == "batch_norm" else 2
+        found += (_shaped(list(_spread(x, dims, eps)), outputs[1:3]) if training else [largest(o) for o in outputs[1:3]])[:saved]
         centre = x.mean(dims, keepdim=True).abs()
         moved = (largest(x.abs().mean(dims)), 2.0 * largest((x**2).mean(dims) + (centre * x.abs()).mean(dims)))
-        return found + [m + largest(o) for m, o in zip(moved, outputs[3:], strict=False)]
+        return found + [m + largest(o) for m, o in zip(moved, outputs[1 + saved :], strict=False)]
 
     return size
 
@@ -152,10 +157,35 @@ def _of_batch(base: str) -> Terms:
 
 def _batch_norm(base: str) -> Entry:
     error = accumulated(_of_batches(base), _of_batch(base))
-    elsewhere = base not in ("native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training")
+    elsewhere = base not in ("batch_norm", "native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training")
     reference = functools.partial(references.batch_norm, functools.partial(batches, base=base)) if elsewhere else None
     # Old schemas do not say that training writes to the running statistics.
-    return Entry(error, "nn.functional.batch_norm", 3, ("running_mean", "running_var"), reference)
+    kept = None if base == "batch_norm" else 3
+    return Entry(error, "nn.functional.batch_norm", kept, ("running_mean", "running_var"), reference)
+
+
+def _shortened(name: str, count: int) -> Entry:
+    """As declared, of the first ``count`` arguments."""
+    declared: Any = operators.get(name).error
+    return Entry(
+        accumulated(lambda a, k, o: declared.magnitude(a[:count], k, o), lambda a, k, o: declared.terms(a[:count], k, o)), name
+    )
+
+
+# Reductions whose dimension comes in a list.
+
+
+def _in_one_dimension(name: str) -> Entry:
+    declared: Any = operators.get(name).error
+
+    def single(args: Args) -> Args:
+        if len(args[1]) != 1:
+            raise TypeError("the declaration reduces one dimension")
+        return (args[0], args[1][0], *args[2:])
+
+    return Entry(
+        accumulated(lambda a, k, o: declared.magnitude(single(a), k, o), lambda a, k, o: declared.terms(single(a), k, o)), name
+    )
 
 
 # Softmax.
@@ -163,18 +193,17 @@ def _batch_norm(base: str) -> Entry:
 
 def _like_softmax(name: str) -> Entry:
     declared: Any = operators.get(name).error
-    return Entry(
-        accumulated(lambda a, k, o: declared.magnitude(a[:2], {}, o), lambda a, k, o: declared.terms(a[:2], {}, o)), name
-    )
+    return Entry(accumulated(lambda a, k, o: declared.magnitude(a[:2], {}, o), lambda a, k, o: declared.terms(a[:2], {}, o)), name)
 
 
 def _of_softmax_slope(args: Args, kwargs: Kwargs, outputs: Outputs) -> torch.Tensor:
     """(g − Σ g·y)·y for what was returned, y."""
     gradient, y, dim = args[:3]
-    return y.abs() * (gradient.abs() + (gradient * y).abs().sum(dim, keepdim=True))
+    size: torch.Tensor = y.abs() * (gradient.abs() + (gradient * y).abs().sum(dim, keepdim=True))
+    return size
 
 
-def _of_logarithm_slope(args: Args, kwargs: Kwargs, outputs: Outputs) -> torch.Tensor:
+def _of_logarithm_slope(args: Args, kwargs: Kwargs, outputs: Outputs) -> Any:
     """g − exp(y)·Σ g; an exponential is as precise as |y| + 1."""
     gradient, y, dim = args[:3]
     share = torch.nan_to_num(y.exp() * (1.0 + y.abs()), nan=0.0)
@@ -221,6 +250,12 @@ def _of_gates(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
     return float(args[0].shape[-1] + args[5].shape[-1])
 
 
+def _of_sequences(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+    """n of each gate, of ``lstm(input, (h, c), …)`` and its kin."""
+    state = args[1][0] if isinstance(args[1], (list, tuple)) else args[1]
+    return float(args[0].shape[-1] + state.shape[-1])
+
+
 def _of_steps(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
     return _of_gates(args, kwargs, outputs) * float(args[0].shape[0])
 
@@ -232,7 +267,7 @@ def _gradients(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
 
 # Each derivative is a product of rounded factors of single elements.
 _POINTWISE = (
-    "elu_backward", "gelu_backward", "hardshrink_backward", "hardsigmoid_backward", "hardswish_backward", "hardtanh_backward",
+    "elu_backward", "hardshrink_backward", "hardsigmoid_backward", "hardswish_backward", "hardtanh_backward",
     "leaky_relu_backward", "log_sigmoid_backward", "logit_backward", "mish_backward", "sigmoid_backward", "silu_backward",
     "softplus_backward", "softshrink_backward", "tanh_backward", "native_dropout_backward", "_prelu_kernel_backward",
 )  # fmt: skip
@@ -247,6 +282,13 @@ _LINEAR = (
 )  # fmt: skip
 _MOVED = ("select_backward", "slice_backward", "diagonal_backward", "threshold_backward")
 _CONSTANT = frozenset({"constant"})  # most of a gradient may be zero
+
+
+def _of_gelu(args: Args, kwargs: Kwargs, outputs: Outputs) -> Any:
+    """g·(Φ(x) + x·φ(x)), where Φ is half of 1 + erf, and so never more precise than 1; nor is 1 − tanh², times the inner slope."""
+    gradient, x = args[:2]
+    slope = x.abs() * (1.0 + 0.14 * x * x) if kwargs.get("approximate") == "tanh" else x.abs() * torch.exp(-0.5 * x * x)
+    return 2.0 * gradient.abs() * (1.0 + slope)
 
 
 def _summed(terms: Terms) -> ErrorModel:
@@ -265,6 +307,7 @@ def _entries() -> dict[str, Entry]:
     found = {name: Entry(pointwise, traits=_CONSTANT) for name in _POINTWISE}
     found |= {name: Entry(_summed(longest), traits=_CONSTANT) for name in _LINEAR}
     found |= {name: Entry(EXACT, traits=_CONSTANT) for name in _MOVED}
+    found["gelu_backward"] = Entry(accumulated(_of_gelu, one, wide_accumulation=False), traits=_CONSTANT)
     found["embedding_dense_backward"] = Entry(_summed(_of_positions), traits=_CONSTANT)
     found["embedding"] = Entry(EXACT, "nn.functional.embedding", traits=_CONSTANT)
     found["convolution_backward"] = Entry(_summed(_of_gradients), traits=_CONSTANT)
@@ -272,15 +315,19 @@ def _entries() -> dict[str, Entry]:
     found["native_group_norm"] = Entry(accumulated(_of_groups, _of_group), "nn.functional.group_norm", 3)
     for name in (
         "native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training", "_batch_norm_with_update",
-        "_batch_norm_no_update", "cudnn_batch_norm", "miopen_batch_norm",
+        "_batch_norm_no_update", "batch_norm", "cudnn_batch_norm", "miopen_batch_norm",
     ):  # fmt: skip
         found[name] = _batch_norm(name)
     found |= {"_softmax": _like_softmax("softmax"), "_safe_softmax": _like_softmax("softmax")}
     found["_log_softmax"] = _like_softmax("log_softmax")
+    found["logsumexp"] = _in_one_dimension("logsumexp")
+    # The same as torch's own functions, but for a switch at the end.
+    for name in ("layer_norm", "group_norm"):
+        found[name] = _shortened(f"nn.functional.{name}", 5)
+    found["lstm"] = Entry(accumulated("normwise", _of_sequences, growth="linear"), "lstm")
+    found |= {name: Entry(found["lstm"].error, name) for name in ("gru", "rnn_tanh", "rnn_relu")}
     found["_softmax_backward_data"] = Entry(accumulated(_of_softmax_slope, _along, wide_accumulation=False), "softmax")
-    found["_log_softmax_backward_data"] = Entry(
-        accumulated(_of_logarithm_slope, _along, wide_accumulation=False), "log_softmax"
-    )
+    found["_log_softmax_backward_data"] = Entry(accumulated(_of_logarithm_slope, _along, wide_accumulation=False), "log_softmax")
     found["_scaled_dot_product_flash_attention_for_cpu"] = _attention("for_cpu", "attn_mask", 4, 2)
     found["_scaled_dot_product_flash_attention"] = _attention("flash", None, 4)
     found["_scaled_dot_product_efficient_attention"] = _attention("efficient", 3, 6)
@@ -292,9 +339,17 @@ def _entries() -> dict[str, Entry]:
     average = operators.get("nn.functional.adaptive_avg_pool2d")
     found["_adaptive_avg_pool2d"] = Entry(average.error, average.name, traits=average.traits)
     found["mkldnn_rnn_layer"] = Entry(
-        accumulated("normwise", _of_gates, growth="linear"), "lstm", 3, reference=references.recurrent_layer
+        accumulated("normwise", _of_gates, growth="linear", wide_accumulation=False),
+        "lstm",
+        3,
+        reference=references.recurrent_layer,
     )
     found["mkldnn_rnn_layer_backward"] = Entry(
-        accumulated("normwise", _of_steps), "lstm", 7, ("workspace",), references.recurrent_layer_backward, observe=_gradients
+        accumulated("normwise", _of_steps, wide_accumulation=False),
+        "lstm",
+        7,
+        ("workspace",),
+        references.recurrent_layer_backward,
+        observe=_gradients,
     )
     return found

@@ -48,7 +48,5 @@ def recurrent_layer_backward(*args: Any) -> tuple[torch.Tensor, ...]:
         leaves = [tensor.detach().requires_grad_(True) for tensor in (x, w0, w1, w2, w3, hx, cx)]
         output, hy, cy = _lstm(leaves[0], leaves[1:5], leaves[5], leaves[6], reverse, mode, biases)
         pairs = [(o, g) for o, g in ((output, of_output), (hy, of_hy), (cy, of_cy)) if g is not None]
-        given = torch.autograd.grad(
-            [o for o, _ in pairs], leaves, [g.reshape(o.shape) for o, g in pairs], allow_unused=True
-        )
+        given = torch.autograd.grad([o for o, _ in pairs], leaves, [g.reshape(o.shape) for o, g in pairs], allow_unused=True)
     return tuple(torch.zeros_like(leaf) if g is None else g for leaf, g in zip(leaves, given, strict=True))

@@ -103,7 +103,7 @@ class Calls:
         reason = kinds.left_out(overload)
         if reason:
             raise _LeftOutError(reason)
-        if kinds.is_random(overload) and kinds.draws(overload, args, kwargs):
+        if kinds.draws(overload, args, kwargs):
             raise _LeftOutError(kinds.RANDOM)
         given = list(tensors_in((args, kwargs)))
         if not given:
@@ -218,7 +218,7 @@ def megabytes(size: int) -> str:
 
 
 def own_outcome(case: Case, overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Outcome | None:
-    """What the program's own call gave: what it returned, and what the tensors that it wrote to hold now. None where they cannot be had."""
+    """What the program's own call returned, and what the tensors that it wrote to hold now; None if that cannot be had."""
     base = overload.__name__.partition(".")[0]
     entry = entry_of(base, case)
     returned = [result] if not isinstance(result, (list, tuple)) else list(result)

@@ -36,7 +36,6 @@ _METADATA = frozenset(
 _FROM_NOTHING = frozenset(
     {"zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full", "new_empty_strided", "empty_quantized"}
 )
-_DROPPED = ("dropout_p", "dropout", "p", "train")  # what makes an operator random, or does not
 
 
 @functools.lru_cache(maxsize=8192)
@@ -68,6 +67,8 @@ def _is_view(overload: Any) -> bool:
     """Whether what is returned is a view of an argument that is not written to."""
     arguments, returns = overload._schema.arguments, overload._schema.returns
     writes = any(a.alias_info is not None and a.alias_info.is_write for a in arguments)
+    if overload.__name__.startswith(("to.", "type_as.", "dropout.", "feature_dropout.")):  # they may return what they were given
+        return False
     return not writes and any(r.alias_info is not None for r in returns)
 
 
@@ -77,16 +78,23 @@ def is_random(overload: Any) -> bool:
 
 
 def draws(overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether this call of a random operator draws numbers: attention and dropout do not where their probability is 0."""
-    names = [argument.name for argument in overload._schema.arguments]
-    given = {a.name: a.default_value for a in overload._schema.arguments if a.has_default_value()}
-    given |= dict(zip(names, args, strict=False)) | dict(kwargs)
-    switches = {name: given[name] for name in _DROPPED if name in given}
-    if overload.__name__.startswith("native_dropout"):
-        return bool(switches.get("train", True)) and switches.get("p") != 0.0
-    if "dropout_p" in switches:
-        return bool(switches["dropout_p"] != 0.0)
-    return True
+    """Whether this call draws numbers: attention, dropout and recurrent layers may have a probability of 0, or only evaluate."""
+    names = _switches(overload)
+    if not names:
+        return is_random(overload)
+    schema = overload._schema.arguments
+    given = {a.name: a.default_value for a in schema if a.has_default_value()}
+    given |= dict(zip((a.name for a in schema), args, strict=False)) | dict(kwargs)
+    probability = next((given[name] for name in ("dropout_p", "dropout", "p") if name in names), 1.0)
+    return bool(given.get("train", True)) and probability != 0.0
+
+
+@functools.lru_cache(maxsize=8192)
+def _switches(overload: Any) -> frozenset[str]:
+    """The arguments of an operator with dropout that say whether there is any."""
+    names = {argument.name for argument in overload._schema.arguments}
+    of_dropout = "dropout_p" in names or {"dropout", "train"} <= names or ({"p", "train"} <= names and is_random(overload))
+    return frozenset(names & {"dropout_p", "dropout", "p", "train"}) if of_dropout else frozenset()
 
 
 def kind_of(overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -67,14 +67,15 @@ class Modules:
 
     def name(self) -> str:
         """``Linear "encoder.fc1"``, ``backward of Linear "encoder.fc1"``, or nothing outside of every module."""
-        inside, known = self._inside(), torch._C
+        known: Any = torch._C
+        inside = self._inside()
         if inside:
             known_as = self._names.get(id(inside[-1]))
             found = known_as[1] if known_as is not None else type(inside[-1]).__name__
             if torch.is_grad_enabled():
-                self._remember(known._autograd._get_sequence_nr() - 1, found)  # type: ignore[attr-defined]
+                self._remember(known._autograd._get_sequence_nr() - 1, found)
             return found
-        node: Any = known._current_autograd_node()  # type: ignore[attr-defined]
+        node: Any = known._current_autograd_node()
         if node is None:
             return ""
         forward = self._nodes.get(node._sequence_nr(), "") if hasattr(node, "_sequence_nr") else ""

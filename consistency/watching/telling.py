@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ..model import Result
 from ..report.failure import message
 
 if TYPE_CHECKING:
@@ -41,8 +40,10 @@ def _headline(watch: Watch) -> str:
     names = ", ".join(dict.fromkeys(result.backend for result in watch.results))
     differ = len({result.case.digest for result in watch.failures})
     on = f" on {names}" if names else ""
-    return f"{watch.count:,} calls of {operators} operators, {distinct}{on}, {differ:,} differ" if judged else (
-        f"{watch.count:,} calls of {operators} operators, {distinct}"
+    return (
+        f"{watch.count:,} calls of {operators} operators, {distinct}{on}, {differ:,} differ"
+        if judged
+        else (f"{watch.count:,} calls of {operators} operators, {distinct}")
     )
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import queue
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from .. import backends as _backends
 from .. import engine, tolerances
@@ -60,12 +59,12 @@ class Watch:
         self.absent = {b.name: reason for b in self.backends if (reason := _backends.availability(b))}
         self._calls.modules.__enter__()
         self._mode = Capturing(self._calls)
-        self._mode.__enter__()
+        self._mode.__enter__()  # type: ignore[no-untyped-call]
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         assert self._mode is not None
-        self._mode.__exit__(kind, error, trace)
+        self._mode.__exit__(kind, error, trace)  # type: ignore[no-untyped-call]
         self._calls.modules.__exit__()
         self._mode = None
         if kind is None:
@@ -222,7 +221,7 @@ def _loaded(given: str | Path | Tolerances | None) -> Tolerances:
 
 
 def _elsewhere(work: Callable[[], None], stop: threading.Event) -> None:
-    """Do ``work`` in a thread of its own and wait: what the program is in (modes, autocast, no_grad, devices) is not in force there.
+    """Do ``work`` in a thread of its own and wait: the modes that the program is in (autocast, no_grad, devices) do not hold there.
 
     An interruption reaches it between two cases.
     """
