@@ -5,7 +5,8 @@
     cases.jsonl        one case a line, before the first result that refers to it
     literals/          the bits of literal tensors that are too long for a line, a safetensors file each, named by its SHA-256
     results.jsonl      one result a line
-    failures/<id>/     case.json, message.txt, tensors.safetensors (input storages, float64 reference), literals/
+    failures/<id>/     repro.py, issue.md, case.json, message.txt, environment.json, literals/,
+                       tensors.safetensors (input storages, float64 reference)
 
 Bundles come from other machines: everything is JSON or safetensors, sizes are bounded, names never become paths unchecked.
 """
@@ -18,7 +19,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
@@ -91,6 +92,7 @@ class Writer:
         self._there: set[Key] = set()  # what an interrupted run wrote
         self._group: set[Key] = set()  # what this run wrote of the operator × dtype in hand
         self._specs: Mapping[str, str] = {}
+        self._identities: Mapping[str, Mapping[str, str]] = {}
         self._results: IO[str] | None = None
         self._cases: IO[str] | None = None
         self._failures = 0
@@ -135,8 +137,8 @@ class Writer:
                 self._there = {(str(row.get("case_id")), str(row.get("backend")), str(row.get("direction"))) for row in rows}
             else:
                 _replace(self.folder / "bundle.json", json.dumps(header, indent=1))
-            environment = {b.name: b.identity for b in event.settings.backends if b.name not in event.unavailable}
-            _replace(self.folder / "environment.json", json.dumps(environment, indent=1))
+            self._identities = {b.name: b.identity for b in event.settings.backends if b.name not in event.unavailable}
+            _replace(self.folder / "environment.json", json.dumps(self._identities, indent=1))
             for name in ("cases.jsonl", "results.jsonl"):
                 _mend(self.folder / name)
             self._cases = (self.folder / "cases.jsonl").open("a", encoding="utf-8", newline="\n")
@@ -185,21 +187,16 @@ class Writer:
         for result in results:
             if result.verdict.fails and (shrunk or self._failures < MAX_FAILURE_FOLDERS):
                 self._failures += not shrunk
-                self._write_failure(result)
+                self._write_failure(result, results)
 
-    def _write_failure(self, result: Result) -> None:
-        from .report.failure import message, tensors_of
+    def _write_failure(self, result: Result, others: Sequence[Result]) -> None:
+        from . import artefact
 
-        folder = self.folder / "failures" / failure_id(result)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "case.json").write_text(result.case.line + "\n", encoding="utf-8")
-        literals.write(folder, result.case)
-        text = message(result, bundle=self.folder, spec=self._specs.get(result.backend))
-        (folder / "message.txt").write_text(text + "\n", encoding="utf-8")
-        try:
-            tensors_of(result, folder / "tensors.safetensors")
-        except Exception as error:  # an artefact that cannot be made must not end the run
-            (folder / "tensors.txt").write_text(f"no tensors: {error}\n", encoding="utf-8", errors="backslashreplace")
+        artefact.write(
+            self.folder / "failures" / failure_id(result), result, spec=self._specs.get(result.backend),
+            identity=self._identities.get(result.backend, {}),
+            others=[other for other in others if other.direction == result.direction and other.backend != result.backend],
+        )  # fmt: skip
 
     def _finish(self, event: Finished) -> None:
         header = read_header(self.folder) | {"seconds": round(event.seconds, 3), "complete": not event.out_of_time}

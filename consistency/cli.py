@@ -7,7 +7,6 @@ import datetime
 import io
 import json
 import os
-import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,6 +15,8 @@ from typing import IO, Any
 import click
 
 from . import __version__
+from .cli_options import seconds
+from .commands.bisect import bisect
 from .commands.calibrate import calibrate
 from .commands.judge import judge
 from .commands.record import record
@@ -43,6 +44,7 @@ class _Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         _any_encoding()
+        _waiting_threads_sleep()
         try:
             return super().invoke(ctx)
         except ConsistencyError as error:
@@ -68,6 +70,15 @@ def _any_encoding() -> None:
             stream.reconfigure(encoding="utf-8" if redirected else None, errors="backslashreplace")
 
 
+def _waiting_threads_sleep() -> None:
+    """Before torch is loaded: its idle threads shall not spin for milliseconds on a core that a worker process could use.
+
+    GNU OpenMP's own default spins on; other OpenMP libraries do not know the variable. No result depends on it.
+    """
+    if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+
+
 def _uncapitalised(text: str) -> str:
     line = " ".join(text.split()).removesuffix(".")
     return line[:1].lower() + line[1:]
@@ -89,15 +100,6 @@ def main() -> None:
     """
 
 
-def _seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    if value is None:
-        return None
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)?", value.strip())
-    if not match:
-        raise click.BadParameter(f"{value!r} is not a time; write 90s, 5m or 2h")
-    return float(match[1]) * {"s": 1, None: 1, "m": 60, "min": 60, "h": 3600}[match[2]]
-
-
 _backend = click.option(
     "--backend",
     "-b",
@@ -108,7 +110,7 @@ _backend = click.option(
 )
 _case_timeout = click.option(
     "--case-timeout",
-    callback=_seconds,
+    callback=seconds,
     default="30",
     show_default=True,
     metavar="TIME",
@@ -138,7 +140,7 @@ _tolerances = click.option("--tolerances", metavar="FILE", help="A tolerances.ya
     "--examples", type=click.IntRange(min=1), metavar="N", help="Cases per operator and dtype, in place of the profile's."
 )
 @click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Other inputs for another number.")
-@click.option("--time-budget", callback=_seconds, metavar="TIME", help="Go on with fresh inputs until 60s, 5m or 2h are over.")
+@click.option("--time-budget", callback=seconds, metavar="TIME", help="Go on with fresh inputs until 60s, 5m or 2h are over.")
 @click.option(
     "--reference",
     metavar="MODE",
@@ -402,6 +404,7 @@ def repro(case: str, backends: Sequence[str], directions: Sequence[str], toleran
     sys.exit(3 if len(available) < len(chosen.backends) or not tested else 0)
 
 
+main.add_command(bisect)
 main.add_command(record)
 main.add_command(judge)
 main.add_command(calibrate)

@@ -1,29 +1,66 @@
-"""Find the case that a user means: a line of JSON, a file, a failure's folder, or an id in a bundle."""
+"""Find what a user means: a case's line, a file that holds one, a failure's folder, or an id in a bundle or a recording.
+
+Folders come from other machines. What is read of them is checked (manifest.py, bundle.py), and nothing in them is executed.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from .bundle import _cases
+from . import manifest
+from .bundle import _cases, _lines, _result, read_header
 from .errors import BundleError, RecipeError, did_you_mean
 from .literals import Beside
-from .model import Case
+from .model import Case, Result
 
 MAX_CASE_BYTES = 1 << 20
+_BEGINS = '{"args"'  # a case's line in canonical JSON; in other files it may stand behind a mark
+REPORTS = Path("reports")
 
 
-def find_case(text: str, reports: Path = Path("reports")) -> Case:
+@dataclass(frozen=True)
+class Found:
+    """A case, and what is known of how it failed: ``results`` of it (the first is the one meant), the backend as it was spelt
+    (``spec``), the environments by backend, and where it was found. ``recording`` holds outcomes of a backend elsewhere.
+    """
+
+    case: Case
+    results: tuple[Result, ...] = ()
+    spec: str = ""
+    environments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    folder: Path | None = None
+    recording: bool = False
+    recorded_id: str = ""
+
+    @property
+    def failing(self) -> Result | None:
+        """The failure that is meant: the first result that fails, or is a known one."""
+        return next((r for r in self.results if r.verdict.fails or r.verdict.value == "expected"), None)
+
+    @property
+    def direction(self) -> str:
+        return self.failing.direction if self.failing is not None else ""
+
+
+def find_case(text: str, reports: Path = REPORTS) -> Case:
     """The case that ``text`` names. Raises RecipeError with one clear line."""
+    return find(text, reports=reports).case
+
+
+def find(text: str, identifier: str | None = None, reports: Path = REPORTS) -> Found:
+    """What ``text`` names; ``identifier`` says which case of a bundle or a recording. Raises RecipeError or BundleError."""
     if text.lstrip().startswith("{"):
-        return Case.from_line(text)
+        return Found(Case.from_line(text))
     path = Path(text)
     try:
         if path.is_dir():
-            path = path / "case.json"
+            return _in_folder(path, identifier)
         if path.is_file():
-            if path.stat().st_size > MAX_CASE_BYTES:
-                raise RecipeError(f"{path} is larger than a case may be ({MAX_CASE_BYTES} bytes)")
-            return Case.from_line(path.read_text(encoding="utf-8").strip(), Beside(path.parent))
+            return _in_file(path)
     except (OSError, ValueError) as error:  # ValueError: not UTF-8, or no path at all
         if isinstance(error, RecipeError):
             raise
@@ -32,18 +69,115 @@ def find_case(text: str, reports: Path = Path("reports")) -> Case:
     return _by_id(text, reports)
 
 
-def _by_id(name: str, reports: Path) -> Case:
+def _in_folder(folder: Path, identifier: str | None) -> Found:
+    if (folder / "recording.json").is_file():
+        return _recorded(folder, identifier)
+    if (folder / "bundle.json").is_file():
+        if identifier is None:
+            raise RecipeError(f"{folder} is a bundle: which case of it? Add --id ID, as its results.jsonl calls it (case_id)")
+        found = _in_bundle(folder, identifier)
+        if found is None:
+            raise RecipeError(f"no case {identifier[:80]!r} in {folder}{did_you_mean(identifier, _cases(folder))}")
+        return found
+    manifest.check(folder)
+    case = _in_file(folder / "case.json").case
+    results = tuple(_kept_result(folder / "result.json", case))
+    environments, spec = _environments(folder / "environment.json")
+    return Found(case, results, spec or (results[0].backend if results else ""), environments, folder)
+
+
+def _in_file(path: Path) -> Found:
+    if path.stat().st_size > MAX_CASE_BYTES:
+        raise RecipeError(f"{path} is larger than a case may be ({MAX_CASE_BYTES} bytes)")
+    text = path.read_text(encoding="utf-8").strip()
+    if not text.startswith("{"):  # a script, an issue's text, a log
+        lines = (line.lstrip("#>` \t").rstrip("` \t") for line in text.splitlines())
+        text = next((line for line in lines if line.startswith(_BEGINS)), text)
+    return Found(Case.from_line(text, Beside(path.parent)), folder=path.parent)
+
+
+def _json(path: Path) -> Any:
+    if not path.is_file():
+        return None
+    if path.stat().st_size > MAX_CASE_BYTES:
+        raise BundleError(f"{path} is larger than it may be ({MAX_CASE_BYTES} bytes)")
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise BundleError(f"{path} cannot be read: {str(error)[:120]}") from None
+
+
+def _kept_result(path: Path, case: Case) -> Iterator[Result]:
+    row = _json(path)
+    if row is not None:
+        if not isinstance(row, dict) or row.get("case_id") != case.id:
+            raise BundleError(f"{path} does not belong to the case beside it ({case.id})")
+        yield _result(path, 1, row, {case.id: case})
+
+
+def _environments(path: Path) -> tuple[dict[str, dict[str, str]], str]:
+    """What environment.json says: variables and versions by backend, and the spec of the one that failed."""
+    data = _json(path) or {}
+    found = data.get("environments", {}) if isinstance(data, dict) else None
+    if not isinstance(found, dict) or not all(isinstance(item, dict) for item in found.values()):
+        raise BundleError(f"{path} does not describe environments")
+    return _texts(found), str(data.get("spec", ""))[:400]
+
+
+def _texts(environments: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    return {str(name): {str(k): str(v) for k, v in item.items()} for name, item in environments.items()}
+
+
+def _in_bundle(folder: Path, identifier: str) -> Found | None:
+    """A case by its id, or a failure by the name of its folder."""
+    from .bundle import failure_id
+
+    cases, path = _cases(folder), folder / "results.jsonl"
+    case = cases.get(identifier)
+    if case is None and not any(identifier.startswith(known) for known in cases):
+        return None
+    rows = (_result(path, number, row, cases) for number, row in _lines(path))
+    results = [r for r in rows if r.case.id == identifier or failure_id(r) == identifier]
+    if case is None and not results:
+        return None
+    results.sort(key=lambda r: not r.verdict.fails)
+    settings = read_header(folder)["settings"]
+    environment = _json(folder / "environment.json")
+    known = _texts(environment) if isinstance(environment, dict) else {}
+    specs = settings.get("specs") if isinstance(settings.get("specs"), dict) else {}
+    failing = results[0].backend if results else ""
+    return Found(case or results[0].case, tuple(results), str(specs.get(failing, failing)), known, folder)
+
+
+def _recorded(folder: Path, identifier: str | None) -> Found:
+    from .recording.reading import Recording
+
+    recording = Recording(folder)
+    try:
+        if identifier is None:
+            raise RecipeError(f"{folder} is a recording: which outcome of it? Add --id ID, as `consistency judge` shows it")
+        row = next((row for row in recording.rows if identifier in (row.id, row.case_id)), None)
+        if row is None:
+            hint = did_you_mean(identifier, [row.id for row in recording.rows])
+            raise RecipeError(f"no outcome {identifier[:80]!r} in {folder}{hint}")
+        header = recording.header
+        environments = {header.backend: {**header.environment, **header.configurations.get(row.configuration, {})}}
+        return Found(recording.cases[row.case_id], (), header.backend, environments, folder, True, row.id)
+    finally:
+        recording.close()
+
+
+def _by_id(name: str, reports: Path) -> Found:
     known: list[str] = []
     damaged = ""
     for folder in sorted((p.parent for p in reports.glob("*/bundle.json")), reverse=True):
         try:
-            cases = _cases(folder)
+            found = _in_bundle(folder, name)
+            if found is not None:
+                return found
+            known += _cases(folder)
         except BundleError as error:  # the case may stand in another one
             damaged = damaged or f"; passed over a damaged bundle: {error}"
-            continue
-        if name in cases:
-            return cases[name]
-        known += cases
     where = f"in the bundles under {reports}/" if known else f"(there are no bundles under {reports}/)"
     alike = [one for one in known if one[:2] == name[:2]][:1000]
     hint = did_you_mean(name, alike) or "; give a case's line, its folder or its id"

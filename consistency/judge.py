@@ -225,6 +225,8 @@ _SPECIAL = {
 
 def _special(output: Measured, policy: Policy) -> str:
     """A sentence when NaN, infinities, the sign of zero or saturated integers are not where the policy admits them."""
+    if not output.special:
+        return ""
     counts = dict(output.special)
     if policy.signed_zero == "any":
         counts.pop("zero-sign", None)

@@ -33,14 +33,18 @@ def _flat(tensor: torch.Tensor, wide: bool = False) -> np.ndarray[Any, Any]:
     return tensor.numpy().reshape(-1)
 
 
-def _flat_reference(reference: Reference, index: int, expected: torch.Tensor) -> tuple[np.ndarray[Any, Any], Any]:
-    """Expected numbers and their tail, made flat once for all backends."""
+def _flat_reference(
+    reference: Reference, index: int, expected: torch.Tensor
+) -> tuple[np.ndarray[Any, Any], Any, metrics.Known | None]:
+    """Expected numbers, their tail, and what is known of them: made once for all backends."""
     tail = reference.tails[index] if index < len(reference.tails) else None
-    known = reference.flattened.get(index)
-    if known is None or known[0] is not expected or known[1] is not tail:
-        known = expected, tail, _flat(expected, wide=True), _flat(tail, wide=True) if tail is not None else None
-        reference.flattened[index] = known
-    return known[2], known[3]
+    made = reference.flattened.get(index)
+    if made is None or made[0] is not expected or made[1] is not tail:
+        flat = _flat(expected, wide=True)
+        known = metrics.Known(flat) if 0 < flat.size <= metrics.BLOCK else None
+        made = expected, tail, flat, _flat(tail, wide=True) if tail is not None else None, known
+        reference.flattened[index] = made
+    return made[2], made[3], made[4]
 
 
 def _beyond(pairs: np.ndarray[Any, Any], limit: float) -> Any:
@@ -71,7 +75,8 @@ class Floating:
         self.reference, self.model = reference, reference.model
         # The gradients of data movement are sums: only going forward does every difference count.
         self.moves_only = self.model.kind == "exact" and reference.direction == "forward"
-        self.actual, (self.expected, self.tail) = _flat(actual), _flat_reference(reference, index, expected)
+        self.actual, (self.expected, self.tail, known) = _flat(actual), _flat_reference(reference, index, expected)
+        self.known = known
         self.special: dict[str, int] = {}
         self.special_worst: Worst | None = None
         self.keep: np.ndarray[Any, Any] | None = None
@@ -83,8 +88,10 @@ class Floating:
         if n == 0:
             vacuous = "empty output: only shape and dtype could be checked"
             return Measured(self.name, self.dtype, self.shape, 0, (Span(None),), vacuous=vacuous)
-        sums = metrics.absolute_and_ulp(self.actual, self.expected, self.tail, self.form)
-        if sums.bad or (sums.ulp_max > 1.0 and self._held().any()):
+        sums = metrics.absolute_and_ulp(self.actual, self.expected, self.tail, self.form, self.known)
+        # The largest number in place of an infinity is off by half a step at least.
+        far = self.form.overflow * self.form.unit_roundoff
+        if sums.bad or (sums.abs_max >= far and self._held().any()):
             self._set_special_aside()
             sums = metrics.absolute_and_ulp(self.actual, self.expected, self.tail, self.form)
         if sums.nonzero < self.expected.size and self._signed_zeros_matter():
@@ -150,7 +157,7 @@ class Floating:
                 ordered = reference.ordered_signs
                 variance = metrics.healthy_variance(reference.terms(self.index), u, self.form.unit_roundoff, ordered=ordered)
                 model = (growth * u, *variance)
-            metrics.scaled(self.actual, self.expected, self.tail, s, model, sums, self._sizes)
+            metrics.scaled(self.actual, self.expected, self.tail, s, model, sums, self._sizes if self.paired else None)
             unusual = sums.sigma_squares > 2.25 * self.expected.size or sums.sigma_max > metrics.UNUSUAL_PEAK
             if isinstance(model, tuple) and unusual and reference.heavy_tailed:
                 sums.sigma_squares = sums.sigma_max = 0.0

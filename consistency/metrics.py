@@ -59,11 +59,31 @@ class Sums:
     error: Doubles | None = field(default=None, compare=False, repr=False)
 
 
-def absolute_and_ulp(actual: npt.NDArray[Any], reference: Doubles, tail: Doubles | None, form: Format) -> Sums:
+class Known:
+    """What every comparison with the same reference asks of it, found out once: how many numbers are not 0, and their binades.
+
+    Of references that fit into one block; a larger one would take as long to read again as to compute.
+    """
+
+    def __init__(self, reference: Doubles) -> None:
+        self.nonzero = int(np.count_nonzero(reference))
+        self._reference = reference
+        self._binades: dict[int, Doubles] = {}
+
+    def binade(self, form: Format) -> Doubles:
+        found = self._binades.get(form.precision)
+        if found is None:
+            found = self._binades[form.precision] = binade(self._reference, form, np.empty_like(self._reference))
+        return found
+
+
+def absolute_and_ulp(
+    actual: npt.NDArray[Any], reference: Doubles, tail: Doubles | None, form: Format, known: Known | None = None
+) -> Sums:
     """First look: max e, max e/ulp and the sums that need no S. ``actual`` is any floating dtype, both are flat."""
     sums, n = Sums(), reference.size
     if 0 < n <= BLOCK:
-        _look(actual, reference, tail, form, sums, n)
+        _look(actual, reference, tail, form, sums, n, known)
         sums.error = _SCRATCH.a[:n]
         return sums
     for start in range(0, n, BLOCK):
@@ -74,7 +94,9 @@ def absolute_and_ulp(actual: npt.NDArray[Any], reference: Doubles, tail: Doubles
     return sums
 
 
-def _look(actual: npt.NDArray[Any], r: Doubles, tail: Doubles | None, form: Format, sums: Sums, n: int) -> None:
+def _look(
+    actual: npt.NDArray[Any], r: Doubles, tail: Doubles | None, form: Format, sums: Sums, n: int, known: Known | None = None
+) -> None:
     """One block of the first look; leaves |actual − reference| in the scratch."""
     e, t = _SCRATCH.a[: r.size], _SCRATCH.b[: r.size]
     np.subtract(actual, r, out=e)
@@ -90,13 +112,13 @@ def _look(actual: npt.NDArray[Any], r: Doubles, tail: Doubles | None, form: Form
     if not largest < np.inf:
         sums.bad = True
         return
-    sums.nonzero += int(np.count_nonzero(r))
+    sums.nonzero += int(np.count_nonzero(r)) if known is None else known.nonzero
     if largest > 0.0:
         sums.abs_max = max(sums.abs_max, largest)
         sums.differing += int(np.count_nonzero(e))
         sums.squares += float(e.dot(e))
         # e/ulp without a pass for the constant factor: a power of two changes no digit.
-        np.divide(e, binade(r, form, t), out=t)
+        np.divide(e, binade(r, form, t) if known is None else known.binade(form), out=t)
         sums.ulp_max = max(sums.ulp_max, _largest(t) * 2.0 ** (form.precision - 1))
 
 

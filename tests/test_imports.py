@@ -23,7 +23,7 @@ LAYERS = {
     "judge": "_located_yaml _tolerances_file tolerances judge monte_carlo formulations attribution trials circumstances "
     "second_look",
     "run and record": "evaluate scaling determinism settings events engine coverage health literals bundle find "
-    "calibrate recording report.failure watching",
+    "calibrate recording minimise report.failure artefact watching",
     "fronts": "__init__ __main__ api cli commands pytest_plugin report suite",
 }
 RANK = {module: rank for rank, modules in enumerate(LAYERS.values()) for module in modules.split()}

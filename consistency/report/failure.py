@@ -36,12 +36,12 @@ def message(result: Result, *, bundle: Path | None = None, spec: str | None = No
     lines = [headline(result)]
     if result.worst is not None:
         where = f"at {result.worst.index}" if result.worst.index else "(the only element)"
-        values = _values(result.worst, _dtype(result))
+        values = values_of(result.worst, dtype_of(result))
         if result.explanation.startswith(ITSELF_OFF):
             values = values.replace("float64 says", "right is")
         lines.append(f"  worst {where} of {result.output or 'out/0'}: {values}")
     if result.verdict.value == "divergent":
-        lines += _size(result)
+        lines += size_of(result)
     lines.append(f"  call:    {_call(result)}")
     if again:
         lines.append(f"  again:   {command(result, bundle=bundle, spec=spec)}")
@@ -53,13 +53,13 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\n\xa0" else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
-def _dtype(result: Result) -> str:
+def dtype_of(result: Result) -> str:
     """The dtype of the output that the worst element is of."""
     outputs = result.comparison.outputs if result.comparison is not None else ()
     return next((output.dtype for output in outputs if output.name == result.output), result.dtype)
 
 
-def _values(worst: Worst, dtype: str) -> str:
+def values_of(worst: Worst, dtype: str) -> str:
     """``got 1.0371094, float64 says 1.0000012``: as many digits as the dtype has, and more where that shows no difference."""
     digits = _DIGITS.get(dtype, 17)
     got, expected = f"{worst.actual:.{digits}g}", f"{worst.expected:.{digits}g}"
@@ -68,12 +68,12 @@ def _values(worst: Worst, dtype: str) -> str:
     return f"got {got}, float64 says {expected}"
 
 
-def _size(result: Result) -> Iterator[str]:
+def size_of(result: Result) -> Iterator[str]:
     """How large the error is in ulp, and beside the usual error of the CPU in this dtype."""
     ulp = result.metrics.get("ulp_max")
     if not ulp:
         return
-    form = FORMATS.get(_dtype(result))
+    form = FORMATS.get(dtype_of(result))
     text = "not one digit is right" if form is not None and ulp >= 2.0**form.precision else f"largest error {number(ulp)} ulp"
     ratio = result.metrics.get("rmse_ratio", 1.0)
     if result.backend == "cpu" or result.dtype == "float64" or 0.95 < ratio < 1.05:  # beside itself, or nothing to tell

@@ -11,7 +11,7 @@ import math
 import sys
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,8 +30,10 @@ CASE_SECONDS = 30.0
 AHEAD = 16  # requests in flight; a worker that waits for the next case is one that costs time
 AHEAD_ELEMENTS = 1 << 22  # of their tensors together
 DEATHS_IN_A_ROW = 5  # of one operator, after which it is no longer tried; a time limit that ran out counts as two
+LEAST_SECONDS = 1.0  # for one case, when a time limit is shortened
 NOTABLE_GROWTH = 1 << 21  # bytes over the cases of one operator, which make it worth a closer look
 PROBES = 25
+FEW_PROBES = 4  # what is allocated once, of a library that is used for the first time, does not grow over these
 LEAST_GROWTH = 4096.0  # bytes a call
 GONE_AFTER = 3  # workers that found no device, after which it is believed to be gone
 FRESH_FAILURES = 3  # first cases of new workers that raise, after which a backend is believed to raise
@@ -85,6 +87,7 @@ class Isolated(Backend):
         self._fresh = True  # nothing has come back from this worker yet
         self._raising = self._refused = 0
         self._in_a_row: Counter[str] = Counter()
+        self._patient = False
         self._mark = (0, 0)
         self._refusals: dict[tuple[str, ...], str | None] = {}
 
@@ -184,9 +187,20 @@ class Isolated(Backend):
 
     def quarantined(self, operator: str) -> str:
         """Why an operator is no longer tried here; empty if it is."""
-        if self._in_a_row[operator] < DEATHS_IN_A_ROW:
+        if self._patient or self._in_a_row[operator] < DEATHS_IN_A_ROW:
             return ""
         return f"in quarantine: {operator} ended its process, or had it ended, several times in a row"
+
+    @contextlib.contextmanager
+    def patiently(self, case_seconds: float | None = None) -> Iterator[None]:
+        before, deaths = self.limits, self._in_a_row
+        self._in_a_row, self._patient = Counter(), True
+        if case_seconds is not None:
+            self.limits = replace(before, seconds=min(max(case_seconds, LEAST_SECONDS), before.seconds))
+        try:
+            yield
+        finally:
+            self.limits, self._in_a_row, self._patient = before, deaths, False
 
     def rest(self) -> None:
         """Forget what was handed over and never asked for."""
@@ -364,21 +378,25 @@ class Isolated(Backend):
     def growth(self) -> tuple[str, float] | None:
         """What the last case leaves behind on every call, looked for only where memory has grown since this was asked before.
 
-        Its memory is taken before and after two times ``PROBES`` calls: what a cache takes, it takes once.
+        Its memory is taken before and after a few calls, and if it grows, two times ``PROBES``: what a cache takes, it takes once.
         """
         before, self._mark = self._mark, self._memory()
         request = self._worked
         if request is None or self._worker is None or before[0] != self.restarts or self._mark[1] - before[1] < NOTABLE_GROWTH:
             return None
-        sizes = []
-        for _ in range(2):
-            began = self._memory()
-            for _ in range(PROBES):
-                self._repeat(request)
-            sizes.append((self._memory()[1] - began[1]) / PROBES)
-        steady = before[0] == self.restarts and min(sizes) > LEAST_GROWTH and sizes[1] > 0.5 * sizes[0]
+        sizes = [self._growth_over(FEW_PROBES, request)]
+        if sizes[0] > LEAST_GROWTH / 2:
+            sizes = [self._growth_over(PROBES, request) for _ in range(2)]
+        steady = before[0] == self.restarts and len(sizes) == 2 and min(sizes) > LEAST_GROWTH and sizes[1] > 0.5 * sizes[0]
         self._mark = self._memory()
         return (request.operator, sizes[1]) if steady else None
+
+    def _growth_over(self, calls: int, request: _Request) -> float:
+        """Bytes a call."""
+        began = self._memory()
+        for _ in range(calls):
+            self._repeat(request)
+        return (self._memory()[1] - began[1]) / calls
 
     def _repeat(self, request: _Request) -> None:
         key = (*request.key[:-1], "again")

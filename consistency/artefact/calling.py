@@ -1,0 +1,287 @@
+"""One case as lines of a script: its tensors, the call, and an expression for each of its outputs.
+
+Nothing of our own source is copied: a function that stands in torch under the operator's name is called by that name, any other one
+is followed to the functions of torch that it calls (:mod:`.tracing`).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from .. import dtypes, named_calls
+from ..backends._outputs import _against, _limited, _on_copies, _seeded
+from ..materialise import Arguments, Materials
+from ..operators import optimizers
+from ..operators.declare import Operator
+from ..reference import quiet
+from . import steps
+from .numerals import flat
+from .sheet import Sheet, UnscriptableError
+from .spelling import Speller, chain, dotted, identifier
+from .tracing import trace
+
+_TAKEN = frozenset(
+    {
+        "torch", "sys", "os", "math", "device", "dtype", "wide", "run", "inputs", "seen", "reference", "out", "nan", "inf", "got",
+        "right", "call", "alone", "grads", "before", "leaves", "optimizer",
+    }
+)  # fmt: skip
+_LETTERS = ("x", "y", "z", "w", "v", "u")
+_NO_NAME = frozenset({"self", "input", "args", "kwargs", "tensor", "a", "A"})
+
+
+@dataclass
+class Lines:
+    """``inputs`` define ``variables`` from ``device`` and ``dtype``; ``call`` runs the operator; ``outputs`` are as an Outcome's.
+
+    ``memories`` are the flat storages of tensors that are written. ``returned`` is the result of the call as it was here.
+    """
+
+    variables: list[str] = field(default_factory=list)
+    inputs: list[str] = field(default_factory=list)
+    call: list[str] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
+    memories: dict[int, str] = field(default_factory=dict)
+    takes_wide: bool = False
+
+
+class Caller:
+    """Writes the lines for one operator, case and direction. Raises UnscriptableError where that cannot be done."""
+
+    def __init__(self, operator: Operator, materials: Materials, direction: str, sheet: Sheet) -> None:
+        self.operator, self.materials, self.sheet = operator, materials, sheet
+        self.backward = direction == "backward"
+        self.case = materials.case
+        self.gradients = operator.leaves if self.backward else False
+        self.own = materials.build(gradients=self.gradients)
+        self.watched = {i for i in operator.mutates if i < len(self.own.bases)} if not self.backward else set()
+        self.unused = False  # whether some tensor is known to have no gradient
+        self.only: int | None = None  # the number of the one output that is looked at
+        self.lines = Lines(self._variables())
+        self.types = self._types()
+
+    def _types(self) -> dict[torch.dtype, str]:
+        """What dtypes that the float64 run converts are called in the script."""
+        if not dtypes.floats(self.case.dtype):
+            return {}
+        found = {dtypes.TORCH[self.case.dtype]: "dtype"}
+        if self.case.dtype in dtypes.PARTS:
+            found[dtypes.TORCH[dtypes.PARTS[self.case.dtype]]] = "dtype.to_real()"
+        return found
+
+    def _variables(self) -> list[str]:
+        """A name for each tensor: the parameter's where the function tells, else x, y, z …"""
+        count = len(self.own.tensors)
+        wanted: dict[int, str] = {}
+        for name, value in self._bound():
+            if isinstance(value, torch.Tensor):
+                wanted[id(value)] = name
+            elif isinstance(value, (list, tuple)):
+                wanted |= {id(item): f"{name}{place}" for place, item in enumerate(value) if isinstance(item, torch.Tensor)}
+        letters = itertools.chain(_LETTERS if count <= len(_LETTERS) else (), (f"x{i}" for i in itertools.count()))
+        found: list[str] = []
+        for tensor in self.own.tensors:
+            name = wanted.get(id(tensor), "")
+            if not name or name in _NO_NAME or name in _TAKEN or name in found:
+                name = next(letter for letter in letters if letter not in found and letter not in wanted.values())
+            found.append(name)
+        return found
+
+    def _bound(self) -> Iterator[tuple[str, Any]]:
+        names: list[str] = []
+        function = self.operator.function if self.operator.function is not None else self.operator.callable
+        try:
+            signature = inspect.signature(function) if inspect.isfunction(function) else None
+        except (TypeError, ValueError):
+            signature = None
+        if signature is not None and not any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values()):
+            names = list(signature.parameters)
+        yield from zip(names, self.own.args, strict=False)
+        for name, value in self.own.kwargs.items():
+            yield identifier(name), value
+
+    def write(self) -> Lines:
+        """All lines, for the direction."""
+        self._inputs()
+        with quiet():
+            function, args = self._function()
+            names = {id(tensor): name for tensor, name in zip(self.own.tensors, self.lines.variables, strict=True)}
+            if self.backward and self.operator.mutates:
+                copied = _on_copies(self.own, self.operator.mutates)
+                for before, after in zip(self.own.args, copied, strict=True):
+                    if after is not before:
+                        names[id(after)] = f"{names[id(before)]}_copy"
+                        self.lines.inputs.append(f"{names[id(before)]}_copy = {names[id(before)]}.clone()")
+                args = list(copied)
+            self._call(function, args, names)
+        return self.lines
+
+    def _inputs(self) -> None:
+        for position, (recipe, raw) in enumerate(zip(self.case.tensors, self.materials.bases, strict=True)):
+            name, views = self.lines.variables[position], chain(recipe)
+            made = f"{flat(raw, recipe.dtype, name, self.sheet)}.to({self._target(dtypes.TORCH[recipe.dtype])})"
+            if position in self.watched and views:
+                memory = f"{name}_memory"
+                self.lines.memories[position] = memory
+                self.lines.inputs.append(f"{memory} = {made}")
+                made = memory
+            elif position in self.watched:
+                self.lines.memories[position] = name
+            leaf = ".requires_grad_()" if self.own.tensors[position].requires_grad else ""
+            self.lines.inputs.append(f"{name} = {made}{views}{leaf}")
+
+    def _target(self, dtype: torch.dtype) -> str:
+        """What ``.to`` is given: the device, and the dtype where it is converted for float64."""
+        name = dtypes.name_of(dtype)
+        if name == self.case.dtype or dtype in self.types:
+            return f"device, {self.types.get(dtype, 'dtype')}"
+        if not dtypes.floats(name):
+            return "device"
+        self.lines.takes_wide = True
+        return f"device, torch.{'complex128' if name in dtypes.PARTS else 'float64'} if wide else {dtype}"
+
+    def _function(self) -> tuple[Callable[..., Any] | str, list[Any]]:
+        """What is called: a dotted name, or a function to be followed."""
+        args = list(self.own.args)
+        if self.case.source.startswith(f"{named_calls.NAME}/"):
+            name = self.case.source.removeprefix(f"{named_calls.NAME}/").partition("/writes=")[0]
+            kind, _, last = name.rpartition(".")
+            if kind == "operator":
+                kind, last = "torch.Tensor", f"__{last.strip('_')}__"
+            return (f"torch.Tensor.{last}" if kind in ("Tensor", "torch.Tensor") else name), args
+        function = self.operator.callable
+        if function is None:
+            raise UnscriptableError(f"torch {torch.__version__} has no {self.operator.name}")
+        if self.operator.function is not None:
+            direct = dotted(function)
+            return (direct or function), args
+        path, _, last = self.operator.name.rpartition(".")
+        module = f"torch.{path}" if path else "torch"
+        return (f"{module}.{last}" if path or hasattr(torch, last) else f"torch.Tensor.{last}"), args
+
+    def _call(self, function: Callable[..., Any] | str, args: list[Any], names: dict[int, str]) -> None:
+        kwargs = self.own.kwargs
+        if self.operator.name.startswith("optim.") and isinstance(function, functools.partial) and function.func is optimizers.step:
+            speller = Speller(self.sheet, lambda tensor: names.get(id(tensor)), self._spelled_types())
+            lines, outputs = steps.optimizer(function.args[0], args, kwargs, speller)
+            self.lines.call += lines
+            self.lines.outputs += [*outputs, *self._written()]
+            return
+        if isinstance(function, str):
+            speller = Speller(self.sheet, lambda tensor: names.get(id(tensor)), self._spelled_types())
+            last = function.rpartition(".")[2]
+            if last == "__setitem__":
+                self.lines.call.append(speller.statement(function, args, kwargs))
+            else:
+                self.lines.call.append(f"out = {speller.call(function, args, kwargs)}")
+            structure, expressions = self._structure(args), None
+        else:
+            with _seeded(self.case.digest):
+                types = self._spelled_types()
+                traced = trace(function, args, kwargs, names, self.sheet, types, only=None if self.backward else self.only)
+            self.lines.call += traced.lines
+            structure, expressions = traced.result, traced.expressions
+        leaves = list(_paths(structure, "out", expressions))
+        if self.backward:
+            self._backward(structure, [path for path, _ in leaves])
+            return
+        self.lines.outputs += [path for path, _ in leaves]
+        self.lines.outputs += self._written()
+
+    def _written(self) -> list[str]:
+        """The storages of the tensors that are written."""
+        return [self.lines.memories[i] for i in self.operator.mutates if i in self.lines.memories]
+
+    def _spelled_types(self) -> dict[torch.dtype, str]:
+        others = {
+            dtype: f"(torch.float64 if wide else {dtype})"
+            for dtype in (dtypes.TORCH[name] for name in dtypes.FLOATING)
+            if dtype not in self.types and dtype != torch.float64
+        }
+        used = set(_dtypes((self.own.args, self.own.kwargs)))
+        found = {**{k: v for k, v in others.items() if k in used}, **self.types}
+        self.lines.takes_wide |= any("wide" in found[dtype] for dtype in used if dtype in found)
+        return found
+
+    def _structure(self, args: list[Any]) -> Any:
+        """What the call returns here, for its shape only; a lone tensor where it raises."""
+        try:
+            with _seeded(self.case.digest):
+                arguments = self.materials.build("float64", gradients=self.gradients)
+                given = _on_copies(arguments, self.operator.mutates) if self.backward else arguments.args
+                self._wide = arguments
+                return self.operator(*given, **arguments.kwargs)
+        except Exception:  # what it raises, or that it does, is not the question here
+            return torch.zeros(())
+
+    def _backward(self, structure: Any, paths: list[str]) -> None:
+        arguments = getattr(self, "_wide", self.own)
+        pairs = _against(_limited(structure), arguments)
+        tensors = list(_limited(structure))
+        roots: list[str] = []
+        against: list[str] = []
+        for root, cotangent in pairs:
+            roots.append(next(path for path, item in zip(paths, tensors, strict=True) if item is root))
+            against.append(self._cotangent(root, cotangent, len(against) if len(pairs) > 1 else None))
+        leaves = [name for name, t in zip(self.lines.variables, self.own.tensors, strict=True) if t.requires_grad]
+        if not roots or not leaves:
+            raise UnscriptableError("nothing here has a gradient")
+        several = ", allow_unused=True" if len(leaves) > 1 or self.unused else ""
+        asked = leaves[0] if len(leaves) == 1 else f"({', '.join(leaves)})"
+        taken, against_text = (roots[0], against[0]) if len(roots) == 1 else (f"({', '.join(roots)})", f"({', '.join(against)})")
+        self.lines.call.append(f"grads = torch.autograd.grad({taken}, {asked}, {against_text}{several})")
+        self.lines.outputs += [f"grads[{i}]" for i in range(len(leaves))]
+
+    def _cotangent(self, root: torch.Tensor, cotangent: torch.Tensor, number: int | None) -> str:
+        """The line for what a gradient is taken against; its variable."""
+        wide = cotangent.detach().resolve_conj()
+        name = self.case.dtype if dtypes.floats(self.case.dtype) else dtypes.name_of(wide.dtype)
+        if not wide.is_complex() and name in dtypes.PARTS:
+            name = dtypes.PARTS[name]
+        elif wide.is_complex() and name not in dtypes.PARTS:
+            name = dtypes.beside(name)
+        narrow = wide.to(dtypes.TORCH[name]).contiguous()
+        raw: np.ndarray[Any, Any] = (narrow.view(torch.int16) if name == "bfloat16" else narrow).reshape(-1).numpy()
+        raw = raw.view(np.uint16) if name == "bfloat16" else raw
+        variable = "g" if number is None else f"g{number}"
+        while variable in self.lines.variables:
+            variable += "_"
+        shape = "" if root.ndim == 1 else f".view({', '.join(map(str, root.shape)) or '()'})"
+        self.lines.call.append(f"{variable} = {flat(raw, name, variable, self.sheet)}.to({self._target(narrow.dtype)}){shape}")
+        return variable
+
+
+def _paths(value: Any, text: str, expressions: Mapping[int, str] | None) -> Iterator[tuple[str, Any]]:
+    """The leaves of a result with expressions for them, in the order in which an outcome lists them."""
+    if isinstance(value, (tuple, list)):
+        for position, item in enumerate(value):
+            yield from _paths(item, f"{text}[{position}]", expressions)
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _paths(item, f"{text}[{key!r}]", expressions)
+    elif expressions is None:
+        yield text, value
+    else:
+        yield expressions.get(id(value), repr(value)), value
+
+
+def _dtypes(value: Any) -> Iterator[torch.dtype]:
+    if isinstance(value, torch.dtype):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _dtypes(item)
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _dtypes(item)
+
+
+__all__ = ["Arguments", "Caller", "Lines"]

@@ -1,0 +1,147 @@
+"""issue.md: what a maintainer needs to know, ready to be posted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from .. import dtypes
+from ..model import Result
+from ..recipe import INLINE_BYTES
+from ..report.failure import command, dtype_of, number, quote, size_of, values_of
+from ..wider import ITSELF_OFF
+from . import environment, facts, words
+from .markdown import block, cell, code, line, prose, table
+from .program import Script
+
+if TYPE_CHECKING:
+    from ..minimise import Minimal  # type: ignore[import-untyped, import-not-found, unused-ignore]
+
+MOST_SCRIPT = 48 << 10  # bytes; trackers cut off a text of 64 KiB
+MOST_CASE = 1500  # characters of a command
+_SAME = 0.5  # share of an error that float64 has as well
+
+
+def text(
+    result: Result,
+    made: Script,
+    *,
+    spec: str | None,
+    identity: Mapping[str, str],
+    others: Sequence[Result],
+    minimal: Minimal | None,
+) -> str:
+    """The text of issue.md."""
+    parts = [f"# {prose(words.title(result), 200)}", "\n".join(_what(result)), "\n".join(_points(result, others, minimal))]
+    parts.append(_script(made))
+    parts.append(table([("", ""), *((prose(name), cell(value)) for name, value in environment.rows(result, identity))]))
+    parts.append(_again(result, spec))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _what(result: Result) -> Iterator[str]:
+    """What differs, at which place, by how much."""
+    called = words.called(result)
+    name = code(called) if called.startswith("torch.") else prose(called)
+    subject = f"The gradient of {name}" if result.direction == "backward" else name
+    where = "on the CPU" if result.backend == "cpu" else f"on {code(result.backend)}"
+    shapes = ", ".join(result.shapes)
+    of = f" of {code(shapes, 300)}" if shapes else ""
+    worst = result.worst
+    if worst is None or result.verdict.value in ("structure", "error", "crash", "timeout"):
+        yield f"{subject} in {result.dtype} {where}{of}: {prose(_brief(result))}."
+        return
+    place = f"at index {list(worst.index)}" if worst.index else "for its only element"
+    values = values_of(worst, dtype_of(result)).replace("float64 says", "right is" if _itself(result) else "float64 says")
+    yield f"{subject} in {result.dtype} {where}{of}: {place} {values}."
+    rho, floats = result.metrics.get("rho_max", 0.0), dtypes.form_of(dtype_of(result)) is not None
+    sizes = [f"{number(rho)} × the largest error that rounding explains"] if rho > 1.0 and floats else []
+    sizes += [text.strip() for text in size_of(result)] if floats and facts.kind_of(result, None) != "special" else []
+    yield (f"That is {'; '.join(sizes)}." if sizes else f"{_capital(prose(_brief(result)))}.")
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _itself(result: Result) -> bool:
+    return ITSELF_OFF in result.explanation
+
+
+def _brief(result: Result) -> str:
+    """The first part of the verdict's sentence, without what is told as a point of its own."""
+    told = result.explanation
+    for more in filter(None, (str(result.evidence.cause) if result.evidence and result.evidence.cause else "",
+                              result.evidence.company if result.evidence else "")):  # fmt: skip
+        told = told.partition(f": {more}")[0].partition(f"; {more}")[0]
+    return told.rstrip(".")
+
+
+def _points(result: Result, others: Sequence[Result], minimal: Minimal | None) -> Iterator[str]:
+    evidence = result.evidence
+    if evidence is not None and evidence.cause is not None and evidence.cause.name != "nondeterministic":
+        yield f"- Likely cause: {prose(str(evidence.cause))}"
+    if result.workaround:
+        written = code if set(result.workaround) & set("()[]+=") else prose
+        yield f"- Work-around: {written(result.workaround)} makes it vanish"
+    wide = _of_float64(result)
+    if wide:
+        yield f"- {wide}"
+    if evidence is not None and evidence.repeats and evidence.other:
+        yield f"- Of {evidence.repeats} repeats {evidence.other} gave another answer, and {evidence.within} passed"
+    if minimal is not None:
+        failed, runs = minimal.rate
+        if 0 < failed < runs:
+            yield f"- It fails in {failed} of {runs} runs"
+        for threshold in minimal.thresholds[:4]:
+            yield f"- Threshold: {prose(threshold)}"
+        if minimal.steps:
+            yield f"- Made smaller: {prose('; '.join(minimal.steps), 300)}" + (" (interrupted)" if minimal.interrupted else "")
+    shown = [other for other in others if other.backend != result.backend]
+    for other in shown[:8]:
+        also = "Also on" if other.verdict.fails else "Not on" if other.verdict.passes else "On"
+        yield f"- {also} {code(other.backend)}: {prose(_short(other), 160)}"
+    if evidence is not None and evidence.company and not shown:
+        yield f"- {_capital(prose(evidence.company))}"
+
+
+def _of_float64(result: Result) -> str:
+    """Whether float64 on the device agrees, which is what maintainers ask first."""
+    evidence = result.evidence
+    if result.dtype in ("float64", "complex128"):
+        return "" if not _itself(result) else "The right value was computed apart from torch, with more digits than float64 has"
+    if evidence is None or evidence.wide is None:
+        return ""
+    if evidence.wide > _SAME:
+        return "In float64 there the error is the same: it is no matter of precision"
+    return (
+        "In float64 there the result is right"
+        if evidence.wide < 1e-3
+        else f"In float64 there {evidence.wide:.2g} of the error is left"
+    )
+
+
+def _short(other: Result) -> str:
+    rho = other.metrics.get("rho_max")
+    if other.verdict.passes:
+        return "right" + (f" ({number(rho)} × the largest error that rounding explains)" if rho else "")
+    return f"{other.verdict}: {other.explanation}"
+
+
+def _script(made: Script) -> str:
+    """The script in a fence, or where it is to be found."""
+    if len(made.text.encode("utf-8")) > MOST_SCRIPT or made.files:
+        names = ", ".join(code(name) for name in ("repro.py", *made.files))
+        return f"Too long to stand here: attached is {names}, which needs torch only."
+    head = f"Not all of it can be shown by a script of torch alone: {prose(made.limits[0])}\n\n" if made.limits else ""
+    return head + block(made.text, "python")
+
+
+def _again(result: Result, spec: str | None) -> str:
+    """The command that shows it with this project."""
+    told = command(result, spec=spec)
+    inline = all(len(tensor.data) <= INLINE_BYTES for tensor in result.case.literals)
+    if len(told) > MOST_CASE or not (inline or result.recorded_id):
+        told = f"consistency repro FOLDER --backend {quote(spec or result.backend)} --direction {result.direction}"
+        return "Found with consistency, which shows it again from the attached folder:\n\n" + block(line(told), "console")
+    return "Found with consistency, which shows it again so:\n\n" + block(line(told, MOST_CASE), "console")
