@@ -20,6 +20,7 @@ from .commands.bisect import bisect
 from .commands.calibrate import calibrate
 from .commands.judge import judge
 from .commands.record import record
+from .commands.report import report
 from .errors import ConsistencyError, UsageError, did_you_mean
 from .profiles import PROFILES
 
@@ -192,6 +193,7 @@ def run(
     """
     from . import bundle, engine
     from .events import Handler
+    from .report import page
     from .report.terminal import Screen, exit_status
 
     if resume and no_bundle:
@@ -216,7 +218,7 @@ def run(
         if folder is not None:
             writer = bundle.Writer(folder, resume=resume)
             stack.callback(writer.close)
-            handlers.append(writer)
+            handlers += [writer, page.after(folder)]
         stream = _open(json_file)
         if stream is not None:
             if stream is not sys.stdout:
@@ -404,6 +406,7 @@ def repro(case: str, backends: Sequence[str], directions: Sequence[str], toleran
     sys.exit(3 if len(available) < len(chosen.backends) or not tested else 0)
 
 
+main.add_command(report)
 main.add_command(bisect)
 main.add_command(record)
 main.add_command(judge)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from . import manifest
-from .bundle import _cases, _lines, _result, read_header
+from .bundle import _cases, lines, read_header, result_from_json
 from .errors import BundleError, RecipeError, did_you_mean
 from .literals import Beside
 from .model import Case, Result
@@ -112,7 +112,7 @@ def _kept_result(path: Path, case: Case) -> Iterator[Result]:
     if row is not None:
         if not isinstance(row, dict) or row.get("case_id") != case.id:
             raise BundleError(f"{path} does not belong to the case beside it ({case.id})")
-        yield _result(path, 1, row, {case.id: case})
+        yield result_from_json(path, 1, row, {case.id: case})
 
 
 def _environments(path: Path) -> tuple[dict[str, dict[str, str]], str]:
@@ -136,7 +136,7 @@ def _in_bundle(folder: Path, identifier: str) -> Found | None:
     case = cases.get(identifier)
     if case is None and not any(identifier.startswith(known) for known in cases):
         return None
-    rows = (_result(path, number, row, cases) for number, row in _lines(path))
+    rows = (result_from_json(path, number, row, cases) for number, row in lines(path))
     results = [r for r in rows if r.case.id == identifier or failure_id(r) == identifier]
     if case is None and not results:
         return None

@@ -177,7 +177,8 @@ class Measured:
     float beyond it, ``largest``: the largest number in place of an infinity) to how many elements have it. ``vacuous`` says why
     agreement here would prove nothing, ``pattern`` where the large errors lie. ``cluster`` is the group of elements (a row, a
     tile, the last of a vector) with the
-    largest RMS error, in the same σ: that RMS, how many they are, and where; None where no error is above 3 σ.
+    largest RMS error, in the same σ: that RMS, how many they are, and where; None where no error is above 3 σ. ``terms`` is n, how
+    many numbers were accumulated into an element; 0 where nothing is accumulated, or nobody counted.
     """
 
     name: str
@@ -199,6 +200,7 @@ class Measured:
     vacuous: str = ""
     pattern: str = ""
     cluster: tuple[float, int, str] | None = None
+    terms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
