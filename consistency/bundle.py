@@ -19,7 +19,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
@@ -133,7 +133,7 @@ class Writer:
             if self._resume and (self.folder / "bundle.json").exists():
                 self._check_same(event)
                 self._known = set(_cases(self.folder))
-                rows = (row for _, row in _lines(self.folder / "results.jsonl"))
+                rows = (row for _, row in lines(self.folder / "results.jsonl"))
                 self._there = {(str(row.get("case_id")), str(row.get("backend")), str(row.get("direction"))) for row in rows}
             else:
                 _replace(self.folder / "bundle.json", json.dumps(header, indent=1))
@@ -175,11 +175,7 @@ class Writer:
                 self._cases.write(json.dumps({"id": result.case.id, "case": result.case.to_json()}) + "\n")
         self._cases.flush()
         for result in results:
-            row = result_to_json(result, case=False)
-            if result.comparison is not None:
-                row["comparison"] = _compact(asdict(result.comparison))
-            if result.evidence is not None:
-                row["evidence"] = _compact(asdict(result.evidence))
+            row = row_of(result)
             if shrunk:
                 row["shrunk"] = True
             self._results.write(json.dumps(row, default=str) + "\n")
@@ -207,6 +203,16 @@ class Writer:
         for stream in (self._cases, self._results):
             if stream is not None:
                 stream.close()
+
+
+def row_of(result: Result) -> dict[str, Any]:
+    """A result as it is kept, with all that judging it again needs; its case stands elsewhere, under ``case_id``."""
+    row = result_to_json(result, case=False)
+    if result.comparison is not None:
+        row["comparison"] = _compact(asdict(result.comparison))
+    if result.evidence is not None:
+        row["evidence"] = _compact(asdict(result.evidence))
+    return row
 
 
 def failure_id(result: Result) -> str:
@@ -262,8 +268,11 @@ def read_header(folder: Path) -> dict[str, Any]:
     return header
 
 
-def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(line number, object) of a JSONL file. An incomplete last line is passed over; anything else is a BundleError."""
+def lines(path: Path, only: Collection[int] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(line number, object) of a JSONL file. An incomplete last line is passed over; anything else is a BundleError.
+
+    ``only``: the numbers of the lines that are looked into, the others are counted.
+    """
     try:
         with path.open("rb") as stream:
             for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE), b""), start=1):
@@ -271,6 +280,8 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                     if len(line) >= MAX_LINE:
                         raise BundleError(f"{path}:{number}  line longer than {MAX_LINE} bytes")
                     return
+                if only is not None and number not in only:
+                    continue
                 try:
                     row = json.loads(line)
                 except (ValueError, RecursionError) as error:
@@ -284,10 +295,33 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise BundleError(f"{path} cannot be read: {error.strerror}") from None
 
 
-def _cases(folder: Path) -> dict[str, Case]:
+def read_environment(folder: Path) -> dict[str, dict[str, Any]]:
+    """environment.json of a bundle: what each backend ran on, by its name. Raises BundleError."""
+    path = folder / "environment.json"
+    try:
+        if path.stat().st_size > MAX_LINE:
+            raise BundleError(f"{path} is larger than {MAX_LINE} bytes")
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise BundleError(f"{path} cannot be read: {str(error)[:120]}") from None
+    if not isinstance(found, dict) or not all(isinstance(keys, dict) for keys in found.values()):
+        raise BundleError(f"{path} does not describe what backends ran on")
+    return found
+
+
+def cases_of(folder: Path, ids: Collection[str]) -> dict[str, Case]:
+    """Some of a bundle's cases, by id; the others are not looked into. Raises BundleError."""
+    return _cases(folder, ids)
+
+
+def _cases(folder: Path, ids: Collection[str] | None = None) -> dict[str, Case]:
     found: dict[str, Case] = {}
     path, beside = folder / "cases.jsonl", literals.Beside(folder)
-    for number, row in _lines(path):
+    for number, row in lines(path):
+        if ids is not None and row.get("id") not in ids:
+            continue
         try:
             case = Case.from_json(row.get("case"), beside)
         except ConsistencyError as error:
@@ -303,10 +337,11 @@ def read_results(folder: str | Path) -> list[Result]:
     folder = Path(folder)
     read_header(folder)
     cases = _cases(folder)
-    return [_result(folder / "results.jsonl", number, row, cases) for number, row in _lines(folder / "results.jsonl")]
+    return [result_from_json(folder / "results.jsonl", number, row, cases) for number, row in lines(folder / "results.jsonl")]
 
 
-def _result(path: Path, number: int, row: dict[str, Any], cases: Mapping[str, Case]) -> Result:
+def result_from_json(path: Path, number: int, row: dict[str, Any], cases: Mapping[str, Case]) -> Result:
+    """The result in line ``number`` of ``path``, whose cases are known. Raises BundleError."""
     try:
         case = cases.get(row["case_id"])
         if case is None:
@@ -357,7 +392,7 @@ def _measured(data: Any) -> Measured:
     special = {str(k): int(v) for k, v in plain.pop("special", {}).items()}
     flags = {k: bool(v) for k, v in plain.items() if k in ("exact", "independent")}
     counts = {k: int(v) for k, v in plain.items() if k in ("elements", "differing", "positive", "negative", "outward")}
-    floats = {k: float(v) for k, v in plain.items() if k in ("rms", "sigma_rms", "sigma_max")}
+    floats = {k: float(v) for k, v in plain.items() if k in ("rms", "sigma_rms", "sigma_max", "terms")}
     values: dict[str, Any] = {"name": "", "dtype": "", "elements": 0} | texts | flags | counts | floats
     spans = tuple(_span(item) for item in data.get("spans", ()))
     special_worst = _worst(data["special_worst"]) if "special_worst" in data else None
@@ -389,8 +424,8 @@ def earlier_results(folder: Path) -> Earlier:
     cases, path = _cases(folder), folder / "results.jsonl"
     judged: dict[Key, Result] = {}
     shrunk: dict[tuple[str, ...], Result] = {}
-    for number, row in _lines(path):
-        result = _result(path, number, row, cases)
+    for number, row in lines(path):
+        result = result_from_json(path, number, row, cases)
         if row.get("shrunk") is True:
             shrunk[kind(result)] = result
         elif result.comparison is not None:

@@ -7,6 +7,7 @@ A row is known to stand for itself by float64: where the result of the row is th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -50,6 +51,16 @@ class Repeatability:
         names = ("operator", "dtype", "direction", "backend", "kind", "cases", "differing")
         row: dict[str, Any] = {name: getattr(self, name) for name in names}
         return row | {"ulp": min(self.ulp, 1e300)} | ({"case_id": self.example.id} if self.example is not None else {})
+
+    @staticmethod
+    def from_json(row: Mapping[str, Any]) -> Repeatability:
+        """What :meth:`to_json` wrote, without the example. Raises what unfit data raise."""
+        operator, dtype, direction, backend, way = (str(row[x]) for x in ("operator", "dtype", "direction", "backend", "kind"))
+        if way not in KINDS:
+            raise ValueError(f"{way[:40]!r} is no way to repeat a case")
+        ulp = float(row["ulp"])
+        ulp = math.inf if ulp >= 1e300 else ulp
+        return Repeatability(operator, dtype, direction, backend, way, int(row["cases"]), int(row["differing"]), ulp)
 
 
 @dataclass

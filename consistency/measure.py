@@ -108,8 +108,14 @@ class Floating:
             self.name, self.dtype, self.shape, n, spans, exact, sums.differing,
             math.sqrt(sums.squares / n), math.sqrt(sums.sigma_squares / n), math.sqrt(sums.sigma_max), self._independent(sums),
             sums.positive, sums.negative, sums.outward, self.special, self.special_worst, self._vacuous(sums, n), pattern,
-            self.cluster,
+            self.cluster, self._terms(),
         )  # fmt: skip
+
+    def _terms(self) -> float:
+        """n, for a picture of errors against it; 0 where nothing is accumulated, or counting would cost another run."""
+        if self.model.kind != "accumulated":
+            return 0.0
+        return self.reference.terms(self.index) if self.reference.direction == "forward" else self.reference.counted(self.index)
 
     def _subnormal(self) -> bool:
         """Whether numbers are so small that a backend may flush them, which the judge can only tell from the hull."""

@@ -24,7 +24,8 @@ class Case:
 
     ``cotangent`` is ``(value class …, stop)`` of the tensors that gradients are taken against: one per differentiable
     output, each shaped like its output. ``source`` says where a case comes from that no strategy of ours drew, and so
-    whose operator is called: ``opinfo``, ``opinfo/VARIANT``, or ``call/torch.add`` for a function named by the case itself.
+    whose operator is called: ``opinfo``, ``opinfo/VARIANT``, ``call/torch.add`` for a function named by the case itself, or
+    ``aten/add.Tensor`` for an overload of torch's own operators, as a watched program called it.
     ``cotangents`` are literal ones, which then stand in place of the tape's: one per returned value, None where it has no gradient.
     """
 
@@ -176,7 +177,8 @@ class Measured:
     float beyond it, ``largest``: the largest number in place of an infinity) to how many elements have it. ``vacuous`` says why
     agreement here would prove nothing, ``pattern`` where the large errors lie. ``cluster`` is the group of elements (a row, a
     tile, the last of a vector) with the
-    largest RMS error, in the same σ: that RMS, how many they are, and where; None where no error is above 3 σ.
+    largest RMS error, in the same σ: that RMS, how many they are, and where; None where no error is above 3 σ. ``terms`` is n, how
+    many numbers were accumulated into an element; 0 where nothing is accumulated, or nobody counted.
     """
 
     name: str
@@ -198,6 +200,7 @@ class Measured:
     vacuous: str = ""
     pattern: str = ""
     cluster: tuple[float, int, str] | None = None
+    terms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

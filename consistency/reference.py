@@ -126,6 +126,10 @@ class Reference:
             self._terms[index] = self._count_terms(index)
         return self._terms[index]
 
+    def counted(self, index: int) -> float:
+        """n where it is known already, else 0."""
+        return self._terms.get(index, 0.0)
+
     @functools.cached_property
     def _terms(self) -> dict[int, float]:
         return {}

@@ -56,6 +56,15 @@ class Scaling:
     pairs: int = 0
     ratio: float = math.nan
     violations: tuple[tuple[Case, float, float], ...] = ()
+    told: str = ""  # the problem of a scaling that was read from a bundle, which keeps no violations
+
+    @staticmethod
+    def from_json(row: Mapping[str, Any]) -> Scaling:
+        """What :meth:`to_json` wrote; the violations are not in it. Raises what unfit data raise."""
+        measured, pairs, ratio = int(row["measured"]), int(row["pairs"]), float(row.get("ratio", math.nan))
+        if pairs and not 0.0 < ratio < math.inf:
+            raise ValueError(f"{ratio} is no ratio of errors")
+        return Scaling(str(row["operator"]), str(row["backend"]), measured, pairs, ratio, told=str(row.get("problem", "")))
 
     def to_json(self) -> dict[str, Any]:
         """As a row for a bundle; a ratio that was not measured is left out."""
@@ -65,6 +74,8 @@ class Scaling:
     @property
     def problem(self) -> str:
         """What is wrong, in a sentence; empty where nothing is."""
+        if self.told:
+            return self.told
         if self.violations:
             _, e32, e64 = max(self.violations, key=_least_shrunk)
             many = f"{len(self.violations)} of {self.measured} cases"

@@ -448,7 +448,8 @@ def test_an_issue_says_what_maintainers_ask_for() -> None:
 def test_the_folder_holds_what_is_promised(tmp_path: Path) -> None:
     folder = tmp_path / "failures" / "exp-1"
     artefact.write(folder, faulty(), spec="cpu", identity={"device": "cpu", "torch": torch.__version__})
-    names = {"case.json", "environment.json", "issue.md", "message.txt", "repro.py", "tensors.safetensors"}
+    names = {"case.json", "environment.json", "issue.md", "manifest.json", "message.txt", "repro.py", "result.json"}
+    names |= {"tensors.safetensors"}
     assert {path.name for path in folder.iterdir()} == names
     assert Case.from_line((folder / "case.json").read_text(encoding="utf-8")) == faulty().case
     environment = json.loads((folder / "environment.json").read_text(encoding="utf-8"))

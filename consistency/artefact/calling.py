@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from .. import dtypes, named_calls
+from .. import aten_calls, dtypes, named_calls
 from ..backends._outputs import _against, _limited, _on_copies, _seeded
 from ..materialise import Materials
 from ..operators import optimizers
@@ -116,6 +116,8 @@ class Caller:
             if kind == "operator":
                 kind, last = "torch.Tensor", f"__{last.strip('_')}__"
             return (f"torch.Tensor.{last}" if kind in ("Tensor", "torch.Tensor") else name), args
+        if self.case.source.startswith(f"{aten_calls.NAME}/"):
+            return f"torch.ops.aten.{self.case.source.removeprefix(f'{aten_calls.NAME}/')}", args
         function = self.operator.callable
         if function is None:
             raise UnscriptableError(f"torch {torch.__version__} has no {self.operator.name}")
@@ -178,7 +180,8 @@ class Caller:
                 arguments = self.materials.build("float64", gradients=self.gradients)
                 given = _on_copies(arguments, self.operator.mutates) if self.backward else arguments.args
                 self._wide = arguments
-                return self.operator(*given, **arguments.kwargs)
+                call = self.operator.reference if self.case.source.startswith(f"{aten_calls.NAME}/") else None
+                return (call or self.operator)(*given, **arguments.kwargs)
         except Exception:  # what it raises, or that it does, is not the question here
             return torch.zeros(())
 

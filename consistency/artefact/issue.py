@@ -16,7 +16,7 @@ from .markdown import block, cell, code, line, prose, table
 from .program import Script
 
 if TYPE_CHECKING:
-    from ..minimise import Minimal  # type: ignore[import-untyped, import-not-found, unused-ignore]
+    from ..minimise import Minimal
 
 MOST_SCRIPT = 48 << 10  # bytes; trackers cut off a text of 64 KiB
 MOST_CASE = 1500  # characters of a command

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import torch
 
 from .. import dtypes, operators
+from ..aten_calls import NAME as ATEN
 from ..model import Result
 from ..named_calls import NAME as CALL
 from ..operators.declare import resolve
@@ -29,6 +30,8 @@ def called(result: Result) -> str:
     if source.startswith(f"{CALL}/"):
         named = source.removeprefix(f"{CALL}/").partition("/writes=")[0]
         return named if named.startswith("torch.") else f"torch.{named}"
+    if source.startswith(f"{ATEN}/"):
+        return f"torch.ops.aten.{source.removeprefix(f'{ATEN}/')}"
     if name.startswith("formula."):
         return f"a formula for {name.removeprefix('formula.')}"
     if name == "program":

@@ -98,6 +98,14 @@ class Backend:
     def rest(self) -> None:
         """Nothing that was announced will be asked for any more."""
 
+    def patiently(self, case_seconds: float | None = None) -> AbstractContextManager[Any]:
+        """A context in which one failing case may be tried again and again: no operator is put in quarantine for it.
+
+        ``case_seconds``: the most that a case may take meanwhile, where there is a limit at all; the context's value is the limit
+        that holds then, or None.
+        """
+        return contextlib.nullcontext()
+
     def growth(self) -> tuple[str, float] | None:
         """An operator that leaves memory behind on every call, and how many bytes; None where none does, or nobody can tell."""
         return None

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from .. import __version__, literals
-from ..bundle import _lines
+from ..bundle import lines
 from ..errors import BundleError, ConsistencyError
 from ..model import DIRECTIONS, Case, Outcome
 
@@ -98,7 +98,7 @@ def _texts(path: Path, data: Any) -> dict[str, str]:
 def read_cases(folder: Path) -> Iterator[Entry]:
     """The cases of a corpus or a recording, in order. Raises BundleError with file and line."""
     path, beside = folder / "cases.jsonl", literals.Beside(folder)
-    for number, data in _lines(path):
+    for number, data in lines(path):
         try:
             case = Case.from_json(data.get("case"), beside)
         except ConsistencyError as error:

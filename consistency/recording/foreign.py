@@ -15,7 +15,7 @@ import torch
 
 from .. import dtypes, recipe
 from ..backends._outputs import fallback_in, raised
-from ..bundle import _lines
+from ..bundle import lines
 from ..errors import BundleError, ConsistencyError, RecipeError
 from ..model import Case, Outcome, Output
 from ..named_calls import declared_as, function_of, source_of
@@ -47,7 +47,7 @@ def convert(source: Path, folder: Path) -> tuple[int, int]:
     writer = Writer(folder, header)
     try:
         with _Tensors(source / "tensors.safetensors") as tensors:
-            for number, line in _lines(manifest):
+            for number, line in lines(manifest):
                 try:
                     made = _Line(line, tensors)
                 except (BundleError, RecipeError) as error:

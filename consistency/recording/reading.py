@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from .. import recipe
-from ..bundle import _lines
+from ..bundle import lines
 from ..errors import BundleError
 from ..model import DIRECTIONS, Outcome, Output
 from .folder import MAX_TEXT, RECORDING, STATUSES, Row, read_cases, read_header
@@ -32,7 +32,7 @@ class Recording:
         path = self.folder / "outcomes.jsonl"
         self.rows: list[Row] = []
         seen: set[str] = set()
-        for number, data in _lines(path):
+        for number, data in lines(path):
             row = self._row(f"{path}:{number}", data)
             if row.id in seen:
                 raise BundleError(f"{path}:{number}  damaged: the id {row.id[:80]!r} stands there twice")

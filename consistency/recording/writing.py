@@ -10,7 +10,7 @@ from typing import IO, Any
 import torch
 
 from .. import dtypes, literals, recipe
-from ..bundle import _lines, _mend, _replace
+from ..bundle import _mend, _replace, lines
 from ..errors import BundleError, ConsistencyError
 from ..model import Case, Outcome, Output
 from .folder import RECORDING, Header, read_cases, read_header
@@ -36,7 +36,7 @@ class Writer:
             if there:
                 self._check_same()
                 self.known = {entry.case.id for entry in read_cases(folder)}
-                for _, data in _lines(folder / "outcomes.jsonl"):
+                for _, data in lines(folder / "outcomes.jsonl"):
                     self.done.add(str(data.get("id")))
                     keys.update(str(output.get("key")) for output in data.get("outputs", ()) if "key" in output)
             else:

@@ -31,6 +31,7 @@ IN_FULL = 4  # operators whose worst failure is shown with its command
 MOST_FAILURES = 20
 MOST_ALSO = 4
 MOST_GENERIC = 12
+PAGE = "report.html"  # in a bundle
 SECONDS_BETWEEN_LINES = 10.0  # of progress, where there is no terminal
 _COLOURS = {"passed": "green", "warned": "yellow", "failed": "red", "not tested": "dim"}
 _LEGEND = {
@@ -60,6 +61,7 @@ class Screen:
         self._progress: Progress | None = None
         self._task: TaskID | None = None
         self._settings: Settings | None = None
+        self._names: tuple[str, ...] = ()  # of the backends, in the order of the table's columns
         self._total = 0
         self._done = 0
         self._started = self._last_line = time.monotonic()
@@ -97,13 +99,9 @@ class Screen:
         settings = self._settings = event.settings
         each = f"{event.groups:,} operators × dtypes, {settings.examples} case{'s' if settings.examples > 1 else ''} each"
         what = event.title or f"{each} · seed {settings.seed}"
-        self._line(f"consistency {__version__} · torch {torch.__version__} · {what}")
-        width = max(len(b.name) for b in settings.backends)
-        said: set[tuple[str, str]] = set()
-        for backend in settings.backends:
-            reason = event.unavailable.get(backend.name)
-            about = reason if reason else _about(backend.identity, said)
-            self._line(f"  {'–' if reason else '✓'} {backend.name:<{width}}  {about}".rstrip(), "dim" if reason else "")
+        title = f"consistency {__version__} · torch {torch.__version__} · {what}"
+        ran_on = {b.name: {} if b.name in event.unavailable else b.identity for b in settings.backends}
+        self.opening(title, ran_on, event.unavailable)
         if self.elsewhere:
             self._line(f"  – not here: {', '.join(self.elsewhere)}   (why: consistency backends)", "dim")
         self._total = event.cases
@@ -114,6 +112,17 @@ class Screen:
                 "", total=settings.time_budget or event.cases, now="", count="", rate="", failing=""
             )
             self._progress.start()
+
+    def opening(self, title: str, backends: Mapping[str, Mapping[str, str]], absent: Mapping[str, str]) -> None:
+        """What was run, and what each backend ran on, or why it did not."""
+        self._names = tuple(backends)
+        self._line(title)
+        width = max(map(len, backends), default=0)
+        said: set[tuple[str, str]] = set()
+        for name, environment in backends.items():
+            reason = absent.get(name)
+            about = reason if reason else _about(environment, said)
+            self._line(f"  {'–' if reason else '✓'} {name:<{width}}  {about}".rstrip(), "dim" if reason else "")
 
     def _step(self, event: Judged) -> None:
         if all(r.comparison is None and not (r.verdict.tested and "rho_max" in r.metrics) for r in event.results):
@@ -141,9 +150,12 @@ class Screen:
 
     def _finish(self, event: Finished) -> None:
         self.stop()
-        backends = self._settings.backends if self._settings is not None else ()
+        self.closing(event.seconds, event.out_of_time)
+
+    def closing(self, seconds: float | None, out_of_time: bool = False) -> None:
+        """The table, the failures, the notes, the last line; ``seconds`` is None for a run that did not end."""
         self.console.print()
-        for line in table(self.tally, [b.name for b in backends]):
+        for line in table(self.tally, self._names):
             self.console.print(line)
         failures = self.tally.by_operator()
         for kinds in failures[:IN_FULL]:
@@ -158,11 +170,11 @@ class Screen:
         if len(failures) > IN_FULL and self.out:
             self._line(f"  the commands that repeat them: {self.out / 'failures' / '*' / 'message.txt'}")
         self.console.print()
-        for text in (*determinism.summary(self.tally.repeated), *self.tally.leaks()):
+        for text in repeated(self.tally):
             self._line(text)
-        for text in filter(None, (summary(self.tally.scalings), self.tally.undecided(), _generic(self.tally))):
+        for text in notes(self.tally):
             self._line(text, "dim")
-        self._line(self.last(event), "bold red" if self.tally.groups["failed"] else "bold")
+        self._line(self.last(seconds, out_of_time), "bold red" if self.tally.groups["failed"] else "bold")
         if self.not_tested:
             for (verdict, reason), count in self.tally.reasons.most_common():
                 self._line(f"  {count:>7,}  {verdict:<12} {reason}")
@@ -185,7 +197,7 @@ class Screen:
         if count > 1:
             self._line(f"  {count:,} failing cases of this operator")
 
-    def last(self, event: Finished) -> str:
+    def last(self, seconds: float | None, out_of_time: bool = False) -> str:
         """The one line that says how the run ended."""
         groups, verdicts = self.tally.groups, self.tally.verdicts
         failing = [(name, verdicts[name]) for name in verdicts if Verdict(name).fails]
@@ -199,8 +211,21 @@ class Screen:
         parts += [f"{failed:,} of them failures of the harness itself: please report one"] if failed else []
         mark = "✗" if groups["failed"] else "✓" if groups["passed"] or groups["warned"] else "– nothing was tested:"
         where = f"    bundle {self.out}" if self.out else ""
-        ended = ", time budget used up" if event.out_of_time else ""
-        return f"{mark} {' · '.join(parts)}    {event.seconds:.1f} s{ended}{where}"
+        if self.out and (self.out / PAGE).is_file():
+            where += f"    page {self.out / PAGE}"
+        ended = ", time budget used up" if out_of_time else ""
+        took = "did not end" if seconds is None else f"{seconds:.1f} s"
+        return f"{mark} {' · '.join(parts)}    {took}{ended}{where}"
+
+
+def repeated(tally: Tally) -> list[str]:
+    """Whether the same bits and the same memory came out again; empty where nobody looked."""
+    return [*determinism.summary(tally.repeated), *tally.leaks()]
+
+
+def notes(tally: Tally) -> list[str]:
+    """What else there is to say about a run, a line each."""
+    return [text for text in (summary(tally.scalings), tally.undecided(), _generic(tally)) if text]
 
 
 def _generic(tally: Tally) -> str:

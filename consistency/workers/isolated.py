@@ -11,7 +11,7 @@ import math
 import sys
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +30,7 @@ CASE_SECONDS = 30.0
 AHEAD = 16  # requests in flight; a worker that waits for the next case is one that costs time
 AHEAD_ELEMENTS = 1 << 22  # of their tensors together
 DEATHS_IN_A_ROW = 5  # of one operator, after which it is no longer tried; a time limit that ran out counts as two
+LEAST_SECONDS = 1.0  # for one case, when a time limit is shortened
 NOTABLE_GROWTH = 1 << 21  # bytes over the cases of one operator, which make it worth a closer look
 PROBES = 25
 FEW_PROBES = 4  # what is allocated once, of a library that is used for the first time, does not grow over these
@@ -86,6 +87,7 @@ class Isolated(Backend):
         self._fresh = True  # nothing has come back from this worker yet
         self._raising = self._refused = 0
         self._in_a_row: Counter[str] = Counter()
+        self._patient = False
         self._mark = (0, 0)
         self._refusals: dict[tuple[str, ...], str | None] = {}
 
@@ -185,9 +187,20 @@ class Isolated(Backend):
 
     def quarantined(self, operator: str) -> str:
         """Why an operator is no longer tried here; empty if it is."""
-        if self._in_a_row[operator] < DEATHS_IN_A_ROW:
+        if self._patient or self._in_a_row[operator] < DEATHS_IN_A_ROW:
             return ""
         return f"in quarantine: {operator} ended its process, or had it ended, several times in a row"
+
+    @contextlib.contextmanager
+    def patiently(self, case_seconds: float | None = None) -> Iterator[float | None]:
+        before, deaths = self.limits, self._in_a_row
+        self._in_a_row, self._patient = Counter(), True
+        if case_seconds is not None:
+            self.limits = replace(before, seconds=min(max(round(case_seconds, 1), LEAST_SECONDS), before.seconds))
+        try:
+            yield None if case_seconds is None else self.limits.seconds
+        finally:
+            self.limits, self._in_a_row, self._patient = before, deaths, False
 
     def rest(self) -> None:
         """Forget what was handed over and never asked for."""

@@ -1,0 +1,31 @@
+"""The terminal screen of a run that is stored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import IO
+
+from .failure import printable
+from .stored import Stored, read
+from .terminal import IN_FULL, Screen
+
+
+def show(folder: Path, *, stream: IO[str] | None = None, not_tested: bool = False) -> None:
+    """Print what the run printed at its end. Raises BundleError."""
+    stored = read(folder)
+    stored.tell_failures_in_full(IN_FULL)
+    screen = Screen(stream=stream, out=folder, not_tested=not_tested)
+    screen.tally = stored.tally
+    screen.opening(title(stored), {name: stored.environment.get(name, {}) for name in stored.backends}, stored.unavailable)
+    screen.closing(stored.seconds, stored.header.get("complete") is False)
+
+
+def title(stored: Stored) -> str:
+    """``consistency 0.1.0 · torch 2.13.0 · 2026-11-21 13:17 · 712 operators, 5 cases each · seed 0``"""
+    header, settings = stored.header, stored.settings
+    torch = next((keys["torch"] for keys in stored.environment.values() if keys.get("torch")), "")
+    parts = (
+        f"consistency {header.get('consistency')}", torch and f"torch {torch}", str(header.get("created"))[:16].replace("T", " "),
+        f"{len(stored.groups.families):,} operators, {settings.get('examples')} cases each", f"seed {settings.get('seed')}",
+    )  # fmt: skip
+    return printable(" · ".join(part for part in parts if part))

@@ -1,0 +1,75 @@
+"""A stored run in at most 60 lines of Markdown, worst first: what a CI step summary shows."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from ..model import Result, Verdict
+from . import failure
+from .again import title
+from .stored import Stored
+
+LINES = 60
+SHOWN = 25  # operators in the table of failures
+COMMANDS = 3
+REASONS = 6
+MOST = 220  # characters of a sentence in a cell
+
+
+def markdown(stored: Stored) -> str:
+    """The text, without a line's end at its end."""
+    tally, failing = stored.tally, stored.tally.by_operator()
+    stored.tell_failures_in_full(COMMANDS)
+    mark = "❌" if tally.groups["failed"] else "✅" if tally.groups["passed"] or tally.groups["warned"] else "⚠️"
+    lines = [f"### {mark} consistency: {_headline(stored, len(failing))}", "", plain(title(stored)), "", _counts(stored), ""]
+    if failing:
+        lines += ["| × budget | operator | where | what |", "|---:|---|---|---|"]
+        lines += [_row(kinds[0], len(kinds)) for kinds in failing[:SHOWN]]
+        if len(failing) > SHOWN:
+            lines.append(f"| | … and {len(failing) - SHOWN:,} more operators | | |")
+        lines += ["", "Again:", "", "```console"]
+        lines += [_one_line(failure.command(kinds[0], bundle=stored.folder)) for kinds in tally.by_operator()[:COMMANDS]]
+        lines += ["```"]
+    reasons = tally.reasons.most_common(REASONS)
+    absent = [f"- {plain(name)}: {plain(reason)}" for name, reason in list(stored.unavailable.items())[:REASONS]]
+    if reasons or absent:
+        lines += ["", f"Not tested: {tally.groups['not tested']:,} results, never counted as passed", ""]
+        lines += absent
+        lines += [f"- {count:,} {verdict}: {plain(reason)}" for (verdict, reason), count in reasons[: REASONS - len(absent)]]
+    return "\n".join(lines[:LINES])
+
+
+def _headline(stored: Stored, failing: int) -> str:
+    if failing:
+        return f"{failing:,} operator{'s' if failing > 1 else ''} fail{'' if failing > 1 else 's'}"
+    tested = stored.tally.groups["passed"] + stored.tally.groups["warned"]
+    return f"{tested:,} results agree with float64" if tested else "nothing was tested"
+
+
+def _counts(stored: Stored) -> str:
+    counts: Counter[str] = stored.tally.verdicts
+    order = sorted(counts, key=lambda name: (not Verdict(name).fails, not Verdict(name).tested, -counts[name]))
+    return " · ".join(
+        f"{'**' if Verdict(name).fails else ''}{counts[name]:,} {name}{'**' if Verdict(name).fails else ''}" for name in order
+    )
+
+
+def _row(worst: Result, kinds: int) -> str:
+    rho = worst.metrics.get("rho_max")
+    size = failure.number(rho) if rho is not None and rho == rho else ""
+    more = f" (and {kinds - 1} more kinds)" if kinds > 1 else ""
+    where = f"{worst.dtype} {worst.direction} {worst.backend}"
+    return f"| {size} | {plain(worst.operator)} | {plain(where)} | {worst.verdict}: {plain(worst.explanation)}{more} |"
+
+
+def plain(text: str) -> str:
+    """Text from elsewhere on one line of Markdown, where it means nothing but itself: no markup, link, mention or cell."""
+    line = _one_line(text)
+    line = line if len(line) <= MOST else f"{line[: MOST - 1]}…"
+    return re.sub(r"[&<>@|`*_\[\]\\#~!$]", lambda found: f"&#{ord(found[0])};", line)
+
+
+def _one_line(text: str) -> str:
+    """On one line, and without what would end a block of code."""
+    return " ".join(failure.printable(text).split()).replace("```", "'''")

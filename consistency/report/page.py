@@ -1,0 +1,158 @@
+"""One self-contained page of a bundle: no network, no library; what the browser draws comes as one block of JSON.
+
+Everything that came from the bundle is escaped: by Jinja in the text, by :func:`~consistency.report.drawn.embedded` in the JSON,
+and the script puts it into the page as text only. A content security policy admits our own style and script and nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..errors import BundleError
+from ..events import Event, Finished, Handler
+from ..model import Result
+from . import failure
+from .drawn import data, embedded
+from .groups import RANKS
+from .stored import Stored, read
+from .terminal import PAGE, notes, repeated
+
+ROOM, ROOM_FOR_MANY, MANY = 1_400_000, 2_800_000, 20_000  # bytes of a page, up to MANY results and beyond
+FIRST = 6  # operators named at the top of the page
+
+
+def write(folder: Path, path: Path | None = None) -> Path:
+    """Read a bundle and write its page: ``report.html`` in it, or ``path``. Raises BundleError."""
+    path = path or folder / PAGE
+    html = page(read(folder))
+    try:
+        scratch = path.with_name(f"{path.name}.tmp")
+        scratch.write_text(html, encoding="utf-8", newline="\n")
+        scratch.replace(path)
+    except OSError as error:
+        raise BundleError(f"cannot write {path}: {error.strerror}; name another file with -o") from None
+    return path
+
+
+def after(folder: Path) -> Handler:
+    """A handler that writes the page of a run's bundle when the run ends. It stands behind the bundle's own handler."""
+
+    def finish(event: Event) -> None:
+        if isinstance(event, Finished):
+            try:
+                write(folder)
+            except Exception as error:  # a page that cannot be made must not cost the run its verdict
+                (folder / "report.txt").write_text(f"no page: {error}\n", encoding="utf-8", errors="backslashreplace")
+
+    return finish
+
+
+def page(stored: Stored) -> str:
+    """The page as text."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    room = ROOM if stored.tally.results <= MANY else ROOM_FOR_MANY
+    templates = Environment(loader=PackageLoader("consistency.report"), autoescape=True, undefined=StrictUndefined)
+    style, script = (_source(name) for name in ("report.css", "report.js"))
+    return templates.get_template("report.html").render(
+        style=style, script=script, policy=_policy(style, script), data=embedded(data(stored, room)), strip=_strip(stored),
+        **_about(stored), failing=_failing(stored), notes=notes(stored.tally), again=repeated(stored.tally),
+        environments=compared(stored.environment, stored.backends), fingerprints=compared(stored.fingerprints, stored.backends),
+        reasons=_reasons(stored), unavailable=stored.unavailable, rates=stored.tally.undecidable_rates()[:12],
+    )  # fmt: skip
+
+
+def _source(name: str) -> str:
+    return (Path(__file__).with_name("templates") / name).read_text(encoding="utf-8")
+
+
+def _policy(style: str, script: str) -> str:
+    """A content security policy under which only this style and this script count, and nothing is fetched."""
+
+    def digest(text: str) -> str:
+        return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+    return f"default-src 'none'; style-src 'sha256-{digest(style)}'; script-src 'sha256-{digest(script)}'; base-uri 'none'"
+
+
+# --- what the template shows ----------------------------------------------------------------------------------------
+
+
+def _about(stored: Stored) -> dict[str, Any]:
+    header, settings, tally = stored.header, stored.settings, stored.tally
+    torch = next((keys["torch"] for keys in stored.environment.values() if keys.get("torch")), "")
+    facts = [
+        str(header.get("created", ""))[:16].replace("T", " "), torch and f"torch {torch}", f"{tally.results:,} results",
+        f"{len(stored.groups.families):,} operators", f"seed {settings.get('seed')}",
+        "the run did not end" if stored.seconds is None else f"{stored.seconds:,.0f} s",
+        "" if header.get("complete", True) else "time budget used up",
+    ]  # fmt: skip
+    return {"facts": [failure.printable(fact) for fact in facts if fact], "summary": _summary(stored), "name": stored.folder.name,
+            "failed": bool(tally.groups["failed"])}  # fmt: skip
+
+
+def _summary(stored: Stored) -> str:
+    """The one sentence that matters."""
+    tally, failing = stored.tally, stored.tally.by_operator()
+    if failing:
+        worst = failing[0][0]
+        many = f"{len(failing):,} operator{'s' if len(failing) > 1 else ''} fail{'' if len(failing) > 1 else 's'}"
+        return f"{many}: the worst is {worst.operator} on {worst.backend}"
+    good, warned = tally.groups["passed"], tally.groups["warned"]
+    if not good and not warned:
+        return "Nothing was tested"
+    return "Nothing fails" + (f", {warned:,} results are known or ill-conditioned" if warned else "")
+
+
+def _strip(stored: Stored) -> list[dict[str, Any]]:
+    """The verdicts with their counts, the failing ones first, and where each lies on a strip of 1,000 units."""
+    counts: dict[tuple[str, str], int] = {}
+    for group in stored.groups:
+        for key, count in group.verdicts.items():
+            counts[key] = counts.get(key, 0) + count
+    order = {name: rank for rank, name in enumerate(reversed(RANKS))} | {"not tested": len(RANKS)}
+    rows = sorted(counts.items(), key=lambda item: (order[item[0][1]], -item[1]))
+    total, start, strip = max(sum(counts.values()), 1), 0.0, []
+    for (verdict, rank), count in rows:
+        width = 1000.0 * count / total
+        strip.append({"verdict": verdict, "rank": rank, "count": count, "x": f"{start:.2f}", "width": f"{max(width, 1.5):.2f}"})
+        start += width
+    return strip
+
+
+def _failing(stored: Stored) -> dict[str, Any]:
+    """The worst failure of the worst operators, and how many more there are."""
+    kinds = stored.tally.by_operator()
+    rows = [_headline(results[0], sum(r.operator == results[0].operator for r in results)) for results in kinds[:FIRST]]
+    return {"rows": rows, "more": max(len(kinds) - FIRST, 0)}
+
+
+def _headline(result: Result, kinds: int) -> dict[str, Any]:
+    rho = result.metrics.get("rho_max")
+    size = f"{failure.number(rho)} ×" if rho is not None and not math.isnan(rho) and rho > 1.0 else result.verdict.value
+    return {"size": size, "operator": result.operator, "where": f"{result.dtype} · {result.direction} · {result.backend}",
+            "text": result.explanation, "verdict": result.verdict.value, "kinds": kinds}  # fmt: skip
+
+
+def compared(found: Mapping[str, Mapping[str, str]], order: Sequence[str]) -> dict[str, Any]:
+    """Facts by key side by side: ``differing`` are those that not all backends share, ``equal`` the others with their value."""
+    names = [name for name in order if name in found] + [name for name in found if name not in order]
+    keys = dict.fromkeys(key for name in names for key in found[name])
+    differing, equal = [], []
+    for key in keys:
+        values = [found[name].get(key, "") for name in names]
+        if len(set(values)) == 1:
+            equal.append((key, values[0]))
+        else:
+            differing.append((key, [(value, values.count(value) == 1) for value in values], len(set(filter(None, values))) > 1))
+    differing.sort(key=lambda row: not row[2])
+    return {"backends": names, "differing": differing, "equal": equal}
+
+
+def _reasons(stored: Stored) -> list[tuple[int, str, str]]:
+    return [(count, verdict, reason) for (verdict, reason), count in stored.tally.reasons.most_common(60)]
