@@ -127,7 +127,7 @@ def test_failing_and_absent_backends(project: pytest.Pytester) -> None:
     folder = project.path / kept.removeprefix("  artefact: ").removesuffix(" (repro.py, issue.md)")
     assert folder.parent == project.path / "reports" / "pytest"
     names = {path.name for path in folder.iterdir()}
-    assert names == {"case.json", "environment.json", "issue.md", "message.txt", "repro.py", "tensors.safetensors"}
+    assert {"case.json", "environment.json", "issue.md", "message.txt", "repro.py", "tensors.safetensors"} <= names
     assert "a backend of your own ('users.py:Off')" in (folder / "repro.py").read_text(encoding="utf-8")
     assert find.find_case(str(folder)).operator == "exp"
 
