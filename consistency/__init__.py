@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from .operators.declare import Operator
     from .recording.api import judge_recordings, record
     from .tolerances import Rule
+    from .watching.watch import watch
 
 _HOME = {
     "run": "api", "assert_consistent": "api", "compare": "api", "Run": "engine",
-    "record": "recording.api", "judge_recordings": "recording.api",
+    "record": "recording.api", "judge_recordings": "recording.api", "watch": "watching.watch",
     "Backend": "backends.base", "TorchBackend": "backends.base", "Operator": "operators.declare", "Rule": "tolerances",
     "Case": "model", "Comparison": "model", "Outcome": "model", "Result": "model", "Verdict": "model",
     "BundleError": "errors", "ConfigurationError": "errors", "ConsistencyError": "errors", "Divergence": "errors",
@@ -61,6 +62,7 @@ __all__ = [
     "judge_recordings",
     "record",
     "run",
+    "watch",
 ]
 
 

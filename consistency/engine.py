@@ -231,7 +231,7 @@ def judge_case(
     try:
         try:
             return judged(operator=operator)
-        except _NOT_AS_DECLARED:
+        except (*_NOT_AS_DECLARED, RuntimeError):
             if not case.source:
                 raise
             return judged(operator=opinfo.generically(operator))

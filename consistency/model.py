@@ -24,7 +24,8 @@ class Case:
 
     ``cotangent`` is ``(value class …, stop)`` of the tensors that gradients are taken against: one per differentiable
     output, each shaped like its output. ``source`` says where a case comes from that no strategy of ours drew, and so
-    whose operator is called: ``opinfo``, ``opinfo/VARIANT``, or ``call/torch.add`` for a function named by the case itself.
+    whose operator is called: ``opinfo``, ``opinfo/VARIANT``, ``call/torch.add`` for a function named by the case itself, or
+    ``aten/add.Tensor`` for an overload of torch's own operators, as a watched program called it.
     ``cotangents`` are literal ones, which then stand in place of the tape's: one per returned value, None where it has no gradient.
     """
 

@@ -96,16 +96,18 @@ def variant(operator: Operator) -> str:
 
 
 def operator_of(case: Case) -> Operator:
-    """The operator that ``case`` calls: the registry's, the database's, or a function that it names. Raises UsageError."""
+    """The operator that ``case`` calls: the registry's, the database's, a function that it names, or aten's. Raises UsageError."""
     if not case.source:
         return operators.get(case.operator)
-    from . import named_calls
+    from . import aten_calls, named_calls
 
     kind, _, variant = case.source.partition("/")
     if kind == named_calls.NAME:
         return named_calls.operator_of(case)
+    if kind == aten_calls.NAME:
+        return aten_calls.operator_of(case)
     if kind != NAME:
-        raise UsageError(f"unknown source {kind!r:.40} of a case; known: {NAME}, {named_calls.NAME}")
+        raise UsageError(f"unknown source {kind!r:.40} of a case; known: {NAME}, {named_calls.NAME}, {aten_calls.NAME}")
     for entry in database():
         if entry.name == case.operator and entry.variant_test_name == variant:
             return _operator(entry)

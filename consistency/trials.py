@@ -109,7 +109,8 @@ def literal_case(flagged: Flagged, change: Callable[[torch.Tensor], torch.Tensor
         return type(value)(walk(item) for item in value) if isinstance(value, (list, tuple)) else value
 
     kwargs = {name: walk(value) for name, value in arguments.kwargs.items()}
-    return prepare(case_of(case.operator, case.dtype, tuple(map(walk, arguments.args)), kwargs, case.cotangent))
+    made = case_of(case.operator, case.dtype, tuple(map(walk, arguments.args)), kwargs, case.cotangent)
+    return prepare(replace(made, source=case.source))  # or a worker would call another operator
 
 
 def in_float64(flagged: Flagged, scene: Scene | None, trials: dict[str, float]) -> tuple[Output, ...] | None:

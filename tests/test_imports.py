@@ -18,13 +18,13 @@ PACKAGE = ROOT / "consistency"
 LAYERS = {
     "values": "errors profiles dtypes model recipe tape values",
     "generate": "layouts materialise operators strategies generate probing",
-    "execute": "backends workers opinfo named_calls",
+    "execute": "backends workers opinfo named_calls aten_calls aten_models aten_references",
     "compare": "oracles reference magnitudes wider metrics measure casting comparison",
     "judge": "_located_yaml _tolerances_file tolerances judge monte_carlo formulations attribution trials circumstances "
     "second_look",
     "run and record": "evaluate scaling determinism settings events engine coverage health literals bundle find "
-    "calibrate recording minimise report.failure artefact",
-    "fronts": "__init__ __main__ api cli commands pytest_plugin report suite",
+    "calibrate recording minimise report.failure artefact watching manifest bisection environments",
+    "fronts": "__init__ __main__ api cli cli_options commands pytest_plugin report suite",
 }
 RANK = {module: rank for rank, modules in enumerate(LAYERS.values()) for module in modules.split()}
 # A worker process in an environment of its own may have none of these.

@@ -14,7 +14,7 @@ import torch
 from .. import dtypes, operators
 from ..errors import Unsupported
 from ..materialise import Materials
-from ..operators.declare import Operator
+from ..operators.declare import REWRITTEN, Operator
 from .base import Backend, _processor, flatten
 
 Array = npt.NDArray[Any]
@@ -100,7 +100,9 @@ def _implementations() -> Mapping[str, Any]:
 
 
 def _name(operator: Operator) -> str:
-    """What is implemented: of another form of an operator, that operator."""
+    """What is implemented: of another form of an operator, that operator, unless its arguments stand in another order."""
+    if REWRITTEN in operator.traits:
+        return operator.name
     return operator.form_of.name if operator.form_of is not None else operator.name
 
 

@@ -36,6 +36,9 @@ COMPLEX = ("complex64", "complex128")
 EVERYWHERE = ("0", "-0", "1", "-1", "nan", "-nan", "inf", "-inf", "tiny", "subnormal", "max", "-max")
 # The trait of operators that pick the largest or smallest of numbers: hardware may leave NaN out of such a choice.
 EXTREMUM = frozenset({"extremum"})
+# The traits of torch's own operators when they are called below its public functions: their arguments may stand in another order
+# than those of the declaration whose rules hold, and their kernels need not check them.
+REWRITTEN, UNCHECKED = "rewritten", "unchecked"
 FINITE = ("0", "-0", "1", "-1", "tiny", "subnormal")
 
 
