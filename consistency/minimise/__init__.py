@@ -77,6 +77,8 @@ def minimise(
     kind = otherwise.Repeating if otherwise.of_repeating(result) else Oracle
     rules = replace(rules, expectations=()) if known else rules
     oracle = kind(operator, backend, rules, result.direction, against, limit, progress)
+    if isinstance(oracle, otherwise.Repeating):
+        oracle.kind = otherwise.kind_of(result)
     original = oracle.judged(result.case, Looks()) if known else result
     if not original.verdict.fails:
         raise UsageError(f"{result.case.id} is {original.verdict} here: only what fails can be made smaller")
@@ -204,6 +206,7 @@ class _Minimising:
 
     def _passes(self, plainer: Callable[[Search], None]) -> None:
         search = self.search
+        cotangents.drawn_cotangents(search)
         for _ in range(_ROUNDS):
             before = search.case.digest
             arguments.simpler_arguments(search)
