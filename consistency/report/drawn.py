@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..bundle import failure_id
 from ..events import kind as kind_of
 from ..model import VERDICTS, Result, Verdict
 from . import failure
@@ -137,7 +138,7 @@ def _cases(stored: Stored, names: Mapping[str, int], index: _Index, room: int) -
 
 
 def _case(stored: Stored, result: Result, failing: int, names: Mapping[str, int], index: _Index) -> list[Any]:
-    """[operator, kind, backend, verdict, × budget, sentence, lines, recipe, command, work-around, cause, how many fail alike]
+    """[operator, kind, backend, verdict, × budget, sentence, lines, recipe, command, work-around, cause, how many alike, files]
 
     The command comes in the two pieces around the recipe, where it holds that.
     """
@@ -154,5 +155,12 @@ def _case(stored: Stored, result: Result, failing: int, names: Mapping[str, int]
         names[short(result.operator)], index.kind(result.dtype, result.direction), index.backend(short(result.backend)),
         _number_of(result.verdict.value, result.verdict.group), _three(result.metrics.get("rho_max")),
         *map(failure.printable, texts), [failure.printable(piece) for piece in command.split(inline, 1)],
-        failure.printable(result.workaround), failure.printable(cause), failing,
+        failure.printable(result.workaround), failure.printable(cause), failing, _files(stored, result),
     ]  # fmt: skip
+
+
+def _files(stored: Stored, result: Result) -> str:
+    """``failures/ID: repro.py, issue.md``: what the bundle keeps of a failure for people; empty where there is nothing."""
+    folder = stored.folder / "failures" / failure_id(result)
+    names = [name for name in ("repro.py", "issue.md") if result.verdict.fails and (folder / name).is_file()]
+    return f"failures/{folder.name}: {', '.join(names)}" if names else ""
