@@ -48,7 +48,7 @@ def data(stored: Stored, room: int) -> dict[str, Any]:
     names = {row[0]: position for position, row in enumerate(operators)}
     cases = _cases(stored, names, index, left)
     scaling = [
-        [names[s.operator], index.backend(s.backend), _three(s.ratio), s.pairs, s.problem]
+        [names[s.operator], index.backend(s.backend), _few(s.ratio), s.pairs, s.problem]
         for s in stored.tally.scalings
         if s.pairs and s.operator in names
     ]
@@ -89,7 +89,7 @@ def _operator(stored: Stored, name: str, groups: _Groups, points: int, index: _I
         kind = index.kind(dtype, direction)
         counts = [number for key, count in group.verdicts.items() for number in (_number_of(*key), count)]
         shown = group.encoded(points) if group.by_terms == by_terms else ""
-        rows.append([kind, index.backend(backend), _three(group.rho), counts, _histogram(group.histogram), shown])
+        rows.append([kind, index.backend(backend), _few(group.rho), counts, _histogram(group.histogram), shown])
         budget = stored.groups.budget(name, dtype, direction)
         if budget and shown:
             budgets[kind] = budget
@@ -107,11 +107,11 @@ def _number_of(verdict: str, group: str) -> int:
     return len(VERDICTS) if verdict == "reduced-precision" and group == "warned" else VERDICTS.index(verdict)
 
 
-def _three(value: float | None) -> float | int | None:
-    """Three significant digits, which is what is read."""
+def _few(value: float | None) -> float | int | None:
+    """Four significant digits, more than are read."""
     if value is None or math.isnan(value):
         return None
-    short = float(f"{min(max(value, -1e300), 1e300):.3g}")
+    short = float(f"{min(max(value, -1e300), 1e300):.4g}")
     return int(short) if short.is_integer() and abs(short) < 1e15 else short
 
 
@@ -153,7 +153,7 @@ def _case(stored: Stored, result: Result, failing: int, names: Mapping[str, int]
     texts = (result.explanation, "\n".join(part.strip() for part in told), line)
     return [
         names[short(result.operator)], index.kind(result.dtype, result.direction), index.backend(short(result.backend)),
-        _number_of(result.verdict.value, result.verdict.group), _three(result.metrics.get("rho_max")),
+        _number_of(result.verdict.value, result.verdict.group), _few(result.metrics.get("rho_max")),
         *map(failure.printable, texts), [failure.printable(piece) for piece in command.split(inline, 1)],
         failure.printable(result.workaround), failure.printable(cause), failing, _files(stored, result),
     ]  # fmt: skip

@@ -241,14 +241,14 @@
     writeAddress();
   };
   const open = (o, scroll) => {
-    let row = document.querySelector(`.row[data-op="${o.id}"]`);
-    if (!row) {
+    const left = filtered(), item = left.find((each) => each.o === o);
+    if (!item) return; // the filters leave it out
+    const find = () => document.querySelector(`.row[data-op="${o.id}"]`);
+    if (!find()) {
       shownRows = Infinity;
-      drawList(filtered());
-      row = document.querySelector(`.row[data-op="${o.id}"]`);
+      drawList(left);
     }
-    if (!row) return;
-    const item = filtered().find((each) => each.o === o), button = row.querySelector("button");
+    const row = find(), button = row.querySelector("button");
     toggle(item, button, row.querySelector(".panel"), true);
     if (scroll) {
       row.scrollIntoView({ block: "start" });
