@@ -50,8 +50,13 @@ class _Recorder(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
         kwargs = dict(kwargs or {})
         given = [item for item in leaves_of((args, kwargs)) if isinstance(item, torch.Tensor)]
         before = [tensor._version for tensor in given]
-        result = func(*args, **kwargs)
         name = dotted(func)
+        try:
+            result = func(*args, **kwargs)
+        except Exception:
+            if name is not None:
+                self.steps.append(Step(name, tuple(args), kwargs, None, True))
+            raise
         if name is not None:
             changed = any(tensor._version != version for tensor, version in zip(given, before, strict=True))
             self.steps.append(Step(name, tuple(args), kwargs, result, changed))
@@ -79,8 +84,13 @@ def trace(
     Raises UnscriptableError where a result cannot be followed to its arguments.
     """
     recorder = _Recorder()
-    with recorder:
-        result = function(*args, **kwargs)
+    try:
+        with recorder:
+            result = function(*args, **kwargs)
+    except Exception:  # then what it called so far is all there is, the call that raises last
+        if not recorder.steps:
+            raise UnscriptableError("it raises before it calls any function of torch") from None
+        result = None
     known = dict(names)
     kept: list[Any] = [result, args, kwargs]  # or an identity would be another tensor's soon
     used: set[str] = set()
