@@ -147,7 +147,8 @@ class Caller:
         else:
             with _seeded(self.case.digest):
                 types = self._spelled_types()
-                traced = trace(function, args, kwargs, names, self.sheet, types, only=None if self.backward else self.only)
+                traced = trace(function, args, kwargs, names, self.sheet, types, only=None if self.backward else self.only,
+                               written=[self.own.bases[i] for i in self.watched])  # fmt: skip
             self.lines.call += traced.lines
             structure, expressions = traced.result, traced.expressions
         leaves = list(_paths(structure, "out", expressions))
