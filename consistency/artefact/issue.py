@@ -50,7 +50,7 @@ def _what(result: Result) -> Iterator[str]:
     name = code(called) if called.startswith("torch.") else prose(called)
     subject = f"The gradient of {name}{_by(result)}" if result.direction == "backward" else name
     where = "on the CPU" if result.backend == "cpu" else f"on {code(result.backend)}"
-    shapes = ", ".join(result.shapes)
+    shapes = ", ".join("0-d tensor" if shape == "[]" else shape for shape in result.shapes)
     of = f" of {code(shapes, 300)}" if shapes else ""
     worst = result.worst
     if worst is None or result.verdict.value in ("structure", "error", "crash", "timeout"):

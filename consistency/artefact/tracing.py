@@ -45,9 +45,8 @@ class _Recorder(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
     def __init__(self, written: Sequence[torch.Tensor]) -> None:
         super().__init__()
         self.steps: list[Step] = []
-        self._written = [
-            base.detach().reshape(-1).view(torch.uint8) for base in written
-        ]  # some kernels tell nobody that they write
+        # Some kernels tell nobody that they write.
+        self._written = [torch.tensor([], dtype=torch.uint8).set_(base.untyped_storage()) for base in written]
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
