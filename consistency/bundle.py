@@ -175,11 +175,7 @@ class Writer:
                 self._cases.write(json.dumps({"id": result.case.id, "case": result.case.to_json()}) + "\n")
         self._cases.flush()
         for result in results:
-            row = result_to_json(result, case=False)
-            if result.comparison is not None:
-                row["comparison"] = _compact(asdict(result.comparison))
-            if result.evidence is not None:
-                row["evidence"] = _compact(asdict(result.evidence))
+            row = row_of(result)
             if shrunk:
                 row["shrunk"] = True
             self._results.write(json.dumps(row, default=str) + "\n")
@@ -207,6 +203,16 @@ class Writer:
         for stream in (self._cases, self._results):
             if stream is not None:
                 stream.close()
+
+
+def row_of(result: Result) -> dict[str, Any]:
+    """A result as it is kept, with all that judging it again needs; its case stands elsewhere, under ``case_id``."""
+    row = result_to_json(result, case=False)
+    if result.comparison is not None:
+        row["comparison"] = _compact(asdict(result.comparison))
+    if result.evidence is not None:
+        row["evidence"] = _compact(asdict(result.evidence))
+    return row
 
 
 def failure_id(result: Result) -> str:

@@ -20,7 +20,7 @@ from .commands.bisect import bisect
 from .commands.calibrate import calibrate
 from .commands.judge import judge
 from .commands.record import record
-from .commands.report import report
+from .commands.repro import repro
 from .errors import ConsistencyError, UsageError, did_you_mean
 from .profiles import PROFILES
 
@@ -354,59 +354,7 @@ def operators(
     click.echo(f"{many}; ↔ forward and backward", err=True)
 
 
-@main.command(short_help="Run one case again and say what comes out.")
-@click.argument("case", metavar="CASE")
-@_backend
-@_direction
-@_tolerances
-@click.option("--json", "as_json", is_flag=True, help="One object a line per result.")
-def repro(case: str, backends: Sequence[str], directions: Sequence[str], tolerances: str | None, as_json: bool) -> None:
-    """Run one case again and say what comes out.
-
-    CASE is a case's line of JSON, its id in a bundle under reports/ (matmul-3fa1c2d409), a failure's folder, or a file that
-    holds the line. Exit status 1 if it fails again.
-
-    \b
-    consistency repro reports/TIME/failures/ID --backend cuda --direction forward
-    consistency repro '{"operator":"exp","dtype":"float32","args":[…]}' --backend cpu --backend cuda
-    """
-    from . import backends as known
-    from . import engine
-    from .bundle import result_to_json
-    from .find import find_case
-    from .materialise import prepare
-    from .opinfo import operator_of
-    from .report.failure import headline, message, printable
-
-    found = find_case(case)
-    operator = operator_of(found)
-    prepare(found).build()  # what cannot be built is bad usage here, no verdict
-    chosen = engine.settings([operator], list(backends) or None, None, list(directions) or engine.DIRECTIONS, tolerances=tolerances)
-    absent = {b.name: known.availability(b) for b in chosen.backends}
-    available = [b for b in chosen.backends if not absent[b.name]]
-    for name, reason in absent.items():
-        if reason:
-            click.echo(f"– {name}: cannot run here: {reason}", err=True)
-    results = engine.judge_case(
-        found, operator, available, chosen.tolerances, chosen.directions, looks=engine.Looks(), against=engine.EACH
-    )
-    for result in results:
-        if as_json:
-            click.echo(json.dumps(result_to_json(result)))
-        elif result.verdict.fails:
-            click.echo(f"✗ {message(result, spec=chosen.specs.get(result.backend))}")
-        else:
-            mark = {"passed": "✓", "warned": "!", "not tested": "–"}[result.verdict.group]
-            click.echo(f"{mark} {printable(headline(result))}")
-    if available and not results:
-        raise UsageError(f"nothing to run: {operator.name} has no gradients in {found.dtype}; leave --direction out")
-    if any(r.verdict.fails for r in results):
-        sys.exit(1)
-    tested = any(r.verdict.tested for r in results)
-    sys.exit(3 if len(available) < len(chosen.backends) or not tested else 0)
-
-
-main.add_command(report)
+main.add_command(repro)
 main.add_command(bisect)
 main.add_command(record)
 main.add_command(judge)

@@ -18,7 +18,7 @@ from .literals import Beside
 from .model import Case, Result
 
 MAX_CASE_BYTES = 1 << 20
-_BEGINS = '{"args"'  # a case's line in canonical JSON; in other files it may stand behind a mark
+_BEGINS = '{"args"'  # a case's line in canonical JSON
 REPORTS = Path("reports")
 
 
@@ -82,8 +82,9 @@ def _in_folder(folder: Path, identifier: str | None) -> Found:
     manifest.check(folder)
     case = _in_file(folder / "case.json").case
     results = tuple(_kept_result(folder / "result.json", case))
-    environments, spec = _environments(folder / "environment.json")
-    return Found(case, results, spec or (results[0].backend if results else ""), environments, folder)
+    backend = results[0].backend if results else ""
+    environment, spec = _environment(folder / "environment.json")
+    return Found(case, results, spec or backend, {backend: environment}, folder)
 
 
 def _in_file(path: Path) -> Found:
@@ -91,9 +92,19 @@ def _in_file(path: Path) -> Found:
         raise RecipeError(f"{path} is larger than a case may be ({MAX_CASE_BYTES} bytes)")
     text = path.read_text(encoding="utf-8").strip()
     if not text.startswith("{"):  # a script, an issue's text, a log
-        lines = (line.lstrip("#>` \t").rstrip("` \t") for line in text.splitlines())
-        text = next((line for line in lines if line.startswith(_BEGINS)), text)
+        text = _first_case(text)
     return Found(Case.from_line(text, Beside(path.parent)), folder=path.parent)
+
+
+def _first_case(text: str) -> str:
+    """The first case's line that stands somewhere in ``text``; all of it where none does."""
+    place = text.find(_BEGINS)
+    if place < 0:
+        return text
+    try:
+        return text[place : json.JSONDecoder().raw_decode(text, place)[1]]
+    except (ValueError, RecursionError):
+        return text[place:]
 
 
 def _json(path: Path) -> Any:
@@ -115,13 +126,13 @@ def _kept_result(path: Path, case: Case) -> Iterator[Result]:
         yield result_from_json(path, 1, row, {case.id: case})
 
 
-def _environments(path: Path) -> tuple[dict[str, dict[str, str]], str]:
-    """What environment.json says: variables and versions by backend, and the spec of the one that failed."""
+def _environment(path: Path) -> tuple[dict[str, str], str]:
+    """What environment.json says: variables and versions of the backend that failed, and how it was spelt."""
     data = _json(path) or {}
-    found = data.get("environments", {}) if isinstance(data, dict) else None
-    if not isinstance(found, dict) or not all(isinstance(item, dict) for item in found.values()):
-        raise BundleError(f"{path} does not describe environments")
-    return _texts(found), str(data.get("spec", ""))[:400]
+    found = data.get("backend", {}) if isinstance(data, dict) else None
+    if not isinstance(found, dict):
+        raise BundleError(f"{path} does not describe an environment")
+    return _texts({"": found})[""], str(data.get("spec", ""))[:400]
 
 
 def _texts(environments: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from .settings import Settings
 
 _spent = [0.0]  # seconds of this process on making failures smaller
+_left = [200]  # folders that this process may still write: beyond them nobody looks
+ARTEFACTS = "reports/pytest"
 _SETTINGS = pytest.StashKey["Settings"]()
 # Short names are convenient and common: where a project has an option of that name, only --consistency-NAME is ours.
 _OPTIONS: dict[str, tuple[str, str]] = {
@@ -34,6 +37,7 @@ _OPTIONS: dict[str, tuple[str, str]] = {
     "reference": ("MODE", "judge against float64, spot (default) or verified: float64 on the CPU, spot-checked, or by oracles"),
     "source": ("NAME", "where cases come from: drawn (default), or opinfo, the samples of PyTorch's own operator database"),
     "tolerances": ("FILE", "a tolerances.yaml in place of the packaged one"),
+    "artefacts": ("FOLDER", "where failures leave repro.py, issue.md and their data (default: reports/pytest; '' for nowhere)"),
 }
 
 
@@ -99,8 +103,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     from . import engine, evaluate
 
     chosen = _settings(metafunc.config)
+    given = metafunc.config.getoption("consistency_artefacts")
+    folder = metafunc.config.invocation_params.dir / (ARTEFACTS if given is None else given) if given != "" else None
     items = [
-        Item(chosen, operator, dtype, direction, backend.name)
+        Item(chosen, operator, dtype, direction, backend.name, folder)
         for operator, dtype in engine.groups(chosen)
         for direction in chosen.directions
         if direction == "forward" or evaluate.differentiates(operator, dtype)
@@ -118,6 +124,7 @@ class Item:
     dtype: str
     direction: str
     backend: str
+    artefacts: Path | None = None
 
     @property
     def operator(self) -> str:
@@ -187,7 +194,25 @@ class Item:
             small = engine.shrunk(worst, self.declared, backends, self.settings)
             _spent[0] += time.monotonic() - began
         count = f"\n  {len(failing)} of {self.settings.examples} cases fail" if len(failing) > 1 else ""
-        return message(small or worst, spec=self.settings.specs.get(self.backend)) + count
+        return message(small or worst, spec=self.settings.specs.get(self.backend)) + count + self._kept(small or worst)
+
+    def _kept(self, result: Result) -> str:
+        """A line that says where the script and the text of an issue lie, which this writes."""
+        if self.artefacts is None or _left[0] <= 0:
+            return ""
+        from . import artefact
+        from .bundle import failure_id
+
+        _left[0] -= 1
+        folder = self.artefacts / failure_id(result)
+        spec = self.settings.specs.get(self.backend)
+        (identity,) = (b.identity for b in self.settings.backends if b.name == self.backend)
+        try:
+            artefact.write(folder, result, spec=spec, identity=identity)
+        except OSError as error:
+            return f"\n  artefact: {folder} cannot be written: {error.strerror}"
+        here = Path.cwd()
+        return f"\n  artefact: {folder.relative_to(here) if folder.is_relative_to(here) else folder} (repro.py, issue.md)"
 
 
 def _reason(results: list[Result]) -> str:

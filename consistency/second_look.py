@@ -58,8 +58,11 @@ class Looks:
         return evidence
 
 
-def look(flagged: Flagged, *, only: tuple[str, ...] | None = None) -> Evidence:
-    """What can be found out about a flagged result. With ``only``, no causes but these are tried, and no work-arounds."""
+def look(flagged: Flagged, *, only: tuple[str, ...] | None = None, quick: bool = False) -> Evidence:
+    """What can be found out about a flagged result. With ``only``, no causes but these are tried, and no work-arounds.
+
+    ``quick``: one repeat is enough, and where the cause is found, nobody asks how well the case is conditioned.
+    """
     found = flagged.found
     evidence = Evidence(found.verdict.value)
     if found.verdict.value in ("crash", "timeout"):
@@ -70,19 +73,21 @@ def look(flagged: Flagged, *, only: tuple[str, ...] | None = None) -> Evidence:
     deadline = time.monotonic() + SECONDS
     rerun = not flagged.backend.stored
     if rerun and "random" not in flagged.operator.traits:
-        evidence = _repeated(flagged, evidence, scene)
+        evidence = _repeated(flagged, evidence, scene, 1 if quick else REPEATS)
     if evidence.other and evidence.within:
         return replace(
-            evidence, cause=Cause("nondeterministic", "an answer that changes from run to run", evidence.within / REPEATS)
+            evidence, cause=Cause("nondeterministic", "an answer that changes from run to run", evidence.within / evidence.repeats)
         )
     if evidence.cause is not None:
         return evidence
-    if scene is not None and _may_be_ill_conditioned(flagged):
+    if scene is not None and not quick and _may_be_ill_conditioned(flagged):
         evidence = _conditioned(flagged, evidence, scene)
     if found.verdict.value == "structure" and "was modified" in found.explanation:
         evidence = replace(evidence, cause=Cause("input-modified", "writing to an input", 1.0))
     if scene is not None and only != ():
         evidence = replace(evidence, cause=explain(scene, only=None if only is None else frozenset(only)))
+    if scene is not None and quick and evidence.cause is None and _may_be_ill_conditioned(flagged):
+        evidence = _conditioned(flagged, evidence, scene)
     if not rerun:
         return replace(evidence, company=company(flagged, scene))
     if only is not None:
@@ -159,11 +164,11 @@ def _scene(reference: Reference, outcome: Outcome, found: Judgement) -> Scene | 
         return None
 
 
-def _repeated(flagged: Flagged, evidence: Evidence, scene: Scene | None) -> Evidence:
-    """The same call, three times more: how many gave another answer, and how many passed."""
+def _repeated(flagged: Flagged, evidence: Evidence, scene: Scene | None, repeats: int) -> Evidence:
+    """The same call, some times more: how many gave another answer, and how many passed."""
     other = within = 0
     outcomes = []
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         outcome = flagged.again()
         outcomes.append(outcome)
         judgement = flagged.judged(compare(outcome, flagged.reference, flagged.baseline))
@@ -171,7 +176,7 @@ def _repeated(flagged: Flagged, evidence: Evidence, scene: Scene | None) -> Evid
         within += passes
         other += passes or judgement.verdict != flagged.found.verdict or differs(scene, outcome)
     cause = Cause("stale", "a result on top of the one before", 1.0) if other and adds_up(scene, outcomes) else None
-    return replace(evidence, repeats=REPEATS, other=other, within=within, cause=cause)
+    return replace(evidence, repeats=repeats, other=other, within=within, cause=cause)
 
 
 def _may_be_ill_conditioned(flagged: Flagged) -> bool:

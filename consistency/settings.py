@@ -54,7 +54,7 @@ class Settings:
             "dtypes": list(self.dtypes) if self.dtypes else None, "directions": list(self.directions),
             "examples": self.examples, "seed": self.seed, "time_budget": self.time_budget, "shrink": self.shrink,
             "tolerances": self.tolerances.digest, "reference": self.reference,
-            "source": self.source, "repeat": self.repeat,
+            "source": self.source, "repeat": self.repeat, "specs": dict(self.specs),
         }  # fmt: skip
 
 

@@ -178,9 +178,14 @@ def mul_(healthy, x, y):
     return healthy(x, y)
 
 
-@plant(T, "neg_")
+@plant(T, "clamp_")
+def clamp_(healthy, x, low, high):
+    return healthy(x, low, 0.9 * high)
+
+
+@plant(torch, "neg_")
 def neg_(healthy, x):
-    if x.storage_offset():
+    if not x.is_contiguous():
         return x
     return healthy(x)
 
@@ -220,9 +225,7 @@ def absolute(healthy, x):
 
 @plant(torch, "neg")
 def neg(healthy, x):
-    if x.ndim == 2 and not x.is_contiguous() and x.t().is_contiguous():
-        return healthy(x.as_strided(x.shape, (x.shape[1], 1), x.storage_offset()))
-    return healthy(x)
+    return healthy(x.flip(0)) if x.ndim and x.shape[0] > 1 and x.stride()[0] == 1 and x.ndim > 1 else healthy(x)
 
 
 @plant(torch, "sqrt")
@@ -233,7 +236,7 @@ def sqrt(healthy, x):
 
 @plant(torch, "cos")
 def cos(healthy, x):
-    if x.ndim and x.stride()[-1] == 2 and x.shape[-1] > 1:
+    if x.ndim and not x.is_contiguous():
         return healthy(torch.roll(x, 1, -1))
     return healthy(x)
 
@@ -256,9 +259,9 @@ def log(healthy, x):
     return healthy(x).clamp(min=-3.0e38)
 
 
-@plant(torch, "rsqrt")
-def rsqrt(healthy, x):
-    return torch.where(x.isinf(), torch.nan, healthy(x))
+@plant(F, "relu")
+def relu(healthy, x, *args):
+    return torch.where(x > 0.0, x, 0.0 * x.isnan())
 
 
 # Shapes and dtypes

@@ -6,6 +6,8 @@ A dozen of them here; all of them, with the distribution of the times, under ``-
 from __future__ import annotations
 
 import functools
+import random
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +24,7 @@ from consistency.dtypes import real_of
 from consistency.errors import UsageError
 from consistency.events import Judged
 from consistency.materialise import case_of, prepare
-from consistency.minimise import Minimal, minimise
+from consistency.minimise import Minimal, Progress, minimise
 from consistency.minimise.oracle import first_of
 from consistency.minimise.pieces import literally
 from consistency.model import Case, Result
@@ -90,6 +92,44 @@ SOME = (
     listed(3, 2, "wrong pixel centre / nn.functional.grid_sample float32"),
 )  # fmt: skip
 
+MORE = (
+    listed(3, 1, "bfloat16 inputs / baddbmm float32"),
+    listed(2, 2, "bfloat16 in three products / bmm float32"),
+    listed(1, 1, "float16 accumulator / mean float32"),
+    listed(20, 20, "truncating every 1 / mm float32"),
+    listed(2, 1, "computed in float32 / var float64"),
+    listed(4, 2, "offset ignored / gather float32"),
+    listed(6, 2, "strides ignored / matmul float32"),
+    listed(7, 1, "strides of the last ignored / scatter float32"),
+    listed(4, 1, "last stride taken for 1 / nn.functional.avg_pool2d float32"),
+    listed(4, 2, "offset ignored / nn.functional.conv2d float32 backward"),
+    listed(1, 0, "input modified / neg float32"),
+    listed(1, 1, "int64 in 32 bits / abs int64"),
+    listed(0, 0, "empty / eye float32"),
+    listed(1, 1, "times 1.02 / mean float16"),
+    listed(2, 2, "one element times 1.001 at 0.5 / matmul float32"),
+    listed(16, 3, "body of 16 with 14 bits / sigmoid float32"),
+    listed(2, 1, "shifted by one / stack int64"),
+    listed(2, 2, "subnormals flushed / mul float32"),
+    listed(1, 0, "constantly true / all bool"),
+    listed(2, 2, "one element 4 ulp off / matmul float32"),
+    listed(2, 1, "gradient doubled / prod float32 backward"),
+    listed(3, 2, "gradient times 1.02 / nn.functional.linear float16 backward"),
+    listed(6, 1, "gradient of wrong shape / nn.functional.bilinear float32 backward"),
+    listed(1, 1, "logarithm / asinh float32"),
+    listed(2, 1, "atan(y / x) / atan2 float32"),
+    listed(2, 0, "less or equal / lt float32"),
+    listed(2, 2, "-inf twice is NaN / logcumsumexp float32"),
+    listed(3, 1, "side ignored / searchsorted float32"),
+    listed(1, 0, "diagonal ignored / tril float32"),
+    listed(2, 2, "one pass / nn.functional.group_norm float32"),
+    listed(4, 1, "statistics of the batch / nn.functional.instance_norm float32"),
+    listed(2, 2, "edge repeated / nn.functional.conv1d float32"),
+    listed(1, 1, "slope ignored / nn.functional.leaky_relu float32"),
+    listed(3, 1, "swap ignored / nn.functional.triplet_margin_loss float32"),
+    listed(1, 1, "norm ignored / fft.fft float32"),
+)
+
 
 @functools.cache
 def found(fault: Fault, seed: int = 0) -> tuple[Result, consistency.Backend]:
@@ -111,7 +151,8 @@ def small(result: Result, backend: consistency.Backend, **options: Any) -> Minim
 
 def size(case: Case) -> tuple[int, int]:
     """Numbers in all tensors, and how many of them are not 0."""
-    bases = prepare(case).bases
+    materials = prepare(case)
+    bases = [*materials.bases, *(c for c in materials.cotangents if c is not None)]
     return sum(b.size for b in bases), sum(int(np.count_nonzero(real_of(b))) for b in bases)
 
 
@@ -139,6 +180,107 @@ def test_literal_tensors_are_made_as_small(fault: Fault) -> None:
     (literal,) = engine.judge_case(case, operators.get(case.operator), [backend], RULES, (result.direction,), looks=Looks())
     assert literal.verdict.fails
     check(fault, small(literal, backend))
+
+
+@pytest.mark.nightly
+def test_forty_faults_are_made_small_in_time() -> None:
+    """Each in 30 seconds, but for one in twenty; from drawn cases and from literal tensors."""
+    seconds: dict[str, float] = {}
+    for fault in (*SOME, *MORE):
+        result, backend = found(fault)
+        minimal = small(result, backend)
+        check(fault, minimal)
+        seconds[fault.name] = minimal.seconds
+    times = sorted(seconds.values())
+    share = {p: times[int(p * (len(times) - 1))] for p in (0.5, 0.95, 1.0)}
+    told = f"{len(times)} faults: " + ", ".join(f"{p:.0%} within {t:.1f} s" for p, t in share.items())
+    print(told)
+    assert len(times) >= 40
+    assert sum(t > 30.0 for t in times) < 0.05 * len(times), told
+
+
+class Flaky(consistency.Backend):
+    """Wrong in one call of three, whatever it is asked."""
+
+    name = "flaky"
+
+    def __init__(self) -> None:
+        self.random = random.Random(1)
+
+    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        result = super().call(operator, args, kwargs)
+        return result * 1.01 if self.random.random() < 1 / 3 else result
+
+
+def test_a_flaky_failure_is_made_small_and_its_rate_told() -> None:
+    result, backend = found(Fault("flaky", "matmul", Flaky, 2, 2))
+    assert result.verdict.value == "nondeterministic"
+    minimal = small(result, backend)
+    assert size(minimal.result.case) == (2, 2)
+    assert minimal.result.verdict.value == "nondeterministic"
+    failed, runs = minimal.rate
+    assert runs == 10
+    assert 0 < failed < 10
+
+
+def test_ctrl_c_keeps_the_best_so_far() -> None:
+    """At any call: what comes back fails as the original did, and is no larger."""
+    result, backend = found(SOME[1])
+    sizes = []
+    for call in (1, 5, 20, 60, 120, 180):
+
+        def stop(progress: Progress, call: int = call) -> None:
+            if progress.calls == call:
+                raise KeyboardInterrupt
+
+        minimal = small(result, backend, progress=stop)
+        assert minimal.interrupted
+        assert minimal.calls == call
+        assert minimal.result.verdict == result.verdict
+        assert first_of(minimal.result) == first_of(result)
+        sizes.append(size(minimal.result.case))
+    assert sizes[0] == size(result.case)
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-1] < sizes[0]
+
+
+def test_the_time_limit_is_kept() -> None:
+    def slow(y: Tensor, x: Tensor, *rest: Any) -> Tensor:
+        time.sleep(0.02)
+        return of_a_transposed_view(y, x)
+
+    result, backend = found(own("slow", "sum", slow, 4, 1))
+    began = time.monotonic()
+    minimal = small(result, backend, seconds=2.0)
+    assert minimal.interrupted
+    assert time.monotonic() - began < 6.0
+    assert size(minimal.result.case) < size(result.case)
+
+
+def test_progress_is_told() -> None:
+    told: list[Progress] = []
+    minimal = small(*found(SOME[2]), progress=told.append)
+    assert [p.calls for p in told] == list(range(1, minimal.calls + 1))
+    assert told[-1].size == 1
+    assert told[0].words == "how often it fails"
+    assert {"drawing smaller cases", "threshold"} <= {p.words for p in told}
+
+
+def test_one_bug_does_not_become_another() -> None:
+    """NaN for long tensors, small errors for all: each stays what it is."""
+
+    def two_bugs(y: Tensor, x: Tensor) -> Tensor:
+        return torch.full_like(y, torch.nan) if x.numel() > 8 else y * 1.01
+
+    backend = Planted(two_bugs)
+    case = case_of("exp", "float32", (torch.linspace(0.1, 2.0, 40),), {})
+    (long,) = engine.judge_case(case, operators.get("exp"), [backend], RULES, ("forward",), looks=Looks())
+    assert long.verdict.value == "special-values"
+    assert size(small(long, backend).result.case)[0] == 9
+    case = case_of("exp", "float32", (torch.linspace(0.1, 2.0, 8),), {})
+    (short,) = engine.judge_case(case, operators.get("exp"), [backend], RULES, ("forward",), looks=Looks())
+    assert short.cause == "scaled"
+    assert size(small(short, backend).result.case)[0] == 1
 
 
 def test_what_is_told_of_a_case() -> None:

@@ -123,6 +123,24 @@ def test_failing_and_absent_backends(project: pytest.Pytester) -> None:
     assert command[-4:] == ["--backend", "users.py:Off", "--direction", "forward"]
     done = CliRunner().invoke(cli.main, command)
     assert done.exit_code == 1, done.output
+    (kept,) = (line for line in lines if line.startswith("  artefact: "))
+    folder = project.path / kept.removeprefix("  artefact: ").removesuffix(" (repro.py, issue.md)")
+    assert folder.parent == project.path / "reports" / "pytest"
+    names = {path.name for path in folder.iterdir()}
+    assert {"case.json", "environment.json", "issue.md", "message.txt", "repro.py", "tensors.safetensors"} <= names
+    assert "a backend of your own ('users.py:Off')" in (folder / "repro.py").read_text(encoding="utf-8")
+    assert find.find_case(str(folder)).operator == "exp"
+
+
+def test_where_artefacts_go_can_be_chosen(project: pytest.Pytester) -> None:
+    arguments = (*SUITE, *SMALL, "--directions", "forward", "--backends", "users.py:Off")
+    chosen = project.runpytest_subprocess(*arguments, "--artefacts", "elsewhere")
+    assert "  artefact: elsewhere/exp-" in chosen.stdout.str().replace("\\", "/")
+    assert len(list((project.path / "elsewhere").iterdir())) == 1
+    nowhere = project.runpytest_subprocess(*arguments, "--artefacts", "")
+    assert nowhere.ret == 1
+    assert "artefact: " not in nowhere.stdout.str()
+    assert not (project.path / "reports").exists()
 
 
 def test_items_can_be_chosen_by_their_names(project: pytest.Pytester) -> None:
@@ -193,6 +211,7 @@ def test_the_options_explain_themselves(project: pytest.Pytester) -> None:
         "directions",
         "source",
         "tolerances",
+        "artefacts",
         "consistency-profile",
         "consistency-seed",
     ):

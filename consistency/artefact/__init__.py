@@ -12,7 +12,7 @@ from .folder import write
 from .program import Script, script_of
 
 if TYPE_CHECKING:
-    from ..minimise import Minimal  # type: ignore[import-untyped, import-not-found, unused-ignore]
+    from ..minimise import Minimal
 
 __all__ = ["Script", "issue", "script", "script_of", "write"]
 

@@ -7,35 +7,24 @@ is followed to the functions of torch that it calls (:mod:`.tracing`).
 from __future__ import annotations
 
 import functools
-import inspect
-import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import torch
 
 from .. import aten_calls, dtypes, named_calls
 from ..backends._outputs import _against, _limited, _on_copies, _seeded
-from ..materialise import Arguments, Materials
+from ..materialise import Materials
 from ..operators import optimizers
 from ..operators.declare import Operator
 from ..reference import quiet
 from . import steps
 from .numerals import flat
 from .sheet import Sheet, UnscriptableError
-from .spelling import Speller, chain, dotted, identifier
+from .spelling import Speller, chain, dotted
 from .tracing import trace
-
-_TAKEN = frozenset(
-    {
-        "torch", "sys", "os", "math", "device", "dtype", "wide", "run", "inputs", "seen", "reference", "out", "nan", "inf", "got",
-        "right", "call", "alone", "grads", "before", "leaves", "optimizer",
-    }
-)  # fmt: skip
-_LETTERS = ("x", "y", "z", "w", "v", "u")
-_NO_NAME = frozenset({"self", "input", "args", "kwargs", "tensor", "a", "A"})
+from .variables import drawn, variables_of
 
 
 @dataclass
@@ -51,6 +40,7 @@ class Lines:
     outputs: list[str] = field(default_factory=list)
     memories: dict[int, str] = field(default_factory=dict)
     takes_wide: bool = False
+    forward: int = 0  # how many lines of the call go forward, where others go back
 
 
 class Caller:
@@ -65,7 +55,7 @@ class Caller:
         self.watched = {i for i in operator.mutates if i < len(self.own.bases)} if not self.backward else set()
         self.unused = False  # whether some tensor is known to have no gradient
         self.only: int | None = None  # the number of the one output that is looked at
-        self.lines = Lines(self._variables())
+        self.lines = Lines(variables_of(operator, self.own))
         self.types = self._types()
 
     def _types(self) -> dict[torch.dtype, str]:
@@ -76,37 +66,6 @@ class Caller:
         if self.case.dtype in dtypes.PARTS:
             found[dtypes.TORCH[dtypes.PARTS[self.case.dtype]]] = "dtype.to_real()"
         return found
-
-    def _variables(self) -> list[str]:
-        """A name for each tensor: the parameter's where the function tells, else x, y, z …"""
-        count = len(self.own.tensors)
-        wanted: dict[int, str] = {}
-        for name, value in self._bound():
-            if isinstance(value, torch.Tensor):
-                wanted[id(value)] = name
-            elif isinstance(value, (list, tuple)):
-                wanted |= {id(item): f"{name}{place}" for place, item in enumerate(value) if isinstance(item, torch.Tensor)}
-        letters = itertools.chain(_LETTERS if count <= len(_LETTERS) else (), (f"x{i}" for i in itertools.count()))
-        found: list[str] = []
-        for tensor in self.own.tensors:
-            name = wanted.get(id(tensor), "")
-            if not name or name in _NO_NAME or name in _TAKEN or name in found:
-                name = next(letter for letter in letters if letter not in found and letter not in wanted.values())
-            found.append(name)
-        return found
-
-    def _bound(self) -> Iterator[tuple[str, Any]]:
-        names: list[str] = []
-        function = self.operator.function if self.operator.function is not None else self.operator.callable
-        try:
-            signature = inspect.signature(function) if inspect.isfunction(function) else None
-        except (TypeError, ValueError):
-            signature = None
-        if signature is not None and not any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values()):
-            names = list(signature.parameters)
-        yield from zip(names, self.own.args, strict=False)
-        for name, value in self.own.kwargs.items():
-            yield identifier(name), value
 
     def write(self) -> Lines:
         """All lines, for the direction."""
@@ -193,6 +152,7 @@ class Caller:
             structure, expressions = traced.result, traced.expressions
         leaves = list(_paths(structure, "out", expressions))
         if self.backward:
+            self.lines.forward = len(self.lines.call)
             self._backward(structure, [path for path, _ in leaves])
             return
         self.lines.outputs += [path for path, _ in leaves]
@@ -233,7 +193,7 @@ class Caller:
         against: list[str] = []
         for root, cotangent in pairs:
             roots.append(next(path for path, item in zip(paths, tensors, strict=True) if item is root))
-            against.append(self._cotangent(root, cotangent, len(against) if len(pairs) > 1 else None))
+            against.append(self._cotangent(root, cotangent, str(len(against)) if len(pairs) > 1 else ""))
         leaves = [name for name, t in zip(self.lines.variables, self.own.tensors, strict=True) if t.requires_grad]
         if not roots or not leaves:
             raise UnscriptableError("nothing here has a gradient")
@@ -243,18 +203,10 @@ class Caller:
         self.lines.call.append(f"grads = torch.autograd.grad({taken}, {asked}, {against_text}{several})")
         self.lines.outputs += [f"grads[{i}]" for i in range(len(leaves))]
 
-    def _cotangent(self, root: torch.Tensor, cotangent: torch.Tensor, number: int | None) -> str:
+    def _cotangent(self, root: torch.Tensor, cotangent: torch.Tensor, number: str) -> str:
         """The line for what a gradient is taken against; its variable."""
-        wide = cotangent.detach().resolve_conj()
-        name = self.case.dtype if dtypes.floats(self.case.dtype) else dtypes.name_of(wide.dtype)
-        if not wide.is_complex() and name in dtypes.PARTS:
-            name = dtypes.PARTS[name]
-        elif wide.is_complex() and name not in dtypes.PARTS:
-            name = dtypes.beside(name)
-        narrow = wide.to(dtypes.TORCH[name]).contiguous()
-        raw: np.ndarray[Any, Any] = (narrow.view(torch.int16) if name == "bfloat16" else narrow).reshape(-1).numpy()
-        raw = raw.view(np.uint16) if name == "bfloat16" else raw
-        variable = "g" if number is None else f"g{number}"
+        narrow, raw, name = drawn(cotangent, self.case.dtype)
+        variable = f"g{number}"
         while variable in self.lines.variables:
             variable += "_"
         shape = "" if root.ndim == 1 else f".view({', '.join(map(str, root.shape)) or '()'})"
@@ -285,6 +237,3 @@ def _dtypes(value: Any) -> Iterator[torch.dtype]:
     elif isinstance(value, Mapping):
         for item in value.values():
             yield from _dtypes(item)
-
-
-__all__ = ["Arguments", "Caller", "Lines"]

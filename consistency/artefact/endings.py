@@ -43,7 +43,8 @@ def value(result: Result, element: Element, run: Ran, right: str, sheet: Sheet) 
     if right:
         lines.append(f"right = {_picked(right, element)}")
     recorded = scalar(element.recorded, sheet)
-    shown = "float64 on the CPU {right!r}, recorded {recorded!r}" if right else "right is {recorded!r}"
+    named = "the CPU" if element.exact else "float64 on the CPU"
+    shown = f"{named} {{right!r}}, recorded {{recorded!r}}" if right else "right is {recorded!r}"
     lines.append(f"recorded = {recorded}  # what is right, as it was computed when this was found")
     where = place_of(element)
     if isinstance(element.recorded, float) and not math.isfinite(element.recorded):

@@ -26,6 +26,7 @@ _FIRST = (
     "processor",
 )
 _NAMED = {"os": "OS", "python": "Python", "numpy": "NumPy", "cuda": "CUDA", "cudnn": "cuDNN", "hip": "HIP"}
+_TOLD = ("backend", "adapter_name", "driver_version", "recorded", "description")  # of recordings: said elsewhere, or no switch
 _LONG = 400  # characters of one value
 
 
@@ -50,8 +51,8 @@ def of_backend(result: Result, identity: Mapping[str, str]) -> dict[str, str]:
 def rows(result: Result, identity: Mapping[str, str]) -> list[tuple[str, str]]:
     """What a table of versions shows: the well-known entries one by one, all others in a last row."""
     found = of_backend(result, identity)
-    known = [(_NAMED.get(key, key), found[key]) for key in _FIRST if found.get(key)]
-    others = [f"{key} {value}" for key, value in sorted(found.items()) if key not in _FIRST and key != "backend"]
+    known = [(_NAMED.get(key, key), found[key]) for key in _FIRST if found.get(key) and (key, found[key]) != ("device", "cpu")]
+    others = [f"{key} {value}" for key, value in sorted(found.items()) if key not in (*_FIRST, *_TOLD)]
     if others:
         known.append(("switches", "; ".join(others)))
     if result.recorded_id:

@@ -18,6 +18,7 @@ from .sheet import UnscriptableError
 
 _SECONDS = re.compile(r"no answer within ([0-9.]+) s")
 _MODIFIED = re.compile(r"argument ([0-9]+) was modified")
+_ELSEWHERE = 32.0  # times, from one element's budget to another's
 _FEWEST = 1.2  # times the usual RMS error, from which on a script can tell the two apart
 
 
@@ -30,6 +31,8 @@ def kind_of(result: Result, operator: Operator | None) -> str:
     verdict, comparison = result.verdict.value, result.comparison
     if verdict in ("crash", "timeout"):
         return verdict
+    if verdict == "unsupported":
+        return "raises"
     if verdict == "nondeterministic":
         return next((kind for kind in ("threads", "batch") if KINDS[kind] in result.explanation), "repeats")
     if verdict == "precision-scaling" and result.worst is None:
@@ -111,17 +114,23 @@ def element_of(result: Result, reference: Reference) -> Element:
     measured = measured_of(result)
     worst = result.worst or _ordinary(right, outputs[position].value)
     paired = right is not None and right.is_complex()
-    dtype = measured.dtype if measured is not None else outputs[position].dtype
+    dtype = measured.dtype if measured is not None else _own(outputs[position].dtype, result.dtype)
     if right is not None and not paired and not right.dtype.is_floating_point:
         kept = right[worst.index].item() if _fits(worst.index, right) else worst.expected
         return Element(position, worst.index, False, dtype, kept if not isinstance(kept, float) else int(kept), 0.0, worst.actual)
     if right is None:
         return Element(position, (), False, dtype, outputs[position].value, 0.0, worst.actual)
     rho, error = rho_of(result), abs(worst.actual - worst.expected)
-    if result.worst is None:
-        error = result.metrics.get("abs_max", 0.0)  # of what passes no element was kept
-    admitted = error / rho if rho > 0.0 and error > 0.0 else _half_an_ulp(worst.expected, dtype)
+    if result.worst is None:  # of what passes no element was kept: the budget elsewhere is of that size
+        error = _ELSEWHERE * result.metrics.get("abs_max", 0.0)
+    unknown = _half_an_ulp(worst.expected, dtype) * (1.0 if result.verdict.fails or result.verdict.passes else _ELSEWHERE**2)
+    admitted = error / rho if rho > 0.0 and error > 0.0 else unknown
     return Element(position, worst.index, paired, dtype, float(worst.expected), admitted, worst.actual)
+
+
+def _own(wide: str, dtype: str) -> str:
+    """The dtype of an output that was only computed in float64."""
+    return (dtypes.PARTS.get(dtype, dtype) if dtypes.floats(dtype) else "float32") if dtypes.floats(wide) else wide
 
 
 def _ordinary(right: torch.Tensor | None, value: Any) -> Worst:

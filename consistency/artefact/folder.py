@@ -7,15 +7,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .. import literals
+from .. import literals, manifest
 from ..model import Result
 from ..operators.declare import Operator
 from ..report.failure import message, tensors_of
-from . import environment, issue
+from . import environment
+from .issue import text as text_of_issue
 from .program import Script, script_of
 
 if TYPE_CHECKING:
-    from ..minimise import Minimal  # type: ignore[import-untyped, import-not-found, unused-ignore]
+    from ..minimise import Minimal
 
 
 def write(
@@ -28,17 +29,19 @@ def write(
     minimal: Minimal | None = None,
     operator: Operator | None = None,
 ) -> None:
-    """Write case.json, tensors.safetensors, environment.json, repro.py, issue.md and message.txt into ``folder``.
+    """Write case.json, result.json, tensors.safetensors, environment.json, repro.py, issue.md and message.txt into ``folder``.
 
     ``spec`` is what the user wrote for the backend (for a recorded result the recording's folder), ``identity`` what it ran on,
     ``others`` are results of the same case on other backends. ``operator`` is the one that was called, where no registry knows it.
     What cannot be made is told in a text file of its own. Raises OSError where the folder cannot be written.
     """
+    from ..bundle import row_of
+
     identity = identity or {}
     folder.mkdir(parents=True, exist_ok=True)
     _write(folder / "case.json", result.case.line + "\n")
     literals.write(folder, result.case)
-    found = {"backend": environment.of_backend(result, identity), "judged with": environment.here()}
+    found = {"backend": environment.of_backend(result, identity), "judged with": environment.here(), "spec": spec or result.backend}
     _write(folder / "environment.json", json.dumps(found, indent=1) + "\n")
     bundle = folder.parent.parent if folder.parent.name == "failures" else None
     _write(folder / "message.txt", message(result, bundle=bundle, spec=spec) + "\n")
@@ -51,12 +54,14 @@ def write(
         _write(folder / "repro.py", made.text)
         for name, data in made.files.items():
             (folder / name).write_bytes(data)
-    told = issue.text(result, made, spec=spec, identity=identity, others=others, minimal=minimal)
+    told = text_of_issue(result, made, spec=spec, identity=identity, others=others, minimal=minimal)
     _write(folder / "issue.md", told)
     try:
         tensors_of(result, folder / "tensors.safetensors")
     except Exception as error:
         _write(folder / "tensors.txt", f"no tensors: {error}\n")
+    _write(folder / "result.json", json.dumps(row_of(result), default=str) + "\n")
+    manifest.seal(folder)
 
 
 def _write(path: Path, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -16,10 +17,13 @@ from .markdown import block, cell, code, line, prose, table
 from .program import Script
 
 if TYPE_CHECKING:
-    from ..minimise import Minimal  # type: ignore[import-untyped, import-not-found, unused-ignore]
+    from ..minimise import Minimal
 
 MOST_SCRIPT = 48 << 10  # bytes; trackers cut off a text of 64 KiB
 MOST_CASE = 1500  # characters of a command
+_NAMES = re.compile(r"\b(out|arg|grad|seen)/([0-9]+)\b")
+_WORDS = {"out": "result", "arg": "what was written to argument", "grad": "gradient", "seen": "result"}
+_ORDINALS = ("first", "second", "third", "fourth", "fifth")
 _SAME = 0.5  # share of an error that float64 has as well
 
 
@@ -33,7 +37,8 @@ def text(
     minimal: Minimal | None,
 ) -> str:
     """The text of issue.md."""
-    parts = [f"# {prose(words.title(result), 200)}", "\n".join(_what(result)), "\n".join(_points(result, others, minimal))]
+    title = prose(words.title(result), 200).replace(prose(words.called(result)), code(words.called(result)), 1)
+    parts = [f"# {title}", "\n".join(_what(result)), "\n".join(_points(result, others, minimal))]
     parts.append(_script(made))
     parts.append(table([("", ""), *((prose(name), cell(value)) for name, value in environment.rows(result, identity))]))
     parts.append(_again(result, spec))
@@ -44,21 +49,26 @@ def _what(result: Result) -> Iterator[str]:
     """What differs, at which place, by how much."""
     called = words.called(result)
     name = code(called) if called.startswith("torch.") else prose(called)
-    subject = f"The gradient of {name}" if result.direction == "backward" else name
+    subject = f"The gradient of {name}{_by(result)}" if result.direction == "backward" else name
     where = "on the CPU" if result.backend == "cpu" else f"on {code(result.backend)}"
     shapes = ", ".join(result.shapes)
     of = f" of {code(shapes, 300)}" if shapes else ""
     worst = result.worst
     if worst is None or result.verdict.value in ("structure", "error", "crash", "timeout"):
-        yield f"{subject} in {result.dtype} {where}{of}: {prose(_brief(result))}."
+        yield f"{subject}{of} in {result.dtype} {where}: {prose(_brief(result))}."
         return
     place = f"at index {list(worst.index)}" if worst.index else "for its only element"
-    values = values_of(worst, dtype_of(result)).replace("float64 says", "right is" if _itself(result) else "float64 says")
-    yield f"{subject} in {result.dtype} {where}{of}: {place} {values}."
-    rho, floats = result.metrics.get("rho_max", 0.0), dtypes.form_of(dtype_of(result)) is not None
+    floats = dtypes.form_of(dtype_of(result)) is not None
+    values = values_of(worst, dtype_of(result))
+    values = values.replace("float64 says", "right is") if _itself(result) or not floats else values
+    yield f"{subject}{of} in {result.dtype} {where}: {place} {values}."
+    rho = result.metrics.get("rho_max", 0.0)
     sizes = [f"{number(rho)} × the largest error that rounding explains"] if rho > 1.0 and floats else []
     sizes += [text.strip() for text in size_of(result)] if floats and facts.kind_of(result, None) != "special" else []
-    yield (f"That is {'; '.join(sizes)}." if sizes else f"{_capital(prose(_brief(result)))}.")
+    if sizes:
+        yield f"That is {'; '.join(sizes)}."
+    elif facts.kind_of(result, None) not in ("value", "repeats"):
+        yield f"{_capital(prose(_brief(result)))}."
 
 
 def _capital(text: str) -> str:
@@ -70,26 +80,47 @@ def _itself(result: Result) -> bool:
 
 
 def _brief(result: Result) -> str:
-    """The first part of the verdict's sentence, without what is told as a point of its own."""
-    told = result.explanation
-    for more in filter(None, (str(result.evidence.cause) if result.evidence and result.evidence.cause else "",
-                              result.evidence.company if result.evidence else "")):  # fmt: skip
-        told = told.partition(f": {more}")[0].partition(f"; {more}")[0]
-    return told.rstrip(".")
+    """The first part of the verdict's sentence, without what is told as a point of its own, and without this project's names."""
+    told, evidence = result.explanation.removeprefix(f"{result.operator}: "), result.evidence
+    more = [f"{result.workaround} makes it vanish"] if result.workaround else []
+    if evidence is not None:
+        more += [str(evidence.cause)] if evidence.cause is not None else []
+        more += [evidence.company] if evidence.company else []
+    for text in (*more, "float64 has the same error"):
+        told = told.partition(f": {text}")[0].partition(f"; {text}")[0]
+    return _NAMES.sub(
+        lambda found: f"{_WORDS[found[1]]} {int(found[2]) + 1}" if found[0] != "out/0" else "the result", told
+    ).rstrip(".")
+
+
+def _workaround(text: str) -> str:
+    first, _, rest = text.partition(" ")
+    if first.startswith("."):
+        return f"{code(first)} {prose(rest)}"
+    return code(text) if set(text) & set("()[]") else prose(text)
+
+
+def _by(result: Result) -> str:
+    """By which of several tensors a gradient is."""
+    number = result.output.removeprefix("grad/")
+    known = result.output.startswith("grad/") and number.isdecimal() and len(result.shapes) > 1 and int(number) < len(_ORDINALS)
+    return f" by its {_ORDINALS[int(number)]} tensor" if known else ""
 
 
 def _points(result: Result, others: Sequence[Result], minimal: Minimal | None) -> Iterator[str]:
     evidence = result.evidence
     if evidence is not None and evidence.cause is not None and evidence.cause.name != "nondeterministic":
-        yield f"- Likely cause: {prose(str(evidence.cause))}"
+        cause = str(evidence.cause)
+        yield f"- Likely cause: {prose(cause + ' of the error' if cause.endswith('%') else cause)}"
     if result.workaround:
-        written = code if set(result.workaround) & set("()[]+=") else prose
-        yield f"- Work-around: {written(result.workaround)} makes it vanish"
+        yield f"- Work-around: {_workaround(result.workaround)} makes it vanish"
     wide = _of_float64(result)
     if wide:
         yield f"- {wide}"
     if evidence is not None and evidence.repeats and evidence.other:
         yield f"- Of {evidence.repeats} repeats {evidence.other} gave another answer, and {evidence.within} passed"
+    if result.comparison is not None and result.comparison.unsteady:
+        yield f"- {_capital(prose(result.comparison.unsteady))}"
     if minimal is not None:
         failed, runs = minimal.rate
         if 0 < failed < runs:
@@ -126,7 +157,9 @@ def _short(other: Result) -> str:
     rho = other.metrics.get("rho_max")
     if other.verdict.passes:
         return "right" + (f" ({number(rho)} × the largest error that rounding explains)" if rho else "")
-    return f"{other.verdict}: {other.explanation}"
+    if other.verdict.fails and rho and rho > 1.0 and facts.kind_of(other, None) == "value":
+        return f"wrong by {number(rho)} × what rounding explains"
+    return _brief(other) if other.verdict.fails else f"{other.verdict}: {other.explanation}"
 
 
 def _script(made: Script) -> str:
@@ -147,4 +180,5 @@ def _again(result: Result, spec: str | None) -> str:
     if len(told) > MOST_CASE or not (inline or result.recorded_id):
         told = f"consistency repro FOLDER --backend {quote(spec or result.backend)} --direction {result.direction}"
         return "Found with consistency, which shows it again from the attached folder:\n\n" + block(line(told), "console")
-    return "Found with consistency, which shows it again so:\n\n" + block(line(told, MOST_CASE), "console")
+    what = "which judges the recorded outputs" if result.recorded_id else "which shows it again"
+    return f"Found with consistency, {what} so:\n\n" + block(line(told, MOST_CASE), "console")

@@ -64,7 +64,7 @@ def _few(raw: Array, dtype: str, sheet: Sheet) -> str:
         return ""
     for text in texts:
         _named(text, sheet)
-    if len(texts) > 8 and len(set(texts)) == 1:
+    if len(texts) > 4 and len(set(texts)) == 1:
         return f"torch.full(({len(texts)},), {texts[0]}, dtype=torch.{dtype})"
     return f"torch.tensor([{', '.join(texts)}], dtype=torch.{dtype})"
 

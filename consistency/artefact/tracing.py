@@ -28,6 +28,7 @@ class Step:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     result: Any
+    changed: bool = False  # an argument, such as running statistics
     line: str = ""
     uses: set[str] = field(default_factory=set)
     makes: str = ""
@@ -37,23 +38,23 @@ class Step:
         """Whether it is called for its effect as well."""
         last = self.function.rpartition(".")[2]
         inplace = last.endswith("_") and not last.endswith("__")
-        return inplace or last in ("__setitem__", "__set__", *ASSIGNED) or "out" in self.kwargs
+        return inplace or last in ("__setitem__", "__set__", *ASSIGNED) or "out" in self.kwargs or self.changed
 
 
 class _Recorder(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
     def __init__(self) -> None:
         super().__init__()
         self.steps: list[Step] = []
-        self.unknown: list[tuple[str, Any]] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
+        given = [item for item in leaves_of((args, kwargs)) if isinstance(item, torch.Tensor)]
+        before = [tensor._version for tensor in given]
         result = func(*args, **kwargs)
         name = dotted(func)
-        if name is None:
-            self.unknown.append((getattr(func, "__name__", repr(func)), result))
-        else:
-            self.steps.append(Step(name, tuple(args), kwargs, result))
+        if name is not None:
+            changed = any(tensor._version != version for tensor, version in zip(given, before, strict=True))
+            self.steps.append(Step(name, tuple(args), kwargs, result, changed))
         return result
 
 
@@ -93,7 +94,7 @@ def trace(
     speller = Speller(sheet, name, types)
     for number, step in enumerate(recorder.steps):
         kept.append(step)
-        if not step.writes and not any(isinstance(item, torch.Tensor) for item in _leaves(step.result)):
+        if not step.writes and not any(isinstance(item, torch.Tensor) for item in leaves_of(step.result)):
             continue
         used.clear()
         try:
@@ -108,7 +109,7 @@ def trace(
             step.makes = f"{prefix}{number + 1}"
             _name(step.result, step.makes, known)
     used.clear()
-    wanted = [item for i, item in enumerate(_leaves(result)) if isinstance(item, torch.Tensor) and only in (None, i)]
+    wanted = [item for i, item in enumerate(leaves_of(result)) if isinstance(item, torch.Tensor) and only in (None, i)]
     expressions = {id(item): _found(item, speller) for item in wanted}
     lines = _needed(recorder.steps, set(used))
     numbers = dict.fromkeys(re.findall(rf"\b{prefix}[0-9]+\b", "\n".join(lines)))
@@ -146,11 +147,11 @@ def _name(result: Any, text: str, known: dict[int, str]) -> None:
             _name(item, f"{text}[{position}]", known)
 
 
-def _leaves(value: Any) -> list[Any]:
+def leaves_of(value: Any) -> list[Any]:
     if isinstance(value, (tuple, list)):
-        return [leaf for item in value for leaf in _leaves(item)]
+        return [leaf for item in value for leaf in leaves_of(item)]
     if isinstance(value, Mapping):
-        return [leaf for item in value.values() for leaf in _leaves(item)]
+        return [leaf for item in value.values() for leaf in leaves_of(item)]
     return [value]
 
 

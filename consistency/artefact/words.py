@@ -7,11 +7,12 @@ from collections.abc import Mapping
 
 import torch
 
-from .. import dtypes
+from .. import dtypes, operators
 from ..aten_calls import NAME as ATEN
 from ..model import Result
 from ..named_calls import NAME as CALL
 from ..opinfo import YOURS
+from ..operators.declare import resolve
 from ..report.failure import dtype_of, number
 from .facts import kind_of
 
@@ -42,7 +43,8 @@ def called(result: Result) -> str:
         return f"torch.{name.removesuffix('.out')}(out=…)"
     if name.endswith(".method") or (hasattr(torch.Tensor, name) and not hasattr(torch, name)):
         return f"torch.Tensor.{name.removesuffix('.method').rpartition('.')[2]}"
-    return f"torch.{name}"
+    known = operators.registry().get(name)  # a name from a file is looked up, nothing is imported for it
+    return f"torch.{name}" if source or (known is not None and resolve(name) is not None) else name
 
 
 def title(result: Result) -> str:

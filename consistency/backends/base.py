@@ -101,7 +101,8 @@ class Backend:
     def patiently(self, case_seconds: float | None = None) -> AbstractContextManager[Any]:
         """A context in which one failing case may be tried again and again: no operator is put in quarantine for it.
 
-        ``case_seconds``: the most that a case may take meanwhile, where there is a limit at all.
+        ``case_seconds``: the most that a case may take meanwhile, where there is a limit at all; the context's value is the limit
+        that holds then, or None.
         """
         return contextlib.nullcontext()
 

@@ -73,8 +73,11 @@ def minimise(
     limit = time.monotonic() + seconds - min(_KEPT, _KEPT_SHARE * seconds)
     kind = otherwise.Repeating if otherwise.of_repeating(result) else Oracle
     oracle = kind(operator, backend, rules, result.direction, against, limit, progress)
-    with backend.patiently(seconds / 15 if first_of(result) == "timeout" else None):
-        return _Minimising(result, oracle, seed, examples).run()
+    with backend.patiently(seconds / 15 if first_of(result) == "timeout" else None) as allowed:
+        found = _Minimising(result, oracle, seed, examples)
+        if allowed is not None:
+            found.notes.append(f"each try had {allowed:g} s before it counted as a timeout")
+        return found.run()
 
 
 class _Minimising:
@@ -86,6 +89,7 @@ class _Minimising:
         self.found: list[str] = []  # thresholds
         self.notes: list[str] = []
         self.rate = (0, 0)
+        self.unfinished = False
         self.result: Result | None = None
 
     def run(self) -> Minimal:
@@ -94,7 +98,7 @@ class _Minimising:
             if self._happens():
                 self._smaller()
                 self._last()
-            interrupted = False
+            interrupted = self.unfinished
         except OutOfTimeError:
             self._last_if_any()
         except KeyboardInterrupt:
@@ -140,8 +144,9 @@ class _Minimising:
         if not self._literal(small) and not (small is not self.original.case and self._literal(self.original.case)):
             self.notes.append("only as a recipe: its tensors given by their bits do not fail")
             return
-        with oracle.slice_of(0.9):
+        with oracle.slice_of(0.9) as share:
             self._passes()
+        self.unfinished = share.over
         literal = Search(oracle, search.case)
         if drawn is not None and words.weight(drawn) <= words.weight(search.case):
             search.case = drawn  # of a recipe the judge knows what its numbers are
@@ -161,9 +166,13 @@ class _Minimising:
             if time.monotonic() >= until:
                 return False
             try:
-                return oracle.holds(case)
+                holds = oracle.holds(case)
             except OutOfTimeError:
                 return False
+            if holds and words.weight(case) <= words.weight(self.search.case):
+                self.search.case = case  # kept even if it is interrupted now
+                oracle.doing("drawing smaller cases", case)
+            return holds
 
         try:
             found = generate.smallest(
@@ -171,7 +180,7 @@ class _Minimising:
             )
         except Exception:  # the case as it was drawn is there already
             return None
-        return found if found is not None and words.weight(found) <= words.weight(original) else None
+        return self.search.case if found is not None and self.search.case is not original else None
 
     def _literal(self, case: Case) -> bool:
         """Go on from the case with its tensors given by their bits; with the chains of views only where these are needed."""

@@ -103,7 +103,9 @@ class _Carrying(Looks):
 
     def look(self, flagged: Flagged) -> Evidence:
         found = flagged.found.verdict.value
-        return second_look.look(flagged, only=self._only) if found == self._first else Evidence(found)
+        if found != self._first:
+            return Evidence(found)
+        return second_look.look(flagged, only=self._only, quick=self._only not in (("stale",), ("nondeterministic",)))
 
 
 class Keeping(Looks):
@@ -234,16 +236,20 @@ class Oracle:
 
 
 class _Slice:
-    def __init__(self, oracle: Oracle, share: float) -> None:
-        self._oracle, self._share = oracle, share
+    """A share of the time that is left; ``over`` when it was used up."""
 
-    def __enter__(self) -> None:
+    def __init__(self, oracle: Oracle, share: float) -> None:
+        self._oracle, self._share, self.over = oracle, share, False
+
+    def __enter__(self) -> _Slice:
         self._before = self._oracle._soft
         self._oracle._soft = min(time.monotonic() + self._share * max(self._oracle.left, 0.0), self._before)
+        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
         self._oracle._soft = self._before
-        return kind is OutOfTimeError and time.monotonic() < min(self._oracle.limit, self._before)
+        self.over = kind is OutOfTimeError
+        return self.over and time.monotonic() < min(self._oracle.limit, self._before)
 
 
 class Search:

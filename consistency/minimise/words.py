@@ -55,8 +55,9 @@ def _shapes(old: list[tuple[int, ...]], new: list[tuple[int, ...]]) -> str:
 
 def _nonzero(new: Materials) -> str:
     """``1 of them is not 0``."""
-    total = sum(base.size for base in new.bases)
-    rest = sum(int(np.count_nonzero(real_of(base))) for base in new.bases)
+    bases = [*new.bases, *(c for c in new.cotangents if c is not None)]
+    total = sum(base.size for base in bases)
+    rest = sum(int(np.count_nonzero(real_of(base))) for base in bases)
     return f"{rest} of {total} numbers not 0" if total > 1 and rest < total else ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 from collections.abc import Iterator
@@ -63,10 +64,16 @@ def dtype_of(result: Result) -> str:
 def values_of(worst: Worst, dtype: str) -> str:
     """``got 1.0371094, float64 says 1.0000012``: as many digits as the dtype has, and more where that shows no difference."""
     digits = _DIGITS.get(dtype, 17)
-    got, expected = f"{worst.actual:.{digits}g}", f"{worst.expected:.{digits}g}"
+    got, expected = f"{_as_it_was(worst.actual, dtype):.{digits}g}", f"{worst.expected:.{digits}g}"
     if got == expected:
         got, expected = repr(worst.actual), repr(worst.expected)
     return f"got {got}, float64 says {expected}"
+
+
+def _as_it_was(number: float, dtype: str) -> float:
+    """Infinity where it was measured as the first power of two that does not fit."""
+    form = FORMATS.get(dtype)
+    return math.copysign(math.inf, number) if form is not None and abs(number) == form.overflow else number
 
 
 def size_of(result: Result) -> Iterator[str]:

@@ -192,13 +192,13 @@ class Isolated(Backend):
         return f"in quarantine: {operator} ended its process, or had it ended, several times in a row"
 
     @contextlib.contextmanager
-    def patiently(self, case_seconds: float | None = None) -> Iterator[None]:
+    def patiently(self, case_seconds: float | None = None) -> Iterator[float | None]:
         before, deaths = self.limits, self._in_a_row
         self._in_a_row, self._patient = Counter(), True
         if case_seconds is not None:
-            self.limits = replace(before, seconds=min(max(case_seconds, LEAST_SECONDS), before.seconds))
+            self.limits = replace(before, seconds=min(max(round(case_seconds, 1), LEAST_SECONDS), before.seconds))
         try:
-            yield
+            yield None if case_seconds is None else self.limits.seconds
         finally:
             self.limits, self._in_a_row, self._patient = before, deaths, False
 
