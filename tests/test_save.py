@@ -85,7 +85,7 @@ def test_large_tensors_take_two_steps(tmp_path: Path) -> None:
 def test_a_function_of_ones_own_says_so_and_is_kept(tmp_path: Path) -> None:
     error = divergence(mine, torch.rand(3, 4))
     assert "no command can call a function of your own" in str(error)
-    assert 'consistency.save(error.results[0], "FOLDER", fn=mine)' in str(error)
+    assert 'consistency.save(error.results[0], "FOLDER", fn=mine): ' in str(error)
     assert "consistency repro" not in str(error)
     folder = consistency.save(error.results[0], tmp_path / "kept", fn=mine)  # type: ignore[arg-type]
     script = (folder / "repro.py").read_text(encoding="utf-8")

@@ -11,8 +11,8 @@ from .. import dtypes, operators
 from ..aten_calls import NAME as ATEN
 from ..model import Result
 from ..named_calls import NAME as CALL
-from ..opinfo import YOURS
 from ..operators.declare import resolve
+from ..opinfo import YOURS
 from ..report.failure import dtype_of, number
 from .facts import kind_of
 

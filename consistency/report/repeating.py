@@ -18,8 +18,8 @@ def again(result: Result, variable: str, *, spec: str | None = None, folder: Pat
         name = result.case.source.rpartition("/")[2].rpartition(".")[2]
         fn = f", fn={name}" if name.isidentifier() else ", fn=…"
         return [
-            "  again:   no command can call a function of your own; its tensors, a script and the text of an issue are kept by",
-            f'           consistency.save({variable}, "FOLDER"{fn})',
+            f'  keep:    consistency.save({variable}, "FOLDER"{fn}): its tensors, a script, the text of an issue;',
+            "           no command can call a function of your own",
         ]
     said = f"--backend {quote(spec or result.backend)} --direction {result.direction}"
     if folder is not None:
