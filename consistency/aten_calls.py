@@ -19,11 +19,12 @@ import torch
 
 from . import dtypes, operators, recipe
 from .aten_models import Entry, entry_of
+from .backends._outputs import flatten
 from .errors import UsageError
 from .model import Case
 from .named_calls import NAMED
 from .operators.declare import REWRITTEN, UNCHECKED, Operator, accumulated, call, one
-from .opinfo import _BY_SENSITIVITY, GENERIC
+from .opinfo import _BY_SENSITIVITY, GENERIC, longest
 
 NAME = "aten"
 _PATTERN = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*\.[a-zA-Z0-9_]+", re.ASCII)
@@ -143,7 +144,20 @@ def _operator(overload: Any, title: str, writes: tuple[int, ...], entry: Entry |
         )
         common |= {"differentiable_inputs": None, "cases": None, "observe_gradients": None, "form_of": declared}
         return replace(declared, **common)
-    return Operator(family=GENERIC, error=_BY_SENSITIVITY, **common)
+    return Operator(family=GENERIC, error=_BY_SIZES, **common)
+
+
+def of_sizes(args: tuple[Any, ...], kwargs: dict[str, Any], outputs: tuple[torch.Tensor, ...]) -> float:
+    """n for an operator nothing is known of: its longest dimension, or how many inputs there are to an output.
+
+    The gradient of a bias sums over everything but the channels.
+    """
+    inputs = max((t.numel() for t in flatten((args, kwargs)) if isinstance(t, torch.Tensor)), default=1)
+    least = min((o.numel() for o in outputs if o.numel()), default=1)
+    return max(longest(args, kwargs, outputs), inputs / least)
+
+
+_BY_SIZES = replace(_BY_SENSITIVITY, terms=of_sizes)
 
 
 @functools.cache

@@ -232,7 +232,7 @@ class Reference:
         arguments = self.materials.build("float64", gradients=backward and self.operator.leaves, adjust=adjust)
         try:
             return self.observed(_call(self.operator, arguments, backward, absolute))
-        except (RuntimeError, ValueError, IndexError, NotImplementedError):
+        except (RuntimeError, ValueError, IndexError, NotImplementedError, ZeroDivisionError):
             return ()  # a changed argument left the operator's domain, such as a probability above 1
 
     @functools.cached_property

@@ -9,7 +9,8 @@ import functools
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,16 +20,18 @@ from catalogue import FAULTS
 from torch import Tensor
 
 import consistency
-from consistency import engine, operators, opinfo, tolerances
+from consistency import backends, engine, operators, opinfo, tolerances
 from consistency.dtypes import real_of
 from consistency.errors import UsageError
 from consistency.events import Judged
-from consistency.materialise import case_of, prepare
+from consistency.materialise import case_of, literal, prepare
 from consistency.minimise import Minimal, Progress, minimise
 from consistency.minimise.oracle import first_of
 from consistency.minimise.pieces import literally
 from consistency.model import Case, Result
+from consistency.recipe import TensorRecipe
 from consistency.second_look import Looks
+from consistency.workers.isolated import Isolated
 
 Deed = Callable[..., Any]
 RULES = tolerances.load()
@@ -281,6 +284,108 @@ def test_one_bug_does_not_become_another() -> None:
     (short,) = engine.judge_case(case, operators.get("exp"), [backend], RULES, ("forward",), looks=Looks())
     assert short.cause == "scaled"
     assert size(small(short, backend).result.case)[0] == 1
+
+
+class Restless(consistency.Backend):
+    """Of six numbers or more, now and then the last bit is another one."""
+
+    name = "restless"
+
+    def __init__(self) -> None:
+        self.random = random.Random(0)
+
+    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        result = super().call(operator, args, kwargs)
+        change = result.numel() >= 6 and self.random.random() < 0.5
+        return torch.nextafter(result, torch.zeros_like(result)) if change else result
+
+
+def results_of(operator: str, backend: consistency.Backend, dtypes: Sequence[str], **options: Any) -> list[Result]:
+    chosen = engine.settings([operator], [backend], dtypes, ["forward"], 25, shrink=False, **options)
+    return [r for event in engine.run(chosen) if isinstance(event, Judged) for r in event.results if r.verdict.fails]
+
+
+def test_other_bits_from_run_to_run_are_made_small() -> None:
+    backend = Restless()
+    result = next(r for r in results_of("exp", backend, ["float32"], repeat=3) if "other bits from run to run" in r.explanation)
+    minimal = small(result, backend)
+    assert size(minimal.result.case)[0] == 6
+    assert minimal.result.verdict.value == "nondeterministic"
+    assert "other bits from run to run" in minimal.result.explanation
+    assert minimal.rate[0] > 1
+
+
+def test_errors_that_do_not_shrink_are_made_small() -> None:
+    def in_float64(y: Tensor, x: Tensor) -> Tensor:
+        return y * (1.0 + 1e-12) if y.dtype == torch.float64 else y
+
+    backend = Planted(in_float64)
+    result = next(r for r in results_of("exp", backend, ["float32", "float64"]) if r.verdict.value == "precision-scaling")
+    minimal = small(result, backend)
+    assert minimal.result.verdict.value == "precision-scaling"
+    assert minimal.result.dtype == "float64"
+    assert size(minimal.result.case)[0] == 1
+
+
+def test_crashes_are_made_small_and_put_nothing_into_quarantine() -> None:
+    spec = f"{Path(__file__).parent / 'bad_backends.py'}:Aborts+isolated"
+    (backend,) = backends.resolve_all([spec])
+    backend = backends.isolated(backend, spec)
+    try:
+        result = next(r for r in results_of("neg", backend, ["float32"]) if r.verdict.value == "crash")
+        backend = backends.isolated(backend, spec)
+        minimal = small(result, backend)
+        assert size(minimal.result.case)[0] == 4
+        assert minimal.result.verdict.value == "crash"
+        assert minimal.thresholds == ("3 passes, 4 fails, 5 passes",)
+        assert minimal.rate == (1, 1)
+        assert isinstance(backend, Isolated)
+        assert backend.restarts >= 5
+        assert not backend.quarantined("neg")
+        assert small(result, backend).rate == (1, 1)
+    finally:
+        backend.close()
+
+
+def test_cases_from_elsewhere_are_made_small() -> None:
+    """A call that the case names itself, with literal tensors and cotangents, as recordings and models give them."""
+    x, weight = torch.linspace(-1.0, 1.0, 32).reshape(1, 2, 4, 4), torch.linspace(0.5, 1.0, 24).reshape(3, 2, 2, 2)
+    case = case_of("conv2d", "float32", (x, weight), {})
+    case = replace(
+        case, source="call/torch.nn.functional.conv2d", cotangents=(literal(torch.linspace(0.1, 1.0, 27).reshape(1, 3, 3, 3)),)
+    )
+    backend = Planted(lambda y, x, weight: y.detach() + 1.5 * (y - y.detach()))
+    (result,) = engine.judge_case(case, opinfo.operator_of(case), [backend], RULES, ("backward",), looks=Looks())
+    assert result.verdict.fails
+    minimal = small(result, backend)
+    assert minimal.result.case.source == case.source
+    assert minimal.result.cause == result.cause
+    assert size(minimal.result.case)[0] <= 5
+
+
+def test_a_known_divergence_is_made_small_as_if_nobody_knew() -> None:
+    x = (4096.0 + torch.linspace(-1.0, 1.0, 300)).reshape(2, 6, 5, 5).contiguous(memory_format=torch.channels_last)
+    case = case_of("nn.functional.group_norm", "float32", (x, 3), {})
+    backend = backends.resolve_all(["cpu"])[0]
+    (result,) = engine.judge_case(case, operators.get(case.operator), [backend], RULES, ("forward",), looks=Looks())
+    assert result.verdict.value == "expected"
+    minimal = small(result, backend, seconds=10.0)
+    assert minimal.original is result
+    assert minimal.result.verdict.value == "divergent"
+    assert minimal.result.metrics["rho_max"] > 10.0
+    assert size(minimal.result.case) < size(case)
+
+
+def test_drawn_tensors_stay_drawn_where_their_bits_do_not_fail() -> None:
+    """Of whole numbers that a recipe names as such, the last bit counts."""
+
+    def last_bit(y: Tensor, *rest: Any) -> Tensor:
+        return torch.where(y.abs() >= 2.0, torch.nextafter(y, torch.full_like(y, torch.inf)), y)
+
+    minimal = small(*found(own("last bit", "matmul", last_bit, 12, 12)), examples=100)
+    assert all(isinstance(tensor, TensorRecipe) for tensor in minimal.result.case.tensors)
+    assert "drawn tensors are needed: given by their bits they do not fail" in minimal.steps
+    assert size(minimal.result.case)[0] <= 12
 
 
 def test_what_is_told_of_a_case() -> None:

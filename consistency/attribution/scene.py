@@ -21,7 +21,7 @@ from ..reference import Reference
 Doubles = npt.NDArray[np.float64]
 Predicted = Sequence[Output]
 # What calling an operator on changed arguments may raise; then that fault is not the one.
-REFUSALS = (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError, AttributeError, KeyError, OverflowError)
+REFUSALS = (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError, AttributeError, KeyError, ArithmeticError)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .. import generate
 from ..backends.base import Backend, availability
@@ -18,7 +18,7 @@ from ..operators.declare import Operator
 from ..recipe import TensorRecipe
 from ..second_look import Looks
 from ..tolerances import Tolerances
-from . import arguments, cotangents, elements, layouts, otherwise, shapes, words
+from . import arguments, cotangents, elements, layouts, otherwise, recipes, shapes, words
 from .oracle import FLAKY, STEADY, Keeping, Oracle, OutOfTimeError, Progress, Search, first_of
 from .pieces import literally
 from .threshold import thresholds
@@ -61,9 +61,12 @@ def minimise(
     reference (:mod:`consistency.wider`). ``progress`` is called before every judgement. Ctrl-C ends the search; the best so far
     is returned.
 
+    A known divergence (``expected``) is made small as what it would be if nobody had listed it.
+
     Raises UsageError for a result that does not fail, and for a backend that cannot run here.
     """
-    if not result.verdict.fails:
+    known = result.verdict.value == "expected"
+    if not result.verdict.fails and not known:
         raise UsageError(f"{result.case.id} is {result.verdict} on {result.backend}: only what fails can be made smaller")
     if backend.stored:
         raise UsageError(f"backend {backend.name!r} was recorded elsewhere and cannot run a smaller case; name one that runs here")
@@ -72,12 +75,18 @@ def minimise(
         raise UsageError(f"backend {backend.name!r} cannot run here: {reason}")
     limit = time.monotonic() + seconds - min(_KEPT, _KEPT_SHARE * seconds)
     kind = otherwise.Repeating if otherwise.of_repeating(result) else Oracle
+    rules = replace(rules, expectations=()) if known else rules
     oracle = kind(operator, backend, rules, result.direction, against, limit, progress)
+    if isinstance(oracle, otherwise.Repeating):
+        oracle.kind = otherwise.kind_of(result)
+    original = oracle.judged(result.case, Looks()) if known else result
+    if not original.verdict.fails:
+        raise UsageError(f"{result.case.id} is {original.verdict} here: only what fails can be made smaller")
     with backend.patiently(seconds / 15 if first_of(result) == "timeout" else None) as allowed:
-        found = _Minimising(result, oracle, seed, examples)
+        found = _Minimising(original, oracle, seed, examples)
         if allowed is not None:
             found.notes.append(f"each try had {allowed:g} s before it counted as a timeout")
-        return found.run()
+        return replace(found.run(), original=result)
 
 
 class _Minimising:
@@ -142,10 +151,11 @@ class _Minimising:
         small = drawn if drawn is not None else self.original.case
         search.case = small
         if not self._literal(small) and not (small is not self.original.case and self._literal(self.original.case)):
-            self.notes.append("only as a recipe: its tensors given by their bits do not fail")
+            self.notes.append("drawn tensors are needed: given by their bits they do not fail")
+            self._passes(recipes.simpler_recipes)
             return
         with oracle.slice_of(0.9) as share:
-            self._passes()
+            self._passes(layouts.plainer_layouts)
         self.unfinished = share.over
         literal = Search(oracle, search.case)
         if drawn is not None and words.weight(drawn) <= words.weight(search.case):
@@ -194,18 +204,19 @@ class _Minimising:
                 return True
         return False
 
-    def _passes(self) -> None:
+    def _passes(self, plainer: Callable[[Search], None]) -> None:
         search = self.search
+        cotangents.drawn_cotangents(search)
         for _ in range(_ROUNDS):
             before = search.case.digest
             arguments.simpler_arguments(search)
-            layouts.plainer_layouts(search)
+            plainer(search)
             shapes.smaller_sizes(search)
             layouts.plainer_dtype(search)
             cotangents.literal_cotangents(search)
             elements.zeros_and_ones(search)
             elements.short_mantissas(search)
-            layouts.plainer_layouts(search)
+            plainer(search)
             if search.case.digest == before:
                 return
 
@@ -215,11 +226,12 @@ class _Minimising:
         assert target is not None
         oracle.doing("the last look", case)
         for _ in range(_LAST_LOOKS if target.flaky else 1):
-            self.result = oracle.judged(case, Keeping(target))
-            if first_of(self.result) == target.first and (self.result.verdict.value == target.verdict or not target.flaky):
+            result = oracle.judged(case, Keeping(target))
+            if first_of(result) == target.first and result.verdict.value == target.verdict:
+                self.result = result
                 break
         if target.first in ("crash", "timeout"):
-            self.rate = (int(first_of(self.result) == target.first), 1)  # type: ignore[arg-type]
+            self.rate = (int(self.result is not None), 1)
             return
         runs = FLAKY if target.flaky else STEADY
         self.rate = (oracle.rate(case, target.first, runs), runs)

@@ -14,6 +14,15 @@ from ..operators.declare import Operator
 from ..reference import quiet
 from .oracle import Search
 
+_FAR = 1 << 14  # a window's end on the tape, beyond which few cotangents are longer
+
+
+def drawn_cotangents(search: Search) -> None:
+    """Cotangents from the tape in place of literal ones, if the case still fails so: they follow whatever shape the result has."""
+    if search.case.cotangents:
+        search.doing("cotangents")
+        search.takes(replace(search.case, cotangents=(), cotangent=_FAR))
+
 
 def literal_cotangents(search: Search) -> None:
     """Give the cotangents by their bits, if the case still fails so."""

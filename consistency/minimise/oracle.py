@@ -20,6 +20,7 @@ STEADY = 3  # runs that tell a steady failure from a flaky one
 FLAKY = 10  # runs by which the rate of a flaky one is measured
 _MISSED = 0.05  # how often a smaller case of a flaky failure may be passed over
 _MOST_TRIES = 12
+_HUGE, _CLEAR = 100.0, 10.0  # × budget: what began so large shall not end below this
 _SAME_WIDE = 0.1  # relative: an error that float64 has as well
 _SAME_FIT = 0.02  # relative: a factor or a summand that is the same one
 
@@ -49,7 +50,8 @@ class Target:
 
     ``told``: the cause is found by a second look at the original here and now. Where it is not (it was found elsewhere, or in a
     larger case), it cannot be asked of smaller ones. By ``worst``, an element, and ``wide``, the error in float64, a fitted cause
-    (a factor, a summand, a formula) is recognised where too few numbers are left to find it anew.
+    (a factor, a summand, a formula) is recognised where too few numbers are left to find it anew. ``least`` is the × budget below
+    which a case may not come: what just fails convinces nobody.
     """
 
     first: str
@@ -60,9 +62,10 @@ class Target:
     worst: Worst | None = None
     wide: float | None = None
     known: Cause | None = None
+    least: float = 0.0
 
     def met_by(self, result: Result) -> bool:
-        if not result.verdict.fails or first_of(result) != self.first:
+        if not result.verdict.fails or first_of(result) != self.first or result.metrics.get("rho_max", self.least) < self.least:
             return False
         if self.flaky:
             return True
@@ -203,6 +206,7 @@ class Oracle:
             first_of(original), original.verdict.value, cause, again.cause == cause, flaky, again.worst or original.worst,
             again.evidence.wide if again.evidence is not None else None,
             next((r.evidence.cause for r in (original, again) if r.evidence is not None and r.evidence.cause is not None), None),
+            _CLEAR if again.metrics.get("rho_max", 0.0) > _HUGE else 0.0,
         )  # fmt: skip
         if flaky:
             rate = max(failed / runs, 0.05)

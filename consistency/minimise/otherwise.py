@@ -22,17 +22,17 @@ _REPEATS = 5
 
 def of_repeating(result: Result) -> bool:
     """Whether a result says that other bits came out of another call, thread count or batch (and nothing was judged wrong)."""
-    return result.verdict.value == "nondeterministic" and result.evidence is None and bool(_kind(result))
+    return result.verdict.value == "nondeterministic" and result.evidence is None and bool(kind_of(result))
 
 
-def _kind(result: Result) -> str:
+def kind_of(result: Result) -> str:
     return next((kind for kind, words in determinism.KINDS.items() if f"other bits {words} in" in result.explanation), "")
 
 
 class Repeating(Oracle):
     """Judges whether a case gives other bits on another call (with other threads, alone as in a batch), as the original does."""
 
-    kind = ""
+    kind = ""  # of determinism.KINDS
 
     def judged(self, case: Case, looks: engine.Looks | None = None) -> Result:
         self.calls += 1
@@ -48,10 +48,6 @@ class Repeating(Oracle):
             if failed is not None:
                 return failed
         return self.nothing(case, "the same bits came out again")
-
-    def aim(self, original: Result, again: Result, failed: int, runs: int) -> None:
-        self.kind = _kind(original)
-        super().aim(original, again, failed, runs)
 
 
 def of_scaling(result: Result) -> bool:

@@ -13,19 +13,21 @@ from typing import Any
 import numpy as np
 
 from .. import recipe
+from ..dtypes import FORMATS
 from ..model import Case
-from ..recipe import Literal
+from ..recipe import Literal, TensorRecipe
 from .oracle import Search
-from .pieces import Piece, apart, tensors_of, with_tensors
+from .pieces import Tensor, apart, bits_of, literals_in, plain_layout, put, reals_of, tensors_of, with_bits, with_tensors
 
 Group = tuple[tuple[int, int], ...]  # (tensor, dimension)
 _FEW = (1, 2, 3)
+_MANY = 9
 _SINGLY = 40  # indices, up to which each one is tried to be left out
 _ALL_PAIRS = 6  # dimensions of one size, up to which every two of them are tried together
 
 
 def smaller_sizes(search: Search) -> None:
-    """Shrink sizes until none of them goes down any more. All tensors must be literal ones."""
+    """Shrink sizes until none of them goes down any more: of literal tensors, and of recipes without views."""
     hopeless: set[tuple[str, Group]] = set()
     while _one_round(search, hopeless):
         pass
@@ -48,8 +50,9 @@ def sizes_of(case: Case) -> list[int]:
     return sorted({n for t in tensors_of(case) for n in _shape(t) if n > 1}, reverse=True)
 
 
-def _shape(tensor: Any) -> tuple[int, ...]:
-    return tensor.shape if isinstance(tensor, Literal) else ()
+def _shape(tensor: Tensor) -> tuple[int, ...]:
+    """The sizes that can be changed: not those that a chain of views leads to."""
+    return tensor.shape if isinstance(tensor, Literal) else () if tensor.view else tensor.base
 
 
 def groups_of(case: Case, n: int) -> list[Group]:
@@ -78,7 +81,31 @@ def _shrink(search: Search, group: Group, n: int) -> bool:
             return True
     if n <= _FEW[-1]:
         return False
-    return _shortest(search, group, n) or _left_out(search, group, n)
+    return _shortest(search, group, n) or _left_out(search, group, n) or _larger_numbers(search, group, n)
+
+
+def _larger_numbers(search: Search, group: Group, n: int) -> bool:
+    """One or two indices, with larger numbers: where only their sum counts."""
+    if n < _MANY:
+        return False
+    kept = (list(range(k)) for k in _FEW[:2])
+    return any(
+        search.takes(_times(candidate, factor))
+        for indices in kept
+        for candidate in cut(search.case, group, indices)
+        for factor in (float(n), 2.0**14)
+    )
+
+
+def _times(case: Case, factor: float) -> Case:
+    """The case with every finite floating number of literal tensors multiplied."""
+    tensors = tensors_of(case)
+    for i, tensor in literals_in(case):
+        if tensor.dtype in FORMATS:
+            numbers = reals_of(bits_of(tensor), tensor.dtype)
+            larger = np.where(np.isfinite(numbers), numbers * factor, numbers)
+            tensors[i] = with_bits(tensor, put(bits_of(tensor), tensor.dtype, slice(None), larger))
+    return with_tensors(case, tensors)
 
 
 def _shortest(search: Search, group: Group, n: int) -> bool:
@@ -120,14 +147,10 @@ def cut(case: Case, group: Group, kept: list[int]) -> Iterator[Case]:
     """
     tensors = tensors_of(case)
     n, where = _shape(tensors[group[0][0]])[group[0][1]], np.asarray(kept, dtype=np.intp)
-    pieces: dict[int, Piece] = {t: apart(tensors[t]) for t, _ in group}
-    elements = {t: piece.elements for t, piece in pieces.items()}
-    for t, dim in group:
-        elements[t] = np.take(elements[t], where, axis=dim)
-    smaller = {t: pieces[t].laid(array) for t, array in elements.items()}
-    if None in smaller.values():
+    smaller = [_kept(tensor, [dim for i, dim in group if i == t], where) for t, tensor in enumerate(tensors)]
+    if None in smaller:
         return
-    plain = with_tensors(case, [smaller.get(t) or tensor for t, tensor in enumerate(tensors)])
+    plain = with_tensors(case, [tensor for tensor in smaller if tensor is not None])
     following = _numbers_follow(plain, n, len(where))
     variants = [plain] if following == plain else [following, plain]
     for variant in variants:
@@ -135,6 +158,19 @@ def cut(case: Case, group: Group, kept: list[int]) -> Iterator[Case]:
         moved = _positions_follow(variant, n, where)
         if moved is not None:
             yield moved
+
+
+def _kept(tensor: Tensor, dims: list[int], where: Any) -> Tensor | None:
+    """The tensor with only the indices ``where`` along some dimensions; of a recipe only their number counts."""
+    if not dims:
+        return tensor
+    if isinstance(tensor, TensorRecipe):
+        return replace(tensor, base=tuple(where.size if d in dims else n for d, n in enumerate(tensor.base)))
+    piece = apart(tensor)
+    elements = piece.elements
+    for dim in dims:
+        elements = np.take(elements, where, axis=dim)
+    return piece.laid(elements)
 
 
 def _numbers_follow(case: Case, n: int, k: int) -> Case:
@@ -171,9 +207,30 @@ def _positions_follow(case: Case, n: int, where: Any) -> Case | None:
     return with_tensors(case, tensors) if changed else None
 
 
+def _flat(case: Case) -> Case:
+    """Every tensor with one dimension."""
+    tensors: list[Any] = tensors_of(case)
+    for i, tensor in literals_in(case):
+        piece = apart(tensor)
+        if piece.elements.ndim > 1:
+            tensors[i] = piece.laid(piece.elements.reshape(-1), plain_layout(1)) or tensor
+    return with_tensors(case, tensors)
+
+
+def _squeezed(tensor: Tensor, dim: int) -> Tensor:
+    if isinstance(tensor, TensorRecipe):
+        return replace(tensor, base=(*tensor.base[:dim], *tensor.base[dim + 1 :]))
+    piece = apart(tensor)
+    return piece.laid(piece.elements.squeeze(dim), piece.layout.without(dim)) or tensor
+
+
 def _fewer_dimensions(search: Search) -> bool:
     """Leave out a dimension of size 1 from every tensor that has it, or from one; ``dim`` arguments may have to follow."""
     tensors = tensors_of(search.case)
+    if any(len(_shape(t)) > 1 for t in tensors):
+        search.doing("one dimension")
+        if search.takes(_flat(search.case)):
+            return True
     ranks = {len(_shape(t)) for t in tensors if _shape(t)}
     for place in range(max(ranks, default=0)):
         group = [(i, place) for i, t in enumerate(tensors) if len(_shape(t)) > place and _shape(t)[place] == 1]
@@ -183,8 +240,7 @@ def _fewer_dimensions(search: Search) -> bool:
             search.doing("fewer dimensions")
             replaced: list[Any] = list(tensors)
             for i, dim in chosen:
-                piece = apart(tensors[i])
-                replaced[i] = piece.laid(piece.elements.squeeze(dim), piece.layout.without(dim)) or tensors[i]
+                replaced[i] = _squeezed(tensors[i], dim)
             if search.takes(with_tensors(search.case, replaced)):
                 return True
     return False

@@ -100,7 +100,7 @@ def _between(search: Search, number: Number, wall: float) -> str:
             stops = middle
     at, beyond = _value(stops, number.dtype), _value(fails, number.dtype)
     verdict = search.oracle.verdict_of(number.put(at)).verdict
-    form = dtypes.FORMATS[number.dtype]
+    form = dtypes.form_of(search.case.dtype) or dtypes.FORMATS[number.dtype]
     trivial = abs(beyond) <= form.smallest_normal * 2.0**form.precision and abs(wall) < abs(number.value)
     if trivial or verdict.fails or not verdict.tested or not _goes_on(search, number, beyond, wall):
         return ""

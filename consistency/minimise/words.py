@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 
 from ..dtypes import real_of
 from ..materialise import Materials, prepare
@@ -71,9 +72,10 @@ def _layout(old: Materials, new: Materials) -> str:
 def _odd(materials: Materials) -> list[str]:
     found = []
     for i, tensor in enumerate(materials.build().tensors):
-        if not tensor.is_contiguous() or tensor.storage_offset():
+        usual = torch.empty(tensor.shape, device="meta").stride()  # a size of 1 may have any stride, and some kernels look at it
+        if tensor.stride() != usual or tensor.storage_offset():
             offset = f" offset {tensor.storage_offset()}" if tensor.storage_offset() else ""
-            strides = "" if tensor.is_contiguous() else f" strides {list(tensor.stride())}"
+            strides = f" strides {list(tensor.stride())}" if tensor.stride() != usual else ""
             found.append(f"tensor {i}{strides}{offset}")
     return found
 
@@ -95,7 +97,7 @@ def _short(value: object) -> str:
 
 
 def weight(case: Case) -> tuple[int, int, float, int]:
-    """How large a case is: numbers, numbers that are not 0, how hard they are to read, layouts. Smaller is simpler."""
+    """How large a case is: numbers in memory and in views of it, those that are not 0, how hard they are to read, layouts."""
     from .elements import cost
     from .pieces import reals_of
 
@@ -108,7 +110,8 @@ def weight(case: Case) -> tuple[int, int, float, int]:
         numbers, nonzero = numbers + base.size, nonzero + int(np.count_nonzero(reals))
         hard += sum(cost(float(v))[0] for v in reals[reals != 0.0][:64] if v != 1.0)
         odd += bool(tensor.view if isinstance(tensor, TensorRecipe) else isinstance(tensor, Literal) and _strided(tensor))
-    return numbers, nonzero, hard, odd
+    shown = sum(tensor.numel() for tensor in materials.build().tensors)  # many, where few are expanded
+    return numbers + shown, nonzero, hard, odd
 
 
 def _strided(tensor: Literal) -> bool:
