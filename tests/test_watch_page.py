@@ -70,7 +70,8 @@ def test_every_reason_has_a_line() -> None:
         kinds.VIEW: "views and metadata", kinds.RANDOM: "random operators", kinds.UNINITIALISED: "uninitialised memory",
         kinds.FACTORY: "no tensor's numbers", kinds.NUMBER: "`item()`", kinds.FOREIGN: "not aten's", kinds.NOT_CALLED: "",
         kinds.SUBCLASS: "tensor subclasses", kinds.UNUSUAL: "sparse, quantised", kinds.ARGUMENT: "a generator",
-        kinds.DEVICES: "two devices", kinds.RAISED: "calls that raised", kinds.REPEATED: "the same kind again",
+        kinds.DEVICES: "two devices", kinds.RAISED: "calls that raised", kinds.NOT_CAPTURED: "",
+        kinds.REPEATED: "the same kind again",
     }  # fmt: skip
     told = {value for name, value in vars(kinds).items() if name.isupper() and isinstance(value, str) and not name.startswith("_")}
     assert told == set(words)
