@@ -26,8 +26,8 @@ from consistency.errors import UsageError
 from consistency.events import Judged
 from consistency.materialise import case_of, literal, prepare
 from consistency.minimise import Minimal, Progress, minimise
-from consistency.minimise.oracle import first_of
 from consistency.minimise.pieces import literally
+from consistency.minimise.target import first_of
 from consistency.model import Case, Result
 from consistency.recipe import TensorRecipe
 from consistency.second_look import Looks
