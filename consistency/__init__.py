@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from .api import assert_consistent, compare, run
+    from .api import assert_consistent, compare, run, save
     from .backends.base import Backend, TorchBackend
     from .engine import Run
     from .errors import (
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .watching.watch import watch
 
 _HOME = {
-    "run": "api", "assert_consistent": "api", "compare": "api", "Run": "engine",
+    "run": "api", "assert_consistent": "api", "compare": "api", "save": "api", "Run": "engine",
     "record": "recording.api", "judge_recordings": "recording.api", "watch": "watching.watch",
     "Backend": "backends.base", "TorchBackend": "backends.base", "Operator": "operators.declare", "Rule": "tolerances",
     "Case": "model", "Comparison": "model", "Outcome": "model", "Result": "model", "Verdict": "model",
@@ -62,6 +62,7 @@ __all__ = [
     "judge_recordings",
     "record",
     "run",
+    "save",
     "watch",
 ]
 

@@ -14,7 +14,7 @@ import torch
 
 from . import backends as _backends
 from . import dtypes as _dtypes
-from . import engine, operators
+from . import engine, named_calls, operators
 from . import tolerances as _tolerances
 from .backends.base import Backend, flatten
 from .comparison import compare as _compare
@@ -25,6 +25,7 @@ from .judge import judge, reconsider
 from .materialise import case_of, prepare
 from .model import DIRECTIONS, Case, Comparison, Evidence, Outcome, Output, Result
 from .operators.declare import ErrorModel, Operator, call
+from .opinfo import YOURS
 from .reference import Reference, quiet
 from .second_look import Looks, cause_of
 from .tolerances import Rule, Tolerances
@@ -92,10 +93,13 @@ def assert_consistent(
     ``fn`` runs on each of ``backends`` (default: the CPU, in the dtype of the tensors given); ``reference`` (default: ``fn``
     itself) runs in float64 on the same numbers. The error model is that of the operator whose function ``reference`` (or
     ``fn``) is, or of ``operator`` if named; any other function is judged by its sensitivity to its inputs. ``rule`` gives c and λ.
-    Returns the results, whose ``explanation`` shows × budget. Tensors on other devices are brought to the CPU first.
+    Returns the results, whose ``explanation`` shows × budget. Tensors on other devices are brought to the CPU first. The results of
+    a Divergence hold the tensors, too: where ``fn`` is torch's own, its message ends with the command that calls it again, and
+    :func:`save` keeps any of them.
     """
     model = _operator_for(fn, reference, operator)
     case = case_of(model.name, _main_dtype(args, kwargs), args, kwargs)
+    case = replace(case, source=_source(fn, reference, model))
     chosen = _backends.resolve_all(backends) if backends is not None else [_Plain()]
     for backend in chosen:
         if isinstance(backend, Isolated):
@@ -111,9 +115,45 @@ def assert_consistent(
     failing = tuple(r for r in results if not r.verdict.passes and not r.verdict.warns)
     if failing:
         from .report.failure import message
+        from .report.repeating import again
 
-        raise Divergence("\n".join(message(r, again=False) for r in failing), failing)
+        told = []
+        for number, result in enumerate(failing):
+            told += [message(result, again=False), *again(result, f"error.results[{number}]")]
+        raise Divergence("\n".join(told), failing)
     return results
+
+
+def _source(fn: Callable[..., Any], reference: Callable[..., Any] | None, model: Operator) -> str:
+    """Who is called: a function of torch's that a case can name, where it is its own reference, or one of the user's."""
+    name = named_calls.name_of(fn) if reference is None or reference is fn else ""
+    if name:
+        return named_calls.source_of(name, model.mutates)
+    return f"{YOURS}/{getattr(fn, '__qualname__', type(fn).__name__)}"
+
+
+def save(
+    result: Result, folder: str | Path, *, spec: str | None = None, fn: Callable[..., Any] | None = None,
+    reference: Callable[..., Any] | None = None,
+) -> Path:  # fmt: skip
+    """Keep a result in a new folder, which ``consistency repro FOLDER`` takes, also on another machine; returns the folder.
+
+    It holds the case with its tensors, a script of torch alone (repro.py) and the text of an issue (issue.md). ``spec`` is the
+    backend as it is written after ``--backend``, where that is not its name. ``fn`` (and ``reference``) is your own function that
+    was checked, so that the script can be made of what it calls in torch. Raises UsageError where the folder cannot be written, or
+    holds something already.
+    """
+    from . import artefact, manifest
+
+    path = Path(folder)
+    try:
+        if path.exists() and any(path.iterdir()):
+            raise UsageError(f"{path} holds something already; name another folder")
+        artefact.write(path, result, spec=spec, operator=None if fn is None else _operator_for(fn, reference, None))
+        manifest.seal(path)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}; name another folder") from None
+    return path
 
 
 # What an operator's error model may raise on arguments that a user gave by keyword, or left out.

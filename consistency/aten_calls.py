@@ -19,11 +19,12 @@ import torch
 
 from . import dtypes, operators, recipe
 from .aten_models import Entry, entry_of
+from .backends._outputs import flatten
 from .errors import UsageError
 from .model import Case
 from .named_calls import NAMED
 from .operators.declare import REWRITTEN, UNCHECKED, Operator, accumulated, call, one
-from .opinfo import _BY_SENSITIVITY, GENERIC
+from .opinfo import _BY_SENSITIVITY, GENERIC, longest
 
 NAME = "aten"
 _PATTERN = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*\.[a-zA-Z0-9_]+", re.ASCII)
@@ -78,6 +79,9 @@ def _inexact(case: Case) -> bool:
     dtype = dtypes.TORCH[dtypes.PARTS.get(case.dtype, case.dtype)]
     if not dtype.is_floating_point or dtype == torch.float64:
         return False
+    single = [t for t in case.tensors if isinstance(t, recipe.Literal) and not t.shape and t.dtype in dtypes.FORMATS]
+    if any(dtypes.FORMATS[t.dtype].precision > dtypes.FORMATS[dtypes.name_of(dtype)].precision for t in single):
+        return True
     numbers = [value for value in (*case.args, *case.kwargs.values()) if isinstance(value, float) and math.isfinite(value)]
     return any(float(torch.tensor(value, dtype=torch.float64).to(dtype)) != value for value in numbers)
 
@@ -122,7 +126,8 @@ def _named(overload: Any, name: str) -> Any:
 @functools.lru_cache(maxsize=4096)
 def _operator(overload: Any, title: str, writes: tuple[int, ...], entry: Entry | None, cast: str) -> Operator:
     base = overload.__name__.partition(".")[0]
-    traits = frozenset({NAMED, UNCHECKED}) | (frozenset({"inplace"}) if base.endswith("_") else frozenset())
+    traits = frozenset({NAMED}) | (frozenset({"inplace"}) if base.endswith("_") else frozenset())
+    traits |= frozenset() if _is_public(base) else frozenset({UNCHECKED})
     common: dict[str, Any] = {
         "name": title, "function": overload, "differentiable": False, "mutates": writes, "reference": None,
         "sample": lambda d: call(), "traits": traits,
@@ -143,7 +148,20 @@ def _operator(overload: Any, title: str, writes: tuple[int, ...], entry: Entry |
         )
         common |= {"differentiable_inputs": None, "cases": None, "observe_gradients": None, "form_of": declared}
         return replace(declared, **common)
-    return Operator(family=GENERIC, error=_BY_SENSITIVITY, **common)
+    return Operator(family=GENERIC, error=_BY_SIZES, **common)
+
+
+def of_sizes(args: tuple[Any, ...], kwargs: dict[str, Any], outputs: tuple[torch.Tensor, ...]) -> float:
+    """n for an operator nothing is known of: its longest dimension, or how many inputs there are to an output.
+
+    The gradient of a bias sums over everything but the channels.
+    """
+    inputs = max((t.numel() for t in flatten((args, kwargs)) if isinstance(t, torch.Tensor)), default=1)
+    least = min((o.numel() for o in outputs if o.numel()), default=1)
+    return max(longest(args, kwargs, outputs), inputs / least)
+
+
+_BY_SIZES = replace(_BY_SENSITIVITY, terms=of_sizes)
 
 
 @functools.cache
@@ -162,6 +180,33 @@ def _guarded(hook: Any) -> Any:
             raise TypeError(str(error)) from error
 
     return asked
+
+
+@functools.cache
+def _is_public(base: str) -> bool:
+    """Whether torch offers the operator to everybody, and so checks what it is given; others are called by torch itself."""
+    functions: Any = torch._C
+    offered = any(hasattr(module, base) for module in (torch, torch.Tensor, functions._nn, functions._linalg, functions._special))
+    return offered and not base.startswith("_") and "backward" not in base and not base.startswith(("mkldnn", "cudnn", "miopen"))
+
+
+def changed_safely(before: Case, after: Case) -> bool:
+    """Whether two cases of a kernel that checks nothing differ in floating numbers and words only, not in sizes or positions."""
+    return _alike(list(before.args), list(after.args)) and _alike(dict(before.kwargs), dict(after.kwargs))
+
+
+def _alike(before: recipe.Arg, after: recipe.Arg) -> bool:
+    match before, after:
+        case recipe.Literal(), recipe.Literal():
+            same = before.dtype == after.dtype and before.shape == after.shape
+            return same and (dtypes.floats(before.dtype) or before == after)
+        case ((list() | tuple()), (list() | tuple())):
+            return len(before) == len(after) and all(map(_alike, before, after))
+        case dict(), dict():
+            return before.keys() == after.keys() and all(_alike(before[name], after[name]) for name in before)
+        case (float(), float()) | (str(), str()):
+            return True
+    return type(before) is type(after) and bool(before == after)
 
 
 def leading(overload: Any, count: int, *args: Any, **kwargs: Any) -> Any:

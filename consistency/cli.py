@@ -20,7 +20,9 @@ from .commands.bisect import bisect
 from .commands.calibrate import calibrate
 from .commands.judge import judge
 from .commands.record import record
+from .commands.report import report
 from .commands.repro import repro
+from .commands.sweep import sweep
 from .errors import ConsistencyError, UsageError, did_you_mean
 from .profiles import PROFILES
 
@@ -355,7 +357,9 @@ def operators(
 
 
 main.add_command(repro)
+main.add_command(report)
 main.add_command(bisect)
+main.add_command(sweep)
 main.add_command(record)
 main.add_command(judge)
 main.add_command(calibrate)

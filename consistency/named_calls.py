@@ -113,6 +113,20 @@ def function_of(name: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
+def name_of(function: Callable[..., Any]) -> str:
+    """What :func:`function_of` finds this very function by, or an empty string."""
+    last = getattr(function, "__name__", "")
+    named = [f"operator.{last}", f"Tensor.{last}", *(f"{module}.{last}" for module in _MODULES)]
+    named += [name for name, known in _functions().items() if known is function]
+    for name in named:
+        try:
+            if last and function_of(name) is function:
+                return name
+        except UsageError:
+            continue
+    return ""
+
+
 @functools.cache
 def _functions() -> dict[str, Callable[..., Any]]:
     """The functions of tensors, by name, that stand in torch and its public modules of operators."""

@@ -33,6 +33,7 @@ from .probing import Reached
 from .recipe import Arg, Literal, tensors
 
 NAME = "opinfo"
+YOURS = "yours"  # the source of a case that called a function of a user's own, which nobody else can call
 GENERIC = "opinfo: generic model"  # the family of what we do not declare: its name stands in every table
 MOST_BYTES = 1 << 20  # of a case's tensors: a bundle holds thousands of cases
 LOOKED_AT = 400  # samples of one kind, unless more examples are asked for
@@ -106,6 +107,8 @@ def operator_of(case: Case) -> Operator:
         return named_calls.operator_of(case)
     if kind == aten_calls.NAME:
         return aten_calls.operator_of(case)
+    if kind == YOURS:
+        raise UsageError(f"{variant!r:.60} is a function of somebody's own: its tensors are here, and nobody else can call it")
     if kind != NAME:
         raise UsageError(f"unknown source {kind!r:.40} of a case; known: {NAME}, {named_calls.NAME}, {aten_calls.NAME}")
     for entry in database():

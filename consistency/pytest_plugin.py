@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Generator
@@ -144,7 +145,9 @@ class Item:
         self._record(results, record_property)
         failing = [r for r in results if r.verdict.fails]
         if failing:
-            pytest.fail(self._message(failing), pytrace=False)
+            shown = self._shown(failing)
+            self._record_failure(shown, record_property)
+            pytest.fail(self._message(shown, len(failing)), pytrace=False)
         if not any(r.verdict.tested for r in results):
             pytest.skip(_reason(results))
 
@@ -183,9 +186,19 @@ class Item:
         if passing:
             record_property("rho_max", max(passing))
 
-    def _message(self, failing: list[Result]) -> str:
+    def _record_failure(self, shown: Result, record_property: Callable[[str, object], None]) -> None:
+        """What a reader of the JUnit file needs to go on: the verdict, the cause, the work-around, the command."""
+        from .report.failure import command, printable
+
+        known = {"verdict": shown.verdict.value, "cause": shown.cause, "workaround": shown.workaround}
+        for name, value in known.items():
+            if value:
+                record_property(name, value)
+        record_property("again", printable(command(shown, spec=self.settings.specs.get(self.backend))))
+
+    def _shown(self, failing: list[Result]) -> Result:
+        """The worst failure, made smaller where there is time for that."""
         from . import engine
-        from .report.failure import message
 
         worst = max(failing, key=lambda r: r.metrics.get("rho_max", math.inf))  # an exception is worse than any number
         backends = [b for b in self.settings.backends if b.name == self.backend]
@@ -193,8 +206,13 @@ class Item:
         if _spent[0] < engine.SHRINK_IN_ALL:  # where every item fails, nobody reads every small case
             small = engine.shrunk(worst, self.declared, backends, self.settings)
             _spent[0] += time.monotonic() - began
-        count = f"\n  {len(failing)} of {self.settings.examples} cases fail" if len(failing) > 1 else ""
-        return message(small or worst, spec=self.settings.specs.get(self.backend)) + count + self._kept(small or worst)
+        return small or worst
+
+    def _message(self, shown: Result, failing: int) -> str:
+        from .report.failure import message
+
+        count = f"\n  {failing} of {self.settings.examples} cases fail" if failing > 1 else ""
+        return message(shown, spec=self.settings.specs.get(self.backend)) + count + self._kept(shown)
 
     def _kept(self, result: Result) -> str:
         """A line that says where the script and the text of an issue lie, which this writes."""
@@ -226,3 +244,29 @@ def _cases(operator: Operator, dtype: str, examples: int, seed: int) -> tuple[li
     from . import engine
 
     return engine.draw(operator, dtype, examples, seed)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Mark the failures that are ours, for the process that writes annotations (with pytest-xdist another one)."""
+    report = yield
+    if report.failed and call.excinfo is not None:
+        suite = "consistency_item" in getattr(item, "fixturenames", ())
+        if suite or type(call.excinfo.value).__name__ == "Divergence":
+            # As an attribute it crosses to the other process.
+            setattr(report, "consistency", {"message": str(call.excinfo.value), "suite": suite})  # noqa: B010
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """On GitHub Actions, an annotation for each of the worst failures."""
+    if not os.environ.get("GITHUB_ACTIONS"):
+        return
+    failed = [report for report in terminalreporter.stats.get("failed", ()) if hasattr(report, "consistency")]
+    if failed:
+        from .report.annotations import workflow_commands
+
+        for line in workflow_commands(failed):
+            terminalreporter.write_line(line)

@@ -116,9 +116,8 @@ class Browser:
     def show(self, path: Path, fragment: str = "", *, width: int = 1200, height: int = 900, dark: bool = False) -> None:
         """Load a file in a window of this size, from nothing."""
         phone = width < 700
-        self.send(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=2 if phone else 1, mobile=phone
-        )
+        self._metrics = {"width": width, "height": height, "deviceScaleFactor": 2 if phone else 1, "mobile": phone}
+        self.send("Emulation.setDeviceMetricsOverride", **self._metrics)
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.send("Emulation.setEmulatedMedia", features=scheme)
         self.load("about:blank")
@@ -151,15 +150,15 @@ class Browser:
         self.send("Input.dispatchKeyEvent", type="keyUp", **about)
 
     def picture(self, path: Path, *, whole: bool = False) -> Path:
-        """A screenshot of the window, or of the whole page."""
-        image = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole, **(self._all() if whole else {}))
+        """A screenshot of the window, or, in a window that is as high as the page (up to 8,000), of all of it."""
+        if whole:
+            height = min(self.run("document.documentElement.scrollHeight"), 8000)
+            self.send("Emulation.setDeviceMetricsOverride", **self._metrics | {"height": height})
+            self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        image = self.send("Page.captureScreenshot", format="png")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(base64.b64decode(image["data"]))
         return path
-
-    def _all(self) -> dict[str, Any]:
-        size = self.send("Page.getLayoutMetrics")["cssContentSize"]
-        return {"clip": {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], 8000), "scale": 1}}
 
 
 @contextlib.contextmanager

@@ -242,6 +242,7 @@ def test_reduced_precision_is_found() -> None:
     assert "  worst at (" in text
     assert "  call:    nn.functional.linear([32, 2048], [512, 2048], [512])" in text
     assert "again:" not in text, "no command can call somebody's function"
+    assert '  keep:    consistency.save(error.results[0], "FOLDER", fn=…): ' in text
 
 
 def smooth(x: torch.Tensor, *, scale: torch.Tensor) -> torch.Tensor:

@@ -15,6 +15,7 @@ from consistency.aten_references import attention, batch_norm
 from consistency.backends import resolve
 from consistency.errors import UsageError
 from consistency.materialise import case_of
+from consistency.minimise import minimise
 from consistency.model import Case
 
 RULES = tolerances.load()
@@ -184,6 +185,33 @@ def test_no_cause_is_tried_that_a_kernel_could_stumble_over() -> None:
     for args in called:
         assert args[3:] == first[3:]
         assert [a.shape for a in args[:3]] == [a.shape for a in first[:3]]
+
+
+@pytest.mark.parametrize("name", ["convolution_backward.default", "max_pool2d_with_indices_backward.default", "mm.default"])
+def test_minimising_leaves_sizes_alone_where_nobody_checks_them(name: str) -> None:
+    torch.manual_seed(5)
+    made = {**samples(), "mm.default": case("mm.default", torch.randn(6, 7), torch.randn(7, 5))}[name]
+    operator = opinfo.operator_of(made)
+    (result,) = engine.judge_case(made, operator, [Off()], RULES, ("forward",), looks=engine.Looks())
+    small = minimise(result, operator, Off(), RULES, seconds=6.0)
+    before, after = [[t.shape for t in c.tensors] for c in (made, small.result.case)]  # type: ignore[union-attr]
+    assert (before == after) == (name != "mm.default")
+    assert small.result.verdict.value == "divergent"
+    assert small.calls > 3
+
+
+def test_what_changes_safely() -> None:
+    x, index = torch.rand(3, 4), torch.arange(3)
+    made = case("index_select.default", x, 0, index)
+    others = {
+        True: [(x * 2.0, 0, index), (x.t().contiguous().t(), 0, index)],
+        False: [(x[:2], 0, index), (x.double(), 0, index), (x, 1, index), (x, 0, index + 1), (x, 0, index[:2]), (x, 0)],
+    }
+    for safe, calls in others.items():
+        for args in calls:
+            assert aten_calls.changed_safely(made, case("index_select.default", *args)) is safe
+    assert not aten_calls.changed_safely(made, case("index_select.default", x, 0, index, extra=1))
+    assert aten_calls.changed_safely(case("mul.Tensor", x, 0.5), case("mul.Tensor", x, 0.25))
 
 
 def test_every_entry_is_an_operator_of_some_torch() -> None:

@@ -314,3 +314,71 @@ def test_an_exception_is_worse_than_any_number(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(pytest_plugin.Item, "_results", lambda self: found)
     with pytest.raises(pytest.fail.Exception, match="exp · float32 · forward · cpu   error: raised"):
         item().check(lambda name, value: None)
+
+
+# --- what CI reads ----------------------------------------------------------------------------------------------------
+
+OWN_TEST = """
+import torch
+import consistency
+
+def test_mine():
+    x = torch.rand(100)
+    consistency.assert_consistent(lambda x: x * 1.01, x, reference=lambda x: x)
+
+def test_another():
+    assert 1 == 2
+"""
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+def test_annotations_on_github(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...]) -> None:
+    """A line per failure of ours, worst first; only a test of the user's own has a place. Others' failures are not ours."""
+    if workers:
+        pytest.importorskip("xdist")
+    project.makepyfile(test_own=OWN_TEST)
+    arguments = ("test_own.py", *SUITE, *SMALL, "--directions", "forward", "--backends", "users.py:Off", *workers)
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    found = [line for line in project.runpytest_subprocess(*arguments).outlines if line.startswith("::")]
+    assert len(found) == 2
+    (suite,) = (line for line in found if "exp · float32" in line)
+    assert re.match(
+        r"::error title=exp · float32 · forward · off   divergent%3A [\d%2C]+ × budget.*::exp · float32 · forward · off   ", suite
+    )
+    assert "%0Aagain:   consistency repro " in suite
+    (own,) = (line for line in found if "test_own" in line)
+    assert own.startswith("::error file=test_own.py,line=4,title=")
+    if not workers:
+        monkeypatch.delenv("GITHUB_ACTIONS")
+        assert not [line for line in project.runpytest_subprocess(*arguments).outlines if line.startswith("::")]
+
+
+def test_annotations_are_few_and_one_line_each() -> None:
+    """GitHub shows ten of a step; a sentence from a backend cannot begin a command of its own."""
+    from types import SimpleNamespace
+
+    from consistency.report.annotations import workflow_commands
+
+    def failed(message: str) -> SimpleNamespace:
+        return SimpleNamespace(consistency={"message": message, "suite": True}, location=("x.py", 3, "test"))
+
+    reports = [failed(f"op · a, b   divergent: {i},000 × budget\n::error::50% off\r\n") for i in range(1, 13)]
+    lines = list(workflow_commands([*reports, failed("op · raised: boom")]))
+    assert len(lines) == 11
+    assert lines[0] == "::error title=op · raised%3A boom::op · raised: boom"
+    assert lines[1].startswith("::error title=op · a%2C b   divergent%3A 12%2C000 × budget::")
+    assert lines[1].endswith("%0A::error::50%25 off")
+    assert lines[-1] == "::notice title=consistency::3 more failures are in the log"
+    assert not [line for line in lines if "\n" in line or "\r" in line]
+
+
+def test_junit_tells_how_to_go_on(project: pytest.Pytester) -> None:
+    arguments = ("--directions", "forward", "--backends", "users.py:Off", "--junitxml", "junit.xml")
+    assert project.runpytest_subprocess(*SUITE, *SMALL, *arguments).ret == 1
+    (case,) = ET.parse(project.path / "junit.xml").iter("testcase")
+    properties = {p.get("name"): p.get("value", "") for p in case.iter("property")}
+    assert properties["verdict"] == "divergent"
+    assert properties["again"].startswith("consistency repro '{")
+    assert float(properties["rho_max"]) > 1.0
+    (failure_node,) = case.iter("failure")
+    assert "exp · float32 · forward · off" in failure_node.get("message", "")

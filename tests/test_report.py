@@ -17,7 +17,7 @@ from consistency.errors import BundleError
 from consistency.events import Finished, Judged, Started
 from consistency.report import drawn, markdown, page
 from consistency.report.again import show
-from consistency.report.groups import BINS, MOST_POINTS, Group, code, place
+from consistency.report.groups import BINS, FAILS, MOST_POINTS, Group, code, place
 from consistency.report.stored import read
 from consistency.report.terminal import Screen
 
@@ -83,12 +83,12 @@ def test_places_on_an_axis() -> None:
 def test_many_points_become_few_and_the_largest_stay() -> None:
     group = Group()
     for n in range(1, 100_000):
-        group.show(float(n), 1e6 if n == 77_777 else 0.5 * n**0.5)
+        group.show(float(n), 1e6 if n == 77_777 else 0.5 * n**0.5, n == 77_777)
     assert len(group.points) < 4 * MOST_POINTS
     for most in (3, 16, 48):
         text = group.encoded(most)
         assert len(text) <= 4 * most + 4
-        assert code(place(1e6, -12)) in [text[i + 2 : i + 4] for i in range(0, len(text), 4)]
+        assert code(place(77_777, 0) | FAILS) + code(place(1e6, -12)) in [text[i : i + 4] for i in range(0, len(text), 4)]
 
 
 def test_bins_of_the_histogram() -> None:
@@ -238,6 +238,7 @@ def test_where_the_page_goes(run: Path, tmp_path: Path) -> None:
         ("results.jsonl", lambda s: s.replace(b'"comparison": {', b'"comparison": [1], "c": {', 1), "damaged: AttributeError"),
         ("results.jsonl", lambda s: b"[1]\n" + s, "results.jsonl:1  damaged: not an object"),
         ("results.jsonl", lambda s: b"\n" + s, "results.jsonl:1  damaged"),
+        ("results.jsonl", lambda s: s.replace(b'"operator": "exp"', b'"operator": "tan"'), "its case is of another operator"),
         ("cases.jsonl", lambda s: b"{}\n", "cases.jsonl has no case"),
         ("environment.json", lambda s: b"[]", "environment.json does not describe"),
         ("environment.json", lambda s: b"{", "environment.json cannot be read"),
@@ -255,8 +256,6 @@ def test_a_damaged_bundle_is_one_line(tmp_path: Path, name: str, spoil: Any, tex
     assert path.read_bytes() != before
     for form in ([], ["--text"], ["--markdown"]):
         result = report(folder, *form)
-        if result.exit_code == 0 and name == "cases.jsonl":
-            continue
         assert result.exit_code == 2, (form, result.output)
         assert result.output.count("\n") == 1, result.output
         assert text in result.output
@@ -316,3 +315,44 @@ def test_a_page_that_fails_costs_the_run_nothing(tmp_path: Path, monkeypatch: py
         writer(event)
         finish(event)
     assert (tmp_path / "b" / "report.txt").read_text(encoding="utf-8") == "no page: division by zero\n"
+
+
+# --- what nobody sends, and what will come ------------------------------------------------------------------------------
+
+
+def test_a_fingerprint_is_shown_where_there_is_one(run: Path, tmp_path: Path) -> None:
+    assert "How the backends compute" not in page.page(read(run))
+    folder = stored_run(tmp_path / "b")
+    path = folder / "environment.json"
+    environment = json.loads(path.read_text(encoding="utf-8"))
+    environment["cpu"]["fingerprint"] = {"multiplicand": "24 bits", "order": {"tree": [1, 2]}}
+    environment["mine"]["fingerprint"] = {"multiplicand": "11 bits", BAD: BAD}
+    path.write_text(json.dumps(environment), encoding="utf-8")
+    html = page.page(read(folder))
+    assert "How the backends compute" in html
+    assert "11 bits" in html
+    assert "{&#34;tree&#34;: [1, 2]}" in html
+    assert "<img" not in html
+
+
+def test_environments_side_by_side() -> None:
+    found = page.compared(
+        {"a": {"torch": "2", "threads": "1"}, "b": {"torch": "2", "threads": "8", "blas": "x"}}, ["b", "a", "none"]
+    )
+    assert found["backends"] == ["b", "a"]
+    assert found["equal"] == [("torch", "2")]
+    assert found["differing"] == [("threads", [("8", True), ("1", True)], True), ("blas", [("x", True), ("", True)], False)]
+
+
+def test_a_bundle_of_many_names_makes_no_endless_page(tmp_path: Path) -> None:
+    """Ten thousand operators with long names on as many backends: a page of bounded size, which says what it leaves out."""
+    folder = stored_run(tmp_path / "b", HOSTILE)
+    with (folder / "results.jsonl").open("a", encoding="utf-8", newline="\n") as stream:
+        for i in range(10_000):
+            row = {"operator": f"{'<' * 200}{i}"[-190:], "dtype": f"dtype{i}", "direction": "forward", "backend": f"{i} {BAD}"}
+            row |= {"verdict": "unsupported", "explanation": BAD * 20, "metrics": {}, "case_id": "x", "family": f"{i}" + "f" * 500}
+            stream.write(json.dumps(row) + "\n")
+    html = page.page(read(folder))
+    assert len(html.encode()) < 3_000_000
+    assert data_of(html)["left_out"] > 1000
+    assert report(folder, "--markdown").output.count("\n") <= 60

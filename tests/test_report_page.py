@@ -112,9 +112,10 @@ def test_an_operator_opens_by_its_address_and_by_a_click(pages: Path, window: Br
     window.show(pages / "run.html", "#op=matmul")
     assert texts(window, ".panel:not([hidden]) h4") == [
         "Error in ulp against n, the numbers accumulated", "Cases by their largest error, in ulp", "float32 error ÷ float64 error",
-        "Worst cases",
+        "Worst cases", "By dtype and direction",
     ]  # fmt: skip
     assert window.run("document.querySelectorAll('.panel circle').length") > 10
+    assert window.run("document.querySelectorAll('.panel .cross').length") == 3
     labels: list[str] = window.run("[...document.querySelectorAll('.panel svg')].map(n => n.getAttribute('aria-label'))")
     assert len(labels) == 5, "errors, three histograms, scaling"
     assert texts(window, ".panel .strong").count("budget") == 1

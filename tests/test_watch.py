@@ -318,6 +318,37 @@ def test_calls_of_other_threads_and_contexts() -> None:
     assert done[0] > 100
 
 
+def test_what_goes_wrong_in_watching_is_told_and_costs_the_program_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    from consistency.watching import capture
+
+    def broken(*args: Any, **kwargs: Any) -> Any:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(capture, "literal", broken)
+    with consistency.watch(backends=["cpu"]) as w:
+        found = torch.ones(3).exp()
+    assert found.shape == (3,)
+    assert w.left_out["could not be captured (ZeroDivisionError)"] == 1
+    assert "not judged: 1 × could not be captured" in str(w)
+
+
+def test_watches_may_stand_inside_each_other() -> None:
+    x = torch.rand(3, 4)
+    with consistency.watch(backends=["cpu"]) as outer:
+        x.exp()
+        with consistency.watch(backends=["cpu+onednn=off"], when="now") as inner:
+            nn.Linear(4, 2)(x)
+    assert {r.operator for r in inner.results} == {"aten.addmm"}
+    assert {r.operator for r in outer.results} == {"aten.exp", "aten.addmm"}
+    assert [c.module for c in outer.calls if c.operator == "aten.addmm.default"] == ["Linear"]
+
+
+def test_a_single_number_does_not_say_what_is_tested() -> None:
+    with consistency.watch(backends=["cpu+onednn=off"]) as w:
+        torch.tensor(0.1, dtype=torch.float64) * torch.rand(3, 4)
+    assert [(r.dtype, r.verdict.value) for r in w.results] == [("float32", "rounding")]
+
+
 def test_the_cases_are_a_corpus(tmp_path: Path) -> None:
     with consistency.watch(backends=["cpu"]) as w:
         train(convolutional())

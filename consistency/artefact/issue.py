@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from .. import dtypes
 from ..model import Result
+from ..opinfo import YOURS
 from ..recipe import INLINE_BYTES
 from ..report.failure import command, dtype_of, number, quote, size_of, values_of
 from ..wider import ITSELF_OFF
@@ -172,6 +173,8 @@ def _script(made: Script) -> str:
 
 def _again(result: Result, spec: str | None) -> str:
     """The command that shows it with this project."""
+    if result.case.source.startswith(f"{YOURS}/"):
+        return "Found with consistency.assert_consistent; the tensors are in case.json."
     told = command(result, spec=spec)
     inline = all(len(tensor.data) <= INLINE_BYTES for tensor in result.case.literals)
     if len(told) > MOST_CASE or not (inline or result.recorded_id):

@@ -12,6 +12,7 @@ from ..aten_calls import NAME as ATEN
 from ..model import Result
 from ..named_calls import NAME as CALL
 from ..operators.declare import resolve
+from ..opinfo import YOURS
 from ..report.failure import dtype_of, number
 from .facts import kind_of
 
@@ -30,6 +31,8 @@ def called(result: Result) -> str:
     if source.startswith(f"{CALL}/"):
         named = source.removeprefix(f"{CALL}/").partition("/writes=")[0]
         return named if named.startswith("torch.") else f"torch.{named}"
+    if source.startswith(f"{YOURS}/"):
+        return f"a function of somebody's own, {source.removeprefix(f'{YOURS}/')}"
     if source.startswith(f"{ATEN}/"):
         return f"torch.ops.aten.{source.removeprefix(f'{ATEN}/')}"
     if name.startswith("formula."):

@@ -44,6 +44,7 @@ def judge(
     from ..cli import _json_writer, _open
     from ..events import Handler
     from ..recording.judging import events, plan
+    from ..report import page
     from ..report.terminal import Screen, exit_status
 
     folders = [name for name in recordings if Path(name).is_dir()] or list(recordings[:1])
@@ -58,7 +59,7 @@ def judge(
         if out is not None:
             writer = bundle.Writer(out)
             stack.callback(writer.close)
-            handlers.append(writer)
+            handlers += [writer, page.after(out)]
         stream = _open(json_file)
         if stream is not None:
             if stream is not sys.stdout:

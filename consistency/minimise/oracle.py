@@ -9,9 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from .. import engine
+from ..aten_calls import changed_safely
 from ..backends.base import Backend
 from ..model import Case, Result, Verdict
-from ..operators.declare import Operator
+from ..operators.declare import UNCHECKED, Operator
 from ..second_look import Looks
 from ..tolerances import Tolerances
 from .pieces import numbers_in
@@ -54,6 +55,7 @@ class Oracle:
         self.target: Target | None = None
         self.words, self.size = "", 0
         self._progress = progress
+        self._given: Case | None = None  # the first case, which is the one to be made small
         self._known: dict[str, bool] = {}
         self._verdicts: OrderedDict[str, Result] = OrderedDict()  # the last ones: results hold their cases, which may be large
         self._soft = math.inf
@@ -62,6 +64,9 @@ class Oracle:
         """One judgement, with a second look if ``looks`` is given; counted, and told to whoever draws the progress."""
         self.calls += 1
         self._tell()
+        self._given = self._given or case
+        if UNCHECKED in self.operator.traits and not changed_safely(self._given, case):
+            return self.nothing(case, "a kernel that does not check its arguments is not given other sizes or positions")
         found = engine.judge_case(
             case, self.operator, [self.backend], self.rules, (self.direction,), looks=looks, against=self.against
         )

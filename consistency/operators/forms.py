@@ -114,7 +114,7 @@ def writing(original: Operator, out: torch.Tensor, *args: Any, **kwargs: Any) ->
 
 
 def copying(reference: Callable[..., Any], out: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-    """What ``out`` must hold, where the operator has a reference of its own."""
+    """What ``out`` must hold: the plain call's result. torch's own ``out=`` loses some writes (docs/findings.md)."""
     result = reference(*args, **kwargs)
     return out.copy_(result) if out.shape == result.shape else result
 
@@ -157,7 +157,7 @@ def out_form(original: Operator) -> Operator:
         function=functools.partial(writing, original) if original.callable is not None else None,
         sample=functools.partial(with_destination, original), error=behind(original.error), observe=None,
         dtypes=tuple(dtype for dtype in FORMATS if dtype in original.dtypes), leading=1,
-        reference=None if original.reference is None else functools.partial(copying, original.reference),
+        reference=functools.partial(copying, original.reference or original),
         alternatives=None if original.alternatives is None else functools.partial(also_written, original.alternatives),
     )  # fmt: skip
 

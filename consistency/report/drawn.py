@@ -17,6 +17,7 @@ from .stored import Stored, short
 MOST_OPERATORS = 5_000
 PER_OPERATOR = 6  # failing cases of an operator in full
 MOST_CASES = 2_500
+MOST_BACKENDS = 200
 MOST_RECIPE = 4_000  # characters
 _FRAME = 90_000  # bytes of a page that are not data
 _Groups = Sequence[tuple[str, str, str, Group]]  # (dtype, direction, backend, group)
@@ -34,11 +35,16 @@ def data(stored: Stored, room: int) -> dict[str, Any]:
     """The groups of every operator, worst operator first, and the cases that are shown in full; about ``room`` bytes."""
     by_operator = stored.groups.by_operator()
     order = sorted(by_operator, key=lambda name: _weight(by_operator[name]), reverse=True)
-    names = {name: position for position, name in enumerate(order[:MOST_OPERATORS])}
-    index = _Index(stored.backends)
+    index = _Index(stored.backends[:MOST_BACKENDS])
     points = min(max(int(room * 0.3) // (4 * max(len(stored.groups), 1)), 3), 48)
-    operators = [_operator(stored, name, by_operator[name], points, index) for name in names]
-    left = room - _FRAME - len(embedded(operators).encode())
+    operators, left = [], room - _FRAME
+    for name in order[:MOST_OPERATORS]:
+        row = _operator(stored, name, by_operator[name], points, index)
+        left -= len(embedded(row).encode()) + 1
+        if left < 0:
+            break
+        operators.append(row)
+    names = {row[0]: position for position, row in enumerate(operators)}
     cases = _cases(stored, names, index, left)
     scaling = [
         [names[s.operator], index.backend(s.backend), _three(s.ratio), s.pairs, s.problem]

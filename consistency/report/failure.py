@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .. import recipe
 from ..dtypes import FORMATS
 from ..model import Result, Worst
+from ..opinfo import YOURS
 from ..wider import ITSELF_OFF
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def message(result: Result, *, bundle: Path | None = None, spec: str | None = No
     if result.verdict.value == "divergent":
         lines += size_of(result)
     lines.append(f"  call:    {_call(result)}")
-    if again:
+    if again and not result.case.source.startswith(f"{YOURS}/"):
         lines.append(f"  again:   {command(result, bundle=bundle, spec=spec)}")
     return printable("\n".join(lines))
 

@@ -19,6 +19,7 @@ RANKS = ("not tested", "passed", "warned", "failed")
 BINS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0, 1024.0, 2.0**16)
 DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 PER_OCTAVE = 64  # places of a point on either axis
+FAILS = 1 << 11  # beside the place of n (below 2^32), for a case that fails
 LOWEST = -12  # log2 of the smallest error in ulp that has a place of its own
 MOST_POINTS = 64  # kept of a group: one per quarter of an octave in either direction
 
@@ -28,8 +29,8 @@ class Group:
     """One operator × dtype × direction × backend.
 
     ``rho`` is the largest × budget among the results of the worst rank; None where none of them has one. ``points`` are the
-    places of n and of the error in ulp, 12 bits each; ``by_terms`` tells that n is how many numbers were accumulated, and not how
-    many elements came out.
+    places of n and of the error in ulp, 12 bits each, the highest for FAILS; ``by_terms`` tells that n is how many numbers were
+    accumulated, and not how many elements came out.
     """
 
     verdicts: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -53,9 +54,10 @@ class Group:
         if rank and ulp is not None and not math.isnan(ulp):
             self.histogram[bisect.bisect_left(BINS, ulp)] += 1
 
-    def show(self, n: float, ulp: float) -> None:
+    def show(self, n: float, ulp: float, fails: bool = False) -> None:
         """Keep a point; of those that lie next to each other one is enough."""
-        self.points.append(place(n, 0) << 12 | place(ulp, LOWEST))
+        x = min(place(n, 0), FAILS - 1)
+        self.points.append((x | FAILS if fails else x) << 12 | place(ulp, LOWEST))
         if len(self.points) >= 4 * MOST_POINTS:
             self.points = array("I", self._apart())
 
@@ -112,7 +114,7 @@ class Groups:
         n = self._size(group, comparison.get("outputs") or ())
         if not 1.0 <= n < math.inf:
             return
-        group.show(n, ulp)
+        group.show(n, ulp, result.verdict.fails)
         if rho is not None and 0.0 < rho < math.inf and 0.0 < ulp < math.inf:
             octaves = self._budgets.setdefault(key[:3], {})
             mean = octaves.setdefault(place(n, 0) // PER_OCTAVE, [0.0, 0.0])

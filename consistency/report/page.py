@@ -61,7 +61,7 @@ def page(stored: Stored) -> str:
     style, script = (_source(name) for name in ("report.css", "report.js"))
     return templates.get_template("report.html").render(
         style=style, script=script, policy=_policy(style, script), data=embedded(data(stored, room)), strip=_strip(stored),
-        **_about(stored), failing=_failing(stored), notes=notes(stored.tally), again=repeated(stored.tally),
+        **_about(stored), failing=_failing(stored), notes=_notes(stored),
         environments=compared(stored.environment, stored.backends), fingerprints=compared(stored.fingerprints, stored.backends),
         reasons=_reasons(stored), unavailable=stored.unavailable, rates=stored.tally.undecidable_rates()[:12],
     )  # fmt: skip
@@ -128,15 +128,16 @@ def _strip(stored: Stored) -> list[dict[str, Any]]:
 def _failing(stored: Stored) -> dict[str, Any]:
     """The worst failure of the worst operators, and how many more there are."""
     kinds = stored.tally.by_operator()
-    rows = [_headline(results[0], sum(r.operator == results[0].operator for r in results)) for results in kinds[:FIRST]]
+    rows = [_headline(results[0]) for results in kinds[:FIRST]]
     return {"rows": rows, "more": max(len(kinds) - FIRST, 0)}
 
 
-def _headline(result: Result, kinds: int) -> dict[str, Any]:
+def _headline(result: Result) -> dict[str, Any]:
     rho = result.metrics.get("rho_max")
     size = f"{failure.number(rho)} ×" if rho is not None and not math.isnan(rho) and rho > 1.0 else result.verdict.value
+    sentence = result.explanation.removeprefix(f"{size} budget").removeprefix(": ").strip() or result.verdict.value
     return {"size": size, "operator": result.operator, "where": f"{result.dtype} · {result.direction} · {result.backend}",
-            "text": result.explanation, "verdict": result.verdict.value, "kinds": kinds}  # fmt: skip
+            "text": sentence}  # fmt: skip
 
 
 def compared(found: Mapping[str, Mapping[str, str]], order: Sequence[str]) -> dict[str, Any]:
@@ -152,6 +153,10 @@ def compared(found: Mapping[str, Mapping[str, str]], order: Sequence[str]) -> di
             differing.append((key, [(value, values.count(value) == 1) for value in values], len(set(filter(None, values))) > 1))
     differing.sort(key=lambda row: not row[2])
     return {"backends": names, "differing": differing, "equal": equal}
+
+
+def _notes(stored: Stored) -> list[str]:
+    return [line.strip() for line in (*notes(stored.tally), *repeated(stored.tally))]
 
 
 def _reasons(stored: Stored) -> list[tuple[int, str, str]]:

@@ -21,6 +21,7 @@ from .groups import Groups
 from .tally import Tally
 
 MAX_NAME = 160  # characters of a name that is shown
+MAX_BACKENDS, MAX_KEYS = 64, 200  # of an environment that are shown
 
 
 @dataclass
@@ -61,7 +62,7 @@ class Stored:
     def unavailable(self) -> dict[str, str]:
         """Backends that could not run, with the reason."""
         absent = self.header.get("unavailable")
-        return {short(name): text(reason) for name, reason in absent.items()} if isinstance(absent, dict) else {}
+        return {short(name): text(reason) for name, reason in list(absent.items())[:MAX_KEYS]} if isinstance(absent, dict) else {}
 
     @property
     def seconds(self) -> float | None:
@@ -74,7 +75,11 @@ class Stored:
         path, wanted = self.folder / "results.jsonl", frozenset(lines)
         rows = {number: row for number, row in bundle.lines(path, wanted) if number in wanted}
         cases = bundle.cases_of(self.folder, {str(row.get("case_id")) for row in rows.values()})
-        return {number: bundle.result_from_json(path, number, row, cases) for number, row in rows.items()}
+        found = {number: bundle.result_from_json(path, number, row, cases) for number, row in rows.items()}
+        for number, result in found.items():
+            if (result.operator, result.dtype) != (rows[number].get("operator"), rows[number].get("dtype")):
+                raise BundleError(f"{path}:{number}  damaged: its case is of another operator or dtype")
+        return found
 
     def tell_failures_in_full(self, most: int) -> None:
         """Put the results with their cases into the tally, for the worst failures of the first ``most`` operators."""
@@ -164,14 +169,18 @@ def environments(folder: Path) -> tuple[dict[str, dict[str, str]], dict[str, dic
     """What each backend ran on, and what probes found out about it (for those that were probed). Raises BundleError."""
     ran_on: dict[str, dict[str, str]] = {}
     probed: dict[str, dict[str, str]] = {}
-    for name, keys in bundle.read_environment(folder).items():
+    for name, keys in list(bundle.read_environment(folder).items())[:MAX_BACKENDS]:
         found = keys.pop("fingerprint", None)
-        ran_on[short(name)] = {short(key): _value(value) for key, value in keys.items()}
+        ran_on[short(name)] = _values(keys)
         if isinstance(found, dict):
-            probed[short(name)] = {short(key): _value(value) for key, value in found.items()}
+            probed[short(name)] = _values(found)
         elif found:
             probed[short(name)] = {"fingerprint": _value(found)}
     return ran_on, probed
+
+
+def _values(keys: Mapping[str, object]) -> dict[str, str]:
+    return {short(key): _value(value) for key, value in list(keys.items())[:MAX_KEYS]}
 
 
 def _value(value: object) -> str:

@@ -24,6 +24,7 @@ UNUSUAL = "sparse, quantised, nested or meta tensors, or a dtype that cases do n
 ARGUMENT = "an argument that a case cannot hold (generator, symbolic size …)"
 DEVICES = "goes from one device to another"
 RAISED = "raised an exception in your program"
+NOT_CAPTURED = "could not be captured"
 REPEATED = "of a kind that was kept before"
 
 _METADATA = frozenset(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from ..report.failure import message
+from ..report.repeating import again
 
 if TYPE_CHECKING:
     from .watch import Watch
@@ -24,7 +25,8 @@ def told(watch: Watch) -> str:
     lines += [f"– {name}: cannot run here: {reason}" for name, reason in watch.absent.items()]
     first = watch.first
     if first is not None:
-        lines += [f"the first that diverges: {watch.call_of(first)}", f"✗ {message(first, spec=watch.specs.get(first.backend))}"]
+        lines += [f"the first that diverges: {watch.call_of(first)}", f"✗ {message(first, again=False)}"]
+        lines += again(first, "w.first", spec=watch.specs.get(first.backend), folder=watch.saved.get(first.key))
         others = Counter(f"{r.operator} on {r.backend}" for r in watch.failures)
         if len(watch.failures) > 1:
             lines.append(f"all that differ: {', '.join(f'{count} × {what}' for what, count in others.most_common(8))}")

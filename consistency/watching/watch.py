@@ -11,7 +11,9 @@ from typing import Self
 
 from .. import backends as _backends
 from .. import engine, tolerances
+from ..api import save
 from ..backends.base import Backend
+from ..bundle import failure_id
 from ..errors import UsageError
 from ..model import Outcome, Result
 from ..opinfo import operator_of
@@ -26,6 +28,7 @@ from .capture import Bounds, Call, Calls, Capturing
 
 WHEN = ("after", "now")
 KEPT = 2  # calls of one kind
+SAVED = 2  # failures of one operator on one backend
 LARGEST = 64 << 20  # bytes of one tensor
 MEMORY = 1 << 30  # bytes of all of them
 _OWN_NAMES = {"privateuseone": "directml"}
@@ -39,13 +42,17 @@ class Watch:
     module that it belongs to and, where it was left out, the reason. ``print(w)`` says it in words.
     """
 
-    def __init__(self, bounds: Bounds, backends: tuple[Backend, ...], specs: dict[str, str], rules: Tolerances, when: str) -> None:
-        self.backends, self.specs = backends, specs
+    def __init__(
+        self, bounds: Bounds, backends: tuple[Backend, ...], specs: dict[str, str], rules: Tolerances, when: str, out: Path | None
+    ) -> None:
+        self.backends, self.specs, self._out = backends, specs, out
+        self.saved: dict[tuple[str, str, str], Path] = {}  # folders of failures, by Result.key
         self.absent: dict[str, str] = {}
         self._rules, self._when, self._bounds = rules, when, bounds
         self._calls = Calls(bounds, self._now if when == "now" else lambda call: None)
         self._judged: dict[int, tuple[Result, ...]] = {}
         self._own: dict[str, Recorded] = {}
+        self._kept: dict[tuple[str, str, str], Result] = {}
         self._looks = engine.Looks()
         self._mode: Capturing | None = None
         self._stop = threading.Event()
@@ -94,6 +101,17 @@ class Watch:
         operator = operator_of(call.case)
         results = engine.judge_case(call.case, operator, present, self._rules, ("forward",), looks=self._looks)
         self._judged[call.number] = tuple(results)
+        for result in results:
+            if result.verdict.fails and self._out is not None:
+                self._keep(self._out, result)
+
+    def _keep(self, out: Path, result: Result) -> None:
+        """A folder for the first failures of each operator and backend: nobody reads every one."""
+        alike = sum(key[1] == result.backend and known.case.operator == result.operator for key, known in self._kept.items())
+        if result.key in self._kept or alike >= SAVED:
+            return
+        self._kept[result.key] = result
+        self.saved[result.key] = save(result, out / failure_id(result), spec=self.specs.get(result.backend))
 
     def _recorded(self, device: str, own: Outcome) -> Recorded:
         """The program's own device as a backend whose outcome is there already."""
@@ -193,6 +211,7 @@ def watch(
     largest: int = LARGEST,
     memory: int = MEMORY,
     own: bool | None = None,
+    out: str | Path | None = None,
     tolerances: str | Path | Tolerances | None = None,
     case_timeout: float = CASE_SECONDS,
 ) -> Watch:
@@ -202,7 +221,8 @@ def watch(
     each call as it goes (``"now"``). Of calls with the same operator, shapes, dtypes, layouts and arguments the first ``keep`` are
     judged, or ``all``. Tensors of more than ``largest`` bytes, and what goes beyond ``memory`` bytes in all, are left out, counted
     and told. ``own``: judge also what the program itself computed; None does so where it computes on an accelerator.
-    ``tolerances``: a tolerances.yaml. ``case_timeout``: seconds that a case may take on a backend in a process of its own.
+    ``out``: a folder in which failures are kept, each in one of its own, as by :func:`consistency.save`. ``tolerances``: a
+    tolerances.yaml. ``case_timeout``: seconds that a case may take on a backend in a process of its own.
 
     Raises UsageError or ConfigurationError with one clear line.
     """
@@ -213,7 +233,7 @@ def watch(
             raise UsageError(f"{what} = {value!r:.40}; give a whole number of at least 1{'' if what == 'keep' else ' (bytes)'}")
     resolved, specs = _resolve(backends, Limits(case_timeout))
     bounds = Bounds(0 if all else keep, largest, memory, own)
-    return Watch(bounds, resolved, specs, _loaded(tolerances), when)
+    return Watch(bounds, resolved, specs, _loaded(tolerances), when, Path(out) if out is not None else None)
 
 
 def _loaded(given: str | Path | Tolerances | None) -> Tolerances:

@@ -261,7 +261,7 @@
     const series = make("ul", { class: "series", "aria-hidden": "true" }, ...backends.map((b) => make("li", {}, make("i", { class: `dot s${b % 8}` }), D.backends[b])));
     const cases = (casesOf.get(item.o.id) || []).filter((c) => backends.includes(c.backend) && admits(c.verdict) && (!state.dtype || D.dtypes[c.kind >> 1] === state.dtype));
     const pictures = make("div", { class: "pictures" });
-    panel.replaceChildren(tableOf(groups, backends), series, pictures);
+    panel.replaceChildren(series, pictures);
     const errors = make("div", {}, make("h4", {}, item.o.byTerms ? "Error in ulp against n, the numbers accumulated" : "Error in ulp against size"));
     const spread = make("div", {}, make("h4", {}, "Cases by their largest error, in ulp"));
     pictures.append(errors, spread);
@@ -274,6 +274,7 @@
       drawScaling(box, scalings);
     }
     if (cases.length) panel.append(make("h4", {}, cases.some((c) => c.alike) ? "Worst cases" : "Largest error"), ...cases.map(caseOf));
+    panel.append(make("h4", {}, "By dtype and direction"), tableOf(groups, backends));
   };
 
   const tableOf = (groups, backends) => {
@@ -284,8 +285,8 @@
       if (!g) return make("td", {}, "");
       const parts = [], worst = g.counts.reduce((r, v, i) => i % 2 ? r : Math.max(r, rankOf(v)), 0);
       for (let i = 0; i < g.counts.length; i += 2) parts.push(`${g.counts[i + 1]} ${D.verdicts[g.counts[i]][0]}`);
-      const number = worst && g.rho !== null && g.rho !== 0 ? [`${size(g.rho)} ×`, make("br")] : [];
-      return make("td", { class: worst === FAILED ? "bad" : "" }, ...number, ...parts.flatMap((part) => [make("span", { class: "of" }, part), make("br")]));
+      const number = worst && g.rho !== null && g.rho !== 0 ? `${size(g.rho)} × ` : "";
+      return make("td", { class: worst === FAILED ? "bad" : "" }, number, make("span", { class: "of" }, parts.join(", ")));
     })));
     return make("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": "Results by dtype and direction" },
       make("table", {}, make("thead", {}, head), make("tbody", {}, ...body)));
@@ -295,7 +296,7 @@
     const points = [];
     for (let i = 0; i + 3 < text.length; i += 4) {
       const [a, b, c, d] = [0, 1, 2, 3].map((j) => VALUE.get(text[i + j]));
-      points.push([(a << 6 | b) / PER_OCTAVE, c << 6 | d]);
+      points.push([((a & 31) << 6 | b) / PER_OCTAVE, c << 6 | d, a >> 5]); // the highest bit tells what fails
     }
     return points;
   };
@@ -307,7 +308,7 @@
   const TENS = Math.log2(10);
 
   const drawErrors = (box, o, groups) => {
-    const points = groups.flatMap((g) => decode(g.points).map(([x, y]) => ({ x, y: y ? y / PER_OCTAVE + LOWEST : null, b: g.backend })));
+    const points = groups.flatMap((g) => decode(g.points).map(([x, y, fails]) => ({ x, y: y ? y / PER_OCTAVE + LOWEST : null, b: g.backend, fails })));
     if (!points.length) {
       box.append(make("p", { class: "quiet" }, "Nothing was measured."));
       return;
@@ -339,7 +340,10 @@
       svg.append(draw("line", { class: "guide", x1: X(0), y1: Y(-1), x2: X(end), y2: Y(slope * end - 1) }));
       svg.append(draw("text", { x: Math.min(X(end) + 4, width - right + 4), y: Math.max(Y(slope * end - 1) + 4, top + 2) }, name));
     }
-    for (const p of points) svg.append(draw("circle", { class: `s${p.b % 8}`, cx: X(p.x).toFixed(1), cy: Y(p.y === null ? null : Math.min(p.y, highest)).toFixed(1), r: 2.4, "fill-opacity": 0.75 }));
+    for (const p of points) {
+      const x = X(p.x).toFixed(1), y = Y(p.y === null ? null : Math.min(p.y, highest)).toFixed(1);
+      svg.append(p.fails ? draw("path", { class: `cross t${p.b % 8}`, d: `M${x} ${y}m-3.5-3.5l7 7m0-7l-7 7` }) : draw("circle", { class: `s${p.b % 8}`, cx: x, cy: y, r: 2.4, "fill-opacity": 0.75 }));
+    }
     const means = new Map();
     for (const [x, y] of budgets) {
       const [sum, n] = means.get(x) || [0, 0];
@@ -353,7 +357,8 @@
       svg.append(draw("polyline", { class: "budget", points: path.join(" ") }));
       svg.append(draw("text", { class: "strong", x: Math.min(endX + 5, width - 42), y: endY - 6 }, "budget"));
     }
-    box.append(svg);
+    const marks = points.some((p) => p.fails) ? "A cross fails. " : "";
+    box.append(svg, make("p", { class: "quiet small" }, `${marks}Each case has a budget of its own, larger where sums cancel; the line is their mean.`));
   };
 
   const drawHistograms = (box, groups, backends) => {
