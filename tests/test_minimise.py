@@ -388,6 +388,16 @@ def test_drawn_tensors_stay_drawn_where_their_bits_do_not_fail() -> None:
     assert size(minimal.result.case)[0] <= 12
 
 
+def test_what_depends_on_the_calls_before_is_confirmed_or_left() -> None:
+    """On the way others were called in between: what is handed back fails when it is called again and again."""
+    minimal = small(*found(listed(0, 0, "gradient on top of the last / fft.ifft float32 backward")))
+    assert minimal.rate == (3, 3)
+    assert "smaller cases failed after other calls only" in minimal.steps
+    minimal = small(*found(listed(0, 0, "stale buffer / add float32")))
+    assert minimal.rate == (0, 10)
+    assert minimal.steps == ("it did not happen in 10 runs here: nothing was made smaller; it may depend on what ran before",)
+
+
 def test_what_is_told_of_a_case() -> None:
     minimal = small(*found(SOME[1]))
     assert minimal.steps[1].endswith("→ 4 numbers")

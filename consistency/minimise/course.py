@@ -176,8 +176,21 @@ class Course:
                 return
 
     def _last(self) -> None:
-        """The second look at the smallest case, and how often it fails."""
-        oracle, target, case = self.oracle, self.oracle.target, self.search.case
+        """The second look at the smallest case, and how often it fails; a larger one if it never fails again.
+
+        That happens where an answer depends on the calls before: on the way to the smallest case others were made in between.
+        """
+        smallest = self.search.case
+        for case in (smallest, *self.search.earlier(), self.original.case):
+            self.search.case = case
+            if self._confirmed(case):
+                break
+        if self.search.case is not smallest:
+            self.found.clear()
+            self.notes.append("smaller cases failed after other calls only")
+
+    def _confirmed(self, case: Case) -> bool:
+        oracle, target = self.oracle, self.oracle.target
         assert target is not None
         oracle.doing("the last look", case)
         for _ in range(_LAST_LOOKS if target.flaky else 1):
@@ -187,9 +200,10 @@ class Course:
                 break
         if target.first in _COSTLY:
             self.rate = (int(self.result is not None), 1)
-            return
-        runs = FLAKY if target.flaky else STEADY
-        self.rate = (oracle.rate(case, target.first, runs), runs)
+        else:
+            runs = FLAKY if target.flaky else STEADY
+            self.rate = (oracle.rate(case, target.first, runs), runs)
+        return self.rate[0] > 0
 
     def _last_if_any(self) -> None:
         if self.oracle.target is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -170,6 +170,7 @@ class Search:
 
     def __init__(self, oracle: Oracle, case: Case) -> None:
         self.oracle, self.case = oracle, case
+        self._before: deque[Case] = deque(maxlen=_REMEMBERED)
         self.result: Result | None = None  # of the case, with what a second look for its cause found
 
     def doing(self, words: str) -> None:
@@ -181,6 +182,12 @@ class Search:
             return False
         if not self.oracle.holds(candidate):
             return False
+        self._before.append(self.case)
         self.case, self.result = candidate, self.oracle.last_of(candidate)
         self.oracle.size = numbers_in(candidate)
         return True
+
+    def earlier(self) -> list[Case]:
+        """Some of the larger cases on the way here, the last ones first, in growing steps."""
+        cases = list(self._before)[::-1]
+        return [cases[(1 << step) - 1] for step in range(len(cases).bit_length()) if (1 << step) <= len(cases)]
