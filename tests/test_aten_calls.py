@@ -90,6 +90,17 @@ def test_declared_operators_lend_their_rules() -> None:
     assert opinfo.operator_of(case("_linalg_det.default", x)).family == opinfo.GENERIC
 
 
+def test_what_is_expected_of_a_declared_operator_is_expected_of_the_call() -> None:
+    """Without oneDNN, transposed convolution accumulates in bfloat16: a finding of docs/findings.md that tolerances.yaml lists."""
+    torch.manual_seed(0)
+    x, weight = torch.randn(2, 3, 5, 5).bfloat16(), torch.randn(3, 2, 3, 3).bfloat16()
+    made = case("convolution.default", x, weight, None, [2, 2], [0, 0], [1, 1], True, [0, 0], 3, of="bfloat16")
+    assert verdicts(made, "cpu+onednn=off") == ["expected"]
+    unlisted = replace(RULES, expectations=())
+    (result,) = engine.judge_case(made, opinfo.operator_of(made), [resolve("cpu+onednn=off")], unlisted, ("forward",))
+    assert result.verdict.value == "divergent"
+
+
 def test_a_number_that_the_format_lacks_widens_the_model() -> None:
     x = torch.rand(3, 4)
     assert opinfo.operator_of(case("mul.Tensor", x, 0.5)).error.kind == "rounded"

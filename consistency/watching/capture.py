@@ -127,7 +127,7 @@ class Calls:
         return replace(made, case=case, device=device)
 
     def _count(self, kind: tuple[Any, ...], given: Sequence[torch.Tensor]) -> None:
-        """Take the call if it is among the first of its kind. Those with a tensor of zeros only, as an optimizer's state is at first,
+        """Take the call if it is among the first of its kind. Those with a tensor of zeros only, as an optimizer's state is,
         are counted apart: little can be told of them."""
         if self.bounds.keep and self._kinds[kind] >= self.bounds.keep:
             raise _LeftOutError(kinds.REPEATED)
