@@ -15,7 +15,7 @@ from typing import IO, Any
 import click
 
 from . import __version__
-from .cli_options import seconds
+from .cli_options import seconds, size
 from .commands.bisect import bisect
 from .commands.calibrate import calibrate
 from .commands.judge import judge
@@ -159,6 +159,12 @@ _tolerances = click.option("--tolerances", metavar="FILE", help="A tolerances.ya
     help="Where cases come from: drawn by our own strategies, or opinfo, the samples of PyTorch's installed operator database.",
 )
 @_case_timeout
+@click.option(
+    "--worker-memory",
+    callback=size,
+    metavar="SIZE",
+    help="Most memory that a backend in a process of its own may take, e.g. 8GB [default: three quarters of the machine's].",
+)
 @_tolerances
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder of the bundle [default: reports/TIME].")
 @click.option("--resume", is_flag=True, help="Complete the interrupted bundle in --out.")
@@ -182,7 +188,7 @@ def run(
     operators: Sequence[str], backends: Sequence[str], dtypes: Sequence[str], directions: Sequence[str], profile: str,
     examples: int | None, seed: int, time_budget: float | None, reference: str, tolerances: str | None, out: Path | None,
     resume: bool, json_file: Path | None, not_tested: bool, no_bundle: bool, no_shrink: bool, source: str, case_timeout: float,
-    repeat: int,
+    worker_memory: int, repeat: int,
 ) -> None:  # fmt: skip
     """Draw inputs, run them everywhere, judge the differences.
 
@@ -207,7 +213,8 @@ def run(
         raise UsageError("--resume needs the folder to complete: add --out FOLDER")
     chosen = engine.settings(
         list(operators) or None, list(backends) or None, list(dtypes) or None, list(directions) or engine.DIRECTIONS,
-        examples or PROFILES[profile], seed, time_budget, tolerances, not no_shrink, reference, source, case_timeout, 0, repeat,
+        examples or PROFILES[profile], seed, time_budget, tolerances, not no_shrink, reference, source, case_timeout,
+        worker_memory, repeat,
     )  # fmt: skip
     folder = None if no_bundle else out or _new_folder()
     to_stdout = json_file is not None and str(json_file) == "-"

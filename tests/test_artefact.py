@@ -8,6 +8,7 @@ import json
 import math
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import zlib
@@ -260,6 +261,19 @@ def test_a_compiled_backend_compiles(tmp_path: Path) -> None:
 
 def operators_case(name: str) -> Case:
     return case_of(name, "float32", (torch.tensor([1.0, 2.0]),), {})
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(not any(map(shutil.which, ("c++", "g++", "cl"))), reason="torch.compile needs a C++ compiler")
+@pytest.mark.parametrize(
+    ("name", "direction"), [("tanh", "forward"), ("tanh", "backward"), ("sort", "forward"), ("mul_", "forward")]
+)
+def test_compiled_scripts_run(name: str, direction: str, tmp_path: Path) -> None:
+    case = engine.draw(operators.get(name), "float32", 3, 0)[0][-1]
+    path = tmp_path / "repro.py"
+    path.write_text(artefact.script(replace(judged(case, direction=direction), backend="cpu+compile")), encoding="utf-8")
+    answer = run(path)
+    assert answer.returncode == 0, answer.stderr
 
 
 def test_a_recorded_result_says_where_it_was_recorded() -> None:

@@ -176,3 +176,13 @@ def test_a_crash_is_shown_by_a_script_that_dies(tmp_path: Path) -> None:
     code = f"import sys; sys.path.append({PACKAGES!r}); exec(open({str(tmp_path / 'it' / 'repro.py')!r}).read())"
     answer = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, timeout=100, check=False)
     assert answer.returncode < 0 or answer.returncode > 128
+
+
+def test_the_example_of_the_page(found: dict[str, tuple[Result, ...]]) -> None:
+    first = found["matrix_exp"][0]
+    page = (HERE.parent / "docs" / "artefacts.md").read_text(encoding="utf-8")
+    (shown,) = (body.partition("```")[0] for body in page.split("```python\n")[1:])
+    assert "torch.linalg.matrix_exp(x)" in shown
+    if f"{first.metrics.get('rho_max', 0.0):,.0f} × what rounding explains" not in shown:
+        pytest.skip("not shown by this torch on this machine")
+    assert shown == artefact.script(first, spec="cpu")

@@ -95,7 +95,7 @@ class Program:
     @functools.cached_property
     def otherwise(self) -> list[str] | None:
         """The body of a reference that is computed otherwise than the operator; None where there is none."""
-        if self.operator.reference is None or self.kind not in _VALUES or self.direction == "backward":
+        if self.operator.reference is None or self.kind not in _VALUES or self.direction == "backward" or self._same_as_plain():
             return None
         own = self.materials.build("float64")
         names = {id(t): name for t, name in zip(own.tensors, self.caller.lines.variables, strict=True)}
@@ -103,7 +103,15 @@ class Program:
         traced = trace(self.operator.reference, own.args, own.kwargs, names, self.sheet, types, prefix="r")
         returned = [traced.expressions.get(id(item), "None") for item in leaves_of(traced.result)]
         returned += [self.caller.lines.memories[i] for i in self.operator.mutates if i in self.caller.lines.memories]
-        return [*traced.lines, f"return {self.of(returned)}"]
+        return _returning(list(traced.lines), self.of(returned))
+
+    def _same_as_plain(self) -> bool:
+        """Whether the operator itself gives the same in float64 here: then nothing else need be written."""
+        plain = [item for item in leaves_of(self.caller.plain) if isinstance(item, torch.Tensor)]
+        if not plain or self.operator.mutates:
+            return False
+        pairs = zip(plain, (output.tensor for output in self.reference.outcome.outputs), strict=False)
+        return all(right is not None and _same(found, right) for found, right in pairs)
 
     def of(self, outputs: list[str]) -> str:
         """What a function returns: the one output that is looked at, or all of them where they are observed together."""
@@ -188,6 +196,14 @@ def _names(calling: Lines) -> str:
 
 def _widened(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
+
+
+def _same(found: torch.Tensor, right: torch.Tensor) -> bool:
+    """Whether both hold the same numbers, NaN where there is NaN, and zeros of the same sign."""
+    if found.shape != right.shape or found.dtype != right.dtype or found.is_complex() or not found.dtype.is_floating_point:
+        return False
+    signs = torch.equal(torch.signbit(found) | found.isnan(), torch.signbit(right) | right.isnan())
+    return signs and bool(torch.isclose(found, right, rtol=0.0, atol=0.0, equal_nan=True).all())
 
 
 def _def(head: str, body: list[str]) -> list[str]:

@@ -54,6 +54,7 @@ class Caller:
         self.own = materials.build(gradients=self.gradients)
         self.watched = {i for i in operator.mutates if i < len(self.own.bases)} if not self.backward else set()
         self.unused = False  # whether some tensor is known to have no gradient
+        self.plain: Any = None  # what the operator itself gives in float64
         self.only: int | None = None  # the number of the one output that is looked at
         self.lines = Lines(variables_of(operator, self.own))
         self.types = self._types()
@@ -94,6 +95,8 @@ class Caller:
                 made = memory
             elif position in self.watched:
                 self.lines.memories[position] = name
+            if views.startswith(".view(())") and made.startswith("torch.tensor(["):  # a number without dimensions
+                made, views = made.replace("[", "", 1).replace("]", "", 1), views.removeprefix(".view(())")
             leaf = ".requires_grad_()" if self.own.tensors[position].requires_grad else ""
             self.lines.inputs.append(f"{name} = {made}{views}{leaf}")
 
@@ -147,7 +150,8 @@ class Caller:
         else:
             with _seeded(self.case.digest):
                 types = self._spelled_types()
-                traced = trace(function, args, kwargs, names, self.sheet, types, only=None if self.backward else self.only)
+                traced = trace(function, args, kwargs, names, self.sheet, types, only=None if self.backward else self.only,
+                               written=[self.own.bases[i] for i in self.watched])  # fmt: skip
             self.lines.call += traced.lines
             structure, expressions = traced.result, traced.expressions
         leaves = list(_paths(structure, "out", expressions))
@@ -181,7 +185,8 @@ class Caller:
                 given = _on_copies(arguments, self.operator.mutates) if self.backward else arguments.args
                 self._wide = arguments
                 call = self.operator.reference if self.case.source.startswith(f"{aten_calls.NAME}/") else None
-                return (call or self.operator)(*given, **arguments.kwargs)
+                self.plain = (call or self.operator)(*given, **arguments.kwargs)
+                return self.plain
         except Exception:  # what it raises, or that it does, is not the question here
             return torch.zeros(())
 

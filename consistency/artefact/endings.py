@@ -88,7 +88,7 @@ def special(result: Result, element: Element, run: Ran, right: str, sheet: Sheet
 def _condition(result: Result, element: Element, recorded: str, sheet: Sheet) -> str:
     measured = measured_of(result)
     kinds = set(measured.special) if measured is not None else set()
-    if element.exact:
+    if not isinstance(element.recorded, float):
         return "got == recorded".replace("recorded", recorded)
     if math.isnan(element.recorded):
         sheet.modules.add("math")

@@ -94,7 +94,7 @@ class Element:
 
     @property
     def exact(self) -> bool:
-        return not isinstance(self.recorded, float)
+        return not isinstance(self.recorded, float) or self.admitted == 0.0
 
 
 def observed(operator: Operator, direction: str) -> Any:

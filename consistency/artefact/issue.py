@@ -51,7 +51,7 @@ def _what(result: Result) -> Iterator[str]:
     name = code(called) if called.startswith("torch.") else prose(called)
     subject = f"The gradient of {name}{_by(result)}" if result.direction == "backward" else name
     where = "on the CPU" if result.backend == "cpu" else f"on {code(result.backend)}"
-    shapes = ", ".join(result.shapes)
+    shapes = ", ".join("0-d tensor" if shape == "[]" else shape for shape in result.shapes)
     of = f" of {code(shapes, 300)}" if shapes else ""
     worst = result.worst
     if worst is None or result.verdict.value in ("structure", "error", "crash", "timeout"):
@@ -60,7 +60,7 @@ def _what(result: Result) -> Iterator[str]:
     place = f"at index {list(worst.index)}" if worst.index else "for its only element"
     floats = dtypes.form_of(dtype_of(result)) is not None
     values = values_of(worst, dtype_of(result))
-    values = values.replace("float64 says", "right is") if _itself(result) or not floats else values
+    values = values.replace("float64 says", "right is") if _itself(result) or _wide(result) or not floats else values
     yield f"{subject}{of} in {result.dtype} {where}: {place} {values}."
     rho = result.metrics.get("rho_max", 0.0)
     sizes = [f"{number(rho)} × the largest error that rounding explains"] if rho > 1.0 and floats else []
@@ -77,6 +77,11 @@ def _capital(text: str) -> str:
 
 def _itself(result: Result) -> bool:
     return ITSELF_OFF in result.explanation
+
+
+def _wide(result: Result) -> bool:
+    """Whether what is right is no float64 of the same function on the CPU, because that is what failed."""
+    return result.dtype in ("float64", "complex128") and result.backend.startswith("cpu")
 
 
 def _brief(result: Result) -> str:
@@ -140,9 +145,11 @@ def _points(result: Result, others: Sequence[Result], minimal: Minimal | None) -
 def _of_float64(result: Result) -> str:
     """Whether float64 on the device agrees, which is what maintainers ask first."""
     evidence = result.evidence
-    if result.dtype in ("float64", "complex128"):
-        return "" if not _itself(result) else "The right value was computed apart from torch, with more digits than float64 has"
-    if evidence is None or evidence.wide is None:
+    if _itself(result):
+        return "The right value was computed apart from torch, with more digits than float64 has"
+    if _wide(result):
+        return "" if result.worst is None else "The right value was computed in another way than by this function"
+    if evidence is None or evidence.wide is None or result.dtype in ("float64", "complex128"):
         return ""
     if evidence.wide > _SAME:
         return "In float64 there the error is the same: it is no matter of precision"

@@ -133,6 +133,8 @@ def dotted(function: Any) -> str | None:
     if name is None:
         last = getattr(function, "__name__", "")
         return next((f"torch.{last}" for _ in [0] if last and getattr(torch, last, None) == function), None)
+    if name.startswith("aten"):
+        return f"torch.ops.{name.replace('::', '.')}"
     return "torch." + name.removeprefix("torch.functional.") if name.startswith("torch.functional.") else str(name)
 
 

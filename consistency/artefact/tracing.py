@@ -42,18 +42,27 @@ class Step:
 
 
 class _Recorder(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
-    def __init__(self) -> None:
+    def __init__(self, written: Sequence[torch.Tensor]) -> None:
         super().__init__()
         self.steps: list[Step] = []
+        # Some kernels tell nobody that they write.
+        self._written = [torch.tensor([], dtype=torch.uint8).set_(base.untyped_storage()) for base in written]
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
         given = [item for item in leaves_of((args, kwargs)) if isinstance(item, torch.Tensor)]
         before = [tensor._version for tensor in given]
-        result = func(*args, **kwargs)
+        held = [base.clone() for base in self._written]
         name = dotted(func)
+        try:
+            result = func(*args, **kwargs)
+        except Exception:
+            if name is not None:
+                self.steps.append(Step(name, tuple(args), kwargs, None, True))
+            raise
         if name is not None:
             changed = any(tensor._version != version for tensor, version in zip(given, before, strict=True))
+            changed = changed or any(not torch.equal(now, then) for now, then in zip(self._written, held, strict=True))
             self.steps.append(Step(name, tuple(args), kwargs, result, changed))
         return result
 
@@ -71,16 +80,22 @@ class Traced:
 def trace(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], names: Mapping[int, str], sheet: Sheet,
     types: Mapping[torch.dtype, str], prefix: str = "t", only: int | None = None,
+    written: Sequence[torch.Tensor] = (),
 ) -> Traced:  # fmt: skip
     """The calls of ``function(*args, **kwargs)``. ``names`` are those of tensors by ``id``; new ones are ``prefix`` and a number.
 
-    ``only`` is the number of the one result that is wanted, of several.
+    ``only`` is the number of the one result that is wanted, of several. ``written`` are the storages that may be written to.
 
     Raises UnscriptableError where a result cannot be followed to its arguments.
     """
-    recorder = _Recorder()
-    with recorder:
-        result = function(*args, **kwargs)
+    recorder = _Recorder(written)
+    try:
+        with recorder:
+            result = function(*args, **kwargs)
+    except Exception:  # then what it called so far is all there is, the call that raises last
+        if not recorder.steps:
+            raise UnscriptableError("it raises before it calls any function of torch") from None
+        result = None
     known = dict(names)
     kept: list[Any] = [result, args, kwargs]  # or an identity would be another tensor's soon
     used: set[str] = set()
