@@ -253,6 +253,22 @@ def test_references_of_kernels_that_only_devices_have() -> None:
     assert attention(lambda a, k: {"scale": 0.5}, q, q, q)[0].shape == q.shape
 
 
+def test_what_other_devices_call_in_place_of_the_cpus_kernels() -> None:
+    torch.manual_seed(1)
+    q = torch.randn(2, 4, 6, 8)
+    entry = aten_models._entries()["_scaled_dot_product_flash_attention_for_cpu"]
+    assert entry.elsewhere is not None
+    flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    mask = torch.randn(6, 6)
+    for args, kwargs in (((q, q, q), {}), ((q, q, q, 0.0, True), {}), ((q, q, q), {"attn_mask": mask, "scale": 0.3})):
+        for got, expected in zip(entry.elsewhere(*args, **kwargs), flash(*args, **kwargs), strict=True):
+            assert got.dtype == expected.dtype
+            assert torch.allclose(got, expected, atol=1e-6)
+    meta = [t.to("meta") for t in (q, q, q)]
+    operator = opinfo.operator_of(case("_scaled_dot_product_flash_attention_for_cpu.default", q, q, q))
+    assert [t.shape for t in operator(*meta)] == [q.shape, q.shape[:3]]  # a device without the kernel
+
+
 def test_a_worker_judges_them_too() -> None:
     assert verdicts(samples()["convolution.default"], "cpu+isolated") == ["rounding"]
 

@@ -408,6 +408,28 @@ def test_a_backend_in_a_process_of_its_own() -> None:
     assert {(r.operator, r.verdict.value) for r in w.results} == {("aten.mm", "rounding"), ("aten._softmax", "rounding")}
 
 
+def test_an_interruption_keeps_what_was_judged_and_may_be_resumed() -> None:
+    class Interrupting(consistency.Backend):
+        name = "interrupting"
+        calls = 0
+
+        def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+            Interrupting.calls += 1
+            if Interrupting.calls == 3:
+                raise KeyboardInterrupt
+            return super().call(operator, args, kwargs)
+
+    def program(x: torch.Tensor) -> None:
+        for function in (torch.exp, torch.sin, torch.cos, torch.tanh):
+            function(x)
+
+    with pytest.raises(KeyboardInterrupt), consistency.watch(backends=[Interrupting()]) as w:
+        program(torch.rand(3, 4))
+    assert [r.operator for r in w.results] == ["aten.exp", "aten.sin"]
+    w.judge()
+    assert [r.operator for r in w.results] == ["aten.exp", "aten.sin", "aten.cos", "aten.tanh"]
+
+
 def test_an_absent_backend_is_told() -> None:
     if torch.cuda.is_available():
         pytest.skip("there is a CUDA device here")
