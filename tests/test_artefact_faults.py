@@ -85,7 +85,7 @@ FAULTS = {
     ("bernoulli", "float32", "forward"): "divergent",
 }
 ALONE = ("trace", "tril")  # what ends its process
-PROCESSES = (*ALONE, "tanh")
+PROCESSES = (*ALONE, *(pytest.param(name, marks=pytest.mark.nightly) for name in ("tanh", "exp", "argmax")))
 GIVEN = {"linalg.inv": lambda: case_of("linalg.inv", "float32", (torch.zeros(2, 2),), {})}
 
 
