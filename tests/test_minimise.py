@@ -26,8 +26,8 @@ from consistency.errors import UsageError
 from consistency.events import Judged
 from consistency.materialise import case_of, literal, prepare
 from consistency.minimise import Minimal, Progress, minimise
-from consistency.minimise.oracle import first_of
 from consistency.minimise.pieces import literally
+from consistency.minimise.target import first_of
 from consistency.model import Case, Result
 from consistency.recipe import TensorRecipe
 from consistency.second_look import Looks
@@ -386,6 +386,16 @@ def test_drawn_tensors_stay_drawn_where_their_bits_do_not_fail() -> None:
     assert all(isinstance(tensor, TensorRecipe) for tensor in minimal.result.case.tensors)
     assert "drawn tensors are needed: given by their bits they do not fail" in minimal.steps
     assert size(minimal.result.case)[0] <= 12
+
+
+def test_what_depends_on_the_calls_before_is_confirmed_or_left() -> None:
+    """On the way others were called in between: what is handed back fails when it is called again and again."""
+    minimal = small(*found(listed(0, 0, "gradient on top of the last / fft.ifft float32 backward")))
+    assert minimal.rate == (3, 3)
+    assert "smaller cases failed after other calls only" in minimal.steps
+    minimal = small(*found(listed(0, 0, "stale buffer / add float32")))
+    assert minimal.rate == (0, 10)
+    assert minimal.steps == ("it did not happen in 10 runs here: nothing was made smaller; it may depend on what ran before",)
 
 
 def test_what_is_told_of_a_case() -> None:

@@ -8,47 +8,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from .. import generate
 from ..backends.base import Backend, availability
-from ..errors import RecipeError, UsageError
-from ..model import Case, Result
+from ..errors import UsageError
+from ..model import Result
 from ..operators.declare import Operator
-from ..recipe import TensorRecipe
 from ..second_look import Looks
 from ..tolerances import Tolerances
-from . import arguments, cotangents, elements, layouts, otherwise, recipes, shapes, words
-from .oracle import FLAKY, STEADY, Keeping, Oracle, OutOfTimeError, Progress, Search, first_of
-from .pieces import literally
-from .threshold import thresholds
+from . import otherwise
+from .course import Course, Minimal
+from .oracle import Oracle, Progress
+from .target import first_of
 
 __all__ = ["Minimal", "Progress", "minimise"]
 
 _KEPT = 4.0  # seconds, at most, of the time that are kept for the last look and the rate …
 _KEPT_SHARE = 0.15  # … and their share of it
-_DRAWING = 0.3  # share of the time that Hypothesis may take
-_ROUNDS = 4
-_LAST_LOOKS = 8  # at a flaky case, until it is seen failing as the original did
-
-
-@dataclass(frozen=True)
-class Minimal:
-    """A failing case made small. ``result`` is that of the smallest case, ``original`` the one that was given.
-
-    ``calls`` counts judged cases. ``steps`` say what became smaller, ``thresholds`` where failing begins. ``rate`` is
-    (failed, runs) of the smallest case repeated: (3, 3) is a steady failure, (0, n) one that does not happen here at all, of which
-    nothing was made smaller. ``interrupted``: Ctrl-C, or the time was up; then this is the best so far.
-    """
-
-    result: Result
-    original: Result
-    calls: int
-    seconds: float
-    steps: tuple[str, ...]
-    thresholds: tuple[str, ...]
-    rate: tuple[int, int]
-    interrupted: bool
 
 
 def minimise(
@@ -83,177 +59,7 @@ def minimise(
     if not original.verdict.fails:
         raise UsageError(f"{result.case.id} is {original.verdict} here: only what fails can be made smaller")
     with backend.patiently(seconds / 15 if first_of(result) == "timeout" else None) as allowed:
-        found = _Minimising(original, oracle, seed, examples)
+        found = Course(original, oracle, seed, examples)
         if allowed is not None:
             found.notes.append(f"each try had {allowed:g} s before it counted as a timeout")
         return replace(found.run(), original=result)
-
-
-class _Minimising:
-    """One run of :func:`minimise`: what was found so far, and what comes next."""
-
-    def __init__(self, original: Result, oracle: Oracle, seed: int, examples: int) -> None:
-        self.original, self.oracle, self.seed, self.examples = original, oracle, seed, examples
-        self.search = Search(oracle, original.case)
-        self.found: list[str] = []  # thresholds
-        self.notes: list[str] = []
-        self.rate = (0, 0)
-        self.unfinished = False
-        self.result: Result | None = None
-
-    def run(self) -> Minimal:
-        interrupted = True
-        try:
-            if self._happens():
-                self._smaller()
-                self._last()
-            interrupted = self.unfinished
-        except OutOfTimeError:
-            self._last_if_any()
-        except KeyboardInterrupt:
-            pass
-        return self._minimal(interrupted)
-
-    def _happens(self) -> bool:
-        """Whether the failure happens here at all, and how often."""
-        oracle, case = self.oracle, self.original.case
-        oracle.doing("how often it fails", case)
-        if otherwise.of_scaling(self.original):
-            self._scaling()
-            return False
-        first, failed, runs = first_of(self.original), 0, 0
-        again = oracle.judged(case, Looks())
-        if first in ("crash", "timeout") and first_of(again) == first:
-            failed = runs = 1  # each costs a process, or a time limit
-        while runs < STEADY or (0 < failed < runs < FLAKY) or (failed == 0 and runs < FLAKY):
-            if first in ("crash", "timeout") and failed == runs == 1:
-                break
-            failed, runs = failed + oracle.rate(case, first, 1), runs + 1
-            if oracle.left < 0.0:
-                break
-        self.rate = (failed, runs)
-        if not failed:
-            self.notes.append(f"it did not happen in {runs} runs here: nothing was made smaller")
-            return False
-        oracle.aim(self.original, again, failed, runs)
-        return True
-
-    def _scaling(self) -> None:
-        small = otherwise.smaller_scaling(self.original, self.oracle, max(self.oracle.left, 0.0), self.examples, self.seed)
-        if small is None:
-            self.notes.append("the errors of many cases together are what is wrong: there is no single case to make smaller")
-        else:
-            self.search.case, self.result, self.rate = small.case, small, (1, 1)
-
-    def _smaller(self) -> None:
-        search, oracle = self.search, self.oracle
-        drawn = self._drawn()
-        small = drawn if drawn is not None else self.original.case
-        search.case = small
-        if not self._literal(small) and not (small is not self.original.case and self._literal(self.original.case)):
-            self.notes.append("drawn tensors are needed: given by their bits they do not fail")
-            self._passes(recipes.simpler_recipes)
-            return
-        with oracle.slice_of(0.9) as share:
-            self._passes(layouts.plainer_layouts)
-        self.unfinished = share.over
-        literal = Search(oracle, search.case)
-        if drawn is not None and words.weight(drawn) <= words.weight(search.case):
-            search.case = drawn  # of a recipe the judge knows what its numbers are
-        for sentence in thresholds(literal):
-            self.found.append(sentence)
-
-    def _drawn(self) -> Case | None:
-        """What Hypothesis finds, starting from the seed; None where it was not our strategies that drew the case."""
-        original, oracle = self.original.case, self.oracle
-        if original.source or self.oracle.operator.cases is not None or not _is_drawn(original):
-            return None
-        oracle.doing("drawing smaller cases", original)
-        seconds = _DRAWING * max(oracle.left, 0.0)
-        until = time.monotonic() + seconds
-
-        def fails(case: Case) -> bool:
-            if time.monotonic() >= until:
-                return False
-            try:
-                holds = oracle.holds(case)
-            except OutOfTimeError:
-                return False
-            if holds and words.weight(case) <= words.weight(self.search.case):
-                self.search.case = case  # kept even if it is interrupted now
-                oracle.doing("drawing smaller cases", case)
-            return holds
-
-        try:
-            found = generate.smallest(
-                oracle.operator, original.dtype, fails, examples=self.examples, seed=self.seed, seconds=seconds
-            )
-        except Exception:  # the case as it was drawn is there already
-            return None
-        return self.search.case if found is not None and self.search.case is not original else None
-
-    def _literal(self, case: Case) -> bool:
-        """Go on from the case with its tensors given by their bits; with the chains of views only where these are needed."""
-        search = self.search
-        for chains in (False, True):
-            try:
-                literal = literally(case, chains=chains)
-            except RecipeError:
-                return False
-            if literal.digest == search.case.digest or search.takes(literal):
-                return True
-        return False
-
-    def _passes(self, plainer: Callable[[Search], None]) -> None:
-        search = self.search
-        cotangents.drawn_cotangents(search)
-        for _ in range(_ROUNDS):
-            before = search.case.digest
-            arguments.simpler_arguments(search)
-            plainer(search)
-            shapes.smaller_sizes(search)
-            layouts.plainer_dtype(search)
-            cotangents.literal_cotangents(search)
-            elements.zeros_and_ones(search)
-            elements.short_mantissas(search)
-            plainer(search)
-            if search.case.digest == before:
-                return
-
-    def _last(self) -> None:
-        """The second look at the smallest case, and how often it fails."""
-        oracle, target, case = self.oracle, self.oracle.target, self.search.case
-        assert target is not None
-        oracle.doing("the last look", case)
-        for _ in range(_LAST_LOOKS if target.flaky else 1):
-            result = oracle.judged(case, Keeping(target))
-            if first_of(result) == target.first and result.verdict.value == target.verdict:
-                self.result = result
-                break
-        if target.first in ("crash", "timeout"):
-            self.rate = (int(self.result is not None), 1)
-            return
-        runs = FLAKY if target.flaky else STEADY
-        self.rate = (oracle.rate(case, target.first, runs), runs)
-
-    def _last_if_any(self) -> None:
-        if self.oracle.target is not None:
-            try:
-                self._last()
-            except KeyboardInterrupt:
-                return
-
-    def _minimal(self, interrupted: bool) -> Minimal:
-        oracle, case = self.oracle, self.search.case
-        result = self.result if self.result is not None and self.result.case.digest == case.digest else None
-        if result is None:
-            result = oracle.last_of(case) or self.original
-        steps = words.steps(self.original.case, case) if case.digest != self.original.case.digest else ()
-        return Minimal(
-            result, self.original, oracle.calls, time.monotonic() - oracle.began, (*steps, *self.notes), tuple(self.found),
-            self.rate, interrupted,
-        )  # fmt: skip
-
-
-def _is_drawn(case: Case) -> bool:
-    return bool(case.tensors) and all(isinstance(t, TensorRecipe) for t in case.tensors) and not case.cotangents

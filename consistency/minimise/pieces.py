@@ -18,6 +18,7 @@ from ..recipe import Literal, TensorRecipe
 
 Raw = npt.NDArray[Any]
 Tensor = TensorRecipe | Literal
+_SMALL = 1 << 14  # bytes
 _KIND = {"bfloat16": "uint16"}
 
 
@@ -184,9 +185,17 @@ class Piece:
         )
 
 
-@functools.lru_cache(maxsize=256)
 def apart(tensor: Literal) -> Piece:
-    """A literal tensor taken apart; its arrays are not to be written to."""
+    """A literal tensor taken apart; its arrays are not to be written to. Small ones are remembered."""
+    return _remembered(tensor) if len(tensor.data) <= _SMALL else _apart(tensor)
+
+
+@functools.lru_cache(maxsize=256)
+def _remembered(tensor: Literal) -> Piece:
+    return _apart(tensor)
+
+
+def _apart(tensor: Literal) -> Piece:
     storage = bits_of(tensor)
     seen = np.zeros(storage.size, dtype=bool)
     _view(seen, tensor.shape, tensor.stride, tensor.offset)[...] = True

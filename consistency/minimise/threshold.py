@@ -12,10 +12,10 @@ from .. import dtypes
 from ..model import Case
 from ..recipe import Literal
 from .arguments import values_of, with_value
+from .cuts import Group, cut, groups_of, sizes_of
 from .elements import assigned
 from .oracle import Search
 from .pieces import bits_of, kind_of, literals_in, reals_of, tensors_of
-from .shapes import Group, cut, groups_of, sizes_of
 
 _MOST = 3  # numbers, and sizes, that are looked at
 _SHARES = (0.0133, 0.1171, 0.3719, 0.6113, 0.9137)  # with long mantissas
