@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -135,7 +135,7 @@ def _operator(overload: Any, title: str, writes: tuple[int, ...], entry: Entry |
     if entry is not None:
         rules = operators.registry().get(entry.rules)
         if entry.kept is not None:
-            common["function"] = functools.partial(leading, overload, entry.kept)
+            common["function"] = functools.partial(leading, overload, entry.kept, entry.elsewhere)
         common["reference"] = entry.reference
         common["traits"] |= {REWRITTEN} | entry.traits | (rules.traits if rules is not None else frozenset())
         family = rules.family if rules is not None else GENERIC
@@ -209,8 +209,13 @@ def _alike(before: recipe.Arg, after: recipe.Arg) -> bool:
     return type(before) is type(after) and bool(before == after)
 
 
-def leading(overload: Any, count: int, *args: Any, **kwargs: Any) -> Any:
-    """The first ``count`` of what an operator returns; the rest is scratch space of its own kernels."""
+def leading(overload: Any, count: int, elsewhere: Callable[..., Any] | None, *args: Any, **kwargs: Any) -> Any:
+    """The first ``count`` of what an operator returns; the rest is scratch space of its own kernels.
+
+    ``elsewhere`` computes the same on devices that have no such kernel, by the operators that they have.
+    """
+    if elsewhere is not None and any(isinstance(arg, torch.Tensor) and arg.device.type != "cpu" for arg in args):
+        return tuple(elsewhere(*args, **kwargs))[:count]
     return overload(*args, **kwargs)[:count]
 
 

@@ -28,7 +28,8 @@ from .recipe import Literal, TensorRecipe
 @dataclass(frozen=True, slots=True)
 class Entry:
     """What is known of one operator. ``rules`` is the declaration whose c and λ hold; ``kept`` counts the outputs that mean
-    something, from the first; ``writes`` names arguments that are written although the schema does not say so."""
+    something, from the first; ``writes`` names arguments that are written although the schema does not say so. ``elsewhere`` is
+    what a device calls that lacks a kernel of the CPU's."""
 
     error: ErrorModel
     rules: str = ""
@@ -37,6 +38,7 @@ class Entry:
     reference: Callable[..., Any] | None = None
     traits: frozenset[str] = frozenset()
     observe: Callable[..., Any] | None = None
+    elsewhere: Callable[..., Any] | None = None
 
 
 def entry_of(base: str, case: Case) -> Entry | None:
@@ -232,8 +234,10 @@ def _attention(base: str, mask_at: int | str | None, causal_at: int, kept: int =
             found.append(largest(errors) + largest(outputs[1]))
         return found
 
-    reference = None if base.endswith("for_cpu") else functools.partial(references.attention, read)
-    return Entry(accumulated(size, of_keys), "nn.functional.scaled_dot_product_attention", kept, reference=reference)
+    error, rules = accumulated(size, of_keys), "nn.functional.scaled_dot_product_attention"
+    if base == "for_cpu":
+        return Entry(error, rules, kept, elsewhere=functools.partial(references.attention_and_logarithm, read))
+    return Entry(error, rules, kept, reference=functools.partial(references.attention, read))
 
 
 def _read_attention(args: Args, kwargs: Kwargs, mask_at: int | str | None, causal_at: int) -> Kwargs:
@@ -351,5 +355,6 @@ def _entries() -> dict[str, Entry]:
         ("workspace",),
         references.recurrent_layer_backward,
         observe=_gradients,
+        elsewhere=references.recurrent_layer_backward,
     )
     return found

@@ -24,6 +24,24 @@ def attention(read: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[torc
     return (F.scaled_dot_product_attention(*args[:3], **read(args, kwargs)),)
 
 
+def attention_and_logarithm(read: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """What the CPU's fused attention returns, on another device: the result by its own kernel, and the logarithm of the sum of
+    exponentials, which the CPU gives in float32 at least."""
+    query, key, value = args[:3]
+    given = read(args, kwargs)
+    result = F.scaled_dot_product_attention(query, key, value, **given)
+    heads = query.shape[1] // key.shape[1]
+    key = key.repeat_interleave(heads, 1) if heads > 1 else key
+    scores = (query @ key.mT) * (given["scale"] or query.shape[-1] ** -0.5)
+    mask = given["attn_mask"]
+    if given["is_causal"]:
+        mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+    if mask is not None:
+        scores = scores.masked_fill(~mask, float("-inf")) if mask.dtype == torch.bool else scores + mask
+    total = torch.logsumexp(scores, -1)
+    return result, total if total.dtype == torch.float64 else total.float()
+
+
 def _lstm(x: Any, weights: list[Any], hx: Any, cx: Any, reverse: bool, mode: int, biases: bool) -> tuple[torch.Tensor, ...]:
     """One layer in one direction over (steps, batch, width)."""
     if mode != _LSTM:

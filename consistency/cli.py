@@ -25,6 +25,7 @@ from .commands.repro import repro
 from .commands.sweep import sweep
 from .errors import ConsistencyError, UsageError, did_you_mean
 from .profiles import PROFILES
+from .threads import let_waiting_threads_sleep
 
 EXIT = """\b
 Exit status: 0 consistent · 1 a verdict fails · 2 bad usage or configuration
@@ -47,7 +48,7 @@ class _Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         _any_encoding()
-        _waiting_threads_sleep()
+        let_waiting_threads_sleep()
         try:
             return super().invoke(ctx)
         except ConsistencyError as error:
@@ -71,15 +72,6 @@ def _any_encoding() -> None:
         if isinstance(stream, io.TextIOWrapper):
             redirected = os.name == "nt" and not stream.isatty() and "PYTHONIOENCODING" not in os.environ
             stream.reconfigure(encoding="utf-8" if redirected else None, errors="backslashreplace")
-
-
-def _waiting_threads_sleep() -> None:
-    """Before torch is loaded: its idle threads shall not spin for milliseconds on a core that a worker process could use.
-
-    GNU OpenMP's own default spins on; other OpenMP libraries do not know the variable. No result depends on it.
-    """
-    if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:
-        os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 
 def _uncapitalised(text: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from . import opinfo
+from . import aten_calls, opinfo
 from .backends.base import Backend, refusal
 from .backends.cpu import Cpu
 from .comparison import compare
@@ -177,9 +177,12 @@ def expected(result: Result, rules: Rules) -> Result:
 
 def _known(case: Case, backend: str, direction: str, found: Judgement | Result, rules: Rules) -> Any:
     """The expectation that a failure meets, or None."""
-    asked: dict[str, Any] = {"operator": case.operator, "dtype": case.dtype, "direction": direction, "backend": backend}
-    rho = found.metrics.get("rho_max", 0.0)
-    return next((known for known in rules.expectations if known.matches(**asked, verdict=found.verdict.value, rho=rho)), None)
+    asked: dict[str, Any] = {"dtype": case.dtype, "direction": direction, "backend": backend}
+    asked |= {"verdict": found.verdict.value, "rho": found.metrics.get("rho_max", 0.0)}
+    names = [case.operator]
+    if rules.expectations and case.source.startswith(f"{aten_calls.NAME}/"):
+        names.append(aten_calls.operator_of(case).ruled_by[0])  # aten.convolution is known as nn.functional.conv2d
+    return next((known for known in rules.expectations if any(known.matches(operator=name, **asked) for name in names)), None)
 
 
 def _shapes(reference: Reference) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from .profiles import PROFILES
+from .threads import let_waiting_threads_sleep
 
 if TYPE_CHECKING:
     from .model import Case, Result
@@ -69,6 +70,8 @@ def _group(parser: pytest.Parser) -> pytest.OptionGroup:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Options of ours that make no sense are a mistake even where no test uses them: one line, before anything is collected."""
+    if config.getoption("numprocesses", None):  # the processes of pytest-xdist share the cores, and inherit this
+        let_waiting_threads_sleep()
     given = [name for name in (*_OPTIONS, "examples") if config.getoption(f"consistency_{name}") is not None]
     if given:
         _settings(config)

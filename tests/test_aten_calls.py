@@ -90,6 +90,17 @@ def test_declared_operators_lend_their_rules() -> None:
     assert opinfo.operator_of(case("_linalg_det.default", x)).family == opinfo.GENERIC
 
 
+def test_what_is_expected_of_a_declared_operator_is_expected_of_the_call() -> None:
+    """Without oneDNN, transposed convolution accumulates in bfloat16: a finding of docs/findings.md that tolerances.yaml lists."""
+    torch.manual_seed(0)
+    x, weight = torch.randn(2, 3, 5, 5).bfloat16(), torch.randn(3, 2, 3, 3).bfloat16()
+    made = case("convolution.default", x, weight, None, [2, 2], [0, 0], [1, 1], True, [0, 0], 3, of="bfloat16")
+    assert verdicts(made, "cpu+onednn=off") == ["expected"]
+    unlisted = replace(RULES, expectations=())
+    (result,) = engine.judge_case(made, opinfo.operator_of(made), [resolve("cpu+onednn=off")], unlisted, ("forward",))
+    assert result.verdict.value == "divergent"
+
+
 def test_a_number_that_the_format_lacks_widens_the_model() -> None:
     x = torch.rand(3, 4)
     assert opinfo.operator_of(case("mul.Tensor", x, 0.5)).error.kind == "rounded"
@@ -240,6 +251,22 @@ def test_references_of_kernels_that_only_devices_have() -> None:
     causal = entry["_scaled_dot_product_flash_attention"].reference
     assert torch.allclose(causal(q, q, q, 0.0, True, False)[0], F.scaled_dot_product_attention(q, q, q, is_causal=True))
     assert attention(lambda a, k: {"scale": 0.5}, q, q, q)[0].shape == q.shape
+
+
+def test_what_other_devices_call_in_place_of_the_cpus_kernels() -> None:
+    torch.manual_seed(1)
+    q = torch.randn(2, 4, 6, 8)
+    entry = aten_models._entries()["_scaled_dot_product_flash_attention_for_cpu"]
+    assert entry.elsewhere is not None
+    flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    mask = torch.randn(6, 6)
+    for args, kwargs in (((q, q, q), {}), ((q, q, q, 0.0, True), {}), ((q, q, q), {"attn_mask": mask, "scale": 0.3})):
+        for got, expected in zip(entry.elsewhere(*args, **kwargs), flash(*args, **kwargs), strict=True):
+            assert got.dtype == expected.dtype
+            assert torch.allclose(got, expected, atol=1e-6)
+    meta = [t.to("meta") for t in (q, q, q)]
+    operator = opinfo.operator_of(case("_scaled_dot_product_flash_attention_for_cpu.default", q, q, q))
+    assert [t.shape for t in operator(*meta)] == [q.shape, q.shape[:3]]  # a device without the kernel
 
 
 def test_a_worker_judges_them_too() -> None:

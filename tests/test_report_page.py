@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -124,6 +125,8 @@ def test_an_operator_opens_by_its_address_and_by_a_click(pages: Path, window: Br
     assert "TF32 inputs explain 99%" in case
     assert "float32 inputs" in case
     assert "consistency repro" in case
+    assert re.search(r"failures/matmul-\S+-mine-forward: repro.py, issue.md", case)
+    assert "TF32 inputs explain 99%" in texts(window, ".why")[1]
     window.run("document.querySelectorAll('.row button')[1].click()")
     assert texts(window, ".panel:not([hidden])") == []
     assert window.run("location.hash") in ("", "#")

@@ -38,7 +38,7 @@ class Faulty(consistency.Backend):
         if operator.name != self.operator or shapes[: len(self.shapes)] != self.shapes:
             return found
         first = found[0] if isinstance(found, tuple) else found
-        wrong = first.clone()
+        wrong = first if operator.name.endswith("_") else first.clone()
         wrong[..., -1] *= 1.001
         return (wrong, *found[1:]) if isinstance(found, tuple) else wrong
 
@@ -261,6 +261,30 @@ def test_calls_of_one_kind_are_judged_a_few_times_or_all() -> None:
     assert count(all=True) == (15, 0)
 
 
+def test_zeros_do_not_take_the_place_of_numbers() -> None:
+    """An optimizer's state is all zeros at its first step, of which nothing can be told; its second step is looked at, too."""
+    state, gradient = torch.zeros(3, 4), torch.rand(3, 4)
+    with consistency.watch(backends=["cpu"], keep=1) as w:
+        for _ in range(4):
+            state.mul_(0.9).add_(gradient)
+    of_mul = [r.verdict.value for r in w.results if r.operator == "aten.mul_"]
+    assert of_mul == ["undecidable", "rounding"]
+    assert w.left_out == {kinds.REPEATED: 4}
+
+
+def test_a_fault_in_any_operator_of_a_model_is_found() -> None:
+    with consistency.watch(backends=["cpu"]) as w:
+        train(recurrent(), steps=2)
+    missed = []
+    for operator in dict.fromkeys(result.operator for result in w.results):
+        with consistency.watch(backends=[Faulty(operator)], keep=1) as planted:
+            train(recurrent(), steps=2)
+        assert {r.operator for r in planted.failures} <= {operator}
+        if planted.first is None:
+            missed.append(operator)
+    assert set(missed) <= {"aten.zero_", "aten.nll_loss_backward"}, missed  # the last column of which is zero
+
+
 def test_a_block_that_raises_is_not_judged_unless_asked() -> None:
     x = torch.rand(3, 4)
     with pytest.raises(RuntimeError, match="shape"), consistency.watch(backends=["cpu"]) as w:
@@ -382,6 +406,28 @@ def test_a_backend_in_a_process_of_its_own() -> None:
         torch.softmax(x @ x.t(), 0)
     assert not w.failures
     assert {(r.operator, r.verdict.value) for r in w.results} == {("aten.mm", "rounding"), ("aten._softmax", "rounding")}
+
+
+def test_an_interruption_keeps_what_was_judged_and_may_be_resumed() -> None:
+    class Interrupting(consistency.Backend):
+        name = "interrupting"
+        calls = 0
+
+        def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+            Interrupting.calls += 1
+            if Interrupting.calls == 3:
+                raise KeyboardInterrupt
+            return super().call(operator, args, kwargs)
+
+    def program(x: torch.Tensor) -> None:
+        for function in (torch.exp, torch.sin, torch.cos, torch.tanh):
+            function(x)
+
+    with pytest.raises(KeyboardInterrupt), consistency.watch(backends=[Interrupting()]) as w:
+        program(torch.rand(3, 4))
+    assert [r.operator for r in w.results] == ["aten.exp", "aten.sin"]
+    w.judge()
+    assert [r.operator for r in w.results] == ["aten.exp", "aten.sin", "aten.cos", "aten.tanh"]
 
 
 def test_an_absent_backend_is_told() -> None:

@@ -6,6 +6,8 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import torch
+
 from .declare import (
     EVERYWHERE,
     EXACT,
@@ -150,6 +152,11 @@ def scaled_by_exponent(d: Drawing) -> Call:
     return call(d.tensor(shape, REAL), d.tensor(d.broadcastable(shape), dtype="int32", values=("integers", -12, 12)))
 
 
+def times_a_power_of_two(x: torch.Tensor, exponent: torch.Tensor) -> torch.Tensor:
+    """``ldexp`` with powers that are floats: those of torch 2.13's own gradient are whole numbers, and so 0 below 1."""
+    return x * torch.exp2(exponent.to(x.dtype))
+
+
 def integers(low: int, high: int) -> Sample:
     def sample(d: Drawing) -> Call:
         shape = shape_of(d)
@@ -181,7 +188,7 @@ OPERATORS = [
     op("__rpow__", raised),
     op("pow", power, dtypes=NUMERIC),
     op("float_power", float_power, dtypes=NUMERIC),
-    op("ldexp", scaled_by_exponent),
+    op("ldexp", scaled_by_exponent, reference=times_a_power_of_two),
     op("hypot", pointwise(FAR, FAR, half=SMALL_PLANE)),
     op("atan2", pointwise(PLANE, PLANE, half=SMALL_PLANE)),
     op("copysign", binary(), EXACT),

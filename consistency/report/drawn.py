@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..bundle import failure_id
 from ..events import kind as kind_of
 from ..model import VERDICTS, Result, Verdict
 from . import failure
@@ -47,7 +48,7 @@ def data(stored: Stored, room: int) -> dict[str, Any]:
     names = {row[0]: position for position, row in enumerate(operators)}
     cases = _cases(stored, names, index, left)
     scaling = [
-        [names[s.operator], index.backend(s.backend), _three(s.ratio), s.pairs, s.problem]
+        [names[s.operator], index.backend(s.backend), _few(s.ratio), s.pairs, s.problem]
         for s in stored.tally.scalings
         if s.pairs and s.operator in names
     ]
@@ -88,7 +89,7 @@ def _operator(stored: Stored, name: str, groups: _Groups, points: int, index: _I
         kind = index.kind(dtype, direction)
         counts = [number for key, count in group.verdicts.items() for number in (_number_of(*key), count)]
         shown = group.encoded(points) if group.by_terms == by_terms else ""
-        rows.append([kind, index.backend(backend), _three(group.rho), counts, _histogram(group.histogram), shown])
+        rows.append([kind, index.backend(backend), _few(group.rho), counts, _histogram(group.histogram), shown])
         budget = stored.groups.budget(name, dtype, direction)
         if budget and shown:
             budgets[kind] = budget
@@ -106,11 +107,11 @@ def _number_of(verdict: str, group: str) -> int:
     return len(VERDICTS) if verdict == "reduced-precision" and group == "warned" else VERDICTS.index(verdict)
 
 
-def _three(value: float | None) -> float | int | None:
-    """Three significant digits, which is what is read."""
+def _few(value: float | None) -> float | int | None:
+    """Four significant digits, more than are read."""
     if value is None or math.isnan(value):
         return None
-    short = float(f"{min(max(value, -1e300), 1e300):.3g}")
+    short = float(f"{min(max(value, -1e300), 1e300):.4g}")
     return int(short) if short.is_integer() and abs(short) < 1e15 else short
 
 
@@ -137,7 +138,7 @@ def _cases(stored: Stored, names: Mapping[str, int], index: _Index, room: int) -
 
 
 def _case(stored: Stored, result: Result, failing: int, names: Mapping[str, int], index: _Index) -> list[Any]:
-    """[operator, kind, backend, verdict, × budget, sentence, lines, recipe, command, work-around, cause, how many fail alike]
+    """[operator, kind, backend, verdict, × budget, sentence, lines, recipe, command, work-around, cause, how many alike, files]
 
     The command comes in the two pieces around the recipe, where it holds that.
     """
@@ -152,7 +153,14 @@ def _case(stored: Stored, result: Result, failing: int, names: Mapping[str, int]
     texts = (result.explanation, "\n".join(part.strip() for part in told), line)
     return [
         names[short(result.operator)], index.kind(result.dtype, result.direction), index.backend(short(result.backend)),
-        _number_of(result.verdict.value, result.verdict.group), _three(result.metrics.get("rho_max")),
+        _number_of(result.verdict.value, result.verdict.group), _few(result.metrics.get("rho_max")),
         *map(failure.printable, texts), [failure.printable(piece) for piece in command.split(inline, 1)],
-        failure.printable(result.workaround), failure.printable(cause), failing,
+        failure.printable(result.workaround), failure.printable(cause), failing, _files(stored, result),
     ]  # fmt: skip
+
+
+def _files(stored: Stored, result: Result) -> str:
+    """``failures/ID: repro.py, issue.md``: what the bundle keeps of a failure for people; empty where there is nothing."""
+    folder = stored.folder / "failures" / failure_id(result)
+    names = [name for name in ("repro.py", "issue.md") if result.verdict.fails and (folder / name).is_file()]
+    return f"failures/{folder.name}: {', '.join(names)}" if names else ""

@@ -52,6 +52,8 @@ def message(result: Result, *, bundle: Path | None = None, spec: str | None = No
 
 def printable(text: str) -> str:
     """``text`` without what could move a terminal's cursor, colour it or break its encoding."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() or c in "\n\xa0" else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 

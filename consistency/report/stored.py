@@ -154,14 +154,14 @@ def _verdict(name: str, allowed: bool) -> Verdict:
 @functools.lru_cache(maxsize=4096)
 def short(name: object) -> str:
     """A name as it is shown: printable, of bounded length."""
-    found = printable(str(name))
+    found = printable(str(name)[: MAX_NAME + 1])
     return found if len(found) <= MAX_NAME else f"{found[: MAX_NAME - 1]}…"
 
 
 @functools.lru_cache(maxsize=4096)
 def text(sentence: object) -> str:
     """A sentence as it is shown."""
-    found = printable(str(sentence))
+    found = printable(str(sentence)[:2001])
     return found if len(found) <= 2000 else f"{found[:1999]}…"
 
 

@@ -112,10 +112,7 @@ class Calls:
             raise _LeftOutError(kinds.FACTORY)
         _usable(given, kwargs)
         device = _device(given, kwargs)
-        kind = kinds.kind_of(overload, args, kwargs)
-        self._kinds[kind] += 1
-        if self.bounds.keep and self._kinds[kind] > self.bounds.keep:
-            raise _LeftOutError(kinds.REPEATED)
+        self._count(kinds.kind_of(overload, args, kwargs), given)
         sizes = [_bytes(tensor) for tensor in given]
         if max(sizes) > self.bounds.tensors:
             raise _LeftOutError(f"a tensor larger than {megabytes(self.bounds.tensors)}")
@@ -128,6 +125,17 @@ class Calls:
             raise _LeftOutError(kinds.ARGUMENT) from None
         case = Case(aten_calls.title_of(overload), _dtype(given), taken, named, source=aten_calls.source_of(overload))
         return replace(made, case=case, device=device)
+
+    def _count(self, kind: tuple[Any, ...], given: Sequence[torch.Tensor]) -> None:
+        """Take the call if it is among the first of its kind. Those with a tensor of zeros only, as an optimizer's state is,
+        are counted apart: little can be told of them."""
+        if self.bounds.keep and self._kinds[kind] >= self.bounds.keep:
+            raise _LeftOutError(kinds.REPEATED)
+        if any(t.is_floating_point() and t.numel() and not bool(t.any()) for t in given):
+            kind = (kind, "zeros")
+            if self.bounds.keep and self._kinds[kind] >= self.bounds.keep:
+                raise _LeftOutError(kinds.REPEATED)
+        self._kinds[kind] += 1
 
     def _argument(self, value: Any) -> recipe.Arg:
         if isinstance(value, torch.Tensor):

@@ -22,7 +22,7 @@ from ..recording.judging import Recorded
 from ..recording.writing import Writer
 from ..settings import _resolve
 from ..tolerances import Tolerances
-from ..workers.isolated import CASE_SECONDS, Limits
+from ..workers.isolated import AHEAD, CASE_SECONDS, Limits
 from . import telling
 from .capture import Bounds, Call, Calls, Capturing
 
@@ -76,26 +76,32 @@ class Watch:
         self._mode = None
         if kind is None:
             self.judge()
-        self._close()
 
     def judge(self) -> None:
         """Judge what has been captured and not judged yet. A block that raised leaves that to you; one that ended has done it."""
         waiting = [call for call in self._calls.records if call.case is not None and call.number not in self._judged]
-        _elsewhere(lambda: self._judge_all(waiting), self._stop)
+        self._stop.clear()
+        try:
+            _elsewhere(lambda: self._judge_all(waiting), self._stop)
+        finally:
+            for backend in self.backends:
+                backend.close()
 
     def _now(self, call: Call) -> None:
         with self._turn:
             _elsewhere(lambda: self._judge(call), self._stop)
 
     def _judge_all(self, waiting: list[Call]) -> None:
-        for call in waiting:
+        for position, call in enumerate(waiting):
             if self._stop.is_set():
                 return
+            for backend in self._present():
+                backend.ahead((operator_of(c.case), c.case, "forward") for c in waiting[position : position + AHEAD] if c.case)
             self._judge(call)
 
     def _judge(self, call: Call) -> None:
         assert call.case is not None
-        present = [backend for backend in self.backends if backend.name not in self.absent]
+        present = self._present()
         if call.own is not None:
             present.append(self._recorded(call.device, call.own))
         operator = operator_of(call.case)
@@ -113,6 +119,9 @@ class Watch:
         self._kept[result.key] = result
         self.saved[result.key] = save(result, out / failure_id(result), spec=self.specs.get(result.backend))
 
+    def _present(self) -> list[Backend]:
+        return [backend for backend in self.backends if backend.name not in self.absent]
+
     def _recorded(self, device: str, own: Outcome) -> Recorded:
         """The program's own device as a backend whose outcome is there already."""
         if device not in self._own:
@@ -124,10 +133,6 @@ class Watch:
             self.specs[made.name] = spec
         self._own[device].hand = own
         return self._own[device]
-
-    def _close(self) -> None:
-        for backend in self.backends:
-            backend.close()
 
     # What was found.
 

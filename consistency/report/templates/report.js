@@ -18,9 +18,9 @@
   const byName = new Map(operators.map((o) => [o.name, o]));
   const casesOf = new Map();
   for (const row of D.cases) {
-    const [operator, kind, backend, verdict, rho, sentence, told, recipe, command, workaround, cause, alike] = row;
+    const [operator, kind, backend, verdict, rho, sentence, told, recipe, command, workaround, cause, alike, files] = row;
     if (!casesOf.has(operator)) casesOf.set(operator, []);
-    casesOf.get(operator).push({ kind, backend, verdict, rho, sentence, told, recipe, command, workaround, cause, alike });
+    casesOf.get(operator).push({ kind, backend, verdict, rho, sentence, told, recipe, command, workaround, cause, alike, files });
   }
   const scalingOf = new Map();
   for (const [operator, backend, ratio, pairs, problem] of D.scaling) {
@@ -225,6 +225,8 @@
       make("span", { class: "title" }, item.o.name, make("span", { class: "family" }, item.o.family)), values);
     const panel = make("div", { class: "panel", id, hidden: "" });
     button.addEventListener("click", () => toggle(item, button, panel));
+    const worst = item.rank === FAILED && (casesOf.get(item.o.id) || []).find((c) => item.cells.has(c.backend) && admits(c.verdict));
+    if (worst) button.append(make("span", { class: "why" }, worst.sentence));
     const row = make("div", { class: "row" }, make("h3", {}, button), panel);
     row.dataset.op = item.o.id;
     return row;
@@ -239,14 +241,14 @@
     writeAddress();
   };
   const open = (o, scroll) => {
-    let row = document.querySelector(`.row[data-op="${o.id}"]`);
-    if (!row) {
+    const left = filtered(), item = left.find((each) => each.o === o);
+    if (!item) return; // the filters leave it out
+    const find = () => document.querySelector(`.row[data-op="${o.id}"]`);
+    if (!find()) {
       shownRows = Infinity;
-      drawList(filtered());
-      row = document.querySelector(`.row[data-op="${o.id}"]`);
+      drawList(left);
     }
-    if (!row) return;
-    const item = filtered().find((each) => each.o === o), button = row.querySelector("button");
+    const row = find(), button = row.querySelector("button");
     toggle(item, button, row.querySelector(".panel"), true);
     if (scroll) {
       row.scrollIntoView({ block: "start" });
@@ -419,10 +421,11 @@
     const verdict = D.verdicts[c.verdict][0];
     box.append(make("p", {}, make("b", {}, `${kindName(c.kind)} · ${D.backends[c.backend]} · ${verdict}`), c.alike > 1 ? ` ${count(c.alike, "case")} fail like this` : ""));
     box.append(make("p", {}, c.sentence));
-    if (c.cause || c.workaround) {
+    if (c.cause || c.workaround || c.files) {
       const list = make("dl");
       if (c.cause) list.append(make("dt", {}, "cause"), make("dd", {}, c.cause));
       if (c.workaround) list.append(make("dt", {}, "work-around"), make("dd", {}, c.workaround));
+      if (c.files) list.append(make("dt", {}, "in the bundle"), make("dd", {}, c.files));
       box.append(list);
     }
     if (c.told) box.append(make("pre", {}, c.told));
