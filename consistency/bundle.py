@@ -320,7 +320,7 @@ def _cases(folder: Path, ids: Collection[str] | None = None) -> dict[str, Case]:
     found: dict[str, Case] = {}
     path, beside = folder / "cases.jsonl", literals.Beside(folder)
     for number, row in lines(path):
-        if ids is not None and row.get("id") not in ids:
+        if ids is not None and str(row.get("id")) not in ids:
             continue
         try:
             case = Case.from_json(row.get("case"), beside)

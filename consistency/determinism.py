@@ -24,6 +24,7 @@ from .operators.declare import Operator
 from .reference import quiet
 
 KINDS = MappingProxyType({"runs": "from run to run", "threads": "with another number of threads", "batch": "alone as in a batch"})
+TITLE = "determinism"  # of its section in the summary
 LOOKED_AT = 4  # cases of each operator × dtype
 _THREADS = "one thread"  # what backends call the variant
 _SAME_ROW = 2.0**-40
@@ -211,4 +212,4 @@ def summary(found: Sequence[Repeatability]) -> list[str]:
         shown = ", ".join(f"{name} ({_size(worst[name])})" for name in others[:3])
         more = f" and {len(others) - 3} more" if len(others) > 3 else ""
         lines.append(f"  {backend}: {text}" + (f"; not {shown}{more}" if others else ""))
-    return ["determinism", *lines] if lines else []
+    return [TITLE, *lines] if lines else []

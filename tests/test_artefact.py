@@ -419,6 +419,29 @@ def test_markdown_of_texts() -> None:
     assert markdown.cell("a|b") == "`a\\|b`"
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"metrics": {"rho_max": math.nan}},
+        {"metrics": {"rho_max": 1e-320}},
+        {"worst": Worst((7, 7, 7), 3.0, 2.0)},
+        {"worst": Worst((-1,), math.nan, math.inf)},
+        {"output": "out/99"},
+        {"output": "grad/x", "direction": "backward"},
+        {"verdict": Verdict("structure"), "explanation": "argument 77 was modified although …", "comparison": None},
+        {"verdict": Verdict("timeout"), "explanation": "exp: no answer within 1.2.3 s"},
+        {"verdict": Verdict("error"), "comparison": None},
+        {"comparison": None, "worst": None},
+        {"verdict": Verdict("unsupported")},
+    ],
+)
+def test_results_that_make_no_sense_make_some_script(changes: dict[str, Any]) -> None:
+    """They come from folders of others: a line that says why, never a traceback."""
+    result = replace(faulty(), **changes)
+    compile(artefact.script(result), "repro.py", "exec")
+    assert artefact.issue(result).startswith("# ")
+
+
 def test_names_from_a_file_are_no_source() -> None:
     case = replace(operators_case("exp"), kwargs={"x=__import__('os').abort(), y": 1})
     assert "__import__" not in artefact.script(faulty(case=case)).replace("# ", "").partition("import sys")[2]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
+import random
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -262,6 +265,64 @@ def test_a_damaged_bundle_is_one_line(tmp_path: Path, name: str, spoil: Any, tex
         assert result.output.count("\n") == 1, result.output
         assert text in result.output
         assert "Traceback" not in result.output
+
+
+ODD = [
+    b"null",
+    b"1e999",
+    b"-1",
+    b'"x"',
+    b"[]",
+    b"{}",
+    b"true",
+    b"NaN",
+    b"99999999999999999999999999",
+    b'""',
+    b"0",
+    b'"\\ud800"',
+    b"1e308",
+]
+
+PART = rb'-?\d+\.?\d*(e[+-]?\d+)?|"[^"]*"|\[[^\[\]]*\]|\{[^{}]*\}|true|false|null'
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_is_damaged_ends_well(run: Path, tmp_path: Path, seed: int) -> None:
+    """Numbers, texts and bytes exchanged at random: a report, or one line."""
+    draw = random.Random(seed)
+    names = [path.name for path in run.iterdir() if path.suffix in (".json", ".jsonl")]
+    for number in range(8):
+        folder = tmp_path / str(number)
+        shutil.copytree(run, folder)
+        path = folder / draw.choice(names)
+        data = path.read_bytes()
+        for _ in range(draw.choice([1, 1, 2, 3])):
+            parts = list(re.finditer(PART, data))
+            if not parts:
+                break
+            part = draw.choice(parts)
+            data = data[: part.start()] + draw.choice(ODD) + data[part.end() :]
+        if draw.random() < 0.2:
+            at = draw.randrange(len(data))
+            data = data[:at] + bytes([draw.randrange(256)]) + data[at + 1 :]
+        path.write_bytes(data)
+        for form in (_page, _markdown, _screen):
+            with contextlib.suppress(BundleError):
+                form(folder).encode()
+
+
+def _page(folder: Path) -> str:
+    return page.page(read(folder))
+
+
+def _markdown(folder: Path) -> str:
+    return markdown.markdown(read(folder))
+
+
+def _screen(folder: Path) -> str:
+    stream = io.StringIO()
+    show(folder, stream=stream)
+    return stream.getvalue()
 
 
 def test_a_killed_run_has_a_report(run: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -125,6 +126,8 @@ def element_of(result: Result, reference: Reference) -> Element:
         error = _ELSEWHERE * result.metrics.get("abs_max", 0.0)
     unknown = _half_an_ulp(worst.expected, dtype) * (1.0 if result.verdict.fails or result.verdict.passes else _ELSEWHERE**2)
     admitted = error / rho if rho > 0.0 and error > 0.0 else unknown
+    if not math.isfinite(admitted) and math.isfinite(worst.expected) and math.isfinite(worst.actual):
+        raise UnscriptableError("what its numbers say of its budget makes no sense")
     return Element(position, worst.index, paired, dtype, float(worst.expected), admitted, worst.actual)
 
 

@@ -29,6 +29,15 @@ def headline(result: Result) -> str:
     return f"{result.operator} · {result.dtype} · {result.direction} · {result.backend}   {result.verdict}: {result.explanation}"
 
 
+def in_short(result: Result) -> tuple[str, str]:
+    """``("1,400 × budget", "TF32 inputs explain 99%")``: the size and what else is said; within budget the verdict, and all."""
+    rho = result.metrics.get("rho_max", math.nan)
+    if not rho > 1.0:
+        return result.verdict.value, result.explanation
+    size = f"{number(rho)} × budget"
+    return size, result.explanation.removeprefix(size).removeprefix(": ").strip() or result.verdict.value
+
+
 def message(result: Result, *, bundle: Path | None = None, spec: str | None = None, again: bool = True) -> str:
     """The whole story of one failure in a few lines, ending with the command that shows it again.
 

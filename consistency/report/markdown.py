@@ -13,6 +13,7 @@ from .stored import Stored
 LINES = 60
 SHOWN = 25  # operators in the table of failures
 COMMANDS = 3
+LONGEST = 1_000  # characters of a command
 REASONS = 6
 MOST = 220  # characters of a sentence in a cell
 
@@ -29,7 +30,7 @@ def markdown(stored: Stored) -> str:
         if len(failing) > SHOWN:
             lines.append(f"| | … and {len(failing) - SHOWN:,} more operators | | |")
         lines += ["", "Again:", "", "```console"]
-        lines += [_one_line(failure.command(kinds[0], bundle=stored.folder)) for kinds in tally.by_operator()[:COMMANDS]]
+        lines += [_command(stored, kinds[0]) for kinds in tally.by_operator()[:COMMANDS]]
         lines += ["```"]
     reasons = tally.reasons.most_common(REASONS)
     absent = [f"- {plain(name)}: {plain(reason)}" for name, reason in list(stored.unavailable.items())[:REASONS]]
@@ -56,11 +57,16 @@ def _counts(stored: Stored) -> str:
 
 
 def _row(worst: Result, kinds: int) -> str:
-    rho = worst.metrics.get("rho_max")
-    size = failure.number(rho) if rho is not None and rho == rho else ""
-    more = f" (and {kinds - 1} more kinds)" if kinds > 1 else ""
+    size, rest = failure.in_short(worst)
+    others = f" (and in {kinds - 1} other way{'s' if kinds > 2 else ''})" if kinds > 1 else ""
     where = f"{worst.dtype} {worst.direction} {worst.backend}"
-    return f"| {size} | {plain(worst.operator)} | {plain(where)} | {worst.verdict}: {plain(worst.explanation)}{more} |"
+    return f"| {size.removesuffix(' × budget')} | {plain(worst.operator)} | {plain(where)} | {plain(rest)}{others} |"
+
+
+def _command(stored: Stored, worst: Result) -> str:
+    """The command that repeats a failure; where nothing but a long recipe names the case, by its id."""
+    command = failure.command(worst, bundle=stored.folder, spec=stored.specs.get(worst.backend))
+    return _one_line(command if len(command) <= LONGEST else command.replace(failure.quote(worst.case.line), worst.case.id))
 
 
 def plain(text: str) -> str:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from .. import determinism
 from ..errors import BundleError
 from ..events import Event, Finished, Handler
 from ..model import Result
@@ -132,12 +132,10 @@ def _failing(stored: Stored) -> dict[str, Any]:
     return {"rows": rows, "more": max(len(kinds) - FIRST, 0)}
 
 
-def _headline(result: Result) -> dict[str, Any]:
-    rho = result.metrics.get("rho_max")
-    size = f"{failure.number(rho)} ×" if rho is not None and not math.isnan(rho) and rho > 1.0 else result.verdict.value
-    sentence = result.explanation.removeprefix(f"{size} budget").removeprefix(": ").strip() or result.verdict.value
-    return {"size": size, "operator": result.operator, "where": f"{result.dtype} · {result.direction} · {result.backend}",
-            "text": sentence}  # fmt: skip
+def _headline(result: Result) -> dict[str, str]:
+    size, rest = failure.in_short(result)
+    where = f"{result.dtype} · {result.direction} · {result.backend}"
+    return {"size": size.removesuffix(" budget"), "operator": result.operator, "where": where, "text": rest}
 
 
 def compared(found: Mapping[str, Mapping[str, str]], order: Sequence[str]) -> dict[str, Any]:
@@ -156,7 +154,8 @@ def compared(found: Mapping[str, Mapping[str, str]], order: Sequence[str]) -> di
 
 
 def _notes(stored: Stored) -> list[str]:
-    return [line.strip() for line in (*notes(stored.tally), *repeated(stored.tally))]
+    told = repeated(stored.tally)
+    return [line.strip() for line in (*notes(stored.tally), *told) if line != determinism.TITLE]
 
 
 def _reasons(stored: Stored) -> list[tuple[int, str, str]]:
