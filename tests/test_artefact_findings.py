@@ -88,7 +88,8 @@ FINDINGS: dict[str, tuple[str, str, str, Callable[[], tuple[Any, ...]], dict[str
     ),
     "qr": ("linalg.qr", "complex64", "forward", lambda: (equal_rows(),), {}, "special-values", "got nan"),
     "conv3d": (
-        "nn.functional.conv3d", "bfloat16", "backward", padded, {"padding": (1, 0, 0)}, "divergent special-values nondeterministic", "by its second tensor",
+        "nn.functional.conv3d", "bfloat16", "backward", padded, {"padding": (1, 0, 0)},
+        "divergent special-values nondeterministic", "by its second tensor",
     ),
     "3-norm": (
         "nn.functional.normalize", "float16", "backward", lambda: (torch.tensor([0.0212], dtype=torch.float16),),
