@@ -68,9 +68,7 @@ def test_a_new_failure_is_found_and_a_fixed_one_the_other_way_round(old: Path, t
     def chosen(i: int, row: Row) -> bool:
         return of(row, "matmul", "numpy") and i % 3 == 0 and row["verdict"] == "rounding"
 
-    broken = changed(
-        old, tmp_path, lambda i, row: fails(row, 2300.0, "tf32-inputs") if of(row, "matmul", "numpy") and i % 3 == 0 else row
-    )
+    broken = changed(old, tmp_path, lambda i, row: fails(row, 2300.0, "tf32-inputs") if chosen(i, row) else row)
     (new,) = difference(old, broken).changes
     assert (new.kind, new.group, new.after) == ("new", ("matmul", "float32", "forward", "numpy"), 2300.0)
     assert new.regression
