@@ -354,6 +354,14 @@ def test_an_expected_divergence_is_shown_like_any_other() -> None:
     assert "assert abs(got - recorded) <= admitted" in artefact.script(faulty(verdict="expected"))
 
 
+def test_gradients_may_leave_the_normal_numbers() -> None:
+    """As they are judged: below the smallest normal number no error counts."""
+    forward = replace(faulty(worst=Worst((0,), 1e-3, 0.0)), metrics={"rho_max": 1e42})
+    assert "admitted = 1e-45  #" in artefact.script(forward)
+    backward = artefact.script(replace(forward, direction="backward", output="grad/0"))
+    assert "admitted = 1.18e-38  #" in backward
+
+
 def test_what_cannot_be_a_script_is_said_plainly(tmp_path: Path) -> None:
     case = engine.draw(operators.get("rand"), "float32", 3, 0)[0][-1]
     measured = (Measured("out/0", "bool", (3,), 3), Measured("seen/1", "bool", (1,), 1))
@@ -417,6 +425,29 @@ def test_markdown_of_texts() -> None:
     assert markdown.prose("a_b*<c> @d\ne") == "a\\_b\\*\\<c\\> @\u200bd e"
     assert markdown.block("```\nx", "python") == "````python\n```\nx\n````"
     assert markdown.cell("a|b") == "`a\\|b`"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"metrics": {"rho_max": math.nan}},
+        {"metrics": {"rho_max": 1e-320}},
+        {"worst": Worst((7, 7, 7), 3.0, 2.0)},
+        {"worst": Worst((-1,), math.nan, math.inf)},
+        {"output": "out/99"},
+        {"output": "grad/x", "direction": "backward"},
+        {"verdict": Verdict("structure"), "explanation": "argument 77 was modified although …", "comparison": None},
+        {"verdict": Verdict("timeout"), "explanation": "exp: no answer within 1.2.3 s"},
+        {"verdict": Verdict("error"), "comparison": None},
+        {"comparison": None, "worst": None},
+        {"verdict": Verdict("unsupported")},
+    ],
+)
+def test_results_that_make_no_sense_make_some_script(changes: dict[str, Any]) -> None:
+    """They come from folders of others: a line that says why, never a traceback."""
+    result = replace(faulty(), **changes)
+    compile(artefact.script(result), "repro.py", "exec")
+    assert artefact.issue(result).startswith("# ")
 
 
 def test_names_from_a_file_are_no_source() -> None:

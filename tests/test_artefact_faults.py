@@ -7,6 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,11 @@ import pytest
 import torch
 
 from consistency import artefact, backends, engine, operators, tolerances
+from consistency.backends import Backend
 from consistency.materialise import case_of
+from consistency.minimise import minimise
 from consistency.model import Result
+from consistency.operators.declare import Operator
 from consistency.workers.isolated import Isolated
 
 HERE = Path(__file__).parent
@@ -80,15 +85,16 @@ FAULTS = {
     ("bernoulli", "float32", "forward"): "divergent",
 }
 ALONE = ("trace", "tril")  # what ends its process
-PROCESSES = (*ALONE, "tanh")
+PROCESSES = (*ALONE, *(pytest.param(name, marks=pytest.mark.nightly) for name in ("tanh", "exp", "argmax")))
 GIVEN = {"linalg.inv": lambda: case_of("linalg.inv", "float32", (torch.zeros(2, 2),), {})}
 
 
 class Found:
     """The failures of the faulty torch, by fault, with their scripts; and what became of these."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, chosen: Callable[[Any], bool] = lambda fault: True, minimised: bool = False) -> None:
+        self.folder, self.seconds = folder, {}
+        self._chosen, self._minimised = [fault for fault in FAULTS if chosen(fault)], minimised
         shutil.copy(HERE / "faulty_torch.py", folder / "sitecustomize.py")
         self.spec = f"cpu+env:PYTHONPATH={folder}"
         self.results = self._judged()
@@ -101,18 +107,26 @@ class Found:
         backend.limits = replace(backend.limits, seconds=HANG)
         rules, found = tolerances.load(), {}
         try:
-            for fault in FAULTS:
+            for fault in self._chosen:
                 name, dtype, direction = fault
                 operator = operators.get(name)
                 cases = [GIVEN[name]()] if name in GIVEN else engine.draw(operator, dtype, CASES, 0)[0]
                 for case in cases:
                     (result,) = engine.judge_case(case, operator, [backend], rules, (direction,), looks=engine.Looks())
                     if result.verdict.fails:
-                        found[fault] = result
+                        found[fault] = self._made_small(result, operator, backend)
                         break
         finally:
             backend.close()
         return found
+
+    def _made_small(self, result: Result, operator: Operator, backend: Backend) -> Result:
+        if not self._minimised:
+            return result
+        began = time.monotonic()
+        small = minimise(result, operator, backend, tolerances.load(), seconds=10.0).result
+        self.seconds[result.key] = time.monotonic() - began
+        return small
 
     def _ran(self, *faults: str) -> dict[str, Any]:
         path = self.folder / "scripts.json"
@@ -161,6 +175,19 @@ def test_issue_texts_say_what_was_found(found: Found) -> None:
         assert len([line for line in text.partition("```python")[0].splitlines() if line]) <= 20, fault
         if result.cause and result.cause != "nondeterministic":
             assert "- Likely cause: " in text, fault
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("part", range(5))
+def test_minimised_scripts_are_shorter_and_fail_alike(part: int, tmp_path: Path) -> None:
+    """Made small first: at most 40 lines, a few numbers, and in less than 30 s each."""
+    found = Found(tmp_path, lambda fault: list(FAULTS).index(fault) % 5 == part and fault[0] not in ALONE, minimised=True)
+    assert {fault: script.limits for fault, script in found.scripts.items() if script.limits} == {}
+    assert {fault: len(script.text.splitlines()) for fault, script in found.scripts.items() if script.text.count("\n") > 40} == {}
+    assert max(found.seconds.values()) < 30.0
+    assert {name: text for name, (text, _) in found.faulty.items() if text == "passed"} == {}
+    assert {name: text for name, (text, _) in found.healthy.items() if text != "passed"} == {}
+    assert len(found.faulty) >= 9
 
 
 @pytest.mark.parametrize("name", PROCESSES)

@@ -58,6 +58,8 @@ class Program:
             name = self.result.output or "out/0"
             names = [output.name for output in self.reference.outcome.outputs]
             self.caller.only = names.index(name) if name in names else 0
+            written = names[self.caller.only].removeprefix("arg/") if self.caller.only < len(names) else ""
+            self.caller.watched = {int(written)} if written.isdecimal() else set()
 
     def _same_when_observed(self) -> bool:
         with contextlib.suppress(UnscriptableError):
@@ -102,7 +104,7 @@ class Program:
         types = {torch.float64: "dtype", torch.complex128: "dtype"} if dtypes.floats(self.result.case.dtype) else {}
         traced = trace(self.operator.reference, own.args, own.kwargs, names, self.sheet, types, prefix="r")
         returned = [traced.expressions.get(id(item), "None") for item in leaves_of(traced.result)]
-        returned += [self.caller.lines.memories[i] for i in self.operator.mutates if i in self.caller.lines.memories]
+        returned += self.caller.storages()
         return _returning(list(traced.lines), self.of(returned))
 
     def _same_as_plain(self) -> bool:

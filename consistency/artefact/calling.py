@@ -52,7 +52,8 @@ class Caller:
         self.case = materials.case
         self.gradients = operator.leaves if self.backward else False
         self.own = materials.build(gradients=self.gradients)
-        self.watched = {i for i in operator.mutates if i < len(self.own.bases)} if not self.backward else set()
+        self.written = [i for i in operator.mutates if i < len(self.own.bases)] if not self.backward else []
+        self.watched = set(self.written)  # tensors whose storages the script must have by name
         self.unused = False  # whether some tensor is known to have no gradient
         self.plain: Any = None  # what the operator itself gives in float64
         self.only: int | None = None  # the number of the one output that is looked at
@@ -137,7 +138,7 @@ class Caller:
             speller = Speller(self.sheet, lambda tensor: names.get(id(tensor)), self._spelled_types())
             lines, outputs = steps.optimizer(function.args[0], args, kwargs, speller)
             self.lines.call += lines
-            self.lines.outputs += [*outputs, *self._written()]
+            self.lines.outputs += [*outputs, *self.storages()]
             return
         if isinstance(function, str):
             speller = Speller(self.sheet, lambda tensor: names.get(id(tensor)), self._spelled_types())
@@ -151,7 +152,7 @@ class Caller:
             with _seeded(self.case.digest):
                 types = self._spelled_types()
                 traced = trace(function, args, kwargs, names, self.sheet, types, only=None if self.backward else self.only,
-                               written=[self.own.bases[i] for i in self.watched])  # fmt: skip
+                               written=[self.own.bases[i] for i in self.written])  # fmt: skip
             self.lines.call += traced.lines
             structure, expressions = traced.result, traced.expressions
         leaves = list(_paths(structure, "out", expressions))
@@ -160,11 +161,11 @@ class Caller:
             self._backward(structure, [path for path, _ in leaves])
             return
         self.lines.outputs += [path for path, _ in leaves]
-        self.lines.outputs += self._written()
+        self.lines.outputs += self.storages()
 
-    def _written(self) -> list[str]:
-        """The storages of the tensors that are written."""
-        return [self.lines.memories[i] for i in self.operator.mutates if i in self.lines.memories]
+    def storages(self) -> list[str]:
+        """The storages of the tensors that are written, by name, as an outcome lists them behind its results."""
+        return [self.lines.memories.get(i, "None") for i in self.written]
 
     def _spelled_types(self) -> dict[torch.dtype, str]:
         others = {

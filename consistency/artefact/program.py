@@ -46,6 +46,10 @@ def script_of(
             body = Program(result, operator, materials, sheet, place).lines()
     except UnscriptableError as error:
         return _without(result, sheet, place, identity, str(error))
+    except ConsistencyError:
+        raise
+    except Exception as error:  # a result from elsewhere may say what does not fit its case
+        return _without(result, sheet, place, identity, f"writing it failed ({type(error).__name__}: {str(error)[:160]})")
     return _text(result, sheet, place, identity, body)
 
 

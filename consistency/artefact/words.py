@@ -54,8 +54,8 @@ def title(result: Result) -> str:
     if not what:
         floats = dtypes.form_of(dtype_of(result)) is not None
         what = f"wrong by {number(rho)} × what rounding explains" if rho > 1.0 and floats else "wrong values"
-    if result.verdict.passes:
-        what = "nothing wrong"
+    if not (result.verdict.fails or result.verdict.warns):
+        what = "nothing wrong" if result.verdict.passes else f"not tested ({result.verdict})"
     gradient = "gradient of " if result.direction == "backward" else ""
     return f"{gradient}{called(result)}, {result.dtype}: {what} on {device(result)}"
 

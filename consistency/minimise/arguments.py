@@ -11,6 +11,7 @@ from .. import recipe
 from ..model import Case
 from .oracle import Search
 
+_IN_PAIRS = 6  # tensors
 Path = tuple[Any, ...]  # ("args" or "kwargs", position or name, positions within lists …)
 
 
@@ -41,9 +42,21 @@ def _fewer(search: Search) -> None:
         case = search.case
         if _may_go(search, case.kwargs[name], None):
             search.takes(replace(case, kwargs={key: value for key, value in case.kwargs.items() if key != name}))
+    _tensors_in_pairs(search)
     while len(search.case.args) > 1 and _may_go(search, search.case.args[-1], None):
         if not search.takes(replace(search.case, args=search.case.args[:-1])):
             break
+
+
+def _tensors_in_pairs(search: Search) -> None:
+    """None in place of two tensors that are left out together or not at all, such as a running mean and variance."""
+    if search.oracle.operator.mutates:
+        return
+    places = [path for path, value in values_of(search.case) if isinstance(value, recipe.TENSORS) and path != ("args", 0)]
+    for i, first in enumerate(places[:_IN_PAIRS]):
+        for second in places[i + 1 : _IN_PAIRS]:
+            if value_at(search.case, first) is not None and value_at(search.case, second) is not None:
+                search.takes(with_value(with_value(search.case, first, None), second, None))
 
 
 def values_of(case: Case) -> Iterator[tuple[Path, recipe.Arg]]:

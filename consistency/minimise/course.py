@@ -19,6 +19,7 @@ from .threshold import thresholds
 
 _DRAWING = 0.3  # share of the time that Hypothesis may take
 _ROUNDS = 4
+_ANOTHER_WAY = 0.2  # of the time that is left, which the first way may have taken if there shall be another
 _LARGE = 1 << 14  # numbers, with which every try takes long: sizes come first
 _LAST_LOOKS = 8  # at a flaky case, until it is seen failing as the original did
 _COSTLY = ("crash", "timeout")  # each run costs a process, or a time limit
@@ -105,10 +106,10 @@ class Course:
         search.case = small
         if not self._literal(small) and not (small is not self.original.case and self._literal(self.original.case)):
             self.notes.append("drawn tensors are needed: given by their bits they do not fail")
-            self._passes(recipes.simpler_recipes)
+            self._passes(recipes.simpler_recipes, sizes_first=False)
             return
         with oracle.slice_of(0.9) as share:
-            self._passes(layouts.plainer_layouts)
+            self._both_ways()
         self.unfinished = share.over
         literal = Search(oracle, search.case)
         if drawn is not None and words.weight(drawn) <= words.weight(search.case):
@@ -157,10 +158,27 @@ class Course:
                 return True
         return False
 
-    def _passes(self, plainer: Callable[[Search], None]) -> None:
+    def _both_ways(self) -> None:
+        """The passes with arguments first and with sizes first, which end in different places; the smaller case is kept.
+
+        Where one way took long, there is no other.
+        """
+        search, began = self.search, time.monotonic()
+        start, sizes_first = search.case, numbers_in(search.case) > _LARGE
+        self._passes(layouts.plainer_layouts, sizes_first=sizes_first)
+        small = search.case
+        if numbers_in(small) > 1 and time.monotonic() - began < _ANOTHER_WAY * self.oracle.left:
+            search.case = start
+            try:
+                self._passes(layouts.plainer_layouts, sizes_first=not sizes_first)
+            finally:
+                if words.weight(small) <= words.weight(search.case):
+                    search.case = small
+
+    def _passes(self, plainer: Callable[[Search], None], *, sizes_first: bool) -> None:
         search = self.search
         cotangents.drawn_cotangents(search)
-        if numbers_in(search.case) > _LARGE:
+        if sizes_first:
             shapes.smaller_sizes(search)
         for _ in range(_ROUNDS):
             before = search.case.digest
@@ -216,8 +234,8 @@ class Course:
         oracle, case = self.oracle, self.search.case
         result = self.result if self.result is not None and self.result.case.digest == case.digest else None
         if result is None:
-            known = self.search.result
-            result = known if known is not None and known.case.digest == case.digest else oracle.last_of(case) or self.original
+            result = oracle.last_of(case) or self.original
+            case = result.case
         steps = words.steps(self.original.case, case) if case.digest != self.original.case.digest else ()
         return Minimal(
             result, self.original, oracle.calls, time.monotonic() - oracle.began, (*steps, *self.notes), tuple(self.found),

@@ -104,12 +104,12 @@ def _positions_follow(case: Case, n: int, where: Any) -> Case | None:
     for i, tensor in enumerate(tensors):
         if not isinstance(tensor, Literal) or tensor.dtype not in ("int64", "int32") or tensor.dtype == case.dtype:
             continue
-        piece = apart(tensor)
-        inside = (piece.elements >= -n) & (piece.elements < n)
-        if not inside.all() or not (np.abs(piece.elements) >= where.size).any():
+        storage = bits_of(tensor)  # with what a view does not show: a backend may read it
+        inside = (storage >= -n) & (storage < n)
+        if not inside.any() or not (np.abs(storage[inside]) >= where.size).any():
             continue
-        found = piece.laid(place[piece.elements % n].astype(piece.elements.dtype))
-        tensors[i], changed = found or tensor, changed or found is not None
+        tensors[i] = with_bits(tensor, np.where(inside, place[storage % n], storage).astype(storage.dtype))
+        changed = True
     return with_tensors(case, tensors) if changed else None
 
 

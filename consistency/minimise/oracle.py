@@ -22,7 +22,7 @@ STEADY = 3  # runs that tell a steady failure from a flaky one
 FLAKY = 10  # runs by which the rate of a flaky one is measured
 _MISSED = 0.05  # how often a smaller case of a flaky failure may be passed over
 _MOST_TRIES = 12
-_REMEMBERED = 50  # results
+_REMEMBERED, _SMALL = 50, 1 << 12  # results; numbers of a case
 
 
 class OutOfTimeError(Exception):
@@ -58,6 +58,7 @@ class Oracle:
         self._given: Case | None = None  # the first case, which is the one to be made small
         self._known: dict[str, bool] = {}
         self._verdicts: OrderedDict[str, Result] = OrderedDict()  # the last ones: results hold their cases, which may be large
+        self._failing: dict[str, Result] = {}  # small ones that fail as the target does
         self._soft = math.inf
 
     def judged(self, case: Case, looks: Looks | None = None) -> Result:
@@ -97,8 +98,8 @@ class Oracle:
         return result.verdict.fails and target is not None and first_of(result) == target.first
 
     def last_of(self, case: Case) -> Result | None:
-        """What was judged of a case, if anything was."""
-        return self._verdicts.get(case.digest)
+        """What was judged of a case, if anything was and it is remembered."""
+        return self._failing.get(case.digest) or self._verdicts.get(case.digest)
 
     def _fails_alike(self, case: Case) -> bool:
         target = self.target
@@ -109,6 +110,8 @@ class Oracle:
             if len(self._verdicts) > _REMEMBERED:
                 self._verdicts.popitem(last=False)
             if target.met_by(result):
+                if numbers_in(case) <= _SMALL:
+                    self._failing[case.digest] = result
                 return True
             self.check_time()
         return False
@@ -171,7 +174,6 @@ class Search:
     def __init__(self, oracle: Oracle, case: Case) -> None:
         self.oracle, self.case = oracle, case
         self._before: deque[Case] = deque(maxlen=_REMEMBERED)
-        self.result: Result | None = None  # of the case, with what a second look for its cause found
 
     def doing(self, words: str) -> None:
         self.oracle.doing(words, self.case)
@@ -183,7 +185,7 @@ class Search:
         if not self.oracle.holds(candidate):
             return False
         self._before.append(self.case)
-        self.case, self.result = candidate, self.oracle.last_of(candidate)
+        self.case = candidate
         self.oracle.size = numbers_in(candidate)
         return True
 

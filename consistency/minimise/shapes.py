@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from .arguments import value_at, values_of, with_value
 from .cuts import Group, cut, flat, groups_of, shape_of, sizes_of, squeezed, times
 from .oracle import Search
 from .pieces import tensors_of, with_tensors
@@ -33,7 +34,7 @@ def _one_round(search: Search, hopeless: set[tuple[str, Group]]) -> bool:
             if _shrink(search, group, n):
                 return True
             hopeless.add(key)
-    return _fewer_dimensions(search)
+    return _fewer_dimensions(search) or _without_groups(search)
 
 
 def _shrink(search: Search, group: Group, n: int) -> bool:
@@ -45,6 +46,19 @@ def _shrink(search: Search, group: Group, n: int) -> bool:
     if n <= _FEW[-1]:
         return False
     return _shortest(search, group, n) or _left_out(search, group, n) or _larger_numbers(search, group, n)
+
+
+def _without_groups(search: Search) -> bool:
+    """Where a whole number among the arguments divides sizes (groups of channels): one group of as many as it had."""
+    for path, count in list(values_of(search.case)):
+        if not isinstance(count, int) or isinstance(count, bool) or count < 2:
+            continue
+        for n in (n for n in sizes_of(search.case) if n % count == 0):
+            for group in groups_of(search.case, n):
+                for candidate in cut(search.case, group, list(range(n // count))):
+                    if value_at(candidate, path) == count and search.takes(with_value(candidate, path, 1)):
+                        return True
+    return False
 
 
 def _larger_numbers(search: Search, group: Group, n: int) -> bool:
