@@ -18,6 +18,7 @@ from . import __version__
 from .cli_options import seconds, size
 from .commands.bisect import bisect
 from .commands.calibrate import calibrate
+from .commands.diff import diff
 from .commands.judge import judge
 from .commands.record import record
 from .commands.report import report
@@ -359,6 +360,7 @@ main.add_command(repro)
 main.add_command(report)
 main.add_command(bisect)
 main.add_command(sweep)
+main.add_command(diff)
 main.add_command(record)
 main.add_command(judge)
 main.add_command(calibrate)

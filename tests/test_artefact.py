@@ -354,6 +354,14 @@ def test_an_expected_divergence_is_shown_like_any_other() -> None:
     assert "assert abs(got - recorded) <= admitted" in artefact.script(faulty(verdict="expected"))
 
 
+def test_gradients_may_leave_the_normal_numbers() -> None:
+    """As they are judged: below the smallest normal number no error counts."""
+    forward = replace(faulty(worst=Worst((0,), 1e-3, 0.0)), metrics={"rho_max": 1e42})
+    assert "admitted = 1e-45  #" in artefact.script(forward)
+    backward = artefact.script(replace(forward, direction="backward", output="grad/0"))
+    assert "admitted = 1.18e-38  #" in backward
+
+
 def test_what_cannot_be_a_script_is_said_plainly(tmp_path: Path) -> None:
     case = engine.draw(operators.get("rand"), "float32", 3, 0)[0][-1]
     measured = (Measured("out/0", "bool", (3,), 3), Measured("seen/1", "bool", (1,), 1))

@@ -125,10 +125,17 @@ def element_of(result: Result, reference: Reference) -> Element:
     if result.worst is None:  # of what passes no element was kept: the budget elsewhere is of that size
         error = _ELSEWHERE * result.metrics.get("abs_max", 0.0)
     unknown = _half_an_ulp(worst.expected, dtype) * (1.0 if result.verdict.fails or result.verdict.passes else _ELSEWHERE**2)
-    admitted = error / rho if rho > 0.0 and error > 0.0 else unknown
+    free = _uncounted(result, dtype) if result.worst is not None else 0.0
+    admitted = max(error - free, 0.0) / rho + free if rho > 0.0 and error > free else unknown
     if not math.isfinite(admitted) and math.isfinite(worst.expected) and math.isfinite(worst.actual):
         raise UnscriptableError("what its numbers say of its budget makes no sense")
     return Element(position, worst.index, paired, dtype, float(worst.expected), admitted, worst.actual)
+
+
+def _uncounted(result: Result, dtype: str) -> float:
+    """The error of gradients that is not counted at all: their intermediates may leave the normal numbers."""
+    form = dtypes.form_of(dtype)
+    return form.smallest_normal if result.direction == "backward" and form is not None else 0.0
 
 
 def _own(wide: str, dtype: str) -> str:

@@ -1,0 +1,193 @@
+"""Two runs beside each other: planted regressions are found, healthy noise is not, whatever is damaged is one line."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from consistency.cli import main
+from consistency.diffing import UNLIKELY, difference, sign_test
+from consistency.tape import window
+
+Row = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def old(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("night") / "old"
+    arguments = ["run", "exp", "matmul", "--dtype", "float32", "--direction", "forward", "--backend", "cpu", "--backend", "numpy"]
+    found = CliRunner().invoke(main, [*arguments, "--examples", "60", "--seed", "4", "--out", str(folder)])
+    assert found.exit_code == 0, found.output
+    return folder
+
+
+def changed(old: Path, tmp_path: Path, change: Callable[[int, Row], Row | None]) -> Path:
+    """A copy of the bundle with every row of its results changed, or left out."""
+    new = tmp_path / "new"
+    shutil.copytree(old, new)
+    path = new / "results.jsonl"
+    rows = [change(i, json.loads(line)) for i, line in enumerate(path.read_text(encoding="utf-8").splitlines())]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows if row is not None), encoding="utf-8")
+    return new
+
+
+def of(row: Row, operator: str, backend: str) -> bool:
+    return row["operator"] == operator and row["backend"] == backend
+
+
+def fails(row: Row, rho: float, cause: str) -> Row:
+    evidence = {"first": "divergent", "cause": {"name": cause, "words": cause, "share": 1.0}}
+    text = f"{rho} × budget: {cause} explains 100%"
+    return row | {"verdict": "divergent", "fails": True, "explanation": text, "metrics": {"rho_max": rho}, "evidence": evidence}
+
+
+def times(row: Row, factor: float) -> Row:
+    return row | {"metrics": row["metrics"] | {"rho_max": row["metrics"].get("rho_max", 0.0) * factor}}
+
+
+def test_a_run_beside_itself_has_not_changed(old: Path) -> None:
+    found = difference(old, old)
+    assert found.like > 150
+    assert (found.changes, found.environments, found.only_old, found.only_new) == ((), {}, 0, 0)
+    shown = CliRunner().invoke(main, ["diff", str(old), str(old)])
+    assert shown.exit_code == 0
+    assert "the environments are equal" in shown.output
+    assert "nothing has changed" in shown.output
+
+
+def test_a_new_failure_is_found_and_a_fixed_one_the_other_way_round(old: Path, tmp_path: Path) -> None:
+    def chosen(i: int, row: Row) -> bool:
+        return of(row, "matmul", "numpy") and i % 3 == 0 and row["verdict"] == "rounding"
+
+    broken = changed(old, tmp_path, lambda i, row: fails(row, 2300.0, "tf32-inputs") if chosen(i, row) else row)
+    (new,) = difference(old, broken).changes
+    assert (new.kind, new.group, new.after) == ("new", ("matmul", "float32", "forward", "numpy"), 2300.0)
+    assert new.regression
+    shown = CliRunner().invoke(main, ["diff", str(old), str(broken)])
+    assert shown.exit_code == 1
+    assert "✗ matmul · float32 · forward · numpy   " in shown.output
+    assert "→ 2.3e+03 × budget   divergent: 2300.0 × budget: tf32-inputs explains 100%" in shown.output
+    back = CliRunner().invoke(main, ["diff", str(broken), str(old)])
+    assert back.exit_code == 0
+    assert "fixed: 1" in back.output
+    assert "was divergent: 2300.0 × budget" in back.output
+
+
+def test_another_cause_is_told_and_is_no_regression(old: Path, tmp_path: Path) -> None:
+    one = changed(old, tmp_path / "1", lambda i, row: fails(row, 9.0, "one-pass") if of(row, "exp", "cpu") else row)
+    two = changed(old, tmp_path / "2", lambda i, row: fails(row, 9.0, "dropped-terms") if of(row, "exp", "cpu") else row)
+    (change,) = difference(one, two).changes
+    assert change.kind == "changed"
+    assert change.words == "divergent (one-pass) then, divergent (dropped-terms) now"
+    assert CliRunner().invoke(main, ["diff", str(one), str(two)]).exit_code == 0
+
+
+def noise(i: int, size: float) -> float:
+    """A factor that is as often above 1 as below, from the tape."""
+    bits, _ = window(1, i + 1000)
+    return float(2.0 ** (size * (int(bits[0]) / 2.0**63 - 1.0)))
+
+
+def test_errors_that_grow_within_the_budget_are_found(old: Path, tmp_path: Path) -> None:
+    grown = changed(old, tmp_path, lambda i, row: times(row, 1.6 * noise(i, 0.4)) if of(row, "matmul", "cpu") else row)
+    (drift,) = difference(old, grown).changes
+    assert (drift.kind, drift.group[0], drift.group[3]) == ("drifted", "matmul", "cpu")
+    assert "errors have grown by 1." in drift.words
+    assert drift.regression
+    (calm,) = difference(grown, old).changes
+    assert calm.kind == "calmed"
+    assert not calm.regression
+
+
+@pytest.mark.parametrize("size", [0.05, 0.5, 2.0])
+def test_noise_is_no_drift(size: float, old: Path, tmp_path: Path) -> None:
+    noisy = changed(old, tmp_path, lambda i, row: times(row, noise(i, size)))
+    assert difference(old, noisy).changes == ()
+
+
+def test_a_small_shift_of_everything_is_nobody_s_concern(old: Path, tmp_path: Path) -> None:
+    assert difference(old, changed(old, tmp_path, lambda i, row: times(row, 1.1))).changes == ()
+
+
+def test_what_is_no_longer_tested_is_a_regression(old: Path, tmp_path: Path) -> None:
+    lost = changed(
+        old, tmp_path,
+        lambda i, row: row | {"verdict": "unsupported", "explanation": "not here any more"} if of(row, "exp", "numpy") else row,
+    )  # fmt: skip
+    (change,) = difference(old, lost).changes
+    assert change.kind == "untested"
+    assert change.words == "unsupported: not here any more"
+    assert CliRunner().invoke(main, ["diff", str(old), str(lost)]).exit_code == 1
+
+
+def test_only_like_is_compared_with_like(old: Path, tmp_path: Path) -> None:
+    fewer = changed(old, tmp_path, lambda i, row: None if row["operator"] == "exp" else row)
+    found = difference(old, fewer)
+    assert found.only_old > 0
+    assert found.only_new == 0
+    assert found.changes == ()
+    nothing = changed(old, tmp_path / "0", lambda i, row: None)
+    assert CliRunner().invoke(main, ["diff", str(old), str(nothing)]).exit_code == 3
+
+
+def test_environments_are_told(old: Path, tmp_path: Path) -> None:
+    new = changed(old, tmp_path, lambda i, row: row)
+    data = json.loads((new / "environment.json").read_text(encoding="utf-8"))
+    data["numpy"]["blas"] = "another `one` | <b>"
+    (new / "environment.json").write_text(json.dumps(data), encoding="utf-8")
+    ((name, then, now),) = difference(old, new).environments["numpy"]
+    assert (name, now) == ("blas", "another `one` | <b>")
+    assert f"numpy  blas: {then} → another" in CliRunner().invoke(main, ["diff", str(old), str(new)]).output
+
+
+def test_as_markdown_and_as_json(old: Path, tmp_path: Path) -> None:
+    evil = "<script>|`x`"
+    broken = changed(old, tmp_path, lambda i, row: fails(row, 7.0, evil) if of(row, "exp", "cpu") else row)
+    shown = CliRunner().invoke(main, ["diff", str(old), str(broken), "--markdown"])
+    assert shown.output.startswith("### 1 regression\n")
+    assert "<script>" not in shown.output
+    lines = CliRunner().invoke(main, ["diff", str(old), str(broken), "--json"]).output.splitlines()
+    (change,) = map(json.loads, lines)
+    assert (change["kind"], change["operator"], change["regression"]) == ("new", "exp", True)
+
+
+@given(st.integers(0, 40), st.integers(0, 40))
+def test_the_sign_test_is_exact(up: int, down: int) -> None:
+    n = up + down
+    if n == 0:
+        assert sign_test(0, 0) == 1.0
+        return
+    tail = sum(math.comb(n, k) for k in range(min(up, down) + 1)) / 2.0**n
+    assert sign_test(up, n) == pytest.approx(min(2.0 * tail, 1.0))
+
+
+def test_the_sign_test_holds_where_powers_of_two_end() -> None:
+    assert sign_test(2000, 4000) == 1.0
+    assert 0.0 <= sign_test(100, 4000) < UNLIKELY
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda row: row | {"verdict": "fine"}, "'fine' is no verdict"), (lambda row: row | {"operator": 3}, "3 is no text"),
+        (lambda row: {"x": 1}, "it has no 'operator'"), (lambda row: row | {"metrics": {"rho_max": "much"}}, "damaged"),
+        (lambda row: row | {"evidence": 3}, "damaged"),
+    ],
+)  # fmt: skip
+def test_damage_is_one_line_with_its_place(damage: Callable[[Row], Row], words: str, old: Path, tmp_path: Path) -> None:
+    broken = changed(old, tmp_path, lambda i, row: damage(row) if i == 2 else row)
+    shown = CliRunner().invoke(main, ["diff", str(old), str(broken)])
+    assert shown.exit_code == 2
+    assert words in shown.output
+    assert "results.jsonl:3" in shown.output
+    assert len(shown.output.strip().splitlines()) == 1
+    assert CliRunner().invoke(main, ["diff", str(old), str(tmp_path)]).exit_code == 2
