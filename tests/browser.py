@@ -6,6 +6,7 @@ import base64
 import contextlib
 import json
 import os
+import select
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,8 @@ if sys.platform != "win32":
 
 NAMES = ("chromium", "google-chrome", "chromium-browser", "google-chrome-stable", "chrome")
 SECONDS = 60.0
+# The browser reads from 3 and writes to 4. A process in between, for a fork that runs Python is none for a process with threads.
+CONNECT = "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); os.execv(sys.argv[3], sys.argv[3:])"
 
 
 def program() -> str:
@@ -43,21 +46,21 @@ class Browser:
             "--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "--no-first-run", "--hide-scrollbars",
             "--disable-background-networking", "--disable-component-update", f"--user-data-dir={folder}", "about:blank",
         ]  # fmt: skip
-        high = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in (to_it, from_it)]
-
-        def connect() -> None:  # the browser reads from 3 and writes to 4
-            for number, end in zip((3, 4), high, strict=True):
-                os.dup2(end, number)
-
-        quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        self._process = subprocess.Popen([program(), *options], preexec_fn=connect, close_fds=False, **quiet)  # type: ignore[call-overload]
-        for end in (to_it, from_it, *high):
+        ends = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in (to_it, from_it)]
+        arguments = [sys.executable, "-c", CONNECT, *map(str, ends), program(), *options]
+        self._process = subprocess.Popen(
+            arguments, pass_fds=ends, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        for end in (to_it, from_it, *ends):
             os.close(end)
         self._rest, self._next = b"", 0
         self._session = ""
         self._events: list[dict[str, Any]] = []
         self.problems: list[str] = []
         self.fetched: list[str] = []
+
+    def open(self) -> None:
+        """The page that everything is about."""
         target = self.send("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
@@ -89,6 +92,8 @@ class Browser:
 
     def _message(self) -> dict[str, Any]:
         while b"\0" not in self._rest:
+            if not select.select([self._in], [], [], SECONDS)[0]:
+                raise RuntimeError(f"the browser says nothing for {SECONDS:.0f} s")
             piece = os.read(self._in, 1 << 20)
             if not piece:
                 raise RuntimeError("the browser ended")
@@ -165,6 +170,7 @@ class Browser:
 def browser(folder: Path) -> Iterator[Browser]:
     opened = Browser(folder)
     try:
+        opened.open()
         yield opened
     finally:
         opened.close()
