@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 # Relative size of the perturbations that measure sensitivity: far above float64's rounding, far below any curvature.
 _STEP = 2.0**-28
 
+_FACTORS = frozenset({"alpha", "beta", "value", "divisor_override"})
+
 Magnitudes = tuple[torch.Tensor | float | None, ...]
 
 
@@ -28,7 +30,8 @@ def floats(tensor: torch.Tensor) -> bool:
 def unsigned(value: Any, tensors: bool = True) -> Any:
     """Floats (and, unless told otherwise, floating tensors) by their absolute value, through lists, tuples and dictionaries.
 
-    Complex numbers become real: what is made of moduli bounds either part.
+    Complex numbers become real: what is made of moduli bounds either part. Whole numbers stay as they are, for they may be
+    dimensions, except in arguments that are factors (``alpha=-1``).
     """
     if isinstance(value, torch.Tensor):
         return value.abs() if tensors and floats(value) and not value.requires_grad else value
@@ -37,7 +40,7 @@ def unsigned(value: Any, tensors: bool = True) -> Any:
     if isinstance(value, (tuple, list)):
         return type(value)(unsigned(item, tensors) for item in value)
     if isinstance(value, dict):
-        return {key: unsigned(item, tensors) for key, item in value.items()}
+        return {key: abs(item) if key in _FACTORS and type(item) is int else unsigned(item, tensors) for key, item in value.items()}
     return value
 
 

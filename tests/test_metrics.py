@@ -13,9 +13,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from consistency import metrics
+from consistency import metrics, operators
 from consistency.dtypes import FORMATS, Format, spacing
+from consistency.materialise import case_of, prepare
 from consistency.metrics import BLOCK, hull, pattern_of, rho
+from consistency.reference import Reference
 
 Doubles = npt.NDArray[np.float64]
 SINGLE = FORMATS["float32"]
@@ -338,3 +340,25 @@ def test_scattered_errors_make_no_cluster(shape: tuple[int, ...], seed: int) -> 
 def test_a_few_elements_are_no_group() -> None:
     assert metrics.clustered(squares((2, 9)).reshape(-1), (2, 9)) is None
     assert metrics.clustered(squares(()).reshape(-1), ()) is None
+
+
+X = torch.linspace(-1.0, 1.0, 80)
+
+
+@pytest.mark.parametrize(
+    ("operator", "args", "factor"),
+    [
+        ("addmm", (X[:16].reshape(4, 4), X[20:36].reshape(4, 4), X[40:56].reshape(4, 4)), "alpha"),
+        ("addmm", (X[:16].reshape(4, 4), X[20:36].reshape(4, 4), X[40:56].reshape(4, 4)), "beta"),
+        ("nn.functional.avg_pool3d", (X.reshape(1, 1, 4, 5, 4), (2, 2, 3)), "divisor_override"),
+    ],
+)
+def test_the_magnitude_of_a_negative_whole_factor(operator: str, args: tuple[Any, ...], factor: str) -> None:
+    """What is taken away was summed as much as what is added."""
+
+    def magnitude(value: int) -> Any:
+        case = case_of(operator, "float32", args, {factor: value})
+        return Reference(operators.get(operator), prepare(case), "forward").magnitudes[0]
+
+    assert torch.equal(magnitude(-2), magnitude(2))
+    assert bool((magnitude(-2) > 0.0).all())

@@ -342,7 +342,6 @@ def test_crashes_are_made_small_and_put_nothing_into_quarantine() -> None:
         assert isinstance(backend, Isolated)
         assert backend.restarts >= 5
         assert not backend.quarantined("neg")
-        assert small(result, backend).rate == (1, 1)
     finally:
         backend.close()
 

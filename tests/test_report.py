@@ -10,19 +10,20 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from example_bundles import BAD, HOSTILE, ordinary, stored_run
+from example_bundles import BAD, HOSTILE, ordinary, result, stored_run
 
 from consistency import bundle, cli, engine
 from consistency.errors import BundleError
 from consistency.events import Finished, Judged, Started
 from consistency.report import drawn, markdown, page
 from consistency.report.again import show
-from consistency.report.groups import BINS, FAILS, MOST_POINTS, Group, code, place
+from consistency.report.groups import BINS, FAILS, MOST_POINTS, Group, Groups, code, place
 from consistency.report.stored import read
 from consistency.report.terminal import Screen
 
@@ -94,6 +95,16 @@ def test_many_points_become_few_and_the_largest_stay() -> None:
         text = group.encoded(most)
         assert len(text) <= 4 * most + 4
         assert code(place(77_777, 0) | FAILS) + code(place(1e6, -12)) in [text[i : i + 4] for i in range(0, len(text), 4)]
+
+
+def test_a_mean_budget_needs_some_cases(run: Path) -> None:
+    groups = Groups()
+    for n, ulp in ((4, 2.0), (4, 8.0), (4, 4.0), (64, 1.0)):
+        one = result("matmul", "float32", "cpu", "rounding", 0.5)
+        numbers = replace(one, metrics={"rho_max": 0.5, "ulp_max": ulp})
+        groups.add(numbers, {"outputs": [{"elements": 9, "terms": n}]})
+    assert groups.budget("matmul", "float32", "forward") == code(2 * 64 + 32) + code(place(8.0, -12)), "their mean, and not at 64"
+    assert groups.budget("matmul", "float32", "backward") == ""
 
 
 def test_bins_of_the_histogram() -> None:
@@ -195,8 +206,6 @@ def test_markdown_is_short_and_worst_first(run: Path, tmp_path: Path) -> None:
 
 
 def _failing(operator: str) -> Any:
-    from example_bundles import result
-
     return (result(operator, "float32", "cpu", "divergent", 30.0), result("exp", "float32", "numpy", "unsupported"))
 
 

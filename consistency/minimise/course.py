@@ -31,7 +31,8 @@ class Minimal:
 
     ``calls`` counts judged cases. ``steps`` say what became smaller, ``thresholds`` where failing begins. ``rate`` is
     (failed, runs) of the smallest case repeated: (3, 3) is a steady failure, (0, n) one that does not happen here at all, of which
-    nothing was made smaller. ``interrupted``: Ctrl-C, or the time was up; then this is the best so far.
+    nothing was made smaller; after Ctrl-C it is that of the original. ``interrupted``: Ctrl-C, or the time was up; then this is the
+    best so far.
     """
 
     result: Result

@@ -12,7 +12,20 @@ from .. import dtypes, recipe
 from ..model import Case
 from ..recipe import Literal
 from .oracle import Search
-from .pieces import Layout, Piece, apart, literals_in, numbers_in, plain_layout, put, reals_of, size_of, tensors_of, with_tensors
+from .pieces import (
+    Layout,
+    Piece,
+    apart,
+    bits_of,
+    literals_in,
+    numbers_in,
+    plain_layout,
+    put,
+    reals_of,
+    size_of,
+    tensors_of,
+    with_tensors,
+)
 
 
 def plainer_layouts(search: Search) -> None:
@@ -106,8 +119,6 @@ def plainer_dtype(search: Search) -> None:
 
 
 def _cast(tensor: Literal, dtype: str) -> Literal:
-    from .pieces import bits_of
-
     numbers = reals_of(bits_of(tensor), tensor.dtype)
     count = numbers.size // (2 if dtype in dtypes.PARTS else 1)
     fresh = np.zeros(count, dtype=dtype)

@@ -15,6 +15,7 @@ from .. import dtypes, recipe
 from ..materialise import Arguments, Materials, literal, prepare
 from ..model import Case
 from ..recipe import Literal, TensorRecipe
+from ..values import _cast
 
 Raw = npt.NDArray[Any]
 Tensor = TensorRecipe | Literal
@@ -52,8 +53,8 @@ def size_of(tensor: Tensor) -> int:
 
 
 def numbers_in(case: Case) -> int:
-    """The numbers in the storages of all tensors."""
-    return sum(map(size_of, tensors_of(case)))
+    """The numbers in the storages of all arguments. Cotangents are not counted: those of the tape have no size of their own."""
+    return sum(map(size_of, case.tensors))
 
 
 def kind_of(dtype: str) -> str:
@@ -222,8 +223,6 @@ def reals_of(storage: Raw, dtype: str) -> npt.NDArray[np.float64]:
 
 def put(storage: Raw, dtype: str, places: Any, numbers: Any) -> Raw:
     """A copy of a storage with float64 ``numbers`` (rounded to its dtype) at ``places``, which count the parts of complex ones."""
-    from ..values import _cast
-
     copy = storage.copy()
     parts = dtypes.real_of(copy)
     with np.errstate(all="ignore"):

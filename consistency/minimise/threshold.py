@@ -153,8 +153,7 @@ def _of_sizes(search: Search) -> Iterator[str]:
     for n in sizes_of(search.case):
         for group in _smallest_groups(search, n):
             search.doing(f"threshold of size {n}")
-            below = _passes(search, group, list(range(n - 1)))
-            if not below:
+            if not _passes(search, group, list(range(n - 1))) and not _passes(search, group, list(range(1, n))):
                 continue
             sized, where = _sized(search.case, group)
             above = f", {sized(n + 1)} passes" if _passes(search, group, [*range(n), n - 1]) else ""

@@ -12,7 +12,8 @@ from ..materialise import Materials, prepare
 from ..model import Case
 from ..recipe import Literal, TensorRecipe, tensors
 from .arguments import values_of
-from .pieces import Tensor, numbers_in, tensors_of
+from .elements import cost
+from .pieces import Tensor, apart, numbers_in, reals_of, tensors_of
 
 
 def steps(before: Case, after: Case) -> tuple[str, ...]:
@@ -56,9 +57,8 @@ def _shapes(old: list[tuple[int, ...]], new: list[tuple[int, ...]]) -> str:
 
 def _nonzero(new: Materials) -> str:
     """``1 of them is not 0``."""
-    bases = [*new.bases, *(c for c in new.cotangents if c is not None)]
-    total = sum(base.size for base in bases)
-    rest = sum(int(np.count_nonzero(real_of(base))) for base in bases)
+    total = sum(base.size for base in new.bases)
+    rest = sum(int(np.count_nonzero(real_of(base))) for base in new.bases)
     return f"{rest} of {total} numbers not 0" if total > 1 and rest < total else ""
 
 
@@ -98,16 +98,14 @@ def _short(value: object) -> str:
 
 def weight(case: Case) -> tuple[int, int, float, int]:
     """How large a case is: numbers in memory and in views of it, those that are not 0, how hard they are to read, layouts."""
-    from .elements import cost
-    from .pieces import reals_of
-
     numbers = nonzero = odd = 0
     hard = 0.0
     materials = prepare(case)
     bases = [*materials.bases, *(c for c in materials.cotangents if c is not None)]
-    for tensor, base in zip(tensors_of(case), bases, strict=True):
+    for i, (tensor, base) in enumerate(zip(tensors_of(case), bases, strict=True)):
         reals = reals_of(base, tensor.dtype)
-        numbers, nonzero = numbers + base.size, nonzero + int(np.count_nonzero(reals))
+        if i < len(case.tensors):  # cotangents from the tape cannot be counted, so none are
+            numbers, nonzero = numbers + base.size, nonzero + int(np.count_nonzero(reals))
         hard += sum(cost(float(v))[0] for v in reals[reals != 0.0][:64] if v != 1.0)
         odd += bool(tensor.view if isinstance(tensor, TensorRecipe) else isinstance(tensor, Literal) and _strided(tensor))
     shown = sum(tensor.numel() for tensor in materials.build().tensors)  # many, where few are expanded
@@ -115,6 +113,4 @@ def weight(case: Case) -> tuple[int, int, float, int]:
 
 
 def _strided(tensor: Literal) -> bool:
-    from .pieces import apart
-
     return not apart(tensor).layout.plain

@@ -21,6 +21,7 @@ DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 PER_OCTAVE = 64  # places of a point on either axis
 FAILS = 1 << 11  # beside the place of n (below 2^32), for a case that fails
 LOWEST = -12  # log2 of the smallest error in ulp that has a place of its own
+FEW = 3  # cases, of which a mean budget is shown
 MOST_POINTS = 64  # kept of a group: one per quarter of an octave in either direction
 
 
@@ -147,9 +148,14 @@ class Groups:
         return found
 
     def budget(self, operator: str, dtype: str, direction: str) -> str:
-        """Four characters per octave of n: its place, and that of the (geometric) mean budget in ulp."""
+        """Four characters per octave of n: its place, and that of the (geometric) mean budget in ulp.
+
+        Octaves with few cases are left out where others have more: a mean of one says nothing of the others.
+        """
         octaves = self._budgets.get((operator, dtype, direction), {})
+        enough = min(FEW, max((count for _, count in octaves.values()), default=0))
         return "".join(
             code(octave * PER_OCTAVE + PER_OCTAVE // 2) + code(_clipped(total / count - LOWEST))
             for octave, (total, count) in sorted(octaves.items())
+            if count >= enough
         )

@@ -288,7 +288,8 @@
       const parts = [], worst = g.counts.reduce((r, v, i) => i % 2 ? r : Math.max(r, rankOf(v)), 0);
       for (let i = 0; i < g.counts.length; i += 2) parts.push(`${g.counts[i + 1]} ${D.verdicts[g.counts[i]][0]}`);
       const number = worst && g.rho !== null && g.rho !== 0 ? `${size(g.rho)} × ` : "";
-      return make("td", { class: worst === FAILED ? "bad" : "" }, number, make("span", { class: "of" }, parts.join(", ")));
+      const counts = parts.flatMap((part, i) => [make("span", { class: "of" }, i < parts.length - 1 ? `${part},` : part), " "]);
+      return make("td", { class: worst === FAILED ? "bad" : "" }, number, ...counts);
     })));
     return make("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": "Results by dtype and direction" },
       make("table", {}, make("thead", {}, head), make("tbody", {}, ...body)));
