@@ -23,6 +23,7 @@ from .stored import Stored, read
 from .terminal import PAGE, notes, repeated
 
 ROOM, ROOM_FOR_MANY, MANY = 1_400_000, 2_800_000, 20_000  # bytes of a page, up to MANY results and beyond
+SCRIPTS = ("common.js", "filters.js", "map.js", "list.js", "pictures.js", "cases.js", "start.js")
 FIRST = 6  # operators named at the top of the page
 
 
@@ -58,13 +59,19 @@ def page(stored: Stored) -> str:
 
     room = ROOM if stored.tally.results <= MANY else ROOM_FOR_MANY
     templates = Environment(loader=PackageLoader("consistency.report"), autoescape=True, undefined=StrictUndefined)
-    style, script = (_source(name) for name in ("report.css", "report.js"))
+    style, script = _source("report.css"), _script()
     return templates.get_template("report.html").render(
         style=style, script=script, policy=_policy(style, script), data=embedded(data(stored, room)), strip=_strip(stored),
         **_about(stored), failing=_failing(stored), notes=_notes(stored),
         environments=compared(stored.environment, stored.backends), fingerprints=compared(stored.fingerprints, stored.backends),
         reasons=_reasons(stored), unavailable=stored.unavailable, rates=stored.tally.undecidable_rates()[:12],
     )  # fmt: skip
+
+
+def _script() -> str:
+    """The parts of the script, which share their names, in one function of strict code."""
+    parts = "\n".join(map(_source, SCRIPTS))
+    return f'"use strict";\n(() => {{\n{parts}}})();\n'
 
 
 def _source(name: str) -> str:

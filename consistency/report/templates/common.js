@@ -1,0 +1,49 @@
+// What came from the bundle: read once, and the small helpers of everything else.
+
+// What came from the bundle enters the page through textContent and setAttribute only.
+const D = JSON.parse(document.getElementById("data").textContent);
+const RANK = Object.fromEntries(D.ranks.map((name, i) => [name, i]));
+const FAILED = RANK["failed"], WARNED = RANK["warned"];
+const DIRECTIONS = ["forward", "backward"];
+const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+const VALUE = new Map([...DIGITS].map((c, i) => [c, i]));
+const PER_OCTAVE = 64, LOWEST = -12, FIRST = 60;
+const SVG = "http://www.w3.org/2000/svg";
+
+const kindName = (kind) => `${D.dtypes[kind >> 1]} ${DIRECTIONS[kind & 1]}`;
+const operators = D.operators.map(([name, family, byTerms, groups, budgets], id) => ({
+  id, name, family, byTerms, budgets, lower: name.toLowerCase(),
+  groups: groups.map(([kind, backend, rho, counts, histogram, points]) => ({ kind, backend, rho, counts, histogram, points })),
+}));
+const byName = new Map(operators.map((o) => [o.name, o]));
+const casesOf = new Map();
+for (const row of D.cases) {
+  const [operator, kind, backend, verdict, rho, sentence, told, recipe, command, workaround, cause, alike, files] = row;
+  if (!casesOf.has(operator)) casesOf.set(operator, []);
+  casesOf.get(operator).push({ kind, backend, verdict, rho, sentence, told, recipe, command, workaround, cause, alike, files });
+}
+const scalingOf = new Map();
+for (const [operator, backend, ratio, pairs, problem] of D.scaling) {
+  if (!scalingOf.has(operator)) scalingOf.set(operator, []);
+  scalingOf.get(operator).push({ backend, ratio, pairs, problem });
+}
+
+const $ = (id) => document.getElementById(id);
+const make = (tag, attributes = {}, ...children) => {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) if (value !== false && value !== null) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+};
+const draw = (tag, attributes = {}, text = "") => {
+  const node = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  if (text) node.textContent = text;
+  return node;
+};
+const count = (n, one, many = one + "s") => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
+const size = (rho) => {
+  if (rho >= 1e6) return "over 1,000,000";
+  return rho >= 10 ? Math.round(rho).toLocaleString("en") : String(Number(rho.toPrecision(2)));
+};
+const rankOf = (verdict) => RANK[D.verdicts[verdict][1]];

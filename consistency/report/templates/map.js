@@ -1,0 +1,84 @@
+// The map of operators and backends.
+
+const colour = (cell) => {
+  if (cell.rank < 1) return "none";
+  if (cell.rank === WARNED) return "hw";
+  if (cell.rank === FAILED) return cell.rho === null ? "h6" : cell.rho > 1e3 ? "h6" : cell.rho > 10 ? "h5" : "h4";
+  const rho = cell.rho || 0;
+  return rho < 0.03 ? "h0" : rho < 0.15 ? "h1" : rho < 0.5 ? "h2" : "h3";
+};
+const LEGEND = [["h0", "below 0.03"], ["h1", "0.15"], ["h2", "0.5"], ["h3", "1 × budget"], ["hw", "known or ill-conditioned"],
+  ["h4", "fails"], ["h5", "above 10"], ["h6", "above 1,000, or no number"], ["none", "not tested"]];
+const drawLegend = () => $("legend").append(...LEGEND.map(([name, words]) => make("span", {}, make("i",
+    { class: `swatch ${name}` }), words)));
+
+const inWords = (cell) => {
+  const verdict = D.verdicts[cell.verdict][0];
+  if (cell.rank < 1) return `${verdict}: not tested`;
+  const number = cell.rho === null ? "" : `${size(cell.rho)} × budget, `;
+  return `${number}${verdict} (${kindName(cell.kind)}), ${count(cell.many, "result")}`;
+};
+
+const drawMap = (left) => {
+  const shown = state.backend ? [D.backends.indexOf(state.backend)] : D.backends.map((_, i) => i);
+  const families = new Map();
+  for (const item of [...left].sort((a,
+      b) => a.o.family < b.o.family ? -1 : a.o.family > b.o.family ? 1 : b.rank - a.rank || b.rho - a.rho)) {
+    if (!families.has(item.o.family)) families.set(item.o.family, []);
+    families.get(item.o.family).push(item);
+  }
+  const map = make("div", { class: "map" });
+  map.style.setProperty("--columns", shown.length);
+  map.append(make("span"), ...shown.map((b) => make("span", { class: "head" }, D.backends[b])));
+  for (const [family, items] of families) {
+    map.append(make("span", { class: "name" }, family));
+    for (const b of shown) {
+      const cells = make("div", { class: "cells" });
+      for (const item of items) {
+        const cell = item.cells.get(b);
+        if (!cell) continue;
+        const text = `${item.o.name} on ${D.backends[b]}: ${inWords(cell)}`;
+        const square = make("button", { type: "button", class: `cell ${colour(cell)}`, tabindex: "-1", "aria-label": text });
+        square.dataset.op = item.o.id;
+        cells.append(square);
+      }
+      map.append(cells);
+    }
+  }
+  $("heat").replaceChildren(map);
+  const first = map.querySelector(".cell");
+  if (first) first.tabIndex = 0;
+};
+
+const heat = $("heat");
+const tell = (square) => { $("told").textContent = square.getAttribute("aria-label"); };
+heat.addEventListener("pointerover", (e) => { if (e.target.matches(".cell")) tell(e.target); });
+heat.addEventListener("focusin", (e) => { if (e.target.matches(".cell")) tell(e.target); });
+heat.addEventListener("click", (e) => { if (e.target.matches(".cell")) open(operators[e.target.dataset.op], true); });
+heat.addEventListener("keydown", (e) => {
+  if (!e.target.matches(".cell")) return;
+  const next = neighbour(e.target, e.key);
+  if (!next) return;
+  e.preventDefault();
+  e.target.tabIndex = -1;
+  next.tabIndex = 0;
+  next.focus();
+});
+const neighbour = (square, key) => {
+  const all = [...heat.querySelectorAll(".cell")], at = all.indexOf(square);
+  if (key === "ArrowRight") return all[at + 1];
+  if (key === "ArrowLeft") return all[at - 1];
+  if (key === "Home") return all[0];
+  if (key === "End") return all[all.length - 1];
+  if (key !== "ArrowDown" && key !== "ArrowUp") return null;
+  // The nearest one above or below: by where the squares really stand.
+  const here = square.getBoundingClientRect(), sign = key === "ArrowDown" ? 1 : -1;
+  let best = null, least = Infinity;
+  for (const other of all) {
+    const there = other.getBoundingClientRect(), dy = sign * (there.top - here.top);
+    if (dy < 2) continue;
+    const distance = dy * 4 + Math.abs(there.left - here.left);
+    if (distance < least) [best, least] = [other, distance];
+  }
+  return best;
+};
