@@ -57,7 +57,7 @@ def _products(reference: Reference, count: int) -> Magnitudes:
     if reference.direction == "forward" and operator.observe is None and not operator.mutates:
         # The quick way, because nearly every result of a matrix product comes through here: no tensors are built anew.
         function, arguments = operator.reference or operator, reference.arguments
-        result = function(*[unsigned(arg) for arg in arguments.args], **(unsigned(arguments.kwargs) if arguments.kwargs else {}))
+        result = function(*map(unsigned, arguments.args), **(unsigned(arguments.kwargs) if arguments.kwargs else {}))
         if isinstance(result, torch.Tensor):
             return (result.abs() if result.is_complex() else result,) * count
     outputs = reference.evaluate(lambda base, position: base.abs(), absolute=True)

@@ -158,11 +158,7 @@ class Floating:
         exact = self.moves_only or (self.model.integers_exact and reference.exact_integers)
         growth = reference.growth(self.index)
         if s is not None:
-            model: float | tuple[float, float, float] = growth * u
-            if self._sums_products():
-                ordered = reference.ordered_signs
-                variance = metrics.healthy_variance(reference.terms(self.index), u, self.form.unit_roundoff, ordered=ordered)
-                model = (growth * u, *variance)
+            model = self._error_model(growth, u)
             metrics.scaled(self.actual, self.expected, self.tail, s, model, sums, self._sizes if self.paired else None)
             unusual = sums.sigma_squares > 2.25 * self.expected.size or sums.sigma_max > metrics.UNUSUAL_PEAK
             if isinstance(model, tuple) and unusual and reference.heavy_tailed:
@@ -195,6 +191,18 @@ class Floating:
         scale = None if s is None else s * unit
         elsewhere = self._span(None, error, ulp, scale, self._outside_ranges())
         return (elsewhere, *(self._span(interval, error, ulp, scale, mask) for interval, mask in self._ranges())), exact
+
+    def _error_model(self, growth: float, u: float) -> float | tuple[float, float, float]:
+        """G·u, with p and q of σ² where sums of products are measured in σ; the same for every backend."""
+        key = (self.index, self.form.precision)
+        known = self.reference.error_models.get(key)
+        if known is None:
+            known = growth * u
+            if self._sums_products():
+                terms, ordered = self.reference.terms(self.index), self.reference.ordered_signs
+                known = (known, *metrics.healthy_variance(terms, u, self.form.unit_roundoff, ordered=ordered))
+            self.reference.error_models[key] = known
+        return known
 
     @functools.cached_property
     def _sizes(self) -> Any:

@@ -7,7 +7,7 @@ is followed to the functions of torch that it calls (:mod:`.tracing`).
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +24,7 @@ from .numerals import flat
 from .sheet import Sheet, UnscriptableError
 from .spelling import Speller, chain, dotted
 from .tracing import trace
-from .variables import drawn, variables_of
+from .variables import drawn, dtypes_in, paths, variables_of
 
 
 @dataclass
@@ -155,7 +155,7 @@ class Caller:
                                written=[self.own.bases[i] for i in self.written])  # fmt: skip
             self.lines.call += traced.lines
             structure, expressions = traced.result, traced.expressions
-        leaves = list(_paths(structure, "out", expressions))
+        leaves = list(paths(structure, "out", expressions))
         if self.backward:
             self.lines.forward = len(self.lines.call)
             self._backward(structure, [path for path, _ in leaves])
@@ -173,7 +173,7 @@ class Caller:
             for dtype in (dtypes.TORCH[name] for name in dtypes.FLOATING)
             if dtype not in self.types and dtype != torch.float64
         }
-        used = set(_dtypes((self.own.args, self.own.kwargs)))
+        used = set(dtypes_in((self.own.args, self.own.kwargs)))
         found = {**{k: v for k, v in others.items() if k in used}, **self.types}
         self.lines.takes_wide |= any("wide" in found[dtype] for dtype in used if dtype in found)
         return found
@@ -218,28 +218,3 @@ class Caller:
         shape = "" if root.ndim == 1 else f".view({', '.join(map(str, root.shape)) or '()'})"
         self.lines.call.append(f"{variable} = {flat(raw, name, variable, self.sheet)}.to({self._target(narrow.dtype)}){shape}")
         return variable
-
-
-def _paths(value: Any, text: str, expressions: Mapping[int, str] | None) -> Iterator[tuple[str, Any]]:
-    """The leaves of a result with expressions for them, in the order in which an outcome lists them."""
-    if isinstance(value, (tuple, list)):
-        for position, item in enumerate(value):
-            yield from _paths(item, f"{text}[{position}]", expressions)
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _paths(item, f"{text}[{key!r}]", expressions)
-    elif expressions is None:
-        yield text, value
-    else:
-        yield expressions.get(id(value), repr(value)), value
-
-
-def _dtypes(value: Any) -> Iterator[torch.dtype]:
-    if isinstance(value, torch.dtype):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _dtypes(item)
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _dtypes(item)

@@ -8,7 +8,7 @@ import torch
 
 from ..backends.cpu import Cpu
 from ..wider import sharpen
-from . import endings, facts
+from . import behaviours, endings, facts
 from .calling import Lines
 from .facts import EmptyError
 from .numerals import flat
@@ -57,7 +57,7 @@ def _all(calling: Lines, lines: list[str]) -> endings.Ending:
 
 def structure(program: Program, calling: Lines) -> endings.Ending:
     shapes = [_described(o, _expected_dtype(program, i)) for i, o in enumerate(program.reference.outcome.outputs)]
-    return _all(calling, endings.structure(shapes, program.run))
+    return _all(calling, behaviours.structure(shapes, program.run))
 
 
 def _expected_dtype(program: Program, position: int) -> str:
@@ -72,36 +72,36 @@ def modified(program: Program, calling: Lines) -> endings.Ending:
     assert position is not None
     memory = calling.memories[position]
     calling.inputs.append(f"before = {memory}.reshape(-1).clone()")
-    return endings.Ending(f"before.cpu(), {memory}.reshape(-1).cpu()", endings.modified(position, program.run))
+    return endings.Ending(f"before.cpu(), {memory}.reshape(-1).cpu()", behaviours.modified(position, program.run))
 
 
 def raises(program: Program, calling: Lines) -> endings.Ending:
-    return _all(calling, endings.raises(program.result, program.run))
+    return _all(calling, behaviours.raises(program.result, program.run))
 
 
 def lenient(program: Program, calling: Lines) -> endings.Ending:
-    return _all(calling, endings.lenient(program.run, program.reference.outcome.message))
+    return _all(calling, behaviours.lenient(program.run, program.reference.outcome.message))
 
 
 def crash(program: Program, calling: Lines) -> endings.Ending:
-    return _all(calling, endings.crash(program.run))
+    return _all(calling, behaviours.crash(program.run))
 
 
 def timeout(program: Program, calling: Lines) -> endings.Ending:
-    return _all(calling, endings.hang(program.result, program.run, program.sheet))
+    return _all(calling, behaviours.hang(program.result, program.run, program.sheet))
 
 
 def repeats(program: Program, calling: Lines) -> endings.Ending:
-    return _all(calling, endings.repeats(program.run))
+    return _all(calling, behaviours.repeats(program.run))
 
 
 def threads(program: Program, calling: Lines) -> endings.Ending:
-    return _all(calling, endings.repeats(program.run, "torch.set_num_threads(1)"))
+    return _all(calling, behaviours.repeats(program.run, "torch.set_num_threads(1)"))
 
 
 def batch(program: Program, calling: Lines) -> endings.Ending:
     calling.inputs.append(f"{calling.variables[0]} = {calling.variables[0]}[:1] if alone else {calling.variables[0]}")
-    return endings.Ending(calling.outputs[0], endings.alone(program.run))
+    return endings.Ending(calling.outputs[0], behaviours.alone(program.run))
 
 
 def scaling(program: Program, calling: Lines) -> endings.Ending:
@@ -115,7 +115,7 @@ def scaling(program: Program, calling: Lines) -> endings.Ending:
     shape = "" if right.ndim == 1 else f".view({', '.join(map(str, right.shape)) or '()'})"
     numbers = flat(right.detach().contiguous().reshape(-1).numpy(), "float64", "right", program.sheet)
     largest = float(torch.nan_to_num(right.abs(), nan=0.0, posinf=0.0).max())
-    lines = [f"right = {numbers}{shape}", *endings.scaling(program.result, largest, program.run)]
+    lines = [f"right = {numbers}{shape}", *behaviours.scaling(program.result, largest, program.run)]
     return endings.Ending(program.of(calling.outputs), lines)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -68,3 +68,28 @@ def drawn(cotangent: torch.Tensor, dtype: str) -> tuple[torch.Tensor, np.ndarray
     narrow = wide.to(dtypes.TORCH[name]).contiguous()
     raw: np.ndarray[Any, Any] = (narrow.view(torch.int16) if name == "bfloat16" else narrow).reshape(-1).numpy()
     return narrow, raw.view(np.uint16) if name == "bfloat16" else raw, name
+
+
+def paths(value: Any, text: str, expressions: Mapping[int, str] | None) -> Iterator[tuple[str, Any]]:
+    """The leaves of a result with expressions for them, in the order in which an outcome lists them."""
+    if isinstance(value, (tuple, list)):
+        for position, item in enumerate(value):
+            yield from paths(item, f"{text}[{position}]", expressions)
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from paths(item, f"{text}[{key!r}]", expressions)
+    elif expressions is None:
+        yield text, value
+    else:
+        yield expressions.get(id(value), repr(value)), value
+
+
+def dtypes_in(value: Any) -> Iterator[torch.dtype]:
+    if isinstance(value, torch.dtype):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from dtypes_in(item)
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from dtypes_in(item)
