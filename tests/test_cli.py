@@ -25,7 +25,7 @@ from consistency.model import Case
 from consistency.profiles import PROFILES
 from consistency.recipe import TensorRecipe
 
-COMMANDS = ["run", "backends", "operators", "repro", "report", "bisect", "sweep", "record", "judge", "calibrate"]
+COMMANDS = ["run", "backends", "operators", "repro", "report", "bisect", "sweep", "diff", "record", "judge", "calibrate"]
 LINE = Case("exp", "float32", (TensorRecipe((3,), "float32", stop=9),)).line
 
 USERS = """
@@ -98,7 +98,7 @@ def test_a_run_as_a_process() -> None:
     assert "\x1b" not in done.stdout
     lines = done.stdout.splitlines()
     assert lines[0].startswith("consistency ")
-    assert re.fullmatch(r"✓ [\d,]+ rounding or exact · .* s    bundle bundle", lines[-1])
+    assert re.fullmatch(r"✓ [\d,]+ rounding or exact · .* s    bundle bundle    page .*report.html", lines[-1])
 
     found = rows(Path("results.jsonl"))
     for row in found:

@@ -43,7 +43,7 @@ def bisect(
     \b
     consistency bisect CASE                                        which known switch cures it
     consistency bisect CASE --over cpu --over cpu+onednn=off+threads=1
-    consistency bisect CASE --over torch=2.4.1,2.6.0,2.9.1,2.13.0  first version that behaves otherwise
+    consistency bisect CASE --over torch=2.4.1,2.6.0,2.13.0   first version that behaves otherwise
     consistency bisect CASE --over torch=2.4.1@old/bin/python --over torch=2.13.0
 
     \b

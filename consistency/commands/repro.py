@@ -52,7 +52,7 @@ def repro(
     \b
     consistency repro reports/TIME/failures/ID
     consistency repro matmul-3fa1c2d409 --backend cuda --minimise --out for-the-issue
-    consistency repro '{"operator":"exp","dtype":"float32","args":[…]}' --backend cpu --backend cuda --script > repro.py
+    consistency repro '{"operator":"exp","dtype":"float32","args":[…]}' -b cuda --script > it.py
     consistency repro from-windows --id ID --issue
 
     \b
@@ -108,6 +108,7 @@ def _run(
     from .. import engine
     from ..materialise import prepare
     from ..opinfo import operator_of
+    from ..report.failure import printable
 
     operator = operator_of(found.case)
     prepare(found.case).build()  # what cannot be built is bad usage here, no verdict
@@ -117,7 +118,7 @@ def _run(
     absent = {b.name: known.availability(b) for b in chosen.backends}
     for name, reason in absent.items():
         if reason:
-            say(f"– {name}: cannot run here: {reason}")
+            click.echo(printable(f"– {name}: cannot run here: {reason}"), err=True)
     present = [b for b in chosen.backends if not absent[b.name]]
     try:
         results = engine.judge_case(

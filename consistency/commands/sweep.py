@@ -48,7 +48,8 @@ def sweep(
     consistency sweep exp --vary scale=2^-20..2^7
 
     \b
-    Exit status: 0 every error within its budget · 1 a contestant leaves it · 2 bad usage · 3 nothing could be measured
+    Exit status: 0 every error within its budget · 1 a contestant leaves it · 2 bad usage
+    3 nothing could be measured
     """
     from .. import backends as known
     from .. import tolerances as _tolerances
