@@ -79,6 +79,8 @@ def _in_folder(folder: Path, identifier: str | None) -> Found:
         if found is None:
             raise RecipeError(f"no case {identifier[:80]!r} in {folder}{did_you_mean(identifier, _cases(folder))}")
         return found
+    if not (folder / "case.json").is_file():
+        raise RecipeError(f"no case {str(folder)[:80]!r}: the folder has no case.json, bundle.json or recording.json")
     manifest.check(folder)
     case = _in_file(folder / "case.json").case
     results = tuple(_kept_result(folder / "result.json", case))

@@ -184,7 +184,9 @@ def test_the_command_that_is_printed_fails_again() -> None:
     command = again(result.output)
     assert "--backend users.py:Off" in command
     folder = Path(shlex.split(command)[2])
-    assert {path.name for path in folder.iterdir()} == {"case.json", "message.txt", "tensors.safetensors"}
+    told = {"issue.md", "message.txt", "repro.py"}
+    kept = {"case.json", "environment.json", "manifest.json", "result.json", "tensors.safetensors"}
+    assert {path.name for path in folder.iterdir()} == told | kept
     assert command in (folder / "message.txt").read_text(encoding="utf-8")
     done = subprocess.run(command, shell=True, capture_output=True, text=True, encoding="utf-8", check=False)
     assert done.returncode == 1, done.stdout + done.stderr
