@@ -97,9 +97,10 @@ def _compiled(operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
     """The operator through torch.compile, one graph for each case. A graph that cannot be made has not been tested."""
     dynamo: Any = importlib.import_module("torch._dynamo")
     dynamo.reset()
+    plain = operator.callable or operator  # looked up outside: a look-up that takes a lock is no part of any graph
 
     def called(args: list[Any], kwargs: dict[str, Any]) -> Any:
-        return operator(*args, **kwargs)
+        return plain(*args, **kwargs)
 
     function: Any = torch.compile(called, fullgraph=True, dynamic=False)
     try:
