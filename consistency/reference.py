@@ -144,7 +144,9 @@ class Reference:
             return n
         # All products of the forward direction, spread over the elements of this gradient.
         gradient = self.outcome.outputs[index].tensor
-        return max(n * sum(o.numel() for o in forward) / max(gradient.numel() if gradient is not None else 1, 1), 1.0)
+        spread = max(n * sum(o.numel() for o in forward) / max(gradient.numel() if gradient is not None else 1, 1), 1.0)
+        # Of a gradient made of intermediates that are sums themselves, each term has the errors of such a sum.
+        return max(spread, n) if "through-sums" in self.operator.traits else spread
 
     @functools.cached_property
     def forward_outputs(self) -> tuple[torch.Tensor, ...]:

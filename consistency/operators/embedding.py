@@ -59,9 +59,16 @@ def one_hot(d: Drawing) -> Call:
 def of_rows(
     gradients: Outputs, indices: torch.Tensor, weight: torch.Tensor, per_sample_weights: Any = None, **kwargs: Any
 ) -> list[Any]:
-    """With cotangents of at most 1: how often a row is used, times its weights; and Σ|row| for a sample's weight."""
+    """With cotangents of at most 1: how often a row is used, times its weights; and Σ|row| for a sample's weight.
+
+    The m cotangents of a row are added one after the other. G is that of the average row: one used more often has √m ÷ G more.
+    """
     used = torch.ones(indices.shape, dtype=weight.dtype) if per_sample_weights is None else per_sample_weights.abs()
     rows = weight.new_zeros(weight.shape[0]).index_add(0, indices.flatten(), used.flatten())
+    starts = kwargs.get("offsets")
+    bags = indices.shape[0] if starts is None else starts.numel()
+    growth = max(of_bag((indices,), kwargs, gradients) * bags / max(weight.shape[0], 1), 1.0)
+    rows = rows * (indices.flatten().bincount(minlength=weight.shape[0]).sqrt() / growth).clamp(min=1.0)
     return [rows.unsqueeze(-1).expand(weight.shape), weight.abs().sum(-1)[indices]][: len(gradients)]
 
 

@@ -60,7 +60,7 @@ def of_gates(args: Args, kwargs: Kwargs, gradients: Outputs) -> float:
 
 def recurrent(name: str, sample: Sample) -> Operator:
     error = accumulated("normwise", products_of, backward=of_gates)
-    return Operator(name=name, family="rnn", sample=sample, error=error, dtypes=FLOAT)
+    return Operator(name=name, family="rnn", sample=sample, error=error, dtypes=FLOAT, traits=frozenset({"through-sums"}))
 
 
 OPERATORS = [
