@@ -70,11 +70,12 @@ def run(
         engine.drive(chosen, [collect, *handlers])
     else:
         from . import bundle
+        from .report import page
 
         earlier = bundle.earlier_results(Path(out)) if resume else None
         writer = bundle.Writer(Path(out), resume=resume)
         with contextlib.closing(writer):  # it comes before the handlers: what they raise costs no result
-            engine.drive(chosen, [collect, writer, *handlers], earlier)
+            engine.drive(chosen, [collect, writer, page.after(Path(out)), *handlers], earlier)
     folder = Path(out) if out is not None else None
     return engine.Run(tuple(collect.results), chosen, collect.seconds, folder, tuple(collect.scalings))
 

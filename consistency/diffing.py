@@ -6,7 +6,6 @@ all passing results of a group together, by a sign test on log ρ: it needs no s
 
 from __future__ import annotations
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -103,8 +102,7 @@ def _results(folder: Path) -> dict[tuple[Group, str], Seen]:
         try:
             if row.get("shrunk") is True:
                 continue
-            group = tuple(_text(row[key]) for key in ("operator", "dtype", "direction", "backend"))
-            assert len(group) == 4
+            group = (_text(row["operator"]), _text(row["dtype"]), _text(row["direction"]), _text(row["backend"]))
             case = _text(row["case_id"])
             if row["verdict"] not in VERDICTS:
                 raise ValueError(f"{row['verdict']!r:.40} is no verdict")
@@ -180,27 +178,13 @@ def sign_test(up: int, of: int) -> float:
 
 
 def _environments(old: Path, new: Path) -> dict[str, tuple[tuple[str, str, str], ...]]:
-    before, after = _environment(old), _environment(new)
+    before, after = bundle.read_environment(old), bundle.read_environment(new)
     found = {}
     for backend in [*before, *(name for name in after if name not in before)]:
         then, now = before.get(backend, {}), after.get(backend, {})
         names = sorted({*then, *now})
-        rows = tuple((name, then.get(name, ""), now.get(name, "")) for name in names if then.get(name, "") != now.get(name, ""))
+        pairs = ((name, str(then.get(name, ""))[:400], str(now.get(name, ""))[:400]) for name in names)
+        rows = tuple(pair for pair in pairs if pair[1] != pair[2])
         if rows:
             found[backend] = rows
     return found
-
-
-def _environment(folder: Path) -> dict[str, dict[str, str]]:
-    path = folder / "environment.json"
-    if not path.is_file():
-        return {}
-    try:
-        if path.stat().st_size > 1 << 24:
-            raise BundleError(f"{path} is larger than it may be")
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise BundleError(f"{path} cannot be read: {str(error)[:120]}") from None
-    if not isinstance(data, dict) or not all(isinstance(item, dict) for item in data.values()):
-        raise BundleError(f"{path} does not describe environments")
-    return {str(name)[:200]: {str(k)[:200]: str(v)[:400] for k, v in item.items()} for name, item in data.items()}

@@ -86,7 +86,7 @@ def _one_direction(
     everyone = {backend.name: outcome for backend, outcome in zip(backends, outcomes, strict=True)}
     results = []
     for backend, outcome in zip(backends, outcomes, strict=True):
-        judged = functools.partial(_judgement, operator, backend, direction, twin, reference, rules)
+        judged = functools.partial(judgement, operator, backend, direction, twin, reference, rules)
         comparison = twin if outcome is baseline else compare(outcome, reference, baseline)
         found, evidence = judged(comparison), None
         if reference.verified is not None and case.dtype == "float64" and isinstance(backend, Cpu) and not backend.switched:
@@ -127,10 +127,11 @@ def _run(backend: Backend, operator: Operator, materials: Materials, direction: 
     return Outcome("unsupported", message=reason) if reason else backend.run(operator, materials, direction)
 
 
-def _judgement(
-    operator: Operator, backend: Backend, direction: str, twin: Comparison, reference: Reference, rules: Rules,
+def judgement(
+    operator: Operator, backend: Backend, direction: str, twin: Comparison | None, reference: Reference, rules: Rules,
     comparison: Comparison,
 ) -> Judgement:  # fmt: skip
+    """A comparison judged by the rules that hold for this operator, dtype, direction and backend; ``twin`` is the CPU's."""
     dtype = reference.materials.case.dtype
     # Integers in, floats out (the sine of an int64): what is judged is the float.
     floating = [o.dtype for o in comparison.outputs if o.dtype in FORMATS]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from . import manifest
-from .bundle import _cases, lines, read_header, result_from_json
+from .bundle import _cases, failure_id, lines, read_environment, read_header, result_from_json
 from .errors import BundleError, RecipeError, did_you_mean
 from .literals import Beside
 from .model import Case, Result
@@ -134,29 +134,29 @@ def _environment(path: Path) -> tuple[dict[str, str], str]:
     found = data.get("backend", {}) if isinstance(data, dict) else None
     if not isinstance(found, dict):
         raise BundleError(f"{path} does not describe an environment")
-    return _texts({"": found})[""], str(data.get("spec", ""))[:400]
+    return _texts(found), str(data.get("spec", ""))[:400]
 
 
-def _texts(environments: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    return {str(name): {str(k): str(v) for k, v in item.items()} for name, item in environments.items()}
+def _texts(environment: Mapping[str, Any]) -> dict[str, str]:
+    return {str(key): str(value) for key, value in environment.items()}
 
 
 def _in_bundle(folder: Path, identifier: str) -> Found | None:
     """A case by its id, or a failure by the name of its folder."""
-    from .bundle import failure_id
-
     cases, path = _cases(folder), folder / "results.jsonl"
+    meant = {known for known in cases if identifier == known or identifier.startswith(f"{known}-")}
+    if not meant:
+        return None
+    rows = ((number, row) for number, row in lines(path) if row.get("case_id") in meant)
+    results = [result_from_json(path, number, row, cases) for number, row in rows]
     case = cases.get(identifier)
-    if case is None and not any(identifier.startswith(known) for known in cases):
-        return None
-    rows = (result_from_json(path, number, row, cases) for number, row in lines(path))
-    results = [r for r in rows if r.case.id == identifier or failure_id(r) == identifier]
-    if case is None and not results:
-        return None
+    if case is None:
+        results = [r for r in results if failure_id(r) == identifier]
+        if not results:
+            return None
     results.sort(key=lambda r: not r.verdict.fails)
     settings = read_header(folder)["settings"]
-    environment = _json(folder / "environment.json")
-    known = _texts(environment) if isinstance(environment, dict) else {}
+    known = {name: _texts(item) for name, item in read_environment(folder).items()}
     specs = settings.get("specs") if isinstance(settings.get("specs"), dict) else {}
     failing = results[0].backend if results else ""
     return Found(case or results[0].case, tuple(results), str(specs.get(failing, failing)), known, folder)

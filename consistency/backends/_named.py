@@ -65,10 +65,6 @@ def _read(path: Path, _changed: int) -> Mapping[str, str] | None:
     return dict(said)
 
 
-def _table(said: dict[str, Any]) -> Any:
-    return said.get("tool", {}).get("consistency", {}).get("backends")
-
-
 def _yaml(text: str, path: Path) -> Any:
     import yaml
 

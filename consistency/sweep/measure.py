@@ -11,34 +11,15 @@ import torch
 
 from .. import evaluate, tolerances
 from ..backends.base import Backend
+from ..backends.formulated import Formulated
 from ..comparison import compare
-from ..judge import judge
 from ..materialise import prepare
 from ..model import Outcome
-from ..operators.declare import Operator
 from ..reference import Reference, quiet
 from ..wider import sharpen
 from .expressions import Compiled, compiled
 from .plans import SCALE, Plan
 from .points import Vary
-
-
-class ByFormula(Backend):
-    """A backend on which the operator is replaced by a user's formula over its arguments."""
-
-    def __init__(self, inner: Backend, text: str, formula: Compiled, names: Sequence[str], sizes: Mapping[str, float]) -> None:
-        self.inner, self.formula, self.names = inner, formula, tuple(names)
-        self.name, self.device, self.sizes = f"{inner.name}: {text}", inner.device, dict(sizes)
-        self.ruled_as = inner.ruled_as or inner.name
-
-    def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        return self.formula({**self.sizes, **dict(zip(self.names, args, strict=False))})
-
-    def switches(self) -> Any:
-        return self.inner.switches()
-
-    def finish(self) -> None:
-        self.inner.finish()
 
 
 @dataclass(frozen=True)
@@ -60,7 +41,6 @@ class Measurement:
     budget: float = math.nan
     apart: float = math.nan
     differing: float = math.nan
-    terms: float = 1.0
     reason: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -118,26 +98,31 @@ def _point(
     materials = prepare(case)
     reference = Reference(operator, materials, "forward")
     sharpen(reference, "float64")
-    whole = {name: int(size) for name, size in sizes.items() if name != SCALE}
     contestants = [(b.name, b) for b in backends]
-    contestants += [(label, ByFormula(backends[0], label, how, plan.arguments, whole)) for label, how in formulas.items()]
+    contestants += [(label, _by_formula(backends[0], how, plan.arguments, sizes)) for label, how in formulas.items()]
     first: torch.Tensor | None = None
     for label, backend in contestants:
         outcome = backend.run(operator, materials)
         if first is None:
             first = _tensor(outcome)
-        policy = evaluate.policy_of(operator, backend, dtype, rules)
-        rule = rules.rule(*operator.ruled_by[:1], dtype, family=operator.ruled_by[1], backend=backend.ruled_as or backend.name)
         comparison = compare(outcome, reference)
-        judged = judge(comparison, None, rule, policy)
+        judged = evaluate.judgement(operator, backend, "forward", None, reference, rules, comparison)
         numbers, output = judged.metrics, comparison.outputs[0] if comparison.outputs else None
         largest, rho = numbers.get("abs_max", math.nan), numbers.get("rho_max", math.nan)
         apart, differing = _difference(first, _tensor(outcome))
         yield Measurement(
             value, dtype, label, judged.verdict.value, output.rms if output is not None else math.nan, largest,
-            numbers.get("ulp_max", math.nan), rho, largest / rho if rho else math.nan, apart, differing, reference.terms(0),
+            numbers.get("ulp_max", math.nan), rho, largest / rho if rho else math.nan, apart, differing,
             "" if output is not None else judged.explanation,
         )  # fmt: skip
+
+
+def _by_formula(inner: Backend, formula: Compiled, arguments: Sequence[str], sizes: Mapping[str, float]) -> Backend:
+    """``inner`` with a user's formula in place of the operator; the sizes are known to it by their names."""
+    whole = {name: int(size) for name, size in sizes.items() if name != SCALE}
+    made = Formulated(inner, lambda call, *args, **kwargs: formula({**whole, **dict(zip(arguments, args, strict=False))}))
+    made.ruled_as = inner.ruled_as or inner.name
+    return made
 
 
 def _tensor(outcome: Outcome) -> torch.Tensor | None:
