@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -55,7 +56,7 @@ def test_a_header_says_which_run_on_what(made: Path) -> None:
 
 
 def test_the_host_s_name_is_nowhere(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine.platform, "node", lambda: "secret-host")
+    monkeypatch.setattr(platform, "node", lambda: "secret-host")
     found = machine.machine()
     assert "secret" not in json.dumps(found)
     assert len(found["host"]) == 12 != bundle.read_header(made)["machine"]["host"]
@@ -150,11 +151,9 @@ def test_bundles_are_gathered_oldest_first_each_run_once(made: Path, tmp_path: P
     (tmp_path / "nights" / "5").mkdir()
     (tmp_path / "nights" / "5" / "bundle.json").write_text("{", encoding="utf-8")
     found, problems = bundle.gather([tmp_path / "nights", tmp_path / "nights" / "1", made])
-    assert [one.folder.relative_to(tmp_path).as_posix() if one.folder != made else "made" for one in found] == (
-        ["nights/2/lab", "nights/1/lab", "made"]
-        if found[1].created < found[2].created
-        else ["nights/2/lab", "made", "nights/1/lab"]
-    )
+    assert [one.created for one in found] == sorted(one.created for one in found)
+    assert found[0].folder == tmp_path / "nights" / "2" / "lab"
+    assert {one.folder for one in found[1:]} == {tmp_path / "nights" / "1" / "lab", made}
     assert found[0].created == "2020-01-01T00:00:00+00:00"
     assert len(problems) == 3
     assert sum("is the same run as" in line for line in problems) == 1

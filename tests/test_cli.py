@@ -227,7 +227,7 @@ def test_the_case_in_the_command_was_made_smaller() -> None:
 
 
 def test_a_folder_for_what_is_shown_even_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bundle, "MAX_FAILURE_FOLDERS", 1)
+    monkeypatch.setattr(bundle.writing, "MAX_FAILURE_FOLDERS", 1)
     common = ["run", "exp", "neg", "--dtype", "float32", "--direction", "forward", "--examples", "3", "--backend", "users.py:Off"]
     shrunk = cli(*common, "--out", "small").output
     for command in re.findall(r"again: +(.+)", shrunk):
