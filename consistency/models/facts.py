@@ -30,9 +30,9 @@ _MOVED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """``view``: metadata only. ``left_out``: why it is not judged. ``moves``: nothing is rounded. ``elementwise``: each number stands by itself, and with
-    ``strict`` it is rounded no more than a few ulp. ``rules``: name and
-    family that tolerances are looked up by. ``writes``: positions and names of the arguments that are written to."""
+    """``view``: metadata only. ``left_out``: why it is not judged. ``moves``: nothing is rounded.
+    ``elementwise``: each number stands by itself, and with ``strict`` it errs by a few ulp at most. ``rules``: name and family that
+    tolerances are looked up by. ``writes``: positions and names of the arguments that are written to."""
 
     base: str
     view: bool
