@@ -1,6 +1,7 @@
 """A year of nights on many machines, with planted changes: is each found, on its night, and is anything found that is not there?
 
-    python benchmarks/nightly_simulation.py                      12 environments × 365 nights × 5,000 cases; about 1.5 GB in a temporary folder
+    python benchmarks/nightly_simulation.py                      12 environments × 365 nights × 5,000 cases; about 1.5 GB in
+    a temporary folder
     python benchmarks/nightly_simulation.py --environments 3 --nights 30 --cases 200
 
 Bundles are written in the real format (results packed with gzip). Planted are: new failures (of one case of a group, or of all),
@@ -119,14 +120,19 @@ def place(world: World, number: int) -> Place:
             fails = rng.random(nights) < rng.uniform(0.02, 0.4)
             size[case, fails] = rng.uniform(2.0, 10.0, int(fails.sum()))
     joins = np.where(rng.random(groups * each) < 0.06, rng.integers(1, max(nights - 10, 2), groups * each), 0)
-    odd = {int(n): rng.choice(groups * each, size=max(groups * each // 20, 1), replace=False) for n in rng.choice(nights - 1, size=1 + nights // 200)}
+    odd = {
+        int(n): rng.choice(groups * each, size=max(groups * each // 20, 1), replace=False)
+        for n in rng.choice(nights - 1, size=1 + nights // 200)
+    }
     rest = rng.permutation(np.arange(1, nights - 1))
     share = [max(nights // 60, 1), max(nights // 120, 1), max(nights // 90, 1), max(nights // 90, 1)]
     missing, halved, damaged, twice = (set(map(int, part)) for part in np.split(rest[: sum(share)], np.cumsum(share)[:-1]))
     return Place(label, backend, identities, size.astype(np.float32), odd, joins, missing, halved, damaged, twice, planted)
 
 
-def _changes(world: World, rng: np.random.Generator, name: str, size: NDArray[np.float64], drivers: NDArray[np.int64]) -> Iterator[Planted]:
+def _changes(
+    world: World, rng: np.random.Generator, name: str, size: NDArray[np.float64], drivers: NDArray[np.int64]
+) -> Iterator[Planted]:
     """Plant changes into ``size`` and tell what they are."""
     nights, each = world.nights, world.each
     free = list(rng.permutation(len(world.names)))
@@ -152,13 +158,13 @@ def _changes(world: World, rng: np.random.Generator, name: str, size: NDArray[np
         _plant(rng, size, group, each, kind, night, nights)
 
 
-def _plant(
-    rng: np.random.Generator, size: NDArray[np.float64], group: int, each: int, kind: str, night: int, until: int
-) -> None:
+def _plant(rng: np.random.Generator, size: NDArray[np.float64], group: int, each: int, kind: str, night: int, until: int) -> None:
     cases = group * each + np.arange(each)
     if kind == "new":
         chosen = rng.choice(cases, size=int(rng.integers(1, each + 1)), replace=False)
-        size[chosen, night:until] = rng.uniform(0.6, 16.0, (len(chosen), 1)) + 0.02 * rng.standard_normal((len(chosen), until - night))
+        size[chosen, night:until] = rng.uniform(0.6, 16.0, (len(chosen), 1)) + 0.02 * rng.standard_normal(
+            (len(chosen), until - night)
+        )
     else:
         chosen = rng.choice(cases, size=int(rng.integers(int(each * 0.7), each + 1)), replace=False)
         move = rng.uniform(0.7, 2.5) * (1.0 if kind == "drifted" else -1.0)
@@ -206,11 +212,15 @@ def write(world: World, number: int, folder: Path) -> tuple[list[Planted], int]:
 
 
 _ROUNDING = '"rounding", "fails": false, "explanation": "rounding", "metrics": {"rho_max": '
-_DIVERGENT = '"divergent", "fails": true, "explanation": "beyond the budget: TF32 inputs explain 99%", "cause": "tf32-inputs", "share": 0.99, "metrics": {"rho_max": '
+_DIVERGENT = '"divergent", "fails": true, "explanation": "beyond the budget: TF32 inputs explain 99%", "cause": "tf32-inputs", ' \
+    '"share": 0.99, "metrics": {"rho_max": '  # fmt: skip
 # As long as what a real run keeps of a result for judging it again.
-_COMPARED = '"worst": {"index": [0, 0], "actual": 0.28118038177490234, "expected": 0.28118034208960896}, "comparison": {"status": "ok", ' \
-    '"outputs": [{"name": "out/0", "dtype": "float32", "shape": [8, 8], "elements": 64, "spans": [{"ulp_max": 1.25, "scaled_max": 0.25, ' \
-    '"abs_max": 8.001440077149939e-08, "hull": [[0.23251561643208785, 9.175120767196365], [0.28141772259448494, 4.488738170970353]], ' \
+_COMPARED = '"worst": {"index": [0, 0], "actual": 0.28118038177490234, "expected": 0.28118034208960896}, ' \
+    '"comparison": {"status": "ok", ' \
+    '"outputs": [{"name": "out/0", "dtype": "float32", "shape": [8, 8], "elements": 64, ' \
+    '"spans": [{"ulp_max": 1.25, "scaled_max": 0.25, ' \
+    '"abs_max": 8.001440077149939e-08, "hull": [[0.23251561643208785, 9.175120767196365], ' \
+    '[0.28141772259448494, 4.488738170970353]], ' \
     '"worst": [{"index": [3, 3], "actual": 2.8869427737276965e-08, "expected": 2.8869420097545635e-08}]}], "differing": 20, ' \
     '"rms": 1.2e-08, "positive": 9, "negative": 11, "outward": 10}]}'  # fmt: skip
 _TIMEOUT = '"timeout", "fails": true, "explanation": "no answer in 30 s", "metrics": {}, "shapes": []}\n'
@@ -236,7 +246,8 @@ def _explored(world: World, here: Place, rng: np.random.Generator, night: int, i
     operator, dtype, direction, family = world.names[int(rng.integers(len(world.names)))]
     case = f"{operator.rpartition('.')[2]}-e{night:04x}{i:05x}"
     return (
-        f'{{"operator": "{operator}", "dtype": "{dtype}", "direction": "{direction}", "backend": "{here.backend}", "case_id": "{case}", '
+        f'{{"operator": "{operator}", "dtype": "{dtype}", "direction": "{direction}", "backend": "{here.backend}", '
+        f'"case_id": "{case}", '
         f'"family": "{family}", "verdict": {_ROUNDING}{rng.random() * 0.5:.6g}}}, "shapes": []}}\n'
     )
 
@@ -245,7 +256,8 @@ def _bundle(world: World, here: Place, night: int, folder: Path, text: str) -> N
     folder.mkdir(parents=True)
     header = {
         "format": 2, "id": f"{here.label}-{night:04d}", "created": (FIRST_NIGHT + datetime.timedelta(days=night)).isoformat(),
-        "label": here.label, "machine": {"os": "Windows 11", "cpu": "simulated"}, "corpus": {"digest": "c0ffee", "cases": world.cases},
+        "label": here.label, "machine": {"os": "Windows 11", "cpu": "simulated"},
+        "corpus": {"digest": "c0ffee", "cases": world.cases},
         "consistency": "0.1.0", "settings": {"seed": 0}, "complete": True,
     }  # fmt: skip
     (folder / "bundle.json").write_text(json.dumps(header), encoding="utf-8")
@@ -258,6 +270,8 @@ def make(world: World, folder: Path, processes: int = 2) -> tuple[list[Planted],
     """All environments' bundles below ``folder``."""
     planted: list[Planted] = []
     many = 0
+    if folder.exists():  # made before, with the same numbers
+        return [one for number in range(world.environments) for one in place(world, number).planted], 0
     if processes < 2:
         for number in range(world.environments):
             mine, count = write(world, number, folder)
@@ -304,7 +318,8 @@ def score(made, planted: Sequence[Planted]) -> Score:  # type: ignore[no-untyped
             result.missed.append(one)
     for (env, group, night, kind), turn in told.items():
         g = made.groups[group]
-        words = f"{kind} {made.environments[env].name} {g.operator} {g.kind} night {night} ({turn.cases} of {turn.of} cases, {turn.before:.2f} → {turn.after:.2f} octaves)"
+        words = f"{kind} {made.environments[env].name} {g.operator} {g.kind} night {night} "
+        words += f"({turn.cases} of {turn.of} cases, {turn.before:.2f} → {turn.after:.2f} octaves)"
         result.false.append(words)
     return result
 
@@ -348,7 +363,9 @@ def mornings(store, made, planted: Sequence[Planted], quiet: int, seed: int) -> 
                 key = (numbers[one.operator, one.dtype, one.direction], one.kind)
                 which = "planted" if one.with_driver else "silent"
                 counts[which] += 1
-                counts["told" if one.with_driver else "silent_told"] += key in fresh.get(night if one.with_driver else night + 1, set())
+                counts["told" if one.with_driver else "silent_told"] += key in fresh.get(
+                    night if one.with_driver else night + 1, set()
+                )
             counts["mornings"] += 1
             near = {night - 1, night}
             counts["false"] += sum(
@@ -390,8 +407,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def simulate(options: argparse.Namespace, folder: Path) -> int:
-    from consistency.matrix import board, finding, questions, store
     from consistency.matrix.site import write as write_site
+
+    from consistency.matrix import board, finding, questions, store
 
     world = World(options.environments, options.nights, options.cases, options.seed)
     watch = Watch()
@@ -403,7 +421,10 @@ def simulate(options: argparse.Namespace, folder: Path) -> int:
     held = store.Store(folder / "store.duckdb")
     held.take(found)
     watch(f"reading them into the store ({(folder / 'store.duckdb').stat().st_size / 1e6:.0f} MB)")
-    print(f"  {len(problems) + len(held.problems)} complaints, such as: {(problems + held.problems)[0] if problems + held.problems else '–'}")
+    print(
+        f"  {len(problems) + len(held.problems)} complaints, such as: "
+        f"{(problems + held.problems)[0] if problems + held.problems else '–'}"
+    )
     made = board.board(held)
     watch("finding changes, the board")
     site = write_site(made, folder / "site", folder / "nights")
@@ -431,8 +452,12 @@ def report(world: World, result: Score, told: dict[str, float], everything: bool
     for kind, count in sorted(result.planted.items()):
         print(f"{kind:<9} {result.found.get(kind, 0):4d} of {count:4d} planted found on the right night")
     regressions = [words for words in result.false if words.startswith(("new", "drifted", "untested"))]
-    print(f"false alarms over {months:.1f} months: {len(regressions)}; other changes told that are not there: {len(result.false) - len(regressions)}")
-    print(f"on the morning itself: {told['told']:.0f} of {told['planted']:.0f} with a new driver, {told['silent_told']:.0f} of {told['silent']:.0f} without one a night later; "
+    print(
+        f"false alarms over {months:.1f} months: {len(regressions)}; "
+        f"other changes told that are not there: {len(result.false) - len(regressions)}"
+    )
+    print(f"on the morning itself: {told['told']:.0f} of {told['planted']:.0f} with a new driver, "
+        f"{told['silent_told']:.0f} of {told['silent']:.0f} without one a night later; "
           f"{told['false']:.0f} false in {told['mornings']:.0f} mornings of one environment")  # fmt: skip
     for line in [*map(str, result.missed), *result.false][: None if everything else 12]:
         print(" ", line)

@@ -20,6 +20,7 @@ from .commands.bisect import bisect
 from .commands.calibrate import calibrate
 from .commands.diff import diff
 from .commands.judge import judge
+from .commands.query import query
 from .commands.record import record
 from .commands.report import report
 from .commands.repro import repro
@@ -361,6 +362,7 @@ main.add_command(report)
 main.add_command(bisect)
 main.add_command(sweep)
 main.add_command(diff)
+main.add_command(query)
 main.add_command(record)
 main.add_command(judge)
 main.add_command(calibrate)

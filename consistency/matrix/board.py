@@ -15,7 +15,7 @@ import numpy as np
 
 from ..model import VERDICTS, Verdict
 from .history import UNKNOWN, Environment, blocks, environments
-from .store import ALLOWED, Store
+from .store import Store
 from .turns import Line, Turn, follow
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ class Group:
 class Cell:
     """A group in an environment, as of its last night that has it (``night``, its place among the environment's nights).
 
-    ``rho`` is the largest × budget among the results of the worst rank, None without one; ``cases`` counts those of them, ``of`` all.
+    ``rho`` is the largest × budget among the results of the worst rank, None without one; ``cases`` counts those of them,
+    ``of`` all.
     ``since`` is the night from which on it has failed, None where it does not fail. ``turn`` is what changed on that night.
     """
 
@@ -88,7 +89,11 @@ class Board:
         return dict(found)
 
     def failing_on(self, group: int) -> list[Cell]:
-        return [self.cells[env, group] for env in self.environments if (env, group) in self.cells and self.cells[env, group].rank == FAILED]
+        return [
+            self.cells[env, group]
+            for env in self.environments
+            if (env, group) in self.cells and self.cells[env, group].rank == FAILED
+        ]
 
     def last_turns(self) -> list[Turn]:
         """What changed on the last night of each environment."""
@@ -98,7 +103,9 @@ class Board:
 def board(store: Store) -> Board:
     """The matrix of a store."""
     found = {one.env: one for one in environments(store.db)}
-    turns, lines, shown = [], {}, []
+    turns: list[Turn] = []
+    lines: dict[tuple[int, int], Line] = {}
+    shown: list[tuple[int, int, int]] = []
     for one in found.values():
         for block in blocks(store.db, one):
             mine, drawn = follow(one, block)
@@ -107,7 +114,11 @@ def board(store: Store) -> Board:
             last = (block.state[:, ::-1] != UNKNOWN).argmax(axis=1)
             late = np.minimum.reduceat(last, block.starts) if len(block.starts) else last
             nights = len(one.nights) - 1 - late
-            shown += [(one.env, one.nights[int(n)].bundle, int(g)) for g, n in zip(block.groups, nights, strict=True) if n < len(one.nights) - 1]
+            shown += [
+                (one.env, one.nights[int(n)].bundle, int(g))
+                for g, n in zip(block.groups, nights, strict=True)
+                if n < len(one.nights) - 1
+            ]
     turns.sort(key=lambda turn: (found[turn.env].nights[turn.night].created, turn.env, turn.group, turn.kind))
     groups = {
         row[0]: Group(*row) for row in store.db.execute("SELECT grp, operator, dtype, direction, family FROM groups").fetchall()
@@ -115,7 +126,11 @@ def board(store: Store) -> Board:
     cells = _cells(store.db, found, shown)
     _since(cells, turns, lines)
     items = {turn.item for turn in turns}
-    ids = dict(store.db.execute("SELECT item, case_id FROM items WHERE list_contains(?, item)", [list(items)]).fetchall()) if items else {}
+    ids = (
+        dict(store.db.execute("SELECT item, case_id FROM items WHERE list_contains(?, item)", [list(items)]).fetchall())
+        if items
+        else {}
+    )
     made = Board(found, groups, cells, lines, turns, ids)
     _keep(store, made)
     return made
@@ -127,12 +142,16 @@ def _cells(
     """The worst of every group on the last night that has it."""
     last = [(one.env, one.nights[-1].bundle, None) for one in found.values()]
     columns = [list(column) for column in zip(*last, *stale, strict=True)] or [[], [], []]
-    db.execute("CREATE OR REPLACE TEMP TABLE shown AS SELECT unnest(?)::INT AS env, unnest(?)::INT AS bundle, unnest(?)::INT AS only", columns)
+    db.execute(
+        "CREATE OR REPLACE TEMP TABLE shown AS SELECT unnest(?)::INT AS env, unnest(?)::INT AS bundle, unnest(?)::INT AS only",
+        columns,
+    )
     place = {(one.env, night.bundle): i for one in found.values() for i, night in enumerate(one.nights)}
     worst: dict[tuple[int, int], tuple[Any, ...]] = {}
     counted: dict[tuple[int, int], int] = defaultdict(int)
     for row in db.execute(
-        f"SELECT o.env, i.grp, o.bundle, o.verdict, count(*), max(coalesce(o.rho, {_HUGE})), arg_max(o.item, coalesce(o.rho, {_HUGE})) "
+        f"SELECT o.env, i.grp, o.bundle, o.verdict, count(*), max(coalesce(o.rho, {_HUGE})), "
+        f"arg_max(o.item, coalesce(o.rho, {_HUGE})) "
         "FROM outcomes o JOIN shown s ON o.env = s.env AND o.bundle = s.bundle JOIN items i USING (item) "
         "WHERE s.only IS NULL OR s.only = i.grp GROUP BY ALL"
     ).fetchall():
@@ -159,7 +178,10 @@ def _details(db: duckdb.DuckDBPyConnection) -> dict[tuple[int, int, int], tuple[
         "SELECT DISTINCT d.bundle, d.env, d.item, d.sentence, d.cause, d.workaround, d.expectation FROM details d "
         "JOIN shown s ON d.env = s.env AND d.bundle = s.bundle"
     ).fetchall()
-    return {(bundle, env, item): (sentence or "", cause, workaround, told) for bundle, env, item, sentence, cause, workaround, told in rows}
+    return {
+        (bundle, env, item): (sentence or "", cause, workaround, told)
+        for bundle, env, item, sentence, cause, workaround, told in rows
+    }
 
 
 def _since(cells: Mapping[tuple[int, int], Cell], turns: Iterable[Turn], lines: Mapping[tuple[int, int], Line]) -> None:
@@ -202,7 +224,8 @@ def _keep(store: Store, made: Board) -> None:
     ]  # fmt: skip
     _fill(
         db, "turns", turns,
-        "env INTEGER, bundle INTEGER, grp INTEGER, kind VARCHAR, regression BOOLEAN, cases INTEGER, of_cases INTEGER, before DOUBLE, "
+        "env INTEGER, bundle INTEGER, grp INTEGER, kind VARCHAR, regression BOOLEAN, cases INTEGER, "
+        "of_cases INTEGER, before DOUBLE, "
         "after DOUBLE, case_id VARCHAR, environment_changed BOOLEAN, what_changed VARCHAR",
     )  # fmt: skip
     cells = [

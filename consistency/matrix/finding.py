@@ -109,14 +109,14 @@ def read(folder: Path) -> Found:
     """One bundle's header and environments. Raises ValueError or OSError with the reason."""
     header, raw = _json(folder / "bundle.json")
     if header.get("format") not in _FORMATS:
-        raise ValueError(f"bundle.json has format {str(header.get('format'))[:20]}; this version reads {_FORMATS[0]} and {_FORMATS[-1]}")
+        raise ValueError(
+            f"bundle.json has format {str(header.get('format'))[:20]}; this version reads {_FORMATS[0]} and {_FORMATS[-1]}"
+        )
     environment, raw_environment = _json(folder / "environment.json") if (folder / "environment.json").exists() else ({}, b"")
     created = _moment(header.get("created"))
     results = _results(folder)
     stamp = [raw, raw_environment, *(f"{p.name} {p.stat().st_size} {p.stat().st_mtime_ns}".encode() for p in [results] if p)]
-    backends = {
-        _name(name): _flat(keys) for name, keys in list(environment.items())[:MAX_BACKENDS] if isinstance(keys, dict)
-    }
+    backends = {_name(name): _flat(keys) for name, keys in list(environment.items())[:MAX_BACKENDS] if isinstance(keys, dict)}
     corpus, machine = header.get("corpus"), header.get("machine")
     complete = header.get("complete")
     return Found(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -101,7 +102,7 @@ def environments(db: duckdb.DuckDBPyConnection) -> list[Environment]:
 
 def _moved(identities: Sequence[dict[str, str]]) -> tuple[tuple[tuple[str, str, str], ...], ...]:
     found: list[tuple[tuple[str, str, str], ...]] = [()]
-    for before, after in zip(identities, identities[1:], strict=False):
+    for before, after in itertools.pairwise(identities):
         if before == after or not before or not after:
             found.append(())
             continue
@@ -121,12 +122,16 @@ def blocks(db: duckdb.DuckDBPyConnection, environment: Environment) -> Iterator[
     """Cases that were there on at least two nights, all cases of a group together, as many groups at a time as fit."""
     nights = len(environment.nights)
     numbers = [night.bundle for night in environment.nights]
-    db.execute("CREATE OR REPLACE TEMP TABLE nights AS SELECT unnest(?) AS bundle, unnest(?) AS night", [numbers, list(range(nights))])
     db.execute(
-        "CREATE OR REPLACE TEMP TABLE again AS SELECT i.grp, i.item FROM (SELECT item FROM outcomes JOIN nights USING (bundle) "
+        "CREATE OR REPLACE TEMP TABLE nights_of_one AS SELECT unnest(?) AS bundle, unnest(?) AS night",
+        [numbers, list(range(nights))],
+    )
+    db.execute(
+        "CREATE OR REPLACE TEMP TABLE cases_again AS SELECT i.grp, i.item FROM "
+        "(SELECT item FROM outcomes JOIN nights_of_one USING (bundle) "
         "WHERE env = ? GROUP BY item HAVING count(*) > 1) JOIN items i USING (item) ORDER BY 1, 2", [environment.env],
     )  # fmt: skip
-    cases = db.execute("SELECT grp, item FROM again ORDER BY 1, 2").fetchnumpy()
+    cases = db.execute("SELECT grp, item FROM cases_again ORDER BY 1, 2").fetchnumpy()
     of_case, items = np.asarray(cases["grp"], dtype=np.int64), np.asarray(cases["item"], dtype=np.int64)
     groups, starts = np.unique(of_case, return_index=True)
     most = max(MOST_CELLS // max(nights, 1), 1)
@@ -147,8 +152,10 @@ def _block(
     items: NDArray[np.int64],
 ) -> Block:
     rows = db.execute(
-        "SELECT o.item, n.night, o.verdict, o.fails, coalesce(o.rho, -1) AS rho FROM outcomes o JOIN nights n USING (bundle) "
-        "JOIN again a USING (item) WHERE o.env = ? AND a.grp BETWEEN ? AND ?", [environment.env, int(groups[0]), int(groups[-1])],
+        "SELECT o.item, n.night, o.verdict, o.fails, coalesce(o.rho, -1) AS rho FROM outcomes o "
+        "JOIN nights_of_one n USING (bundle) "
+        "JOIN cases_again a USING (item) WHERE o.env = ? AND a.grp BETWEEN ? AND ?",
+        [environment.env, int(groups[0]), int(groups[-1])],
     ).fetchnumpy()  # fmt: skip
     order = np.argsort(items)
     place = order[np.searchsorted(items, rows["item"], sorter=order)]

@@ -20,26 +20,33 @@ _SAID = ", ".join(_KEY.format(name, name) for name in ("device", "driver", "torc
 _VIEWS = f"""
 CREATE TEMP VIEW nights_ AS SELECT DISTINCT o.env, o.bundle, b.created FROM (SELECT DISTINCT env, bundle FROM outcomes) o
     JOIN bundles b USING (bundle);
-CREATE TEMP VIEW nights AS SELECT e.label || ' · ' || e.backend AS environment, e.label, e.backend, n.created::DATE AS night, n.created,
+CREATE TEMP VIEW nights AS SELECT e.label || ' · ' || e.backend AS environment, e.label, e.backend, n.created::DATE AS night,
+    n.created,
     b.path, b.corpus, b.complete, b.damaged AS damaged_lines, {_SAID}
     FROM nights_ n JOIN hosts e USING (env) JOIN bundles b USING (bundle);
 CREATE TEMP VIEW environments AS SELECT e.label || ' · ' || e.backend AS environment, e.label, e.backend, m.nights, m.first_night,
     m.last_night, {_SAID} FROM {_LATEST} n JOIN hosts e USING (env)
-    JOIN (SELECT env, count(*) AS nights, min(created)::DATE AS first_night, max(created)::DATE AS last_night FROM nights_ GROUP BY env) m
+    JOIN (SELECT env, count(*) AS nights, min(created)::DATE AS first_night, max(created)::DATE AS last_night FROM nights_
+    GROUP BY env) m
     USING (env);
-CREATE TEMP VIEW identity AS SELECT e.label || ' · ' || e.backend AS environment, b.created::DATE AS night, b.created, k.name, k.value
+CREATE TEMP VIEW identity AS SELECT e.label || ' · ' || e.backend AS environment, b.created::DATE AS night, b.created,
+    k.name, k.value
     FROM identities k JOIN hosts e USING (env) JOIN bundles b USING (bundle);
-CREATE TEMP VIEW results AS SELECT e.label || ' · ' || e.backend AS environment, e.label, e.backend, b.created::DATE AS night, b.created,
+CREATE TEMP VIEW results AS SELECT e.label || ' · ' || e.backend AS environment, e.label, e.backend, b.created::DATE AS
+    night, b.created,
     g.operator, g.family, g.dtype, g.direction, i.case_id, ({NAME_OF!r})[o.verdict + 1] AS verdict,
-    ({[RANKS[rank] for rank in RANK_OF]!r})[o.verdict + 1] AS rank, o.fails, o.rho, d.sentence, d.cause, d.share, d.workaround, b.path
+    ({[RANKS[rank] for rank in RANK_OF]!r})[o.verdict + 1] AS rank, o.fails, o.rho, d.sentence, d.cause, d.share,
+    d.workaround, b.path
     FROM outcomes o JOIN hosts e USING (env) JOIN bundles b USING (bundle) JOIN items i USING (item) JOIN groups g USING (grp)
     LEFT JOIN details d ON d.bundle = o.bundle AND d.env = o.env AND d.item = o.item;
 CREATE TEMP VIEW cases AS SELECT i.case_id, g.operator, g.family, g.dtype, g.direction FROM items i JOIN groups g USING (grp);
-CREATE TEMP VIEW changes AS SELECT e.label || ' · ' || e.backend AS environment, e.label, e.backend, b.created::DATE AS night, b.created,
+CREATE TEMP VIEW changes AS SELECT e.label || ' · ' || e.backend AS environment, e.label, e.backend, b.created::DATE AS
+    night, b.created,
     t.kind, t.regression, g.operator, g.family, g.dtype, g.direction, t.cases, t.of_cases, t.before, t.after, t.case_id,
     t.environment_changed, t.what_changed, b.path
     FROM turns t JOIN hosts e USING (env) JOIN bundles b USING (bundle) JOIN groups g USING (grp);
-CREATE TEMP VIEW cells AS SELECT e.label || ' · ' || e.backend AS environment, e.label, e.backend, b.created::DATE AS night, g.operator,
+CREATE TEMP VIEW cells AS SELECT e.label || ' · ' || e.backend AS environment, e.label, e.backend, b.created::DATE AS night,
+    g.operator,
     g.family, g.dtype, g.direction, c.verdict, c.rank, c.rho, c.cases, c.of_cases, c.case_id, c.sentence, c.cause, c.workaround,
     s.created::DATE AS since, c.flaky, b.path
     FROM squares c JOIN hosts e USING (env) JOIN bundles b USING (bundle) JOIN groups g USING (grp)

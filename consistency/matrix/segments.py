@@ -38,7 +38,8 @@ def rates(events: NDArray[np.int8], penalty: Floats) -> Floats:
         seen = events[:, night, None]
         return np.where(seen == 1, happens, np.where(seen == 0, not_at_all, np.float32(0.0))).astype(np.float32)
 
-    return RATES[_cheapest(cost, events.shape, np.broadcast_to(enter, (len(events), len(RATES))), penalty)]
+    place = _cheapest(cost, events.shape, np.broadcast_to(enter, (len(events), len(RATES))), penalty)
+    return np.asarray(RATES[place], dtype=np.float32)
 
 
 def levels(values: Floats, penalty: Floats, scatter: Floats | None = None) -> Floats:
@@ -57,7 +58,7 @@ def levels(values: Floats, penalty: Floats, scatter: Floats | None = None) -> Fl
 
     enter = np.zeros((len(values), grid.shape[1]), dtype=np.float32)
     place = _cheapest(cost, values.shape, enter, penalty + np.float32(SIZE_PENALTY))
-    return np.take_along_axis(grid, place, axis=1)
+    return np.asarray(np.take_along_axis(grid, place, axis=1), dtype=np.float32)
 
 
 def penalties(changed: NDArray[np.bool_]) -> Floats:
@@ -99,7 +100,7 @@ def _noise(values: Floats) -> Floats:
     """How far a series moves from night to night, robustly: half of its moves are smaller than 0.67 √2 of this."""
     moves = np.abs(np.diff(values, axis=1))
     usual = median(moves, axis=1) / np.float32(0.6745 * 2**0.5)
-    return np.maximum(np.nan_to_num(usual), np.float32(LEAST_NOISE))
+    return np.asarray(np.maximum(np.nan_to_num(usual), np.float32(LEAST_NOISE)), dtype=np.float32)
 
 
 def median(values: Floats, axis: int) -> Floats:

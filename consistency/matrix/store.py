@@ -39,13 +39,16 @@ CREATE TABLE details (bundle INTEGER, env INTEGER, item INTEGER, sentence VARCHA
 CREATE SEQUENCE numbers;
 """
 _COLUMNS = {
-    "operator": "VARCHAR", "dtype": "VARCHAR", "direction": "VARCHAR", "backend": "VARCHAR", "verdict": "VARCHAR", "fails": "BOOLEAN",
-    "shrunk": "BOOLEAN", "case_id": "VARCHAR", "family": "VARCHAR", "explanation": "VARCHAR", "cause": "VARCHAR", "share": "VARCHAR",
+    "operator": "VARCHAR", "dtype": "VARCHAR", "direction": "VARCHAR", "backend": "VARCHAR", "verdict": "VARCHAR",
+    "fails": "BOOLEAN",
+    "shrunk": "BOOLEAN", "case_id": "VARCHAR", "family": "VARCHAR", "explanation": "VARCHAR",
+    "cause": "VARCHAR", "share": "VARCHAR",
     "workaround": "VARCHAR", "expectation": "JSON", "metrics": "STRUCT(rho_max VARCHAR)",
 }  # fmt: skip
 _INCOMING = f"""
 CREATE OR REPLACE TEMP TABLE incoming AS
-SELECT f.bundle, f.label, left(r.operator, {NAME}) AS operator, left(r.dtype, 40) AS dtype, r.direction, left(r.backend, {NAME}) AS backend,
+SELECT f.bundle, f.label, left(r.operator, {NAME}) AS operator, left(r.dtype, 40) AS dtype, r.direction, left(r.backend,
+    {NAME}) AS backend,
     CASE WHEN r.verdict = 'reduced-precision' AND r.fails = false THEN {ALLOWED}
          ELSE list_position(?, r.verdict) - 1 END::UTINYINT AS verdict,
     coalesce(r.fails, false) AS fails, left(r.case_id, {NAME}) AS case_id, left(r.family, {NAME}) AS family,
@@ -63,16 +66,19 @@ _TAKE = """
 DELETE FROM incoming WHERE shrunk;
 INSERT INTO hosts SELECT nextval('numbers'), label, backend FROM (SELECT DISTINCT label, backend FROM incoming)
     ANTI JOIN hosts USING (label, backend);
-INSERT INTO groups SELECT nextval('numbers'), * FROM (SELECT operator, dtype, direction, coalesce(min(family), '') FROM incoming GROUP BY ALL)
+INSERT INTO groups SELECT nextval('numbers'), * FROM (SELECT operator, dtype, direction, coalesce(min(family), '') FROM
+    incoming GROUP BY ALL)
     ANTI JOIN groups USING (operator, dtype, direction);
 CREATE OR REPLACE TEMP TABLE known AS SELECT i.* EXCLUDE (label, backend, operator, dtype, direction, family), e.env, g.grp
     FROM incoming i JOIN hosts e USING (label, backend) JOIN groups g USING (operator, dtype, direction);
-INSERT INTO items SELECT nextval('numbers'), grp, case_id FROM (SELECT DISTINCT grp, case_id FROM known) ANTI JOIN items USING (grp, case_id);
+INSERT INTO items SELECT nextval('numbers'), grp, case_id FROM (SELECT DISTINCT grp, case_id FROM known) ANTI JOIN items
+    USING (grp, case_id);
 CREATE OR REPLACE TEMP TABLE numbered AS SELECT k.*, i.item FROM known k JOIN items i USING (grp, case_id);
 """
 _PUT = """
 INSERT INTO outcomes SELECT bundle, env, item, verdict, fails, rho FROM numbered ORDER BY env, bundle, item;
-INSERT INTO details SELECT bundle, env, item, sentence, coalesce(cause, ''), share, coalesce(workaround, ''), coalesce(expectation, '')
+INSERT INTO details SELECT bundle, env, item, sentence, coalesce(cause, ''), share, coalesce(workaround, ''),
+    coalesce(expectation, '')
     FROM numbered WHERE verdict IN (SELECT unnest(?)) ORDER BY env, bundle, item;
 DROP TABLE incoming; DROP TABLE known; DROP TABLE numbered;
 """
@@ -156,8 +162,10 @@ class Store:
         ]  # fmt: skip
         self.db.execute(f"INSERT INTO bundles SELECT {', '.join('unnest(?)' for _ in columns)}", columns)
         self._remember_environments(batch, numbers)
-        files = [(number, one.label, str(one.results)) for number, one in zip(numbers, batch, strict=True) if one.results is not None]
-        for number, one in zip(numbers, batch, strict=True):
+        files = [
+            (number, one.label, str(one.results)) for number, one in zip(numbers, batch, strict=True) if one.results is not None
+        ]
+        for one in batch:
             if one.results is None:
                 self.problems.append(Problem(one.folder, "has no results.jsonl"))
         for kind in (".jsonl", ".gz", ".zst"):
@@ -189,7 +197,9 @@ class Store:
         if not files:
             return
         columns = [list(column) for column in zip(*files, strict=True)]
-        self.db.execute("CREATE OR REPLACE TEMP TABLE files AS SELECT unnest(?) AS bundle, unnest(?) AS label, unnest(?) AS file", columns)
+        self.db.execute(
+            "CREATE OR REPLACE TEMP TABLE files AS SELECT unnest(?) AS bundle, unnest(?) AS label, unnest(?) AS file", columns
+        )
         self.db.execute(_INCOMING, [list(VERDICTS), [_literally(path) for _, _, path in files]])
         self._count_damage(files)
         for statement in _TAKE.split(";\n"):
@@ -204,7 +214,9 @@ class Store:
             self.db.execute(statement)
 
     def _count_damage(self, files: Sequence[tuple[int, str, str]]) -> None:
-        rows = self.db.execute(f"SELECT bundle, count(*) FROM incoming WHERE NOT ({_WHOLE}) OR verdict IS NULL GROUP BY 1").fetchall()
+        rows = self.db.execute(
+            f"SELECT bundle, count(*) FROM incoming WHERE NOT ({_WHOLE}) OR verdict IS NULL GROUP BY 1"
+        ).fetchall()
         self.db.execute(f"DELETE FROM incoming WHERE ({_WHOLE}) IS NOT true")
         paths = {number: Path(path) for number, _, path in files}
         for number, many in rows:

@@ -1,11 +1,13 @@
 """What changed for good, and on which night: new failures, fixes, errors that grew or shrank, what is no longer tested.
 
 Each case is followed over the nights by itself (:mod:`.segments`), so that like is compared with like; what the cases of a group
-(operator, dtype, direction) did on the same night is one turn. Cases that fail now and then are flaky, with their rate, and no turn.
+(operator, dtype, direction) did on the same night is one turn. Cases that fail now and then are flaky, with their rate, and
+no turn.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -51,7 +53,8 @@ class Turn:
 class Line:
     """A group over the nights of an environment: median and largest × budget (octaves), how many cases fail and were tested.
 
-    ``flaky`` holds, of the case that fails now and then most often, how many of how many nights since it has done so; ``odd`` is the
+    ``flaky`` holds, of the case that fails now and then most often, how many of how many nights since it has done so;
+    ``odd`` is the
     number of cases that fail on the last night alone, where nothing has changed in the environment.
     """
 
@@ -73,7 +76,10 @@ def follow(environment: Environment, block: Block) -> tuple[list[Turn], list[Lin
     often, never = _each(failing, penalty), _each(missing, penalty)
     found_moves = [_moves(block, place) for place in range(len(block.groups))]
     moves, scatter = np.stack([each for each, _ in found_moves]), np.array([one for _, one in found_moves], dtype=np.float32)
-    plain = np.nan_to_num(np.nanmax(moves, axis=1, initial=-np.inf) - np.nanmin(moves, axis=1, initial=np.inf), neginf=0.0) < LEAST_SHIFT
+    plain = (
+        np.nan_to_num(np.nanmax(moves, axis=1, initial=-np.inf) - np.nanmin(moves, axis=1, initial=np.inf), neginf=0.0)
+        < LEAST_SHIFT
+    )
     height = np.zeros_like(moves)
     if not plain.all():
         height[~plain] = segments.levels(moves[~plain], penalty, scatter[~plain])
@@ -81,7 +87,10 @@ def follow(environment: Environment, block: Block) -> tuple[list[Turn], list[Lin
     turns, lines = [], []
     for place in range(len(block.groups)):
         rows = block.of(place)
-        found = [*_verdicts(environment, block, place, often[rows], changed), *_tests(environment, block, place, never[rows], changed)]
+        found = [
+            *_verdicts(environment, block, place, often[rows], changed),
+            *_tests(environment, block, place, never[rows], changed),
+        ]
         if not plain[place]:
             found += _drifts(environment, block, place, moves[place], height[place], changed, found)
         turns += found
@@ -139,7 +148,9 @@ def _verdicts(
         yield _turn(environment, block, place, night, kind, cases, changed)
 
 
-def _tests(environment: Environment, block: Block, place: int, never: segments.Floats, changed: NDArray[np.bool_]) -> Iterator[Turn]:
+def _tests(
+    environment: Environment, block: Block, place: int, never: segments.Floats, changed: NDArray[np.bool_]
+) -> Iterator[Turn]:
     for kind, night, cases in _crossings(never, ("untested", "tested")):
         yield _turn(environment, block, place, night, kind, cases, changed)
 
@@ -182,7 +193,7 @@ def _drifts(
 ) -> list[Turn]:
     """Errors that moved for good: levels between nights whose medians really differ."""
     bounds = [0, *(night for night, _, _ in _steps(height)), len(moves)]
-    middles = [_middle(moves[a:b]) for a, b in zip(bounds, bounds[1:], strict=False)]
+    middles = [_middle(moves[a:b]) for a, b in itertools.pairwise(bounds)]
     found: list[Turn] = []
     last = middles[0]
     for night, after in zip(bounds[1:-1], middles[1:], strict=True):
