@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
 from ..model import VERDICTS
-from .finding import Found, Problem
+from ..report.failure import printable
+from .finding import Found
 
 if TYPE_CHECKING:
     import duckdb
@@ -28,7 +29,7 @@ NAME, SENTENCE = 160, 400  # characters kept
 _SCHEMA = """
 CREATE TABLE about (version INTEGER);
 CREATE TABLE bundles (bundle INTEGER PRIMARY KEY, identity VARCHAR UNIQUE, signature VARCHAR, path VARCHAR, created TIMESTAMP,
-    label VARCHAR, format INTEGER, corpus VARCHAR, complete BOOLEAN, damaged INTEGER, packed BOOLEAN);
+    label VARCHAR, corpus VARCHAR, complete BOOLEAN, damaged INTEGER, packed BOOLEAN);
 CREATE TABLE hosts (env INTEGER PRIMARY KEY, label VARCHAR, backend VARCHAR);
 CREATE TABLE identities (bundle INTEGER, env INTEGER, name VARCHAR, value VARCHAR);
 CREATE TABLE groups (grp INTEGER PRIMARY KEY, operator VARCHAR, dtype VARCHAR, direction VARCHAR, family VARCHAR);
@@ -93,7 +94,7 @@ class Store:
         import duckdb
 
         self.path, self.fresh = path, 0
-        self.problems: list[Problem] = []
+        self.problems: list[str] = []
         try:
             self.db = _opened(path)
         except duckdb.Error as error:
@@ -132,7 +133,7 @@ class Store:
                 self._read(batch)
         except duckdb.Error as error:
             if len(batch) == 1:  # one bundle costs only itself
-                self.problems.append(Problem(batch[0].folder, f"cannot be read: {_first_line(error)}"))
+                self.problems.append(printable(f"passed over: {batch[0].folder} cannot be read: {_first_line(error)}"))
                 return
             numbers = dict(self.db.execute("SELECT identity, bundle FROM bundles").fetchall())
             for one in batch:
@@ -157,7 +158,7 @@ class Store:
         numbers = range(start, start + len(batch))
         columns = [
             list(numbers), [b.identity for b in batch], [b.signature for b in batch], [str(b.folder) for b in batch],
-            [b.created for b in batch], [b.label for b in batch], [b.format for b in batch], [b.corpus for b in batch],
+            [b.created for b in batch], [b.label for b in batch], [b.corpus for b in batch],
             [b.complete for b in batch], [0] * len(batch), [b.results is not None and b.results.suffix != ".jsonl" for b in batch],
         ]  # fmt: skip
         self.db.execute(f"INSERT INTO bundles SELECT {', '.join('unnest(?)' for _ in columns)}", columns)
@@ -167,7 +168,7 @@ class Store:
         ]
         for one in batch:
             if one.results is None:
-                self.problems.append(Problem(one.folder, "has no results.jsonl"))
+                self.problems.append(printable(f"{one.folder} has no results.jsonl"))
         for kind in (".jsonl", ".gz", ".zst"):
             self._results([file for file in files if file[2].endswith(kind)])
 
@@ -222,7 +223,7 @@ class Store:
         for number, many in rows:
             lines = many - _cut_off(paths[number])
             if lines > 0:
-                self.problems.append(Problem(paths[number], f"{lines:,} damaged line{'s' if lines > 1 else ''} passed over"))
+                self.problems.append(printable(f"{paths[number]}: {lines:,} damaged line{'s' if lines > 1 else ''} passed over"))
                 self.db.execute("UPDATE bundles SET damaged = ? WHERE bundle = ?", [lines, number])
 
 
