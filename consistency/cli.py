@@ -20,6 +20,7 @@ from .commands.bisect import bisect
 from .commands.calibrate import calibrate
 from .commands.diff import diff
 from .commands.judge import judge
+from .commands.matrix import matrix
 from .commands.model import model
 from .commands.query import query
 from .commands.record import record
@@ -367,6 +368,7 @@ main.add_command(bisect)
 main.add_command(sweep)
 main.add_command(model)
 main.add_command(diff)
+main.add_command(matrix)
 main.add_command(query)
 main.add_command(record)
 main.add_command(judge)
