@@ -19,6 +19,7 @@ from .cli_options import seconds, size
 from .commands.bisect import bisect
 from .commands.calibrate import calibrate
 from .commands.diff import diff
+from .commands.explain import explain
 from .commands.judge import judge
 from .commands.model import model
 from .commands.record import record
@@ -364,6 +365,7 @@ main.add_command(repro)
 main.add_command(report)
 main.add_command(bisect)
 main.add_command(sweep)
+main.add_command(explain)
 main.add_command(model)
 main.add_command(diff)
 main.add_command(record)

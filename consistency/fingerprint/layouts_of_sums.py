@@ -101,12 +101,12 @@ def _conv2d(args: Args, kwargs: dict[str, Any]) -> Layout:
     whole = np.flatnonzero((left >= 0).all(1))  # outputs that read no padding
     asked = np.array([next((r for r in whole if r // places == image), -1) for image in range(batch)])
     channels = w.shape[0]
-    more = {"bias": np.arange(channels)} if given.get("bias") is not None else {}
-    if more and len(args) < 3:
+    bias = np.arange(channels) if given.get("bias") is not None else None
+    if bias is not None and len(args) < 3:
         raise NotAskedError("give the bias of conv2d by position")
     return Layout(
         terms, left, _places(w.shape).reshape(1, channels, terms), np.zeros(len(left), dtype=np.int64), asked[asked >= 0],
-        lambda out: out.reshape(batch, channels, places).permute(0, 2, 1).reshape(-1, channels), **more,
+        lambda out: out.reshape(batch, channels, places).permute(0, 2, 1).reshape(-1, channels), bias=bias,
     )  # fmt: skip
 
 

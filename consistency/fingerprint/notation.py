@@ -1,7 +1,7 @@
 """A summation tree as a short text: what repeats is said once.
 
-``sequential 192`` adds one term after the other; ``10 × [sequential 192] + [sequential 128]`` adds blocks, one after the other, to what
-is there; ``pairwise 8 × […]`` adds neighbours, then neighbours of these; ``halving 16 × […]`` the first half to the second;
+``sequential 192`` adds one term after the other; ``10 × [sequential 192] + [sequential 128]`` adds blocks, one after the other;
+``pairwise 8 × […]`` adds neighbours, then neighbours of these; ``halving 16 × […]`` the first half to the second;
 ``stride 16``: each further term (or block) lies 16 behind the one before; ``9 × (…)`` repeats what follows each other, without a
 subtotal; ``{4 at once}``: one addition that takes four terms.
 """
@@ -24,7 +24,7 @@ _FUSED = ("at once", "at once with the sum")
 
 @dataclass(frozen=True)
 class Run:
-    """``count`` equal parts: the first begins ``offset`` leaves behind the whole's first leaf, each further one ``step`` behind the last."""
+    """``count`` equal parts: the first begins ``offset`` leaves behind the whole's first leaf, each next one ``step`` further."""
 
     part: Form
     count: int
@@ -34,7 +34,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Form:
-    """A subtree as words: ``how`` its runs are added (``term`` and ``bias`` have none); two equal ones at different places are equal."""
+    """A subtree as words: ``how`` its runs are added (``term`` and ``bias`` have none). Like ones at other places are equal."""
 
     how: str
     runs: tuple[Run, ...] = ()

@@ -44,7 +44,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Orders:
-    """All orders of a call, by the number of their outputs; or why nothing was established. ``untested`` outputs were not replayed."""
+    """All orders of a call, the most frequent first; or why nothing was established. ``untested`` outputs were not replayed."""
 
     orders: tuple[Order, ...] = ()
     inconclusive: str = ""
@@ -92,17 +92,28 @@ def orders_of(question: Question) -> Orders:
 
 
 def _classes(asking: Asking, rows: int) -> list[Array]:
-    """Masks [rows, columns] of outputs that answer alike. Rows that cannot be asked (they share numbers) count to the largest class."""
+    """Masks [rows, columns] of outputs that answer alike. Rows that cannot be asked (they share numbers) join the largest class."""
     terms, added = asking.question.layout.terms, asking.question.layout.added
     last, half = terms - 1, terms // 2
-    pairs = [(0, 1), (0, half), (0, last), (half - 1, half), (last - 1, last), (terms // 3, terms // 3 + 1), (0, terms // 5), (1, 2)]
+    pairs = [
+        (0, 1),
+        (0, half),
+        (0, last),
+        (half - 1, half),
+        (last - 1, last),
+        (terms // 3, terms // 3 + 1),
+        (0, terms // 5),
+        (1, 2),
+    ]
     pairs += [(0, terms)] if added else []
     pairs = [(i, j) for i, j in dict.fromkeys(pairs) if 0 <= i < j < terms + added]
     answers = np.stack([asking.everywhere(i, j) for i, j in pairs], axis=-1)
     answers = np.where(np.isfinite(answers), answers, -1.0)
     kinds, labels, counts = np.unique(answers.reshape(-1, len(pairs)), axis=0, return_inverse=True, return_counts=True)
     if len(kinds) > MOST_CLASSES:
-        raise NotATreeError(f"outputs at different places answer in {len(kinds)} ways: the order is not the same each time, or no tree")
+        raise NotATreeError(
+            f"outputs at different places answer in {len(kinds)} ways: the order is not the same each time, or no tree"
+        )
     whole = np.full((rows, answers.shape[1]), int(counts.argmax()))
     whole[asking.rows] = labels.reshape(answers.shape[:2])
     return [whole == kind for kind in range(len(kinds))]

@@ -24,6 +24,7 @@ from .trees import Counts, Members, NotATreeError
 
 Array = np.ndarray[Any, Any]
 MOST_CALLS = 3000
+MOST_READ = 1 << 31  # numbers that all calls together are given
 _LARGE = {"float64": 2.0**600, "float32": 2.0**100, "bfloat16": 2.0**100}  # times 1, in every format a number
 _COUNTS = {"float64": 1 << 40, "float32": 1 << 24, "bfloat16": 1 << 8}  # whole numbers up to here come back exactly
 
@@ -36,9 +37,9 @@ class NotAskedError(ConsistencyError):
 class Layout:
     """Where the terms of every output lie. ``left`` [rows, terms] are positions among the elements of argument 0 (-1: a zero).
 
-    ``right`` [groups, columns, terms] are positions in argument ``factor``, None for a plain sum; ``group`` [rows] says which group a row's
-    outputs are made from. ``bias`` [columns] are positions in argument ``bias_at``. ``back`` brings a result into [rows, columns].
-    ``places`` are rows that do not share a number, so that each can ask another question. ``scaled``: the sum is divided by the terms.
+    ``right`` [groups, columns, terms] are positions in argument ``factor``, None for a plain sum; ``group`` [rows] says from which
+    group a row's outputs are made. ``bias`` [columns] are positions in argument ``bias_at``. ``back`` brings a result into
+    [rows, columns]. ``places`` are rows that share no number, so that each can ask another question. ``scaled``: it is a mean.
     """
 
     terms: int
@@ -106,17 +107,17 @@ class Asking:
             raise NotAskedError("the outputs that add up in this order share all of their numbers with others")
         self.large, self.most = _LARGE[question.dtype], _COUNTS[question.dtype]
         self.dtype = dtypes.TORCH[question.dtype]
-        self.calls = 0
+        self.calls, self.numbers = 0, sum(a.numel() for a in question.args if isinstance(a, torch.Tensor))
 
     def __call__(self, tasks: Sequence[tuple[int, Members]]) -> list[Counts]:
         return self._sums(tasks) if self.question.layout.right is None else self._products(tasks)
 
     def _called(self, changed: Mapping[int, torch.Tensor]) -> Array:
         self.calls += 1
-        if self.calls > MOST_CALLS:
-            raise NotAskedError(f"its order takes more than {MOST_CALLS} calls to find")
+        if self.calls > MOST_CALLS or self.calls * self.numbers > MOST_READ:
+            raise NotAskedError(f"its order takes more than {self.calls - 1} calls to find")
         found = self.question.run(changed).to(torch.float64).numpy()
-        return found * self.question.layout.terms if self.question.layout.scaled else found
+        return np.asarray(found * self.question.layout.terms if self.question.layout.scaled else found)
 
     def _ones(self, argument: int) -> torch.Tensor:
         """An argument of ones, with its own shape; its strides come back with :meth:`_like`."""
@@ -159,7 +160,8 @@ class Asking:
         if layout.right is None:
             return self._pairs(self.rows, np.full(len(self.rows), pivot), np.full(len(self.rows), other))[:, None]
         ask = self._in_parts if layout.terms + layout.added > self.most else self._grid
-        return ask(np.full(len(self.rows), pivot), np.full(len(self.columns), other))
+        found: Array = ask(np.full(len(self.rows), pivot), np.full(len(self.columns), other))
+        return found
 
     def _products(self, tasks: Sequence[tuple[int, Members]]) -> list[Counts]:
         """As many pivots as there are rows, times as many others as there are columns; every row is used, so that a few agree."""
@@ -212,7 +214,7 @@ class Asking:
         changed |= {layout.argument: self._like(layout.argument, left), layout.factor: self._like(layout.factor, right)}
         result = self._called(changed)[np.ix_(self.rows, columns)]
         if only is None:
-            return units - result
+            return np.asarray(units - result)
         present = np.isin(others, only).astype(int) + int(np.isin(pivots[0], only))
         found: Array = len(only) - present[None, :] - result
         return found

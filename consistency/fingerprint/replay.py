@@ -1,4 +1,4 @@
-"""A recovered tree carried out on actual numbers, step by step in the backend's format: the certificate that it is the right one."""
+"""A recovered tree carried out on actual numbers, step by step in the backend's format: the certificate that it is right."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Manner:
-    """What a tree leaves open: whether products are rounded before they are added (``fused``: they are not), and, where the first two
-    are added, whether the later one is fused or the first (``swapped``); what a mean does with the sum; in which format it is kept."""
+    """What a tree leaves open: whether products are rounded before they are added (``fused``: they are not); where the first two
+    are added, whether the later one is fused or the first (``swapped``); what a mean does with the sum; the format it is kept in.
+    """
 
     fused: bool = False
     swapped: bool = False
@@ -32,8 +33,9 @@ class Manner:
 
 
 def replay(question: Question, tree: Tree, actual: torch.Tensor, rows: Array, columns: Array) -> tuple[Array, Array, Manner]:
-    """The tree on the question's own arguments: at which of the outputs ``rows`` × ``columns`` it gives the bits of ``actual``, what
-    it gives, and in which manner. All manners are tried until one gives all of them."""
+    """The tree on the question's own arguments: at which of the outputs ``rows`` × ``columns`` it gives the bits of ``actual``,
+    what it gives, and in which manner. All manners are tried until one gives all of them.
+    """
     wanted = actual[torch.from_numpy(rows)][:, torch.from_numpy(columns)]
     best: tuple[Array, Array, Manner] | None = None
     for manner in _manners(question, tree):
@@ -105,13 +107,13 @@ class _Terms:
         if leaf >= self.terms:
             assert self.bias is not None
             return np.broadcast_to(self.bias, self.shape)
-        return self.left[leaf] if self.right is None else self.left[leaf] * self.right[leaf]
+        return np.asarray(self.left[leaf] if self.right is None else self.left[leaf] * self.right[leaf])
 
     def exactly(self, leaf: int) -> Array:
         """A term in float64, where products of shorter formats are exact."""
         if leaf >= self.terms or self.right is None:
             return np.asarray(self.value(leaf), dtype=np.float64)
-        return self.left[leaf].astype(np.float64) * self.right[leaf].astype(np.float64)
+        return np.asarray(self.left[leaf].astype(np.float64) * self.right[leaf].astype(np.float64))
 
 
 def _manners(question: Question, tree: Tree) -> Iterator[Manner]:

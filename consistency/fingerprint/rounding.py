@@ -1,7 +1,7 @@
 """Correctly rounded sums and fused multiply-adds of arrays, in float32 and float64, by NumPy's plain operations.
 
-A float32 fused multiply-add is not the float64 one rounded to float32: that would round twice. The sum in float64 is rounded *to odd*
-instead (an inexact result has its last bit set), after which one rounding to float32 is right (Boldo and Melquiond, 2008).
+A float32 fused multiply-add is not the float64 one rounded to float32: that would round twice. The sum in float64 is rounded
+*to odd* instead (an inexact result has its last bit set); rounding that to float32 is right (Boldo and Melquiond, 2008).
 """
 
 from __future__ import annotations

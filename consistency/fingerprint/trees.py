@@ -1,8 +1,8 @@
 """In which order numbers are added: a summation tree, and how it is recovered from what a sum answers to chosen numbers.
 
-The method is FPRev's (arXiv 2411.00442). All terms are 1, but +M at ``i`` and -M at ``j``, with M so large that whatever is added to
-it is lost. What is lost are the terms below the lowest node that has both ``i`` and ``j`` beneath it, so n minus the result is the
-number of leaves there. The rest is deduction: see :func:`recover`.
+The method is FPRev's (arXiv 2411.00442). All terms are 1, but +M at ``i`` and -M at ``j``, with M so large that whatever is added
+to it is lost. What is lost are the terms below the lowest node that has both ``i`` and ``j`` beneath it, so n minus the result is
+the number of leaves there. The rest is deduction: see :func:`recover`.
 """
 
 from __future__ import annotations
@@ -94,13 +94,15 @@ class Tree:
 def recover(leaves: int, ask: Ask, *, added: int = 0) -> Tree:
     """The tree that answers like this. Raises NotATreeError where none does.
 
-    A pivot's row of answers tells all nodes on its way to the root: those leaves that share a count hang beside that way at the same
-    node. They are one subtree, or several where a node adds more than two; which, tells the row of a pivot among them. The
+    A pivot's row of answers tells all nodes on its way to the root: those leaves that share a count hang beside that way at the
+    same node. They are one subtree, or several where a node adds more than two; which, tells the row of a pivot among them. The
     pivots of one round are asked for together.
     """
     children: list[list[int]] = []  # of the nodes made so far; leaves are known by -1 - leaf until all have numbers
     top: list[int] = []
-    tasks: list[tuple[Members, int, list[int]]] = [(np.arange(leaves), leaves + 1, top)]  # members, size of the node above, its children
+    tasks: list[tuple[Members, int, list[int]]] = [
+        (np.arange(leaves), leaves + 1, top)
+    ]  # members, size of the node above, its children
     while tasks:
         for members, _, above in tasks:
             if len(members) == 1:
