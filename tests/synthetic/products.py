@@ -1,6 +1,6 @@
 """Backends that multiply matrices in a known way; everything else is torch's on the CPU.
 
-A way of multiplying is a function ``(a, b) → c`` of float64 arrays of shapes (M, K) and (K, N) that hold numbers of the tested dtype.
+A way of multiplying is a function ``(a, b) → c`` of float64 arrays, (M, K) and (K, N), that hold numbers of the tested dtype.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _pair(value: Any, i: int) -> int:
 def one_after_another(
     operand: Round = exactly, product: Round | None = None, total: Round | None = None, *, lanes: int = 1, block: int = 0
 ) -> Way:
-    """Terms in the order of k: operands rounded, the product (``None``: exact, as with FMA), then the running sum (default: float32).
+    """Terms in the order of k: operands rounded, the product (``None``: exact, as with FMA), then the running sum (float32).
 
     ``lanes`` running sums take turns and are added pairwise at the end; ``block``: sums over so many terms are added up again.
     """
@@ -118,6 +118,14 @@ def _folded(parts: Sequence[Array], keep: Round) -> Array:
     total = parts[0]
     for part in parts[1:]:
         total = keep(to_odd(total, part))
+    return total
+
+
+def in_float64(a: Array, b: Array) -> Array:
+    """Summed up in float64, one after another."""
+    total = np.zeros((a.shape[0], b.shape[1]))
+    for k in range(a.shape[1]):
+        total = total + a[:, k, None] * b[k]
     return total
 
 
