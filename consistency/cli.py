@@ -19,6 +19,7 @@ from .cli_options import seconds, size
 from .commands.bisect import bisect
 from .commands.calibrate import calibrate
 from .commands.diff import diff
+from .commands.fingerprint import fingerprint
 from .commands.judge import judge
 from .commands.record import record
 from .commands.report import report
@@ -363,6 +364,7 @@ main.add_command(repro)
 main.add_command(report)
 main.add_command(bisect)
 main.add_command(sweep)
+main.add_command(fingerprint)
 main.add_command(diff)
 main.add_command(record)
 main.add_command(judge)

@@ -1,6 +1,6 @@
 """All probes in order, and the fingerprint that they make.
 
-What a probe did not establish stays in the fingerprint as inconclusive, with the reason; a probe that fails costs its own answers only.
+What a probe did not establish is kept as inconclusive, with the reason; a probe that fails costs its own answers only.
 """
 
 from __future__ import annotations
@@ -32,16 +32,17 @@ def probes(dtypes: Sequence[str] = DTYPES) -> list[Probe]:
     """Every probe, the most telling ones first."""
     found = [Probe("width of float64 and int64", "width", width.facts)]
     for dtype in dtypes:
-        for form in FORMS:
-            found.append(Probe(f"{form} {dtype}", f"{form}/{dtype}/multiplicand", functools.partial(_sums, form, dtype)))
+        found += [Probe(f"{form} {dtype}", f"{form}/{dtype}/multiplicand", functools.partial(_sums, form, dtype)) for form in FORMS]
     for dtype in dtypes:
-        found.append(Probe(f"subnormals {dtype}", f"subnormals/{dtype}", functools.partial(_of, subnormals.facts, dtype)))
-        found.append(Probe(f"x·y + z {dtype}", f"addcmul/{dtype}/fma", functools.partial(_of, contraction.fused, dtype)))
-        found.append(Probe(f"division {dtype}", f"division/{dtype}", functools.partial(_of, division.facts, dtype)))
+        found += [
+            Probe(f"subnormals {dtype}", f"subnormals/{dtype}", functools.partial(_of, subnormals.facts, dtype)),
+            Probe(f"x·y + z {dtype}", f"addcmul/{dtype}/fma", functools.partial(_of, contraction.fused, dtype)),
+            Probe(f"division {dtype}", f"division/{dtype}", functools.partial(_of, division.facts, dtype)),
+        ]
     found += [Probe("corner cases", "edges", edges.facts), Probe("repetition, batches, layouts", "repeated", determinism.facts)]
-    for dtype in dtypes:
-        found.append(Probe(f"functions {dtype}", f"functions/{dtype}", functools.partial(_of, elementary.facts, dtype)))
-    return found
+    return found + [
+        Probe(f"functions {dtype}", f"functions/{dtype}", functools.partial(_of, elementary.facts, dtype)) for dtype in dtypes
+    ]
 
 
 def _sums(form: str, dtype: str, ask: Ask) -> Iterator[Fact]:

@@ -1,4 +1,4 @@
-"""Corner cases as a table: ties, casts, NaN, signed zeros, infinities, quadrants, remainders; a row is a call and its result as text.
+"""Corner cases as a table: ties, casts, NaN, signed zeros, infinities, quadrants, remainders. A row is a call and its result.
 
 Most rows have one right answer (IEEE 754, C's mathematics, or torch's documentation); a few are anybody's choice.
 """

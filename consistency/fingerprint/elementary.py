@@ -58,6 +58,7 @@ def of_function(ask: Ask, name: str, dtype: str) -> Iterator[Fact]:
 @functools.cache
 def points(dtype: str) -> Words:
     """The numbers that are asked for; read-only."""
+    found: Words
     if dtype in ("float16", "bfloat16"):
         found = samples.all_of_16_bits()
     else:
@@ -71,12 +72,13 @@ def _around_zeros(dtype: str) -> Words:
     centres = torch.from_numpy(np.concatenate([[1.0, 2.0], np.arange(1, 513) * (np.pi / 2)])).to(getattr(torch, dtype))
     patterns = words(centres)
     steps = np.arange(-3, 4).astype(patterns.dtype)
-    return (patterns[:, None] + steps[None]).reshape(-1)
+    around: Words = (patterns[:, None] + steps[None]).reshape(-1)
+    return around
 
 
 def _without_payloads(answer: torch.Tensor, found: Words) -> Words:
     """NaN is one value: which of its many patterns comes back says nothing about a function."""
-    plain: Words = np.where(torch.isnan(answer).numpy(), np.iinfo(found.dtype).max, found)
+    plain: Words = np.where(torch.isnan(answer).numpy(), np.iinfo(found.dtype).max, found).astype(found.dtype)
     return plain
 
 
