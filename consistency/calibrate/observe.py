@@ -160,13 +160,7 @@ class _One:
 
     def _is_known(self, backend: str, found: Judgement, rho: float) -> bool:
         """Whether a divergence is one that the file expects: then it says nothing about what healthy results need."""
-        return any(
-            known.matches(
-                operator=self.operator.name, dtype=self.case.dtype, direction=self.direction, backend=backend,
-                verdict=found.verdict.value, rho=rho,
-            )
-            for known in self.plan.settings.tolerances.expectations
-        )  # fmt: skip
+        XX
 
     def _planted(self, outcome: Outcome, healthy: Judgement, rule: Rule, policy: Policy) -> Mapping[str, Fate]:
         """What became of each fault; tried once for backends with the same rule."""
