@@ -27,7 +27,7 @@ from typing import IO, Any
 from . import __version__, literals
 from .errors import BundleError, ConsistencyError
 from .events import Earlier, Event, Finished, GroupDone, Grown, Judged, Key, Repeated, Scaled, Shrunk, Started, kind
-from .model import Case, Cause, Comparison, Evidence, Measured, Result, Span, Verdict, Worst
+from .model import Case, Cause, Comparison, Evidence, Known, Measured, Result, Span, Verdict, Worst
 
 FORMAT = 1
 MAX_LINE = 1 << 24
@@ -57,6 +57,8 @@ def result_to_json(result: Result, *, case: bool = True) -> dict[str, Any]:
         row["workaround"] = result.workaround
     if result.recorded_id:
         row["recorded_id"] = result.recorded_id
+    if result.known is not None:
+        row["expectation"] = asdict(result.known)
     if case:
         row["case"] = result.case.to_json()
     return row
@@ -354,11 +356,21 @@ def result_from_json(path: Path, number: int, row: dict[str, Any], cases: Mappin
             case, str(row["backend"]), str(row["direction"]), verdict, str(row["explanation"]),
             metrics, str(row["family"]), worst, str(row["output"]), tuple(map(str, row["shapes"])), comparison, str(row["sha256"]),
             _evidence(row["evidence"]) if "evidence" in row else None, str(row.get("recorded_id", "")),
+            known_of(row.get("expectation")),
         )  # fmt: skip
     except KeyError as error:
         raise BundleError(f"{path}:{number}  damaged: it has no {error}") from None
     except (TypeError, ValueError, AttributeError, OverflowError, IndexError) as error:
         raise BundleError(f"{path}:{number}  damaged: {type(error).__name__} {str(error)[:100]}") from None
+
+
+def known_of(data: Any) -> Known | None:
+    """What :func:`result_to_json` wrote of an expectation that was met. Raises what unfit data raise."""
+    if data is None:
+        return None
+    ratchet = data["max_rho"]
+    entry, place, verdict = (str(data[key])[:MAX_NAME] for key in ("entry", "place", "verdict"))
+    return Known(entry, place, verdict, None if ratchet is None else float(ratchet), bool(data["flaky"]))
 
 
 def _allowed(row: Mapping[str, Any]) -> bool:

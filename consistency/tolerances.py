@@ -159,9 +159,9 @@ def load(path: str | Path | None = None) -> Tolerances:
     return _packaged() if path is None else _read(Path(path))
 
 
-def with_more(rules: Tolerances, paths: Iterable[str | Path]) -> Tolerances:
+def with_more(rules: Tolerances, paths: Iterable[str | Path] | str | Path) -> Tolerances:
     """The same rules with the expectations of some files as well. Raises ConfigurationError."""
-    paths = list(paths)
+    paths = [paths] if isinstance(paths, (str, Path)) else list(paths)
     if not paths:
         return rules
     more, text = read_expectations(paths)

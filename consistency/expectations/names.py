@@ -33,8 +33,9 @@ def _positions(name: str) -> dict[str, int]:
     for names, _ in _signatures(name):
         for position, argument in enumerate(names[:MOST_NAMES]):
             found[argument] = min(position, found.get(argument, position))
-    for alias in _FIRST if any(position == 0 for position in found.values()) else ():
-        found.setdefault(alias, 0)
+    first = min((found[alias] for alias in _FIRST & found.keys()), default=0)
+    for alias in _FIRST if first in found.values() else ():
+        found.setdefault(alias, first)
     return found
 
 

@@ -180,7 +180,7 @@ class _Normal(ast.NodeTransformer):
             return ast.Name(word) if word.isidentifier() else ast.Constant(word)
         return super().visit(node)
 
-    def visit_List(self, node: ast.List) -> ast.expr:  # noqa: N802 - a name of ast's
+    def visit_List(self, node: ast.List) -> ast.expr:
         return ast.Tuple([self.visit(item) for item in node.elts])
 
 

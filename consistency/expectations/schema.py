@@ -132,9 +132,3 @@ def json_schema() -> dict[str, Any]:
     """The JSON schema of an expectations file, for editors."""
     schema: dict[str, Any] = without_clutter(ExpectationsFile.model_json_schema())
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema
-
-
-if __name__ == "__main__":
-    import json
-
-    print(json.dumps(json_schema(), indent=2, ensure_ascii=False))
