@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -302,6 +302,5 @@ def test_the_command_line_takes_files(write: Write, tmp_path: Path, monkeypatch:
 
 
 @pytest.fixture(autouse=True)
-def _no_colours(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _no_colours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    yield

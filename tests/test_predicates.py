@@ -53,8 +53,8 @@ def test_what_is_true(text: str) -> None:
     [
         "layout(arg7) == contiguous", "layout(arg7) != contiguous", "arg7 == 3", "arg7 != 3", "nothing > 3", "K > 'text'",
         "shape(arg0)[5] == 3", "shape(arg0)[-3] == 3", "K / 0 > 1", "K % (M - 32) == 1", "arg0 > 3", "arg0 + 1 > 3", "3 in K",
-        "layout(arg0)[0] == 3", "len(K) == 3", "min(arg0, K) == 3", "numel(K) == 3", "arg0[0] == 3", "layout(arg999999999) == strided",
-        "shape(arg0) < (1, 2)",
+        "layout(arg0)[0] == 3", "len(K) == 3", "min(arg0, K) == 3", "numel(K) == 3", "arg0[0] == 3",
+        "layout(arg999999999) == strided", "shape(arg0) < (1, 2)",
     ],
 )  # fmt: skip
 def test_what_does_not_apply_holds_neither_way(text: str) -> None:
@@ -222,7 +222,8 @@ def test_what_is_formatted_reads_as_the_same_predicate(text: str) -> None:
     try:
         found = parse(text)
     except PredicateError as error:
-        assert "longer" in str(error) or "nested" in str(error)
+        if "longer" not in str(error) and "nested" not in str(error):
+            raise
         return
     again = parse(str(found))
     assert again == found
@@ -231,8 +232,9 @@ def test_what_is_formatted_reads_as_the_same_predicate(text: str) -> None:
 
 
 _PIECES = st.sampled_from(
-    [*FUNCTIONS, *LAYOUTS, "arg0", "K", "(", ")", "[", "]", ",", "and", "or", "not", "in", "is", "==", "<", "**", "*", "-", "%", "'",
-     '"', "lambda", ":", "=", "1", "0.5", "None", "{", "}", "f'", "if", "else", "for", "@", "~", ".", ":=", "await", "\\", "\0", "#"]
+    [*FUNCTIONS, *LAYOUTS, "arg0", "K", "(", ")", "[", "]", ",", "and", "or", "not", "in", "is", "==", "<", "**", "*", "-", "%",
+     "'", '"', "lambda", ":", "=", "1", "0.5", "None", "{", "}", "f'", "if", "else", "for", "@", "~", ".", ":=", "await", "\\",
+     "\0", "#"]
 )  # fmt: skip
 
 
@@ -241,8 +243,10 @@ _PIECES = st.sampled_from(
 def test_nothing_but_its_own_error_comes_out(text: str) -> None:
     try:
         found = parse(text)
-    except PredicateError as error:
-        assert str(error).isprintable()
+    except PredicateError as refused:
+        found, words = None, str(refused)
+        assert words.isprintable()
+    if found is None:
         return
     assert parse(str(found)) == found
     assert isinstance(found.holds(Facts(MATMUL)), bool)
