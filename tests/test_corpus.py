@@ -48,9 +48,7 @@ def small(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     """A corpus of three operators, six cases of each in float32 and float64."""
     folder = tmp_path_factory.mktemp("corpora") / "small"
     dtypes = ["--dtype", "float32", "--dtype", "float64"]
-    shown = cli(
-        "corpus", "make", "exp", "sum", "matmul", "--dtype", "float32", "--dtype", "float64", "--examples", "6", "-o", folder
-    )
+    shown = cli("corpus", "make", "exp", "sum", "matmul", *dtypes, "--examples", "6", "-o", folder)
     assert shown.exit_code == 0, shown.output
     return folder
 
@@ -200,7 +198,7 @@ def spied(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, str, str]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="kill -9")
-@pytest.mark.parametrize("when", ["replayed", "explored"])
+@pytest.mark.parametrize("when", [pytest.param("replayed", marks=pytest.mark.nightly), "explored"])
 def test_kill_9_and_resume_with_a_corpus_and_a_time_budget(
     when: str, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
