@@ -15,12 +15,13 @@ from typing import IO, Any
 import click
 
 from . import __version__
-from .cli_options import seconds, size
+from .cli_options import expectations_option, seconds, size
 from .commands._replaying import NIGHTLY, prepared
 from .commands.bisect import bisect
 from .commands.calibrate import calibrate
 from .commands.corpus import corpus
 from .commands.diff import diff
+from .commands.fingerprint import fingerprint
 from .commands.judge import judge
 from .commands.model import model
 from .commands.query import query
@@ -170,6 +171,7 @@ _tolerances = click.option("--tolerances", metavar="FILE", help="A tolerances.ya
     help="Most memory that a backend in a process of its own may take, e.g. 8GB [default: three quarters of the machine's].",
 )
 @_tolerances
+@expectations_option
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder of the bundle [default: reports/TIME].")
 @click.option("--resume", is_flag=True, help="Complete the interrupted bundle in --out.")
 @click.option(
@@ -196,7 +198,7 @@ def run(
     examples: int | None, seed: int | None, time_budget: float | None, corpus: Path | None, reference: str, tolerances: str | None,
     out: Path | None,
     resume: bool, json_file: Path | None, not_tested: bool, no_bundle: bool, no_shrink: bool, source: str, case_timeout: float,
-    worker_memory: int, repeat: int, label: str,
+    worker_memory: int, repeat: int, label: str, expectations: Sequence[str],
 ) -> None:  # fmt: skip
     """Draw inputs, run them everywhere, judge the differences.
 
@@ -210,6 +212,7 @@ def run(
     """
     from . import bundle, engine
     from .events import Handler
+    from .expectations import ledger
     from .report import page
     from .report.terminal import Screen, exit_status
 
@@ -223,7 +226,7 @@ def run(
     chosen = engine.settings(
         list(operators) or None, list(backends) or None, list(dtypes) or None, list(directions) or engine.DIRECTIONS,
         examples or PROFILES[profile], seed or 0, time_budget, tolerances, not no_shrink, reference, source, case_timeout,
-        worker_memory, repeat,
+        worker_memory, repeat, expectations=expectations,
     )  # fmt: skip
     chosen = prepared(
         chosen, corpus, seed=seed, profile=profile, out=out if resume else None, asked=examples is not None or profile == NIGHTLY
@@ -239,7 +242,7 @@ def run(
         if folder is not None:
             writer = bundle.Writer(folder, resume=resume, label=label)
             stack.callback(writer.close)
-            handlers += [writer, page.after(folder)]
+            handlers += [writer, ledger.Keeper(folder), page.after(folder)]
         stream = _open(json_file)
         if stream is not None:
             if stream is not sys.stdout:
@@ -379,6 +382,7 @@ main.add_command(repro)
 main.add_command(report)
 main.add_command(bisect)
 main.add_command(sweep)
+main.add_command(fingerprint)
 main.add_command(model)
 main.add_command(diff)
 main.add_command(corpus)

@@ -170,8 +170,11 @@ def _scaled(pool: scaling.Pool, case: Case, chosen: Settings, origin: str) -> It
     if found:
         yield Scaled(found)
     family = pool.operator.family
+    backends = {backend.name: backend for backend in chosen.backends}
     for result in [scaling.failure(s, case, family) for s in found if s.problem]:
-        yield Judged(result.case, (evaluate.expected(result, chosen.tolerances),), fresh=False, origin=origin)
+        yield Judged(
+            result.case, (evaluate.expected(result, chosen.tolerances, backends[result.backend]),), fresh=False, origin=origin
+        )
 
 
 def _repeated(
@@ -198,7 +201,7 @@ def _repeated(
         policy = evaluate.policy_of(operator, backend, item.dtype, chosen.tolerances)
         result = determinism.failure(item, operator, policy.nondeterminism)
         if result is not None:
-            yield Judged(result.case, (evaluate.expected(result, chosen.tolerances),), fresh=False, origin=origin)
+            yield Judged(result.case, (evaluate.expected(result, chosen.tolerances, backend),), fresh=False, origin=origin)
 
 
 def _not_run(
