@@ -16,7 +16,7 @@ from consistency import backends
 from consistency.backends import _adapters
 from consistency.backends import directml as module
 from consistency.backends._adapters import Adapters, discover
-from consistency.backends._deaths import death
+from consistency.workers._deaths import death
 from consistency.backends.directml import DirectML
 from consistency.backends.listing import describe
 from consistency.materialise import Materials, prepare
