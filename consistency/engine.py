@@ -98,7 +98,8 @@ def plan(chosen: Settings, out_of_time: Callable[[], bool]) -> Iterator[Group]:
 @dataclass
 class State:
     """What the groups of a run share. ``absent`` are the backends that cannot run here, with the reason; ``deadline`` is in
-    seconds of ``time.monotonic``; ``effort`` is the time (seconds) that is left for making failures smaller.
+    seconds of ``time.monotonic``; ``effort`` is the time (seconds) that is left for making failures smaller. ``cases_only``:
+    nothing is told about a group but the results of its cases.
     """
 
     absent: dict[str, str]
@@ -107,6 +108,7 @@ class State:
     effort: float = SHRINK_IN_ALL
     looks: Looks = field(default_factory=Looks)
     searched: set[tuple[str, ...]] = field(default_factory=set)  # kinds of failure
+    cases_only: bool = False
 
     @property
     def out_of_time(self) -> bool:
@@ -120,10 +122,10 @@ def judge_group(chosen: Settings, group: Group, state: State) -> Iterator[Event]
     suspects: dict[tuple[str, ...], Result] = {}
     if turn == 0:
         first = cases[0] if cases else Case(operator.name, dtype)
-        yield from _not_run(chosen, operator, first, state.absent, present, group.problem)
+        yield from not_run(chosen, operator, first, state.absent, present, group.problem)
     directions = directions_of(chosen, operator, dtype)
     offered = {d: [b for b in present if not _backends.refusal(b, operator, dtype, d)] for d in directions}
-    judged, pool = 0, _pool(chosen, operator, dtype, turn, present)
+    judged, pool = 0, None if state.cases_only else _pool(chosen, operator, dtype, turn, present)
     for position, case in enumerate(cases):
         if state.out_of_time:
             break
@@ -152,11 +154,11 @@ def judge_group(chosen: Settings, group: Group, state: State) -> Iterator[Event]
         grown = backend.growth()
         if grown is not None:
             yield Grown(grown[0], backend.name, grown[1])
-    if chosen.repeat and turn == 0:
+    if chosen.repeat and turn == 0 and not state.cases_only:
         yield from _repeated(chosen, operator, cases[: determinism.LOOKED_AT], offered, state)
     if pool is not None and cases:
         yield from _scaled(pool, cases[0], chosen)
-    if chosen.shrink:
+    if chosen.shrink and not state.cases_only:
         yield from _shrink(chosen, operator, turn, present, list(suspects.values())[:SHRUNK_PER_GROUP], state)
     yield GroupDone(operator.name, dtype, judged)
 
@@ -233,7 +235,7 @@ def draw(operator: Operator, dtype: str, examples: int, seed: int) -> tuple[list
     return cases, "" if cases else "no case could be drawn in which anything could be told"
 
 
-def _not_run(
+def not_run(
     chosen: Settings, operator: Operator, case: Case, absent: dict[str, str], present: Sequence[Backend], problem: str
 ) -> Iterator[Event]:
     """One result per backend and direction that this operator × dtype cannot be tested on, so that it is counted and shown."""

@@ -23,7 +23,7 @@ LAYERS = {
     "judge": "_located_yaml _tolerances_file tolerances judge monte_carlo formulations attribution trials circumstances "
     "second_look",
     "run and record": "evaluate scaling determinism settings events engine coverage health literals bundle find "
-    "calibrate recording minimise report.failure report.repeating artefact manifest bisection environments sweep changes diffing",
+    "calibrate recording cluster minimise report.failure report.repeating artefact manifest bisection environments sweep changes diffing",
     "fronts": "__init__ __main__ api cli cli_options commands pytest_plugin report suite watching",
 }
 RANK = {module: rank for rank, modules in enumerate(LAYERS.values()) for module in modules.split()}

@@ -1,14 +1,13 @@
 """The process in which a worker judges: the engine itself, told by frames what to judge, answering with its events as they come.
 
-It is apart from Dask's worker so that a case which ends it costs the worker nothing, and so that the numbers are computed by as many
-threads as the worker was given. It ends when the worker does.
+It is apart from Dask's worker so that a case which ends it costs the worker nothing, and so that the numbers are computed by as
+many threads as the worker was given. It ends when the worker does.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import platform
 import queue
 import tempfile
 import threading
@@ -21,6 +20,7 @@ from typing import Any
 from ..workers import frames
 from ..workers.child import listen, take_streams
 
+LABEL = "CONSISTENCY_LABEL"  # a variable that names the environment of a worker
 Reply = Callable[[frames.Header, Sequence[bytes]], None]
 
 
@@ -82,10 +82,10 @@ class Judge:
 
     def _described(self) -> dict[str, Any]:
         """What this machine is, and each backend on it."""
-        import numpy
         import torch
 
-        from .. import __version__, backends
+        from .. import backends
+        from ..bundle.machine import label_of, machine, tidy
 
         for backend in self._chosen.backends:
             backend.ahead(())
@@ -93,14 +93,10 @@ class Judge:
         for backend in self._chosen.backends:
             reason = backends.availability(backend)
             found[backend.name] = {"reason": reason, "identity": {} if reason else backend.identity}
-        return {
-            "machine": {
-                "system": platform.system(), "release": platform.release(), "machine": platform.machine(), "host": platform.node(),
-                "python": platform.python_version(), "torch": str(torch.__version__), "numpy": numpy.__version__,
-                "consistency": __version__, "threads": str(torch.get_num_threads()), "label": os.environ.get("CONSISTENCY_LABEL", ""),
-            },
-            "backends": found,
-        }  # fmt: skip
+        about = machine() | {"torch": str(torch.__version__), "threads": str(torch.get_num_threads())}
+        label = tidy(os.environ.get(LABEL, ""))
+        called = label_of({key: value for key, value in about.items() if key != "host"}, about["torch"])
+        return {"machine": about, "label": label, "called": called, "backends": found}
 
     def _group(self, header: frames.Header, blobs: Sequence[bytes]) -> Any:
         from ..engine import Group
@@ -118,18 +114,16 @@ class Judge:
         known = {case.id: case for case in group.cases}
         wanted = tuple(b for b in self._chosen.backends if b.name in header["only"])
         chosen = replace(self._chosen, backends=wanted)
-        if header["plain"]:
-            chosen = replace(chosen, shrink=False, repeat=0)
-            group = replace(group, turn=max(group.turn, 1))  # only the first turn is told what cannot run, and scaled
         until = header["seconds"]
         state = State(
             {}, self._earlier(header, known), deadline=float("inf") if until is None else time.monotonic() + until,
-            effort=header["effort"], searched={tuple(kind) for kind in header["searched"]},
+            effort=header["effort"], cases_only=header["plain"], searched={tuple(kind) for kind in header["searched"]},
         )  # fmt: skip
         for event in judge_group(chosen, group, state):
             judged = event.case.id if isinstance(event, Judged) else ""
             self._reply({"kind": "event", "judged": judged}, (pack_event(event, known),))
-        self._reply({"kind": "done", "spent": header["effort"] - state.effort}, ())
+        searched = [list(kind) for kind in state.searched]
+        self._reply({"kind": "done", "spent": header["effort"] - state.effort, "searched": searched}, ())
 
     def _earlier(self, header: frames.Header, known: Any) -> Any:
         """Results that are there already, and those of cases that ended a process like this one."""
@@ -144,7 +138,8 @@ class Judge:
             Result(known[case], backend, direction, Verdict(verdict), text, family=operator.family)
             for case, backend, direction, verdict, text in header["crashed"]
         ]
-        return Earlier({result.key: result for result in there}, {kind(r): r for r in there if r.verdict.value == "crash"})
+        ended = {kind(r): r for r in reversed(there) if r.comparison is None and r.verdict.fails}  # not to be made smaller
+        return Earlier({result.key: result for result in there}, ended)
 
     def _probe(self, header: frames.Header, blobs: Sequence[bytes]) -> None:
         """One case on one backend, only to see whether this process survives it."""

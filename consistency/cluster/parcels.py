@@ -1,7 +1,7 @@
 """What goes between the front of a cluster run and its workers: JSON text, and the bytes of literal tensors beside it.
 
-Dask pickles what it carries. What it is handed here are text and bytes only, and what comes back is read like a bundle: checked, and
-a :class:`~consistency.errors.BundleError` with the worker's name where it is not what it should be.
+Dask pickles what it carries. What it is handed here are text and bytes only, and what comes back is read like a bundle: checked,
+and a :class:`~consistency.errors.BundleError` with the worker's name where it is not what it should be.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _strangers(cases: Sequence[Case], known: Collection[str]) -> Json:
     if not strange:
         return {}
     packed, blobs = pack_cases(list(strange.values()))
-    return packed | {"blobs": [base64.b64encode(blob).decode("ascii") for blob in blobs]}
+    return {"strangers": packed, "blobs": [base64.b64encode(blob).decode("ascii") for blob in blobs]}
 
 
 def unpack_event(text: bytes, known: Mapping[str, Case], sender: str) -> Event:
@@ -113,9 +113,9 @@ def unpack_event(text: bytes, known: Mapping[str, Case], sender: str) -> Event:
 
 def _event(data: Json, known: Mapping[str, Case], sender: Path) -> Event:
     cases = known
-    if data.get("cases"):
+    if "strangers" in data:
         literals = [base64.b64decode(item, validate=True) for item in data["blobs"]]
-        cases = {**known, **{case.id: case for case in unpack_cases(data, literals)}}
+        cases = {**known, **{case.id: case for case in unpack_cases(data["strangers"], literals)}}
 
     def results() -> tuple[Result, ...]:
         return tuple(result_from_json(sender, number, row, cases) for number, row in enumerate(data["rows"], start=1))
