@@ -125,13 +125,20 @@ class DaskCrew:
         except Exception as error:
             if type(error).__name__ in ("KilledWorker", "CancelledError", "FutureCancelledError", "TimeoutError"):
                 return Answer(token, lost="the worker was lost")
-            return Answer(token, failed=f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}")
+            return Answer(token, failed=_told(error))
 
     def close(self) -> None:
         for token in list(self._futures):
             self.forget(token)
         with contextlib.suppress(Exception), _unwarned():
             self._client.close()
+
+
+def _told(error: BaseException) -> str:
+    """The root of an error in a line; Dask wraps those of unpacking a task."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
 
 
 def _distributed() -> Any:

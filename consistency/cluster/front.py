@@ -84,6 +84,8 @@ class Front:
                 if environment is not None:
                     known = found.setdefault(environment.key, environment)
                     known.workers.update(environment.workers)
+                    if known.about.get("host") != environment.about.get("host"):
+                        known.about.pop("host", None)  # there are several
             there = self.crew.members()
             for address in [a for a in self.joining if a not in there]:
                 del self.joining[address]
