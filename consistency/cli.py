@@ -15,11 +15,12 @@ from typing import IO, Any
 import click
 
 from . import __version__
-from .cli_options import seconds, size
+from .cli_options import expectations_option, seconds, size
 from .commands.bisect import bisect
 from .commands.calibrate import calibrate
 from .commands.cluster import Asked, cluster_options, default_specs, run_on_cluster
 from .commands.diff import diff
+from .commands.fingerprint import fingerprint
 from .commands.judge import judge
 from .commands.model import model
 from .commands.query import query
@@ -162,6 +163,7 @@ _tolerances = click.option("--tolerances", metavar="FILE", help="A tolerances.ya
     help="Most memory that a backend in a process of its own may take, e.g. 8GB [default: three quarters of the machine's].",
 )
 @_tolerances
+@expectations_option
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder of the bundle [default: reports/TIME].")
 @click.option("--resume", is_flag=True, help="Complete the interrupted bundle in --out.")
 @click.option(
@@ -188,7 +190,8 @@ def run(
     operators: Sequence[str], backends: Sequence[str], dtypes: Sequence[str], directions: Sequence[str], profile: str,
     examples: int | None, seed: int, time_budget: float | None, reference: str, tolerances: str | None, out: Path | None,
     resume: bool, json_file: Path | None, not_tested: bool, no_bundle: bool, no_shrink: bool, source: str, case_timeout: float,
-    worker_memory: int, repeat: int, label: str, cluster: str | None, resources: Sequence[str], workers: int,
+    worker_memory: int, repeat: int, label: str, expectations: Sequence[str], cluster: str | None, resources: Sequence[str],
+    workers: int,
 ) -> None:  # fmt: skip
     """Draw inputs, run them everywhere, judge the differences.
 
@@ -202,6 +205,7 @@ def run(
     """
     from . import bundle, engine
     from .events import Handler
+    from .expectations import ledger
     from .report import page
     from .report.terminal import Screen, exit_status
 
@@ -218,13 +222,13 @@ def run(
     chosen = engine.settings(
         list(operators) or None, specs, list(dtypes) or None, list(directions) or engine.DIRECTIONS,
         examples or PROFILES[profile], seed, time_budget, tolerances, not no_shrink, reference, source, case_timeout,
-        worker_memory, repeat,
+        worker_memory, repeat, expectations,
     )  # fmt: skip
     folder = None if no_bundle else out or _new_folder()
     to_stdout = json_file is not None and str(json_file) == "-"
     if cluster is not None:
         shown = None if json_file is None else _open(json_file)
-        asked = Asked(cluster, resources, workers, bool(backends), folder, resume, label, not_tested)
+        asked = Asked(cluster, resources, workers, bool(backends), folder, resume, label, not_tested, expectations)
         sys.exit(run_on_cluster(chosen, asked, shown))
     elsewhere = () if backends else _not_here()
     screen = Screen(stream=sys.stderr if to_stdout else None, out=folder, not_tested=not_tested, elsewhere=elsewhere)
@@ -235,7 +239,7 @@ def run(
         if folder is not None:
             writer = bundle.Writer(folder, resume=resume, label=label)
             stack.callback(writer.close)
-            handlers += [writer, page.after(folder)]
+            handlers += [writer, ledger.Keeper(folder), page.after(folder)]
         stream = _open(json_file)
         if stream is not None:
             if stream is not sys.stdout:
@@ -375,6 +379,7 @@ main.add_command(repro)
 main.add_command(report)
 main.add_command(bisect)
 main.add_command(sweep)
+main.add_command(fingerprint)
 main.add_command(model)
 main.add_command(diff)
 main.add_command(query)

@@ -194,8 +194,9 @@ def _scaled(pool: scaling.Pool, case: Case, chosen: Settings) -> Iterator[Event]
     if found:
         yield Scaled(found)
     family = pool.operator.family
+    backends = {backend.name: backend for backend in chosen.backends}
     for result in [scaling.failure(s, case, family) for s in found if s.problem]:
-        yield Judged(result.case, (evaluate.expected(result, chosen.tolerances),), fresh=False)
+        yield Judged(result.case, (evaluate.expected(result, chosen.tolerances, backends[result.backend]),), fresh=False)
 
 
 def _repeated(
@@ -221,7 +222,7 @@ def _repeated(
         policy = evaluate.policy_of(operator, backend, item.dtype, chosen.tolerances)
         result = determinism.failure(item, operator, policy.nondeterminism)
         if result is not None:
-            yield Judged(result.case, (evaluate.expected(result, chosen.tolerances),), fresh=False)
+            yield Judged(result.case, (evaluate.expected(result, chosen.tolerances, backend),), fresh=False)
 
 
 def draw(operator: Operator, dtype: str, examples: int, seed: int) -> tuple[list[Case], str]:

@@ -73,15 +73,17 @@ def settings(
     case_timeout: float = CASE_SECONDS,
     worker_memory: int = 0,
     repeat: int = 0,
+    expectations: Iterable[str | Path] | str | Path = (),
 ) -> Settings:
     """Settings from what a user wrote. Raises UsageError or ConfigurationError with one clear line.
 
     ``case_timeout`` (seconds) and ``worker_memory`` (bytes; 0: three quarters of the machine's) are what one case may take on a
     backend in a process of its own. ``repeat``: how often some cases of each operator are repeated to see whether the bits differ.
+    ``expectations``: files of known divergences, beside those of the tolerances.
     """
-    from .tolerances import load
+    from .tolerances import load, with_more
 
-    loaded = tolerances if isinstance(tolerances, Tolerances) else load(tolerances)
+    loaded = with_more(tolerances if isinstance(tolerances, Tolerances) else load(tolerances), expectations)
     path = Path(tolerances) if isinstance(tolerances, (str, Path)) else None
     limits = Limits(_seconds(case_timeout, "case_timeout"), worker_memory)
     resolved, specs = _resolve(backends, limits)

@@ -6,13 +6,11 @@ many threads as the worker was given. It ends when the worker does.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import queue
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -61,7 +59,7 @@ class Judge:
 
     def _open(self, orders: Any) -> None:
         """Settings as the front has them; the same as before where the same is asked for."""
-        from .. import settings
+        from .. import settings, tolerances
         from ..errors import UsageError
 
         if orders == self._orders:
@@ -70,12 +68,12 @@ class Judge:
             for backend in self._chosen.backends:
                 backend.close()
         self._orders = self._chosen = None
-        with _file(orders["tolerances"]) as tolerances:
-            chosen = settings.settings(
-                orders["operators"], orders["backends"], orders["dtypes"], orders["directions"], orders["examples"], orders["seed"],
-                None, tolerances, orders["shrink"], orders["reference"], orders["source"], orders["case_timeout"],
-                orders["worker_memory"], orders["repeat"],
-            )  # fmt: skip
+        rules = tolerances.load() if orders["tolerances"] is None else tolerances.from_text(*orders["tolerances"])
+        chosen = settings.settings(
+            orders["operators"], orders["backends"], orders["dtypes"], orders["directions"], orders["examples"], orders["seed"],
+            None, tolerances.with_texts(rules, orders["expectations"]), orders["shrink"], orders["reference"], orders["source"],
+            orders["case_timeout"], orders["worker_memory"], orders["repeat"],
+        )  # fmt: skip
         if chosen.tolerances.digest != orders["digest"]:
             raise UsageError("its tolerances.yaml is another one; install the same version of consistency there")
         self._orders, self._chosen = orders, chosen
@@ -150,18 +148,6 @@ class Judge:
         case = next(case for case in group.cases if case.id == header["case"])
         judge_case(case, group.operator, backends, self._chosen.tolerances, (header["direction"],), against=self._chosen.reference)
         self._reply({"kind": "survived"}, ())
-
-
-@contextlib.contextmanager
-def _file(text: str | None) -> Iterator[Path | None]:
-    """A user's tolerances, as the file that they are read from."""
-    if text is None:
-        yield None
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "tolerances.yaml"
-        path.write_text(text, encoding="utf-8", newline="\n")
-        yield path
 
 
 __all__ = ["Judge", "main"]

@@ -12,7 +12,7 @@ import itertools
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ..engine import JUDGING_FAILED, Group, begun, not_run, plan, shrinking
 from ..errors import BundleError, ConsistencyError
@@ -42,17 +42,18 @@ class NoWorkersError(ConsistencyError):
 class Front:
     """One run on a crew. ``asked``: the user named the backends. ``labels``: resources by backend, in place of the usual ones.
 
-    ``wait_for``: how many workers must be there before the run begins. ``said`` is told what a person should know meanwhile.
+    ``wait_for``: how many workers must be there before the run begins. ``expectations`` are the files of
+    ``chosen``. ``said`` is told what a person should know meanwhile.
     """
 
     def __init__(
         self, chosen: Settings, crew: Crew, *, asked: bool = True, labels: Mapping[str, str] | None = None, wait_for: int = 1,
-        said: Callable[[str], None] = lambda text: None,
+        expectations: Sequence[str] = (), said: Callable[[str], None] = lambda text: None,
     ) -> None:  # fmt: skip
         self.chosen, self.crew, self.asked, self.labels, self.wait_for = chosen, crew, asked, labels or {}, max(wait_for, 1)
         self.said = said
         self.specs = {b.name: chosen.specs.get(b.name, b.name) for b in chosen.backends}
-        self.orders = orders(chosen, self.specs.values())
+        self.orders = orders(chosen, self.specs.values(), expectations)
         self.environments: list[Environment] = []
         self.joining: dict[str, Member] = {}  # asked what they are
         self.refused: set[str] = set()  # workers that cannot take part

@@ -16,8 +16,9 @@ from typing import Any
 from .. import __version__
 from ..bundle import result_from_json, row_of
 from ..determinism import Repeatability
-from ..errors import BundleError, RecipeError, UsageError
+from ..errors import BundleError, RecipeError
 from ..events import Event, GroupDone, Grown, Judged, Repeated, Scaled, Shrunk
+from ..expectations.schema import read_text
 from ..model import Case, Result
 from ..recipe import INLINE_BYTES
 from ..scaling import Scaling
@@ -27,26 +28,22 @@ MAX_EVENT = 1 << 26  # bytes; a result has some thousands
 Json = dict[str, Any]
 
 
-def orders(chosen: Settings, specs: Iterable[str]) -> Json:
-    """What a worker must know of a run: everything but the cases. ``specs`` name the backends.
+def orders(chosen: Settings, specs: Iterable[str], expectations: Iterable[str] = ()) -> Json:
+    """What a worker must know of a run: everything but the cases. ``specs`` name the backends, ``expectations`` the files of these.
 
-    Raises UsageError where a file of tolerances cannot be read.
+    Raises ConfigurationError where a file cannot be read.
     """
+    path = chosen.tolerances_path
     limits = chosen.limits
     return {
         "consistency": __version__, "operators": [o.name for o in chosen.operators], "backends": list(specs),
         "dtypes": list(chosen.dtypes) if chosen.dtypes else None, "directions": list(chosen.directions),
         "examples": chosen.examples, "seed": chosen.seed, "shrink": chosen.shrink, "reference": chosen.reference,
         "source": chosen.source, "repeat": chosen.repeat, "case_timeout": limits.seconds, "worker_memory": limits.memory,
-        "tolerances": _text(chosen.tolerances_path), "digest": chosen.tolerances.digest,
+        "tolerances": None if path is None else read_text(path, "a tolerances file"),
+        "expectations": [read_text(Path(name), "an expectations file") for name in expectations],
+        "digest": chosen.tolerances.digest,
     }  # fmt: skip
-
-
-def _text(path: Path | None) -> str | None:
-    try:
-        return None if path is None else path.read_text(encoding="utf-8-sig")
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read: {error}") from None
 
 
 def pack_cases(cases: Sequence[Case]) -> tuple[Json, list[bytes]]:

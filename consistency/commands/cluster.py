@@ -58,6 +58,7 @@ class Asked:
     resume: bool
     label: str
     not_tested: bool
+    expectations: Sequence[str] = ()
 
 
 def run_on_cluster(chosen: Settings, asked: Asked, rows: IO[str] | None) -> int:
@@ -81,7 +82,8 @@ def run_on_cluster(chosen: Settings, asked: Asked, rows: IO[str] | None) -> int:
         stack.callback(crew.close)
         stack.callback(meter.stop)
         front = Front(
-            chosen, crew, asked=asked.backends, labels=labels, wait_for=asked.workers, said=lambda text: click.echo(text, err=True)
+            chosen, crew, asked=asked.backends, labels=labels, wait_for=asked.workers, expectations=asked.expectations,
+            said=lambda text: click.echo(text, err=True),
         )  # fmt: skip
         shown: dict[str, Shown] = {}
         try:
@@ -133,13 +135,14 @@ class Shown:
 
 def _handlers(environment: Environment, asked: Asked, folder: Path | None) -> tuple[list[Handler], Callable[[], None]]:
     from .. import bundle
+    from ..expectations import ledger
     from ..report import page
 
     if folder is None:
         return [], lambda: None
     about = {key: value for key, value in environment.about.items() if key not in ("torch", "threads")}
     writer = bundle.Writer(folder, resume=asked.resume, label=environment.name, about=about)
-    return [writer, page.after(folder)], writer.close
+    return [writer, ledger.Keeper(folder), page.after(folder)], writer.close
 
 
 def _write(stream: IO[str], event: Event, name: str) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 from .. import determinism
 from ..errors import BundleError
 from ..events import Event, Finished, Handler
+from ..expectations import ledger
 from ..model import Result
 from . import failure
 from .drawn import data, embedded
@@ -162,7 +163,8 @@ def compared(found: Mapping[str, Mapping[str, str]], order: Sequence[str]) -> di
 
 def _notes(stored: Stored) -> list[str]:
     told = repeated(stored.tally)
-    return [line.strip() for line in (*notes(stored.tally), *told) if line != determinism.TITLE]
+    expected = ledger.told(stored.tally.standings)
+    return [line.strip() for line in (*notes(stored.tally), *told, *expected) if line != determinism.TITLE]
 
 
 def _reasons(stored: Stored) -> list[tuple[int, str, str]]:

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING
 
 from .. import determinism
 from ..events import Event, Finished, GroupDone, Grown, Judged, Repeated, Scaled, Shrunk, Started, kind
+from ..expectations.ledger import Keeper, told
 from ..model import Result, Verdict
 from ..opinfo import GENERIC
 from ..scaling import summary
@@ -61,6 +62,7 @@ class Screen:
         self.console = meter.console if meter is not None else console(stream)
         self.where = where
         self.tally = Tally()
+        self._keeper = Keeper()
         self.out = out
         self.not_tested = not_tested
         self.elsewhere = elsewhere
@@ -69,6 +71,7 @@ class Screen:
         self.meter = meter or Meter(self.console)
 
     def __call__(self, event: Event) -> None:
+        self._keeper(event)
         match event:
             case Started():
                 self._start(event)
@@ -130,6 +133,7 @@ class Screen:
 
     def _finish(self, event: Finished) -> None:
         self.stop()
+        self.tally.standings = self._keeper.ledger.standings()
         self.closing(event.seconds, event.out_of_time)
 
     def closing(self, seconds: float | None, out_of_time: bool = False) -> None:
@@ -154,6 +158,8 @@ class Screen:
             self._line(text)
         for text in notes(self.tally):
             self._line(text, "dim")
+        for text in told(self.tally.standings):
+            self._line(f"! {text}", "yellow")
         self._line(self.last(seconds, out_of_time), "bold red" if self.tally.groups["failed"] else "bold")
         if self.not_tested:
             for (verdict, reason), count in self.tally.reasons.most_common():
