@@ -16,10 +16,13 @@ import click
 
 from . import __version__
 from .cli_options import expectations_option, seconds, size
+from .commands._replaying import NIGHTLY, prepared
 from .commands.bisect import bisect
 from .commands.calibrate import calibrate
-from .commands.cluster import Asked, cluster_options, default_specs, run_on_cluster
+from .commands.cluster import Asked, begun_under, cluster_options, default_specs, run_on_cluster
+from .commands.corpus import corpus
 from .commands.diff import diff
+from .commands.explain import explain
 from .commands.fingerprint import fingerprint
 from .commands.judge import judge
 from .commands.model import model
@@ -139,8 +142,15 @@ _tolerances = click.option("--tolerances", metavar="FILE", help="A tolerances.ya
 @click.option(
     "--examples", type=click.IntRange(min=1), metavar="N", help="Cases per operator and dtype, in place of the profile's."
 )
-@click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Other inputs for another number.")
+@click.option(
+    "--seed", type=int, metavar="N", help="Other inputs for another number [default: 0; with a corpus another one for each run]."
+)
 @click.option("--time-budget", callback=seconds, metavar="TIME", help="Go on with fresh inputs until 60s, 5m or 2h are over.")
+@click.option(
+    "--corpus",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Replay the cases in this folder first [default: none; with --profile nightly the standard corpus].",
+)
 @click.option(
     "--reference",
     metavar="MODE",
@@ -188,7 +198,8 @@ _tolerances = click.option("--tolerances", metavar="FILE", help="A tolerances.ya
 @cluster_options
 def run(
     operators: Sequence[str], backends: Sequence[str], dtypes: Sequence[str], directions: Sequence[str], profile: str,
-    examples: int | None, seed: int, time_budget: float | None, reference: str, tolerances: str | None, out: Path | None,
+    examples: int | None, seed: int | None, time_budget: float | None, corpus: Path | None, reference: str, tolerances: str | None,
+    out: Path | None,
     resume: bool, json_file: Path | None, not_tested: bool, no_bundle: bool, no_shrink: bool, source: str, case_timeout: float,
     worker_memory: int, repeat: int, label: str, expectations: Sequence[str], cluster: str | None, resources: Sequence[str],
     workers: int,
@@ -202,6 +213,7 @@ def run(
     consistency run matmul --examples 500 --json results.jsonl
     consistency run --profile nightly --time-budget 2h --out reports/tonight
     consistency run --cluster tcp://head:8786 --backend cpu --backend cuda --out reports/tonight
+    consistency run --corpus corpus --time-budget 2h --out reports/tonight
     """
     from . import bundle, engine
     from .events import Handler
@@ -221,9 +233,13 @@ def run(
     specs = list(backends) or (default_specs() if cluster else None)
     chosen = engine.settings(
         list(operators) or None, specs, list(dtypes) or None, list(directions) or engine.DIRECTIONS,
-        examples or PROFILES[profile], seed, time_budget, tolerances, not no_shrink, reference, source, case_timeout,
-        worker_memory, repeat, expectations,
+        examples or PROFILES[profile], seed or 0, time_budget, tolerances, not no_shrink, reference, source, case_timeout,
+        worker_memory, repeat, expectations=expectations,
     )  # fmt: skip
+    interrupted = out if resume else None
+    if cluster is not None and interrupted is not None:
+        interrupted, seed = begun_under(interrupted, seed)
+    chosen = prepared(chosen, corpus, seed=seed, profile=profile, out=interrupted, asked=examples is not None or profile == NIGHTLY)
     folder = None if no_bundle else out or _new_folder()
     to_stdout = json_file is not None and str(json_file) == "-"
     if cluster is not None:
@@ -379,9 +395,11 @@ main.add_command(repro)
 main.add_command(report)
 main.add_command(bisect)
 main.add_command(sweep)
+main.add_command(explain)
 main.add_command(fingerprint)
 main.add_command(model)
 main.add_command(diff)
+main.add_command(corpus)
 main.add_command(query)
 main.add_command(record)
 main.add_command(judge)

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ..errors import ConsistencyError, UsageError
 from ..workers import frames
 from ..workers.child import listen, take_streams
 
@@ -41,8 +42,6 @@ class Judge:
 
     def answer(self, header: frames.Header, blobs: Sequence[bytes]) -> None:
         """Do what a request asks for. Whatever goes wrong is a reply, too."""
-        from ..errors import ConsistencyError
-
         try:
             self._open(header["orders"])
             match header["kind"]:
@@ -60,7 +59,6 @@ class Judge:
     def _open(self, orders: Any) -> None:
         """Settings as the front has them; the same as before where the same is asked for."""
         from .. import settings, tolerances
-        from ..errors import UsageError
 
         if orders == self._orders:
             return
@@ -97,11 +95,18 @@ class Judge:
         return {"machine": about, "label": label, "called": called, "backends": found}
 
     def _group(self, header: frames.Header, blobs: Sequence[bytes]) -> Any:
-        from ..engine import Group
+        from ..planning import REPLAYED, Group, operator_in
         from .parcels import unpack_cases
 
-        operator = next(o for o in self._chosen.operators if o.name == header["operator"])
-        return Group(operator, header["dtype"], tuple(unpack_cases(header, blobs)), header["problem"], header["turn"])
+        cases = tuple(unpack_cases(header, blobs))
+        if header["origin"] == REPLAYED:
+            operator = operator_in(self._chosen, cases[0])
+        else:
+            operator = next((o for o in self._chosen.operators if o.name == header["operator"]), None)
+        if operator is None:
+            raise UsageError(f"the operator {header['operator']} is unknown there")
+        more = {key: header[key] for key in ("problem", "turn", "origin", "seed", "part", "more")}
+        return Group(operator, header["dtype"], cases, **more)
 
     def _judge(self, header: frames.Header, blobs: Sequence[bytes]) -> None:
         from ..engine import State, judge_group
@@ -113,8 +118,9 @@ class Judge:
         wanted = tuple(b for b in self._chosen.backends if b.name in header["only"])
         chosen = replace(self._chosen, backends=wanted)
         until = header["seconds"]
+        earlier = self._earlier(header, known, group.operator.family)
         state = State(
-            {}, self._earlier(header, known), deadline=float("inf") if until is None else time.monotonic() + until,
+            {}, earlier, deadline=float("inf") if until is None else time.monotonic() + until,
             effort=header["effort"], cases_only=header["plain"], searched={tuple(kind) for kind in header["searched"]},
         )  # fmt: skip
         for event in judge_group(chosen, group, state):
@@ -123,7 +129,7 @@ class Judge:
         searched = [list(kind) for kind in state.searched]
         self._reply({"kind": "done", "spent": header["effort"] - state.effort, "searched": searched}, ())
 
-    def _earlier(self, header: frames.Header, known: Any) -> Any:
+    def _earlier(self, header: frames.Header, known: Any, family: str) -> Any:
         """Results that are there already, and those of cases that ended a process like this one."""
         from ..bundle import result_from_json
         from ..events import Earlier, kind
@@ -131,9 +137,8 @@ class Judge:
 
         path = Path("earlier")
         there = [result_from_json(path, n, row, known) for n, row in enumerate(header["earlier"], start=1)]
-        operator = next(o for o in self._chosen.operators if o.name == header["operator"])
         there += [
-            Result(known[case], backend, direction, Verdict(verdict), text, family=operator.family)
+            Result(known[case], backend, direction, Verdict(verdict), text, family=family)
             for case, backend, direction, verdict, text in header["crashed"]
         ]
         ended = {kind(r): r for r in reversed(there) if r.comparison is None and r.verdict.fails}  # not to be made smaller

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from ..engine import Group
 from .environments import Environment, Member
 from .jobs import Job
 
-_Place = tuple[str, str, str, int]  # environment, operator, dtype, turn
+_Place = tuple[str, int]  # an environment, and the number of a group
 
 
 class Jobs:
@@ -33,7 +32,7 @@ class Jobs:
     def add(self, jobs: Iterable[Job], *, first: bool = False) -> None:
         """They wait for a worker, ``first`` before all others."""
         for job in jobs:
-            self._open.setdefault(_place(job.environment, job.group), set()).add(job.number)
+            self._open.setdefault(_place(job.environment, job.serial), set()).add(job.number)
             queue = self._waiting.setdefault(job.environment.key, deque())
             queue.appendleft(job) if first else queue.append(job)
 
@@ -60,17 +59,17 @@ class Jobs:
 
     def judged(self, job: Job, cases: int) -> None:
         """A job is through, and ``cases`` of its group were judged."""
-        place = _place(job.environment, job.group)
+        place = _place(job.environment, job.serial)
         self._open.get(place, set()).discard(job.number)
         self._cases[place] = max(self._cases.get(place, 0), cases)
 
     def replaced(self, job: Job) -> None:
         """Others do what was left of it."""
-        self._open.get(_place(job.environment, job.group), set()).discard(job.number)
+        self._open.get(_place(job.environment, job.serial), set()).discard(job.number)
 
-    def all_judged(self, environment: Environment, group: Group) -> int | None:
+    def all_judged(self, environment: Environment, serial: int) -> int | None:
         """How many cases a group had, once nothing of it is open; None before."""
-        place = _place(environment, group)
+        place = _place(environment, serial)
         if self._open.get(place):
             return None
         self._open.pop(place, None)
@@ -82,5 +81,5 @@ class Jobs:
         return [*running, *self._waiting.get(environment.key, ())]
 
 
-def _place(environment: Environment, group: Group) -> _Place:
-    return environment.key, group.operator.name, group.dtype, group.turn
+def _place(environment: Environment, serial: int) -> _Place:
+    return environment.key, serial

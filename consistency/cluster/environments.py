@@ -10,6 +10,7 @@ from typing import Any
 
 from ..backends._specs import apart, is_users_file, parse
 from ..backends.base import Backend
+from ..bundle.header import new_id
 from ..errors import BundleError, UsageError
 from ..events import Earlier
 from ..recipe import canonical
@@ -129,7 +130,8 @@ def arrange(environments: Sequence[Environment], labels: Mapping[str, str]) -> N
         elsewhere = set().union(*everywhere) - set(_present(environment))
         kept = tuple(b for b in environment.settings.backends if b.name not in elsewhere)
         specs = {b.name: environment.settings.specs[b.name] for b in kept}
-        environment.settings = replace(environment.settings, backends=kept, specs=specs)
+        identity = f"{environment.settings.identity or new_id()}-{environment.key[:8]}"  # of its bundle
+        environment.settings = replace(environment.settings, backends=kept, specs=specs, identity=identity)
         environment.absent = {name: why for name, why in environment.absent.items() if name not in elsewhere}
         environment.parts = _parts(environment, labels)
     _name(environments)

@@ -59,7 +59,7 @@ class Front:
         self.refused: set[str] = set()  # workers that cannot take part
         self.deadline = math.inf
         self.jobs = Jobs()
-        self._numbers = itertools.count()
+        self._numbers, self._serials = itertools.count(), itertools.count()
         self._more = True  # groups to draw
         self._looked = 0.0
         self._gone: dict[str, float] = {}  # environments without a worker, and since when
@@ -132,7 +132,7 @@ class Front:
         """The events of every environment, interleaved as they come. :meth:`gather` comes first."""
         started = time.monotonic()
         if self.chosen.time_budget is not None:
-            self.deadline = started + self.chosen.time_budget
+            self.deadline = started + self.chosen.time_budget - self.chosen.used
         for environment in self.environments:
             environment.earlier = earlier(environment)
             environment.searched = set(environment.earlier.shrunk)
@@ -166,12 +166,13 @@ class Front:
         if group is None or all(environment.lost for environment in self.environments):
             self._more = False
             return
+        serial = next(self._serials)
         for environment in self.environments:
-            if group.turn == 0:
+            if group.turn == group.part == 0:
                 case = group.cases[0] if group.cases else Case(group.operator.name, group.dtype)
-                for event in not_run(environment.settings, group.operator, case, environment.absent, (), group.problem):
+                for event in not_run(environment.settings, group.operator, case, environment.absent, (), group):
                     yield environment, event
-            made = [Job(next(self._numbers), environment, part, group) for part in environment.parts]
+            made = [Job(next(self._numbers), serial, environment, part, group) for part in environment.parts]
             self.jobs.add(made)
             if environment.lost:
                 for job in made:
@@ -244,9 +245,9 @@ class Front:
             if not isinstance(event, GroupDone):
                 yield environment, event
         self.jobs.judged(job, cases)
-        count = self.jobs.all_judged(environment, job.group)
+        count = self.jobs.all_judged(environment, job.serial)
         if count is not None:
-            small = environment.earlier.shrunk if job.group.turn == 0 else {}
+            small = environment.earlier.shrunk if job.group.turn == job.group.part == 0 else {}
             for shrunk in [result for kind, result in small.items() if kind[:2] == (name, dtype)]:
                 yield environment, Shrunk(shrunk, shrunk)
             yield environment, GroupDone(name, dtype, count)

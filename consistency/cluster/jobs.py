@@ -18,14 +18,15 @@ LOSSES = 2  # workers lost over the same cases, before these are parted
 
 @dataclass(eq=False)
 class Job:
-    """``emitted`` are the results that were passed on: whoever judges the group again says them again. ``settled`` are the cases
-    among them, ``refused`` the backends and directions that the operator is not offered on.
+    """``serial`` counts the groups of a run. ``emitted`` are the results that were passed on: whoever judges the group again says
+    them again. ``settled`` are the cases among them, ``refused`` the backends and directions that the operator is not offered on.
 
     ``plain``: the cases only, as other cases of the group are judged elsewhere, and not the ``first`` of them. ``received`` counts
     messages of this attempt.
     """
 
     number: int
+    serial: int
     environment: Environment
     part: Part
     group: Group
@@ -63,6 +64,7 @@ class Job:
         header = {
             "kind": "judge", "orders": orders, "operator": group.operator.name, "dtype": group.dtype, "turn": turn,
             "problem": group.problem, "only": list(self.part.backends), "towards": list(self.directions),
+            "origin": group.origin, "seed": group.seed, "part": group.part, "more": group.more,
             "ids": [case.id for case in group.cases], "plain": self.plain, "seconds": seconds, "effort": self.environment.effort,
             "searched": [list(kind) for kind in self.environment.searched if kind[:2] == (group.operator.name, group.dtype)],
             "earlier": rows_of(earlier[key] for key in keys if key in earlier),
@@ -78,7 +80,7 @@ class Job:
         self.emitted.update(result.key for result in new)
         self.refused.update((r.backend, r.direction) for r in new if r.verdict.value == "unsupported" and r.comparison is None)
         self.settled.update(r.case.id for r in new if r.comparison is not None or r.verdict.tested)
-        return Judged(event.case, new, event.fresh) if new else None
+        return replace(event, results=new) if new else None
 
     def again(self) -> None:
         """What this attempt has said of the group is void."""
@@ -92,7 +94,9 @@ class Job:
         found = []
         for number, some in zip(numbers, (cases[:half], cases[half:]), strict=True):
             group = replace(self.group, cases=tuple(some))
-            job = Job(number, self.environment, self.part, group, True, self.first and number == numbers[0], LOSSES - 1)
+            job = Job(
+                number, self.serial, self.environment, self.part, group, True, self.first and number == numbers[0], LOSSES - 1
+            )
             job.emitted, job.settled, job.refused = self.emitted, self.settled, self.refused
             found.append(job)
         return [job for job in found if job.group.cases]
@@ -106,5 +110,5 @@ class Job:
             rest = [key for key in keys if key not in there and key[1:] not in self.refused]
             results = tuple(Result(case, name, d, Verdict(verdict), why, family=family) for _, name, d in rest)
             self.emitted.update(rest)
-            found += [Judged(case, results, fresh=False)] if results else []
+            found += [Judged(case, results, fresh=False, origin=self.group.origin)] if results else []
         return list[Event](found)

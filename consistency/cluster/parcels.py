@@ -68,7 +68,13 @@ def pack_event(event: Event, known: Collection[str]) -> bytes:
     data: Json
     match event:
         case Judged():
-            data = {"kind": "judged", "case": event.case.id, "rows": rows_of(event.results), "fresh": event.fresh}
+            data = {
+                "kind": "judged",
+                "case": event.case.id,
+                "rows": rows_of(event.results),
+                "fresh": event.fresh,
+                "origin": event.origin,
+            }
             data |= _strangers([event.case, *(r.case for r in event.results)], known)
         case Shrunk():
             data = {"kind": "shrunk", "rows": rows_of((event.original, event.result))}
@@ -119,7 +125,7 @@ def _event(data: Json, known: Mapping[str, Case], sender: Path) -> Event:
 
     match data["kind"]:
         case "judged":
-            return Judged(cases[data["case"]], results(), data["fresh"] is True)
+            return Judged(cases[data["case"]], results(), data["fresh"] is True, str(data["origin"]))
         case "shrunk":
             original, small = results()
             return Shrunk(original, small)

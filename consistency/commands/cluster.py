@@ -46,6 +46,17 @@ def default_specs() -> list[str]:
     return list(BY_DEFAULT)
 
 
+def begun_under(out: Path, seed: int | None) -> tuple[Path | None, int | None]:
+    """One of the bundles of an interrupted run, and the seed that all of them were begun with. Raises BundleError."""
+    from ..bundle import read_header
+
+    folder = next(iter(sorted(path.parent for path in out.glob("*/bundle.json"))), None)
+    if folder is None:
+        return None, seed
+    known = read_header(folder)["settings"].get("seed")
+    return folder, known if seed is None and isinstance(known, int) else seed
+
+
 @dataclass(frozen=True)
 class Asked:
     """What the user wrote. ``backends``: whether some were named. ``folder`` gets a bundle for each environment."""
