@@ -7,7 +7,7 @@ They see no backend and no tolerance: whatever they find, they would find on one
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -95,7 +95,7 @@ def _mode(subject: Subject) -> Iterator[Mistake]:
 
 
 def _forward(subject: Subject) -> Iterator[Mistake]:
-    seen = probe.forward(subject.model, subject.batch(0)[0])
+    seen = probe.forward(subject.model, _first(subject)[0])
     if seen is None:
         return
     if seen.drew:
@@ -151,7 +151,7 @@ def _dtypes(subject: Subject) -> Iterator[Mistake]:
         if kind != most:
             words = f"{_some(names)} {'is' if len(names) == 1 else 'are'} {kind}, the rest of the model is {most}"
             yield Mistake("mixed-dtypes", words, f"call model.to(torch.{most}), or cast where the model means it")
-    inputs, targets = subject.batch(0)
+    inputs, targets = _first(subject)
     for where, given in (("input", inputs), ("target", targets)):
         for position, value in enumerate(given):
             if isinstance(value, torch.Tensor) and value.dtype == torch.float64 and most not in ("", "float64"):
@@ -165,7 +165,7 @@ def _order(subject: Subject) -> Iterator[Mistake]:
         return
     sampler = getattr(subject.batches, "sampler", None)
     shuffled = isinstance(sampler, torch.utils.data.RandomSampler) and sampler.generator is None
-    first, again = _batches(subject), _batches(subject)
+    first, again = ([digest(batch) for batch in _batches(subject)] for _ in range(2))
     if first != again or shuffled:
         which = next((i for i, (a, b) in enumerate(zip(first, again, strict=False)) if a != b), min(len(first), len(again)))
         why = "it is a DataLoader with shuffle=True and no generator" if shuffled else f"batch {which} is another one"
@@ -174,8 +174,15 @@ def _order(subject: Subject) -> Iterator[Mistake]:
         yield Mistake("data-order", words, remedy)
 
 
-def _batches(subject: Subject) -> list[str]:
-    return [digest(batch) for _, batch in zip(range(MOST_BATCHES), iter(subject.batches or ()), strict=False)]
+def _batches(subject: Subject) -> list[Any]:
+    return [batch for _, batch in zip(range(MOST_BATCHES), iter(subject.batches or ()), strict=False)]
+
+
+def _first(subject: Subject) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Inputs and targets of the first step; of a DataLoader, which can only be gone through."""
+    if subject.batches is None or hasattr(subject.batches, "__getitem__"):
+        return subject.batch(0)
+    return replace(subject, batches=[next(iter(subject.batches))]).batch(0)
 
 
 def _made_again(subject: Subject, factory: Callable[[], Subject]) -> Iterator[Mistake]:
@@ -190,7 +197,7 @@ def _made_again(subject: Subject, factory: Callable[[], Subject]) -> Iterator[Mi
     if other:
         words = f"the factory gives other weights each time: {other}"
         yield Mistake("other-weights", words, "call torch.manual_seed(0) at its beginning, or load the weights from a file")
-    if digest((subject.inputs, subject.targets)) != digest((again.inputs, again.targets)):
+    if digest((subject.inputs, subject.targets, _batches(subject))) != digest((again.inputs, again.targets, _batches(again))):
         words = "the factory gives other inputs or targets each time"
         yield Mistake("other-inputs", words, "call torch.manual_seed(0) at its beginning, or keep the inputs in a file")
 
