@@ -162,6 +162,9 @@ _tolerances = click.option("--tolerances", metavar="FILE", help="A tolerances.ya
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder of the bundle [default: reports/TIME].")
 @click.option("--resume", is_flag=True, help="Complete the interrupted bundle in --out.")
 @click.option(
+    "--label", metavar="NAME", default="", help="What the bundle calls this machine and environment [default: OS, CPU, versions]."
+)
+@click.option(
     "--json",
     "json_file",
     type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
@@ -181,7 +184,7 @@ def run(
     operators: Sequence[str], backends: Sequence[str], dtypes: Sequence[str], directions: Sequence[str], profile: str,
     examples: int | None, seed: int, time_budget: float | None, reference: str, tolerances: str | None, out: Path | None,
     resume: bool, json_file: Path | None, not_tested: bool, no_bundle: bool, no_shrink: bool, source: str, case_timeout: float,
-    worker_memory: int, repeat: int,
+    worker_memory: int, repeat: int, label: str,
 ) -> None:  # fmt: skip
     """Draw inputs, run them everywhere, judge the differences.
 
@@ -218,7 +221,7 @@ def run(
         stack.callback(screen.stop)
         handlers: list[Handler] = []
         if folder is not None:
-            writer = bundle.Writer(folder, resume=resume)
+            writer = bundle.Writer(folder, resume=resume, label=label)
             stack.callback(writer.close)
             handlers += [writer, page.after(folder)]
         stream = _open(json_file)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -45,35 +45,67 @@ def _run(chosen: Settings, earlier: Earlier | None) -> Iterator[Event]:
     for backend in chosen.backends:
         backend.ahead(())  # processes of their own load torch meanwhile
     reasons = {b.name: _backends.availability(b) for b in chosen.backends}
-    state = _State(
+    state = State(
         {name: reason for name, reason in reasons.items() if reason},
         earlier or Earlier(),
-        math.inf if chosen.time_budget is None else started + chosen.time_budget,
-        max(SHRINK_IN_ALL, (chosen.time_budget or 0.0) / 10),
-        Looks(),
+        deadline=math.inf if chosen.time_budget is None else started + chosen.time_budget,
+        effort=shrinking(chosen),
     )
-    pairs = groups(chosen)
-    yield Started(chosen, state.absent, len(pairs), sum(examples_of(chosen, dtype) for _, dtype in pairs))
-    turn = 0
-    while turn == 0 or (chosen.time_budget is not None and not state.out_of_time):
-        for operator, dtype in pairs:
-            yield from _group(chosen, operator, dtype, turn, state)
-            if state.out_of_time:
-                break
-        turn += 1
+    yield begun(chosen, state.absent)
+    for group in plan(chosen, lambda: state.out_of_time):
+        yield from judge_group(chosen, group, state)
     yield Finished(time.monotonic() - started, state.out_of_time)
 
 
+def begun(chosen: Settings, absent: dict[str, str]) -> Started:
+    """The first event of a run."""
+    pairs = groups(chosen)
+    return Started(chosen, absent, len(pairs), sum(examples_of(chosen, dtype) for _, dtype in pairs))
+
+
+def shrinking(chosen: Settings) -> float:
+    """How many seconds a run may spend on making failures smaller."""
+    return max(SHRINK_IN_ALL, (chosen.time_budget or 0.0) / 10)
+
+
+@dataclass(frozen=True)
+class Group:
+    """The cases of one operator × dtype, drawn, or the ``problem`` because of which there are none. ``turn`` counts from 0."""
+
+    operator: Operator
+    dtype: str
+    cases: tuple[Case, ...]
+    problem: str = ""
+    turn: int = 0
+
+
+def plan(chosen: Settings, out_of_time: Callable[[], bool]) -> Iterator[Group]:
+    """The groups of a run, drawn one by one; with a time budget with fresh cases again and again until it is used up."""
+    seen: set[str] = set()  # later turns draw some simple cases again
+    turn = 0
+    while turn == 0 or (chosen.time_budget is not None and not out_of_time()):
+        for operator, dtype in groups(chosen):
+            cases, problem = draw(operator, dtype, examples_of(chosen, dtype), chosen.seed + turn)
+            if chosen.time_budget is not None:
+                cases = [case for case in cases if case.id not in seen]
+                seen.update(case.id for case in cases)
+            yield Group(operator, dtype, tuple(cases), problem, turn)
+            if out_of_time():
+                break
+        turn += 1
+
+
 @dataclass
-class _State:
-    """What the groups of a run share. ``effort`` is the time (seconds) that is left for making failures smaller."""
+class State:
+    """What the groups of a run share. ``absent`` are the backends that cannot run here, with the reason; ``deadline`` is in
+    seconds of ``time.monotonic``; ``effort`` is the time (seconds) that is left for making failures smaller.
+    """
 
     absent: dict[str, str]
     earlier: Earlier
-    deadline: float
-    effort: float
-    looks: Looks
-    seen: set[str] = field(default_factory=set)  # cases: later turns draw some simple ones again
+    deadline: float = math.inf
+    effort: float = SHRINK_IN_ALL
+    looks: Looks = field(default_factory=Looks)
     searched: set[tuple[str, ...]] = field(default_factory=set)  # kinds of failure
 
     @property
@@ -81,15 +113,14 @@ class _State:
         return time.monotonic() >= self.deadline
 
 
-def _group(chosen: Settings, operator: Operator, dtype: str, turn: int, state: _State) -> Iterator[Event]:
+def judge_group(chosen: Settings, group: Group, state: State) -> Iterator[Event]:
+    """The events of one operator × dtype: its cases on every backend, and what is told about all of them together."""
+    operator, dtype, cases, turn = group.operator, group.dtype, group.cases, group.turn
     present = [b for b in chosen.backends if b.name not in state.absent]
     suspects: dict[tuple[str, ...], Result] = {}
-    cases, problem = draw(operator, dtype, examples_of(chosen, dtype), chosen.seed + turn)
     if turn == 0:
-        yield from _not_run(chosen, operator, cases[0] if cases else Case(operator.name, dtype), state.absent, present, problem)
-    if chosen.time_budget is not None:
-        cases = [case for case in cases if case.id not in state.seen]
-        state.seen.update(case.id for case in cases)
+        first = cases[0] if cases else Case(operator.name, dtype)
+        yield from _not_run(chosen, operator, first, state.absent, present, group.problem)
     directions = directions_of(chosen, operator, dtype)
     offered = {d: [b for b in present if not _backends.refusal(b, operator, dtype, d)] for d in directions}
     judged, pool = 0, _pool(chosen, operator, dtype, turn, present)
@@ -166,7 +197,7 @@ def _scaled(pool: scaling.Pool, case: Case, chosen: Settings) -> Iterator[Event]
 
 
 def _repeated(
-    chosen: Settings, operator: Operator, cases: Sequence[Case], offered: dict[str, list[Backend]], state: _State
+    chosen: Settings, operator: Operator, cases: Sequence[Case], offered: dict[str, list[Backend]], state: State
 ) -> Iterator[Event]:
     """Some cases again, on the same backend, with other threads, and a row alone; what must not differ is a result."""
     watch = determinism.Watch(operator, chosen.repeat)
@@ -247,7 +278,7 @@ def judge_case(
 
 
 def _shrink(
-    chosen: Settings, operator: Operator, turn: int, backends: Sequence[Backend], suspects: Sequence[Result], state: _State
+    chosen: Settings, operator: Operator, turn: int, backends: Sequence[Backend], suspects: Sequence[Result], state: State
 ) -> Iterator[Event]:
     for suspect in suspects:
         state.searched.add(kind(suspect))

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from . import dtypes, recipe, values
+from . import dtypes, own_defaults, recipe, values
 from .errors import RecipeError, did_you_mean
 from .model import Case
 from .recipe import Literal, TensorRecipe
@@ -115,6 +115,9 @@ class Arguments:
         self.tensors: list[torch.Tensor] = []
         self.args: list[Any] = [self._make(arg) for arg in materials.case.args]
         self.kwargs: dict[str, Any] = {name: self._make(arg) for name, arg in materials.case.kwargs.items()}
+        case = materials.case
+        if dtype not in (None, case.dtype) and case.dtype in dtypes.FORMATS:
+            own_defaults.give(case.operator, case.dtype, self.args, self.kwargs)
 
     def _make(self, arg: recipe.Arg) -> Any:
         match arg:

@@ -62,18 +62,16 @@ def operator_of(case: Case) -> Operator:
         writes = tuple(int(p) for p in positions.split(",")) if positions else ()
     except ValueError:
         raise UsageError(f"{case.source!r:.80} does not say which tensors are written") from None
-    return _operator(name, case.operator, writes, case.dtype, _shorter(name, case))
+    return _operator(name, case.operator, writes, _shorter(name, case))
 
 
 @functools.lru_cache(maxsize=4096)
-def _operator(name: str, title: str, writes: tuple[int, ...], dtype: str, shorter: str) -> Operator:
+def _operator(name: str, title: str, writes: tuple[int, ...], shorter: str) -> Operator:
     function = function_of(name)
     declared = declared_as(name, function)
     reference = None
     if name.startswith("torch.") and name.removeprefix("torch.") in _MAKERS:
         reference = functools.partial(_in_double, function)
-    elif name.rstrip("_").endswith(".nan_to_num") and dtype in FORMATS:
-        reference = functools.partial(_to_limits_of, function, torch.finfo(TORCH[dtype]).max)
     common: dict[str, Any] = {
         "name": title, "function": _returns_nothing if name == "operator.setitem" else function,
         "differentiable": True, "mutates": writes, "reference": reference,
@@ -174,13 +172,6 @@ def _shorter(name: str, case: Case) -> str:
 def _cast_first(function: Callable[..., Any], dtype: torch.dtype, args: Any, kwargs: Any, outputs: Any) -> list[tuple[Any, ...]]:
     """What torch's documentation says, which casts the numbers before it adds them; casting the sum is admitted as well."""
     return [(function(args[0].to(dtype).to(torch.float64), *args[1:], **kwargs),)]
-
-
-def _to_limits_of(
-    function: Callable[..., Any], largest: float, x: Any, nan: Any = None, posinf: Any = None, neginf: Any = None
-) -> Any:
-    """``nan_to_num``, whose infinities become the limits of the tested dtype unless it is told otherwise."""
-    return function(x, nan, largest if posinf is None else posinf, -largest if neginf is None else neginf)
 
 
 def _in_double(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

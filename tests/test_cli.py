@@ -29,7 +29,14 @@ COMMANDS = ["run", "backends", "operators", "repro", "report", "bisect", "sweep"
 LINE = Case("exp", "float32", (TensorRecipe((3,), "float32", stop=9),)).line
 
 USERS = """
+import os, time
 import consistency, torch
+
+class Slow(consistency.Backend):
+    name = "slow"
+    def call(self, operator, args, kwargs):
+        time.sleep(float(os.environ.get("SLOW", "0")))
+        return super().call(operator, args, kwargs)
 
 class Off(consistency.Backend):
     name = "off"
@@ -148,10 +155,24 @@ def test_a_time_budget_is_kept() -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
 def test_ctrl_c_leaves_a_bundle_that_can_be_completed() -> None:
-    arguments = ["run", "exp", "log", "--dtype", "float32", "--backend", "cpu", "--examples", "150", "--out", "b", "--no-shrink"]
+    arguments = [
+        "run",
+        "exp",
+        "log",
+        "--dtype",
+        "float32",
+        "--backend",
+        "users.py:Slow",
+        "--examples",
+        "30",
+        "--out",
+        "b",
+        "--no-shrink",
+    ]
     running = subprocess.Popen(
-        [sys.executable, "-m", "consistency", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+        [sys.executable, "-m", "consistency", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=os.environ | {"SLOW": "0.2"},  # never done before it is interrupted, however busy the machine is
+    )  # fmt: skip
     results = Path("b/results.jsonl")
     until = time.monotonic() + 60
     while time.monotonic() < until and not (results.exists() and results.stat().st_size > 0):
@@ -206,7 +227,7 @@ def test_the_case_in_the_command_was_made_smaller() -> None:
 
 
 def test_a_folder_for_what_is_shown_even_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bundle, "MAX_FAILURE_FOLDERS", 1)
+    monkeypatch.setattr(bundle.writing, "MAX_FAILURE_FOLDERS", 1)
     common = ["run", "exp", "neg", "--dtype", "float32", "--direction", "forward", "--examples", "3", "--backend", "users.py:Off"]
     shrunk = cli(*common, "--out", "small").output
     for command in re.findall(r"again: +(.+)", shrunk):

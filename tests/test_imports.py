@@ -17,13 +17,13 @@ PACKAGE = ROOT / "consistency"
 # From left to right; nothing imports what stands to its right. A name stands for a module, or for what else is in a package.
 LAYERS = {
     "values": "errors profiles threads dtypes model recipe tape values",
-    "generate": "layouts materialise operators strategies generate probing",
+    "generate": "own_defaults layouts materialise operators strategies generate probing",
     "execute": "backends workers opinfo named_calls aten_calls aten_models aten_references",
-    "compare": "oracles reference magnitudes wider metrics measure casting comparison",
+    "compare": "oracles reference magnitudes wider metrics measure casting comparison fingerprint",
     "judge": "_located_yaml _tolerances_file tolerances judge monte_carlo formulations attribution trials circumstances "
     "second_look",
     "run and record": "evaluate scaling determinism settings events engine coverage health literals bundle find "
-    "calibrate recording minimise report.failure report.repeating artefact manifest bisection environments sweep diffing",
+    "calibrate recording minimise report.failure report.repeating artefact manifest bisection environments sweep changes diffing",
     "fronts": "__init__ __main__ api cli cli_options commands pytest_plugin report suite watching",
 }
 RANK = {module: rank for rank, modules in enumerate(LAYERS.values()) for module in modules.split()}

@@ -331,7 +331,7 @@ def test_another():
 """
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+@pytest.mark.parametrize("workers", [(), pytest.param(("-n", "2"), marks=pytest.mark.nightly)])
 def test_annotations_on_github(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...]) -> None:
     """A line per failure of ours, worst first; only a test of the user's own has a place. Others' failures are not ours."""
     if workers:

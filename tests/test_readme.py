@@ -11,6 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from consistency.cli import main
 
 README = Path(__file__).parent.parent / "README.md"
 TEXT = README.read_text(encoding="utf-8")
@@ -64,7 +67,6 @@ def test_options_exist(line: str) -> None:
     if words[:1] != ["consistency"]:
         assert words[:1] in (["python"], ["pytest"])
         return
-    done = subprocess.run(
-        [sys.executable, "-m", "consistency", words[1], "--help"], capture_output=True, text=True, encoding="utf-8", check=True
-    )
-    assert not [word for word in words if word.startswith("--") and word not in done.stdout]
+    told = CliRunner().invoke(main, [words[1], "--help"])
+    assert told.exit_code == 0
+    assert not [word for word in words if word.startswith("--") and word not in told.output]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
+import pytest
+from click.testing import CliRunner, Result
+
 import consistency
+from consistency.cli import main
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "record-and-judge.md").read_text(encoding="utf-8")
@@ -22,18 +23,20 @@ def commands(text: str) -> list[str]:
     return [line for body in blocks for line in body.splitlines() if re.match(r"consistency (record|judge) ", line)]
 
 
-def done(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"}
-    command = [sys.executable, "-m", *shlex.split(line)]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, encoding="utf-8", timeout=120)
+def done(line: str) -> Result:
+    """The command in this process, in the current folder."""
+    found = CliRunner().invoke(main, shlex.split(line)[1:], prog_name="consistency")
+    assert isinstance(found.exception, SystemExit | None), found.exception
+    return found
 
 
-def test_the_worked_example(tmp_path: Path) -> None:
+def test_the_worked_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     (code,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
     (tmp_path / "losing.py").write_text(code, encoding="utf-8")
-    *recorded, judged = [done(line, tmp_path) for line in commands(PAGE)]
-    assert [run.returncode for run in recorded] == [0, 0, 0], [run.stderr for run in recorded]
-    assert judged.returncode == 1, judged.stderr
+    *recorded, judged = [done(line) for line in commands(PAGE)]
+    assert [run.exit_code for run in recorded] == [0, 0, 0], [run.stderr for run in recorded]
+    assert judged.exit_code == 1, judged.stderr
     shown = PAGE.partition("```text\n")[2].splitlines()
     for line in (shown[0], shown[2].partition("--id")[0]):
         assert line in judged.stdout, judged.stdout
@@ -42,12 +45,13 @@ def test_the_worked_example(tmp_path: Path) -> None:
     assert {row["operator"] for row in rows if row["fails"]} == {"add_"}
 
 
-def test_the_commands_of_the_readme(tmp_path: Path) -> None:
+def test_the_commands_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     lines = commands(README)
     assert len(lines) == 4
     smaller = [line.replace("--backend directml", "--backend cpu").replace("--backend cuda", "--backend numpy") for line in lines]
-    runs = [done(line.replace("--examples 20", "--examples 2"), tmp_path) for line in smaller]
-    assert [run.returncode for run in runs] == [0, 0, 0, 0], [run.stderr for run in runs]
+    runs = [done(line.replace("--examples 20", "--examples 2")) for line in smaller]
+    assert [run.exit_code for run in runs] == [0, 0, 0, 0], [run.stderr for run in runs]
     rows = (tmp_path / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()
     assert {json.loads(row)["backend"] for row in rows} == {"cpu", "numpy"}
 

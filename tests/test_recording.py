@@ -290,12 +290,12 @@ def process(arguments: Sequence[str], folder: Path) -> subprocess.CompletedProce
 def test_a_killed_process_leaves_a_recording_that_can_be_read_and_completed(tmp_path: Path) -> None:
     cases = corpus(tmp_path / "c", examples=20)
     (tmp_path / "slow.py").write_text(
-        "import consistency, time\nclass Slow(consistency.Backend):\n    name = 'slow'\n    def call(self, o, a, k):\n"
-        "        time.sleep(0.05)\n        return super().call(o, a, k)\n",
+        "import consistency, os, time\nclass Slow(consistency.Backend):\n    name = 'slow'\n    def call(self, o, a, k):\n"
+        "        time.sleep(float(os.environ.get('SLOW', '0')))\n        return super().call(o, a, k)\n",
         encoding="utf-8",
     )
     command = [sys.executable, "-m", "consistency", "record", "--backend", "slow.py:Slow", "--corpus", "c", "-o", "r"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "SLOW": "0.1"}
     child = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + 60

@@ -158,6 +158,9 @@ def test_a_smaller_case_is_written_with_its_script(failure: Path, tmp_path: Path
     assert small.failing is not None
     assert small.failing.backend == "mine"
     assert (out / "repro.py").is_file()
+    told = (out / "issue.md").read_text(encoding="utf-8")
+    assert "Not on `cpu`" in told, told  # also where only the backend that failed was asked
+    assert "Not on `numpy`" in told, told
     assert called(str(out)).exit_code == 1
 
 

@@ -178,6 +178,33 @@ def test_elementwise_functions_vary_their_magnitude() -> None:
     assert all(fact.worst <= 1.0 for fact in findings(series))
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "vary"),
+    [
+        ("mul", ("a", "b"), "scale"), ("nn.functional.gelu", ("x",), "scale"), ("lerp", ("a", "b", "c"), "scale"),
+        ("logsumexp", ("x",), "N"), ("cumprod", ("x",), "N"), ("log_softmax", ("x",), "N"), ("rms_norm", ("x",), "N"),
+        ("bmm", ("a", "b"), "K"), ("mv", ("a", "b"), "K"), ("addmm", ("c", "a", "b"), "K"), ("conv1d", ("x", "W"), "C"),
+        ("conv_transpose2d", ("x", "W"), "C"), ("mse_loss", ("a", "b"), "N"),
+    ],
+)  # fmt: skip
+def test_other_operators_get_the_arguments_of_their_family(name: str, arguments: tuple[str, ...], vary: str) -> None:
+    plan = plan_of(name)
+    assert plan.arguments == arguments
+    assert plan.vary.startswith(f"{vary}=")
+    sizes = {size: 6.0 for size in plan.usual if size != vary}
+    series = measure(
+        plan, parse_vary(f"{vary}=1,2,5" if vary == "scale" else f"{vary}=2,5,9"), [backends.resolve("cpu")], {}, fixed=sizes
+    )
+    for fact in findings(series):
+        assert fact.worst <= 1.0, fact
+
+
+def test_what_no_sweep_can_make_arguments_for_is_said() -> None:
+    for name in ("outer", "nn.functional.ctc_loss", "sort", "fft.fft"):  # as many numbers as a square; a label; movement; complex
+        with pytest.raises(UsageError, match="takes none of the arguments that a sweep can make; those that have"):
+            plan_of(name)
+
+
 def test_the_picture_is_well_formed_and_holds_everything(tmp_path: Path) -> None:
     plan = PLANS["sum"]
     series = measure(plan, parse_vary("N=1..600", 9), [backends.resolve("cpu")], {"<script>": "x.sum(-1)"}, fixed={"R": 4.0})

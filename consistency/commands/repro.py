@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..cli_options import seconds
 from ..errors import UsageError
+from ._repro_words import Say, compare_with_before, line, show, show_minimal
+
+if TYPE_CHECKING:
+    from ..find import Found
+    from ..model import Result
+    from ..settings import Settings
 
 
 @click.command(short_help="Run one case again; make it smaller; write a script and an issue.")
@@ -62,48 +68,51 @@ def repro(
     from ..find import find
 
     found = find(case, identifier)
-    quiet = script or issue or as_json  # then standard output holds nothing else
-    say = _Say(quiet)
+    say = Say(quiet=script or issue or as_json)  # then standard output holds nothing else
     if found.recording:
-        results, specs, identities = _judged_elsewhere(found, tolerances, say)
-        missing = 1
+        ran = _judged_elsewhere(found, tolerances, say)
     else:
-        chosen, results, missing = _run(found, backends, directions, tolerances, case_timeout, say)
-        specs, identities = dict(chosen.specs), {b.name: b.identity for b in chosen.backends}
-    failing = [r for r in results if r.verdict.fails or r.verdict.value == "expected"]
+        ran = _run(found, backends, directions, tolerances, case_timeout, say)
+    failing = [r for r in ran.results if _failed(r)]
     minimal = None
-    if minimise and failing and not found.recording:
-        minimal = _minimal(failing[0], chosen, limit, say)
-        results = [minimal.result if r is failing[0] else r for r in results]
+    if minimise and failing and ran.chosen is not None:
+        minimal = _minimal(failing[0], ran.chosen, limit, say)
+        ran.results[ran.results.index(failing[0])] = minimal.result
         failing[0] = minimal.result
-    for result in results:
-        _show(result, specs, say, as_json=as_json)
+    for result in ran.results:
+        show(result, ran.specs, say, as_json=as_json)
     if minimal is not None:
-        _show_minimal(minimal, say)
-    if not found.recording:
-        _compare_with_before(found, results, identities, say)
-    _hand_on(failing, results, specs, identities, minimal, script=script, issue=issue, out=out, say=say)
-    if failing and any(r.verdict.fails for r in failing):
+        show_minimal(minimal, say)
+    if ran.chosen is not None:
+        compare_with_before(found, ran.results, ran.identities, say)
+    if script or issue or out is not None:
+        if not failing:
+            raise UsageError("it fails nowhere here, so there is no script and no issue to write")
+        _hand_on(failing[0], ran, minimal, script=script, issue=issue, out=out, say=say)
+    if any(r.verdict.fails for r in failing):
         sys.exit(1)
-    sys.exit(3 if missing or not any(r.verdict.tested for r in results) else 0)
+    sys.exit(3 if ran.missing or not any(r.verdict.tested for r in ran.results) else 0)
 
 
-class _Say:
-    """What is told beside the result: on standard error where standard output is to hold a script, an issue or JSON alone."""
+def _failed(result: Result) -> bool:
+    """Whether it fails, or somebody has explained why it does."""
+    return result.verdict.fails or result.verdict.value == "expected"
 
-    def __init__(self, quiet: bool) -> None:
-        self.quiet = quiet
 
-    def __call__(self, text: str) -> None:
-        from ..report.failure import printable
+@dataclass
+class _Ran:
+    """What became of the case. ``chosen`` is None where a recording was judged; ``missing`` counts backends that cannot be used."""
 
-        click.echo(printable(text), err=self.quiet)
+    results: list[Result]
+    specs: Mapping[str, str]
+    identities: Mapping[str, Mapping[str, str]]
+    missing: int
+    chosen: Settings | None = None
 
 
 def _run(
-    found: Any, specs: Sequence[str], directions: Sequence[str], tolerances: str | None, case_timeout: float, say: _Say
-) -> tuple[Any, list[Any], int]:
-    """Settings, results, and how many of the backends could not be used."""
+    found: Found, specs: Sequence[str], directions: Sequence[str], tolerances: str | None, case_timeout: float, say: Say
+) -> _Ran:
     from .. import backends as known
     from .. import engine
     from ..materialise import prepare
@@ -126,22 +135,22 @@ def _run(
         )
         if present and not results:
             raise UsageError(f"nothing to run: {operator.name} has no gradients in {found.case.dtype}; leave --direction out")
-        identities = [b.identity for b in present]  # asked for while a worker is there to answer
-        assert len(identities) == len(present)
+        identities = {b.name: b.identity for b in present}  # asked for while a worker is there to answer
     finally:
         for backend in chosen.backends:
             backend.close()
     if not present:
         for result in found.results:
-            say(f"  recorded: {_line(result)}")
-    return chosen, results, len(chosen.backends) - len(present)
+            say(f"  recorded: {line(result)}")
+    return _Ran(results, chosen.specs, identities, len(chosen.backends) - len(present), chosen)
 
 
-def _judged_elsewhere(found: Any, tolerances: str | None, say: _Say) -> tuple[list[Any], dict[str, str], dict[str, Any]]:
+def _judged_elsewhere(found: Found, tolerances: str | None, say: Say) -> _Ran:
     """The recorded outcome judged here; the device itself is not."""
     from ..events import Judged
     from ..recording.judging import events, plan
 
+    assert found.folder is not None
     planned = plan([found.folder], None, tolerances, [found.recorded_id])
     try:
         results = [r for event in events(planned) if isinstance(event, Judged) for r in event.results]
@@ -149,29 +158,11 @@ def _judged_elsewhere(found: Any, tolerances: str | None, say: _Say) -> tuple[li
         planned.close()
     backend = next(iter(found.environments), found.spec)
     say(f"– {backend}: cannot run here: its outcome was recorded elsewhere, in {found.folder}; that is what is judged:")
-    return results, {r.backend: str(found.folder) for r in results}, {r.backend: dict(found.environments[backend]) for r in results}
+    specs = {r.backend: str(found.folder) for r in results}
+    return _Ran(results, specs, {r.backend: dict(found.environments[backend]) for r in results}, missing=1)
 
 
-def _line(result: Any) -> str:
-    from ..report.failure import headline
-
-    return headline(result)
-
-
-def _show(result: Any, specs: Mapping[str, str], say: _Say, *, as_json: bool) -> None:
-    from ..bundle import result_to_json
-    from ..report.failure import message
-
-    if as_json:
-        click.echo(json.dumps(result_to_json(result)))
-    elif result.verdict.fails:
-        say(f"✗ {message(result, spec=specs.get(result.backend))}")
-    else:
-        mark = {"passed": "✓", "warned": "!", "not tested": "–"}[result.verdict.group]
-        say(f"{mark} {_line(result)}")
-
-
-def _minimal(failing: Any, chosen: Any, limit: float, say: _Say) -> Any:
+def _minimal(failing: Result, chosen: Settings, limit: float, say: Say) -> Any:
     """The smallest case, with progress on a terminal."""
     from ..minimise import minimise
     from ..opinfo import operator_of
@@ -195,66 +186,14 @@ def _minimal(failing: Any, chosen: Any, limit: float, say: _Say) -> Any:
             backend.close()
 
 
-def _show_minimal(minimal: Any, say: _Say) -> None:
-    failed, runs = minimal.rate
-    ended = ", ended before it was done" if minimal.interrupted else ""
-    steps = " · ".join(minimal.steps) or "nothing could be taken away"
-    say(f"  smaller: {steps}   ({minimal.calls:,} cases, {minimal.seconds:.1f} s{ended})")
-    for words in minimal.thresholds:
-        say(f"  between: {words}")
-    say(f"  it fails in {failed} of {runs} runs")
-
-
-def _compare_with_before(found: Any, results: Iterable[Any], identities: Mapping[str, Any], say: _Say) -> None:
-    """Whether what is known of the case happened again, and if not, what is different here."""
-    before = found.failing
-    if before is None:
-        return
-    again = next((r for r in results if r.backend == before.backend and r.direction == before.direction), None)
-    if again is None:
-        others = [r for r in results if r.verdict.fails]
-        if others:
-            say(f"it was found on {before.backend}; it fails on {', '.join(sorted({r.backend for r in others}))} as well")
-        return
-    if again.verdict.fails or again.verdict.value == "expected":
-        same = (
-            "reproduced" if again.verdict == before.verdict else f"fails, but otherwise: {before.verdict} then, {again.verdict} now"
-        )
-        say(f"{same} on {again.backend}")
-        return
-    say(f"not reproduced on {again.backend}: {before.verdict} then, {again.verdict} now")
-    differences = list(_differences(found.environments.get(before.backend, {}), identities.get(again.backend, {})))
-    for name, then, now in differences:
-        say(f"  {name}: {then or 'not there'} then, {now or 'not there'} now")
-    if not differences:
-        told = (
-            "its environment was the same, as far as it is known"
-            if found.environments.get(before.backend)
-            else "it does not say where"
-        )
-        say(f"  {told}")
-
-
-def _differences(then: Mapping[str, str], now: Mapping[str, str]) -> Iterable[tuple[str, str, str]]:
-    if then:
-        for name in sorted({*then, *now}):
-            if str(then.get(name, "")) != str(now.get(name, "")):
-                yield name, str(then.get(name, ""))[:120], str(now.get(name, ""))[:120]
-
-
-def _hand_on(
-    failing: Sequence[Any], results: Sequence[Any], specs: Mapping[str, str], identities: Mapping[str, Any], minimal: Any, *,
-    script: bool, issue: bool, out: Path | None, say: _Say,
-) -> None:  # fmt: skip
-    if not (script or issue or out is not None):
-        return
-    if not failing:
-        raise UsageError("it fails nowhere here, so there is no script and no issue to write")
+def _hand_on(result: Result, ran: _Ran, minimal: Any, *, script: bool, issue: bool, out: Path | None, say: Say) -> None:
+    """Write or print what others need, with what the other backends make of the case."""
     from .. import artefact
 
-    result = failing[0]
-    others = [r for r in results if r is not result and r.case.id == result.case.id and r.direction == result.direction]
-    spec, identity = specs.get(result.backend), identities.get(result.backend, {})
+    others = [r for r in ran.results if r is not result and r.case.id == result.case.id and r.direction == result.direction]
+    if ran.chosen is not None and (issue or out is not None):
+        others += _on_others(result, [result, *others], ran.chosen)
+    spec, identity = ran.specs.get(result.backend), ran.identities.get(result.backend, {})
     if out is not None:
         artefact.write(out, result, spec=spec, identity=identity, others=others, minimal=minimal)
         say(f"wrote {out}: {', '.join(sorted(p.name for p in out.iterdir() if p.is_file()))}")
@@ -262,3 +201,20 @@ def _hand_on(
         click.echo(artefact.script(result, spec=spec), nl=False)
     if issue:
         click.echo(artefact.issue(result, spec=spec, identity=identity, others=others, minimal=minimal), nl=False)
+
+
+def _on_others(result: Result, done: Sequence[Result], chosen: Settings) -> list[Result]:
+    """The same case and direction on every backend that is at hand and has not judged it."""
+    from .. import backends as known
+    from .. import engine
+    from ..opinfo import operator_of
+
+    tried = {r.backend for r in done}
+    operator, case, direction = operator_of(result.case), result.case, result.direction
+    others = [known.isolated(b, b.name) for b in known.default_backends() if b.name not in tried]
+    try:
+        others = [b for b in others if not known.availability(b) and not known.refusal(b, operator, case.dtype, direction)]
+        return engine.judge_case(case, operator, others, chosen.tolerances, (direction,), against=engine.EACH) if others else []
+    finally:
+        for backend in others:
+            backend.close()

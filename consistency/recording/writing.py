@@ -10,7 +10,7 @@ from typing import IO, Any
 import torch
 
 from .. import dtypes, literals, recipe
-from ..bundle import _mend, _replace, lines
+from ..bundle import lines, mend, replace
 from ..errors import BundleError, ConsistencyError
 from ..model import Case, Outcome, Output
 from .folder import RECORDING, Header, read_cases, read_header
@@ -32,7 +32,7 @@ class Writer:
             if there and not resume:
                 raise BundleError(f"{folder} already holds a recording; add --resume to complete it, or name another folder")
             for name in ("cases.jsonl", "outcomes.jsonl"):
-                _mend(folder / name)
+                mend(folder / name)
             if there:
                 self._check_same()
                 self.known = {entry.case.id for entry in read_cases(folder)}
@@ -90,7 +90,7 @@ class Writer:
         path = self.folder / "recording.json"
         if path.exists():
             body["created"] = json.loads(path.read_text(encoding="utf-8")).get("created", body["created"])
-        _replace(path, json.dumps(body, indent=1))
+        replace(path, json.dumps(body, indent=1))
 
     def _check_same(self) -> None:
         saved = read_header(self.folder)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from .. import operators
 from ..errors import UsageError, did_you_mean
+from ..materialise import prepare
 from ..model import Case
 from ..operators.declare import Operator
-from ..recipe import TensorRecipe
+from ..recipe import TensorRecipe, tensors
+from ..reference import Reference
 
 SCALE = "scale"  # the magnitude of the numbers: a name that every plan has
 _END = 1 << 24  # windows end beyond what any size here reaches: no number is blank
@@ -84,13 +87,65 @@ PLANS: dict[str, Plan] = {
     "layer_norm": Plan(
         "nn.functional.layer_norm", ("x",), {"R": 32, "N": 1024}, lambda t, s: (t(s["R"], s["N"]), [s["N"]]), "N=2..16384"
     ),
+    **{name: Plan(name, ("x",), {"N": 4096}, lambda t, s: (t(s["N"]),), "N=1..65536") for name in ("norm", "linalg.vector_norm")},
     "conv2d": Plan("nn.functional.conv2d", ("x", "W"), {"C": 16, "H": 12, "k": 3, "M": 16}, _images, "C=1..512"),
 }
 _SHORT = {plan.operator: name for name, plan in PLANS.items()}
 
+# What other operators of a family may take, the first that the operator accepts: arguments, usual sizes, how they are made, what
+# is varied.
+_Shape = tuple[tuple[str, ...], Mapping[str, int], Make, str]
+_ELEMENTS: _Shape = (("x",), {"N": 4096}, lambda t, s: (t(s["N"]),), f"{SCALE}=2^-20..2^7")
+_PAIRS: _Shape = (("a", "b"), {"N": 4096}, lambda t, s: (t(s["N"]), t(s["N"])), f"{SCALE}=2^-20..2^7")
+_TRIPLES: _Shape = (("a", "b", "c"), {"N": 4096}, lambda t, s: (t(s["N"]), t(s["N"]), t(s["N"])), f"{SCALE}=2^-20..2^7")
+_ROWS: _Shape = (("x",), {"R": 64, "N": 4096}, _rows, "N=2..16384")
+_ALONE: _Shape = (("x",), {"R": 16, "N": 4096}, lambda t, s: (t(s["R"], s["N"]),), "N=2..16384")
+_NORMALISED: _Shape = (("x",), {"R": 32, "N": 1024}, lambda t, s: (t(s["R"], s["N"]), [s["N"]]), "N=2..16384")
+_ROW_PAIRS: _Shape = (("a", "b"), {"R": 16, "N": 1024}, lambda t, s: (t(s["R"], s["N"]), t(s["R"], s["N"])), "N=2..16384")
+_PRODUCTS: list[_Shape] = [
+    (("a", "b"), {"M": 32, "K": 512, "N": 128}, lambda t, s: (t(s["M"], s["K"]), t(s["K"], s["N"])), "K=1..2048"),
+    (("a", "b"), {"M": 32, "K": 512, "N": 64}, lambda t, s: (t(2, s["M"], s["K"]), t(2, s["K"], s["N"])), "K=1..2048"),
+    (("a", "b"), {"M": 128, "K": 512}, lambda t, s: (t(s["M"], s["K"]), t(s["K"])), "K=1..2048"),
+    (("a", "b"), {"K": 4096}, lambda t, s: (t(s["K"]), t(s["K"])), "K=1..65536"),
+    (
+        ("c", "a", "b"), {"M": 32, "K": 512, "N": 128}, lambda t, s: (t(s["M"], s["N"]), t(s["M"], s["K"]), t(s["K"], s["N"])),
+        "K=1..2048",
+    ),
+    (
+        ("c", "a", "b"), {"M": 32, "K": 512, "N": 64},
+        lambda t, s: (t(2, s["M"], s["N"]), t(2, s["M"], s["K"]), t(2, s["K"], s["N"])), "K=1..2048",
+    ),
+    (("c", "a", "b"), {"M": 128, "K": 512}, lambda t, s: (t(s["M"]), t(s["M"], s["K"]), t(s["K"])), "K=1..2048"),
+    (
+        ("c", "a", "b"), {"M": 32, "K": 512, "N": 64},
+        lambda t, s: (t(s["M"], s["N"]), t(2, s["M"], s["K"]), t(2, s["K"], s["N"])), "K=1..2048",
+    ),
+    (("x", "W"), {"N": 32, "K": 512, "M": 128}, lambda t, s: (t(s["N"], s["K"]), t(s["M"], s["K"])), "K=1..2048"),
+    (
+        ("a", "W", "b"), {"N": 16, "K": 64, "M": 8}, lambda t, s: (t(s["N"], s["K"]), t(s["M"], s["K"], 5), t(s["N"], 5)),
+        "K=1..512",
+    ),
+]  # fmt: skip
+
+
+def _convolution(rank: int, transposed: bool) -> _Shape:
+    def make(tensor: Callable[..., TensorRecipe], s: Mapping[str, int]) -> tuple[Any, ...]:
+        channels = (s["C"], s["M"]) if transposed else (s["M"], s["C"])
+        return tensor(2, s["C"], *[s["H"]] * rank), tensor(*channels, *[s["k"]] * rank)
+
+    return ("x", "W"), {"C": 16, "H": 12, "k": 3, "M": 16}, make, "C=1..128"
+
+
+_BY_FAMILY: dict[str, list[_Shape]] = {
+    "unary": [_ELEMENTS], "activation": [_ELEMENTS], "binary": [_PAIRS], "ternary": [_TRIPLES, _PAIRS],
+    "reduction": [_ROWS, _ALONE], "cumulative": [_ROWS], "softmax": [_ROWS], "normalisation": [_NORMALISED, _ROWS],
+    "loss": [_ROW_PAIRS], "matmul": _PRODUCTS,
+    "convolution": [_convolution(rank, transposed) for rank in (1, 2, 3) for transposed in (False, True)],
+}  # fmt: skip
+
 
 def plan_of(name: str) -> Plan:
-    """The plan of an operator: its own, or that of all functions of one tensor's elements. Raises UsageError."""
+    """The plan of an operator: its own, or the first of its family's that it accepts. Raises UsageError."""
     found = PLANS.get(_SHORT.get(name, name))
     if found is not None:
         return found
@@ -98,8 +153,28 @@ def plan_of(name: str) -> Plan:
     operator = known.get(name) or known.get(f"nn.functional.{name}")
     if operator is None:
         raise UsageError(f"there is no operator {name!r:.60}{did_you_mean(name, [*PLANS, *known])}")
-    if operator.family not in ("unary", "activation") or "elementwise" not in operator.traits or operator.callable is None:
-        raise UsageError(
-            f"{name} has no dimensions with names yet; those that have: {', '.join(PLANS)}, and functions of single elements"
-        )
-    return Plan(operator.name, ("x",), {"N": 4096}, lambda t, s: (t(s["N"]),), f"{SCALE}=2^-20..2^7")
+    for arguments, usual, make, vary in _BY_FAMILY.get(operator.family, ()):
+        plan = Plan(operator.name, arguments, usual, make, vary)
+        if _accepted(operator, plan):
+            return plan
+    families = ", ".join(_BY_FAMILY)
+    raise UsageError(
+        f"{name} takes none of the arguments that a sweep can make; those that have dimensions with names: {', '.join(PLANS)}, "
+        f"and most of the families {families}"
+    )
+
+
+def _accepted(operator: Operator, plan: Plan) -> bool:
+    """Whether torch takes such arguments, tried at small sizes, and returns about as many floating-point numbers as it got."""
+    small = {
+        name: min(size, 5 + position) for position, (name, size) in enumerate(plan.usual.items())
+    }  # no two are equal by chance
+    case = plan.case("float32", small, 0)
+    try:
+        reference = Reference(operator, prepare(case), "forward")
+        found = [output.tensor for output in reference.outputs]
+        _ = reference.terms(0), reference.magnitudes
+    except Exception:  # torch refuses them, or the error model reads other arguments
+        return False
+    given = sum(math.prod(t.base) for t in tensors(case.args))
+    return bool(found) and found[0] is not None and found[0].is_floating_point() and found[0].numel() <= 2 * given

@@ -1,0 +1,81 @@
+"""One writer at a time in a folder: a lock of the operating system, which ends with the process that holds it, however it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import errno
+import os
+import sys
+from pathlib import Path
+
+from ..errors import BundleError
+
+FILE = "running.lock"
+_FAR = 1 << 30  # Windows locks bytes, and those that are locked cannot be read: one that is not there
+_HELD = (errno.EACCES, errno.EAGAIN, errno.EDEADLK, errno.EWOULDBLOCK)
+
+
+class Lock:
+    """Holds ``folder`` from now on until :meth:`release`. Raises BundleError where another run writes there."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE
+        self._file: int | None = None
+        while self._file is None:
+            opened = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
+            try:
+                _take(opened)
+                if self._is_current(opened):  # or the run before took it away while we opened it
+                    self._file = opened
+            except OSError as error:
+                if error.errno in _HELD:
+                    raise BundleError(f"{folder} is being written by another run{self._whose()}; {_REMEDY}") from None
+                self._file = opened  # a file system without locks (some network drives): better unguarded than unusable
+            finally:
+                if self._file is None:
+                    os.close(opened)
+        os.ftruncate(self._file, 0)
+        os.write(self._file, f"process {os.getpid()} since {datetime.datetime.now():%Y-%m-%d %H:%M:%S}\n".encode("ascii"))
+
+    def release(self) -> None:
+        """Let others write. Safe to call twice."""
+        if self._file is None:
+            return
+        if sys.platform != "win32":  # there it cannot be removed while it is open
+            with contextlib.suppress(OSError):
+                self._path.unlink()
+        os.close(self._file)
+        self._file = None
+        if sys.platform == "win32":
+            with contextlib.suppress(OSError):
+                self._path.unlink()
+
+    def _is_current(self, opened: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(opened), self._path.stat())
+        except FileNotFoundError:
+            return False
+
+    def _whose(self) -> str:
+        with contextlib.suppress(OSError, ValueError):
+            text = self._path.read_bytes()[:80].decode("ascii").strip()
+            return f" ({text})" if text.isprintable() and text else ""
+        return ""
+
+
+_REMEDY = "wait until it has ended, or name another folder with --out"
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _take(opened: int) -> None:
+        os.lseek(opened, _FAR, os.SEEK_SET)
+        msvcrt.locking(opened, msvcrt.LK_NBLCK, 1)
+        os.lseek(opened, 0, os.SEEK_SET)
+
+else:
+    import fcntl
+
+    def _take(opened: int) -> None:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)

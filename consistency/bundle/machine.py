@@ -1,0 +1,104 @@
+"""The machine that a run is made on, without saying whose it is: its host is a hash, unless the user gives a label."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+MAX_LABEL = 80  # characters
+_FEATURES = re.compile(r"SSE4[12]|FMA3|F16C|BF16|RVV|NEON[A-Z0-9_]*|(AVX|AMX|ASIMD|SVE|VSX)[A-Z0-9]*")
+# Variables that change numbers and hold for every backend: two runs that differ in them are two environments.
+_LABELLED = ("ATEN_CPU_CAPABILITY", "MKL_CBWR", "ONEDNN_MAX_CPU_ISA", "NVIDIA_TF32_OVERRIDE")
+
+
+def machine() -> dict[str, Any]:
+    """What numbers may depend on and all backends of a run share, as JSON data; what cannot be found out is left out.
+
+    ``memory`` is in bytes, ``capability`` what torch's own kernels use of ``vector sets``.
+    """
+    import psutil
+
+    found: dict[str, Any] = {"host": host(), "os": platform.system(), "os version": _system_version()}
+    found |= {"architecture": platform.machine(), "cpu": _cpu(), "vector sets": vector_sets(), "capability": capability()}
+    found |= {"cores": os.cpu_count() or 0, "memory": int(psutil.virtual_memory().total)}
+    found |= {"python": platform.python_version(), "numpy": np.__version__}
+    return {key: value for key, value in found.items() if value}
+
+
+def host() -> str:
+    """Twelve digits that are the same for every run on this machine, and do not tell its name."""
+    parts = [platform.node()]
+    with contextlib.suppress(OSError):
+        parts.append(Path("/etc/machine-id").read_text(encoding="ascii", errors="replace").strip())
+    return hashlib.sha256("/".join(["consistency", *parts]).encode("utf-8", "replace")).hexdigest()[:12]
+
+
+def label_of(about: Mapping[str, Any], versions: str) -> str:
+    """What tells this environment from others by default, such as ``linux-x86_64-avx512-torch2.13-py3.12-1f03ab``.
+
+    Not in it is what is updated from night to night (driver, patch versions), nor the host of machines that are new for every run.
+    """
+    short = ".".join(str(versions).partition("+")[0].split(".")[:2])
+    python = ".".join(str(about.get("python", "")).split(".")[:2])
+    parts = [about.get("os"), about.get("architecture"), about.get("capability")]
+    parts += [f"torch{short}" if short else "", f"py{python}" if python else ""]
+    parts += [f"{name}={os.environ[name]}" for name in _LABELLED[1:] if os.environ.get(name)]
+    if os.environ.get("RUNNER_ENVIRONMENT") != "github-hosted":
+        parts.append(str(about.get("host", ""))[:6])
+    return tidy("-".join(str(part).lower() if i < 3 else str(part) for i, part in enumerate(parts) if part)) or "unknown"
+
+
+def tidy(label: str) -> str:
+    """A label as one printable line of bounded length."""
+    return " ".join("".join(c if c.isprintable() else " " for c in label).split())[:MAX_LABEL]
+
+
+def capability() -> str:
+    """What torch's kernels use of this CPU, ``ATEN_CPU_CAPABILITY`` obeyed: DEFAULT, AVX2, AVX512 …"""
+    return str(torch.backends.cpu.get_cpu_capability()) if hasattr(torch.backends, "cpu") else ""
+
+
+def vector_sets() -> str:
+    """The CPU's vector instruction sets as NumPy finds them, by name."""
+    found: Mapping[str, bool] = {}
+    for name in ("numpy._core._multiarray_umath", "numpy.core._multiarray_umath"):
+        module = sys.modules.get(name)
+        found = getattr(module, "__cpu_features__", None) or found
+    return " ".join(sorted(name for name, there in found.items() if there and _FEATURES.fullmatch(name)))
+
+
+def _system_version() -> str:
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            return f"{platform.freedesktop_os_release().get('PRETTY_NAME', 'Linux')}, kernel {platform.release()}"
+    return platform.mac_ver()[0] or f"{platform.release()} {platform.version()}"
+
+
+def _cpu() -> str:
+    """The CPU's model; what Python calls it where the system does not tell."""
+    with contextlib.suppress(Exception):
+        if sys.platform == "linux":
+            text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+            found = re.search(r"^(?:model name|Model|Hardware)\s*:\s*(.+)$", text, re.MULTILINE)
+            if found:
+                return found[1].strip()
+        elif sys.platform == "darwin":
+            asked = ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]
+            return subprocess.run(asked, capture_output=True, encoding="utf-8", timeout=5, check=True).stdout.strip()
+        elif sys.platform == "win32":
+            import winreg
+
+            with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, r"HARDWARE\DESCRIPTION\System\CentralProcessor\0") as key:
+                return str(winreg.QueryValueEx(key, "ProcessorNameString")[0]).strip()
+    return platform.processor() or platform.machine()

@@ -1,0 +1,178 @@
+"""Shifts are found and noise is not: exact chances, healthy nights by the hundred, planted changes of known size."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from consistency import changes
+from consistency.changes import Shift, alarms, change_points, critical, shift, shift_of, sign_test, trend
+
+GROUPS = 400
+
+
+def generator(seed: int) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(seed))
+
+
+# --- one shift ------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.integers(-4, 4), min_size=1, max_size=9))
+def test_the_chance_is_that_of_all_patterns_of_signs(moves: list[int]) -> None:
+    """Counted out: of all patterns of signs, how many are as one-sided; with ties and with cases that did not move."""
+    sizes = sorted(abs(m) for m in moves if m)
+    if not sizes:
+        assert shift_of(moves).chance == 1.0
+        return
+    rank = {s: 2.0 * (sizes.index(s) + 1) + sizes.count(s) - 1 for s in sizes}
+    total = sum(rank[s] for s in sizes)
+    up = sum(rank[m] for m in moves if m > 0)
+    patterns = [
+        sum(rank[s] for s, sign in zip(sizes, signs, strict=True) if sign) for signs in itertools.product([0, 1], repeat=len(sizes))
+    ]
+    as_one_sided = sum(min(p, total - p) <= min(up, total - up) for p in patterns)
+    assert shift_of(moves).chance == pytest.approx(as_one_sided / len(patterns))
+
+
+def test_the_approximation_continues_what_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    moves = generator(1).normal(size=150) + 0.15
+    exact = shift_of(moves).chance
+    monkeypatch.setattr(changes, "EXACT", 10)
+    assert shift_of(moves).chance == pytest.approx(exact, rel=0.1)
+
+
+def test_what_did_not_move_says_nothing() -> None:
+    few = shift([0.1] * 8, [0.2] * 8)
+    among = shift([0.1] * 8 + [0.3] * 90, [0.2] * 8 + [0.3] * 90)
+    assert (few.size, few.chance, few.up, few.moved) == (among.size, among.chance, among.up, among.moved) == (1.0, 2**-7, 8, 8)
+    assert (few.of, among.of, among.factor) == (8, 98, 2.0)
+    assert shift([0.0, 1e-9, 0.3], [1e-8, 0.0, 0.3]) == Shift(0.0, 1.0, 1.0, 0, 0, 3), "far below the budget is alike"
+
+
+def test_from_exact_to_something_is_a_shift_too() -> None:
+    found = shift([0.0] * 30, [0.5] * 30)
+    assert found.size == 9.0
+    assert alarms([found]) == [0]
+
+
+@given(st.integers(0, 40), st.integers(0, 40))
+def test_the_sign_test_is_exact(up: int, down: int) -> None:
+    n = up + down
+    if n == 0:
+        assert sign_test(0, 0) == 1.0
+        return
+    tail = sum(math.comb(n, k) for k in range(min(up, down) + 1)) / 2.0**n
+    assert sign_test(up, n) == pytest.approx(min(2.0 * tail, 1.0))
+
+
+def test_the_sign_test_holds_where_powers_of_two_end() -> None:
+    assert sign_test(2000, 4000) == 1.0
+    assert 0.0 <= sign_test(100, 4000) < 1e-9
+
+
+# --- many at once ---------------------------------------------------------------------------------------------------
+
+
+def night(seed: int, cases: int = 20, moved: float = 0.7, noise: float = 0.3) -> list[Shift]:
+    """A healthy one: errors move both ways, heavy-tailed (Student's t, 1.2 degrees of freedom); the other cases not at all."""
+    random = generator(seed)
+    moves = noise * random.standard_t(1.2, size=(GROUPS, cases)) * (random.random((GROUPS, cases)) < moved)
+    return [shift_of(row) for row in moves]
+
+
+def test_healthy_nights_give_no_more_alarms_than_they_may() -> None:
+    """A tenth of the nights may have one where a tenth is allowed; at the usual level none of these has."""
+    nights = [night(seed) for seed in range(60)]
+    alarmed = sum(bool(alarms(one, 0.1, least=0.0)) for one in nights)
+    assert alarmed + sum(min(s.chance for s in one) < 0.3 / GROUPS for one in nights) > 0, "the test can fail"
+    assert alarmed <= 12  # of 60 with chance 0.1 each: more in one of 100 runs
+    assert not any(alarms(one) for one in nights)
+
+
+@pytest.mark.parametrize(("factor", "cases"), [(1.3, 60), (2.0, 40)])
+def test_a_planted_shift_is_found_among_noise(factor: float, cases: int) -> None:
+    found = 0
+    for seed in range(10):
+        shifts = night(seed, cases, noise=0.1)
+        moves = 0.1 * generator(1000 + seed).standard_t(1.2, size=cases) + math.log2(factor)
+        shifts[7] = shift_of(moves)
+        chosen = alarms(shifts)
+        assert set(chosen) <= {7}
+        found += chosen == [7]
+        assert shifts[7].factor == pytest.approx(factor, rel=0.1)
+    assert found >= 9
+
+
+def test_a_shift_of_some_cases_is_found_where_the_others_are_the_same_bits() -> None:
+    moves = np.zeros(50)
+    moves[:14] = 1.0
+    assert alarms([shift_of(np.zeros(50))] * 2000 + [shift_of(moves)]) == [2000]
+
+
+def test_what_cannot_be_significant_costs_no_power() -> None:
+    """Twelve of twelve cases are enough where nothing else moved, and not where all others did."""
+    planted = shift_of([1.0] * 12)
+    assert alarms([shift_of([0.0] * 12)] * 1999 + [planted]) == [1999]
+    assert critical([2.0**-11] * 2000) < 2.0**-11, "twelve cases each cannot settle it"
+    assert critical([2.0**-40] * 2000) == pytest.approx(1e-3 / 2000)
+    assert alarms([shift_of([1.0, -1.0] * 6)] * 1999 + [planted]) == []
+
+
+def test_a_certain_but_small_shift_is_nobody_s_concern() -> None:
+    assert alarms([shift([1.0] * 99, [1.1] * 99)]) == []
+
+
+# --- over time ------------------------------------------------------------------------------------------------------
+
+
+def series(seed: int, nights: int = 200) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    return 0.1 * generator(seed).standard_t(2.0, size=nights)
+
+
+def test_quiet_series_have_no_jumps() -> None:
+    assert [change_points(series(seed), 1e-3) for seed in range(100)].count([]) >= 99
+    assert change_points(np.zeros(300)) == change_points([]) == change_points([1.0]) == []
+
+
+@pytest.mark.parametrize(("at", "size"), [(20, 1.0), (100, 1.0), (190, 2.0), (100, -1.0)])
+def test_a_jump_is_found_where_it_is(at: int, size: float) -> None:
+    close = 0
+    for seed in range(10):
+        values = series(seed)
+        values[at:] += size
+        (found,) = change_points(values)
+        close += found.index == at
+        assert abs(found.index - at) <= 5
+        assert found.after - found.before == pytest.approx(size, abs=0.1)
+    assert close >= 8
+
+
+def test_a_jump_among_the_same_bits_is_found_after_four_nights() -> None:
+    """There are C(104, 4) ways to choose 4 nights of 104, which with all splits considered is certain enough for 1e-3."""
+    values = [0.0] * 100 + [1.0] * 6
+    assert [bool(change_points(values[: 100 + n], 1e-3)) for n in range(1, 7)] == [False, False, False, True, True, True]
+    assert [bool(change_points(values[: 100 + n], 1e-6)) for n in range(1, 7)] == [False] * 5 + [True]
+    assert change_points(values)[0].chance > 1 / math.comb(106, 6)
+
+
+def test_there_and_back_again_are_two_jumps_and_odd_nights_are_none() -> None:
+    values = series(3)
+    values[60:110] += 1.5
+    values[[10, 150]] = 9.0
+    values[[30, 31]] = math.nan
+    assert [abs(point.index - at) <= 1 for point, at in zip(change_points(values), (60, 110), strict=True)] == [True, True]
+
+
+def test_slow_drifts_are_trends() -> None:
+    drifting = series(5) + 0.003 * np.arange(200)
+    found = trend(drifting)
+    assert found.chance < 1e-9
+    assert found.slope == pytest.approx(0.003, rel=0.3)
+    assert min(trend(series(seed)).chance for seed in range(50)) > 1e-4
+    assert trend(np.ones(50)).chance == 1.0
