@@ -32,11 +32,11 @@ class Block(nn.Module):
         return F.relu(self.bn2(self.conv2(inner)).add_(self.shortcut(x)), inplace=True)
 
 
-def resnet18(width: int = 64, size: int = 64, batch: int = 4, classes: int = 1000) -> Subject:
+def resnet18(width: int = 64, size: int = 64, batch: int = 4, classes: int = 1000, blocks: int = 2) -> Subject:
     torch.manual_seed(0)
     widths = [width, width, 2 * width, 4 * width, 8 * width]
     stages = [
-        nn.Sequential(Block(before, after, 1 if before == after else 2), Block(after, after, 1))
+        nn.Sequential(*(Block(before if i == 0 else after, after, 2 if i == 0 and before != after else 1) for i in range(blocks)))
         for before, after in itertools.pairwise(widths)
     ]
     stem = [nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)]
@@ -99,7 +99,7 @@ def lstm(width: int = 650, tokens: int = 10_000, length: int = 35, batch: int = 
 
 LARGE: dict[str, Callable[[], Subject]] = {"resnet18": resnet18, "transformer": transformer, "lstm": lstm}
 SMALL: dict[str, Callable[[], Subject]] = {
-    "resnet18": partial(resnet18, width=8, size=32, batch=2, classes=10),
+    "resnet18": partial(resnet18, width=8, size=32, batch=2, classes=10, blocks=1),
     "transformer": partial(transformer, width=32, heads=4, layers=2, tokens=50, length=9, batch=2),
     "lstm": partial(lstm, width=24, tokens=50, length=7, batch=3),
 }

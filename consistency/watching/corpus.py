@@ -19,7 +19,7 @@ from .capture import Bounds, Call, Calls, LeftOutError, bytes_of, megabytes
 from .recipes import coupled, range_of, recipe_like
 
 LITERAL = 64 << 10  # bytes of a tensor that is kept bit by bit; larger ones become recipes
-COUPLED = 8 << 20  # bytes of one whose numbers belong together with another's, and which is kept or not at all
+COUPLED = 16 << 20  # bytes of one whose numbers belong together with another's, and which is kept or not at all
 MEMORY = 64 << 20  # bytes of all literal tensors
 RANGES = 4  # calls of one kind whose numbers have different ranges
 _STEP = 4099  # on the tape, from one recipe to the next
