@@ -24,6 +24,9 @@ if TYPE_CHECKING:
         UsageError,
     )
     from .model import Case, Comparison, Outcome, Result, Verdict
+    from .models.comparing import assert_models_match, compare_models
+    from .models.findings import ModelReport
+    from .models.subject import Subject
     from .operators.declare import Operator
     from .recording.api import judge_recordings, record
     from .tolerances import Rule
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 _HOME = {
     "run": "api", "assert_consistent": "api", "compare": "api", "save": "api", "Run": "engine",
     "record": "recording.api", "judge_recordings": "recording.api", "watch": "watching.watch",
+    "compare_models": "models.comparing", "assert_models_match": "models.comparing", "ModelReport": "models.findings",
+    "Subject": "models.subject",
     "Backend": "backends.base", "TorchBackend": "backends.base", "Operator": "operators.declare", "Rule": "tolerances",
     "Case": "model", "Comparison": "model", "Outcome": "model", "Result": "model", "Verdict": "model",
     "BundleError": "errors", "ConfigurationError": "errors", "ConsistencyError": "errors", "Divergence": "errors",
@@ -46,19 +51,23 @@ __all__ = [
     "ConfigurationError",
     "ConsistencyError",
     "Divergence",
+    "ModelReport",
     "Operator",
     "Outcome",
     "RecipeError",
     "Result",
     "Rule",
     "Run",
+    "Subject",
     "TorchBackend",
     "Unsupported",
     "UsageError",
     "Verdict",
     "__version__",
     "assert_consistent",
+    "assert_models_match",
     "compare",
+    "compare_models",
     "judge_recordings",
     "record",
     "run",

@@ -58,6 +58,16 @@ def _dimensions(tensor: Any) -> int:
     return len(tensor.shape) if isinstance(tensor, Literal) else 0
 
 
+def named(base: str) -> Entry | None:
+    """The entry of ``aten::base`` where it does not depend on the arguments, as that of a convolution does."""
+    return _entries().get(base)
+
+
+def is_pointwise(base: str) -> bool:
+    """Whether ``aten::base`` is a derivative of a function of single elements."""
+    return base in _POINTWISE or base == "gelu_backward"
+
+
 def longest(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
     """n for sums whose length nobody says: the longest dimension of a tensor."""
     return float(max((max(t.shape, default=1) for t in args if isinstance(t, torch.Tensor)), default=1))

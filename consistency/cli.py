@@ -20,6 +20,8 @@ from .commands.bisect import bisect
 from .commands.calibrate import calibrate
 from .commands.diff import diff
 from .commands.judge import judge
+from .commands.model import model
+from .commands.query import query
 from .commands.record import record
 from .commands.report import report
 from .commands.repro import repro
@@ -363,7 +365,9 @@ main.add_command(repro)
 main.add_command(report)
 main.add_command(bisect)
 main.add_command(sweep)
+main.add_command(model)
 main.add_command(diff)
+main.add_command(query)
 main.add_command(record)
 main.add_command(judge)
 main.add_command(calibrate)

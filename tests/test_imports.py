@@ -24,7 +24,7 @@ LAYERS = {
     "second_look",
     "run and record": "evaluate scaling determinism settings events engine coverage health literals bundle find "
     "calibrate recording minimise report.failure report.repeating artefact manifest bisection environments sweep changes diffing",
-    "fronts": "__init__ __main__ api cli cli_options commands pytest_plugin report suite watching",
+    "fronts": "__init__ __main__ api cli cli_options commands matrix pytest_plugin report suite watching models",
 }
 RANK = {module: rank for rank, modules in enumerate(LAYERS.values()) for module in modules.split()}
 # A worker process in an environment of its own may have none of these.

@@ -22,15 +22,21 @@ _EXPECTED = "a consistency.Backend, a subclass of it, or a function without argu
 
 def load(spec: str) -> Backend:
     """The backend at ``module:attribute`` or ``file.py:attribute``. Raises UsageError."""
+    return made(imported(spec, "backend"), f"backend {spec!r}: {spec.rpartition(':')[2]}")
+
+
+def imported(spec: str, kind: str) -> Any:
+    """The attribute at ``module:attribute`` or ``file.py:attribute``; ``kind`` says what it is for. Raises UsageError."""
     place, _, attribute = spec.rpartition(":")
     isfile = place.endswith(".py") or "/" in place or "\\" in place
-    found: Any = _guarded(lambda: _file(place, spec) if isfile else _module(place, spec), f"backend {spec!r}: importing {place}")
+    told = f"{kind} {spec!r}"
+    found: Any = _guarded(lambda: _file(place, told) if isfile else _module(place, told), f"{told}: importing {place}")
     for name in attribute.split("."):
         if not hasattr(found, name):
             public = [known for known in dir(found) if not known.startswith("_")]
-            raise UsageError(f"backend {spec!r}: {place} has no {name!r}{did_you_mean(name, public)}")
+            raise UsageError(f"{told}: {place} has no {name!r}{did_you_mean(name, public)}")
         found = getattr(found, name)
-    return made(found, f"backend {spec!r}: {attribute}")
+    return found
 
 
 def made(found: Any, what: str) -> Backend:
@@ -51,16 +57,16 @@ def made(found: Any, what: str) -> Backend:
     return backend
 
 
-def _file(place: str, spec: str) -> ModuleType:
+def _file(place: str, told: str) -> ModuleType:
     path = Path(place).expanduser().absolute()
     if path.suffix != ".py":
-        raise UsageError(f"backend {spec!r}: {place} is not a .py file")
+        raise UsageError(f"{told}: {place} is not a .py file")
     if not path.is_file():
-        raise UsageError(f"backend {spec!r}: there is no file {place}")
+        raise UsageError(f"{told}: there is no file {place}")
     name = f"consistency_user_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
     found = importlib.util.spec_from_file_location(name, path)
     if found is None or found.loader is None:
-        raise UsageError(f"backend {spec!r}: Python cannot import {place}")
+        raise UsageError(f"{told}: Python cannot import {place}")
     if str(path.parent) not in sys.path:  # so that it can import its neighbours, as a script can
         sys.path.append(str(path.parent))
     module = importlib.util.module_from_spec(found)
@@ -73,7 +79,7 @@ def _file(place: str, spec: str) -> ModuleType:
     return module
 
 
-def _module(place: str, spec: str) -> ModuleType:
+def _module(place: str, told: str) -> ModuleType:
     here = str(Path.cwd())
     if here not in sys.path and "" not in sys.path:  # a console script starts without the current folder on its path
         sys.path.append(here)
@@ -81,7 +87,8 @@ def _module(place: str, spec: str) -> ModuleType:
         return importlib.import_module(place)
     except ModuleNotFoundError as error:
         if error.name and (place == error.name or place.startswith(f"{error.name}.")):
-            raise UsageError(f"backend {spec!r}: there is no module {error.name!r}, and no device of that name") from None
+            device = ", and no device of that name" if told.startswith("backend") else ""
+            raise UsageError(f"{told}: there is no module {error.name!r}{device}") from None
         raise
 
 

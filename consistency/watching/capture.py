@@ -23,7 +23,7 @@ from . import kinds
 from .modules import Modules
 
 MOST_CALLS = 100_000  # of which a record is kept; further ones are counted
-_WITHOUT = ("device", "pin_memory", "layout", "non_blocking")  # what the backend decides, or what changes no number
+WITHOUT = ("device", "pin_memory", "layout", "non_blocking")  # what the backend decides, or what changes no number
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +116,10 @@ class Calls:
         self._within_bounds(overload, given)
         try:
             taken = tuple(self._argument(value) for value in args)
-            named = {name: self._argument(value) for name, value in kwargs.items() if name not in _WITHOUT}
+            named = {name: self._argument(value) for name, value in kwargs.items() if name not in WITHOUT}
         except RecipeError:
             raise LeftOutError(kinds.ARGUMENT) from None
-        case = Case(aten_calls.title_of(overload), _dtype(given), taken, named, source=aten_calls.source_of(overload))
+        case = Case(aten_calls.title_of(overload), dtype_of(given), taken, named, source=aten_calls.source_of(overload))
         return replace(made, case=case, device=device)
 
     def _within_bounds(self, overload: Any, given: Sequence[torch.Tensor]) -> None:
@@ -142,13 +142,7 @@ class Calls:
         self._kinds[kind] += 1
 
     def _argument(self, value: Any) -> recipe.Arg:
-        if isinstance(value, torch.Tensor):
-            return self._tensor(value)
-        if isinstance(value, (list, tuple)):
-            return [self._argument(item) for item in value]
-        made = from_python(value)
-        recipe.encode(made)  # raises for what no case can hold
-        return made
+        return argument(value, self._tensor)
 
     def _tensor(self, value: torch.Tensor) -> recipe.TensorRecipe | recipe.Literal:
         return self._held(literal(value, before=BEFORE))
@@ -159,6 +153,21 @@ class Calls:
         if data is tensor.data:
             self.held += len(data)
         return replace(tensor, data=data)
+
+
+def _literally(tensor: torch.Tensor) -> recipe.TensorRecipe | recipe.Literal:
+    return literal(tensor, before=BEFORE)
+
+
+def argument(value: Any, taken: Callable[[torch.Tensor], recipe.TensorRecipe | recipe.Literal] = _literally) -> recipe.Arg:
+    """An argument as part of a case; ``taken`` is asked of each tensor. Raises RecipeError for what no case can hold."""
+    if isinstance(value, torch.Tensor):
+        return taken(value)
+    if isinstance(value, (list, tuple)):
+        return [argument(item, taken) for item in value]
+    made = from_python(value)
+    recipe.encode(made)  # raises
+    return made
 
 
 class LeftOutError(Exception):
@@ -224,7 +233,7 @@ def bytes_of(tensor: torch.Tensor) -> int:
     return int(extent) * tensor.element_size()
 
 
-def _dtype(given: Sequence[torch.Tensor]) -> str:
+def dtype_of(given: Sequence[torch.Tensor]) -> str:
     """The case's dtype: the first floating one among its tensors, else the first; single numbers come last, as for torch."""
     names = [dtypes.name_of(t.dtype) for t in sorted(given, key=lambda t: t.ndim == 0)]
     return next((name for name in names if dtypes.floats(name)), names[0])
@@ -243,7 +252,7 @@ def own_outcome(case: Case, overload: Any, args: Sequence[Any], kwargs: Mapping[
     flat = flat[: entry.kept] if entry is not None and entry.kept is not None else flat
     try:
         outputs = [_own_output(f"out/{i}", item) for i, item in enumerate(flat)]
-        given = list(tensors_in((args, {name: value for name, value in sorted(kwargs.items()) if name not in _WITHOUT})))
+        given = list(tensors_in((args, {name: value for name, value in sorted(kwargs.items()) if name not in WITHOUT})))
         for position in aten_calls.written(overload, case.args, case.kwargs, entry):
             tensor = given[position]
             after = literal(tensor, before=BEFORE)

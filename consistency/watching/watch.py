@@ -81,14 +81,14 @@ class Watch:
         waiting = [call for call in self._calls.records if call.case is not None and call.number not in self._judged]
         self._stop.clear()
         try:
-            _elsewhere(lambda: self._judge_all(waiting), self._stop)
+            elsewhere(lambda: self._judge_all(waiting), self._stop)
         finally:
             for backend in self.backends:
                 backend.close()
 
     def _now(self, call: Call) -> None:
         with self._turn:
-            _elsewhere(lambda: self._judge(call), self._stop)
+            elsewhere(lambda: self._judge(call), self._stop)
 
     def _judge_all(self, waiting: list[Call]) -> None:
         for position, call in enumerate(waiting):
@@ -233,7 +233,7 @@ def _loaded(given: str | Path | Tolerances | None) -> Tolerances:
     return given if isinstance(given, Tolerances) else tolerances.load(given)
 
 
-def _elsewhere(work: Callable[[], None], stop: threading.Event) -> None:
+def elsewhere(work: Callable[[], None], stop: threading.Event) -> None:
     """Do ``work`` in a thread of its own and wait: the modes that the program is in (autocast, no_grad, devices) do not hold there.
 
     An interruption reaches it between two cases.

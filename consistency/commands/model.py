@@ -1,0 +1,94 @@
+"""``consistency model``: a model, or its training, on every backend beside float64."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..errors import UsageError
+
+
+@click.command(short_help="A model and its training beside float64: rounding that grew, or which operator is wrong first.")
+@click.argument("target", metavar="TARGET")
+@click.option(
+    "--backend", "-b", "backends", multiple=True, metavar="SPEC",
+    help="cpu, cpu+onednn=off, cuda:1+tf32, directml, file.py:attribute … (repeatable; default: all available).",
+)  # fmt: skip
+@click.option("--steps", type=click.IntRange(min=0), metavar="N", help="Steps of training; 0 for one pass [default: the target's].")
+@click.option(
+    "--replicas", type=click.IntRange(min=2), default=6, show_default=True, metavar="N",
+    help="So often is float64 repeated with every number moved by half an ulp; the band is 10 × their RMS distance.",
+)  # fmt: skip
+@click.option("--no-local", is_flag=True, help="Compare whole layers only; do not judge each operator on its own inputs.")
+@click.option("--tolerances", metavar="FILE", help="A tolerances.yaml in place of the packaged one.")
+@click.option(
+    "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    help="Also write everything as one JSON object; - for standard output.",
+)  # fmt: skip
+def model(
+    target: str, backends: Sequence[str], steps: int | None, replicas: int, no_local: bool, tolerances: str | None,
+    json_file: Path | None,
+) -> None:  # fmt: skip
+    """A model, or its training, on every backend beside float64: is it rounding that grew, and if not, who is wrong first?
+
+    TARGET is module:factory, file.py:factory or examples:NAME. The factory returns (model, inputs), (model, inputs, loss), or a
+    consistency.Subject, which also has targets, batches, an optimizer and a number of steps.
+
+    \b
+    consistency model examples:mlp
+    consistency model train.py:small --backend cpu --backend cuda --steps 20
+
+    The same model with the same numbers is trained in float64, in copies of that in which every number is moved by half an ulp of
+    the tested format (the band: what rounding alone would do), and on every backend. Each operator is also judged by itself, on the
+    inputs that it really got there.
+
+    \b
+    Exit status: 0 within the band · 1 a backend leaves it, or an operator its budget · 2 bad usage
+    3 nothing failed, but nothing could be tested, or not on a backend that was asked for
+    """
+    from ..models.comparing import compare_models
+
+    to_stdout = json_file is not None and str(json_file) == "-"
+    with _Screen() as screen:
+        report = compare_models(
+            target, list(backends) or None, steps=steps, replicas=replicas, local=not no_local, tolerances=tolerances,
+            progress=screen.step,
+        )  # fmt: skip
+    if not to_stdout:
+        click.echo(str(report))
+    if json_file is not None:
+        _write(json_file, json.dumps(report.to_json(), indent=1) + "\n")
+    absent = [b for b in report.backends.values() if b.absent]
+    sys.exit(1 if report.failures else 3 if not report.tested or (backends and absent) else 0)
+
+
+class _Screen:
+    """Says what is being computed, on one line that goes away."""
+
+    def __enter__(self) -> _Screen:
+        from rich.console import Console
+
+        self._status = Console(stderr=True).status("copying the model …")
+        self._status.start()
+        return self
+
+    def step(self, what: str, done: int, total: int) -> None:
+        self._status.update(f"{what}: step {done:,} of {total:,}" if total > 1 else f"{what} …")
+
+    def __exit__(self, *error: Any) -> None:
+        self._status.stop()
+
+
+def _write(path: Path, text: str) -> None:
+    if str(path) == "-":
+        click.echo(text, nl=False)
+        return
+    try:
+        path.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None

@@ -1,0 +1,102 @@
+"""What rounding alone would do: how far replicas of the float64 model go, in which every number is moved by half an ulp.
+
+The band of a quantity is :data:`FACTOR` × the root of the replicas' mean square distance from the float64 model. It grows where the
+model amplifies rounding, exponentially where it is chaotic, and a defect stands out only as far as it is more than that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from .findings import Curve, Layer
+from .traces import Distances, Key, Trace, joint, sizes
+
+REPLICAS = 6
+FACTOR = 10.0
+_NEIGHBOURS = 4  # steps before and after: a loss may cross that of float64 by chance in all replicas at once
+_FLOOR = 4 * 2.0**-24  # of a quantity's own size: what is copied may be rounded once
+_FIELDS = {
+    "output": "output", "gradient": "gradient", "parameter gradient": "parameter_gradient", "buffer": "buffer",
+    "optimizer state": "optimizer_state", "parameter": "parameter",
+}  # fmt: skip
+
+
+class Bands:
+    """The bands of everything that was tapped, from the distances of the replicas."""
+
+    def __init__(self, reference: Trace, replicas: Sequence[Distances]) -> None:
+        self._reference, self._replicas = reference, replicas
+
+    def of(self, key: Key) -> float:
+        factor = FACTOR**2 if key.kind == "optimizer state" else FACTOR  # most of it is made of squares of gradients
+        return self._band([replica.found.get(key, 0.0) for replica in self._replicas], self._size(key), factor)
+
+    def curve(self, name: str, kind: str, world: Distances) -> Curve | None:
+        """A curve of everything of one kind together."""
+        mine = joint(world.found, kind)
+        if not mine:
+            return None
+        own, theirs = dict(sizes(self._reference, kind)), [joint(replica.found, kind) for replica in self._replicas]
+        steps = tuple(sorted(mine))
+        raw = {step: self._band([their.get(step, 0.0) for their in theirs], own.get(step, 0.0)) for step in steps}
+        values, reference = (), ()
+        if kind == "loss":
+            found = {key.step: float(v.reshape(-1)[0]) for key, v in self._reference.found.items() if key.kind == "loss" and v.size}
+            values = tuple(world.values.get(step, math.nan) for step in steps)  # type: ignore[assignment]
+            reference = tuple(found.get(step, math.nan) for step in steps)  # type: ignore[assignment]
+        near = _widened(raw, steps)
+        return Curve(name, steps, tuple(mine[s] for s in steps), tuple(near[s] for s in steps), values, reference)
+
+    def times(self, world: Distances) -> dict[Key, float]:
+        """Every distance × its band, in the order in which things were computed."""
+        by_name: dict[tuple[str, str], dict[int, float]] = {}
+        for key in self._reference.found:
+            by_name.setdefault((key.kind, key.name), {})[key.step] = self.of(key)
+        near = {name: _widened(found, sorted(found)) for name, found in by_name.items()}
+        found = {}
+        for key in self._reference.found:
+            if key in world.found:
+                band = near[key.kind, key.name][key.step]
+                value = world.found[key]
+                found[key] = value / band if band > 0.0 else math.inf if value > 0.0 else 0.0
+        return found
+
+    def _size(self, key: Key) -> float:
+        values = self._reference.found[key]
+        finite = values[abs(values) < math.inf]
+        return math.sqrt(float(finite @ finite))
+
+    @staticmethod
+    def _band(found: Sequence[float], size: float, factor: float = FACTOR) -> float:
+        finite = [value for value in found if value < math.inf]
+        if len(finite) < len(found):
+            return math.inf  # rounding alone leads to infinities here
+        mean = sum(value * value for value in finite) / max(len(finite), 1)
+        return factor * math.sqrt(mean) + _FLOOR * size
+
+
+def _widened(found: Mapping[int, float], steps: Sequence[int]) -> dict[int, float]:
+    """The largest among the neighbouring steps."""
+    values = [found[step] for step in steps]
+    return {step: max(values[max(0, i - _NEIGHBOURS) : i + _NEIGHBOURS + 1]) for i, step in enumerate(steps)}
+
+
+def layers(times: Mapping[Key, float]) -> tuple[Layer, ...]:
+    """One row per layer or parameter, in the order in which they were computed."""
+    rows: dict[str, dict[str, float]] = {}
+    first: dict[str, int] = {}
+    for key, value in times.items():
+        if key.kind not in _FIELDS:
+            continue
+        name = key.name.rpartition(" ")[0] if key.kind == "optimizer state" else key.name  # that of the parameter
+        row = rows.setdefault(name, {})
+        row[_FIELDS[key.kind]] = max(row.get(_FIELDS[key.kind], 0.0), value)
+        if value > 1.0:
+            first[name] = min(first.get(name, key.step), key.step)
+    return tuple(Layer(name, **row, first=first.get(name, 0)) for name, row in rows.items())
+
+
+def first_outside(times: Mapping[Key, float]) -> Key | None:
+    """The first quantity, in the order in which they were computed, that lies outside of its band."""
+    return next((key for key, value in sorted(times.items(), key=lambda item: item[0].step) if value > 1.0), None)

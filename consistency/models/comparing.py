@@ -1,0 +1,253 @@
+"""``compare_models``: the worlds one after the other, each with a copy of the model, and what follows from their distances."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .. import backends as _backends
+from .. import tolerances as _tolerances
+from ..backends.base import Backend, availability
+from ..errors import UsageError
+from ..tolerances import Tolerances
+from ..watching.modules import Modules
+from ..workers.isolated import Isolated
+from . import bands, targets
+from .findings import WITHIN, BackendReport, Curve, ModelReport, Named
+from .locally import Local
+from .signs import Signs
+from .subject import Subject, parameters_of
+from .traces import Distances, Key, Samples, Trace
+from .wide import Formats, Noting, Wide
+from .worlds import World
+
+CURVES = {"loss": "loss", "parameter": "distance of the parameters"}
+Progress = Callable[[str, int, int], None]
+
+
+def compare_models(
+    target: Any,
+    backends: Iterable[str | Backend] | None = None,
+    *,
+    steps: int | None = None,
+    optimizer: Any = None,
+    replicas: int = bands.REPLICAS,
+    local: bool = True,
+    tolerances: str | Path | Tolerances | None = None,
+    progress: Progress | None = None,
+) -> ModelReport:
+    """Train a model on every backend beside float64, and say whether what differs is rounding; if not, which operator is the first.
+
+    ``target``: a factory, ``"module:factory"``, ``"file.py:factory"``, ``"examples:NAME"``, a :class:`Subject`, ``(model, inputs)``
+    or ``(model, inputs, loss)``. ``backends``: specs or Backend objects; None for every one that is available here. ``steps`` and
+    ``optimizer`` (a function of the parameters) replace those of the subject; 0 steps are one pass forward and backward.
+    ``replicas``: how many times float64 is repeated with every number moved by half an ulp. ``local``: judge each operator on the
+    inputs that it really got. ``progress(what, done, total)`` is told of every step.
+
+    Raises UsageError or ConfigurationError with one clear line.
+    """
+    subject = targets.subject(target)
+    if steps is not None:
+        subject = replace(subject, steps=steps)
+    if optimizer is not None:
+        subject = replace(subject, optimizer=optimizer)
+    if type(subject.steps) is not int or subject.steps < 0:
+        raise UsageError(f"steps = {subject.steps!r:.40}; give a whole number, 0 for one pass forward and backward")
+    if type(replicas) is not int or replicas < 2:
+        raise UsageError(f"replicas = {replicas!r:.40}; a band needs 2 at least")
+    chosen = _chosen(backends)
+    rules = tolerances if isinstance(tolerances, Tolerances) else _tolerances.load(tolerances)
+    return _Comparison(subject, replicas, rules, local, progress or (lambda what, done, total: None)).report(chosen)
+
+
+def _chosen(backends: Iterable[str | Backend] | None) -> list[Backend]:
+    if backends is None:
+        return [b for b in _backends.default_backends() if b.name != "numpy"]
+    found = _backends.resolve_all(backends)
+    if not found:
+        raise UsageError("no backend is named; leave `backends` out for every one that is available here")
+    return found
+
+
+def unsuitable(backend: Backend) -> str:
+    """Why a whole model cannot run on a backend; empty where it can."""
+    if isinstance(backend, Isolated):
+        return (
+            "runs single operators in a process of its own; a model runs in this one: name the backend without +isolated, @, +env:"
+        )
+    if backend.name == "numpy":
+        return "computes single operators without torch; a model needs torch and its gradients"
+    return availability(backend) or ""
+
+
+@dataclass
+class _Comparison:
+    """One model on some backends. The worlds come one after the other, so that at most one copy is there beside the model."""
+
+    subject: Subject
+    replicas: int
+    rules: Tolerances
+    local: bool
+    progress: Progress
+
+    def report(self, backends: list[Backend]) -> ModelReport:
+        reasons = {backend.name: unsuitable(backend) for backend in backends}
+        present = [backend for backend in backends if not reasons[backend.name]]
+        found: dict[str, BackendReport] = {}
+        if present:
+            formats = self._formats()
+            reference = self._reference(formats)
+            replicas = [self._replica(number, formats, reference) for number in range(self.replicas)]
+            band = bands.Bands(reference, replicas)
+            found = {backend.name: self._backend(backend, reference, band) for backend in present}
+        ordered = {b.name: found.get(b.name) or BackendReport(b.name, absent=reasons[b.name]) for b in backends}
+        count = sum(p.numel() for p in parameters_of(self.subject.model))
+        return ModelReport(self.subject.name, self.subject.steps, self.replicas, ordered, parameters=count)
+
+    @property
+    def _steps(self) -> int:
+        return max(self.subject.steps, 1)
+
+    def _formats(self) -> Formats:
+        """The formats that the tested model works in: one step of it."""
+        formats = Formats()
+        with _quietly(), Modules() as modules:
+            world = World(replace(self.subject, steps=min(self.subject.steps, 1)), _nothing, Noting(formats, modules))
+            for _ in world.run():
+                pass
+        return formats
+
+    def _reference(self, formats: Formats) -> Trace:
+        counted: list[Key] = []
+        with _quietly(), Modules() as modules:
+            samples = Samples(self._steps + 1)
+            trace = Trace(samples)
+            world = World(self.subject, _Expecting(trace, counted), Wide(formats, modules), dtype=torch.float64)
+            for step in world.run():
+                self.progress("float64", step, self._steps)
+        return trace
+
+    def _replica(self, number: int, formats: Formats, reference: Trace) -> Distances:
+        found = Distances(reference)
+        with _quietly(), Modules() as modules:
+            signs = Signs(number)
+            world = World(self.subject, found, Wide(formats, modules, signs), dtype=torch.float64)
+            for step in world.run(lambda tensor: signs.move(tensor, 24)):
+                self.progress(f"float64 moved by ½ ulp, {number + 1} of {self.replicas}", step, self._steps)
+        return found
+
+    def _backend(self, backend: Backend, reference: Trace, band: bands.Bands, every: int = 0) -> BackendReport:
+        """``every``: look at every call of this many steps, and take no more."""
+        found, began = Distances(reference), time.monotonic()
+        subject = self.subject if not every else replace(self.subject, steps=min(self.subject.steps, every), after=None)
+        raised = ""
+        with _quietly(), Modules() as modules:
+            mode = Local(backend, modules, self.rules, every=bool(every))
+            mode.off = not self.local
+            try:
+                with backend.switches():
+                    world = World(subject, found, mode, device=backend.device)
+                    mode.begin(1)
+                    for step in world.run():
+                        self.progress(backend.name if not every else f"{backend.name}, every call", step, self._steps)
+                        mode.begin(step + 1)
+                    backend.finish()
+            except UsageError:
+                raise
+            except Exception as error:
+                lines = str(error).strip().splitlines()
+                raised = f"{type(error).__name__}: {lines[0][:200] if lines else ''}"
+        times = band.times(found)
+        outside = bands.first_outside(times)
+        report = BackendReport(
+            backend.name, layer=_layer(outside, times), failures=tuple(mode.failures), first=next(iter(mode.failures), None),
+            layers=bands.layers(times), curves=_curves(band, found), calls=mode.calls, looked_at=mode.looked_at,
+            judged=sum(mode.judged.values()), left_out=dict(mode.left_out.most_common()), raised=raised,
+            seconds=time.monotonic() - began,
+        )  # fmt: skip
+        if outside is not None and report.first is None and self.local and not every and outside.step > 1 and not raised:
+            again = self._backend(backend, reference, band, every=outside.step)
+            report = replace(report, first=again.first, failures=again.failures, looked_at=report.looked_at + again.looked_at)
+        return _with_verdict(report, outside)
+
+
+def _with_verdict(report: BackendReport, outside: Key | None) -> BackendReport:
+    first = report.first
+    if report.raised:
+        return replace(report, verdict=f"raises where float64 does not: {report.raised}", step=0)
+    if first is None and outside is None:
+        return report
+    if first is None:
+        assert outside is not None
+        text = f"leaves it at step {outside.step}, first at {report.layer}; no operator by itself leaves its budget"
+        return replace(report, verdict=text, step=outside.step)
+    if outside is None:
+        text = f"stays within it, but {first} leaves its budget at step {first.step}"
+        return replace(report, verdict=text, step=first.step)
+    step = min(first.step, outside.step)
+    return replace(report, verdict=f"leaves it at step {step}, first at {first}", step=step)
+
+
+def _layer(outside: Key | None, times: dict[Key, float]) -> str:
+    if outside is None:
+        return ""
+    name = outside.name or "the whole model"
+    return f"the {outside.kind} of {name} ({_size(times[outside])} × the band)" if outside.kind != "loss" else "the loss"
+
+
+def _size(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def _curves(band: bands.Bands, found: Distances) -> tuple[Curve, ...]:
+    curves = [band.curve(title, kind, found) for kind, title in CURVES.items()]
+    return tuple(curve for curve in curves if curve is not None)
+
+
+class _Expecting:
+    """The reference's tap: after the first few tensors it is known how many a step has, and how much may be kept of each."""
+
+    def __init__(self, trace: Trace, counted: list[Key]) -> None:
+        self._trace, self._counted = trace, counted
+
+    def __call__(self, key: Key, tensor: torch.Tensor) -> None:
+        self._trace(key, tensor)
+
+
+def _nothing(key: Key, tensor: torch.Tensor) -> None:
+    """A tap that keeps nothing."""
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """A random state of its own, and no remarks of torch's about the model, which would come once for each world."""
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def assert_models_match(target: Any, backends: Iterable[str | Backend] | None = None, **options: Any) -> ModelReport:
+    """Raise an AssertionError (:class:`consistency.Divergence`) unless a model stays within the band on every backend.
+
+    Takes what :func:`compare_models` takes and returns its report. A backend that cannot be used is a failure, too, where it was
+    asked for by name; so is a model that could not be tested at all.
+    """
+    from ..errors import Divergence
+    from .telling import told
+
+    report = compare_models(target, backends, **options)
+    named: list[Named] = [f for b in report.tested for f in b.failures]
+    absent = [b for b in report.backends.values() if b.absent] if backends is not None else []
+    if report.failures or absent or not report.tested:
+        raise Divergence(told(report), tuple(f.result for f in named))
+    return report
+
+
+__all__ = ["WITHIN", "assert_models_match", "compare_models"]

@@ -1,0 +1,211 @@
+"""Each operator on the inputs that it really got: a quick look at the calls as they go by, and the judge for the doubtful ones.
+
+Nothing is kept of a call that passes. Every call of the first step is looked at, and of the steps whose number is a power of two;
+where one kind of call repeats in a module within a step, its first few.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from .. import aten_calls, engine
+from ..backends.base import Backend, TorchBackend, flatten
+from ..errors import ConsistencyError, UsageError
+from ..model import Case, Result
+from ..opinfo import BEFORE, operator_of
+from ..recording.judging import Recorded
+from ..tolerances import Tolerances
+from ..watching import capture, kinds
+from ..watching.modules import Modules
+from ..watching.watch import elsewhere
+from . import quick
+from .facts import Facts, facts, mapped, written
+from .findings import Named
+from .wide import drawn
+
+OFTEN = 8  # calls of one kind in one module and step that are looked at
+FEW = 16  # failures of one backend that are kept; after them nothing is looked at any more
+LARGEST = 1 << 28  # bytes of one tensor of a call that becomes a case
+
+
+class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Computes on a backend what the model asks for, and looks at what came out. ``step`` is set by who takes the steps."""
+
+    def __init__(self, backend: Backend, modules: Modules, rules: Tolerances, *, every: bool = False) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.backend, self.paused, self.step, self.every, self.off = backend, False, 1, every, False
+        self.calls = self.looked_at = 0
+        self.judged: Counter[str] = Counter()  # how many calls had to be judged in full, by operator
+        self.left_out: Counter[str] = Counter()
+        self.failures: list[Named] = []
+        self._modules, self._rules = modules, rules
+        self._plain = (
+            type(backend).call in (Backend.call, TorchBackend.call) or type(backend).__module__ == "consistency.backends.cpu"
+        )
+        self._seen: Counter[tuple[Any, ...]] = Counter()
+        self._admitted: dict[tuple[Any, ...], float] = {}
+        self._bounds: dict[str, float] = {}
+        self._looks = engine.Looks()
+        self._device = torch.device(backend.device).type
+
+    def begin(self, step: int) -> None:
+        """A step begins: what repeats is counted anew."""
+        self.step = step
+        self._seen.clear()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if self.paused or getattr(func, "namespace", "") != "aten":
+            return func(*args, **kwargs)
+        self.calls += 1
+        name = self._modules.name()  # of every call: on the way back it is known what a gradient goes through
+        known = facts(func)
+        if known.random and kinds.draws(func, args, kwargs):
+            return func(*args, **kwargs) if self._device == "cpu" else drawn(func, known, args, kwargs, None)
+        if known.left_out:
+            return func(*args, **kwargs)
+        if not self._wanted(func, args, name):
+            return self._call(func, known, args, kwargs)
+        return self._looked(func, known, args, kwargs, name)
+
+    def _call(self, func: Any, known: Facts, args: Any, kwargs: Any) -> Any:
+        return func(*args, **kwargs) if self._plain else self.backend.call(known.operator, args, kwargs)
+
+    def _wanted(self, func: Any, args: Any, name: str) -> bool:
+        if self.off or len(self.failures) >= FEW or not (self.every or self.step & (self.step - 1) == 0):
+            return False
+        first = next((a for a in args if isinstance(a, torch.Tensor)), None)
+        kind = (func, name, first.shape if first is not None else None)
+        self._seen[kind] += 1
+        return self._seen[kind] <= OFTEN
+
+    def _looked(self, func: Any, known: Facts, args: Any, kwargs: Any, name: str) -> Any:
+        given, named = _with_copies(known, args, kwargs) if known.writes else (args, kwargs)
+        number = self.calls
+        out = self._call(func, known, args, kwargs)
+        try:
+            if self._device != "cpu":
+                given, named = mapped(_to_cpu, tuple(given)), mapped(_to_cpu, dict(named))
+            self.looked_at += 1
+            found, why = self._score(func, known, given, named, out, args, kwargs)
+            kind = (func, name)
+            if found > max(1.0, self._admitted.get(kind, 0.0)):
+                self._judge(func, known, (given, named), (args, kwargs), out, Place(number, name, self.step, found, kind))
+            elif why:
+                self.left_out[why] += 1
+        except (quick.Refused, ConsistencyError) as reason:
+            self.left_out[f"{known.base}: {reason}"] += 1
+        return out
+
+    def _score(self, func: Any, known: Facts, given: Any, named: Any, out: Any, args: Any, kwargs: Any) -> tuple[float, str]:
+        """The largest score of what was returned and written."""
+        shape = out.shape if isinstance(out, torch.Tensor) else None
+        got = [_to_cpu(t) for t in flatten(written(known, args, kwargs)) if isinstance(t, torch.Tensor)]
+        c = self._bound(known, given)
+        if shape is not None and shape.numel() > 2 * quick.SAMPLE and (known.elementwise or known.base in _STRAIGHT):
+            chosen = quick.sampled(given, named, shape, self.calls)
+            if chosen is not None:
+                results, _ = quick.reference(func, known, *chosen)
+                change = quick._Chooser(shape, quick.places(shape, self.calls))
+                return quick.score(change(_to_cpu(out)), results[0], known, c), ""
+        results, effects = quick.reference(func, known, given, named)
+        mine = [_to_cpu(t) if isinstance(t, torch.Tensor) else t for t in quick.leading(known, out)]
+        if len(mine) != len(results):
+            return float("inf"), ""
+        pairs = [(a, b) for a, b in zip([*mine, *got], [*results, *effects], strict=True)]
+        if any(isinstance(a, torch.Tensor) != isinstance(b, torch.Tensor) for a, b in pairs):
+            return float("inf"), ""
+        scores = [quick.score(a, b, known, c) for a, b in pairs if isinstance(a, torch.Tensor)]
+        return max(scores, default=0.0), ""
+
+    def _bound(self, known: Facts, args: Any) -> float:
+        """c of the rules, in ulp."""
+        if known.base not in self._bounds:
+            name, family = known.rules
+            self._bounds[known.base] = self._rules.rule(name, "float32", family=family).c
+        return self._bounds[known.base]
+
+    def _judge(self, func: Any, known: Facts, before: tuple[Any, Any], after: tuple[Any, Any], out: Any, place: Place) -> None:
+        """The call as a case, which the judge looks at; what fails is kept."""
+        case = _case(func, *before)
+        own = capture.own_outcome(case, func, after[0], after[1], out)
+        if own is None:
+            self.left_out[f"{known.base}: what it returned cannot be kept"] += 1
+            return
+        recorded = Recorded(self.backend.name, self.backend.identity, _NOWHERE)
+        recorded.ruled_as, recorded.hand = self.backend.ruled_as or self.backend.name, own
+        found: list[Result] = []
+        elsewhere(
+            lambda: found.extend(
+                engine.judge_case(case, operator_of(case), [recorded], self._rules, ("forward",), looks=self._looks)
+            ),
+            _NEVER,
+        )
+        self.judged[known.base] += 1
+        (result,) = found
+        if result.verdict.fails:
+            rho = float(result.metrics.get("rho_max", float("inf")))
+            operator = f"aten.{known.base}"
+            self.failures.append(Named(operator, place.module, place.call, place.step, rho, result))
+            return
+        # Of the same kind of call, so much may pass without another look.
+        rho = max(float(result.metrics.get("rho_max", 0.0)), 0.125)
+        self._admitted[place.kind] = max(self._admitted.get(place.kind, 0.0), place.score * 0.5 / rho)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which call it is: its number, module and step, its score, and what it has in common with others of its kind."""
+
+    call: int
+    module: str
+    step: int
+    score: float
+    kind: tuple[Any, ...]
+
+
+def _with_copies(known: Facts, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments, with copies of what will be written to: of the storage from a little before it, so that views stay views."""
+    copies = {id(t): _copy(t) for t in flatten(written(known, args, kwargs)) if isinstance(t, torch.Tensor)}
+
+    def kept(tensor: torch.Tensor) -> torch.Tensor:
+        return copies.get(id(tensor), tensor)
+
+    return mapped(kept, tuple(args)), mapped(kept, dict(kwargs))
+
+
+def _copy(tensor: torch.Tensor) -> torch.Tensor:
+    if not tensor.numel():
+        return tensor.clone()
+    extent = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+    offset = min(tensor.storage_offset(), BEFORE)
+    flat = torch.as_strided(tensor, (offset + extent,), (1,), tensor.storage_offset() - offset).clone()
+    return flat.as_strided(tensor.shape, tensor.stride(), offset)
+
+
+def _case(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Case:
+    """Raises UsageError or RecipeError for what no case can hold."""
+    given = list(capture.tensors_in((args, kwargs)))
+    if max((t.numel() * t.element_size() for t in given), default=0) > LARGEST:
+        raise UsageError(f"a tensor larger than {capture.megabytes(LARGEST)}")
+    taken = tuple(capture.argument(value) for value in args)
+    named = {name: capture.argument(value) for name, value in kwargs.items() if name not in capture.WITHOUT}
+    return Case(aten_calls.title_of(func), capture.dtype_of(given), taken, named, source=aten_calls.source_of(func))
+
+
+def _to_cpu(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor if tensor.device.type == "cpu" else tensor.cpu()
+
+
+# Not elementwise to our declarations, for their gradients are sums or their arguments are not all tensors; forward they are.
+_STRAIGHT = frozenset({"addcmul_", "addcdiv_", "lerp_", "add_", "mul_", "div_", "sub_", "sqrt", "addcmul", "addcdiv", "where"})
+_NOWHERE = Path()
+_NEVER = threading.Event()

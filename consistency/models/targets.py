@@ -1,0 +1,67 @@
+"""What is to be looked at, by name: ``module:factory``, ``file.py:factory``, ``examples:NAME``; or a factory, or a model itself."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import Any
+
+from ..backends._user import imported
+from ..errors import UsageError, did_you_mean
+from .subject import Subject, subject_of
+
+EXAMPLES = "examples"
+_HELP = "give module:factory, file.py:factory or examples:NAME, where the factory returns a model and its inputs"
+
+
+def subject(target: Any) -> Subject:
+    """The Subject that a target stands for. Raises UsageError with one line for whatever is wrong with it."""
+    if isinstance(target, str):
+        return named(target)
+    if isinstance(target, (Subject, tuple, list)):
+        return subject_of(target, "the target")
+    if callable(target) and not hasattr(target, "parameters"):
+        title = getattr(target, "__qualname__", type(target).__name__)
+        return subject_of(target(), f"what {title} returned")
+    if callable(target):
+        raise UsageError(f"{type(target).__name__} alone is no target: its inputs are missing; give (model, inputs)")
+    raise UsageError(f"the target is {type(target).__name__}; {_HELP}")
+
+
+def named(text: str) -> Subject:
+    """The Subject behind ``examples:NAME`` or behind a factory in a file or a module."""
+    place, _, name = text.strip().rpartition(":")
+    if not place or not name:
+        raise UsageError(f"target {text!r:.80}: {_HELP}")
+    if place == EXAMPLES:
+        return _example(name)
+    factory = imported(text.strip(), "target")
+    if not callable(factory):
+        raise UsageError(f"target {text!r:.80}: {name} is a {type(factory).__name__}; {_HELP}")
+    try:
+        made = factory()
+    except UsageError:
+        raise
+    except Exception as error:
+        raise UsageError(f"target {text!r:.80}: calling {name} raised {_told(error)}") from error
+    return subject_of(made, f"target {text!r:.80}: what {name} returned")
+
+
+def _told(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__
+
+
+def examples() -> dict[str, Any]:
+    """The built-in examples by name: factories."""
+    if importlib.util.find_spec("consistency.models.examples") is None:
+        return {}
+    found: dict[str, Any] = importlib.import_module("consistency.models.examples").EXAMPLES
+    return found
+
+
+def _example(name: str) -> Subject:
+    known = examples()
+    if name not in known:
+        raise UsageError(f"there is no example {name!r:.60}{did_you_mean(name, known) or '; known: ' + ', '.join(known)}")
+    return subject_of(known[name](), f"example {name}")
