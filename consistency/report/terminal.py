@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING
 
 from .. import determinism
 from ..events import Event, Finished, GroupDone, Grown, Judged, Repeated, Scaled, Shrunk, Started, kind
+from ..expectations.ledger import Keeper, told
 from ..model import Result, Verdict
 from ..opinfo import GENERIC
 from ..scaling import summary
@@ -55,6 +56,7 @@ class Screen:
 
         self.console: Console = Console(file=stream or sys.stdout, highlight=False, soft_wrap=True, markup=False, emoji=False)
         self.tally = Tally()
+        self._keeper = Keeper()
         self.out = out
         self.not_tested = not_tested
         self.elsewhere = elsewhere
@@ -67,6 +69,7 @@ class Screen:
         self._started = self._last_line = time.monotonic()
 
     def __call__(self, event: Event) -> None:
+        self._keeper(event)
         match event:
             case Started():
                 self._start(event)
@@ -83,7 +86,8 @@ class Screen:
             case Grown():
                 self.tally.grown[event.backend, event.operator] = event.bytes
             case GroupDone():
-                self._total += event.cases - (examples_of(self._settings, event.dtype) if self._settings is not None else 0)
+                if self._settings is not None and self._settings.corpus is None:
+                    self._total += event.cases - examples_of(self._settings, event.dtype)
             case Finished():
                 self._finish(event)
 
@@ -98,7 +102,7 @@ class Screen:
 
         settings = self._settings = event.settings
         each = f"{event.groups:,} operators × dtypes, {settings.examples} case{'s' if settings.examples > 1 else ''} each"
-        what = event.title or f"{each} · seed {settings.seed}"
+        what = event.title or (f"{each} · seed {settings.seed}" if settings.corpus is None else _replaying(settings))
         title = f"consistency {__version__} · torch {torch.__version__} · {what}"
         ran_on = {b.name: {} if b.name in event.unavailable else b.identity for b in settings.backends}
         self.opening(title, ran_on, event.unavailable)
@@ -150,6 +154,7 @@ class Screen:
 
     def _finish(self, event: Finished) -> None:
         self.stop()
+        self.tally.standings = self._keeper.ledger.standings()
         self.closing(event.seconds, event.out_of_time)
 
     def closing(self, seconds: float | None, out_of_time: bool = False) -> None:
@@ -174,6 +179,8 @@ class Screen:
             self._line(text)
         for text in notes(self.tally):
             self._line(text, "dim")
+        for text in told(self.tally.standings):
+            self._line(f"! {text}", "yellow")
         self._line(self.last(seconds, out_of_time), "bold red" if self.tally.groups["failed"] else "bold")
         if self.not_tested:
             for (verdict, reason), count in self.tally.reasons.most_common():
@@ -273,6 +280,13 @@ def table(tally: Tally, backends: Sequence[str]) -> Iterator[Text]:
     legend = [words for mark, words in _LEGEND.items() if mark in every]
     if legend:
         yield Text(" " * (first + 3) + "   ".join(legend), "dim")
+
+
+def _replaying(settings: Settings) -> str:
+    assert settings.corpus is not None
+    corpus = settings.corpus
+    then = f", then fresh ones · seed {settings.seed}" if settings.explore else ""
+    return f"{len(corpus.cases):,} cases of the corpus {corpus.name} ({corpus.digest[:12]}){then}"
 
 
 def _about(environment: Mapping[str, str], said: set[tuple[str, str]]) -> str:
