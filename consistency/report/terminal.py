@@ -86,7 +86,8 @@ class Screen:
             case Grown():
                 self.tally.grown[event.backend, event.operator] = event.bytes
             case GroupDone():
-                self._total += event.cases - (examples_of(self._settings, event.dtype) if self._settings is not None else 0)
+                if self._settings is not None and self._settings.corpus is None:
+                    self._total += event.cases - examples_of(self._settings, event.dtype)
             case Finished():
                 self._finish(event)
 
@@ -101,7 +102,7 @@ class Screen:
 
         settings = self._settings = event.settings
         each = f"{event.groups:,} operators × dtypes, {settings.examples} case{'s' if settings.examples > 1 else ''} each"
-        what = event.title or f"{each} · seed {settings.seed}"
+        what = event.title or (f"{each} · seed {settings.seed}" if settings.corpus is None else _replaying(settings))
         title = f"consistency {__version__} · torch {torch.__version__} · {what}"
         ran_on = {b.name: {} if b.name in event.unavailable else b.identity for b in settings.backends}
         self.opening(title, ran_on, event.unavailable)
@@ -279,6 +280,13 @@ def table(tally: Tally, backends: Sequence[str]) -> Iterator[Text]:
     legend = [words for mark, words in _LEGEND.items() if mark in every]
     if legend:
         yield Text(" " * (first + 3) + "   ".join(legend), "dim")
+
+
+def _replaying(settings: Settings) -> str:
+    assert settings.corpus is not None
+    corpus = settings.corpus
+    then = f", then fresh ones · seed {settings.seed}" if settings.explore else ""
+    return f"{len(corpus.cases):,} cases of the corpus {corpus.name} ({corpus.digest[:12]}){then}"
 
 
 def _about(environment: Mapping[str, str], said: set[tuple[str, str]]) -> str:
