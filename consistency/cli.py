@@ -21,8 +21,10 @@ from .commands.bisect import bisect
 from .commands.calibrate import calibrate
 from .commands.corpus import corpus
 from .commands.diff import diff
+from .commands.explain import explain
 from .commands.fingerprint import fingerprint
 from .commands.judge import judge
+from .commands.matrix import matrix
 from .commands.model import model
 from .commands.query import query
 from .commands.record import record
@@ -382,9 +384,11 @@ main.add_command(repro)
 main.add_command(report)
 main.add_command(bisect)
 main.add_command(sweep)
+main.add_command(explain)
 main.add_command(fingerprint)
 main.add_command(model)
 main.add_command(diff)
+main.add_command(matrix)
 main.add_command(corpus)
 main.add_command(query)
 main.add_command(record)
