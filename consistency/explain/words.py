@@ -102,7 +102,7 @@ def _one(orders: Orders) -> str:
 
 
 def _with(order: Order) -> str:
-    return " with FMA" if order.manner.fused else ""
+    return " with FMA" if str(order.manner) == "FMA" else f" ({order.manner})" if order.manner.told else ""
 
 
 def without_bias(tree: Tree) -> Tree:
