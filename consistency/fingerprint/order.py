@@ -18,11 +18,11 @@ from .questions import Question
 
 # By short name: the operator, the shapes of its tensors, and what follows them.
 FORMS: dict[str, tuple[str, tuple[tuple[int, ...], ...], tuple[int, ...]]] = {
-    "sum": ("sum", ((32, 1000),), (-1,)),
+    "sum": ("sum", ((32, 600),), (-1,)),
     "mean": ("mean", ((32, 300),), (-1,)),
-    "matmul": ("matmul", ((32, 512), (512, 64)), ()),
-    "bmm": ("bmm", ((2, 16, 256), (2, 256, 32)), ()),
-    "linear": ("nn.functional.linear", ((32, 512), (64, 512), (64,)), ()),
+    "matmul": ("matmul", ((16, 400), (400, 32)), ()),
+    "bmm": ("bmm", ((2, 8, 256), (2, 256, 16)), ()),
+    "linear": ("nn.functional.linear", ((16, 400), (32, 400), (32,)), ()),
     "conv2d": ("nn.functional.conv2d", ((2, 8, 8, 8), (16, 8, 3, 3)), ()),
 }
 _WINDOW = 1 << 22  # of the tape, for each tensor
@@ -57,9 +57,9 @@ def fact(question: str, found: Orders, shapes: str) -> Fact:
     if found.inconclusive:
         return unknown(question, found.inconclusive, shapes)
     if not found.exact or found.outputs < LEAST_OUTPUTS:
-        told = _told(found.orders[0])
+        best = _told(found.orders[0])
         return unknown(
-            question, f"{told} gives {found.equal} of {found.outputs} outputs only, so it is not (all of) the order", shapes
+            question, f"{best} gives {found.equal} of {found.outputs} outputs only, so it is not (all of) the order", shapes
         )
     told = [_told(order) for order in found.orders]
     answer = (
