@@ -24,6 +24,7 @@ from .commands.diff import diff
 from .commands.explain import explain
 from .commands.fingerprint import fingerprint
 from .commands.judge import judge
+from .commands.matrix import matrix
 from .commands.model import model
 from .commands.query import query
 from .commands.record import record
@@ -387,6 +388,7 @@ main.add_command(explain)
 main.add_command(fingerprint)
 main.add_command(model)
 main.add_command(diff)
+main.add_command(matrix)
 main.add_command(corpus)
 main.add_command(query)
 main.add_command(record)

@@ -23,6 +23,7 @@ BIG = 1.5  # a sum of it and a small number of either sign has the same last bit
 _FRACTIONS = (0.25, 0.5, 0.75)
 _LOSSLESS = 1000  # "bits" of an arrangement in which nothing was lost
 _ROUNDED_AT = 6  # arrangements in which the way of rounding is looked at
+_LADDER = 5  # the first p that is asked
 _MOST_GUARD = 8  # bits that terms added together may have more than the running sum
 _CUT = "aligned terms cut off"
 LONG = Shape(16, 4608, 8)  # for compensation: enough small numbers to be seen beside the rounding of what carries them
@@ -49,6 +50,10 @@ def facts(ask: Ask, form: str, dtype: str) -> Iterator[Fact]:
         inside, across = min(near.values()), min(far.values())
         least, limit = min(inside, across), _last(dtype) + 1
         text = f"1.5 + 2^-p − 1.5 at {len(near) + len(far)} places of K = {bench.shape.k}"
+        if least == _LADDER:
+            yield unknown(question, f"not even 1.5 + 2^-{_LADDER} − 1.5 comes back", text)
+            yield unknown(other, "the width of the sum is not known", text)
+            return
         if least == _LOSSLESS:
             answer = f"at least {limit} bits" + (f"; {second} bits at {ODD}" if second != _LOSSLESS else "")
             yield Fact(question, answer, f"{text}: nothing lost down to p = {limit - 1}", details={"bits": f"{limit}"})
@@ -89,7 +94,7 @@ def _widths(bench: Bench, triples: list[Places]) -> dict[Places, int]:
 
     Results in other rows may be added in another order, so a smaller number may survive where a larger one is lost.
     """
-    ladder = np.arange(5, _last(bench.dtype) + 1)
+    ladder = np.arange(_LADDER, _last(bench.dtype) + 1)
     placements = [(i, j, k) for triple in triples for i, j, k in sorted(permutations(triple)) if i < k]
     rows = np.concatenate([at(places, _triple(bench.dtype, ladder), bench.shape.k) for places in placements])
     got = bench.rows(rows, np.ones(bench.shape.k)).reshape(len(placements), len(ladder), -1)
@@ -168,7 +173,9 @@ def _compensation(bench: Bench, question: str, bits: int) -> Fact:
     for row, (i, j) in zip(rows, pairs, strict=True):
         row[i], row[j] = one, -one
     gone = k - 2 - bench.rows(rows, np.ones(k)) / unit
-    worst = float(gone.max()) if np.isfinite(gone).all() else np.inf
+    if not np.isfinite(gone).all():
+        return unknown(question, "infinity or NaN comes back")
+    worst = float(gone.max())
     text = f"1, −1 and {k - 2} numbers of 2^-{bits + _BELOW} at {len(pairs)} places of the two: at most {worst:g} of them are lost"
     if worst >= _LOST:
         return Fact(question, "none", text, usual=True)

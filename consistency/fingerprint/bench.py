@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from .asking import Ask, Request, call, doubles, numbers
+from .asking import Ask, NotAnswered, Request, call, doubles, numbers
 
 Array = npt.NDArray[np.float64]
 WINDOW = 3  # conv2d: of 3 × 3, which moves by 3, so that no two results share an input
@@ -70,7 +70,9 @@ def request(form: str, dtype: str, a: torch.Tensor, b: torch.Tensor) -> Request:
 
 
 def result(form: str, answer: torch.Tensor, m: int, n: int) -> torch.Tensor:
-    """What came back, as a matrix (M, N)."""
+    """What came back, as a matrix (M, N). Raises NotAnswered where it is none."""
+    if answer.numel() != m * n * (2 if form == "bmm" else 1) or not answer.is_floating_point():
+        raise NotAnswered(f"{form}: {tuple(answer.shape)} {str(answer.dtype).removeprefix('torch.')} came back")
     if form == "bmm":
         return answer[1]
     return answer.reshape(n, m).T if form == "conv2d" else answer

@@ -70,6 +70,8 @@ def _side(bench: Bench, side: str) -> tuple[bool, str]:
     sparse, thick = _bits(kept[:count]), _bits(kept[count:])
     if sparse is None or thick is None:
         return False, "some bits are lost, and later ones are not"
+    if thick == 1 or not np.isfinite(seen).all():
+        return False, "not even 1.5 · 1 comes back"
     if thick == full:
         return True, f"{full} bits"
     if thick < sparse:

@@ -18,6 +18,7 @@ from .bench import OPERATORS, request, result
 from .facts import Fact, unknown
 
 LENGTHS = (1, 33, 1 << 17)
+_RETURNED = (*(TORCH[name] for name in FORMATS), torch.bool)
 _SIDE = 48  # matrices of this size
 
 
@@ -72,6 +73,8 @@ def _fact(ask: Ask, question: str, tests: list[Test]) -> Fact:
     try:
         for test in tests:
             answers = ask.many([test.make(n) for n in test.lengths])
+            if any(answer.dtype not in _RETURNED for answer in answers):
+                raise NotAnswered(f"{answers[0].dtype} came back")
             seen[test.kind] = {n: _kept(words(test.finish(a)), test) for n, a in zip(test.lengths, answers, strict=True)}
     except NotAnswered as reason:
         return unknown(question, str(reason))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from fractions import Fraction
 
 import numpy as np
 import torch
 
 from .asking import Ask, NotAnswered, Request, call, doubles
+from .bench import Array
 from .facts import Fact, unknown
+
+Rounds = Callable[[int | Fraction], int]  # an integer, as a format holds it
+Model = Callable[[Rounds], list[int]]
 
 _FULL = 53
 # To 53 bits, from 60-digit arithmetic: the function, its argument, the result.
@@ -47,11 +52,9 @@ def _arithmetic(ask: Ask) -> Iterator[Fact]:
             yield unknown(question, str(reason))
             continue
         got = got[-1] if got.ndim == 2 else np.abs(got)
-        # A root of 1 + 2^-p has its own bits; what is asked is how many agree.
-        wanted = np.sqrt(exact) if name == "sqrt" else exact
-        wrong = np.abs(got - wanted) > (2.0**-51 if name == "sqrt" else 0.0)
-        bits = _FULL if not wrong.any() else int(p[np.argmax(wrong)])
-        yield _width(question, bits, f"1 + 2^-p, p = 1 … {_FULL - 1}")
+        # A root has bits of its own: what counts is how many of them agree.
+        wanted: Array = np.sqrt(exact) if name == "sqrt" else exact
+        yield _width(question, got, wanted, 2.0**-51 if name == "sqrt" else 0.0, f"1 + 2^-p, p = 1 … {_FULL - 1}")
 
 
 def _functions(ask: Ask) -> Iterator[Fact]:
@@ -62,15 +65,20 @@ def _functions(ask: Ask) -> Iterator[Fact]:
         except NotAnswered as reason:
             yield unknown(question, str(reason))
             continue
-        error = abs(got - wanted) / abs(wanted)
-        bits = _FULL if error < 2.0**-50 else int(-np.log2(error)) if 0.0 < error < 1.0 else 0
-        yield _width(question, bits, f"{name}({argument}) = {got!r}; {wanted!r} is right")
+        evidence = f"{name}({argument}) = {got!r}; {wanted!r} is right"
+        yield _width(question, np.array([got]), np.array([wanted]), 2.0**-50, evidence)
 
 
-def _width(question: str, bits: int, evidence: str) -> Fact:
-    if bits >= _FULL:
+def _width(question: str, got: Array, wanted: Array, allowed: float, evidence: str) -> Fact:
+    """float32 is only said where every result is a number of that format."""
+    if got.shape != wanted.shape or not np.isfinite(got).all():
+        return unknown(question, "what came back are no such numbers", evidence)
+    error = float((np.abs(got - wanted) / wanted).max())
+    if error <= allowed:
         return Fact(question, f"{_FULL} bits", evidence, usual=True)
-    return Fact(question, "float32" if 22 <= bits <= 25 else f"{bits} bits", evidence)
+    if (got.astype(np.float32).astype(np.float64) == got).all() and error < 2.0**-20:
+        return Fact(question, "float32", evidence)
+    return Fact(question, f"an error of 2^{np.log2(error):.0f}", evidence)
 
 
 def _integers(ask: Ask) -> Iterator[Fact]:
@@ -79,49 +87,58 @@ def _integers(ask: Ask) -> Iterator[Fact]:
     def ints(*values: int) -> torch.Tensor:
         return torch.tensor(values, dtype=torch.int64)
 
-    asked: dict[str, tuple[Request, list[int]]] = {
-        "add": (call("add", "int64", ints(2**53, 2**31, 2**63 - 1), ints(1, 1, 1)), [big, wide, -(2**63)]),
-        "mul": (call("mul", "int64", ints(3037000499, big, 2**32 + 1), ints(3037000499, 3, 2**32 + 1)),
-                [3037000499**2, 3 * big, 2**33 + 1]),
-        "floor_divide": (call("floor_divide", "int64", ints(3 * big, -7, 2**62 + 1), ints(3, 2, 1)), [big, -4, 2**62 + 1]),
-        "remainder": (call("remainder", "int64", ints(big, -7, 2**62 + 1), ints(2, 3, 2**31)), [1, 2, 1]),
-        "sum": (call("sum", "int64", ints(2**53, 1, 0, 0)), [big]),
-        "maximum": (call("maximum", "int64", ints(big, wide), ints(2**53, 2**31)), [big, wide]),
-        "sort": (call("sort", "int64", ints(big, 2**53, wide, 2**31)), [2**31, wide, 2**53, big]),
-        "cumsum": (call("cumsum", "int64", ints(2**53, 1, 1), 0), [2**53, big, big + 1]),
-        "lt": (call("lt", "int64", ints(2**53, 2**31, 0), ints(big, wide, 2**32)), [1, 1, 1]),
-        "abs": (call("abs", "int64", ints(-big, -wide)), [big, wide]),
+    rows = ints(2**53, 1, 0, 0, 2**31, 1, 0, 0).reshape(2, 4)
+    asked: dict[str, tuple[Request, Model]] = {
+        "add": (call("add", "int64", ints(2**53, 2**31, 2**63 - 1), ints(1, 1, 1)),
+                lambda r: [r(r(2**53) + r(1)), r(r(2**31) + r(1)), r(r(2**63 - 1) + r(1))]),
+        "mul": (call("mul", "int64", ints(3037000499, big), ints(3037000499, 3)),
+                lambda r: [r(r(3037000499) ** 2), r(r(big) * r(3))]),
+        "floor_divide": (call("floor_divide", "int64", ints(3 * big, -7), ints(3, 2)),
+                         lambda r: [r(Fraction(r(3 * big), 3)), -4]),
+        "remainder": (call("remainder", "int64", ints(big, -7, wide), ints(3, 3, 3)),
+                      lambda r: [r(big) % 3, 2, r(wide) % 3]),
+        "sum": (call("sum", "int64", rows, 1), lambda r: [r(r(2**53) + 1), r(r(2**31) + 1)]),
+        "maximum": (call("maximum", "int64", ints(big, wide), ints(2**53, 2**31)),
+                    lambda r: [max(r(big), r(2**53)), max(r(wide), r(2**31))]),
+        "sort": (call("sort", "int64", ints(big, 2**53, wide, 2**31)), lambda r: sorted([r(big), r(2**53), r(wide), r(2**31)])),
+        "cumsum": (call("cumsum", "int64", ints(2**31, 1, 2**53), 0),
+                   lambda r: [r(2**31), r(r(2**31) + 1), r(r(r(2**31) + 1) + r(2**53))]),
+        "lt": (call("lt", "int64", ints(2**53, 2**31, 0), ints(big, wide, 2**32)),
+               lambda r: [int(r(2**53) < r(big)), int(r(2**31) < r(wide)), int(r(0) < r(2**32))]),
+        "abs": (call("abs", "int64", ints(-big, -wide)), lambda r: [r(abs(r(-big))), r(abs(r(-wide)))]),
     }  # fmt: skip
-    for name, (request, wanted) in asked.items():
+    for name, (request, model) in asked.items():
         question = f"{name}/int64/width"
         try:
             found = ask(request.operator, request.dtype, *request.args)
-            got = [int(v) for v in found.reshape(-1).to(torch.int64)] if not found.is_floating_point() else None
         except NotAnswered as reason:
             yield unknown(question, str(reason))
             continue
-        yield _integer(question, got, wanted, str(found.dtype).removeprefix("torch."))
+        if found.is_floating_point() or found.is_complex():
+            yield Fact(question, f"{str(found.dtype).removeprefix('torch.')} comes back")
+        else:
+            yield _integer(question, [int(v) for v in found.reshape(-1)], model)
 
 
-def _integer(question: str, got: list[int] | None, wanted: list[int], dtype: str) -> Fact:
-    if got is None:
-        return Fact(question, f"{dtype} comes back")
-    evidence = f"{', '.join(map(str, got[:4]))} for {', '.join(map(str, wanted[:4]))}"
+def _integer(question: str, got: list[int], model: Model) -> Fact:
+    """Only where one format, and no other, gives these numbers is it named."""
+    results = {name: model(rounds) for name, rounds in _FORMATS.items()}
+    wanted = results.pop("64 bits")
+    evidence = f"{', '.join(map(str, got[:4]))} for {', '.join(map(str, wanted))}"
     if got == wanted:
         return Fact(question, "64 bits", evidence, usual=True)
-    by_name = {"int32": [_wrapped(v) for v in wanted], "float64": [_limited(float(v)) for v in wanted],
-               "float32": [_limited(float(np.float32(v))) for v in wanted]}  # fmt: skip
-    for name, values in by_name.items():
-        # Of a result beyond a float's reach each conversion makes its own integer: only the others are held against it.
-        pairs = [(g, v) for g, v, w in zip(got, values, wanted, strict=True) if name == "int32" or abs(w) < 2**62]
-        if len(got) == len(wanted) and pairs and all(g == v for g, v in pairs):
-            return Fact(question, name, evidence)
-    return Fact(question, "not 64 bits", evidence)
+    if len(got) != len(wanted):
+        return unknown(question, "what came back are no such numbers", evidence)
+    # Of a float beyond the range of int64 each conversion makes an integer of its own.
+    fitting = [name for name, given in results.items() if all(g == v or abs(v) >= 2**63 for g, v in zip(got, given, strict=True))]
+    return Fact(question, fitting[0] if len(fitting) == 1 else "not 64 bits", evidence)
 
 
-def _wrapped(value: int) -> int:
-    return (value + 2**31) % 2**32 - 2**31
+def _wrapped(bits: int) -> Rounds:
+    return lambda value: (int(value) + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)
 
 
-def _limited(value: float) -> int:
-    return int(min(max(value, -(2.0**63)), 2.0**63 - 1024))
+_FORMATS: dict[str, Rounds] = {
+    "64 bits": _wrapped(64), "int32": _wrapped(32), "float64": lambda value: int(float(value)),
+    "float32": lambda value: int(np.float32(float(value))),
+}  # fmt: skip

@@ -106,7 +106,7 @@ def one_after_another(
 
 def _lanes(a: Array, b: Array, product: Round, keep: Round, lanes: int) -> Array:
     sums = np.zeros((lanes, a.shape[0], b.shape[1]))
-    for k in range(a.shape[1]):
+    for k in _used(a, b):
         sums[k % lanes] = keep(to_odd(sums[k % lanes], product(a[:, k, None] * b[k])))
     parts = list(sums)
     while len(parts) > 1:
@@ -124,9 +124,14 @@ def _folded(parts: Sequence[Array], keep: Round) -> Array:
 def in_float64(a: Array, b: Array) -> Array:
     """Summed up in float64, one after another."""
     total = np.zeros((a.shape[0], b.shape[1]))
-    for k in range(a.shape[1]):
+    for k in _used(a, b):
         total = total + a[:, k, None] * b[k]
     return total
+
+
+def _used(a: Array, b: Array) -> list[int]:
+    """The k whose terms are not all zero: the others change no sum."""
+    return [int(k) for k in np.flatnonzero(a.any(axis=0) & b.any(axis=1))]
 
 
 def split(parts: int, dropped: bool = True) -> Way:
@@ -145,7 +150,7 @@ def split(parts: int, dropped: bool = True) -> Way:
         total = np.zeros((a.shape[0], b.shape[1]))
         pairs = [(i, j) for i in range(parts) for j in range(parts) if not dropped or i + j < parts]
         for i, j in sorted(pairs, key=lambda pair: -sum(pair)):
-            for k in range(a.shape[1]):
+            for k in _used(left[i], right[j]):
                 total = keep(to_odd(total, left[i][:, k, None] * right[j][k]))
         return total
 
@@ -159,7 +164,7 @@ def kahan(bits: int = 24) -> Way:
     def way(a: Array, b: Array) -> Array:
         total = np.zeros((a.shape[0], b.shape[1]))
         lost = np.zeros_like(total)
-        for k in range(a.shape[1]):
+        for k in _used(a, b):
             term = keep(to_odd(a[:, k, None] * b[k], -lost))
             grown = keep(to_odd(total, term))
             lost = keep(keep(grown - total) - term)
@@ -179,6 +184,8 @@ def fused(terms: int, guard: int, operand: Round = exactly, bits: int = 24) -> W
         total = np.zeros((a.shape[0], b.shape[1]))
         for start in range(0, a.shape[1], terms):
             stop = min(start + terms, a.shape[1])
+            if not a[:, start:stop].any() or not b[start:stop].any():
+                continue
             together = np.stack([total, *(a[:, k, None] * b[k] for k in range(start, stop))])
             largest = np.frexp(np.abs(together).max(axis=0))[1]
             aligned = np.trunc(np.ldexp(together, bits + guard - largest))
