@@ -36,10 +36,12 @@ class Order:
     equal: int
     place: tuple[int, int] = (0, 0)
     first: tuple[int, int, float, float] | None = None
+    confirmed: bool = True
 
     @property
     def exact(self) -> bool:
-        return 0 < self.outputs == self.equal
+        """All of them; and, where they are few, as many with other numbers (``confirmed``)."""
+        return 0 < self.outputs == self.equal and self.confirmed
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,10 @@ def orders_of(question: Question) -> Orders:
             asked.append(question.at(*some))
             tree = recover(layout.terms + layout.added, asked[-1], added=layout.added)
             tried = replay(question, tree, actual, rows, columns, member[rows])
-            found += [_order(tree, one, actual, where) for one, where in _split(tried, member[rows])]
+            for one, where in _split(tried, member[rows]):
+                order = _order(tree, one, actual, where)
+                few = order.exact and order.outputs < LEAST_OUTPUTS
+                found.append(_confirmed(question, order, where, rows, columns) if few else order)
     except (NotAskedError, NotATreeError) as error:
         return Orders(inconclusive=str(error), calls=sum(a.calls for a in asked) + 2)
     untested = (len(layout.left) - len(rows)) * layout.columns
@@ -144,6 +149,27 @@ def _split(tried: Sequence[Replayed], member: Array) -> list[tuple[Replayed, Arr
         if all(mask.sum() >= LEAST_OUTPUTS for _, mask in parts):
             return parts
     return [(best, member)]
+
+
+def _confirmed(question: Question, order: Order, member: Array, rows: Array, columns: Array) -> Order:
+    """A few outputs may agree by chance: so the arguments' numbers are moved round, until enough outputs were replayed. The manner
+    that gives them all is the one.
+    """
+    left: list[Manner] | None = None
+    for shift in range(-(-LEAST_OUTPUTS // order.outputs) + 1):
+        moved = tuple(_moved(arg, shift) if isinstance(arg, torch.Tensor) else arg for arg in question.args)
+        again = replace(question, args=moved)
+        tried = replay(again, order.tree, again.run(), rows, columns, member, every=True)
+        fit = [one.manner for one in tried if one.same[member].all()]
+        left = [manner for manner in fit if left is None or manner in left]
+    return replace(order, manner=left[0]) if left else replace(order, confirmed=False)
+
+
+def _moved(tensor: torch.Tensor, shift: int) -> torch.Tensor:
+    """The same numbers at other places, with the same strides."""
+    found = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+    found.copy_(torch.roll(tensor.reshape(-1), 3 * shift).view(tensor.shape))
+    return found
 
 
 def _order(tree: Tree, one: Replayed, actual: torch.Tensor, member: Array) -> Order:

@@ -21,7 +21,8 @@ Array = np.ndarray[Any, Any]
 class Manner:
     """What a tree leaves open: whether products are rounded before they are added (``fused``: they are not); where the first two
     are added, whether the later one is fused or the first (``swapped``); what a mean does with the sum; the format it is kept in.
-    ``guard``: an addition of several terms cuts each so many bits below the last one of the largest, as matrix units do.
+    ``wide``: that is a longer one than the numbers have. ``guard``: an addition of several terms cuts each so many bits below
+    the last one of the largest, as matrix units do.
     """
 
     fused: bool = False
@@ -31,6 +32,7 @@ class Manner:
     products: bool = False
 
     guard: int | None = None
+    wide: bool = False
 
     @property
     def told(self) -> bool:
@@ -38,6 +40,8 @@ class Manner:
         return bool(str(self))
 
     def __str__(self) -> str:
+        if self.wide:
+            return "in float64"
         if self.guard is not None:
             return f"several terms at once, cut off {self.guard} bits below the sum"
         return "FMA" if self.fused else "products rounded" if self.products else ""
@@ -52,9 +56,11 @@ class Replayed:
     given: Array
 
 
-def replay(question: Question, tree: Tree, actual: torch.Tensor, rows: Array, columns: Array, member: Array) -> list[Replayed]:
+def replay(
+    question: Question, tree: Tree, actual: torch.Tensor, rows: Array, columns: Array, member: Array, *, every: bool = False
+) -> list[Replayed]:
     """The tree on the question's own arguments at the outputs ``rows`` × ``columns``, in one manner after the other, until one
-    gives the bits of ``actual`` wherever ``member`` [rows, columns] is true.
+    gives the bits of ``actual`` wherever ``member`` [rows, columns] is true; with ``every``, in all of them.
     """
     wanted = actual[torch.from_numpy(rows)][:, torch.from_numpy(columns)]
     tried: list[Replayed] = []
@@ -62,7 +68,7 @@ def replay(question: Question, tree: Tree, actual: torch.Tensor, rows: Array, co
         found = torch.from_numpy(evaluate(question, tree, rows, columns, manner)).to(wanted.dtype)
         same = (_bits(found) == _bits(wanted)).numpy()
         tried.append(Replayed(manner, same, found.to(torch.float64).numpy()))
-        if same[member].all():
+        if same[member].all() and not every:
             break
     return tried
 
@@ -146,6 +152,8 @@ def _manners(question: Question, tree: Tree) -> Iterator[Manner]:
         if pairs:
             yield Manner(True, True, kept=kept, products=True)
         yield Manner(False, kept=kept, products=True)
+        if question.dtype != "float64":  # products are exact there
+            yield Manner(False, kept="float64", products=True, wide=True)
         if tree.widest > 2 and kept == "float32":
             yield from (Manner(True, kept=kept, products=True, guard=guard) for guard in range(5))
 
