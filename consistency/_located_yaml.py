@@ -34,6 +34,7 @@ _LIMITS = {
     "finite_number": "be a finite number",
     "greater_than": "be greater than {gt:g}",
     "greater_than_equal": "be {ge:g} or more",
+    "less_than_equal": "be {le:g} or less",
     "string_too_short": "not be empty",
     "too_short": "not be empty",
 }

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import operator
-import re
-from datetime import date
-from fnmatch import fnmatchcase
-from itertools import zip_longest
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -19,22 +13,16 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
 
+from ._file_vocabulary import UNSAID, FileModel, Ratio, Text, Versions, mistake, without_clutter
 from .dtypes import ALL, FLOATING
 from .dtypes import COMPLEX as COMPLEX_DTYPES
 from .errors import did_you_mean
-from .model import VERDICTS, Verdict
+from .expectations import schema
+from .expectations.schema import ExpectationEntry
 
-SYNONYMS = {"max_ulp": "c", "ulp": "c", "ulps": "c", "lam": "lambda", "atol": "absolute", "verdict": "verdicts"}
-CLAUSE = re.compile(r"(>=|<=|==|!=|>|<)\s*(\d{1,9}(?:\.\d{1,9})*)")
+SYNONYMS = {"max_ulp": "c", "ulp": "c", "ulps": "c", "lam": "lambda", "atol": "absolute", **schema.SYNONYMS}
 DTYPE_KEYS = (*FLOATING, *COMPLEX_DTYPES, "any")
-COMPLEX = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}  # judged part by part
-_EXPECTED = tuple(name for name in VERDICTS if Verdict(name).fails)
-
-
-def _mistake(words: str) -> PydanticCustomError:
-    return PydanticCustomError("mistake", "{words}", {"words": words})
 
 
 def split(key: str) -> tuple[str, ...]:
@@ -45,46 +33,23 @@ def split(key: str) -> tuple[str, ...]:
 def _check_dtypes(key: str) -> str:
     for name in split(key):
         if name in ALL and name not in DTYPE_KEYS:
-            raise _mistake("needs no entry: integers and booleans are always compared exactly")
+            raise mistake("needs no entry: integers and booleans are always compared exactly")
         if name not in DTYPE_KEYS:
             meant = did_you_mean(name, (*DTYPE_KEYS, "backward", "source")) or f"; known: {', '.join(DTYPE_KEYS)}"
-            raise _mistake(f"is not a key here: {name!r} is no dtype{meant}")
+            raise mistake(f"is not a key here: {name!r} is no dtype{meant}")
     return key
-
-
-def _check_dtype_glob(glob: str) -> str:
-    if not any(fnmatchcase(name, glob) for name in (*ALL, *COMPLEX)):
-        raise _mistake(f"is {glob!r}, which matches no dtype{did_you_mean(glob, ALL)}")
-    return glob
 
 
 def _check_operators(key: str) -> str:
     if not all(split(key)):
-        raise _mistake("has an empty name between its commas")
+        raise mistake("has an empty name between its commas")
     return key
 
 
-def _check_driver(text: str) -> str:
-    if not all(CLAUSE.fullmatch(clause.strip()) for clause in text.split(",")):
-        raise _mistake(f"is {text!r}, not a range of versions; write it like '>=31.0.15,<32'")
-    return text
-
-
-def _check_verdict(name: str) -> str:
-    if name not in _EXPECTED:
-        meant = did_you_mean(name, _EXPECTED) or f"; known: {', '.join(_EXPECTED)}"
-        raise _mistake(f"is {name!r}, which is not a failing verdict{meant}")
-    return name
-
-
 Bound = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Ratio = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
-Text = Annotated[str, Field(min_length=1)]
 Dtypes = Annotated[str, AfterValidator(_check_dtypes)]
 Operators = Annotated[str, AfterValidator(_check_operators)]
-Driver = Annotated[str, AfterValidator(_check_driver)]
-Failing = Annotated[str, AfterValidator(_check_verdict), Field(json_schema_extra={"enum": list(_EXPECTED)})]
 Family = Literal[
     "unary", "binary", "ternary", "comparison", "cast", "reduction", "cumulative", "matmul", "convolution",
     "normalisation", "softmax", "activation", "pooling", "loss", "indexing", "movement", "sorting", "linalg", "fft",
@@ -93,17 +58,10 @@ Family = Literal[
 ]  # fmt: skip
 
 
-UNSAID: Any = None  # the default of keys that were not given
-
-
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
 # Only `absolute` may be null in the file, which takes an inherited bound away.
 
 
-class Range(_Model):
+class Range(FileModel):
     """Other bounds where an argument lies in [low, high]; what is left out is as in the entry."""
 
     argument: int = Field(default=0, ge=0, description="position of the argument that the range is about")
@@ -121,11 +79,11 @@ class Range(_Model):
     def _ordered(cls, high: float, info: ValidationInfo) -> float:
         low = info.data.get("low")
         if low is not None and low >= high:
-            raise _mistake(f"is {high:g}; it must be greater than low")
+            raise mistake(f"is {high:g}; it must be greater than low")
         return high
 
 
-class Freedoms(_Model):
+class Freedoms(FileModel):
     """What a backend is free to do."""
 
     flush_subnormals: bool = Field(default=UNSAID, description="subnormals may become zero, going in or coming out")
@@ -148,7 +106,7 @@ def _source_is_optional(schema: dict[str, Any]) -> None:
     schema.pop("required")  # for an editor: it may stand one level up
 
 
-class Numbers(_Model):
+class Numbers(FileModel):
     """Bounds and limits of one dtype."""
 
     model_config = ConfigDict(json_schema_extra=_source_is_optional)
@@ -186,7 +144,7 @@ def _name_dtypes(schema: dict[str, Any]) -> None:
         target |= {"patternProperties": {several: entry}, "additionalProperties": False}
 
 
-class Block(_Model):
+class Block(FileModel):
     """Entries by dtype: float32, float64, float16, bfloat16, any, or several such as "float16, bfloat16"."""
 
     model_config = ConfigDict(json_schema_extra=_name_dtypes)
@@ -206,7 +164,7 @@ class Block(_Model):
         return own | {key: _hand_down_all(own.get("source"), own[key]) for key in tables}
 
 
-class Scope(_Model):
+class Scope(FileModel):
     """Rules for all backends or for one, from the least to the most specific."""
 
     policy: Freedoms = Field(default=Freedoms(), description="for every operator and dtype")
@@ -221,7 +179,7 @@ class Override(Scope):
     """Rules for one backend; what they say wins over everything that is said for all backends."""
 
     device: Text = Field(default="*", description="glob on the device's name")
-    driver: Driver = Field(default="", description="range of driver versions such as '>=31.0.15,<32'")
+    driver: Versions = Field(default="", description="range of driver versions such as '>=31.0.15,<32'")
     source: Text = Field(default=UNSAID, description="where the numbers come from, unless something below says so")
 
     @model_validator(mode="before")
@@ -234,31 +192,6 @@ class Override(Scope):
         return data | tables | ({"defaults": _hand_down(source, data["defaults"])} if "defaults" in data else {})
 
 
-class ExpectationEntry(_Model):
-    """A known divergence: results that match become the verdict `expected`."""
-
-    operator: Text = Field(description="name or glob")
-    dtype: Annotated[str, AfterValidator(_check_dtype_glob)] = "*"
-    direction: Literal["*", "forward", "backward"] = "*"
-    backend: Text = Field(default="*", description="name or glob")
-    device: Text = Field(default="*", description="glob on the device's name")
-    driver: Driver = Field(default="", description="range of driver versions such as '>=31.0.15,<32'")
-    verdicts: list[Failing] = Field(min_length=1, description="the verdicts that are expected")
-    max_rho: Ratio | None = Field(default=UNSAID, description="most × budget; beyond it the divergence is another one")
-    reason: Text
-    ticket: str = Field(default="", description="address of the issue")
-    since: date | None = Field(default=UNSAID, description="first day it holds")
-    expires: date | None = Field(default=UNSAID, description="last day it holds")
-
-    @field_validator("expires")
-    @classmethod
-    def _ordered(cls, expires: date | None, info: ValidationInfo) -> date | None:
-        since = info.data.get("since")
-        if expires and since and expires < since:
-            raise _mistake(f"is {expires}; it must not lie before since")
-        return expires
-
-
 def _one_or_many(schema: dict[str, Any]) -> None:
     many = schema["additionalProperties"]
     schema["additionalProperties"] = {"anyOf": [many["items"], many]}
@@ -267,7 +200,7 @@ def _one_or_many(schema: dict[str, Any]) -> None:
 Overrides = Annotated[list[Override], BeforeValidator(lambda said: [said] if isinstance(said, dict) else said)]
 
 
-class _Start(_Model):
+class _Start(FileModel):
     # A base class only so that it is read before `defaults`, whose check needs it.
     extends: Literal["packaged"] | None = Field(default=UNSAID, description="add this file to the packaged one")
 
@@ -278,7 +211,7 @@ class File(Scope, _Start):
     backends: dict[str, Overrides] = Field(
         default={}, description="by name of the backend, or by glob on its whole spec", json_schema_extra=_one_or_many
     )
-    expectations: list[ExpectationEntry] = []
+    expectations: list[ExpectationEntry] = Field(default=[])
 
     @field_validator("defaults")
     @classmethod
@@ -287,46 +220,11 @@ class File(Scope, _Start):
         wanting = [name for name in FLOATING if not covered & {name, "any", "float32" if name == "float64" else name}]
         if wanting and info.data.get("extends") is None:
             dtypes = ", ".join(wanting)
-            raise _mistake(f"lacks c and lambda for {dtypes}; add defaults.any with both, or extends: packaged")
+            raise mistake(f"lacks c and lambda for {dtypes}; add defaults.any with both, or extends: packaged")
         return defaults
 
 
 def json_schema() -> dict[str, Any]:
     """The JSON schema of a tolerances file, for editors."""
-    schema: dict[str, Any] = _without_clutter(File.model_json_schema())
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema
-
-
-def _without_clutter(part: Any) -> Any:
-    """``part`` less pydantic's titles, and less the defaults that stand for "not said"."""
-    if isinstance(part, list):
-        return [_without_clutter(item) for item in part]
-    if not isinstance(part, dict):
-        return part
-    clutter = {"title"} if isinstance(part.get("default"), str) else {"title", "default"}
-    return {key: _without_clutter(value) for key, value in part.items() if key not in clutter}
-
-
-_COMPARE = {
-    ">=": operator.ge,
-    "<=": operator.le,
-    ">": operator.gt,
-    "<": operator.lt,
-    "==": operator.eq,
-    "!=": operator.ne,
-}
-
-
-def in_range(driver: str, wanted: str) -> bool:
-    """Whether a driver's version lies in a range such as ``>=31.0.15,<32``; one without any number lies in none."""
-    if not wanted:
-        return True
-    found = re.search(r"\d{1,9}(\.\d{1,9})*", driver)
-    return found is not None and all(
-        _COMPARE[sign](*zip(*zip_longest(_numbers(found[0]), _numbers(version), fillvalue=0), strict=True))
-        for sign, version in CLAUSE.findall(wanted)
-    )
-
-
-def _numbers(version: str) -> list[int]:
-    return [int(part) for part in version.split(".")]
+    found: dict[str, Any] = without_clutter(File.model_json_schema())
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | found

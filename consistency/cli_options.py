@@ -19,6 +19,13 @@ def seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> fl
     return float(match[1]) * _UNITS[match[2]]
 
 
+expectations_option = click.option(
+    "--expectations",
+    multiple=True,
+    metavar="FILE",
+    help="Known divergences, beside those of the tolerances (repeatable; `consistency expect` writes them).",
+)
+
 _BYTES = {"": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 
 

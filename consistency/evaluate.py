@@ -6,16 +6,17 @@ import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Protocol
 
-from . import aten_calls, opinfo
+from . import opinfo
 from .backends.base import Backend, refusal
 from .backends.cpu import Cpu
 from .comparison import compare
 from .dtypes import FORMATS, PARTS, floats
+from .expectations import Expectation, Occasion
 from .judge import Judgement, convicted, far_from_the_cpu, judge, reconsider, suspicious
 from .materialise import Materials, prepare
-from .model import DIRECTIONS, Case, Comparison, Evidence, Outcome, Result, Verdict
+from .model import DIRECTIONS, Case, Comparison, Evidence, Known, Outcome, Result, Verdict
 from .operators.declare import Operator
 from .reference import Reference, quiet
 from .second_look import Looks, look_for_a_formula, look_for_fewer_bits
@@ -30,7 +31,7 @@ class Rules(Protocol):
     """Where rules come from: :class:`consistency.tolerances.Tolerances`, or anything that answers the same questions."""
 
     @property
-    def expectations(self) -> tuple[Any, ...]: ...
+    def expectations(self) -> tuple[Expectation, ...]: ...
     def rule(
         self, operator: str, dtype: str, *, family: str = "", direction: str = "forward", backend: str = "cpu",
         device: str = "", driver: str = "",
@@ -91,7 +92,7 @@ def _one_direction(
         found, evidence = judged(comparison), None
         if reference.verified is not None and case.dtype == "float64" and isinstance(backend, Cpu) and not backend.switched:
             found = _of_float64_itself(found, reference)
-        elif looks is not None and found.verdict.fails and not _known(case, backend.name, direction, found, rules):
+        elif looks is not None and found.verdict.fails and not _is_known(case, backend, direction, found, rules):
             flagged = Flagged(operator, materials, direction, backend, outcome, reference, baseline, found, judged, everyone)
             evidence = looks.look(flagged)
             found = reconsider(found, evidence, policy_of(operator, backend, case.dtype, rules))
@@ -165,25 +166,33 @@ def _result(
         case, backend.name, direction, found.verdict, found.explanation, MappingProxyType(dict(found.metrics)), operator.family,
         found.worst, found.output, _shapes(reference), comparison, reference.materials.sha256, evidence,
     )  # fmt: skip
-    return expected(result, rules) if result.verdict.fails else result
+    return expected(result, rules, backend) if result.verdict.fails else result
 
 
-def expected(result: Result, rules: Rules) -> Result:
-    """A failure that somebody has already explained: verdict ``expected``, with the reason and the ticket."""
-    known = _known(result.case, result.backend, result.direction, result, rules)
-    if known is None:
+def expected(result: Result, rules: Rules, backend: Backend) -> Result:
+    """A failure that somebody has already explained: verdict ``expected``, with the reason and the ticket.
+
+    One that an entry would explain if it had not expired, or the error not grown, stays a failure and says so.
+    """
+    if not rules.expectations:
         return result
-    return replace(result, verdict=Verdict("expected"), explanation=f"expected ({known.reason}): {result.explanation}")
+    occasion = Occasion(result.case, result.backend, result.direction, backend.identity)
+    verdict, rho = result.verdict.value, result.metrics.get("rho_max", 0.0)
+    entry = occasion.known(rules.expectations, verdict, rho)
+    if entry is None:
+        near = occasion.nearly(rules.expectations, verdict, rho)
+        return replace(result, explanation=f"{result.explanation}; {near}") if near else result
+    reason = entry.reason + (f"; {entry.ticket}" if entry.ticket else "")
+    known = Known(entry.id, entry.place, verdict, entry.max_rho, entry.flaky or "nondeterministic" in entry.verdicts)
+    return replace(result, verdict=Verdict("expected"), explanation=f"expected ({reason}): {result.explanation}", known=known)
 
 
-def _known(case: Case, backend: str, direction: str, found: Judgement | Result, rules: Rules) -> Any:
-    """The expectation that a failure meets, or None."""
-    asked: dict[str, Any] = {"dtype": case.dtype, "direction": direction, "backend": backend}
-    asked |= {"verdict": found.verdict.value, "rho": found.metrics.get("rho_max", 0.0)}
-    names = [case.operator]
-    if rules.expectations and case.source.startswith(f"{aten_calls.NAME}/"):
-        names.append(aten_calls.operator_of(case).ruled_by[0])  # aten.convolution is known as nn.functional.conv2d
-    return next((known for known in rules.expectations if any(known.matches(operator=name, **asked) for name in names)), None)
+def _is_known(case: Case, backend: Backend, direction: str, found: Judgement, rules: Rules) -> bool:
+    """Whether a failure meets an expectation, so that nobody needs to look at it again."""
+    if not rules.expectations:
+        return False
+    occasion = Occasion(case, backend.name, direction, backend.identity)
+    return occasion.known(rules.expectations, found.verdict.value, found.metrics.get("rho_max", 0.0)) is not None
 
 
 def _shapes(reference: Reference) -> tuple[str, ...]:

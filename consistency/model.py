@@ -312,12 +312,25 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Known:
+    """The expectation that a failure met: its id and its place, the verdict that there would be without it, its ratchet (× budget,
+    None for none), and whether it is about something that happens sometimes only.
+    """
+
+    entry: str
+    place: str
+    verdict: str
+    max_rho: float | None = None
+    flaky: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """One case × one backend × one direction, judged.
 
     ``metrics`` maps names to numbers: ``rho_max`` (× budget), ``ulp_max``, ``scaled_max`` (× G·u·S), ``rmse_ratio`` (to the
     CPU in the same dtype) and others. ``worst`` names the worst element, where there is one. ``recorded_id`` is the recording's own
-    id of an outcome that was recorded elsewhere.
+    id of an outcome that was recorded elsewhere. ``known``: where the verdict is ``expected``, by which entry.
     """
 
     case: Case
@@ -334,6 +347,7 @@ class Result:
     sha256: str = ""
     evidence: Evidence | None = None
     recorded_id: str = ""
+    known: Known | None = None
 
     @property
     def cause(self) -> str:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .settings import Settings
 
 _spent = [0.0]  # seconds of this process on making failures smaller
+_standings: dict[str, list[dict[str, object]]] = {}  # by item, until its report: what became of the expectations that cover it
 _left = [200]  # folders that this process may still write: beyond them nobody looks
 ARTEFACTS = "reports/pytest"
 _SETTINGS = pytest.StashKey["Settings"]()
@@ -38,6 +39,7 @@ _OPTIONS: dict[str, tuple[str, str]] = {
     "directions": ("D,…", "forward,backward (default: both)"),
     "reference": ("MODE", "judge against float64, spot (default) or verified: float64 on the CPU, spot-checked, or by oracles"),
     "source": ("NAME", "where cases come from: drawn (default), or opinfo, the samples of PyTorch's own operator database"),
+    "expectations": ("FILE,…", "files of known divergences, beside those of the tolerances"),
     "tolerances": ("FILE", "a tolerances.yaml in place of the packaged one"),
     "artefacts": ("FOLDER", "where failures leave repro.py, issue.md and their data (default: reports/pytest; '' for nowhere)"),
 }
@@ -95,6 +97,7 @@ def _settings(config: pytest.Config) -> Settings:
                 config.getoption("consistency_seed"), None, config.getoption("consistency_tolerances"),
                 reference=config.getoption("consistency_reference") or "spot",
                 source=config.getoption("consistency_source") or SOURCES[0],
+                expectations=listed("expectations") or (),
             )  # fmt: skip
         except ConsistencyError as error:
             raise pytest.UsageError(f"consistency: {error}") from None
@@ -145,6 +148,7 @@ class Item:
         """Judge every case of the item. Fails with the smallest failing case; skips when nothing could be tested."""
         __tracebackhide__ = True
         results = self._results()
+        _standings[self.id] = self._standings(results)
         self._record(results, record_property)
         failing = [r for r in results if r.verdict.fails]
         if failing:
@@ -178,6 +182,16 @@ class Item:
             results += judged(case, operator, [backend], self.settings.tolerances, (self.direction,))
         backend.rest()
         return results
+
+    def _standings(self, results: list[Result]) -> list[dict[str, object]]:
+        from .expectations.ledger import Ledger
+
+        (backend,) = (b for b in self.settings.backends if b.name == self.backend)
+        known = self.settings.tolerances.expectations
+        ledger = Ledger(known, {self.backend: backend.identity} if any(r.verdict.tested for r in results) else {})
+        for result in results:
+            ledger.add(result)
+        return [standing.to_json() for standing in ledger.standings() if standing.covered]
 
     def _record(self, results: list[Result], record_property: Callable[[str, object], None]) -> None:
         counts = Counter(r.verdict.value for r in results)
@@ -260,11 +274,32 @@ def pytest_runtest_makereport(
         if suite or type(call.excinfo.value).__name__ == "Divergence":
             # As an attribute it crosses to the other process.
             setattr(report, "consistency", {"message": str(call.excinfo.value), "suite": suite})  # noqa: B010
+    ours = getattr(getattr(item, "callspec", None), "params", {}).get("consistency_item")
+    rows = _standings.pop(ours.id, None) if call.when == "call" and isinstance(ours, Item) else None
+    if rows:
+        setattr(report, "consistency_expectations", rows)  # noqa: B010
     return report
 
 
+def _expectations(reporter: pytest.TerminalReporter) -> None:
+    """What became of the expectations: what was expected, and by which entry; what no longer happens, or has expired."""
+    reports = [report for reports in reporter.stats.values() for report in reports if hasattr(report, "consistency_expectations")]
+    if not reports:
+        return
+    from .expectations.ledger import Standing, counted, together, told
+    from .report.failure import printable
+
+    found = together([Standing.from_json(row) for row in report.consistency_expectations] for report in reports)
+    lines = [*counted(found), *told(found)]
+    if lines:
+        reporter.section("expectations", sep="-")
+        for line in lines:
+            reporter.write_line(printable(line))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """On GitHub Actions, an annotation for each of the worst failures."""
+    """What became of the expectations; on GitHub Actions, an annotation for each of the worst failures."""
+    _expectations(terminalreporter)
     if not os.environ.get("GITHUB_ACTIONS"):
         return
     failed = [report for report in terminalreporter.stats.get("failed", ()) if hasattr(report, "consistency")]

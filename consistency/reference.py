@@ -47,6 +47,10 @@ def _call(operator: Operator, arguments: Arguments, backward: bool, absolute: bo
     return tuple([_resolved(output) for output in found])
 
 
+def _but_whole(whole: tuple[int, ...], adjust: Adjust, base: torch.Tensor, position: int) -> torch.Tensor:
+    return base if position in whole else adjust(base, position)
+
+
 def _resolved(output: Output) -> Output:
     """With the conjugation and the sign carried out that torch only notes down."""
     tensor = output.tensor
@@ -230,8 +234,13 @@ class Reference:
         return MAGNITUDES[kind](self, count)
 
     def evaluate(self, adjust: Adjust | None, *, absolute: bool = False) -> tuple[Output, ...]:
-        """The outputs with inputs changed by ``adjust``; none where the operator refuses the changed inputs."""
+        """The outputs with inputs changed by ``adjust``; none where the operator refuses the changed inputs.
+
+        Whole numbers, such as a degree, stay what they are: nothing is to be learned from the polynomial before.
+        """
         backward = self.direction == "backward"
+        if adjust is not None and self.operator.whole:
+            adjust = functools.partial(_but_whole, self.operator.whole, adjust)
         arguments = self.materials.build("float64", gradients=backward and self.operator.leaves, adjust=adjust)
         try:
             return self.observed(_call(self.operator, arguments, backward, absolute))

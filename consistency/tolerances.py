@@ -12,16 +12,18 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from . import _tolerances_file as file
+from ._file_vocabulary import COMPLEX, in_range, is_backend
 from ._located_yaml import Located
-from .errors import ConfigurationError
+from .expectations import Expectation, entries_of
+from .expectations.schema import read as read_expectations
+from .expectations.schema import read_text
 
 _NARROWER = {"float64": "float32", "complex128": "complex64"}
 GRADIENT = 2.0  # a gradient's bounds, × the forward's: gradients carry about twice the error
@@ -85,43 +87,6 @@ class Policy:
     nondeterminism: Literal["none", "rounding"] = "none"
 
 
-@dataclass(frozen=True, slots=True)
-class Expectation:
-    """A known divergence with its ticket; ``since`` and ``expires`` are the first and the last day it holds."""
-
-    operator: str
-    dtype: str = "*"
-    direction: str = "*"
-    backend: str = "*"
-    verdicts: tuple[str, ...] = ()
-    max_rho: float | None = None
-    reason: str = ""
-    ticket: str = ""
-    since: date | None = None
-    expires: date | None = None
-    place: str = ""
-    device: str = "*"
-    driver: str = ""
-
-    def matches(
-        self, *, operator: str, dtype: str, direction: str, backend: str, verdict: str,
-        rho: float | None = None, today: date | None = None, device: str = "", driver: str = "",
-    ) -> bool:  # fmt: skip
-        """Whether a result was expected. Where ``max_rho`` (× budget) is given, one of larger or unknown ρ was not."""
-        today = today or date.today()
-        return (
-            verdict in self.verdicts
-            and fnmatchcase(operator, self.operator)
-            and fnmatchcase(dtype, self.dtype)
-            and self.direction in ("*", direction)
-            and _is_backend(backend, self.backend)
-            and fnmatchcase(device, self.device)
-            and file.in_range(driver, self.driver)
-            and (self.max_rho is None or (rho is not None and rho <= self.max_rho))
-            and (self.since or today) <= today <= (self.expires or today)
-        )
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Tolerances:
     """A loaded file. ``digest`` is the SHA-256 of its text, so that a bundle can say by which numbers it was judged."""
@@ -165,7 +130,7 @@ class Tolerances:
 
         Complex numbers are judged part by part: what is said of them can only add to what is said of their parts' dtype.
         """
-        parts = file.COMPLEX.get(asked.dtype)
+        parts = COMPLEX.get(asked.dtype)
         if parts is None:
             return self._laid(asked, gradient)
         values, own = self._laid(asked._replace(dtype=parts), gradient), self._laid(asked, gradient, named=True)
@@ -194,6 +159,22 @@ def load(path: str | Path | None = None) -> Tolerances:
     return _packaged() if path is None else _read(Path(path))
 
 
+def with_more(rules: Tolerances, paths: Iterable[str | Path] | str | Path) -> Tolerances:
+    """The same rules with the expectations of some files as well. Raises ConfigurationError."""
+    paths = [paths] if isinstance(paths, (str, Path)) else list(paths)
+    return with_texts(rules, [read_text(Path(path), "an expectations file") for path in paths])
+
+
+def with_texts(rules: Tolerances, files: Iterable[Iterable[str]]) -> Tolerances:
+    """The same, of files that were read elsewhere: what each is called, and its text."""
+    found = [(label, text) for label, text in files]
+    if not found:
+        return rules
+    more = tuple(entry for label, text in found for entry in read_expectations(text, label))
+    digest = hashlib.sha256((rules.digest + "\0".join(text for _, text in found)).encode()).hexdigest()
+    return replace(rules, digest=digest, expectations=more + rules.expectations)
+
+
 @functools.cache
 def _packaged() -> Tolerances:
     here = Path(__file__).with_name("tolerances.yaml")  # in a wheel; a source checkout has it one folder up
@@ -201,25 +182,17 @@ def _packaged() -> Tolerances:
 
 
 def _read(path: Path) -> Tolerances:
-    # Places are stored in bundles, where the folders of one machine mean nothing.
-    label = path.name if path.is_absolute() else path.as_posix()
-    try:
-        raw = path.read_bytes()
-        text = raw.decode("utf-8-sig").replace("\r\n", "\n")
-    except UnicodeDecodeError as error:
-        before = raw[: error.start]
-        line, column = before.count(b"\n") + 1, len(before) - before.rfind(b"\n")
-        words = f"byte 0x{raw[error.start]:02x} is not UTF-8; save the file as UTF-8"
-        raise ConfigurationError(f"{label}:{line}:{column}  {words}") from None
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise ConfigurationError(f"{label}  cannot be read: {reason}; name a tolerances file that exists") from None
+    return from_text(*read_text(path, "a tolerances file"))
+
+
+def from_text(label: str, text: str) -> Tolerances:
+    """The tolerances in the text of a file that is called ``label``. Raises ConfigurationError."""
     located = Located(text, label)
     said = located.validate(file.File, file.SYNONYMS)
     base = _packaged() if said.extends else Tolerances("", (), ())
     return Tolerances(
         digest=hashlib.sha256((base.digest + text).encode()).hexdigest(),
-        expectations=base.expectations + tuple(_expectations(said, located)),
+        expectations=base.expectations + tuple(entries_of(said.expectations, located)),
         _entries=base._entries + tuple(_entries(said, located)),
     )
 
@@ -257,9 +230,9 @@ class _Entry:
             (self.names(asked.dtype) or _NARROWER.get(asked.dtype) in self.dtypes)
             and (self.level != 2 or self.name == asked.family)
             and (self.level != 3 or fnmatchcase(asked.operator, self.name))
-            and (not self.backend or _is_backend(asked.backend, self.backend))
+            and (not self.backend or is_backend(asked.backend, self.backend))
             and fnmatchcase(asked.device, self.device)
-            and file.in_range(asked.driver, self.driver)
+            and in_range(asked.driver, self.driver)
         )
 
     def rank(self, dtype: str) -> tuple[int, ...]:
@@ -274,11 +247,6 @@ def _precision(glob: str) -> tuple[int, int]:
     """How precise a glob is: a plain name before any pattern, then the one with more plain characters."""
     plain = re.sub(r"\[.*?\]|[*?]", "", glob)
     return plain == glob, len(plain)
-
-
-def _is_backend(spec: str, glob: str) -> bool:
-    """Whether a key such as ``cuda`` or ``cuda*+tf32`` speaks of a spec such as ``cuda:1+tf32``."""
-    return fnmatchcase(spec, glob) or fnmatchcase(re.split("[:+@#]", spec, maxsplit=1)[0], glob)
 
 
 # From the model of the file to entries.
@@ -318,12 +286,6 @@ def _range_rule(said: file.Range) -> RangeRule:
     low = -math.inf if said.low is None else said.low
     high = math.inf if said.high is None else said.high
     return RangeRule(said.argument, low, high, said.c, said.lam, said.absolute, said.outside == "unspecified")
-
-
-def _expectations(said: file.File, located: Located) -> Iterator[Expectation]:
-    for number, one in enumerate(said.expectations):
-        values = dict(one) | {"verdicts": tuple(one.verdicts)}
-        yield Expectation(**values, place=located.line(("expectations", number)))
 
 
 _POLICY = tuple(one.name for one in fields(Policy))

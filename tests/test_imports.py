@@ -20,11 +20,13 @@ LAYERS = {
     "generate": "own_defaults layouts materialise operators strategies generate probing",
     "execute": "backends workers opinfo named_calls aten_calls aten_models aten_references",
     "compare": "oracles reference magnitudes wider metrics measure casting comparison fingerprint",
-    "judge": "_located_yaml _tolerances_file tolerances judge monte_carlo formulations attribution trials circumstances "
-    "second_look",
+    "judge": "_file_vocabulary _located_yaml expectations _tolerances_file tolerances judge monte_carlo formulations "
+    "attribution trials circumstances second_look",
     "run and record": "evaluate scaling determinism settings events engine coverage health literals bundle find "
-    "calibrate recording minimise report.failure report.repeating artefact manifest bisection environments sweep changes diffing",
-    "fronts": "__init__ __main__ api cli cli_options commands pytest_plugin report suite watching models",
+    "cluster expectations.ledger explain "
+    "calibrate recording minimise report.failure report.repeating artefact manifest bisection environments sweep changes diffing "
+    "planning corpus",
+    "fronts": "__init__ __main__ api cli cli_options commands matrix pytest_plugin report suite watching models",
 }
 RANK = {module: rank for rank, modules in enumerate(LAYERS.values()) for module in modules.split()}
 # A worker process in an environment of its own may have none of these.

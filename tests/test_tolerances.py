@@ -22,7 +22,8 @@ from hypothesis import strategies as st
 
 from consistency import tolerances
 from consistency.errors import ConfigurationError
-from consistency.tolerances import Expectation, Policy, RangeRule, Rule, Tolerances, load
+from consistency.expectations import Expectation
+from consistency.tolerances import Policy, RangeRule, Rule, Tolerances, load
 
 ROOT = Path(__file__).resolve().parent.parent
 START = "defaults:\n  any: {c: 1, lambda: 2, source: test}\n"

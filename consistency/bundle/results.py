@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BundleError
-from ..model import Case, Cause, Comparison, Evidence, Measured, Result, Span, Verdict, Worst
+from ..model import Case, Cause, Comparison, Evidence, Known, Measured, Result, Span, Verdict, Worst
 
 
 def result_from_json(path: Path, number: int, row: dict[str, Any], cases: Mapping[str, Case]) -> Result:
@@ -24,11 +24,21 @@ def result_from_json(path: Path, number: int, row: dict[str, Any], cases: Mappin
             case, str(row["backend"]), str(row["direction"]), verdict, str(row["explanation"]),
             metrics, str(row["family"]), worst, str(row["output"]), tuple(map(str, row["shapes"])), comparison, str(row["sha256"]),
             _evidence(row["evidence"]) if "evidence" in row else None, str(row.get("recorded_id", "")),
+            known_of(row.get("expectation")),
         )  # fmt: skip
     except KeyError as error:
         raise BundleError(f"{path}:{number}  damaged: it has no {error}") from None
     except (TypeError, ValueError, AttributeError, OverflowError, IndexError) as error:
         raise BundleError(f"{path}:{number}  damaged: {type(error).__name__} {str(error)[:100]}") from None
+
+
+def known_of(data: Any) -> Known | None:
+    """The expectation that a row says was met. Raises what unfit data raise."""
+    if data is None:
+        return None
+    entry, place, verdict = (str(data[key])[:400] for key in ("entry", "place", "verdict"))
+    ratchet = data["max_rho"]
+    return Known(entry, place, verdict, None if ratchet is None else float(ratchet), bool(data["flaky"]))
 
 
 def _allowed(row: Mapping[str, Any]) -> bool:

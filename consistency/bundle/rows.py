@@ -27,6 +27,8 @@ def result_to_json(result: Result, *, case: bool = True) -> dict[str, Any]:
         row["workaround"] = result.workaround
     if result.recorded_id:
         row["recorded_id"] = result.recorded_id
+    if result.known is not None:
+        row["expectation"] = asdict(result.known)
     if case:
         row["case"] = result.case.to_json()
     return row

@@ -11,6 +11,7 @@ from ..backends.cpu import Cpu
 from ..comparison import compare
 from ..dtypes import FORMATS
 from ..engine import draw
+from ..expectations import Occasion
 from ..judge import Judgement, judge
 from ..materialise import prepare
 from ..model import Case, Comparison, Outcome
@@ -142,7 +143,7 @@ class _One:
         rho = found.metrics.get("rho_max", 0.0)
         # The CPU as its own reference is free of errors, which says nothing about what it needs.
         problem, wanted = "", None if plain and not self.reference.independent else demands(comparison, rule, policy)
-        if found.verdict.fails and self._is_known(backend, found, rho):
+        if found.verdict.fails and self._is_known(backend, identity, found, rho):
             wanted = None
         elif found.verdict.fails and (rho <= 1.0 or not wanted):
             problem, wanted = f"{found.verdict}: {found.explanation}", None
@@ -158,15 +159,10 @@ class _One:
             device=identity.get("device", ""), driver=identity.get("driver", ""),
         )  # fmt: skip
 
-    def _is_known(self, backend: str, found: Judgement, rho: float) -> bool:
+    def _is_known(self, backend: str, identity: Mapping[str, str], found: Judgement, rho: float) -> bool:
         """Whether a divergence is one that the file expects: then it says nothing about what healthy results need."""
-        return any(
-            known.matches(
-                operator=self.operator.name, dtype=self.case.dtype, direction=self.direction, backend=backend,
-                verdict=found.verdict.value, rho=rho,
-            )
-            for known in self.plan.settings.tolerances.expectations
-        )  # fmt: skip
+        occasion = Occasion(self.case, backend, self.direction, identity)
+        return occasion.known(self.plan.settings.tolerances.expectations, found.verdict.value, rho) is not None
 
     def _planted(self, outcome: Outcome, healthy: Judgement, rule: Rule, policy: Policy) -> Mapping[str, Fate]:
         """What became of each fault; tried once for backends with the same rule."""

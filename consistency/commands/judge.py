@@ -9,12 +9,15 @@ from pathlib import Path
 
 import click
 
+from ..cli_options import expectations_option
+
 INTERRUPTED = 130
 
 
 @click.command(short_help="Judge recordings made elsewhere, against any tolerances.")
 @click.argument("recordings", nargs=-1, required=True, metavar="RECORDING... [OPERATOR]...")
 @click.option("--tolerances", metavar="FILE", help="A tolerances.yaml in place of the packaged one.")
+@expectations_option
 @click.option("--id", "ids", multiple=True, metavar="ID", help="Only the outcome with this recorded id (repeatable).")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Also write a bundle, as `run` does.")
 @click.option(
@@ -29,6 +32,7 @@ def judge(
     out: Path | None,
     json_file: Path | None,
     not_tested: bool,
+    expectations: Sequence[str],
 ) -> None:
     """Judge recordings made elsewhere, against any tolerances.
 
@@ -43,13 +47,14 @@ def judge(
     from .. import bundle
     from ..cli import _json_writer, _open
     from ..events import Handler
+    from ..expectations import ledger
     from ..recording.judging import events, plan
     from ..report import page
     from ..report.terminal import Screen, exit_status
 
     folders = [name for name in recordings if Path(name).is_dir()] or list(recordings[:1])
     patterns = [name for name in recordings if name not in folders]
-    planned = plan(folders, patterns or None, tolerances, ids)
+    planned = plan(folders, patterns or None, tolerances, ids, expectations)
     to_stdout = json_file is not None and str(json_file) == "-"
     screen = Screen(stream=sys.stderr if to_stdout else None, out=out, not_tested=not_tested)
     with contextlib.ExitStack() as stack:
@@ -59,7 +64,7 @@ def judge(
         if out is not None:
             writer = bundle.Writer(out)
             stack.callback(writer.close)
-            handlers += [writer, page.after(out)]
+            handlers += [writer, ledger.Keeper(out), page.after(out)]
         stream = _open(json_file)
         if stream is not None:
             if stream is not sys.stdout:

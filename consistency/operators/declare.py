@@ -195,7 +195,8 @@ class Operator:
     tensors (in materialising order) written in place. ``reference`` replaces the callable for the float64 run. ``cases``
     gives the cases of ``(dtype, examples, seed)`` where they are not drawn with ``sample`` (:mod:`consistency.opinfo`).
     ``form_of`` is the operator of which this is another form (a method, ``out=``): the rules of that one hold here; ``leading``
-    counts the tensors that stand before that one's own arguments.
+    counts the tensors that stand before that one's own arguments. ``whole`` are the positions of floating tensors that hold whole
+    numbers, such as a degree, and so have no neighbours that an ulp away would mean nearly the same.
     """
 
     name: str
@@ -216,6 +217,7 @@ class Operator:
     cases: Callable[[str, int, int], list[Case]] | None = None
     form_of: Operator | None = None
     leading: int = 0
+    whole: tuple[int, ...] = ()
 
     @property
     def ruled_by(self) -> tuple[str, str]:

@@ -52,6 +52,7 @@ OPERATORS = [
         dtypes=FLOAT,
         differentiable=False,
         traits=frozenset({"elementwise"}),
+        whole=(1,),
     )
     for name, domain in DOMAINS.items()
 ]

@@ -76,7 +76,7 @@ class Plan:
 
 def plan(
     folders: Iterable[str | Path], patterns: Iterable[str | Operator] | None = None,
-    rules: str | Path | Tolerances | None = None, ids: Iterable[str] = (),
+    rules: str | Path | Tolerances | None = None, ids: Iterable[str] = (), expectations: Iterable[str | Path] = (),
 ) -> Plan:  # fmt: skip
     """Open recordings, choose outcomes by operator and by recorded id. Raises BundleError, UsageError or ConfigurationError."""
     recordings = tuple(Recording(folder) for folder in folders)
@@ -101,7 +101,7 @@ def plan(
         raise UsageError(f"no outcome {sorted(missing)[0]!r:.120} in {', '.join(str(r.folder) for r in recordings)}")
     if not grouped:
         raise BundleError(f"{recordings[0].folder} holds no outcome to judge")
-    loaded = rules if isinstance(rules, Tolerances) else tolerances.load(rules)
+    loaded = tolerances.with_more(rules if isinstance(rules, Tolerances) else tolerances.load(rules), expectations)
     backends = tuple(dict.fromkeys(item.backend for found in grouped.values() for item in found))
     settings = Settings(
         tuple(chosen), backends, None, DIRECTIONS, examples=1, shrink=False, tolerances=loaded,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from ..expectations import ledger
 from ..model import Result, Verdict
 from . import failure
 from .again import title
@@ -32,6 +33,10 @@ def markdown(stored: Stored) -> str:
         lines += ["", "Again:", "", "```console"]
         lines += [_command(stored, kinds[0]) for kinds in tally.by_operator()[:COMMANDS]]
         lines += ["```"]
+    known = list(ledger.told(tally.standings))
+    if known:
+        lines += ["", "Expectations:", "", *(f"- {plain(line)}" for line in known[:REASONS])]
+        lines += [f"- … and {len(known) - REASONS:,} more"] if len(known) > REASONS else []
     reasons = tally.reasons.most_common(REASONS)
     absent = [f"- {plain(name)}: {plain(reason)}" for name, reason in list(stored.unavailable.items())[:REASONS]]
     if reasons or absent:

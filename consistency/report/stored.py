@@ -6,7 +6,7 @@ import functools
 import json
 import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from .. import bundle
 from ..determinism import Repeatability
 from ..errors import BundleError, ConsistencyError
 from ..events import kind
+from ..expectations import ledger
 from ..model import DIRECTIONS, Case, Comparison, Result, Verdict
 from ..scaling import Scaling
 from .failure import printable
@@ -101,6 +102,7 @@ def read(folder: Path) -> Stored:
             raise BundleError(f"{path}:{number}  damaged: {type(error).__name__} {printable(str(error)[:100])}") from None
     stored.tally.scalings += _rows(folder / "scaling.jsonl", Scaling.from_json)
     stored.tally.repeated += _rows(folder / "determinism.jsonl", Repeatability.from_json)
+    stored.tally.standings += [_printable(found) for found in _rows(folder / ledger.FILE, ledger.Standing.from_json)]
     stored.tally.grown |= dict(_rows(folder / "memory.jsonl", _grown))
     return stored
 
@@ -185,6 +187,11 @@ def _values(keys: Mapping[str, object]) -> dict[str, str]:
 
 def _value(value: object) -> str:
     return text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def _printable(found: ledger.Standing) -> ledger.Standing:
+    words = {name: text(getattr(found, name)) for name in ("entry", "place", "about", "reason", "ticket", "expires", "problem")}
+    return replace(found, **words)  # type: ignore[arg-type]
 
 
 def _rows(path: Path, convert: Any) -> Iterator[Any]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from ..determinism import Repeatability
 from ..engine import JUDGING_FAILED
 from ..events import kind
+from ..expectations.ledger import Standing
 from ..model import Result
 from ..scaling import Scaling
 
@@ -57,6 +58,7 @@ class Tally:
         self.failing_cases: Counter[tuple[str, ...]] = Counter()
         self.scalings: list[Scaling] = []
         self.repeated: list[Repeatability] = []
+        self.standings: list[Standing] = []
         self.grown: dict[tuple[str, str], float] = {}  # bytes a call, by backend and operator
         self.decided: dict[str, list[int]] = defaultdict(lambda: [0, 0])  # of each operator: undecidable, all that ran
         self.results = 0

@@ -1,0 +1,169 @@
+"""The nights of one environment as arrays: cases × nights, like for like, with what changed in the environment."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..changes import octaves
+from ..model import VERDICTS, Verdict
+
+if TYPE_CHECKING:
+    import duckdb
+
+UNKNOWN, UNTESTED, PASSED, FAILED = -2, -1, 0, 1  # of a case on a night; UNKNOWN: the bundle does not say
+RESTLESS_SHARE, RESTLESS_LEAST = 0.2, 6  # a value that changes on so many nights tells nothing about any of them
+MOST_CELLS = 24_000_000  # cases × nights that are held at a time
+_TESTED = np.array([Verdict(name).tested for name in VERDICTS] + [True])
+
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    """A run of the environment: which bundle, when it began, where it lies, and whether it ended."""
+
+    bundle: int
+    created: datetime.datetime
+    path: str
+    complete: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.created:%Y-%m-%d}"
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Label and backend, its nights in order, and by night what was different from the one before: (name, old, new)."""
+
+    env: int
+    label: str
+    backend: str
+    nights: tuple[Night, ...]
+    identities: tuple[dict[str, str], ...]
+    moved: tuple[tuple[tuple[str, str, str], ...], ...]
+
+    @property
+    def name(self) -> str:
+        return f"{self.label} · {self.backend}"
+
+    def changed(self) -> NDArray[np.bool_]:
+        """On which nights something changed that does not change all the time."""
+        counts: dict[str, int] = {}
+        for rows in self.moved:
+            for key, _, _ in rows:
+                counts[key] = counts.get(key, 0) + 1
+        most = max(RESTLESS_LEAST, RESTLESS_SHARE * len(self.nights))
+        return np.array([any(counts[key] < most for key, _, _ in rows) for rows in self.moved], dtype=np.bool_)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some groups of an environment: ``state`` and ``size`` (octaves of × budget, NaN where unknown) are [cases, nights].
+
+    ``groups`` are numbers of groups, ``starts`` where the cases of each begin, ``items`` the numbers of the cases.
+    """
+
+    groups: NDArray[np.int64]
+    starts: NDArray[np.intp]
+    items: NDArray[np.int64]
+    state: NDArray[np.int8]
+    size: NDArray[np.float32]
+
+    def of(self, place: int) -> slice:
+        """The cases of the group at ``place``."""
+        stop = self.starts[place + 1] if place + 1 < len(self.starts) else len(self.items)
+        return slice(int(self.starts[place]), int(stop))
+
+
+def environments(db: duckdb.DuckDBPyConnection) -> list[Environment]:
+    """Every environment that any bundle has results of, by label and backend."""
+    names = db.execute("SELECT env, label, backend FROM hosts WHERE env IN (SELECT env FROM outcomes) ORDER BY 2, 3").fetchall()
+    ran: dict[int, list[Night]] = {env: [] for env, _, _ in names}
+    for env, bundle, created, path, complete in db.execute(
+        "SELECT DISTINCT o.env, b.bundle, b.created, b.path, b.complete FROM (SELECT DISTINCT env, bundle FROM outcomes) o "
+        "JOIN bundles b USING (bundle) ORDER BY b.created, b.bundle"
+    ).fetchall():
+        ran[env].append(Night(bundle, created, path, complete is not False))
+    told: dict[tuple[int, int], dict[str, str]] = {}
+    for bundle, env, name, value in db.execute("SELECT bundle, env, name, value FROM identities ORDER BY ALL").fetchall():
+        told.setdefault((bundle, env), {})[name] = value
+    found = []
+    for env, label, backend in names:
+        identities = tuple(told.get((night.bundle, env), {}) for night in ran[env])
+        found.append(Environment(env, label, backend, tuple(ran[env]), identities, _moved(identities)))
+    return found
+
+
+def _moved(identities: Sequence[dict[str, str]]) -> tuple[tuple[tuple[str, str, str], ...], ...]:
+    found: list[tuple[tuple[str, str, str], ...]] = [()]
+    for before, after in itertools.pairwise(identities):
+        if before == after or not before or not after:
+            found.append(())
+            continue
+        names = sorted({*before, *after}, key=lambda name: (name != "driver", name.startswith("machine."), name))
+        pairs = ((name, before.get(name, ""), after.get(name, "")) for name in names)
+        found.append(tuple(pair for pair in pairs if pair[1] != pair[2]))
+    return tuple(found[: len(identities)])
+
+
+def until(environment: Environment, nights: int) -> Environment:
+    """The environment as it was known after its first so many nights."""
+    e, n = environment, nights
+    return Environment(e.env, e.label, e.backend, e.nights[:n], e.identities[:n], e.moved[:n])
+
+
+def blocks(db: duckdb.DuckDBPyConnection, environment: Environment) -> Iterator[Block]:
+    """Cases that were there on at least two nights, all cases of a group together, as many groups at a time as fit."""
+    nights = len(environment.nights)
+    numbers = [night.bundle for night in environment.nights]
+    db.execute(
+        "CREATE OR REPLACE TEMP TABLE nights_of_one AS SELECT unnest(?) AS bundle, unnest(?) AS night",
+        [numbers, list(range(nights))],
+    )
+    db.execute(
+        "CREATE OR REPLACE TEMP TABLE cases_again AS SELECT i.grp, i.item FROM "
+        "(SELECT item FROM outcomes JOIN nights_of_one USING (bundle) "
+        "WHERE env = ? GROUP BY item HAVING count(*) > 1) JOIN items i USING (item) ORDER BY 1, 2", [environment.env],
+    )  # fmt: skip
+    cases = db.execute("SELECT grp, item FROM cases_again ORDER BY 1, 2").fetchnumpy()
+    of_case, items = np.asarray(cases["grp"], dtype=np.int64), np.asarray(cases["item"], dtype=np.int64)
+    groups, starts = np.unique(of_case, return_index=True)
+    most = max(MOST_CELLS // max(nights, 1), 1)
+    ends = np.append(starts[1:], len(items))
+    first = 0
+    while first < len(groups):
+        last = max(int(np.searchsorted(ends, starts[first] + most, side="right")), first + 1)
+        rows = slice(int(starts[first]), int(ends[last - 1]))
+        yield _block(db, environment, groups[first:last], starts[first:last] - starts[first], items[rows])
+        first = last
+
+
+def _block(
+    db: duckdb.DuckDBPyConnection,
+    environment: Environment,
+    groups: NDArray[np.int64],
+    starts: NDArray[np.intp],
+    items: NDArray[np.int64],
+) -> Block:
+    rows = db.execute(
+        "SELECT o.item, n.night, o.verdict, o.fails, coalesce(o.rho, -1) AS rho FROM outcomes o "
+        "JOIN nights_of_one n USING (bundle) "
+        "JOIN cases_again a USING (item) WHERE o.env = ? AND a.grp BETWEEN ? AND ?",
+        [environment.env, int(groups[0]), int(groups[-1])],
+    ).fetchnumpy()  # fmt: skip
+    order = np.argsort(items)
+    place = order[np.searchsorted(items, rows["item"], sorter=order)]
+    night, fails, rho = (np.asarray(rows[name]) for name in ("night", "fails", "rho"))
+    shape = (len(items), len(environment.nights))
+    state = np.full(shape, UNKNOWN, dtype=np.int8)
+    size = np.full(shape, np.nan, dtype=np.float32)
+    tested = _TESTED[np.asarray(rows["verdict"])]
+    state[place, night] = np.where(tested, np.where(fails, FAILED, PASSED), UNTESTED)
+    size[place, night] = np.where(tested & (rho >= 0.0), octaves(np.maximum(rho, 0.0)), np.nan)
+    return Block(groups, starts, items, state, size)

@@ -1,0 +1,264 @@
+"""What changed for good, and on which night: new failures, fixes, errors that grew or shrank, what is no longer tested.
+
+Each case is followed over the nights by itself (:mod:`.segments`), so that like is compared with like; what the cases of a group
+(operator, dtype, direction) did on the same night is one turn. Cases that fail now and then are flaky, with their rate, and
+no turn.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..changes import LEAST_SHIFT
+from . import segments
+from .history import FAILED, PASSED, UNKNOWN, UNTESTED, Block, Environment
+
+KINDS = ("new", "drifted", "untested", "fixed", "calmed", "tested")
+REGRESSIONS = ("new", "drifted", "untested")
+FEW, MANY = 0.25, 0.65  # rates: from at most one to at least the other is a turn
+ODD = 4.0  # octaves; what one case adds to the mean move of its group is bounded by that
+NEAR = 2  # nights between which turns of one group are one
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A change of one group in one environment, on ``night`` (its place among the environment's nights).
+
+    ``cases`` of ``of`` took part. ``before`` and ``after``: × budget, in octaves; of verdicts, that of the worst such case (NaN
+    where there is no number). ``item`` is a case that shows it. ``moved`` tells whether the environment changed that night.
+    """
+
+    env: int
+    group: int
+    night: int
+    kind: str
+    cases: int
+    of: int
+    before: float
+    after: float
+    item: int
+    moved: bool
+
+    @property
+    def regression(self) -> bool:
+        return self.kind in REGRESSIONS
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A group over the nights of an environment: median and largest × budget (octaves), how many cases fail and were tested.
+
+    ``flaky`` holds, of the case that fails now and then most often, how many of how many nights since it has done so;
+    ``odd`` is the
+    number of cases that fail on the last night alone, where nothing has changed in the environment.
+    """
+
+    env: int
+    group: int
+    middle: NDArray[np.float32]
+    largest: NDArray[np.float32]
+    failing: NDArray[np.int32]
+    tested: NDArray[np.int32]
+    flaky: tuple[int, int] | None
+    odd: int
+
+
+def follow(environment: Environment, block: Block) -> tuple[list[Turn], list[Line]]:
+    """All groups of a block."""
+    penalty = segments.penalties(environment.changed())
+    failing = np.where(block.state >= PASSED, block.state == FAILED, -1).astype(np.int8)
+    missing = np.where(block.state == UNKNOWN, -1, block.state == UNTESTED).astype(np.int8)
+    often, never = _each(failing, penalty), _each(missing, penalty)
+    found_moves = [_moves(block, place) for place in range(len(block.groups))]
+    moves, scatter = np.stack([each for each, _ in found_moves]), np.array([one for _, one in found_moves], dtype=np.float32)
+    plain = (
+        np.nan_to_num(np.nanmax(moves, axis=1, initial=-np.inf) - np.nanmin(moves, axis=1, initial=np.inf), neginf=0.0)
+        < LEAST_SHIFT
+    )
+    height = np.zeros_like(moves)
+    if not plain.all():
+        height[~plain] = segments.levels(moves[~plain], penalty, scatter[~plain])
+    changed = environment.changed()
+    turns, lines = [], []
+    for place in range(len(block.groups)):
+        rows = block.of(place)
+        found = [
+            *_verdicts(environment, block, place, often[rows], changed),
+            *_tests(environment, block, place, never[rows], changed),
+        ]
+        if not plain[place]:
+            found += _drifts(environment, block, place, moves[place], height[place], changed, found)
+        turns += found
+        lines.append(_line(environment, block, place, often[rows]))
+    return turns, lines
+
+
+def _each(events: NDArray[np.int8], penalty: segments.Floats) -> segments.Floats:
+    """Rates of every case by night; what is alike is found once, and what never changes costs nothing."""
+    lowest = np.where(events < 0, 2, events).min(axis=1)
+    highest = events.max(axis=1)
+    found = np.repeat(np.where(highest > 0, segments.RATES[-1], segments.RATES[0])[:, None], events.shape[1], axis=1)
+    mixed = np.flatnonzero((lowest == 0) & (highest == 1))
+    if len(mixed):
+        kinds, which = np.unique(events[mixed], axis=0, return_inverse=True)
+        for start in range(0, len(kinds), 512):
+            chosen = segments.rates(kinds[start : start + 512], penalty)
+            mine = (which.ravel() >= start) & (which.ravel() < start + 512)
+            found[mixed[mine]] = chosen[which.ravel()[mine] - start]
+    return found.astype(np.float32)
+
+
+def _moves(block: Block, place: int) -> tuple[segments.Floats, float]:
+    """How far the errors of a group lie, night by night, from where each of its cases usually lies (mean, in octaves).
+
+    Only of cases that pass. Cases that were not there on all nights are aligned with the others by turns. The second value is what
+    the cases' disagreement makes of the mean's uncertainty.
+    """
+    rows = block.of(place)
+    size = np.where(block.state[rows] == PASSED, block.size[rows], np.float32(np.nan))
+    known = ~np.isnan(size)
+    many = known.sum(axis=0)
+    night = np.zeros(size.shape[1], dtype=np.float32)
+    for _ in range(1 if known.all() else 3):
+        usual = np.nan_to_num(segments.median(size - night, axis=1))
+        middle = segments.median(size - usual[:, None], axis=0)
+        night = np.nan_to_num(middle)
+    off = np.clip(size - usual[:, None] - night, -ODD, ODD)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.where(known, off, 0.0).sum(axis=0) / many
+    scatter = segments.median(np.abs(np.where(known, off, np.float32(np.nan))), axis=0) * np.float32(1.4826)
+    uncertain = segments.median((scatter / np.sqrt(np.maximum(many, 1))).astype(np.float32)[None, :], axis=1)
+    return np.where(many > 0, night + mean, np.nan).astype(np.float32), float(np.nan_to_num(uncertain[0]))
+
+
+def _steps(levels: segments.Floats) -> Iterator[tuple[int, float, float]]:
+    for night in np.flatnonzero(levels[1:] != levels[:-1]) + 1:
+        yield int(night), float(levels[night - 1]), float(levels[night])
+
+
+def _verdicts(
+    environment: Environment, block: Block, place: int, often: segments.Floats, changed: NDArray[np.bool_]
+) -> Iterator[Turn]:
+    for kind, night, cases in _crossings(often, ("new", "fixed")):
+        yield _turn(environment, block, place, night, kind, cases, changed)
+
+
+def _tests(
+    environment: Environment, block: Block, place: int, never: segments.Floats, changed: NDArray[np.bool_]
+) -> Iterator[Turn]:
+    for kind, night, cases in _crossings(never, ("untested", "tested")):
+        yield _turn(environment, block, place, night, kind, cases, changed)
+
+
+def _crossings(rate: segments.Floats, kinds: tuple[str, str]) -> Iterator[tuple[str, int, NDArray[np.intp]]]:
+    """Nights on which cases begin, or cease, to do something for good; turns of the same kind close together are one."""
+    if (rate[:, 1:] == rate[:, :-1]).all():
+        return
+    for kind, low, high in ((kinds[0], rate[:, :-1], rate[:, 1:]), (kinds[1], rate[:, 1:], rate[:, :-1])):
+        here = (low <= FEW) & (high >= MANY)
+        nights = np.flatnonzero(here.any(axis=0))
+        while len(nights):
+            together = nights[nights <= nights[0] + NEAR]
+            many = here[:, together].sum(axis=0)
+            yield kind, int(together[many.argmax()]) + 1, np.flatnonzero(here[:, together].any(axis=1))
+            nights = nights[len(together) :]
+
+
+def _turn(
+    environment: Environment, block: Block, place: int, night: int, kind: str, cases: NDArray[np.intp], changed: NDArray[np.bool_]
+) -> Turn:
+    rows = block.of(place)
+    size = block.size[rows][cases]
+    shown = size[:, night - 1] if kind == "fixed" else size[:, night]
+    worst = int(np.nan_to_num(shown, nan=np.inf).argmax())
+    before, after = float(size[worst, night - 1]), float(size[worst, night])
+    item = int(block.items[rows][cases[worst]])
+    of = int(rows.stop - rows.start)
+    return Turn(environment.env, int(block.groups[place]), night, kind, len(cases), of, before, after, item, bool(changed[night]))
+
+
+def _drifts(
+    environment: Environment,
+    block: Block,
+    place: int,
+    moves: segments.Floats,
+    height: segments.Floats,
+    changed: NDArray[np.bool_],
+    others: list[Turn],
+) -> list[Turn]:
+    """Errors that moved for good: levels between nights whose medians really differ."""
+    bounds = [0, *(night for night, _, _ in _steps(height)), len(moves)]
+    middles = [_middle(moves[a:b]) for a, b in itertools.pairwise(bounds)]
+    found: list[Turn] = []
+    last = middles[0]
+    for night, after in zip(bounds[1:-1], middles[1:], strict=True):
+        if np.isnan(after):
+            continue
+        if np.isnan(last):
+            last = after
+            continue
+        if abs(after - last) < LEAST_SHIFT:
+            continue
+        before, last = last, after
+        # Where cases begin or cease to fail, those that are left are other cases, and the verdict says it already.
+        if any(abs(other.night - night) <= NEAR for other in others):
+            continue
+        found.append(_drift(environment, block, place, night, after - before, changed))
+    return found
+
+
+def _drift(environment: Environment, block: Block, place: int, night: int, move: float, changed: NDArray[np.bool_]) -> Turn:
+    rows = block.of(place)
+    size = np.where(block.state[rows] == PASSED, block.size[rows], np.float32(np.nan))
+    first, last = max(night - 14, 0), min(night + 14, size.shape[1])
+    before, after = segments.median(size[:, first:night], axis=1), segments.median(size[:, night:last], axis=1)
+    shift = after - before
+    moved = np.abs(shift) >= LEAST_SHIFT / 2
+    most = int(np.nan_to_num(shift if move > 0 else -shift, nan=-np.inf).argmax())
+    middle = float(np.nanmedian(before)) if not np.isnan(before).all() else float("nan")
+    return Turn(
+        environment.env, int(block.groups[place]), night, "drifted" if move > 0 else "calmed", int(moved.sum()), len(size), middle,
+        middle + move, int(block.items[rows][most]), bool(changed[night]),
+    )  # fmt: skip
+
+
+def _middle(values: segments.Floats) -> float:
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if len(known) else float("nan")
+
+
+def _line(environment: Environment, block: Block, place: int, often: segments.Floats) -> Line:
+    rows = block.of(place)
+    state, size = block.state[rows], block.size[rows]
+    tested = (state >= PASSED).sum(axis=0, dtype=np.int32)
+    failing = (state == FAILED).sum(axis=0, dtype=np.int32)
+    largest = np.where(tested > 0, np.nan_to_num(size, nan=-np.inf).max(axis=0), -np.inf)
+    largest = np.where(np.isinf(largest), np.nan, largest).astype(np.float32)
+    return Line(
+        environment.env, int(block.groups[place]), segments.median(size, axis=0), largest, failing, tested, _flaky(state, often),
+        _odd(state, often),
+    )  # fmt: skip
+
+
+def _flaky(state: NDArray[np.int8], often: segments.Floats) -> tuple[int, int] | None:
+    """(nights it failed, nights it ran) at its present rate, of the case that fails now and then most often."""
+    last = often[:, -1]
+    worst: tuple[int, int] | None = None
+    for case in np.flatnonzero((last > segments.SELDOM) & (last < segments.OFTEN)):
+        steps = np.flatnonzero(often[case, 1:] != often[case, :-1])
+        start = int(steps[-1]) + 1 if len(steps) else 0
+        ran = state[case, start:]
+        found = (int((ran == FAILED).sum()), int((ran >= PASSED).sum()))
+        if found[0] and (worst is None or found[0] * worst[1] > worst[0] * found[1]):
+            worst = found
+    return worst
+
+
+def _odd(state: NDArray[np.int8], often: segments.Floats) -> int:
+    """Cases that fail on the last night although they are known to pass: seen once."""
+    return int(((state[:, -1] == FAILED) & (often[:, -1] <= segments.SELDOM)).sum())
