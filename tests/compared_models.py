@@ -100,15 +100,15 @@ def transformer(
 
 
 class Planted(Backend):
-    """The CPU, but for one call: the ``nth`` call of ``operator`` in each step goes wrong, as ``fault(result, args, run)`` says.
+    """The CPU, but for one call: the ``nth`` call of ``operator`` (from 0) goes wrong, as ``fault(run, args)`` says.
 
-    ``per_step`` is how many calls of the operator a step has; ``run`` makes the call as it should be.
+    ``run()`` makes the call as it should be.
     """
 
     name = "planted"
 
-    def __init__(self, operator: str, nth: int, fault: Callable[..., Any], per_step: int) -> None:
-        self._operator, self._nth, self._fault, self._per_step, self._calls = operator, nth, fault, per_step, 0
+    def __init__(self, operator: str, nth: int, fault: Callable[..., Any]) -> None:
+        self._operator, self._nth, self._fault, self._calls = operator, nth, fault, 0
 
     def call(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         def run() -> Any:
@@ -117,7 +117,7 @@ class Planted(Backend):
         if operator.name != self._operator:
             return run()
         self._calls += 1
-        return self._fault(run, args) if (self._calls - 1) % self._per_step == self._nth else run()
+        return self._fault(run, args) if self._calls == self._nth + 1 else run()
 
 
 def replaced(change: Callable[[torch.Tensor], torch.Tensor], output: int = 0) -> Callable[..., Any]:
@@ -142,7 +142,7 @@ def one_channel(x: torch.Tensor) -> torch.Tensor:
 def last_number(x: torch.Tensor) -> torch.Tensor:
     """The last number of all is a hundredth of the largest too large."""
     wrong = x.clone()
-    wrong.reshape(-1)[-1] += 0.01 * float(x.abs().max())
+    wrong[(-1,) * x.ndim] += 0.01 * float(x.abs().max())
     return wrong
 
 
@@ -208,10 +208,10 @@ FAULTS: dict[str, tuple[str, str, int, Callable[..., Any], str]] = {
         "resnet", "aten.convolution_backward", 4, replaced(shifted), 'backward of Conv2d "layer3.0.conv2"',
     ),
     "running statistics untouched": ("resnet", "aten.native_batch_norm", 3, statistics_untouched, 'BatchNorm2d "layer2.0.bn1"'),
-    "a biased running variance": ("resnet", "aten.native_batch_norm", 10, biased_statistics, 'BatchNorm2d "layer4.0.bn1"'),
+    "a biased running variance": ("resnet", "aten.native_batch_norm", 10, biased_statistics, 'BatchNorm2d "layer4.0.bn2"'),
     "a batch norm's channel": ("resnet", "aten.native_batch_norm", 0, replaced(one_channel), 'BatchNorm2d "stem.1"'),
     "a batch norm's gradient": (
-        "resnet", "aten.native_batch_norm_backward", 5, replaced(one_channel), 'backward of BatchNorm2d "layer3.0.bn2"',
+        "resnet", "aten.native_batch_norm_backward", 5, replaced(one_channel), 'backward of BatchNorm2d "layer3.0.bn1"',
     ),
     "a batch norm's weight": (
         "resnet", "aten.native_batch_norm_backward", 11, replaced(zero, 1), 'backward of BatchNorm2d "stem.1"',
@@ -222,8 +222,8 @@ FAULTS: dict[str, tuple[str, str, int, Callable[..., Any], str]] = {
     "a pooling's gradient": (
         "resnet", "aten.max_pool2d_with_indices_backward", 0, replaced(shifted), 'backward of MaxPool2d "stem.3"',
     ),
-    "zero gradient of reduction none": ("resnet", "aten.nll_loss_backward", 0, replaced(zero), ""),
-    "the same of words": ("transformer", "aten.nll_loss_backward", 0, replaced(zero), ""),
+    "zero gradient of reduction none": ("resnet", "aten.nll_loss_backward", 0, replaced(zero), "backward of NllLossBackward0"),
+    "the same of words": ("transformer", "aten.nll_loss_backward", 0, replaced(zero), "backward of NllLossBackward0"),
     "a permuted layer norm": ("transformer", "aten.native_layer_norm", 2, permuted_norm, 'LayerNorm "layers.1.norm1"'),
     "a layer norm's gradient": (
         "transformer", "aten.native_layer_norm_backward", 1, replaced(last_number), 'backward of LayerNorm "layers.1.norm2"',

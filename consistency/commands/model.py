@@ -30,9 +30,10 @@ from ..errors import UsageError
     "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
     help="Also write everything as one JSON object; - for standard output.",
 )  # fmt: skip
+@click.option("--out", "-o", type=click.Path(path_type=Path, dir_okay=False), help="Also write a page with the curves (HTML).")
 def model(
     target: str, backends: Sequence[str], steps: int | None, replicas: int, no_local: bool, tolerances: str | None,
-    json_file: Path | None,
+    json_file: Path | None, out: Path | None,
 ) -> None:  # fmt: skip
     """A model, or its training, on every backend beside float64: is it rounding that grew, and if not, who is wrong first?
 
@@ -41,7 +42,7 @@ def model(
 
     \b
     consistency model examples:mlp
-    consistency model train.py:small --backend cpu --backend cuda --steps 20
+    consistency model train.py:small --backend cpu --backend cuda --steps 20 -o drift.html
 
     The same model with the same numbers is trained in float64, in copies of that in which every number is moved by half an ulp of
     the tested format (the band: what rounding alone would do), and on every backend. Each operator is also judged by itself, on the
@@ -63,6 +64,11 @@ def model(
         click.echo(str(report))
     if json_file is not None:
         _write(json_file, json.dumps(report.to_json(), indent=1) + "\n")
+    if out is not None:
+        from ..models.page import page
+
+        _write(out, page(report))
+        click.echo(f"wrote {out}", err=to_stdout)
     absent = [b for b in report.backends.values() if b.absent]
     sys.exit(1 if report.failures else 3 if not report.tested or (backends and absent) else 0)
 

@@ -128,7 +128,8 @@ class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
         pairs = [(a, b) for a, b in zip([*mine, *got], [*results, *effects], strict=True)]
         if any(isinstance(a, torch.Tensor) != isinstance(b, torch.Tensor) for a, b in pairs):
             return float("inf"), ""
-        scores = [quick.score(a, b, known, c) for a, b in pairs if isinstance(a, torch.Tensor)]
+        precision = quick.shortest(given, named)
+        scores = [quick.score(a, b, known, c, precision) for a, b in pairs if isinstance(a, torch.Tensor)]
         return max(scores, default=0.0), ""
 
     def _bound(self, known: Facts, args: Any) -> float:

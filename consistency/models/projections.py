@@ -50,12 +50,14 @@ def _matrices(at: int) -> Callable[..., list[Combined] | None]:
 
 
 def _norm(tensor: torch.Tensor, dim: int) -> torch.Tensor:
-    return torch.linalg.vector_norm(tensor, 2, dim, keepdim=True).to(torch.float64)
+    found: torch.Tensor = torch.linalg.vector_norm(tensor, 2, dim, keepdim=True)
+    return found.to(torch.float64)
 
 
 def _over(tensor: torch.Tensor, v: torch.Tensor, dim: int) -> torch.Tensor:
     """Σ v·slice along ``dim``, which stays with size 1. In the tensor's own precision, whose roundings the bound has room for."""
-    return torch.tensordot(tensor, v.to(tensor.dtype), ([dim], [0])).unsqueeze(dim)
+    found: torch.Tensor = torch.tensordot(tensor, v.to(tensor.dtype), ([dim], [0]))  # type: ignore[no-untyped-call]
+    return found.unsqueeze(dim)
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:

@@ -75,8 +75,11 @@ def leading(known: Facts, out: Any) -> list[Any]:
     return found[:kept] if kept is not None else found
 
 
-def score(got: torch.Tensor, want: torch.Tensor, known: Facts, c: float) -> float:
-    """How far a result is from float64, × what the quick look admits; infinite where NaN, shapes or integers differ."""
+def score(got: torch.Tensor, want: torch.Tensor, known: Facts, c: float, precision: int = 53) -> float:
+    """How far a result is from float64, × what the quick look admits; infinite where NaN, shapes or integers differ.
+
+    ``precision`` is that of the shortest format among the inputs: kernels that mix formats sum up in the shorter one.
+    """
     if got.shape != want.shape:
         return _INFINITE
     if not got.numel():
@@ -86,6 +89,8 @@ def score(got: torch.Tensor, want: torch.Tensor, known: Facts, c: float) -> floa
     form = dtypes.form_of(dtypes.name_of(got.dtype))
     if form is None or want.dtype not in (torch.float64, torch.complex128):
         return 0.0 if _same(got, want) else _INFINITE
+    if precision < form.precision:
+        form = next(other for other in dtypes.FORMATS.values() if other.precision == precision)
     if got.is_complex():
         got, want = torch.view_as_real(got.resolve_conj()), torch.view_as_real(want.resolve_conj())
     error = got.to(torch.float64, copy=True).sub_(want).abs_()  # the model goes on with `got`
@@ -120,6 +125,12 @@ def score_of(found: Sequence[Combined], known: Facts) -> float:
         value = float(_rows((got - want).abs_()).amax(-1, keepdim=True).div_(rows).max()) if got.numel() else 0.0
         worst = max(worst, value if value == value else _INFINITE)
     return worst
+
+
+def shortest(args: Sequence[Any], kwargs: Mapping[str, Any]) -> int:
+    """Significand bits of the shortest floating format among the tensors given, but for single numbers."""
+    given = (t for t in flatten((list(args), dict(kwargs))) if isinstance(t, torch.Tensor) and t.ndim and t.is_floating_point())
+    return min((dtypes.FORMATS[name].precision for t in given if (name := dtypes.name_of(t.dtype)) in dtypes.FORMATS), default=53)
 
 
 def _same(got: torch.Tensor, want: torch.Tensor) -> bool:

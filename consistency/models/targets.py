@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from typing import Any
 
 from ..backends._user import imported
-from ..errors import UsageError, did_you_mean
+from ..errors import UsageError
 from .subject import Subject, subject_of
 
 EXAMPLES = "examples"
@@ -52,16 +50,7 @@ def _told(error: Exception) -> str:
     return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__
 
 
-def examples() -> dict[str, Any]:
-    """The built-in examples by name: factories."""
-    if importlib.util.find_spec("consistency.models.examples") is None:
-        return {}
-    found: dict[str, Any] = importlib.import_module("consistency.models.examples").EXAMPLES
-    return found
-
-
 def _example(name: str) -> Subject:
-    known = examples()
-    if name not in known:
-        raise UsageError(f"there is no example {name!r:.60}{did_you_mean(name, known) or '; known: ' + ', '.join(known)}")
-    return subject_of(known[name](), f"example {name}")
+    from .examples import example
+
+    return subject_of(example(name)(), f"example {name}")
