@@ -19,6 +19,7 @@ from .cli_options import expectations_option, seconds, size
 from .commands.bisect import bisect
 from .commands.calibrate import calibrate
 from .commands.diff import diff
+from .commands.expect import expect
 from .commands.judge import judge
 from .commands.model import model
 from .commands.query import query
@@ -369,6 +370,7 @@ main.add_command(bisect)
 main.add_command(sweep)
 main.add_command(model)
 main.add_command(diff)
+main.add_command(expect)
 main.add_command(query)
 main.add_command(record)
 main.add_command(judge)
