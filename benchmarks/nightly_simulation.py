@@ -407,9 +407,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def simulate(options: argparse.Namespace, folder: Path) -> int:
-    from consistency.matrix.site import write as write_site
-
     from consistency.matrix import board, finding, questions, store
+    from consistency.matrix.site import write as write_site
 
     world = World(options.environments, options.nights, options.cases, options.seed)
     watch = Watch()
@@ -427,7 +426,7 @@ def simulate(options: argparse.Namespace, folder: Path) -> int:
     )
     made = board.board(held)
     watch("finding changes, the board")
-    site = write_site(made, folder / "site", folder / "nights")
+    site = write_site(made, folder / "site")
     size = sum(path.stat().st_size for path in site.rglob("*") if path.is_file())
     watch(f"writing the site ({size / 1e6:.0f} MB, {sum(1 for p in site.rglob('*') if p.is_file())} files)")
     held.take(finding.bundles([folder / "nights"])[0])

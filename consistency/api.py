@@ -48,6 +48,7 @@ def run(
     reference: str = "spot",
     source: str = "drawn",
     case_timeout: float = 30.0,
+    corpus: str | Path | None = None,
     expectations: Iterable[str | Path] | str | Path = (),
 ) -> engine.Run:
     """Draw cases of ``operators``, run them on ``backends``, and judge every result against float64.
@@ -59,13 +60,20 @@ def run(
     results are judged against: ``"float64"`` on the CPU, that spot-checked (``"spot"``), or ``"verified"`` by independent oracles.
     ``source``: ``"opinfo"`` takes the samples of PyTorch's own operator database in place of drawn cases. ``case_timeout``: seconds
     that one case may take on a backend in a process of its own (accelerators, ``+isolated``, ``@PYTHON``, ``+env:NAME=VALUE``).
+    ``corpus``: a folder whose cases are replayed; others are drawn after that only if there is a time budget.
     ``expectations``: a file of known divergences, or several, beside those that ``tolerances`` lists.
 
     Raises UsageError, ConfigurationError or BundleError with one clear line.
     """
+    replay = None
+    if corpus is not None:
+        from .corpus.reading import load
+
+        replay = load(Path(corpus))
     chosen = engine.settings(
         operators, backends, dtypes, directions, examples, seed, time_budget, tolerances, reference=reference, source=source,
-        case_timeout=case_timeout, expectations=expectations,
+        case_timeout=case_timeout, expectations=expectations, corpus=replay,
+        explore=replay is None or time_budget is not None,
     )  # fmt: skip
     collect = engine.Collect()
     if out is None:

@@ -45,15 +45,17 @@ def entry_of(base: str, case: Case) -> Entry | None:
     """The entry of ``aten::base`` in a case, if there is one."""
     if base == "convolution":
         weight, transposed = (case.args[i] if len(case.args) > i else None for i in (1, 6))
-        rank = (
-            len(weight.shape) - 2
-            if isinstance(weight, Literal)
-            else len(weight.base) - 2
-            if isinstance(weight, TensorRecipe)
-            else 0
-        )
+        rank = _dimensions(weight) - 2
         return _convolution(rank, bool(transposed)) if 1 <= rank <= 3 else None
     return _entries().get(base)
+
+
+def _dimensions(tensor: Any) -> int:
+    """How many dimensions an argument has, which is a literal tensor or a recipe; 0 of anything else."""
+    if isinstance(tensor, TensorRecipe):
+        strided = tensor.view[-1] if tensor.view and tensor.view[-1][0] == "as_strided" else ()
+        return (len(strided) - 2) // 2 if strided else len(tensor.base)
+    return len(tensor.shape) if isinstance(tensor, Literal) else 0
 
 
 def named(base: str) -> Entry | None:

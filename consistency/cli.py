@@ -16,11 +16,17 @@ import click
 
 from . import __version__
 from .cli_options import expectations_option, seconds, size
+from .commands._replaying import NIGHTLY, prepared
 from .commands.bisect import bisect
 from .commands.calibrate import calibrate
+from .commands.cluster import Asked, begun_under, cluster_options, default_specs, run_on_cluster
+from .commands.corpus import corpus
 from .commands.diff import diff
 from .commands.expect import expect
+from .commands.explain import explain
+from .commands.fingerprint import fingerprint
 from .commands.judge import judge
+from .commands.matrix import matrix
 from .commands.model import model
 from .commands.query import query
 from .commands.record import record
@@ -138,8 +144,15 @@ _tolerances = click.option("--tolerances", metavar="FILE", help="A tolerances.ya
 @click.option(
     "--examples", type=click.IntRange(min=1), metavar="N", help="Cases per operator and dtype, in place of the profile's."
 )
-@click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Other inputs for another number.")
+@click.option(
+    "--seed", type=int, metavar="N", help="Other inputs for another number [default: 0; with a corpus another one for each run]."
+)
 @click.option("--time-budget", callback=seconds, metavar="TIME", help="Go on with fresh inputs until 60s, 5m or 2h are over.")
+@click.option(
+    "--corpus",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Replay the cases in this folder first [default: none; with --profile nightly the standard corpus].",
+)
 @click.option(
     "--reference",
     metavar="MODE",
@@ -184,11 +197,14 @@ _tolerances = click.option("--tolerances", metavar="FILE", help="A tolerances.ya
 @click.option("--not-tested", is_flag=True, help="List what was not tested, and why.")
 @click.option("--no-bundle", is_flag=True, help="Write no bundle.")
 @click.option("--no-shrink", is_flag=True, help="Show failing cases as they were drawn.")
+@cluster_options
 def run(
     operators: Sequence[str], backends: Sequence[str], dtypes: Sequence[str], directions: Sequence[str], profile: str,
-    examples: int | None, seed: int, time_budget: float | None, reference: str, tolerances: str | None, out: Path | None,
+    examples: int | None, seed: int | None, time_budget: float | None, corpus: Path | None, reference: str, tolerances: str | None,
+    out: Path | None,
     resume: bool, json_file: Path | None, not_tested: bool, no_bundle: bool, no_shrink: bool, source: str, case_timeout: float,
-    worker_memory: int, repeat: int, label: str, expectations: Sequence[str],
+    worker_memory: int, repeat: int, label: str, expectations: Sequence[str], cluster: str | None, resources: Sequence[str],
+    workers: int,
 ) -> None:  # fmt: skip
     """Draw inputs, run them everywhere, judge the differences.
 
@@ -198,6 +214,8 @@ def run(
     consistency run --backend cpu --backend cuda --dtype float32
     consistency run matmul --examples 500 --json results.jsonl
     consistency run --profile nightly --time-budget 2h --out reports/tonight
+    consistency run --cluster tcp://head:8786 --backend cpu --backend cuda --out reports/tonight
+    consistency run --corpus corpus --time-budget 2h --out reports/tonight
     """
     from . import bundle, engine
     from .events import Handler
@@ -212,13 +230,24 @@ def run(
         raise UsageError(f"unknown profile {profile!r}{did_you_mean(profile, PROFILES) or '; known: ' + ', '.join(PROFILES)}")
     if resume and out is None:
         raise UsageError("--resume needs the folder to complete: add --out FOLDER")
+    if cluster is None and (resources or workers > 1):
+        raise UsageError("--resource and --workers belong to --cluster ADDRESS")
+    specs = list(backends) or (default_specs() if cluster else None)
     chosen = engine.settings(
-        list(operators) or None, list(backends) or None, list(dtypes) or None, list(directions) or engine.DIRECTIONS,
-        examples or PROFILES[profile], seed, time_budget, tolerances, not no_shrink, reference, source, case_timeout,
-        worker_memory, repeat, expectations,
+        list(operators) or None, specs, list(dtypes) or None, list(directions) or engine.DIRECTIONS,
+        examples or PROFILES[profile], seed or 0, time_budget, tolerances, not no_shrink, reference, source, case_timeout,
+        worker_memory, repeat, expectations=expectations,
     )  # fmt: skip
+    interrupted = out if resume else None
+    if cluster is not None and interrupted is not None:
+        interrupted, seed = begun_under(interrupted, seed)
+    chosen = prepared(chosen, corpus, seed=seed, profile=profile, out=interrupted, asked=examples is not None or profile == NIGHTLY)
     folder = None if no_bundle else out or _new_folder()
     to_stdout = json_file is not None and str(json_file) == "-"
+    if cluster is not None:
+        shown = None if json_file is None else _open(json_file)
+        asked = Asked(cluster, resources, workers, bool(backends), folder, resume, label, not_tested, expectations)
+        sys.exit(run_on_cluster(chosen, asked, shown))
     elsewhere = () if backends else _not_here()
     screen = Screen(stream=sys.stderr if to_stdout else None, out=folder, not_tested=not_tested, elsewhere=elsewhere)
     earlier = bundle.earlier_results(folder) if resume and folder is not None else None
@@ -368,9 +397,13 @@ main.add_command(repro)
 main.add_command(report)
 main.add_command(bisect)
 main.add_command(sweep)
+main.add_command(explain)
+main.add_command(fingerprint)
 main.add_command(model)
 main.add_command(diff)
 main.add_command(expect)
+main.add_command(matrix)
+main.add_command(corpus)
 main.add_command(query)
 main.add_command(record)
 main.add_command(judge)

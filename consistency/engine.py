@@ -1,11 +1,11 @@
-"""The engine: draw the cases of a plan, evaluate them, and yield events. Every writer is a handler of these events."""
+"""The engine: evaluate the cases of a plan, and yield events. Every writer is a handler of these events."""
 
 from __future__ import annotations
 
 import functools
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from .errors import RecipeError, Untestable
 from .events import Earlier, Event, Finished, GroupDone, Grown, Handler, Judged, Key, Repeated, Scaled, Shrunk, Started, kind
 from .model import DIRECTIONS, Case, Result, Verdict
 from .operators.declare import Operator
+from .planning import Group, draw, plan
 from .second_look import Looks
 from .settings import Settings, directions_of, examples_of, groups, settings
 from .tolerances import Tolerances
@@ -48,7 +49,7 @@ def _run(chosen: Settings, earlier: Earlier | None) -> Iterator[Event]:
     state = State(
         {name: reason for name, reason in reasons.items() if reason},
         earlier or Earlier(),
-        deadline=math.inf if chosen.time_budget is None else started + chosen.time_budget,
+        deadline=math.inf if chosen.time_budget is None else started + chosen.time_budget - chosen.used,
         effort=shrinking(chosen),
     )
     yield begun(chosen, state.absent)
@@ -60,7 +61,10 @@ def _run(chosen: Settings, earlier: Earlier | None) -> Iterator[Event]:
 def begun(chosen: Settings, absent: dict[str, str]) -> Started:
     """The first event of a run."""
     pairs = groups(chosen)
-    return Started(chosen, absent, len(pairs), sum(examples_of(chosen, dtype) for _, dtype in pairs))
+    expected = sum(examples_of(chosen, dtype) for _, dtype in pairs)
+    if chosen.corpus is not None:
+        expected = len(chosen.corpus.cases) + expected * chosen.explore
+    return Started(chosen, absent, len(pairs), expected)
 
 
 def shrinking(chosen: Settings) -> float:
@@ -68,37 +72,11 @@ def shrinking(chosen: Settings) -> float:
     return max(SHRINK_IN_ALL, (chosen.time_budget or 0.0) / 10)
 
 
-@dataclass(frozen=True)
-class Group:
-    """The cases of one operator × dtype, drawn, or the ``problem`` because of which there are none. ``turn`` counts from 0."""
-
-    operator: Operator
-    dtype: str
-    cases: tuple[Case, ...]
-    problem: str = ""
-    turn: int = 0
-
-
-def plan(chosen: Settings, out_of_time: Callable[[], bool]) -> Iterator[Group]:
-    """The groups of a run, drawn one by one; with a time budget with fresh cases again and again until it is used up."""
-    seen: set[str] = set()  # later turns draw some simple cases again
-    turn = 0
-    while turn == 0 or (chosen.time_budget is not None and not out_of_time()):
-        for operator, dtype in groups(chosen):
-            cases, problem = draw(operator, dtype, examples_of(chosen, dtype), chosen.seed + turn)
-            if chosen.time_budget is not None:
-                cases = [case for case in cases if case.id not in seen]
-                seen.update(case.id for case in cases)
-            yield Group(operator, dtype, tuple(cases), problem, turn)
-            if out_of_time():
-                break
-        turn += 1
-
-
 @dataclass
 class State:
     """What the groups of a run share. ``absent`` are the backends that cannot run here, with the reason; ``deadline`` is in
-    seconds of ``time.monotonic``; ``effort`` is the time (seconds) that is left for making failures smaller.
+    seconds of ``time.monotonic``; ``effort`` is the time (seconds) that is left for making failures smaller. ``cases_only``:
+    nothing is told about a group but the results of its cases.
     """
 
     absent: dict[str, str]
@@ -107,6 +85,7 @@ class State:
     effort: float = SHRINK_IN_ALL
     looks: Looks = field(default_factory=Looks)
     searched: set[tuple[str, ...]] = field(default_factory=set)  # kinds of failure
+    cases_only: bool = False
 
     @property
     def out_of_time(self) -> bool:
@@ -115,15 +94,16 @@ class State:
 
 def judge_group(chosen: Settings, group: Group, state: State) -> Iterator[Event]:
     """The events of one operator × dtype: its cases on every backend, and what is told about all of them together."""
-    operator, dtype, cases, turn = group.operator, group.dtype, group.cases, group.turn
+    operator, dtype, cases = group.operator, group.dtype, group.cases
     present = [b for b in chosen.backends if b.name not in state.absent]
     suspects: dict[tuple[str, ...], Result] = {}
-    if turn == 0:
+    first_part, last_part = group.turn == group.part == 0, group.turn == 0 and not group.more
+    if first_part:
         first = cases[0] if cases else Case(operator.name, dtype)
-        yield from _not_run(chosen, operator, first, state.absent, present, group.problem)
+        yield from not_run(chosen, operator, first, state.absent, present, group)
     directions = directions_of(chosen, operator, dtype)
     offered = {d: [b for b in present if not _backends.refusal(b, operator, dtype, d)] for d in directions}
-    judged, pool = 0, _pool(chosen, operator, dtype, turn, present)
+    judged, pool = 0, _pool(chosen, operator, dtype, present) if last_part and not state.cases_only else None
     for position, case in enumerate(cases):
         if state.out_of_time:
             break
@@ -132,7 +112,7 @@ def judge_group(chosen: Settings, group: Group, state: State) -> Iterator[Event]
         keys = [(case.id, b.name, d) for d in directions for b in offered[d]]
         known = tuple(state.earlier.results[key] for key in keys if key in state.earlier.results)
         if known:
-            yield Judged(case, known, fresh=False)
+            yield Judged(case, known, fresh=False, origin=group.origin)
         done = frozenset(result.key for result in known)
         fresh: list[Result] = []
         for direction in filter(offered.__getitem__, directions):
@@ -140,7 +120,7 @@ def judge_group(chosen: Settings, group: Group, state: State) -> Iterator[Event]
                 case, operator, offered[direction], chosen.tolerances, (direction,), done, state.looks, chosen.reference
             )
         if fresh:
-            yield Judged(case, tuple(fresh))
+            yield Judged(case, tuple(fresh), origin=group.origin)
         for result in (*known, *fresh):
             if result.verdict.fails and kind(result) not in state.searched:
                 suspects.setdefault(kind(result), result)
@@ -152,12 +132,12 @@ def judge_group(chosen: Settings, group: Group, state: State) -> Iterator[Event]
         grown = backend.growth()
         if grown is not None:
             yield Grown(grown[0], backend.name, grown[1])
-    if chosen.repeat and turn == 0:
-        yield from _repeated(chosen, operator, cases[: determinism.LOOKED_AT], offered, state)
+    if chosen.repeat and last_part and not state.cases_only:
+        yield from _repeated(chosen, operator, cases[: determinism.LOOKED_AT], offered, state, group.origin)
     if pool is not None and cases:
-        yield from _scaled(pool, cases[0], chosen)
-    if chosen.shrink:
-        yield from _shrink(chosen, operator, turn, present, list(suspects.values())[:SHRUNK_PER_GROUP], state)
+        yield from _scaled(pool, cases[0], chosen, group.origin)
+    if chosen.shrink and not state.cases_only:
+        yield from _shrink(chosen, operator, group.seed, present, list(suspects.values())[:SHRUNK_PER_GROUP], state)
     yield GroupDone(operator.name, dtype, judged)
 
 
@@ -179,27 +159,30 @@ def _coming(
             yield operator, twin, "forward"
 
 
-def _pool(chosen: Settings, operator: Operator, dtype: str, turn: int, backends: Sequence[Backend]) -> scaling.Pool | None:
+def _pool(chosen: Settings, operator: Operator, dtype: str, backends: Sequence[Backend]) -> scaling.Pool | None:
     """Where precision scaling is measured: float32, going forward, once a run, if float64 is to be tested, too."""
     both = "float64" in operator.dtypes and (chosen.dtypes is None or "float64" in chosen.dtypes)
-    if dtype != "float32" or not both or turn or "forward" not in chosen.directions or not scaling.applies(operator):
+    if dtype != "float32" or not both or "forward" not in chosen.directions or not scaling.applies(operator):
         return None
     return scaling.Pool(operator, {b.name: b for b in backends})
 
 
-def _scaled(pool: scaling.Pool, case: Case, chosen: Settings) -> Iterator[Event]:
+def _scaled(pool: scaling.Pool, case: Case, chosen: Settings, origin: str) -> Iterator[Event]:
     found = pool.scalings()
     if found:
         yield Scaled(found)
     family = pool.operator.family
     backends = {backend.name: backend for backend in chosen.backends}
     for result in [scaling.failure(s, case, family) for s in found if s.problem]:
-        yield Judged(result.case, (evaluate.expected(result, chosen.tolerances, backends[result.backend]),), fresh=False)
+        yield Judged(
+            result.case, (evaluate.expected(result, chosen.tolerances, backends[result.backend]),), fresh=False, origin=origin
+        )
 
 
 def _repeated(
-    chosen: Settings, operator: Operator, cases: Sequence[Case], offered: dict[str, list[Backend]], state: State
-) -> Iterator[Event]:
+    chosen: Settings, operator: Operator, cases: Sequence[Case], offered: dict[str, list[Backend]], state: State,
+    origin: str,
+) -> Iterator[Event]:  # fmt: skip
     """Some cases again, on the same backend, with other threads, and a row alone; what must not differ is a result."""
     watch = determinism.Watch(operator, chosen.repeat)
     if not watch.applies:
@@ -220,22 +203,11 @@ def _repeated(
         policy = evaluate.policy_of(operator, backend, item.dtype, chosen.tolerances)
         result = determinism.failure(item, operator, policy.nondeterminism)
         if result is not None:
-            yield Judged(result.case, (evaluate.expected(result, chosen.tolerances, backend),), fresh=False)
+            yield Judged(result.case, (evaluate.expected(result, chosen.tolerances, backend),), fresh=False, origin=origin)
 
 
-def draw(operator: Operator, dtype: str, examples: int, seed: int) -> tuple[list[Case], str]:
-    """The cases of one operator × dtype, or none and why: a ``sample`` that raises costs its operator only."""
-    try:
-        cases = generate.batch(operator, dtype, examples, seed)
-    except Untestable as reason:
-        return [], str(reason)
-    except Exception as error:
-        return [], f"no case could be drawn ({type(error).__name__}: {str(error)[:200]}); please report it"
-    return cases, "" if cases else "no case could be drawn in which anything could be told"
-
-
-def _not_run(
-    chosen: Settings, operator: Operator, case: Case, absent: dict[str, str], present: Sequence[Backend], problem: str
+def not_run(
+    chosen: Settings, operator: Operator, case: Case, absent: dict[str, str], present: Sequence[Backend], group: Group
 ) -> Iterator[Event]:
     """One result per backend and direction that this operator × dtype cannot be tested on, so that it is counted and shown."""
     rows = []
@@ -245,10 +217,10 @@ def _not_run(
             reason = _backends.refusal(backend, operator, case.dtype, direction)
             if reason:
                 rows.append(evaluate.unavailable(case, operator, backend, direction, reason, "unsupported"))
-            elif problem:
-                rows.append(evaluate.unavailable(case, operator, backend, direction, problem, "undecidable"))
+            elif group.problem:
+                rows.append(evaluate.unavailable(case, operator, backend, direction, group.problem, "undecidable"))
     if rows:
-        yield Judged(case, tuple(rows), fresh=False)
+        yield Judged(case, tuple(rows), fresh=False, origin=group.origin)
 
 
 def judge_case(
@@ -279,7 +251,7 @@ def judge_case(
 
 
 def _shrink(
-    chosen: Settings, operator: Operator, turn: int, backends: Sequence[Backend], suspects: Sequence[Result], state: State
+    chosen: Settings, operator: Operator, seed: int, backends: Sequence[Backend], suspects: Sequence[Result], state: State
 ) -> Iterator[Event]:
     for suspect in suspects:
         state.searched.add(kind(suspect))
@@ -287,14 +259,14 @@ def _shrink(
         if small is None and state.effort > 0.0:
             began = time.monotonic()
             seconds = max(min(SHRINK_SECONDS, state.deadline - began), SHRINK_AT_LEAST / len(suspects))
-            small = shrunk(suspect, operator, [b for b in backends if b.name == suspect.backend], chosen, turn, seconds)
+            small = shrunk(suspect, operator, [b for b in backends if b.name == suspect.backend], chosen, seed, seconds)
             state.effort -= time.monotonic() - began
         if small is not None and small.case.digest != suspect.case.digest:
             yield Shrunk(suspect, small)
 
 
 def shrunk(
-    suspect: Result, operator: Operator, backends: Sequence[Backend], chosen: Settings, turn: int = 0,
+    suspect: Result, operator: Operator, backends: Sequence[Backend], chosen: Settings, seed: int | None = None,
     seconds: float = SHRINK_SECONDS,
 ) -> Result | None:  # fmt: skip
     """The smallest result with the backend, direction and verdict of ``suspect`` that Hypothesis finds in ``seconds``."""
@@ -307,7 +279,8 @@ def shrunk(
         return any(r.verdict.value == first for r in again)
 
     try:
-        small = generate.smallest(operator, suspect.dtype, same, examples=chosen.examples, seed=chosen.seed + turn, seconds=seconds)
+        begin = chosen.seed if seed is None else seed
+        small = generate.smallest(operator, suspect.dtype, same, examples=chosen.examples, seed=begin, seconds=seconds)
     except Exception:  # the case as it was drawn is there already, and the run must go on
         return None
     if small is None:
@@ -375,6 +348,7 @@ __all__ = [
     "DIRECTIONS",
     "EACH",
     "Collect",
+    "Group",
     "Looks",
     "Run",
     "Settings",
@@ -382,6 +356,8 @@ __all__ = [
     "drive",
     "groups",
     "judge_case",
+    "judge_group",
+    "plan",
     "run",
     "settings",
     "shrunk",

@@ -29,11 +29,15 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One case has been judged on every backend. ``fresh`` is False for results taken over from an interrupted run."""
+    """One case has been judged on every backend. ``fresh`` is False for results taken over from an interrupted run.
+
+    ``origin``: in a run with a corpus, whether the case was ``replayed`` from it or ``explored``.
+    """
 
     case: Case
     results: tuple[Result, ...]
     fresh: bool = True
+    origin: str = ""
 
 
 @dataclass(frozen=True, slots=True)

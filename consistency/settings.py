@@ -12,6 +12,7 @@ from . import backends as _backends
 from . import dtypes as _dtypes
 from . import evaluate, operators, opinfo, tolerances, wider
 from .backends.base import Backend
+from .corpus.value import Corpus
 from .errors import UsageError, did_you_mean
 from .model import DIRECTIONS
 from .operators.declare import Operator
@@ -29,6 +30,8 @@ class Settings:
     With a time budget the plan is gone through again with fresh examples until the time is up. ``specs`` holds what the user
     wrote for a backend, by its name, so that a command which repeats a failure can say it again. ``reference`` is a mode of
     :mod:`consistency.wider`: how far float64 on the CPU is checked against the oracles. ``source`` says where cases come from.
+    The cases of a ``corpus`` are replayed first; ``explore`` says whether others are drawn then. ``identity`` is the id of the run,
+    where that is known before its bundle is; ``used`` are the seconds of the time budget that went into preparing it.
     """
 
     operators: tuple[Operator, ...]
@@ -46,6 +49,10 @@ class Settings:
     source: str = SOURCES[0]
     limits: Limits = field(default_factory=Limits)
     repeat: int = 0
+    corpus: Corpus | None = None
+    explore: bool = True
+    identity: str = ""
+    used: float = 0.0
 
     def describe(self) -> dict[str, Any]:
         """As JSON data for a bundle."""
@@ -74,12 +81,16 @@ def settings(
     worker_memory: int = 0,
     repeat: int = 0,
     expectations: Iterable[str | Path] | str | Path = (),
+    corpus: Corpus | None = None,
+    explore: bool = True,
+    identity: str = "",
 ) -> Settings:
     """Settings from what a user wrote. Raises UsageError or ConfigurationError with one clear line.
 
     ``case_timeout`` (seconds) and ``worker_memory`` (bytes; 0: three quarters of the machine's) are what one case may take on a
     backend in a process of its own. ``repeat``: how often some cases of each operator are repeated to see whether the bits differ.
     ``expectations``: files of known divergences, beside those of the tolerances.
+    ``corpus``: cases to be replayed first; ``explore``: whether others are drawn then. ``identity``: the id of the run.
     """
     from .tolerances import load, with_more
 
@@ -90,7 +101,7 @@ def settings(
     chosen = Settings(
         tuple(_select(operators, source)), resolved, _names(dtypes, "dtype", _dtypes.ALL),
         _names(directions, "direction", DIRECTIONS) or DIRECTIONS, _positive(examples), seed, _duration(time_budget), shrink,
-        loaded, path, specs, wider.usable(reference), source, limits, repeat,
+        loaded, path, specs, wider.usable(reference), source, limits, repeat, corpus, explore, identity,
     )  # fmt: skip
     _anything_to_do(chosen)
     return chosen

@@ -25,7 +25,10 @@ from consistency.model import Case
 from consistency.profiles import PROFILES
 from consistency.recipe import TensorRecipe
 
-COMMANDS = ["run", "backends", "operators", "repro", "report", "bisect", "sweep", "diff", "record", "judge", "calibrate"]
+COMMANDS = [
+    "run", "backends", "operators", "repro", "report", "bisect", "sweep", "fingerprint", "model", "diff", "query", "record",
+    "judge", "calibrate",
+]  # fmt: skip
 LINE = Case("exp", "float32", (TensorRecipe((3,), "float32", stop=9),)).line
 
 USERS = """

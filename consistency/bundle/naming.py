@@ -19,8 +19,13 @@ def failure_id(result: Result) -> str:
 
     What is no spec, or too long, ends with a hash instead: no two failures share a folder, not even where case is ignored.
     """
-    name = f"{result.case.id}-{result.backend.translate(_IN_NAMES)}-{result.direction}"
-    if _SPEC.fullmatch(result.backend) and _PORTABLE.fullmatch(name) and len(name) <= MAX_NAME:
+    return folder_name(result.case.id, result.backend, result.direction)
+
+
+def folder_name(case_id: str, backend: str, direction: str) -> str:
+    """The same, of a result that is known by these."""
+    name = f"{case_id}-{backend.translate(_IN_NAMES)}-{direction}"
+    if _SPEC.fullmatch(backend) and _PORTABLE.fullmatch(name) and len(name) <= MAX_NAME:
         return name
-    full = f"{result.case.id}\n{result.backend}\n{result.direction}".encode("utf-8", "surrogatepass")
+    full = f"{case_id}\n{backend}\n{direction}".encode("utf-8", "surrogatepass")
     return f"{_UNPORTABLE.sub('_', name).lstrip('-')[: MAX_NAME - 9]}-{hashlib.sha256(full).hexdigest()[:8]}"

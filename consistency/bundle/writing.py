@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -19,6 +20,7 @@ from .naming import failure_id
 from .reading import _cases
 from .rows import row_of
 
+SECONDS_BETWEEN_COUNTS = 20.0
 MAX_FAILURE_FOLDERS = 200  # beyond the shrunk ones, which all get theirs
 _BEFORE = {"reference": "float64", "source": "drawn"}  # what bundles mean that are older than these settings
 
@@ -37,6 +39,10 @@ class Writer:
         self._label = tidy(label)
         self._about = about
         self._lock: Lock | None = None
+        self._corpus: dict[str, Any] | None = None
+        self._replayed: set[str] = set()
+        self._explores = False  # hence the whole corpus was replayed, and the rest has no end
+        self._said = time.monotonic()
         self._known: set[str] = set()
         self._there: set[Key] = set()  # what an interrupted run wrote
         self._group: set[Key] = set()  # what this run wrote of the operator × dtype in hand
@@ -50,10 +56,11 @@ class Writer:
         match event:
             case Started():
                 self._start(event)
-            case Judged(results=results):
-                self._write(results)
+            case Judged():
+                self._write(event.results, origin=event.origin)
+                self._count(event)
             case Shrunk():
-                self._write((event.result,), shrunk=True)
+                self._write((event.result,), shrunk=True, origin="explored" if self._corpus is not None else "")
             case Scaled():
                 rows = [scaling.to_json() for scaling in event.scalings]
                 with (self.folder / "scaling.jsonl").open("a", encoding="utf-8", newline="\n") as stream:
@@ -71,6 +78,7 @@ class Writer:
 
     def _start(self, event: Started) -> None:
         self._specs = event.settings.specs
+        self._corpus = event.settings.corpus.to_json() if event.settings.corpus is not None else None
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._lock = Lock(self.folder)
@@ -97,8 +105,8 @@ class Writer:
         about = machine() if self._about is None else self._about
         versions = next((str(found["torch"]) for found in self._identities.values() if found.get("torch")), "")
         return new_header(
-            new_id(), event.settings.describe(), machine=about, label=self._label or label_of(about, versions), corpus=None,
-            unavailable=event.unavailable,
+            event.settings.identity or new_id(), event.settings.describe(), machine=about,
+            label=self._label or label_of(about, versions), corpus=self._corpus, unavailable=event.unavailable,
         )  # fmt: skip
 
     def _check_same(self, event: Started) -> None:
@@ -110,6 +118,12 @@ class Writer:
                     f"{self.folder} was begun with other {key} ({_brief(saved.get(key))}, now {_brief(wanted[key])}); "
                     "resume with the same settings, or name another folder with --out"
                 )
+        then, now = ((known or {}).get("digest", "no corpus") for known in (header["corpus"], self._corpus))
+        if then != now:
+            raise BundleError(
+                f"{self.folder} was begun with another corpus ({then[:12]}, now {now[:12]}); "
+                "resume with the same, or name another folder with --out"
+            )
         absent = header.get("unavailable")
         before, now = sorted(absent) if isinstance(absent, dict) else [], sorted(event.unavailable)
         if before != now:
@@ -118,7 +132,7 @@ class Writer:
                 "name another folder with --out"
             )
 
-    def _write(self, results: tuple[Result, ...], *, shrunk: bool = False) -> None:
+    def _write(self, results: tuple[Result, ...], *, shrunk: bool = False, origin: str = "") -> None:
         assert self._results is not None
         assert self._cases is not None
         results = tuple(r for r in results if r.key not in self._there and r.key not in self._group)
@@ -133,12 +147,30 @@ class Writer:
             row = row_of(result)
             if shrunk:
                 row["shrunk"] = True
+            if origin:
+                row["origin"] = origin
             self._results.write(json.dumps(row, default=str) + "\n")
         self._results.flush()
         for result in results:
             if result.verdict.fails and (shrunk or self._failures < MAX_FAILURE_FOLDERS):
                 self._failures += not shrunk
                 self._write_failure(result, results)
+
+    def _count(self, event: Judged) -> None:
+        """How much of the corpus was replayed: said in between, too, since a run may be killed."""
+        self._explores |= event.origin == "explored"
+        if event.origin != "replayed" or self._corpus is None:
+            return
+        self._replayed.add(event.case.id)
+        if time.monotonic() - self._said > SECONDS_BETWEEN_COUNTS:
+            self._said = time.monotonic()
+            self._say({})
+
+    def _say(self, more: dict[str, Any]) -> None:
+        header = read_header(self.folder) | more
+        if self._corpus is not None:
+            header["corpus"] = self._corpus | {"replayed": len(self._replayed)}
+        replace(self.folder / "bundle.json", json.dumps(header, indent=1))
 
     def _write_failure(self, result: Result, others: Sequence[Result]) -> None:
         from .. import artefact
@@ -150,8 +182,7 @@ class Writer:
         )  # fmt: skip
 
     def _finish(self, event: Finished) -> None:
-        header = read_header(self.folder) | {"seconds": round(event.seconds, 3), "complete": not event.out_of_time}
-        replace(self.folder / "bundle.json", json.dumps(header, indent=1))
+        self._say({"seconds": round(event.seconds, 3), "complete": not event.out_of_time or self._explores})
         self.close()
 
     def close(self) -> None:

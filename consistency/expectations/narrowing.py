@@ -92,8 +92,8 @@ def _conjunctions(atoms: Sequence[_Atom], everything: _Atom) -> Iterator[Conjunc
 
 
 def _worth(found: Conjunction, all_failing: int) -> tuple[float, str]:
-    """The smaller, the better: a balance of how many failing cases are covered and how few passing ones (van Rijsbergen's F), a bonus
-    where it is none of them, and little for what is long.
+    """The smaller, the better: a balance of how many failing cases are covered and how few passing ones (F-measure), a bonus where
+    it is none of them, and little for what is long.
     """
     failing, passing = found[1].bit_count(), found[2].bit_count()
     recall, precision = failing / max(all_failing, 1), failing / max(failing + passing, 1)

@@ -8,6 +8,7 @@ environment was on a night), ``groups`` (operator, dtype, direction), ``items`` 
 from __future__ import annotations
 
 import contextlib
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,14 +21,13 @@ from .finding import Found
 if TYPE_CHECKING:
     import duckdb
 
-VERSION = 1
 BATCH_BYTES, BATCH_BUNDLES = 1 << 28, 128  # of files that are read together
 PACKED = 10  # how much larger a packed file is once it is read
 ALLOWED = len(VERDICTS)  # the number of a reduced precision that was asked for
 NAME, SENTENCE = 160, 400  # characters kept
 
 _SCHEMA = """
-CREATE TABLE about (version INTEGER);
+CREATE TABLE about (version BIGINT);
 CREATE TABLE bundles (bundle INTEGER PRIMARY KEY, identity VARCHAR UNIQUE, signature VARCHAR, path VARCHAR, created TIMESTAMP,
     label VARCHAR, corpus VARCHAR, complete BOOLEAN, damaged INTEGER, packed BOOLEAN);
 CREATE TABLE hosts (env INTEGER PRIMARY KEY, label VARCHAR, backend VARCHAR);
@@ -39,6 +39,7 @@ CREATE TABLE details (bundle INTEGER, env INTEGER, item INTEGER, sentence VARCHA
     expectation VARCHAR);
 CREATE SEQUENCE numbers;
 """
+VERSION = zlib.crc32(_SCHEMA.encode())  # another layout is another version
 _COLUMNS = {
     "operator": "VARCHAR", "dtype": "VARCHAR", "direction": "VARCHAR", "backend": "VARCHAR", "verdict": "VARCHAR",
     "fails": "BOOLEAN",

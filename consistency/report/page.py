@@ -60,9 +60,9 @@ def page(stored: Stored) -> str:
 
     room = ROOM if stored.tally.results <= MANY else ROOM_FOR_MANY
     templates = Environment(loader=PackageLoader("consistency.report"), autoescape=True, undefined=StrictUndefined)
-    style, script = _source("report.css"), _script()
+    style, script = source("report.css"), _script()
     return templates.get_template("report.html").render(
-        style=style, script=script, policy=_policy(style, script), data=embedded(data(stored, room)), strip=_strip(stored),
+        style=style, script=script, policy=policy_of(style, script), data=embedded(data(stored, room)), strip=_strip(stored),
         **_about(stored), failing=_failing(stored), notes=_notes(stored),
         environments=compared(stored.environment, stored.backends), fingerprints=compared(stored.fingerprints, stored.backends),
         reasons=_reasons(stored), unavailable=stored.unavailable, rates=stored.tally.undecidable_rates()[:12],
@@ -71,15 +71,16 @@ def page(stored: Stored) -> str:
 
 def _script() -> str:
     """The parts of the script, which share their names, in one function of strict code."""
-    parts = "\n".join(map(_source, SCRIPTS))
+    parts = "\n".join(map(source, SCRIPTS))
     return f'"use strict";\n(() => {{\n{parts}}})();\n'
 
 
-def _source(name: str) -> str:
+def source(name: str) -> str:
+    """A style or script beside the page's template."""
     return (Path(__file__).with_name("templates") / name).read_text(encoding="utf-8")
 
 
-def _policy(style: str, script: str) -> str:
+def policy_of(style: str, script: str) -> str:
     """A content security policy under which only this style and this script count, and nothing is fetched."""
 
     def digest(text: str) -> str:

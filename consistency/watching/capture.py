@@ -77,7 +77,7 @@ class Calls:
             made = Call(self.count, str(overload), self.modules.name())
             try:
                 made = self._case(made, overload, args, kwargs)
-            except _LeftOutError as reason:
+            except LeftOutError as reason:
                 made = replace(made, left_out=str(reason))
             except Exception as error:  # whatever it is that we did not think of, the program is not to suffer from it
                 made = replace(made, left_out=f"{kinds.NOT_CAPTURED} ({type(error).__name__})")
@@ -104,41 +104,48 @@ class Calls:
     def _case(self, made: Call, overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:
         reason = kinds.left_out(overload)
         if reason:
-            raise _LeftOutError(reason)
+            raise LeftOutError(reason)
         if kinds.draws(overload, args, kwargs):
-            raise _LeftOutError(kinds.RANDOM)
+            raise LeftOutError(kinds.RANDOM)
         given = list(tensors_in((args, kwargs)))
         if not given:
-            raise _LeftOutError(kinds.FACTORY)
+            raise LeftOutError(kinds.FACTORY)
         _usable(given, kwargs)
         device = _device(given, kwargs)
         self._count(kinds.kind_of(overload, args, kwargs), given)
-        sizes = [_bytes(tensor) for tensor in given]
-        if max(sizes) > self.bounds.tensors:
-            raise _LeftOutError(f"a tensor larger than {megabytes(self.bounds.tensors)}")
-        if self.held + sum(sizes) > self.bounds.memory:
-            raise _LeftOutError(f"more than {megabytes(self.bounds.memory)} would be held")
+        self._within_bounds(overload, given)
         try:
             taken = tuple(self._argument(value) for value in args)
             named = {name: self._argument(value) for name, value in kwargs.items() if name not in WITHOUT}
         except RecipeError:
-            raise _LeftOutError(kinds.ARGUMENT) from None
+            raise LeftOutError(kinds.ARGUMENT) from None
         case = Case(aten_calls.title_of(overload), dtype_of(given), taken, named, source=aten_calls.source_of(overload))
         return replace(made, case=case, device=device)
+
+    def _within_bounds(self, overload: Any, given: Sequence[torch.Tensor]) -> None:
+        """Leave out what is too large, by itself or with all that is held already."""
+        sizes = [bytes_of(tensor) for tensor in given]
+        if max(sizes) > self.bounds.tensors:
+            raise LeftOutError(f"a tensor larger than {megabytes(self.bounds.tensors)}")
+        if self.held + sum(sizes) > self.bounds.memory:
+            raise LeftOutError(f"more than {megabytes(self.bounds.memory)} would be held")
 
     def _count(self, kind: tuple[Any, ...], given: Sequence[torch.Tensor]) -> None:
         """Take the call if it is among the first of its kind. Those with a tensor of zeros only, as an optimizer's state is,
         are counted apart: little can be told of them."""
         if self.bounds.keep and self._kinds[kind] >= self.bounds.keep:
-            raise _LeftOutError(kinds.REPEATED)
+            raise LeftOutError(kinds.REPEATED)
         if any(t.is_floating_point() and t.numel() and not bool(t.any()) for t in given):
             kind = (kind, "zeros")
             if self.bounds.keep and self._kinds[kind] >= self.bounds.keep:
-                raise _LeftOutError(kinds.REPEATED)
+                raise LeftOutError(kinds.REPEATED)
         self._kinds[kind] += 1
 
     def _argument(self, value: Any) -> recipe.Arg:
-        return argument(value, self._held)
+        return argument(value, self._tensor)
+
+    def _tensor(self, value: torch.Tensor) -> recipe.TensorRecipe | recipe.Literal:
+        return self._held(literal(value, before=BEFORE))
 
     def _held(self, tensor: recipe.Literal) -> recipe.Literal:
         """The tensor with bytes that are in memory once, however many calls they went into."""
@@ -148,18 +155,22 @@ class Calls:
         return replace(tensor, data=data)
 
 
-def argument(value: Any, held: Callable[[recipe.Literal], recipe.Literal] = lambda tensor: tensor) -> recipe.Arg:
-    """An argument as part of a case; ``held`` is asked of each tensor. Raises RecipeError for what no case can hold."""
+def _literally(tensor: torch.Tensor) -> recipe.TensorRecipe | recipe.Literal:
+    return literal(tensor, before=BEFORE)
+
+
+def argument(value: Any, taken: Callable[[torch.Tensor], recipe.TensorRecipe | recipe.Literal] = _literally) -> recipe.Arg:
+    """An argument as part of a case; ``taken`` is asked of each tensor. Raises RecipeError for what no case can hold."""
     if isinstance(value, torch.Tensor):
-        return held(literal(value, before=BEFORE))
+        return taken(value)
     if isinstance(value, (list, tuple)):
-        return [argument(item, held) for item in value]
+        return [argument(item, taken) for item in value]
     made = from_python(value)
     recipe.encode(made)  # raises
     return made
 
 
-class _LeftOutError(Exception):
+class LeftOutError(Exception):
     """Why a call does not become a case."""
 
 
@@ -192,13 +203,13 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
 
 def _usable(given: Sequence[torch.Tensor], kwargs: Mapping[str, Any]) -> None:
     if kwargs.get("layout") not in (None, torch.strided):
-        raise _LeftOutError(kinds.UNUSUAL)
+        raise LeftOutError(kinds.UNUSUAL)
     for tensor in given:
         if type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
-            raise _LeftOutError(kinds.SUBCLASS)
+            raise LeftOutError(kinds.SUBCLASS)
         odd = tensor.layout != torch.strided or tensor.is_quantized or tensor.is_nested or tensor.is_meta
         if odd or tensor.dtype not in dtypes.NAMES:
-            raise _LeftOutError(kinds.UNUSUAL)
+            raise LeftOutError(kinds.UNUSUAL)
 
 
 def _device(given: Sequence[torch.Tensor], kwargs: Mapping[str, Any]) -> str:
@@ -210,11 +221,11 @@ def _device(given: Sequence[torch.Tensor], kwargs: Mapping[str, Any]) -> str:
         found = {str(t.device) for t in given if t.ndim or t.device.type != "cpu"}
         found |= {str(torch.device(asked))} if asked is not None else set()
     if len(found) != 1:
-        raise _LeftOutError(kinds.DEVICES)
+        raise LeftOutError(kinds.DEVICES)
     return found.pop()
 
 
-def _bytes(tensor: torch.Tensor) -> int:
+def bytes_of(tensor: torch.Tensor) -> int:
     """What a literal of it holds: from its first to its last element."""
     if not tensor.numel():
         return 0

@@ -19,11 +19,10 @@ from ..model import Outcome, Result
 from ..opinfo import operator_of
 from ..recording.folder import CORPUS, RECORDING, Header
 from ..recording.judging import Recorded
-from ..recording.writing import Writer
 from ..settings import _resolve
 from ..tolerances import Tolerances
 from ..workers.isolated import AHEAD, CASE_SECONDS, Limits
-from . import telling
+from . import corpus, telling
 from .capture import Bounds, Call, Calls, Capturing
 
 WHEN = ("after", "now")
@@ -193,18 +192,7 @@ class Watch:
         if own:
             device = own.pop()
             header = Header(RECORDING, self._recorded(device, Outcome("ok")).ruled_as, telling.environment(device), settings)
-        writer = Writer(Path(folder), header)
-        try:
-            for call in kept:
-                assert call.case is not None
-                writer.case(call.case, ("forward",))
-                name = f"{call.case.id}/forward"
-                if call.own is not None and name not in writer.done:
-                    writer.outcome(name, call.case, "forward", call.own)
-            writer.finish()
-        finally:
-            writer.close()
-        return len(writer.known)
+        return corpus.write(kept, Path(folder), header)
 
 
 def watch(

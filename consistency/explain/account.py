@@ -1,0 +1,188 @@
+"""What is established of a difference: how large it is, whether it is rounding, whether orders of summation explain all of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from .. import tolerances
+from ..backends.base import Backend
+from ..fingerprint.orders import Orders
+from ..fingerprint.trees import agreement
+from ..judge import Judgement
+from ..materialise import prepare
+from ..model import Case
+from ..operators.declare import Operator
+from ..opinfo import operator_of
+from ..reference import Reference, quiet
+from ..sweep.expressions import compiled
+from ..sweep.plans import Plan
+from ..wider import sharpen
+from .sides import Side, by_formula
+
+FEW = 64  # elements, of which some would agree by chance
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Up to which size both agree: ``predicted`` by the trees (0: they predict nothing), and ``measured`` (0: not looked for).
+
+    ``beyond`` is the share of elements that differ at the next size.
+    """
+
+    name: str
+    predicted: int
+    measured: int
+    beyond: float = 0.0
+
+    @property
+    def confirmed(self) -> bool:
+        return 0 < self.predicted == self.measured
+
+
+@dataclass(frozen=True)
+class Account:
+    """A and B on one case: ``differing`` of ``elements`` differ, by ``apart`` at most; ``judged`` and ``orders`` of each side.
+
+    ``ratio`` is the RMS difference here over that in float64 (nan: not compared, inf: no difference there).
+    """
+
+    operator: Operator
+    case: Case
+    sides: tuple[Side, Side]
+    shapes: tuple[tuple[int, ...], ...]
+    elements: int
+    differing: int
+    apart: float
+    judged: tuple[Judgement, Judgement]
+    orders: tuple[Orders, Orders]
+    ratio: float = math.nan
+    threshold: Threshold | None = None
+
+    @property
+    def explained(self) -> bool:
+        """Whether every output of both sides came out bit for bit when the recovered orders were replayed on the case's data."""
+        return all(orders.exact and not orders.untested for orders in self.orders)
+
+    @property
+    def replayed(self) -> int:
+        """Outputs that came out bit for bit on both sides."""
+        return min(orders.equal for orders in self.orders)
+
+    @property
+    def rounding(self) -> bool:
+        return all(found.verdict.passes for found in self.judged)
+
+
+def of_formula(
+    plan: Plan, formula: str, backend: Backend, sizes: Mapping[str, int], dtype: str, *, seed: int = 0,
+    say: Callable[[str], None] = lambda text: None,
+) -> Account:  # fmt: skip
+    """An operator and a formula of its arguments, on one backend. Raises UsageError."""
+    sizes = {**plan.usual, **sizes}
+    ready = compiled(formula, [*plan.arguments, *plan.usual])
+    short = plan.operator.rpartition(".")[2]
+
+    def sides(whole: Mapping[str, int]) -> tuple[Side, Side]:
+        name = f"F.{short}" if plan.operator.startswith("nn.functional.") else short
+        return Side(name, backend), by_formula(formula, backend, ready, plan.arguments, whole)
+
+    found = account(plan.case(dtype, sizes, seed), sides(sizes), say=say)
+    name = plan.vary.partition("=")[0]
+    if found.differing and name in ("K", "N") and found.orders[0].orders:
+        say(f"looking for the smallest {name} at which they differ")
+        threshold = _threshold(found, plan, sides, sizes, dtype, seed, name)
+        found = replace(found, threshold=threshold)
+    return found
+
+
+def of_case(case: Case, left: Backend, right: Backend, say: Callable[[str], None] = lambda text: None) -> Account:
+    """One case on two backends. Raises UsageError."""
+    return account(case, (Side(left.name, left), Side(right.name, right)), say=say)
+
+
+def account(case: Case, sides: tuple[Side, Side], say: Callable[[str], None] = lambda text: None) -> Account:
+    """Run both, compare, judge, recover both orders, replay them."""
+    operator, materials = operator_of(case), prepare(case)
+    rules = tolerances.load()
+    with quiet():
+        say("computing both, and float64")
+        reference = Reference(operator, materials, "forward")
+        sharpen(reference, "float64")
+        outcomes = [side.run(operator, materials) for side in sides]
+        tensors = [_first(outcome) for outcome in outcomes]
+        judged = [side.judged(operator, outcome, reference, rules) for side, outcome in zip(sides, outcomes, strict=True)]
+        ratio = _ratio(case, operator, materials, sides, tensors)
+        orders = []
+        for side in sides:
+            say(f"asking {side.name} for the order of its sums")
+            orders.append(side.orders(operator, materials))
+    gap = (tensors[0].double() - tensors[1].double()).abs()
+    differing = int((gap != 0).sum())
+    shapes = tuple(tuple(t.shape) for t in reference.arguments.tensors)
+    return Account(
+        operator, case, sides, shapes, gap.numel(), differing, float(gap.max()) if gap.numel() else 0.0, (judged[0], judged[1]),
+        (orders[0], orders[1]), ratio,
+    )  # fmt: skip
+
+
+def _first(outcome: Any) -> torch.Tensor:
+    found = outcome.outputs[0].tensor
+    assert isinstance(found, torch.Tensor)
+    return found
+
+
+def _ratio(case: Case, operator: Operator, materials: Any, sides: Sequence[Side], tensors: Sequence[torch.Tensor]) -> float:
+    """The RMS difference in the case's dtype, over the one in float64 on the same numbers."""
+    if case.dtype == "float64" or any(side.backend.unsupported(operator, "float64", "forward") for side in sides):
+        return math.nan
+    here = (tensors[0].double() - tensors[1].double()).square().mean().sqrt()
+    outcomes = [side.backend.run(operator, materials, dtype="float64") for side in sides]
+    if any(outcome.status != "ok" for outcome in outcomes):
+        return math.nan
+    wide = [_first(outcome) for outcome in outcomes]
+    there = (wide[0] - wide[1]).square().mean().sqrt()
+    return float(here / there) if there > 0 else math.inf if here > 0 else math.nan
+
+
+def _threshold(
+    found: Account, plan: Plan, sides: Callable[[Mapping[str, int]], tuple[Side, Side]], sizes: Mapping[str, int], dtype: str,
+    seed: int, name: str,
+) -> Threshold:  # fmt: skip
+    """Predicted from the trees, then looked at just below and above; searched for where the prediction is wrong."""
+
+    def share(size: int) -> float:
+        whole = {**sizes, name: size}
+        case = plan.case(dtype, whole, seed)
+        operator, materials = operator_of(case), prepare(case)
+        with quiet():
+            a, b = (side.tensor(operator, materials) for side in sides(whole))
+        return float((a.double() != b.double()).double().mean())
+
+    predicted = predict(found.orders)
+    if predicted and not share(predicted):
+        beyond = share(predicted + 1)
+        if beyond:
+            return Threshold(name, predicted, predicted, beyond)
+    if found.elements < FEW:
+        return Threshold(name, predicted, 0)  # equal bits would be luck
+    low, high = 0, sizes[name]
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if share(middle) else (middle, high)
+    return Threshold(name, predicted, low, share(low + 1))
+
+
+def predict(orders: tuple[Orders, Orders]) -> int:
+    """The number of terms up to which both add alike, as far as their trees go; 0 where they do not tell."""
+    one, other = (found.orders for found in orders)
+    if len(one) != 1 or len(other) != 1 or not all(found.exact for found in orders) or one[0].manner != other[0].manner:
+        return 0
+    if one[0].tree.leaves != other[0].tree.leaves:
+        return 0
+    terms = agreement(one[0].tree, other[0].tree)
+    return terms if terms < one[0].tree.terms else 0

@@ -1,0 +1,193 @@
+"""An account in plain words."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..fingerprint.drawing import drawing
+from ..fingerprint.notation import text
+from ..fingerprint.orders import Order, Orders
+from ..fingerprint.trees import Tree
+from ..scaling import power
+from .account import Account
+
+
+def lines(account: Account) -> list[str]:
+    """What was found, the sentence that counts first."""
+    return [_difference(account), *_precision(account), *_orders(account), *_threshold(account)]
+
+
+def _difference(account: Account) -> str:
+    a, b = (side.name for side in account.sides)
+    if not account.differing:
+        return f"{a} and {b} give the same bits: all {account.elements:,} elements."
+    share = (
+        f"{100.0 * account.differing / account.elements:.0f}%"
+        if account.elements > 200
+        else f"{account.differing} of {account.elements}"
+    )
+    worst = max(found.metrics.get("rho_max", 0.0) for found in account.judged)
+    verdict = "rounding" if account.rounding else " / ".join(str(found.verdict) for found in account.judged)
+    errors = f"at most {worst:.2g} × budget from float64" if math.isfinite(worst) else "beyond every budget"
+    return f"{share} of the elements differ, by at most {account.apart:.2g}; each is {errors}: {verdict}."
+
+
+def _precision(account: Account) -> list[str]:
+    if math.isnan(account.ratio):
+        return []
+    if math.isinf(account.ratio):
+        return ["In float64 they give the same bits."]
+    if account.case.dtype != "float32":
+        return [f"In float64 the difference is smaller by {power(account.ratio)}."]
+    sound = "✓ as rounding shrinks" if account.ratio > 2.0**24 else "✗ rounding shrinks by about 2^29"
+    return [f"In float64 the difference is smaller by {power(account.ratio)}  {sound}"]
+
+
+def _orders(account: Account) -> list[str]:
+    a, b = account.orders
+    total = account.elements
+    if account.explained:
+        what = "Fully explained" if account.differing else "Found"
+        head = f"{what}: {account.replayed:,} of {total:,} outputs replayed bit for bit, on both sides."
+        return [head, *_told(account)]
+    missing = [
+        f"{side.name}: {_missing(orders)}" for side, orders in zip(account.sides, account.orders, strict=True) if _missing(orders)
+    ]
+    known = [f"  {side.name} {_one(orders)}" for side, orders in zip(account.sides, account.orders, strict=True) if orders.orders]
+    if a.equal or b.equal:
+        head = f"Explained in part: {account.replayed:,} of {total:,} outputs replayed bit for bit on both sides. What remains:"
+    else:
+        head = "Not explained by the order of summation:"
+    return [head, *(f"  {line}" for line in missing), *known]
+
+
+def _missing(orders: Orders) -> str:
+    if orders.inconclusive:
+        return f"inconclusive: {orders.inconclusive}"
+    apart = next((order.first for order in orders.orders if order.first is not None), None)
+    if apart is not None:
+        row, column, came, given = apart
+        place = f"output {row}, {column}" if orders.orders[0].outputs > 1 else "the output"
+        return (
+            f"{orders.equal:,} of {orders.outputs:,} outputs; the first other one is {place}: it is {came!r}, "
+            f"the order that was found gives {given!r} (tried: with and without FMA)"
+        )
+    if not all(order.confirmed for order in orders.orders):
+        return "the order that was found gives these numbers, but not others of this size"
+    return f"{orders.untested:,} outputs were not replayed" if orders.untested else ""
+
+
+def _told(account: Account) -> list[str]:
+    """Both orders: what they have in common once, then what differs."""
+    (a, b), (one, other) = (side.name for side in account.sides), account.orders
+    if len(one.orders) == len(other.orders) == 1:
+        left, right = one.orders[0], other.orders[0]
+        plain = [without_bias(order.tree) for order in (left, right)]
+        n = left.tree.terms
+        if left.tree.hash == right.tree.hash and left.manner == right.manner:
+            return [f"  Both sum their {n:,} terms alike{_with(left)}: {text(left.tree)}."]
+        if plain[0].hash == plain[1].hash and left.manner == right.manner and left.tree.added and right.tree.added:
+            return [
+                f"  Both sum {n:,} products in the same order{_with(left)}: {text(plain[0])}.",
+                f"  {a} adds the bias {where_bias(left.tree)}; {b} {where_bias(right.tree)}.",
+            ]
+    return [f"  {side.name} {_one(orders)}" for side, orders in zip(account.sides, account.orders, strict=True)]
+
+
+def _one(orders: Orders) -> str:
+    told = [f"sums {text(order.tree)}{_with(order)}" for order in orders.orders]
+    if len(told) == 1:
+        return f"{told[0]}."
+    shares = [f"at {order.outputs:,} outputs {words}" for order, words in zip(orders.orders, told, strict=True)]
+    return "; ".join(shares) + "."
+
+
+def _with(order: Order) -> str:
+    return " with FMA" if str(order.manner) == "FMA" else f" ({order.manner})" if order.manner.told else ""
+
+
+def without_bias(tree: Tree) -> Tree:
+    """The tree of the terms alone."""
+    return tree if not tree.added else Tree(tree.leaves, tree.nodes, 0).restricted(tree.terms)
+
+
+def where_bias(tree: Tree) -> str:
+    """``into the first 192 products``, ``after the last``, ``before the first``."""
+    bias = tree.terms
+    node = next(k for k, children in enumerate(tree.nodes) if bias in children)
+    others = [c for c in tree.nodes[node] if c != bias]
+    size = sum(tree.sizes[c] for c in others)
+    first = min(tree.firsts[c] for c in others)
+    if size == tree.terms:
+        return "after the last"
+    if size == 1:
+        return "before the first" if first == 0 else f"to product {first} first"
+    if first == 0:
+        return f"behind the first {size:,}"
+    return f"to the {size:,} products from number {first:,} on"
+
+
+def _threshold(account: Account) -> list[str]:
+    found = account.threshold
+    if found is None or not found.measured:
+        return []
+    name, size = found.name, found.measured
+    at = f"{name} = {size}: the same bits; {name} = {size + 1}: {_share(found.beyond)} differ"
+    if found.confirmed:
+        return [f"They agree exactly while {name} ≤ {size:,}: so the trees say, and so it is ({at})."]
+    said = f"; the trees of this size say {found.predicted:,}: a smaller size is cut otherwise" if found.predicted else ""
+    return [f"They agree exactly while {name} ≤ {size:,} (measured: {at}{said})."]
+
+
+def _share(value: float) -> str:
+    return f"{100.0 * value:.0f}%" if value >= 0.01 else f"{100.0 * value:.2g}%"
+
+
+def picture(account: Account) -> str:
+    """The trees of both sides below each other, as SVG; empty where none was found."""
+    shapes = " · ".join("×".join(map(str, shape)) for shape in account.shapes)
+    trees = [
+        (
+            side.name + ("" if len(orders.orders) == 1 else f", at {order.outputs:,} of {orders.outputs:,} outputs"),
+            f"{text(order.tree)}{_with(order)} · {order.equal:,} of {order.outputs:,} outputs replayed bit for bit",
+            order.tree,
+        )
+        for side, orders in zip(account.sides, account.orders, strict=True)
+        for order in orders.orders[:3]
+    ]  # fmt: skip
+    if not trees:
+        return ""
+    a, b = (side.name for side in account.sides)
+    return drawing(f"{a} and {b}", trees, [f"{account.operator.name}, {account.case.dtype}, {shapes}", *_short(account)])
+
+
+def _short(account: Account) -> list[str]:
+    return [_difference(account), *_threshold(account)]
+
+
+def to_json(account: Account) -> dict[str, Any]:
+    """The same for programs."""
+    sides = [
+        {
+            "name": side.name, "verdict": str(found.verdict), "rho_max": found.metrics.get("rho_max", 0.0),
+            "inconclusive": orders.inconclusive, "calls": orders.calls, "untested": orders.untested,
+            "orders": [
+                {
+                    "order": text(order.tree), "hash": order.tree.hash, "terms": order.tree.terms, "fma": order.manner.fused,
+                    "outputs": order.outputs, "replayed": order.equal,
+                }
+                for order in orders.orders
+            ],
+        }
+        for side, found, orders in zip(account.sides, account.judged, account.orders, strict=True)
+    ]  # fmt: skip
+    body: dict[str, Any] = {
+        "operator": account.operator.name, "dtype": account.case.dtype, "shapes": [list(s) for s in account.shapes],
+        "elements": account.elements, "differing": account.differing, "largest_difference": account.apart,
+        "float64_ratio": account.ratio if math.isfinite(account.ratio) else None, "explained": account.explained, "sides": sides,
+    }  # fmt: skip
+    if account.threshold is not None:
+        t = account.threshold
+        body["threshold"] = {"name": t.name, "predicted": t.predicted, "measured": t.measured, "beyond": t.beyond}
+    return body | {"words": lines(account)}

@@ -1,0 +1,233 @@
+"""A summation tree as a short text: what repeats is said once.
+
+``sequential 192`` adds one term after the other; ``10 × [sequential 192] + [sequential 128]`` adds blocks, one after the other;
+``pairwise 8 × […]`` adds neighbours, then neighbours of these; ``halving 16 × […]`` the first half to the second;
+``stride 16``: each further term (or block) lies 16 behind the one before; ``9 × (…)`` repeats what follows each other, without a
+subtotal; ``{4 at once}``: one addition that takes four terms.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .trees import Tree
+
+BIAS = "bias"
+LONGEST = 400  # characters; the hash tells apart what is longer
+_LEVELS = ("pairwise", "halving")
+_THROUGH = "on the way"
+_FUSED = ("at once", "at once with the sum")
+
+
+@dataclass(frozen=True)
+class Run:
+    """``count`` equal parts: the first begins ``offset`` leaves behind the whole's first leaf, each next one ``step`` further."""
+
+    part: Form
+    count: int
+    offset: int
+    step: int = 0
+
+
+@dataclass(frozen=True)
+class Form:
+    """A subtree as words: ``how`` its runs are added (``term`` and ``bias`` have none). Like ones at other places are equal."""
+
+    how: str
+    runs: tuple[Run, ...] = ()
+
+    @functools.cached_property
+    def size(self) -> int:
+        """Leaves."""
+        return 1 if not self.runs else sum(run.part.size * run.count for run in self.runs)
+
+    def __str__(self) -> str:
+        if not self.runs:
+            return self.how
+        parts = " + ".join(self._run(run) for run in self.runs)
+        return f"{{{parts} {self.how}}}" if self.how in _FUSED else f"{self.how} {parts}" if self.how in _LEVELS else parts
+
+    def _run(self, run: Run) -> str:
+        close = run.part.size if run.part.runs else 1
+        stride = f", stride {run.step}" if run.count > 1 and run.step != close else ""
+        if run.part.how == BIAS:
+            return BIAS
+        if not run.part.runs:
+            plain = self.how in _LEVELS or self.how in _FUSED
+            return f"1 at {run.offset}" if run.count == 1 else f"{'' if plain else 'sequential '}{run.count}{stride}"
+        inner = str(run.part) if run.part.how in _FUSED else f"({run.part})" if run.part.how == _THROUGH else f"[{run.part}]"
+        return inner if run.count == 1 else f"{run.count} × {inner}{stride}"
+
+
+def form(tree: Tree) -> Form:
+    """The tree in runs of equal parts."""
+    return _Former(tree).of(tree.root)
+
+
+def text(tree: Tree) -> str:
+    """At most ``LONGEST`` characters."""
+    words = str(form(tree))
+    return words if len(words) <= LONGEST else f"{words[: LONGEST - 40]}… ({tree.leaves} terms, {tree.hash})"
+
+
+class _Former:
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.known: dict[int, Form] = {}
+
+    def first(self, node: int) -> int:
+        return self.tree.firsts[node]
+
+    def is_bias(self, node: int) -> bool:
+        return self.tree.terms <= node < self.tree.leaves
+
+    def children(self, node: int) -> list[int]:
+        """Of a node, by their first leaves; none of a leaf."""
+        return [] if node < self.tree.leaves else sorted(self.tree.nodes[node - self.tree.leaves], key=self.first)
+
+    def of(self, node: int) -> Form:
+        if node not in self.known:
+            self.known[node] = self._made(node)
+        return self.known[node]
+
+    def _made(self, node: int) -> Form:
+        if node < self.tree.leaves:
+            return Form(BIAS if self.is_bias(node) else "term")
+        level = self._level(node)
+        if level is not None:
+            return level
+        runs: list[Run] = []
+        for group in self._spine(node):
+            if len(group) == 1:
+                runs.append(self._one(group[0], node))
+                continue
+            how = _FUSED[bool(runs)]
+            start = min(map(self.first, group))
+            parts = _joined([Run(self.of(p), 1, self.first(p) - start) for p in group])
+            runs.append(Run(Form(how, tuple(parts)), 1, start - self.first(node)))
+        if len(runs) == 1 and runs[0].count == 1:
+            return runs[0].part
+        return Form("in order", tuple(_periods(_blocks(_joined(runs)))))
+
+    def _one(self, node: int, whole: int) -> Run:
+        return Run(self.of(node), 1, self.first(node) - self.first(whole))
+
+    def _level(self, node: int) -> Form | None:
+        """A perfectly balanced subtree over 4, 8, 16 … equal parts."""
+        units, depth = [node], 0
+        while True:
+            families = [self.children(unit) for unit in units]
+            below = [child for family in families for child in family]
+            if any(len(family) != 2 for family in families) or len({self.tree.sizes[child] for child in below}) != 1:
+                break
+            if any(self.is_bias(child) for child in below):
+                return None
+            units, depth = below, depth + 1
+        # Parts that are themselves halved are equal only from some level on.
+        while depth >= 2:
+            part = self.of(units[0]) if units[0] != node else None
+            if part is not None and all(self.of(unit) == part for unit in units):
+                firsts = [self.first(unit) - self.first(node) for unit in units]
+                for how, order in zip(_LEVELS, (range(len(units)), _bits_reversed(depth)), strict=True):
+                    places = [firsts[i] for i in order]
+                    steps = {b - a for a, b in itertools.pairwise(places)}
+                    if len(steps) == 1:
+                        return Form(how, (Run(part, len(units), places[0], steps.pop()),))
+            parents = {child: unit for unit in self._above(node, depth - 1) for child in self.children(unit)}
+            units, depth = list(dict.fromkeys(parents[unit] for unit in units)), depth - 1
+        return None
+
+    def _above(self, node: int, depth: int) -> list[int]:
+        """The nodes ``depth`` levels below ``node``."""
+        units = [node]
+        for _ in range(depth):
+            units = [child for unit in units for child in self.children(unit)]
+        return units
+
+    def _spine(self, node: int) -> list[list[int]]:
+        """What is added to a running sum, from the first on: groups of nodes, of one each unless an addition takes several."""
+        groups: list[list[int]] = []
+        while True:
+            family = self.children(node)
+            largest = max(family, key=lambda c: self.tree.sizes[c])
+            rest = [c for c in family if c != largest]
+            tie = any(self.tree.sizes[c] == self.tree.sizes[largest] for c in rest)
+            if tie or largest < self.tree.leaves or self._level(largest) is not None:
+                break
+            groups.append(rest)
+            node = largest
+        groups.reverse()
+        if len(family) > 2:
+            return [family, *groups]
+        bias = [c for c in family if self.is_bias(c)]
+        after, apart = [self.first(group[0]) for group in groups[:2]], self.first(family[-1]) - self.first(family[0])
+        backwards = bool(after) and (after[0] < self.first(family[0]) or after[0] - after[-1] == apart)
+        begin = [*bias, *(c for c in family if c not in bias)] if bias and family[0] < self.tree.leaves else family
+        begin = begin[::-1] if backwards and not bias else begin
+        return [*([c] for c in begin), *groups]
+
+
+def _joined(runs: Sequence[Run]) -> list[Run]:
+    """Equal parts at equal distances become one run."""
+    found: list[Run] = []
+    for run in runs:
+        last = found[-1] if found else None
+        if last is not None and last.part == run.part and run.part.how != BIAS:
+            gap = run.offset - (last.offset + last.step * (last.count - 1))
+            if last.count == 1 or gap == last.step:
+                found[-1] = Run(last.part, last.count + 1, last.offset, gap)
+                continue
+        found.append(run)
+    return found
+
+
+def _blocks(runs: list[Run]) -> list[Run]:
+    """A running sum that begins with single terms and goes on with blocks: its beginning is a block, too."""
+    first, later = runs[0], [run for run in runs[1:] if run.part.how != BIAS]
+    if first.part.runs or first.part.how == BIAS or first.count == 1 or not later or not later[0].part.runs:
+        return runs
+    block = Form("in order", (Run(first.part, first.count, 0, first.step),))
+    rest = runs[1:]
+    if rest[0].part == block:  # the second block and its like: one run
+        gap = rest[0].offset - first.offset
+        if rest[0].count == 1 or rest[0].step == gap:
+            return [Run(block, rest[0].count + 1, first.offset, gap), *rest[1:]]
+    return [Run(block, 1, first.offset), *rest]
+
+
+def _periods(runs: list[Run]) -> list[Run]:
+    """Runs that come again and again, each time as far behind, become one run of a part that is no subtotal (in parentheses)."""
+    found: list[Run] = []
+    i = 0
+    while i < len(runs):
+        count, period = max(((_times(runs, i, p), p) for p in range(1, 9)), key=lambda pair: (pair[0] * pair[1], -pair[1]))
+        if count < 3 or any(run.part.how == BIAS for run in runs[i : i + period]):
+            found.append(runs[i])
+            i += 1
+            continue
+        start = min(run.offset for run in runs[i : i + period])
+        part = Form(_THROUGH, tuple(Run(r.part, r.count, r.offset - start, r.step) for r in runs[i : i + period]))
+        found.append(Run(part, count, start, runs[i + period].offset - runs[i].offset))
+        i += count * period
+    return found
+
+
+def _times(runs: list[Run], start: int, period: int) -> int:
+    """How often the ``period`` runs from ``start`` on are repeated."""
+    first = runs[start : start + period]
+    if start + 2 * period > len(runs):
+        return 1
+    step, count = runs[start + period].offset - first[0].offset, 1
+    while True:
+        again = runs[start + count * period : start + (count + 1) * period]
+        like = [Run(r.part, r.count, r.offset + count * step, r.step) for r in first]
+        if again != like:
+            return count
+        count += 1
+
+
+def _bits_reversed(depth: int) -> list[int]:
+    return [int(format(i, f"0{depth}b")[::-1], 2) for i in range(1 << depth)]

@@ -1,0 +1,165 @@
+"""A recovered tree carried out on actual numbers, step by step in the backend's format: the certificate that it is right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from .. import dtypes
+from .questions import Question
+from .rounding import aligned, fma, together
+from .trees import Tree
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Manner:
+    """What a tree leaves open: whether products are rounded before they are added (``fused``: they are not); where the first two
+    are added, whether the later one is fused or the first (``swapped``); what a mean does with the sum; the format it is kept in.
+    ``wide``: that is a longer one than the numbers have. ``guard``: an addition of several terms cuts each so many bits below
+    the last one of the largest, as matrix units do.
+    """
+
+    fused: bool = False
+    swapped: bool = False
+    scale: str = ""
+    kept: str = "float32"
+    products: bool = False
+
+    guard: int | None = None
+    wide: bool = False
+
+    @property
+    def told(self) -> bool:
+        """Whether there is something to say of it: sums of single numbers have no products."""
+        return bool(str(self))
+
+    def __str__(self) -> str:
+        if self.wide:
+            return "in float64"
+        if self.guard is not None:
+            return f"several terms at once, cut off {self.guard} bits below the sum"
+        return "FMA" if self.fused else "products rounded" if self.products else ""
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What a tree gives in one manner at outputs [rows, columns], and which of these are the ``same`` bits as what came."""
+
+    manner: Manner
+    same: Array
+    given: Array
+
+
+def replay(
+    question: Question, tree: Tree, actual: torch.Tensor, rows: Array, columns: Array, member: Array, *, every: bool = False
+) -> list[Replayed]:
+    """The tree on the question's own arguments at the outputs ``rows`` × ``columns``, in one manner after the other, until one
+    gives the bits of ``actual`` wherever ``member`` [rows, columns] is true; with ``every``, in all of them.
+    """
+    wanted = actual[torch.from_numpy(rows)][:, torch.from_numpy(columns)]
+    tried: list[Replayed] = []
+    for manner in _manners(question, tree):
+        found = torch.from_numpy(evaluate(question, tree, rows, columns, manner)).to(wanted.dtype)
+        same = (_bits(found) == _bits(wanted)).numpy()
+        tried.append(Replayed(manner, same, found.to(torch.float64).numpy()))
+        if same[member].all() and not every:
+            break
+    return tried
+
+
+def evaluate(question: Question, tree: Tree, rows: Array, columns: Array, manner: Manner) -> Array:
+    """The outputs that a tree gives, in the format that the sum is kept in."""
+    kind = np.dtype(manner.kept)
+    terms = _Terms(question, rows, columns, kind)
+    held: dict[int, Array] = {}
+    for k, children in enumerate(tree.nodes):
+        parts = sorted(children, key=lambda c: (c < tree.leaves, c))  # sums first, then products, then a bias
+        products = [c for c in parts if c < tree.terms]
+        if len(parts) > 2:
+            several = [terms.exactly(c) if c < tree.leaves else held.pop(c).astype(np.float64) for c in parts]
+            total = together(several, kind.type) if manner.guard is None else aligned(several, manner.guard)
+        elif manner.fused and terms.right is not None and products:
+            last = products[0] if manner.swapped and len(products) == 2 else products[-1]
+            other = next(c for c in parts if c != last)
+            total = fma(*terms.factors(last), terms.value(other) if other < tree.leaves else held.pop(other))
+        else:
+            one, two = (terms.value(c) if c < tree.leaves else held.pop(c) for c in parts)
+            total = one + two
+        held[tree.leaves + k] = total
+    found = np.broadcast_to(held[tree.root], (len(rows), len(columns)))
+    if manner.scale == "divided":
+        found = found / kind.type(tree.terms)
+    elif manner.scale == "multiplied":
+        found = found * (kind.type(1) / kind.type(tree.terms))
+    return np.array(found)
+
+
+class _Terms:
+    """The terms of some outputs: one number, or two factors, for each leaf, shaped to be broadcast to [rows, columns]."""
+
+    def __init__(self, question: Question, rows: Array, columns: Array, kind: np.dtype[Any]) -> None:
+        layout = question.layout
+
+        def flat(argument: int) -> Array:
+            tensor = question.args[argument].detach().reshape(-1)
+            return np.asarray(tensor.to(dtypes.TORCH[kind.name]).numpy())
+
+        self.terms, self.kind = layout.terms, kind
+        source = np.append(flat(layout.argument), kind.type(0))  # position -1: padding
+        self.left = np.ascontiguousarray(source[layout.left[rows]].T)[:, :, None]  # [terms, rows, 1]
+        self.right: Array | None = None
+        if layout.right is not None:
+            values = flat(layout.factor)[layout.right[:, columns]]  # [groups, columns, terms]
+            if len(values) == 1:
+                self.right = np.ascontiguousarray(values[0].T)[:, None, :]
+            else:
+                self.right = np.ascontiguousarray(values[layout.group[rows]].transpose(2, 0, 1))
+        self.bias = None if layout.bias is None else flat(layout.bias_at)[layout.bias[columns]][None, :]
+        self.shape = (len(rows), len(columns))
+
+    def factors(self, leaf: int) -> tuple[Array, Array]:
+        assert self.right is not None
+        return self.left[leaf], self.right[leaf]
+
+    def value(self, leaf: int) -> Array:
+        """A term, rounded."""
+        if leaf >= self.terms:
+            assert self.bias is not None
+            return np.broadcast_to(self.bias, self.shape)
+        return np.asarray(self.left[leaf] if self.right is None else self.left[leaf] * self.right[leaf])
+
+    def exactly(self, leaf: int) -> Array:
+        """A term in float64, where products of shorter formats are exact."""
+        if leaf >= self.terms or self.right is None:
+            return np.asarray(self.value(leaf), dtype=np.float64)
+        return np.asarray(self.left[leaf].astype(np.float64) * self.right[leaf].astype(np.float64))
+
+
+def _manners(question: Question, tree: Tree) -> Iterator[Manner]:
+    kept = "float64" if question.dtype == "float64" else "float32"
+    for scale in ("divided", "multiplied") if question.layout.scaled else ("",):
+        if question.layout.right is None:
+            yield Manner(scale=scale, kept=kept)
+            continue
+        pairs = any(len(c) == 2 and all(i < tree.terms for i in c) for c in tree.nodes)
+        yield Manner(True, kept=kept, products=True)
+        if pairs:
+            yield Manner(True, True, kept=kept, products=True)
+        yield Manner(False, kept=kept, products=True)
+        if question.dtype != "float64":  # products are exact there
+            yield Manner(False, kept="float64", products=True, wide=True)
+        if tree.widest > 2 and kept == "float32":
+            yield from (Manner(True, kept=kept, products=True, guard=guard) for guard in range(5))
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    """The bits as integers; zeros of either sign are the same, and so is any NaN."""
+    plain = torch.where(tensor == 0, torch.zeros_like(tensor), tensor)
+    plain = torch.where(torch.isnan(plain), torch.full_like(plain, float("nan")), plain)
+    return plain.view({2: torch.int16, 4: torch.int32, 8: torch.int64}[plain.element_size()])

@@ -1,0 +1,213 @@
+"""A fingerprint as a few small tables: what a card shows, in the terminal and on a page.
+
+What is as IEEE arithmetic has it is said in one line; what is not gets a row of its own. ``everything`` gives every fact a row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from .facts import INCONCLUSIVE, Fact, Fingerprint
+
+FORMS = ("matmul", "linear", "bmm", "conv2d")
+_COLUMNS = {"multiplicand": "factors", "accumulator": "running sum", "products": "products", "compensation": "compensation"}
+_ORDER = "Order of summation"  # and whatever else other modules find out
+_MEASURED = ("float32", "float16", "bfloat16")
+_DEPENDS = "What the bits depend on"
+_GROUPS = {
+    **dict.fromkeys(_COLUMNS, "Sums of products"), **dict.fromkeys(("repeated", "batch", "layout", "threads"), _DEPENDS),
+    "fma": "x·y + z", "rounding": "Division and square root", "subnormals": "Subnormal numbers", "width": "float64 and int64",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table with a title; ``header`` may be empty. The first cell of a row says what it is about."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def sections(found: Fingerprint, everything: bool = False) -> list[Section]:
+    """The card's tables, those with nothing in them left out."""
+    if everything:
+        by_what: dict[str, list[Fact]] = {}
+        for fact in found:
+            by_what.setdefault(_group(fact), []).append(fact)
+        every = [Section(group, (), tuple((f.question, str(f), f.evidence) for f in facts)) for group, facts in by_what.items()]
+        return [section for section in every if section.rows]
+    made = [
+        Section("Sums of products", ("", *_COLUMNS.values()), tuple(_sums(found))),
+        Section(_ORDER, (), tuple(_orders(found))),
+        Section("Rounding and range", (), tuple(_pointwise(found))),
+        Section("Functions: the largest error in ulp", ("", *_MEASURED, "alone, in short rows"), tuple(_functions(found))),
+        Section("Corner cases that are not usual", ("", "here", "usually"), tuple(_edges(found))),
+        Section(_DEPENDS, (), tuple(_bits(found))),
+        Section("Not established", (), tuple(_open(found))),
+    ]
+    return [section for section in made if section.rows]
+
+
+def _group(fact: Fact) -> str:
+    if fact.what == "edges":
+        return "Corner cases"
+    if fact.about in ("ulp", "bits", "tail"):
+        return "Functions"
+    return _GROUPS.get(fact.about, _ORDER)
+
+
+def _sums(found: Fingerprint) -> Iterator[tuple[str, ...]]:
+    """One row for all forms and dtypes with the same answers."""
+    rows: dict[tuple[str, ...], dict[str, list[str]]] = {}
+    for fact in found:
+        if fact.about == "multiplicand":
+            answers = tuple(_brief(found.get(f"{fact.what}/{fact.dtype}/{about}")) for about in _COLUMNS)
+            rows.setdefault(answers, {}).setdefault(fact.dtype, []).append(fact.what)
+    for answers, dtypes in rows.items():
+        yield _who(dtypes), *answers
+
+
+def _who(dtypes: dict[str, list[str]]) -> str:
+    by_forms: dict[tuple[str, ...], list[str]] = {}
+    for dtype, forms in dtypes.items():
+        by_forms.setdefault(tuple(forms), []).append(dtype)
+    return "; ".join(f"{', '.join(forms)} {', '.join(names)}" for forms, names in by_forms.items())
+
+
+def _brief(fact: Fact | None) -> str:
+    return "–" if fact is None else fact.answer or "?"
+
+
+def _orders(found: Fingerprint) -> Iterator[tuple[str, ...]]:
+    for fact in found:
+        if _group(fact) == _ORDER and fact.known:
+            yield f"{fact.what} {fact.dtype} {fact.about}".replace("  ", " "), fact.answer
+
+
+def _pointwise(found: Fingerprint) -> Iterator[tuple[str, ...]]:
+    yield from _common(found, "rounding", "division, square root", "correctly rounded")
+    yield from _common(found, "subnormals", "subnormal numbers", "kept")
+    yield from _common(found, "fma", "x·y + z", "")
+    for dtype, full in (("float64", "53 bits"), ("int64", "64 bits")):
+        yield from _common(Fingerprint.of("", [f for f in found if f.dtype == dtype]), "width", dtype, full)
+
+
+def _common(found: Fingerprint, about: str, title: str, usual: str) -> Iterator[tuple[str, ...]]:
+    """A line with what all have in common, and one for each other answer."""
+    groups: dict[str, list[Fact]] = {}
+    for fact in found:
+        if fact.about == about and fact.known:
+            groups.setdefault(fact.answer, []).append(fact)
+    total = sum(len(facts) for facts in groups.values())
+    if usual in groups and len(groups) == 1:
+        yield title, f"{usual}: all {total} that were asked"
+        return
+    for answer, facts in groups.items():
+        names = f"{len(facts)} of {total}" if answer == usual else _named(facts)
+        yield title, f"{answer}: {names}"
+
+
+def _named(facts: Sequence[Fact]) -> str:
+    """``matmul, linear bfloat16; sqrt float32``."""
+    by_dtype: dict[str, list[str]] = {}
+    for fact in facts:
+        by_dtype.setdefault(fact.dtype, []).append(fact.what)
+    return _who(by_dtype)
+
+
+def _functions(found: Fingerprint) -> Iterator[tuple[str, ...]]:
+    names = dict.fromkeys(fact.what for fact in found if fact.about == "bits")
+    for name in names:
+        cells = [_error(found.get(f"{name}/{dtype}/ulp")) for dtype in _MEASURED]
+        tails = [f for f in found if f.what == name and f.about == "tail" and f.known and not f.usual]
+        yield name, *cells, f"other bits: {', '.join(f.dtype for f in tails)}" if tails else "same bits"
+    if names:
+        yield "all of their bits", functions_hash(found)
+
+
+def _error(fact: Fact | None) -> str:
+    """``0.56; 22 wrong NaN or ∞``."""
+    if fact is None or not fact.known:
+        return _brief(fact)
+    texts = {
+        "correctly rounded": "0.5",
+        "within ": "",
+        " ulp": "",
+        "infinity": "∞",
+        "subnormal results are 0": "flushes",
+        ", ": "; ",
+    }
+    text = fact.answer
+    for before, after in texts.items():
+        text = text.replace(before, after)
+    return text
+
+
+def functions_hash(found: Fingerprint) -> str:
+    """Ten digits that say by which implementation functions are computed; empty where nothing was computed."""
+    bits = sorted((fact.question, fact.answer) for fact in found if fact.about == "bits" and fact.known)
+    return hashlib.sha256(repr(bits).encode("utf-8")).hexdigest()[:10] if bits else ""
+
+
+def _edges(found: Fingerprint) -> Iterator[tuple[str, ...]]:
+    for fact in found:
+        if fact.what == "edges" and fact.evidence.startswith("usually "):
+            yield f"{fact.dtype} {fact.about}", fact.answer, fact.evidence.removeprefix("usually ")
+
+
+def _bits(found: Fingerprint) -> Iterator[tuple[str, ...]]:
+    titles = {"repeated": "from run to run", "batch": "batch size", "layout": "layout", "threads": "threads"}
+    for about, title in titles.items():
+        facts = [fact for fact in found if fact.about == about and fact.known]
+        same = [fact.what for fact in facts if fact.usual]
+        if same:
+            yield title, f"same bits: {', '.join(same)}"
+        for fact in facts:
+            if not fact.usual:
+                yield title, f"{fact.what}: {fact.answer}"
+
+
+def _open(found: Fingerprint) -> Iterator[tuple[str, ...]]:
+    """Questions without an answer, those with the same reason together."""
+    reasons: dict[str, list[str]] = {}
+    for fact in found:
+        if not fact.known:
+            reasons.setdefault(fact.inconclusive, []).append(fact.question)
+    for reason, questions in reasons.items():
+        yield f"{len(questions)} {INCONCLUSIVE}", f"{_few(questions)}: {reason}"
+
+
+def _few(names: Sequence[str], most: int = 4) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def short(found: Fingerprint) -> dict[str, str]:
+    """A few lines that say the most, by name: what a bundle keeps of a backend, and two bundles are compared by."""
+    lines = dict(_by_dtype(found))
+    for row in _pointwise(found):
+        lines[row[0]] = f"{lines[row[0]]}; {row[1]}" if row[0] in lines else row[1]
+    functions, edges = functions_hash(found), [fact for fact in found if fact.what == "edges"]
+    if functions:
+        lines["functions"] = f"bits {functions}"
+    if edges:
+        texts = sorted((fact.question, fact.answer) for fact in edges)
+        lines["corner cases"] = f"{hashlib.sha256(repr(texts).encode('utf-8')).hexdigest()[:10]}, {_unusual(edges)} not usual"
+    for title, text in _orders(found):
+        lines[title] = text[:400]
+    for title, text in _bits(found):
+        if not text.startswith("same bits"):
+            lines[title] = f"{lines[title]}; {text}" if title in lines else text
+    return {name: text[:1000] for name, text in lines.items()} | {"hash": found.hash}
+
+
+def _unusual(edges: Iterable[Fact]) -> int:
+    return sum(fact.evidence.startswith("usually ") for fact in edges)
+
+
+def _by_dtype(found: Fingerprint) -> Iterator[tuple[str, str]]:
+    for row in _sums(found):
+        answers = [f"{title} {text}" for title, text in zip(_COLUMNS.values(), row[1:], strict=True) if text not in ("?", "–")]
+        yield row[0], "; ".join(answers) or "?"

@@ -1,0 +1,36 @@
+// Small helpers of all pages of the site. What came from bundles enters a page through textContent and setAttribute only.
+
+const $ = (id) => document.getElementById(id);
+const make = (tag, attributes = {}, ...children) => {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) if (value !== false && value !== null) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+};
+const draw = (tag, attributes = {}) => {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  return node;
+};
+const count = (n, one, many = one + "s") => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
+const copied = async (text, button) => {
+  let done = false;
+  try {
+    await navigator.clipboard.writeText(text);
+    done = true;
+  } catch {
+    const area = make("textarea", { readonly: "" });
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    done = document.execCommand("copy");
+    area.remove();
+    button.focus();
+  }
+  button.textContent = done ? "Copied" : "Select it";
+  setTimeout(() => { button.textContent = "Copy"; }, 2000);
+};
+document.addEventListener("click", (e) => {
+  const button = e.target.closest("button.copy");
+  if (button) copied(button.previousElementSibling.textContent, button);
+});

@@ -1,0 +1,74 @@
+"""Fewer bits on purpose, and more: autocast to bfloat16 and float16, and a part of a model that computes in float64.
+
+Under autocast every matrix product rounds its inputs to 8 bits (bfloat16) or 11 (float16) while sums of many terms stay in float32.
+That is what was asked for; it is no backend's fault, and what a backend owes is the same rounding of the same numbers.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from ..subject import Subject
+from .data import Tape, built
+
+
+class Autocast(nn.Module):
+    """A model whose forward runs under autocast, on whatever device its input lies."""
+
+    def __init__(self, inner: nn.Module, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.inner, self.dtype = inner, dtype
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast(x.device.type, dtype=self.dtype):
+            scores: torch.Tensor = self.inner(x)
+        return scores.to(x.dtype)
+
+
+class WideMiddle(nn.Module):
+    """float32 layers around a standardisation in float64, cast back by hand: what one does where a variance needs the digits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(12, 24), nn.Linear(24, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        wide = self.first(x).double()
+        wide = (wide - wide.mean(1, keepdim=True)) / (wide.var(1, keepdim=True) + 1e-5).sqrt()
+        scores: torch.Tensor = self.last(wide.to(x.dtype))
+        return scores
+
+
+def network() -> nn.Module:
+    return nn.Sequential(nn.Linear(12, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32, 4))
+
+
+def _subject(wrap: type[nn.Module] | None, dtype: torch.dtype, name: str) -> Subject:
+    tape = Tape(16 << 12)
+    x, target = tape.normal(16, 12), tape.whole(16, low=0, high=3)
+    model = built(WideMiddle, tape) if wrap is None else Autocast(built(network, tape), dtype)
+    return Subject(model=model, inputs=(x,), loss=F.cross_entropy, targets=(target,), name=name)
+
+
+def bfloat16() -> Subject:
+    """Forward and backward under autocast to bfloat16."""
+    return _subject(Autocast, torch.bfloat16, "autocast-bfloat16")
+
+
+def float16() -> Subject:
+    """Forward and backward under autocast to float16."""
+    return _subject(Autocast, torch.float16, "autocast-float16")
+
+
+def wide_middle() -> Subject:
+    """float32 to float64 and back, by hand."""
+    return _subject(None, torch.float64, "mixed-dtypes")
+
+
+def plain() -> Subject:
+    """The same network without autocast, to see what it costs in digits."""
+    tape = Tape(16 << 12)
+    x, target = tape.normal(16, 12), tape.whole(16, low=0, high=3)
+    return Subject(model=built(network, tape), inputs=(x,), loss=F.cross_entropy, targets=(target,), name="no-autocast")
