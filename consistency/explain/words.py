@@ -73,6 +73,8 @@ def _missing(orders: Orders) -> str:
             f"{orders.equal:,} of {orders.outputs:,} outputs; the first other one is {place}: it is {came!r}, "
             f"the order that was found gives {given!r} (tried: with and without FMA)"
         )
+    if not all(order.confirmed for order in orders.orders):
+        return "the order that was found gives these numbers, but not others of this size"
     return f"{orders.untested:,} outputs were not replayed" if orders.untested else ""
 
 
@@ -102,7 +104,7 @@ def _one(orders: Orders) -> str:
 
 
 def _with(order: Order) -> str:
-    return " with FMA" if order.manner.fused else ""
+    return " with FMA" if str(order.manner) == "FMA" else f" ({order.manner})" if order.manner.told else ""
 
 
 def without_bias(tree: Tree) -> Tree:

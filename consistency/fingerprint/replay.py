@@ -11,7 +11,7 @@ import torch
 
 from .. import dtypes
 from .questions import Question
-from .rounding import fma, together
+from .rounding import aligned, fma, together
 from .trees import Tree
 
 Array = np.ndarray[Any, Any]
@@ -21,32 +21,56 @@ Array = np.ndarray[Any, Any]
 class Manner:
     """What a tree leaves open: whether products are rounded before they are added (``fused``: they are not); where the first two
     are added, whether the later one is fused or the first (``swapped``); what a mean does with the sum; the format it is kept in.
+    ``wide``: that is a longer one than the numbers have. ``guard``: an addition of several terms cuts each so many bits below
+    the last one of the largest, as matrix units do.
     """
 
     fused: bool = False
     swapped: bool = False
     scale: str = ""
     kept: str = "float32"
+    products: bool = False
+
+    guard: int | None = None
+    wide: bool = False
+
+    @property
+    def told(self) -> bool:
+        """Whether there is something to say of it: sums of single numbers have no products."""
+        return bool(str(self))
 
     def __str__(self) -> str:
-        return "FMA" if self.fused else "products rounded, then added"
+        if self.wide:
+            return "in float64"
+        if self.guard is not None:
+            return f"several terms at once, cut off {self.guard} bits below the sum"
+        return "FMA" if self.fused else "products rounded" if self.products else ""
 
 
-def replay(question: Question, tree: Tree, actual: torch.Tensor, rows: Array, columns: Array) -> tuple[Array, Array, Manner]:
-    """The tree on the question's own arguments: at which of the outputs ``rows`` × ``columns`` it gives the bits of ``actual``,
-    what it gives, and in which manner. All manners are tried until one gives all of them.
+@dataclass(frozen=True)
+class Replayed:
+    """What a tree gives in one manner at outputs [rows, columns], and which of these are the ``same`` bits as what came."""
+
+    manner: Manner
+    same: Array
+    given: Array
+
+
+def replay(
+    question: Question, tree: Tree, actual: torch.Tensor, rows: Array, columns: Array, member: Array, *, every: bool = False
+) -> list[Replayed]:
+    """The tree on the question's own arguments at the outputs ``rows`` × ``columns``, in one manner after the other, until one
+    gives the bits of ``actual`` wherever ``member`` [rows, columns] is true; with ``every``, in all of them.
     """
     wanted = actual[torch.from_numpy(rows)][:, torch.from_numpy(columns)]
-    best: tuple[Array, Array, Manner] | None = None
+    tried: list[Replayed] = []
     for manner in _manners(question, tree):
         found = torch.from_numpy(evaluate(question, tree, rows, columns, manner)).to(wanted.dtype)
         same = (_bits(found) == _bits(wanted)).numpy()
-        if best is None or same.sum() > best[0].sum():
-            best = (same, found.to(torch.float64).numpy(), manner)
-        if same.all():
+        tried.append(Replayed(manner, same, found.to(torch.float64).numpy()))
+        if same[member].all() and not every:
             break
-    assert best is not None
-    return best
+    return tried
 
 
 def evaluate(question: Question, tree: Tree, rows: Array, columns: Array, manner: Manner) -> Array:
@@ -58,7 +82,8 @@ def evaluate(question: Question, tree: Tree, rows: Array, columns: Array, manner
         parts = sorted(children, key=lambda c: (c < tree.leaves, c))  # sums first, then products, then a bias
         products = [c for c in parts if c < tree.terms]
         if len(parts) > 2:
-            total = together([terms.exactly(c) if c < tree.leaves else held.pop(c).astype(np.float64) for c in parts], kind.type)
+            several = [terms.exactly(c) if c < tree.leaves else held.pop(c).astype(np.float64) for c in parts]
+            total = together(several, kind.type) if manner.guard is None else aligned(several, manner.guard)
         elif manner.fused and terms.right is not None and products:
             last = products[0] if manner.swapped and len(products) == 2 else products[-1]
             other = next(c for c in parts if c != last)
@@ -123,10 +148,14 @@ def _manners(question: Question, tree: Tree) -> Iterator[Manner]:
             yield Manner(scale=scale, kept=kept)
             continue
         pairs = any(len(c) == 2 and all(i < tree.terms for i in c) for c in tree.nodes)
-        yield Manner(True, kept=kept)
+        yield Manner(True, kept=kept, products=True)
         if pairs:
-            yield Manner(True, True, kept=kept)
-        yield Manner(False, kept=kept)
+            yield Manner(True, True, kept=kept, products=True)
+        yield Manner(False, kept=kept, products=True)
+        if question.dtype != "float64":  # products are exact there
+            yield Manner(False, kept="float64", products=True, wide=True)
+        if tree.widest > 2 and kept == "float32":
+            yield from (Manner(True, kept=kept, products=True, guard=guard) for guard in range(5))
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
