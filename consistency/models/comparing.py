@@ -58,6 +58,9 @@ def compare_models(
     Raises UsageError or ConfigurationError with one clear line.
     """
     subject = targets.subject(target)
+    found = _mistakes.check(subject, targets.factory_of(target)) if mistakes else ()
+    if subject.batches is not None and not hasattr(subject.batches, "__getitem__"):
+        subject = replace(subject, batches=list(subject.batches))  # a DataLoader, say: everybody is to get the same batches
     if steps is not None:
         subject = replace(subject, steps=steps)
     if optimizer is not None:
@@ -67,16 +70,9 @@ def compare_models(
     if type(replicas) is not int or replicas < 2:
         raise UsageError(f"replicas = {replicas!r:.40}; a band needs 2 at least")
     chosen = _chosen(backends)
-    known = _mistakes.check(subject, _maker(target)) if mistakes else ()
     rules = tolerances if isinstance(tolerances, Tolerances) else _tolerances.load(tolerances)
-    found = _Comparison(subject, replicas, rules, local, progress or (lambda what, done, total: None)).report(chosen)
-    return replace(found, mistakes=tuple(known))
-
-
-def _maker(target: Any) -> Callable[[], Subject] | None:
-    """Makes the subject once more, where that is possible."""
-    again = isinstance(target, str) or (callable(target) and not hasattr(target, "parameters"))
-    return (lambda: targets.subject(target)) if again else None
+    report = _Comparison(subject, replicas, rules, local, progress or (lambda what, done, total: None)).report(chosen)
+    return replace(report, mistakes=found)
 
 
 def _chosen(backends: Iterable[str | Backend] | None) -> list[Backend]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..judge import times
 from ..model import Result
+from .mistakes import Mistake
 
 WITHIN = "within the band"
 KINDS = ("output", "gradient", "parameter gradient", "buffer", "optimizer state", "parameter")
@@ -114,7 +115,7 @@ class ModelReport:
     steps: int
     replicas: int
     backends: Mapping[str, BackendReport]
-    mistakes: tuple[Any, ...] = ()
+    mistakes: tuple[Mistake, ...] = ()
     notes: tuple[str, ...] = ()
     parameters: int = 0
 

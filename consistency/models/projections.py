@@ -56,7 +56,7 @@ def _norm(tensor: torch.Tensor, dim: int) -> torch.Tensor:
 
 def _over(tensor: torch.Tensor, v: torch.Tensor, dim: int) -> torch.Tensor:
     """Σ v·slice along ``dim``, which stays with size 1. In the tensor's own precision, whose roundings the bound has room for."""
-    found: torch.Tensor = torch.tensordot(tensor, v.to(tensor.dtype), ([dim], [0]))  # type: ignore[no-untyped-call]
+    found: torch.Tensor = torch.tensordot(tensor, v.to(tensor.dtype), ([dim], [0]))
     return found.unsqueeze(dim)
 
 

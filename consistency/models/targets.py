@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..backends._user import imported
 from ..errors import UsageError
+from .examples import example
 from .subject import Subject, subject_of
 
 EXAMPLES = "examples"
@@ -32,7 +34,7 @@ def named(text: str) -> Subject:
     if not place or not name:
         raise UsageError(f"target {text!r:.80}: {_HELP}")
     if place == EXAMPLES:
-        return _example(name)
+        return subject_of(example(name)(), f"example {name}")
     factory = imported(text.strip(), "target")
     if not callable(factory):
         raise UsageError(f"target {text!r:.80}: {name} is a {type(factory).__name__}; {_HELP}")
@@ -50,7 +52,10 @@ def _told(error: Exception) -> str:
     return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__
 
 
-def _example(name: str) -> Subject:
-    from .examples import example
-
-    return subject_of(example(name)(), f"example {name}")
+def factory_of(target: Any) -> Callable[[], Subject] | None:
+    """What makes the target's subject once more; None where it was given ready-made."""
+    if isinstance(target, str):
+        return lambda: named(target)
+    if callable(target) and not isinstance(target, Subject):
+        return lambda: subject(target)
+    return None
