@@ -19,6 +19,7 @@ from .cli_options import expectations_option, seconds, size
 from .commands._replaying import NIGHTLY, prepared
 from .commands.bisect import bisect
 from .commands.calibrate import calibrate
+from .commands.cluster import Asked, begun_under, cluster_options, default_specs, run_on_cluster
 from .commands.corpus import corpus
 from .commands.diff import diff
 from .commands.explain import explain
@@ -195,12 +196,14 @@ _tolerances = click.option("--tolerances", metavar="FILE", help="A tolerances.ya
 @click.option("--not-tested", is_flag=True, help="List what was not tested, and why.")
 @click.option("--no-bundle", is_flag=True, help="Write no bundle.")
 @click.option("--no-shrink", is_flag=True, help="Show failing cases as they were drawn.")
+@cluster_options
 def run(
     operators: Sequence[str], backends: Sequence[str], dtypes: Sequence[str], directions: Sequence[str], profile: str,
     examples: int | None, seed: int | None, time_budget: float | None, corpus: Path | None, reference: str, tolerances: str | None,
     out: Path | None,
     resume: bool, json_file: Path | None, not_tested: bool, no_bundle: bool, no_shrink: bool, source: str, case_timeout: float,
-    worker_memory: int, repeat: int, label: str, expectations: Sequence[str],
+    worker_memory: int, repeat: int, label: str, expectations: Sequence[str], cluster: str | None, resources: Sequence[str],
+    workers: int,
 ) -> None:  # fmt: skip
     """Draw inputs, run them everywhere, judge the differences.
 
@@ -210,6 +213,7 @@ def run(
     consistency run --backend cpu --backend cuda --dtype float32
     consistency run matmul --examples 500 --json results.jsonl
     consistency run --profile nightly --time-budget 2h --out reports/tonight
+    consistency run --cluster tcp://head:8786 --backend cpu --backend cuda --out reports/tonight
     consistency run --corpus corpus --time-budget 2h --out reports/tonight
     """
     from . import bundle, engine
@@ -225,16 +229,24 @@ def run(
         raise UsageError(f"unknown profile {profile!r}{did_you_mean(profile, PROFILES) or '; known: ' + ', '.join(PROFILES)}")
     if resume and out is None:
         raise UsageError("--resume needs the folder to complete: add --out FOLDER")
+    if cluster is None and (resources or workers > 1):
+        raise UsageError("--resource and --workers belong to --cluster ADDRESS")
+    specs = list(backends) or (default_specs() if cluster else None)
     chosen = engine.settings(
-        list(operators) or None, list(backends) or None, list(dtypes) or None, list(directions) or engine.DIRECTIONS,
+        list(operators) or None, specs, list(dtypes) or None, list(directions) or engine.DIRECTIONS,
         examples or PROFILES[profile], seed or 0, time_budget, tolerances, not no_shrink, reference, source, case_timeout,
         worker_memory, repeat, expectations=expectations,
     )  # fmt: skip
-    chosen = prepared(
-        chosen, corpus, seed=seed, profile=profile, out=out if resume else None, asked=examples is not None or profile == NIGHTLY
-    )
+    interrupted = out if resume else None
+    if cluster is not None and interrupted is not None:
+        interrupted, seed = begun_under(interrupted, seed)
+    chosen = prepared(chosen, corpus, seed=seed, profile=profile, out=interrupted, asked=examples is not None or profile == NIGHTLY)
     folder = None if no_bundle else out or _new_folder()
     to_stdout = json_file is not None and str(json_file) == "-"
+    if cluster is not None:
+        shown = None if json_file is None else _open(json_file)
+        asked = Asked(cluster, resources, workers, bool(backends), folder, resume, label, not_tested, expectations)
+        sys.exit(run_on_cluster(chosen, asked, shown))
     elsewhere = () if backends else _not_here()
     screen = Screen(stream=sys.stderr if to_stdout else None, out=folder, not_tested=not_tested, elsewhere=elsewhere)
     earlier = bundle.earlier_results(folder) if resume and folder is not None else None

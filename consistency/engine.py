@@ -75,7 +75,8 @@ def shrinking(chosen: Settings) -> float:
 @dataclass
 class State:
     """What the groups of a run share. ``absent`` are the backends that cannot run here, with the reason; ``deadline`` is in
-    seconds of ``time.monotonic``; ``effort`` is the time (seconds) that is left for making failures smaller.
+    seconds of ``time.monotonic``; ``effort`` is the time (seconds) that is left for making failures smaller. ``cases_only``:
+    nothing is told about a group but the results of its cases.
     """
 
     absent: dict[str, str]
@@ -84,6 +85,7 @@ class State:
     effort: float = SHRINK_IN_ALL
     looks: Looks = field(default_factory=Looks)
     searched: set[tuple[str, ...]] = field(default_factory=set)  # kinds of failure
+    cases_only: bool = False
 
     @property
     def out_of_time(self) -> bool:
@@ -98,10 +100,10 @@ def judge_group(chosen: Settings, group: Group, state: State) -> Iterator[Event]
     first_part, last_part = group.turn == group.part == 0, group.turn == 0 and not group.more
     if first_part:
         first = cases[0] if cases else Case(operator.name, dtype)
-        yield from _not_run(chosen, operator, first, state.absent, present, group)
+        yield from not_run(chosen, operator, first, state.absent, present, group)
     directions = directions_of(chosen, operator, dtype)
     offered = {d: [b for b in present if not _backends.refusal(b, operator, dtype, d)] for d in directions}
-    judged, pool = 0, _pool(chosen, operator, dtype, present) if last_part else None
+    judged, pool = 0, _pool(chosen, operator, dtype, present) if last_part and not state.cases_only else None
     for position, case in enumerate(cases):
         if state.out_of_time:
             break
@@ -130,11 +132,11 @@ def judge_group(chosen: Settings, group: Group, state: State) -> Iterator[Event]
         grown = backend.growth()
         if grown is not None:
             yield Grown(grown[0], backend.name, grown[1])
-    if chosen.repeat and last_part:
+    if chosen.repeat and last_part and not state.cases_only:
         yield from _repeated(chosen, operator, cases[: determinism.LOOKED_AT], offered, state, group.origin)
     if pool is not None and cases:
         yield from _scaled(pool, cases[0], chosen, group.origin)
-    if chosen.shrink:
+    if chosen.shrink and not state.cases_only:
         yield from _shrink(chosen, operator, group.seed, present, list(suspects.values())[:SHRUNK_PER_GROUP], state)
     yield GroupDone(operator.name, dtype, judged)
 
@@ -204,7 +206,7 @@ def _repeated(
             yield Judged(result.case, (evaluate.expected(result, chosen.tolerances, backend),), fresh=False, origin=origin)
 
 
-def _not_run(
+def not_run(
     chosen: Settings, operator: Operator, case: Case, absent: dict[str, str], present: Sequence[Backend], group: Group
 ) -> Iterator[Event]:
     """One result per backend and direction that this operator × dtype cannot be tested on, so that it is counted and shown."""

@@ -22,7 +22,7 @@ from . import _tolerances_file as file
 from ._file_vocabulary import COMPLEX, in_range, is_backend
 from ._located_yaml import Located
 from .expectations import Expectation, entries_of
-from .expectations import load as read_expectations
+from .expectations.schema import read as read_expectations
 from .expectations.schema import read_text
 
 _NARROWER = {"float64": "float32", "complex128": "complex64"}
@@ -162,10 +162,16 @@ def load(path: str | Path | None = None) -> Tolerances:
 def with_more(rules: Tolerances, paths: Iterable[str | Path] | str | Path) -> Tolerances:
     """The same rules with the expectations of some files as well. Raises ConfigurationError."""
     paths = [paths] if isinstance(paths, (str, Path)) else list(paths)
-    if not paths:
+    return with_texts(rules, [read_text(Path(path), "an expectations file") for path in paths])
+
+
+def with_texts(rules: Tolerances, files: Iterable[Iterable[str]]) -> Tolerances:
+    """The same, of files that were read elsewhere: what each is called, and its text."""
+    found = [(label, text) for label, text in files]
+    if not found:
         return rules
-    more, text = read_expectations(paths)
-    digest = hashlib.sha256((rules.digest + text).encode()).hexdigest()
+    more = tuple(entry for label, text in found for entry in read_expectations(text, label))
+    digest = hashlib.sha256((rules.digest + "\0".join(text for _, text in found)).encode()).hexdigest()
     return replace(rules, digest=digest, expectations=more + rules.expectations)
 
 
@@ -176,7 +182,11 @@ def _packaged() -> Tolerances:
 
 
 def _read(path: Path) -> Tolerances:
-    label, text = read_text(path, "a tolerances file")
+    return from_text(*read_text(path, "a tolerances file"))
+
+
+def from_text(label: str, text: str) -> Tolerances:
+    """The tolerances in the text of a file that is called ``label``. Raises ConfigurationError."""
     located = Located(text, label)
     said = located.validate(file.File, file.SYNONYMS)
     base = _packaged() if said.extends else Tolerances("", (), ())

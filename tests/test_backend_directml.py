@@ -16,13 +16,13 @@ from consistency import backends
 from consistency.backends import _adapters
 from consistency.backends import directml as module
 from consistency.backends._adapters import Adapters, discover
-from consistency.backends._deaths import death
 from consistency.backends.directml import DirectML
 from consistency.backends.listing import describe
 from consistency.materialise import Materials, prepare
 from consistency.model import Case
 from consistency.operators.declare import Operator, call
 from consistency.recipe import DType, TensorRecipe
+from consistency.workers._deaths import death
 
 # The interface of torch_directml 0.2.5. Each function does what SCENE says: returns, raises, hangs or ends the process.
 FAKE = """

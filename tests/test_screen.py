@@ -17,7 +17,7 @@ from consistency import engine
 from consistency.engine import Finished, GroupDone, Judged, Shrunk, Started
 from consistency.model import Case, Comparison, Measured, Result, Span, Verdict, Worst
 from consistency.recipe import DType, Index, MemoryFormat, TensorRecipe
-from consistency.report import failure, terminal
+from consistency.report import failure, meter, terminal
 from consistency.report.terminal import Screen, Tally
 
 TENSOR = TensorRecipe((3, 4), "float32", stop=5)
@@ -359,7 +359,7 @@ def test_a_file_gets_no_escape_codes_and_a_terminal_colours() -> None:
 
 
 def test_a_log_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(terminal, "SECONDS_BETWEEN_LINES", -1.0)
+    monkeypatch.setattr(meter, "SECONDS_BETWEEN_LINES", -1.0)
     lines = shown([result("rounding", rho=0.5), result("rounding", "log", rho=0.5)])
     assert "  1 / 2 cases  exp" in lines
     assert "  2 / 2 cases  log" in lines
@@ -372,7 +372,7 @@ def test_stopping_gives_the_terminal_back() -> None:
 
     stream = io.StringIO()
     screen = Screen(stream=stream)
-    screen.console = Console(file=stream, force_terminal=True, width=80)
+    screen.console = screen.meter.console = Console(file=stream, force_terminal=True, width=80)
     screen(Started(settings(), {}, 1, 1))
     screen.stop()
     screen.stop()

@@ -25,6 +25,7 @@ _FIRST = (
     "numpy",
     "processor",
 )
+_BUILD = ("torch commit", "compiler", "built for", "build type", "blas", "lapack", "mkl", "onednn version")
 _NAMED = {"os": "OS", "python": "Python", "numpy": "NumPy", "cuda": "CUDA", "cudnn": "cuDNN", "hip": "HIP"}
 _TOLD = ("backend", "adapter_name", "driver_version", "recorded", "description")  # of recordings: said elsewhere, or no switch
 _LONG = 400  # characters of one value
@@ -52,7 +53,10 @@ def rows(result: Result, identity: Mapping[str, str]) -> list[tuple[str, str]]:
     """What a table of versions shows: the well-known entries one by one, all others in a last row."""
     found = of_backend(result, identity)
     known = [(_NAMED.get(key, key), found[key]) for key in _FIRST if found.get(key) and (key, found[key]) != ("device", "cpu")]
-    others = [f"{key} {value}" for key, value in sorted(found.items()) if key not in (*_FIRST, *_TOLD)]
+    built = [value if key in ("compiler", "built for") else f"{key} {value}" for key in _BUILD if (value := found.get(key))]
+    if built:
+        known.append(("build", "; ".join(built)))
+    others = [f"{key} {value}" for key, value in sorted(found.items()) if key not in (*_FIRST, *_TOLD, *_BUILD)]
     if others:
         known.append(("switches", "; ".join(others)))
     if result.recorded_id:

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from ._deaths import death
+from ..workers._deaths import death
 
 LIMIT_SECONDS = 90.0  # importing torch on a cold disk, behind a virus scanner, takes its time
 INSTALL = 'pip install "consistency[directml]"'

@@ -23,6 +23,7 @@ from ..errors import RecipeError
 from ..materialise import Adjust, Materials
 from ..model import Case, Outcome, Output
 from ..operators.declare import Operator
+from . import _numerics
 from ._asking import availability, refusal
 from ._outputs import changed, collect, cotangent, elsewhere, failed, fallback_in, flatten, texts_of, to_cpu, told
 
@@ -65,7 +66,8 @@ class Backend:
 
     def environment(self) -> dict[str, str]:
         """Device, driver, library versions and numeric switches, as text."""
-        return {"device": "cpu", "torch": torch.__version__, "numpy": np.__version__, "processor": _processor()}
+        found = {"device": "cpu", "torch": torch.__version__, "numpy": np.__version__, "processor": _processor()}
+        return found | _numerics.build() | _numerics.switches() | _numerics.variables()
 
     @functools.cached_property
     def identity(self) -> dict[str, str]:

@@ -15,6 +15,7 @@ from .. import dtypes, operators
 from ..errors import Unsupported
 from ..materialise import Materials
 from ..operators.declare import REWRITTEN, Operator
+from ._numerics import variables
 from .base import Backend, _processor, flatten
 
 Array = npt.NDArray[Any]
@@ -90,7 +91,10 @@ class Numpy(Backend):
         return outputs if wide else None
 
     def environment(self) -> dict[str, str]:
-        return {"device": "cpu", "numpy": np.__version__, "blas": _blas(), "processor": _processor()}
+        found = {"device": "cpu", "numpy": np.__version__, "blas": _blas(), "processor": _processor()}
+        return found | {
+            name: value for name, value in variables().items() if name.startswith(("NPY_", "OPENBLAS_", "MKL_", "OMP_"))
+        }
 
 
 def _implementations() -> Mapping[str, Any]:

@@ -41,6 +41,7 @@ class Writer:
         self._lock: Lock | None = None
         self._corpus: dict[str, Any] | None = None
         self._replayed: set[str] = set()
+        self._explores = False  # hence the whole corpus was replayed, and the rest has no end
         self._said = time.monotonic()
         self._known: set[str] = set()
         self._there: set[Key] = set()  # what an interrupted run wrote
@@ -157,6 +158,7 @@ class Writer:
 
     def _count(self, event: Judged) -> None:
         """How much of the corpus was replayed: said in between, too, since a run may be killed."""
+        self._explores |= event.origin == "explored"
         if event.origin != "replayed" or self._corpus is None:
             return
         self._replayed.add(event.case.id)
@@ -180,7 +182,7 @@ class Writer:
         )  # fmt: skip
 
     def _finish(self, event: Finished) -> None:
-        self._say({"seconds": round(event.seconds, 3), "complete": not event.out_of_time})
+        self._say({"seconds": round(event.seconds, 3), "complete": not event.out_of_time or self._explores})
         self.close()
 
     def close(self) -> None:

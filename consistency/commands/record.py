@@ -109,13 +109,13 @@ def _follow(steps: Iterator[Taken], what: str, out: Path) -> None:
     """Go through it all with a progress bar (lines, where there is no terminal) and say what was kept."""
     from rich.console import Console
 
-    from ..report.terminal import _progress
+    from ..report.meter import progress_bar
 
     console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     counts: Counter[str] = Counter()
     began = last = time.monotonic()
     done = earlier = 0
-    bar = _progress(console) if console.is_terminal else None
+    bar = progress_bar(console) if console.is_terminal else None
     task = bar.add_task("", total=None, now="", count="", rate="", failing="") if bar is not None else None
     try:
         if bar is not None:

@@ -85,7 +85,7 @@ def score(got: torch.Tensor, want: torch.Tensor, known: Facts, c: float) -> floa
         return 0.0 if _same(got, want) else _INFINITE
     if got.is_complex():
         got, want = torch.view_as_real(got.resolve_conj()), torch.view_as_real(want.resolve_conj())
-    error = got.to(torch.float64).sub_(want).abs_()
+    error = got.to(torch.float64, copy=True).sub_(want).abs_()  # the model goes on with `got`
     largest = float(error.max())
     if largest == 0.0:
         return 0.0

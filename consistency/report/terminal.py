@@ -6,7 +6,6 @@ Rich draws it on a terminal; anywhere else (a file, a CI log) it is plain text w
 from __future__ import annotations
 
 import sys
-import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,11 +20,11 @@ from ..scaling import summary
 from ..settings import Settings, examples_of
 from . import failure
 from .failure import printable
+from .meter import Meter
 from .tally import Tally
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress, TaskID
     from rich.text import Text
 
 IN_FULL = 4  # operators whose worst failure is shown with its command
@@ -33,7 +32,6 @@ MOST_FAILURES = 20
 MOST_ALSO = 4
 MOST_GENERIC = 12
 PAGE = "report.html"  # in a bundle
-SECONDS_BETWEEN_LINES = 10.0  # of progress, where there is no terminal
 _COLOURS = {"passed": "green", "warned": "yellow", "failed": "red", "not tested": "dim"}
 _LEGEND = {
     "✓": "✓ worst × budget that passed",
@@ -43,30 +41,34 @@ _LEGEND = {
 }
 
 
+def console(stream: IO[str] | None = None) -> Console:
+    """Where screens draw: standard output, or ``stream``."""
+    from rich.console import Console
+
+    return Console(file=stream or sys.stdout, highlight=False, soft_wrap=True, markup=False, emoji=False)
+
+
 class Screen:
     """The handler that shows a run.
 
-    ``not_tested`` lists every reason in full. ``elsewhere`` names backends that nobody asked for and that are not here.
+    ``not_tested`` lists every reason in full. ``elsewhere`` names backends that nobody asked for and that are not here. ``where``
+    is said in place of this machine's torch, and ``meter`` counts for several screens, where a run is made on other machines.
     """
 
     def __init__(
-        self, *, stream: IO[str] | None = None, out: Path | None = None, not_tested: bool = False, elsewhere: Sequence[str] = ()
-    ) -> None:
-        from rich.console import Console
-
-        self.console: Console = Console(file=stream or sys.stdout, highlight=False, soft_wrap=True, markup=False, emoji=False)
+        self, *, stream: IO[str] | None = None, out: Path | None = None, not_tested: bool = False, elsewhere: Sequence[str] = (),
+        where: str = "", meter: Meter | None = None,
+    ) -> None:  # fmt: skip
+        self.console = meter.console if meter is not None else console(stream)
+        self.where = where
         self.tally = Tally()
         self._keeper = Keeper()
         self.out = out
         self.not_tested = not_tested
         self.elsewhere = elsewhere
-        self._progress: Progress | None = None
-        self._task: TaskID | None = None
         self._settings: Settings | None = None
         self._names: tuple[str, ...] = ()  # of the backends, in the order of the table's columns
-        self._total = 0
-        self._done = 0
-        self._started = self._last_line = time.monotonic()
+        self.meter = meter or Meter(self.console)
 
     def __call__(self, event: Event) -> None:
         self._keeper(event)
@@ -87,7 +89,7 @@ class Screen:
                 self.tally.grown[event.backend, event.operator] = event.bytes
             case GroupDone():
                 if self._settings is not None and self._settings.corpus is None:
-                    self._total += event.cases - examples_of(self._settings, event.dtype)
+                    self.meter.correct(event.cases - examples_of(self._settings, event.dtype))
             case Finished():
                 self._finish(event)
 
@@ -103,19 +105,12 @@ class Screen:
         settings = self._settings = event.settings
         each = f"{event.groups:,} operators × dtypes, {settings.examples} case{'s' if settings.examples > 1 else ''} each"
         what = event.title or (f"{each} · seed {settings.seed}" if settings.corpus is None else _replaying(settings))
-        title = f"consistency {__version__} · torch {torch.__version__} · {what}"
+        title = f"consistency {__version__} · {self.where or f'torch {torch.__version__}'} · {what}"
         ran_on = {b.name: {} if b.name in event.unavailable else b.identity for b in settings.backends}
         self.opening(title, ran_on, event.unavailable)
         if self.elsewhere:
             self._line(f"  – not here: {', '.join(self.elsewhere)}   (why: consistency backends)", "dim")
-        self._total = event.cases
-        self._started = self._last_line = time.monotonic()
-        if self.console.is_terminal:
-            self._progress = _progress(self.console)
-            self._task = self._progress.add_task(
-                "", total=settings.time_budget or event.cases, now="", count="", rate="", failing=""
-            )
-            self._progress.start()
+        self.meter.begin(event.cases, settings.time_budget)
 
     def opening(self, title: str, backends: Mapping[str, Mapping[str, str]], absent: Mapping[str, str]) -> None:
         """What was run, and what each backend ran on, or why it did not."""
@@ -131,26 +126,11 @@ class Screen:
     def _step(self, event: Judged) -> None:
         if all(r.comparison is None and not (r.verdict.tested and "rho_max" in r.metrics) for r in event.results):
             return  # no case: what was not run, and what is about many cases
-        self._done += 1
-        now, budget = time.monotonic(), self._settings.time_budget if self._settings is not None else None
-        count = f"{self._done:,} cases" if budget else f"{self._done:,} / {max(self._total, self._done):,} cases"
-        if self._progress is not None and self._task is not None:
-            elapsed = now - self._started
-            rate = f"{self._done / elapsed:,.0f}/s" if elapsed > 0.5 else ""
-            failing = len({key[0] for key in self.tally.failures})
-            self._progress.update(
-                self._task, completed=elapsed if budget else self._done, total=budget or max(self._total, self._done),
-                now=event.case.operator, count=count, rate=rate, failing=f"✗ {failing}" if failing else "",
-            )  # fmt: skip
-        elif now - self._last_line > SECONDS_BETWEEN_LINES:
-            self._last_line = now
-            self._line(f"  {count}  {event.case.operator}")
+        self.meter.step(event.case.operator, len({key[0] for key in self.tally.failures}), id(self))
 
     def stop(self) -> None:
         """Give the terminal back, in whatever state the run is."""
-        if self._progress is not None:
-            self._progress.stop()
-            self._progress = None
+        self.meter.stop()
 
     def _finish(self, event: Finished) -> None:
         self.stop()
@@ -296,16 +276,6 @@ def _about(environment: Mapping[str, str], said: set[tuple[str, str]]) -> str:
     said.update(new)
     text = " · ".join(value if key in ("device", "processor") else f"{key} {value}" for key, value in new)
     return text if len(text) <= 100 else f"{text[:99]}…"
-
-
-def _progress(console: Console) -> Progress:
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        BarColumn(bar_width=None), TextColumn("{task.fields[count]}"), TextColumn("{task.fields[rate]}"), TimeRemainingColumn(),
-        TextColumn("{task.fields[failing]}", style="red"), TextColumn("{task.fields[now]}"),
-    )  # fmt: skip
-    return Progress(*columns, console=console, transient=True, speed_estimate_period=10)
 
 
 def exit_status(tally: Tally, *, asked: bool) -> int:

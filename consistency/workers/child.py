@@ -24,15 +24,15 @@ CANARY_SECONDS = 0.5  # a case that took longer is not repeated to see whether t
 
 
 def main() -> None:
-    requests, replies = _take_streams()
+    requests, replies = take_streams()
     waiting: queue.Queue[wire.Frame] = queue.Queue()
-    threading.Thread(target=_listen, args=(requests, waiting), daemon=True).start()
+    threading.Thread(target=listen, args=(requests, waiting), daemon=True).start()
     served = _Served(replies)
     while True:
         served.answer(*waiting.get())
 
 
-def _take_streams() -> tuple[BinaryIO, BinaryIO]:
+def take_streams() -> tuple[BinaryIO, BinaryIO]:
     """The pipes to the run; anything else that reads or writes the standard ones meets nothing, or standard error."""
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -47,7 +47,7 @@ def _take_streams() -> tuple[BinaryIO, BinaryIO]:
     return requests, replies
 
 
-def _listen(requests: BinaryIO, waiting: queue.Queue[wire.Frame]) -> None:
+def listen(requests: BinaryIO, waiting: queue.Queue[wire.Frame]) -> None:
     """Reads requests; where the run has ended, so does the worker, whatever it is doing."""
     with contextlib.suppress(BaseException):
         while (frame := wire.read(requests)) is not None:

@@ -15,14 +15,14 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import psutil
 
-from ..backends._deaths import death
-from . import nursery, wire
+from . import frames, nursery
+from ._deaths import death
 
 START_SECONDS = 180.0  # importing torch on a cold disk, behind a virus scanner, takes its time
 LOOK_SECONDS = 0.1  # how often memory is looked at while a reply is awaited
@@ -30,15 +30,15 @@ _LAST_WORDS = 4096
 _FITS = 1 << 15  # bytes; a pipe takes at least twice as much without anybody reading it
 _PACKAGE = Path(__file__).resolve().parent.parent
 # The package is loaded from its own folder only: what lies beside it belongs to another interpreter.
-_LOAD = """
+LOAD = """
 import importlib.util, sys
 spec = importlib.util.spec_from_file_location("consistency", sys.argv[1] + "/__init__.py", submodule_search_locations=[sys.argv[1]])
 module = importlib.util.module_from_spec(spec)
 sys.modules["consistency"] = module
 spec.loader.exec_module(module)
 """
-_WORK = _LOAD + "from consistency.workers.child import main\nmain()\n"
-_NURSE = _LOAD + "from consistency.workers.nursery import nurse\nnurse(int(sys.argv[2]))\n"
+_WORK = LOAD + "from consistency.workers.child import main\nmain()\n"
+_NURSE = LOAD + "from consistency.workers.nursery import nurse\nnurse(int(sys.argv[2]))\n"
 _ALIVE: weakref.WeakSet[Worker] = weakref.WeakSet()
 
 
@@ -67,12 +67,16 @@ class Source:
                 self.close()
                 self._nursery = nursery.Nursery(self._command(_NURSE), self.environment)
             return self._nursery.fork()
+        return self.start(_WORK)
+
+    def start(self, program: str) -> Any:
+        """A process of its own that runs ``program`` (:data:`LOAD` and what comes behind it)."""
         options: dict[str, Any] = {"start_new_session": True}  # Ctrl-C is for the run, which then ends its workers
         if os.name == "nt":
             flags = ("CREATE_NEW_PROCESS_GROUP", "CREATE_NO_WINDOW")
             options = {"creationflags": sum(getattr(subprocess, flag, 0) for flag in flags)}
         return subprocess.Popen(
-            self._command(_WORK), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.environment,
+            self._command(program), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.environment,
             **options,
         )  # fmt: skip
 
@@ -91,7 +95,7 @@ class Worker:
     def __init__(self, source: Source, most_bytes: int) -> None:
         self.most_bytes = most_bytes
         self._words = b""
-        self._replies: queue.Queue[wire.Frame | Exception | None] = queue.Queue()
+        self._replies: queue.Queue[frames.Frame | Exception | None] = queue.Queue()
         self._requests: queue.Queue[bytes | None] = queue.Queue()
         self._unanswered: deque[int] = deque()  # bytes of each request that no reply has come to
         self._waiting = 0  # requests that the writing thread has yet to write
@@ -103,8 +107,8 @@ class Worker:
             thread.start()
         _ALIVE.add(self)
 
-    def send(self, header: wire.Header, blobs: Sequence[bytes] = ()) -> None:
-        frame = wire.packed(header, blobs)
+    def send(self, header: frames.Header, blobs: Sequence[bytes] = ()) -> None:
+        frame = frames.packed(header, blobs)
         self._unanswered.append(len(frame))
         if self._waiting == 0 and sum(self._unanswered) < _FITS:  # into the pipe: no thread needs to wait for it
             with contextlib.suppress(OSError, ValueError):
@@ -114,13 +118,18 @@ class Worker:
         self._waiting += 1
         self._requests.put(frame)
 
-    def reply(self, until: float) -> wire.Frame:
-        """The next reply. Raises Lost where the worker is gone, takes too much memory, or is not heard of ``until`` then."""
+    def reply(self, until: float, meanwhile: Callable[[], None] | None = None) -> frames.Frame:
+        """The next reply. Raises Lost where the worker is gone, takes too much memory, or is not heard of ``until`` then.
+
+        ``meanwhile`` is called while nothing comes; what it raises ends the waiting.
+        """
         while True:
             left = until - time.monotonic()
             try:
                 reply = self._replies.get(timeout=min(LOOK_SECONDS, max(left, 0.0)) or 1e-6)
             except queue.Empty:
+                if meanwhile is not None:
+                    meanwhile()
                 if left <= 0.0:
                     self.kill()
                     raise LostError("timeout", "no answer in time") from None
@@ -192,11 +201,11 @@ class Worker:
     def _read(self, stream: BinaryIO) -> None:
         last: Exception | None = None
         try:
-            while (frame := wire.read(stream)) is not None:
+            while (frame := frames.read(stream)) is not None:
                 self._replies.put(frame)
-        except wire.CutShortError:
+        except frames.CutShortError:
             pass
-        except wire.WireError as error:
+        except frames.WireError as error:
             last = error
         except (OSError, ValueError):
             pass

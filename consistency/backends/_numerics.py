@@ -1,0 +1,56 @@
+"""What numbers may depend on beside the device: how torch was built, switches of the whole process, environment variables."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+
+import torch
+
+LONGEST = 200  # characters of a variable's value
+# Variables that are known to change which kernel runs, or how it rounds and splits its work.
+_VARIABLES = re.compile(
+    r"ATEN_CPU_CAPABILITY|NVIDIA_TF32_OVERRIDE|TORCH_ALLOW_TF32_CUBLAS_OVERRIDE|OMP_(NUM_THREADS|DYNAMIC|SCHEDULE)"
+    r"|MKL_(CBWR|NUM_THREADS|DYNAMIC|ENABLE_INSTRUCTIONS|DEBUG_CPU_TYPE)|NPY_(DISABLE|ENABLE)_CPU_FEATURES|OPENBLAS_\w+"
+    r"|(ONEDNN|DNNL|CUBLAS|CUBLASLT|CUDNN|TORCH_CUDNN|TORCH_BLAS|ROCBLAS|HIPBLASLT|MIOPEN|PYTORCH)_\w+"
+)
+# Folders and logs change no number, and a folder may hold somebody's name.
+_BESIDE = re.compile(r"PATH|DIR|HOME|CACHE|FILE|LOG|VERBOSE|TOKEN|KEY|SECRET|PASSWORD|URL|DUMP")
+
+
+@functools.cache
+def build() -> dict[str, str]:
+    """How this torch was built: its commit, compiler, BLAS, LAPACK, MKL and oneDNN, as ``torch.__config__`` says it."""
+    text = torch.__config__.show()
+
+    def said(pattern: str) -> str:
+        match = re.search(pattern, text)
+        return match[1].strip() if match else ""
+
+    found = {
+        "torch commit": str(torch.version.git_version or "")[:12], "compiler": said(r"- ((?:GCC|clang|MSVC|LLVM)[^\n]*)"),
+        "built for": said(r"CUDA_VERSION=([^,\s]+)") and f"CUDA {said(r'CUDA_VERSION=([^,]+)')}",
+        "lapack": said(r"LAPACK_INFO=([^,\s]+)"), "mkl": said(r"Math Kernel Library Version ([\d.]+)"),
+        "onednn version": said(r"MKL-DNN v(\S+)"), "build type": said(r"BUILD_TYPE=([^,\s]+)"),
+    }  # fmt: skip
+    found["build type"] = "debug" if torch.version.debug else found["build type"].lower()
+    return {key: value for key, value in found.items() if value and value != "release"}
+
+
+def switches() -> dict[str, str]:
+    """Switches of this process that hold whatever the backend: only those that are not as torch sets them."""
+    found = {}
+    if torch.are_deterministic_algorithms_enabled():
+        found["deterministic"] = "True"
+    tiny = torch.full((1,), 1e-40) * 1.0  # there is no function that asks
+    if not bool(tiny.item()):
+        found["flush_denormal"] = "True"
+    return found
+
+
+def variables() -> dict[str, str]:
+    """The environment variables that change numbers, as far as they are set."""
+    found = {name.upper(): value for name, value in os.environ.items()}
+    chosen = {name: value[:LONGEST] for name, value in found.items() if _VARIABLES.fullmatch(name) and not _BESIDE.search(name)}
+    return dict(sorted(chosen.items()))

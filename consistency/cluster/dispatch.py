@@ -1,0 +1,85 @@
+"""The jobs of a run that are not done: which wait, and which are being judged by whom."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from .environments import Environment, Member
+from .jobs import Job
+
+_Place = tuple[str, int]  # an environment, and the number of a group
+
+
+class Jobs:
+    """``running`` are jobs by their token, ``busy`` the addresses of workers that have one."""
+
+    def __init__(self) -> None:
+        self.running: dict[str, Job] = {}
+        self.busy: set[str] = set()
+        self._waiting: dict[str, deque[Job]] = {}
+        self._open: dict[_Place, set[int]] = {}
+        self._cases: dict[_Place, int] = {}
+
+    @property
+    def waiting(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
+    @property
+    def open(self) -> bool:
+        return bool(self.running) or self.waiting > 0
+
+    def add(self, jobs: Iterable[Job], *, first: bool = False) -> None:
+        """They wait for a worker, ``first`` before all others."""
+        for job in jobs:
+            self._open.setdefault(_place(job.environment, job.serial), set()).add(job.number)
+            queue = self._waiting.setdefault(job.environment.key, deque())
+            queue.appendleft(job) if first else queue.append(job)
+
+    def next_for(self, environment: Environment, member: Member) -> Job | None:
+        """A job that this worker can do, which has it from now on. Those that need more come first: fewer can do them."""
+        queue = self._waiting.get(environment.key, deque())
+        able = [job for job in queue if job.part.labels <= member.labels]
+        if not able:
+            return None
+        job = max(able, key=lambda job: len(job.part.labels))  # the first of these
+        queue.remove(job)
+        job.address = member.address
+        self.running[job.token] = job
+        self.busy.add(member.address)
+        return job
+
+    def remove(self, job: Job) -> None:
+        """It is neither waiting nor running any more; its group is not done for that."""
+        if self.running.pop(job.token, None) is not None:
+            self.busy.discard(job.address)
+        queue = self._waiting.get(job.environment.key)
+        if queue is not None and job in queue:
+            queue.remove(job)
+
+    def judged(self, job: Job, cases: int) -> None:
+        """A job is through, and ``cases`` of its group were judged."""
+        place = _place(job.environment, job.serial)
+        self._open.get(place, set()).discard(job.number)
+        self._cases[place] = max(self._cases.get(place, 0), cases)
+
+    def replaced(self, job: Job) -> None:
+        """Others do what was left of it."""
+        self._open.get(_place(job.environment, job.serial), set()).discard(job.number)
+
+    def all_judged(self, environment: Environment, serial: int) -> int | None:
+        """How many cases a group had, once nothing of it is open; None before."""
+        place = _place(environment, serial)
+        if self._open.get(place):
+            return None
+        self._open.pop(place, None)
+        return self._cases.pop(place, 0)
+
+    def of(self, environment: Environment) -> list[Job]:
+        """All jobs of an environment, waiting or running."""
+        running = [job for job in self.running.values() if job.environment is environment]
+        return [*running, *self._waiting.get(environment.key, ())]
+
+
+def _place(environment: Environment, serial: int) -> _Place:
+    return environment.key, serial

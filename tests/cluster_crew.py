@@ -1,0 +1,125 @@
+"""A cluster without Dask: workers that judge in this process, which can be lost, and cases that end what judges them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from consistency.cluster.child import Judge
+from consistency.cluster.crew import Answer, Mail
+from consistency.cluster.environments import Member
+from consistency.cluster.worker import Held, judged
+from consistency.workers.process import LostError
+
+
+class Process:
+    """What a worker's process does, here. ``killers``: (case, backend) that end it; ``flaky``: cases that do so once."""
+
+    def __init__(self, killers: Iterable[tuple[str, str]] = (), flaky: set[str] | None = None) -> None:
+        self.killers, self.flaky = set(killers), flaky if flaky is not None else set()
+        self.replies: deque[Any] = deque()
+
+    def send(self, header: dict[str, Any], blobs: Sequence[bytes] = ()) -> None:
+        waiting = [case for case in header.get("ids", ()) if header["kind"] == "judge"] or [header.get("case", "")]
+        crashed = {(case, backend) for case, backend, *_ in header.get("crashed", ())}
+
+        def reply(frame: dict[str, Any], rest: Sequence[bytes]) -> None:
+            if frame.get("judged") in waiting:
+                waiting.remove(frame["judged"])
+            self.replies.append(({**frame}, list(rest)))
+            self._die(waiting, header, crashed)
+
+        try:
+            self._die(waiting, header, crashed)
+            Judge(reply).answer(json.loads(json.dumps(header)), blobs)
+        except EOFError:
+            self.replies.append(LostError("crash", "the process ended (SIGSEGV)"))
+
+    def _die(self, waiting: list[str], header: dict[str, Any], crashed: set[tuple[str, str]]) -> None:
+        """At the case that is next."""
+        case = waiting[0] if waiting else ""
+        if case in self.flaky and header["kind"] == "judge":
+            self.flaky.discard(case)
+            raise EOFError
+        if any((case, name) in self.killers and (case, name) not in crashed for name in header.get("only", ())):
+            raise EOFError
+
+    def reply(self, until: float, meanwhile: Callable[[], None] | None = None) -> Any:
+        found = self.replies.popleft()
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def kill(self) -> None:
+        self.replies.clear()
+
+
+class FakeCrew:
+    """Workers by name, each with its labels. ``lose_at``: the number of the group over which a worker is lost, half-way.
+
+    ``deadly``: cases that take the worker itself away. ``torch``: what a worker says of itself in place of the truth.
+    """
+
+    def __init__(
+        self, workers: dict[str, frozenset[str]], *, lose_at: Sequence[int] = (), deadly: Iterable[str] = (),
+        process: Callable[[], Any] = Process, torch: dict[str, str] | None = None, comes_back: bool = True,
+    ) -> None:  # fmt: skip
+        self.workers = {name: Member(name, 1, labels) for name, labels in workers.items()}
+        self.messages: deque[Any] = deque()
+        self.lose_at, self.deadly, self.process, self.torch = set(lose_at), set(deadly), process, torch or {}
+        self.comes_back, self.groups, self.reborn = comes_back, 0, 0
+        self.lost: list[str] = []
+        self.sent: Counter[str] = Counter()
+        self.parcels: list[tuple[str, dict[str, Any]]] = []
+
+    def members(self) -> dict[str, Member]:
+        return dict(self.workers)
+
+    def describe(self, address: str, token: str, orders: str) -> None:
+        reply = Held(self.process).ask({"kind": "describe", "orders": json.loads(orders)}, (), 1.0)
+        if address in self.torch:
+            reply["machine"]["torch"] = self.torch[address]
+            reply["called"] = f"torch{self.torch[address]}"
+        self.messages.append(Answer(token, text=json.dumps(reply)))
+
+    def judge(self, address: str, token: str, labels: Iterable[str], text: str, blobs: list[bytes]) -> None:
+        self.groups += 1
+        self.sent[address] += 1
+        header = json.loads(text)
+        self.parcels.append((address, header))
+        mails: list[Mail] = []
+        end = judged(
+            header, blobs, Held(self.process), lambda n, events: mails.append(Mail(token, n, tuple(events), address)), list
+        )
+        if self.groups in self.lose_at or self.deadly & set(header["ids"]):
+            self._lose(address)
+            events = [event for mail in mails for event in mail.events]
+            self.messages.append(Mail(token, 0, tuple(events[: len(events) // 3]), address))
+            return
+        self.messages.extend(mails)
+        self.messages.append(Answer(token, text=json.dumps(end)))
+
+    def _lose(self, address: str) -> None:
+        member = self.workers.pop(address)
+        self.lost.append(address)
+        if self.comes_back:
+            self.reborn += 1
+            name = f"{address.partition('~')[0]}~{self.reborn}"
+            self.workers[name] = Member(name, 1, member.labels)
+            if address in self.torch:
+                self.torch[name] = self.torch[address]
+
+    def forget(self, token: str) -> None:
+        pass
+
+    def next(self, seconds: float) -> Mail | Answer | None:
+        if self.messages:
+            return self.messages.popleft()
+        time.sleep(min(seconds, 0.01))
+        return None
+
+    def close(self) -> None:
+        self.messages.clear()
