@@ -182,9 +182,17 @@ def _environments(old: Path, new: Path) -> dict[str, tuple[tuple[str, str, str],
     found = {}
     for backend in [*before, *(name for name in after if name not in before)]:
         then, now = before.get(backend, {}), after.get(backend, {})
+        probed = [keys.pop("fingerprint", None) for keys in (then, now)]
+        if all(isinstance(lines, dict) for lines in probed):  # what was not probed on both sides tells nothing
+            then, now = ({**keys, **_lines(told)} for keys, told in zip((then, now), probed, strict=True))
         names = sorted({*then, *now})
         pairs = ((name, str(then.get(name, ""))[:400], str(now.get(name, ""))[:400]) for name in names)
         rows = tuple(pair for pair in pairs if pair[1] != pair[2])
         if rows:
             found[backend] = rows
     return found
+
+
+def _lines(fingerprint: Any) -> dict[str, Any]:
+    """What probes told, under names of its own; the hash differs wherever anything does."""
+    return {f"fingerprint, {name}": text for name, text in list(fingerprint.items())[:100] if name != "hash"}

@@ -9,7 +9,7 @@ from html import escape
 from ..sweep.chart import COLOURS, GAP, LEFT, PANEL, RIGHT, STYLE, TOP, WIDTH
 from .exhaustive import Bin, Result
 
-_LOW, _HIGH = 0.4, 2.0  # ulp; more where errors are larger
+_LOW, _HIGH = 0.4, 1.05  # ulp; more where errors are larger
 _SIDES = (("positive arguments", False), ("negative arguments", True))
 
 
