@@ -11,7 +11,7 @@ from .model import Case
 from .operators.declare import Operator
 from .settings import Settings, examples_of, groups
 
-ROUNDS = (2, 6, 24)  # cases of an operator × dtype that are replayed at a time; the last number again and again
+ROUNDS = (2, 10, 24)  # cases of an operator × dtype that are replayed at a time; the last number again and again
 EXPLORED = 25  # cases that are drawn at a time where a time budget may end the run before every operator has had its turn
 REPLAYED, FRESH = "replayed", "explored"
 
