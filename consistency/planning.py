@@ -34,6 +34,16 @@ class Group:
     part: int = 0
     more: bool = False
 
+    @property
+    def first(self) -> bool:
+        """Whether a run comes to this operator × dtype for the first time."""
+        return self.turn == self.part == 0
+
+    @property
+    def measured(self) -> bool:
+        """Whether precision scaling and repeatability are measured with these cases: once, and not with the first two."""
+        return self.turn == 0 and (self.part == 1 or (self.part == 0 and not self.more))
+
 
 def plan(chosen: Settings, out_of_time: Callable[[], bool]) -> Iterator[Group]:
     """The groups of a run, one by one; with a time budget with fresh cases again and again until it is used up."""
