@@ -22,6 +22,7 @@ from .commands.calibrate import calibrate
 from .commands.cluster import Asked, begun_under, cluster_options, default_specs, run_on_cluster
 from .commands.corpus import corpus
 from .commands.diff import diff
+from .commands.expect import expect
 from .commands.explain import explain
 from .commands.fingerprint import fingerprint
 from .commands.judge import judge
@@ -400,6 +401,7 @@ main.add_command(explain)
 main.add_command(fingerprint)
 main.add_command(model)
 main.add_command(diff)
+main.add_command(expect)
 main.add_command(matrix)
 main.add_command(corpus)
 main.add_command(query)

@@ -15,7 +15,7 @@ from .account import Account
 
 def lines(account: Account) -> list[str]:
     """What was found, the sentence that counts first."""
-    return [_difference(account), *_precision(account), *_orders(account), *_threshold(account)]
+    return [_difference(account), *_precision(account), *_orders(account), *_properties(account), *_threshold(account)]
 
 
 def _difference(account: Account) -> str:
@@ -104,7 +104,8 @@ def _one(orders: Orders) -> str:
 
 
 def _with(order: Order) -> str:
-    return " with FMA" if str(order.manner) == "FMA" else f" ({order.manner})" if order.manner.told else ""
+    told = str(order.manner)
+    return f" with {told}" if told in ("FMA", "products rounded") else f" ({told})" if told else ""
 
 
 def without_bias(tree: Tree) -> Tree:
@@ -126,6 +127,10 @@ def where_bias(tree: Tree) -> str:
     if first == 0:
         return f"behind the first {size:,}"
     return f"to the {size:,} products from number {first:,} on"
+
+
+def _properties(account: Account) -> list[str]:
+    return ["What else differs in how they compute:", *(f"  {text}" for text in account.properties)] if account.properties else []
 
 
 def _threshold(account: Account) -> list[str]:
@@ -190,4 +195,4 @@ def to_json(account: Account) -> dict[str, Any]:
     if account.threshold is not None:
         t = account.threshold
         body["threshold"] = {"name": t.name, "predicted": t.predicted, "measured": t.measured, "beyond": t.beyond}
-    return body | {"words": lines(account)}
+    return body | {"properties": list(account.properties), "words": lines(account)}

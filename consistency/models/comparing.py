@@ -19,7 +19,7 @@ from ..errors import UsageError
 from ..tolerances import Tolerances
 from ..watching.modules import Modules
 from ..workers.isolated import Isolated
-from . import bands, targets
+from . import bands, mistakes, targets
 from .findings import WITHIN, BackendReport, Curve, ModelReport, Named
 from .locally import Local
 from .signs import Signs
@@ -54,6 +54,9 @@ def compare_models(
     Raises UsageError or ConfigurationError with one clear line.
     """
     subject = targets.subject(target)
+    found = mistakes.check(subject, targets.factory_of(target))
+    if subject.batches is not None and not hasattr(subject.batches, "__getitem__"):
+        subject = replace(subject, batches=list(subject.batches))  # a DataLoader, say: everybody is to get the same batches
     if steps is not None:
         subject = replace(subject, steps=steps)
     if optimizer is not None:
@@ -64,7 +67,8 @@ def compare_models(
         raise UsageError(f"replicas = {replicas!r:.40}; a band needs 2 at least")
     chosen = _chosen(backends)
     rules = tolerances if isinstance(tolerances, Tolerances) else _tolerances.load(tolerances)
-    return _Comparison(subject, replicas, rules, local, progress or (lambda what, done, total: None)).report(chosen)
+    report = _Comparison(subject, replicas, rules, local, progress or (lambda what, done, total: None)).report(chosen)
+    return replace(report, mistakes=found)
 
 
 def _chosen(backends: Iterable[str | Backend] | None) -> list[Backend]:

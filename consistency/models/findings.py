@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..model import Result
+from .mistakes import Mistake
 
 WITHIN = "within the band"
 KINDS = ("output", "gradient", "parameter gradient", "buffer", "optimizer state", "parameter")
@@ -113,7 +114,7 @@ class ModelReport:
     steps: int
     replicas: int
     backends: Mapping[str, BackendReport]
-    mistakes: tuple[Any, ...] = ()
+    mistakes: tuple[Mistake, ...] = ()
     notes: tuple[str, ...] = ()
     parameters: int = 0
 
