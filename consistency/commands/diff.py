@@ -12,13 +12,15 @@ import click
 
 if TYPE_CHECKING:
     from ..diffing import Change, Difference
+    from ..diffing.summary import Side
 
 _TITLES = {
     "new": "fails now", "changed": "fails otherwise", "drifted": "errs more, still passing", "untested": "no longer tested",
-    "fixed": "fixed", "calmed": "errs less",
+    "expected": "fails as expected now", "fixed": "fixed", "gone": "known divergence no longer happens", "calmed": "errs less",
 }  # fmt: skip
-_MARKS = {"new": "✗", "changed": "≠", "drifted": "↗", "untested": "–", "fixed": "✓", "calmed": "↘"}
+_MARKS = {"new": "✗", "changed": "≠", "drifted": "↗", "untested": "–", "expected": "!", "fixed": "✓", "gone": "✓", "calmed": "↘"}
 MOST = 40  # lines of a kind
+MOST_MOVED = 20  # of an environment
 
 
 @click.command(short_help="Two runs beside each other: what fails now, what is fixed, what errs more.")
@@ -30,8 +32,9 @@ def diff(old: Path, new: Path, markdown: bool, as_json: bool) -> None:
     """Two runs beside each other, like for like: only cases that both of them judged on the same backend.
 
     OLD and NEW are bundles. Said are new failures, failures with another cause, results that err more although they still pass (a
-    sign test on the errors of all cases of an operator), what is no longer tested, what is fixed; and what differs in the
-    environments.
+    test on the errors of all cases of an operator, of its dtypes together, and of a dtype in all operators; where nothing changed,
+    one comparison in a thousand has a false alarm), what is no longer tested, what is fixed, known divergences that no longer
+    happen; and beside it what differs in the machines and environments.
 
     \b
     consistency diff nightly/2026-11-19/lab nightly/2026-11-20/lab
@@ -45,6 +48,10 @@ def diff(old: Path, new: Path, markdown: bool, as_json: bool) -> None:
 
     found = difference(old, new)
     if as_json:
+        for backend, rows in found.environments.items():
+            for name, then, now in rows:
+                row = {"kind": "environment", "backend": backend, "name": name, "before": then, "after": now, "regression": False}
+                click.echo(json.dumps(row))
         for change in found.changes:
             click.echo(json.dumps(change.to_json()))
     else:
@@ -55,28 +62,61 @@ def diff(old: Path, new: Path, markdown: bool, as_json: bool) -> None:
 def _text(found: Difference) -> Iterator[str]:
     from ..report.failure import printable
 
+    yield printable(f"{_side(found.before)}  →  {_side(found.after)}")
     for backend, rows in found.environments.items():
-        for name, then, now in rows:
-            yield printable(f"{backend}  {name}: {then or 'not there'} → {now or 'not there'}")
+        for name, then, now in rows[:MOST_MOVED]:
+            yield printable(f"  {backend}  {name}: {then or 'not there'} → {now or 'not there'}")
+        if len(rows) > MOST_MOVED:
+            yield printable(f"  {backend}  … and {len(rows) - MOST_MOVED} more (--json has all)")
     if not found.environments:
-        yield "the environments are equal"
-    yield _counted(found)
+        yield "  the environments are equal"
+    for line in _counted(found):
+        yield printable(line)
     for kind, title in _TITLES.items():
         chosen = [change for change in found.changes if change.kind == kind]
         if chosen:
             yield f"{title}: {len(chosen)}"
         for change in chosen[:MOST]:
-            yield printable(f"{_MARKS[kind]} {' · '.join(change.group)}   {_numbers(change)}   {change.words}")
-            yield printable(f"    {change.cases} of {change.like} cases; worst {change.case}")
+            yield printable(f"{_MARKS[kind]} {_named(change)}   {_numbers(change)}   {change.words}")
+            yield printable(f"    {change.cases:,} of {change.like:,} cases; {_worst(change)} {change.case}")
         if len(chosen) > MOST:
             yield f"  … and {len(chosen) - MOST} more (--json has all)"
     if not found.changes and found.like:
         yield "nothing has changed"
 
 
-def _counted(found: Difference) -> str:
-    apart = [f"{count:,} only in {name}" for count, name in ((found.only_old, found.old), (found.only_new, found.new)) if count]
-    return f"{found.like:,} like-for-like results" + (f" ({', '.join(apart)})" if apart else "")
+def _side(side: Side) -> str:
+    return f"{side.folder} ({side.label}, {side.created[:16].replace('T', ' ')} UTC)"
+
+
+def _named(change: Change) -> str:
+    operator, dtype, direction, backend = change.group
+    names = (f"{change.groups:,} operators" if operator == "*" else operator, "all dtypes" if dtype == "*" else dtype)
+    names = (f"{change.groups:,} operators × dtypes × directions", "") if (operator, dtype, direction) == ("*",) * 3 else names
+    return " · ".join(part for part in (*names, direction if direction != "*" else "", backend) if part)
+
+
+def _worst(change: Change) -> str:
+    return "farthest" if change.kind in ("drifted", "calmed") else "worst"
+
+
+def _counted(found: Difference) -> Iterator[str]:
+    apart = []
+    for side in (found.before, found.after):
+        if side.only:
+            explored = f", {side.explored:,} of them explored" if side.explored else ""
+            apart.append(f"{side.only:,} only in {side.folder}{explored}")
+    yield f"{found.like:,} like-for-like results" + (f" ({'; '.join(apart)})" if apart else "")
+    if found.before.id == found.after.id and found.before.folder.resolve() != found.after.folder.resolve():
+        yield f"both are the same run ({found.before.id})"
+    if found.before.corpus and found.after.corpus and found.before.corpus != found.after.corpus:
+        yield f"they replayed different corpora ({found.before.corpus[:12]}, {found.after.corpus[:12]}): fewer cases are alike"
+    if found.not_reached:
+        yield f"{found.not_reached:,} results of the corpus are missing in {found.after.folder}: {_why(found.after)}"
+
+
+def _why(side: Side) -> str:
+    return "it did not get that far" if not side.complete else "their cases or backends are not there any more"
 
 
 def _numbers(change: Change) -> str:
@@ -87,19 +127,23 @@ def _markdown(found: Difference) -> Iterator[str]:
     regressions = len(found.regressions)
     yield f"### {regressions} regression{'s' if regressions != 1 else ''}"
     yield ""
-    yield _counted(found)
+    yield _plain(f"{_side(found.before)} → {_side(found.after)}")
+    yield ""
+    for line in _counted(found):
+        yield f"{_plain(line)}  "
     yield ""
     for backend, rows in found.environments.items():
         for name, then, now in rows[:10]:
             yield f"- {_plain(backend)}: {_plain(name)} `{_code(then)}` → `{_code(now)}`"
+        if len(rows) > 10:
+            yield f"- {_plain(backend)}: … and {len(rows) - 10} more"
     if found.changes:
         yield ""
-        yield "| | operator | on | × budget | |"
-        yield "|---|---|---|---|---|"
+        yield "| | what | × budget | |"
+        yield "|---|---|---|---|"
     for change in found.changes[:MOST]:
-        operator, dtype, direction, backend = map(_plain, change.group)
-        row = (f"{_MARKS[change.kind]} {_TITLES[change.kind]}", f"{operator} {dtype} {direction}", backend)
-        yield f"| {' | '.join(row)} | {change.before:.2g} → {change.after:.2g} | {_plain(change.words)[:160]} |"
+        row = (f"{_MARKS[change.kind]} {_TITLES[change.kind]}", _plain(_named(change)))
+        yield f"| {' | '.join(row)} | {change.before:.2g} → {change.after:.2g} | {_plain(change.words)[:300]} |"
     if len(found.changes) > MOST:
         yield ""
         yield f"… and {len(found.changes) - MOST} more"

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..backends.base import Backend
-from . import accumulator, contraction, determinism, division, edges, elementary, multiplicand, subnormals, width
+from . import accumulator, contraction, determinism, division, edges, elementary, multiplicand, order, subnormals, width
 from .asking import Ask, NotAnswered
 from .bench import FORMS
 from .facts import Fact, Fingerprint, unknown
 
 DTYPES = ("float32", "float64", "float16", "bfloat16")
+ORDERED = ("float32", "float64", "bfloat16")  # in which the terms of a sum can be counted
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ def probes(dtypes: Sequence[str] = DTYPES) -> list[Probe]:
             Probe(f"x·y + z {dtype}", f"addcmul/{dtype}/fma", functools.partial(_of, contraction.fused, dtype)),
             Probe(f"division {dtype}", f"division/{dtype}", functools.partial(_of, division.facts, dtype)),
         ]
+    found += [Probe(f"order of sums {dtype}", f"order/{dtype}", functools.partial(_of, order.facts, dtype)) for dtype in ORDERED]
     found += [Probe("corner cases", "edges", edges.facts), Probe("repetition, batches, layouts", "repeated", determinism.facts)]
     return found + [
         Probe(f"functions {dtype}", f"functions/{dtype}", functools.partial(_of, elementary.facts, dtype)) for dtype in dtypes

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from .questions import Asking, NotAskedError, Question
-from .replay import Manner, replay
+from .replay import Manner, Replayed, replay
 from .trees import NotATreeError, Tree, recover
 
 Array = np.ndarray[Any, Any]
@@ -36,10 +36,12 @@ class Order:
     equal: int
     place: tuple[int, int] = (0, 0)
     first: tuple[int, int, float, float] | None = None
+    confirmed: bool = True
 
     @property
     def exact(self) -> bool:
-        return 0 < self.outputs == self.equal
+        """All of them; and, where they are few, as many with other numbers (``confirmed``)."""
+        return 0 < self.outputs == self.equal and self.confirmed
 
 
 @dataclass(frozen=True)
@@ -79,11 +81,14 @@ def orders_of(question: Question) -> Orders:
         found: list[Order] = []
         rows = rows[: max(MOST_WORK // (layout.terms * layout.columns), 1)]
         for member in _classes(asked[0], len(layout.left)):
-            some = _rectangle(member)
+            some = _rectangle(member, asked[0].rows)
             asked.append(question.at(*some))
             tree = recover(layout.terms + layout.added, asked[-1], added=layout.added)
-            same, given, manner = replay(question, tree, actual, rows, columns)
-            found.append(_order(tree, manner, same, given, actual, member[rows]))
+            tried = replay(question, tree, actual, rows, columns, member[rows])
+            for one, where in _split(tried, member[rows]):
+                order = _order(tree, one, actual, where)
+                few = order.exact and order.outputs < LEAST_OUTPUTS
+                found.append(_confirmed(question, order, where, rows, columns) if few else order)
     except (NotAskedError, NotATreeError) as error:
         return Orders(inconclusive=str(error), calls=sum(a.calls for a in asked) + 2)
     untested = (len(layout.left) - len(rows)) * layout.columns
@@ -119,30 +124,70 @@ def _classes(asking: Asking, rows: int) -> list[Array]:
     return [whole == kind for kind in range(len(kinds))]
 
 
-def _rectangle(member: Array) -> tuple[Array, Array]:
-    """Rows and columns whose crossings all belong to a class: of the row with the most columns, and of all rows like it."""
-    row = int(member.sum(1).argmax())
+def _rectangle(member: Array, rows: Array) -> tuple[Array, Array]:
+    """Rows and columns whose crossings all belong to a class: of that one of ``rows`` with the most columns, and of all like it."""
+    row = int(rows[member[rows].sum(1).argmax()])
     columns = np.flatnonzero(member[row])
     return np.flatnonzero(member[:, columns].all(1)), columns
 
 
-def _order(tree: Tree, manner: Manner, same: Array, given: Array, actual: torch.Tensor, member: Array) -> Order:
-    inside = np.argwhere(member)
-    apart = np.argwhere(member & ~same)
+def _split(tried: Sequence[Replayed], member: Array) -> list[tuple[Replayed, Array]]:
+    """Which manner holds for which of a class's outputs: one for all, or one for each column, or for each row (edges of tiles are
+    not always computed with FMA where the rest is). Where that leaves some unexplained, the best manner stands for all.
+    """
+    best = max(tried, key=lambda one: int((one.same & member).sum()))
+    if best.same[member].all():
+        return [(best, member)]
+    fits = np.stack([one.same | ~member for one in tried])
+    for axis in (1, 2):  # over the rows of each column, over the columns of each row
+        whole = fits.all(axis)
+        if not whole.any(0).all():
+            continue
+        chosen = whole.argmax(0)  # the first manner that holds throughout
+        masks = [member & (np.expand_dims(chosen, axis - 1) == k) for k in range(len(tried))]
+        parts = [(one, mask) for one, mask in zip(tried, masks, strict=True) if mask.any()]
+        if all(mask.sum() >= LEAST_OUTPUTS for _, mask in parts):
+            return parts
+    return [(best, member)]
+
+
+def _confirmed(question: Question, order: Order, member: Array, rows: Array, columns: Array) -> Order:
+    """A few outputs may agree by chance: so the arguments' numbers are moved round, until enough outputs were replayed. The manner
+    that gives them all is the one.
+    """
+    left: list[Manner] | None = None
+    for shift in range(-(-LEAST_OUTPUTS // order.outputs) + 1):
+        moved = tuple(_moved(arg, shift) if isinstance(arg, torch.Tensor) else arg for arg in question.args)
+        again = replace(question, args=moved)
+        tried = replay(again, order.tree, again.run(), rows, columns, member, every=True)
+        fit = [one.manner for one in tried if one.same[member].all()]
+        left = [manner for manner in fit if left is None or manner in left]
+    return replace(order, manner=left[0]) if left else replace(order, confirmed=False)
+
+
+def _moved(tensor: torch.Tensor, shift: int) -> torch.Tensor:
+    """The same numbers at other places, with the same strides."""
+    found = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+    found.copy_(torch.roll(tensor.reshape(-1), 3 * shift).view(tensor.shape))
+    return found
+
+
+def _order(tree: Tree, one: Replayed, actual: torch.Tensor, member: Array) -> Order:
+    inside, apart = np.argwhere(member), np.argwhere(member & ~one.same)
     first = None
     if len(apart):
         r, c = int(apart[0][0]), int(apart[0][1])
-        first = (r, c, float(actual[r, c]), float(given[r, c]))
+        first = (r, c, float(actual[r, c]), float(one.given[r, c]))
     place = (int(inside[0][0]), int(inside[0][1])) if len(inside) else (0, 0)
-    return Order(tree, manner, int(member.sum()), int((member & same).sum()), place, first)
+    return Order(tree, one.manner, int(member.sum()), int((member & one.same).sum()), place, first)
 
 
 def _merged(found: Sequence[Order]) -> list[Order]:
-    """Classes that turned out to have one tree are one."""
-    kept: dict[str, Order] = {}
+    """Classes that turned out to have one tree and manner are one."""
+    kept: dict[tuple[str, Manner], Order] = {}
     for order in found:
-        other = kept.get(order.tree.hash)
-        kept[order.tree.hash] = order if other is None else replace(
+        other = kept.get((order.tree.hash, order.manner))
+        kept[order.tree.hash, order.manner] = order if other is None else replace(
             other, outputs=other.outputs + order.outputs, equal=other.equal + order.equal, first=other.first or order.first
         )  # fmt: skip
     return list(kept.values())

@@ -132,13 +132,15 @@ class Asking:
     def _sums(self, tasks: Sequence[tuple[int, Members]]) -> list[Counts]:
         """A pair for each row."""
         layout = self.question.layout
-        if layout.terms > self.most:
-            raise NotAskedError(f"{layout.terms} terms cannot be counted in {self.question.dtype}")
+        small = layout.terms > self.most
+        if small and layout.scaled:
+            raise NotAskedError(f"{layout.terms} terms of a mean cannot be counted in {self.question.dtype}")
+        ask = self._pairs_in_parts if small else self._pairs
         pairs = [(pivot, other) for pivot, others in tasks for other in others.tolist()]
         counts: list[Array] = []
         for start in range(0, len(pairs), len(self.rows)):
             window = np.array(pairs[start : start + len(self.rows)])
-            counts.append(self._pairs(self.rows[: len(window)], window[:, 0], window[:, 1]))
+            counts.append(ask(self.rows[: len(window)], window[:, 0], window[:, 1]))
         found = np.concatenate(counts) if counts else np.zeros(0)
         if layout.scaled:  # the mean of whole numbers is rounded
             found = np.where(np.abs(found - np.rint(found)) < 1e-2, np.rint(found), found)
@@ -146,19 +148,33 @@ class Asking:
         ends = np.cumsum([len(others) for _, others in tasks])[:-1]
         return list(np.split(whole, ends))
 
-    def _pairs(self, rows: Array, pivots: Array, others: Array) -> Array:
+    def _pairs(self, rows: Array, pivots: Array, others: Array, only: Array | None = None) -> Array:
+        """Leaves below each pair, one a row; with ``only``, of those terms, without the pair."""
         layout = self.question.layout
         flat = self._ones(layout.argument)
+        if only is not None:
+            flat[:] = 0.0
+            flat[torch.from_numpy(layout.left[:, only].reshape(-1))] = 1.0
         flat[layout.left[rows, pivots]] = self.large
         flat[layout.left[rows, others]] = -self.large
-        found: Array = layout.terms - self._called({layout.argument: self._like(layout.argument, flat)})[rows, 0]
-        return found
+        result = self._called({layout.argument: self._like(layout.argument, flat)})[rows, 0]
+        units = layout.terms if only is None else len(only) - np.isin(pivots, only).astype(int) - np.isin(others, only)
+        return np.asarray(units - result)
+
+    def _pairs_in_parts(self, rows: Array, pivots: Array, others: Array) -> Array:
+        return np.asarray(sum(self._pairs(rows, pivots, others, only) for only in self._parts())) + 2.0
+
+    def _parts(self) -> list[Array]:
+        """The terms in groups that the format can count: of 250 in one that counts to 256."""
+        every = np.arange(self.question.layout.terms + self.question.layout.added)
+        return [every[start : start + self.most - 6] for start in range(0, len(every), self.most - 6)]
 
     def everywhere(self, pivot: int, other: int) -> Array:
         """The same pair at all outputs [rows, columns]: what differs there is added in another order."""
         layout = self.question.layout
         if layout.right is None:
-            return self._pairs(self.rows, np.full(len(self.rows), pivot), np.full(len(self.rows), other))[:, None]
+            pairs = self._pairs_in_parts if layout.terms > self.most else self._pairs
+            return pairs(self.rows, np.full(len(self.rows), pivot), np.full(len(self.rows), other))[:, None]
         ask = self._in_parts if layout.terms + layout.added > self.most else self._grid
         found: Array = ask(np.full(len(self.rows), pivot), np.full(len(self.columns), other))
         return found
@@ -221,10 +237,7 @@ class Asking:
 
     def _in_parts(self, pivots: Array, others: Array) -> Array:
         """In a format that counts to 256 only: what is lost among the first 250 terms, among the next …, and the pair itself."""
-        layout, step = self.question.layout, self.most - 6
-        every = np.arange(layout.terms + layout.added)
-        lost = [self._grid(pivots, others, every[s : s + step]) for s in range(0, len(every), step)]
-        return np.asarray(sum(lost)) + 2.0
+        return np.asarray(sum(self._grid(pivots, others, only) for only in self._parts())) + 2.0
 
 
 def _whole(counts: Array) -> Counts:

@@ -96,7 +96,8 @@ def recover(leaves: int, ask: Ask, *, added: int = 0) -> Tree:
 
     A pivot's row of answers tells all nodes on its way to the root: those leaves that share a count hang beside that way at the
     same node. They are one subtree, or several where a node adds more than two; which, tells the row of a pivot among them. The
-    pivots of one round are asked for together.
+    pivots of one round are asked for together. A node that adds several terms *exactly* loses none of the others beside +M and -M:
+    each of its leaves then has the count of the pivot's side and 1, however many they are.
     """
     children: list[list[int]] = []  # of the nodes made so far; leaves are known by -1 - leaf until all have numbers
     top: list[int] = []
@@ -122,10 +123,15 @@ def recover(leaves: int, ask: Ask, *, added: int = 0) -> Tree:
             start = 0
             for end in ends:
                 group, count = sorted_others[start : end + 1], int(sorted_counts[end])
+                several = len(group) > 1 and count == size + 1
                 start, size = end + 1, size + len(group)
-                if size != count:
+                if size != count and not several:
                     raise NotATreeError("the counts do not fit together: the order is not the same each time, or no tree")
                 children.append([here])
+                if several:
+                    children[-1] += [-1 - int(leaf) for leaf in group]
+                    here = len(children) - 1
+                    continue
                 here = len(children) - 1
                 following.append((np.sort(group), count, children[-1]))
             above.append(here)

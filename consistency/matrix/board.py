@@ -9,11 +9,13 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..model import VERDICTS, Verdict
+from . import expected
 from .history import UNKNOWN, Environment, blocks, environments
 from .store import Store
 from .turns import Line, Turn, follow
@@ -73,7 +75,10 @@ class Cell:
 
 @dataclass
 class Board:
-    """Everything the pages and the questions are about. ``cells`` and ``lines`` by (environment, group)."""
+    """Everything the pages and the questions are about. ``cells`` and ``lines`` by (environment, group).
+
+    ``expectations`` are lines about entries to remove, or to look at.
+    """
 
     environments: Mapping[int, Environment]
     groups: Mapping[int, Group]
@@ -81,6 +86,7 @@ class Board:
     lines: Mapping[tuple[int, int], Line] = field(default_factory=dict)
     turns: Sequence[Turn] = ()
     case_ids: Mapping[int, str] = field(default_factory=dict)
+    expectations: Sequence[str] = ()
 
     def by_operator(self) -> dict[str, list[Group]]:
         found: dict[str, list[Group]] = defaultdict(list)
@@ -124,6 +130,9 @@ def board(store: Store) -> Board:
         row[0]: Group(*row) for row in store.db.execute("SELECT grp, operator, dtype, direction, family FROM groups").fetchall()
     }
     cells = _cells(store.db, found, shown)
+    known = expected.standings({Path(one.nights[-1].path): None for one in found.values()})
+    for cell in cells.values():
+        cell.expectation = expected.words(cell.expectation, known) if cell.expectation else ""
     _since(cells, turns, lines)
     items = {turn.item for turn in turns}
     ids = (
@@ -131,7 +140,7 @@ def board(store: Store) -> Board:
         if items
         else {}
     )
-    made = Board(found, groups, cells, lines, turns, ids)
+    made = Board(found, groups, cells, lines, turns, ids, expected.to_do(known))
     _keep(store, made)
     return made
 

@@ -168,7 +168,7 @@ def _glob(pattern: str) -> re.Pattern[str]:
 
 def suggestion(word: str, known: Sequence[str]) -> str:
     """``; did you mean verdict?``: the nearest name, if it is near."""
-    best, least = "", max(len(word) // 3, 1) + 1
+    best, least = "", max(len(word) // 3, min(2, len(word) // 2)) + 1
     for name in known:
         distance = _distance(word, name)
         if distance < least:

@@ -49,7 +49,7 @@ def about_morning(board: Board, files: Mapping[str, str]) -> dict[str, Any]:
     known = [cell for cell in board.cells.values() if cell.expectation or cell.verdict == "expected"]
     return {
         "night": newest.strftime("%Y-%m-%d") if newest else "", "parts": parts, "summary": _summary(board, rows),
-        "bad": any(rows.get(name) for name in ("new", "drifted", "untested")),
+        "to_do": list(board.expectations)[:MOST_ROWS], "bad": any(rows.get(name) for name in ("new", "drifted", "untested")),
         "good": not any(cell.rank == FAILED for cell in board.cells.values()), "late": list(late.values()),
         "moved": [(one, one.moved[-1][:12]) for one in board.environments.values() if one.env not in late and one.moved[-1]],
         "flaky": _flaky(board, files)[:MOST_ROWS], "expected": [_cell_row(board, cell, files) for cell in known][:MOST_ROWS],

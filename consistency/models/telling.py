@@ -23,7 +23,7 @@ def told(report: ModelReport) -> str:
     for backend in report.backends.values():
         lines += _backend(backend)
     for mistake in report.mistakes:
-        lines.append(f"! {mistake.words}: {mistake.remedy}")
+        lines += [f"! {mistake.words}", f"    {mistake.remedy}"]
     return "\n".join(lines + [f"note: {note}" for note in report.notes])
 
 
@@ -54,7 +54,7 @@ def as_json(report: ModelReport) -> dict[str, Any]:
     return {
         "name": report.name, "verdict": report.verdict, "steps": report.steps, "replicas": report.replicas,
         "parameters": report.parameters, "notes": list(report.notes),
-        "mistakes": [{"words": m.words, "remedy": m.remedy} for m in report.mistakes],
+        "mistakes": [{"name": m.name, "words": m.words, "remedy": m.remedy} for m in report.mistakes],
         "backends": [_as_json(backend) for backend in report.backends.values()],
     }  # fmt: skip
 

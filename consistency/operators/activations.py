@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ._shared import Args, Kwargs, Outputs, finite, magnitude, some
+from ._shared import Args, Kwargs, Outputs, finite, largest, magnitude, some
 from .declare import (
     EVERYWHERE,
     EXTREMUM,
@@ -121,6 +121,16 @@ def of_gate(gradients: Outputs, x: torch.Tensor, dim: int) -> torch.Tensor:
     return torch.cat([gate, finite(a).abs() * gate], dim)
 
 
+@magnitude
+def of_parametric(gradients: Outputs, x: torch.Tensor, weight: torch.Tensor) -> list[torch.Tensor | float]:
+    """1 or |w|, as the sign of x has it; of the weight the sum of what it is multiplied by, for all channels the largest."""
+    slopes = weight.reshape(-1, *(1,) * (x.ndim - 2)) if weight.numel() > 1 else weight
+    factors = torch.where(x > 0.0, torch.ones_like(x), slopes.abs().expand_as(x))
+    below = finite(x).clamp(max=0.0).abs()
+    sums = below.transpose(0, 1).flatten(1).sum(1) if weight.numel() > 1 else below.sum()
+    return [factors, largest(sums)]
+
+
 def activation(
     name: str, sample: Sample, error: ErrorModel = ROUNDED, dtypes: tuple[str, ...] = FLOATS, traits: frozenset[str] = ELEMENTWISE
 ) -> Operator:
@@ -164,6 +174,6 @@ OPERATORS = [
     activation("tanhshrink", unary(near(0.0, 0.125, 9.01)), CANCELLING),
     activation("hardsigmoid", unary(near(-3.0, 3.0)), traits=SELECTING),
     activation("hardswish", unary(near(-3.0, 3.0, specials=NOT_LARGEST))),
-    activation("prelu", prelu, ErrorModel(backward="normwise"), traits=frozenset()),
+    activation("prelu", prelu, ErrorModel(backward=of_parametric), traits=frozenset()),
     activation("glu", glu, ErrorModel(backward=of_gate), traits=frozenset()),
 ]

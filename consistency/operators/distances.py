@@ -137,5 +137,6 @@ OPERATORS = [
         cosine_embedding,
         accumulated(of_cosines, last, backward=of_cosines_slope),
         differentiable_inputs=(0, 1),
+        whole=(2,),
     ),
 ]

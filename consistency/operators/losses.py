@@ -194,7 +194,7 @@ OPERATORS = [
     loss("binary_cross_entropy", paired(Domain(2.0**-20, 1.0 - 2.0**-20), SHARES, weighted=True), of_entropy, **PREDICTION),
     loss("binary_cross_entropy_with_logits", logistic, of_logistic, **PREDICTION),
     loss("multilabel_soft_margin_loss", labelled, of_labels, **PREDICTION),
-    loss("hinge_embedding_loss", signed(SCORES, margin=MARGINS), of_embedding, **PREDICTION),
+    loss("hinge_embedding_loss", signed(SCORES, margin=MARGINS), of_embedding, whole=(1,), **PREDICTION),
     loss("margin_ranking_loss", signed(SCORES, 2, margin=MARGINS), of_ranking, differentiable_inputs=(0, 1)),
     loss("soft_margin_loss", signed(LOGITS), of_soft_margin, **PREDICTION),
 ]

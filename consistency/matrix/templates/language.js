@@ -23,7 +23,7 @@ const distance = (a, b) => {
   return row[b.length];
 };
 const suggestion = (word, known) => {
-  let best = "", least = Math.max(Math.floor(word.length / 3), 1) + 1;
+  let best = "", least = Math.max(Math.floor(word.length / 3), Math.min(2, Math.floor(word.length / 2))) + 1;
   for (const name of known) {
     const far = distance(word, name);
     if (far < least) [best, least] = [name, far];
@@ -31,7 +31,7 @@ const suggestion = (word, known) => {
   return best ? `; did you mean ${best}?` : `; there are ${known.slice(0, 14).join(", ")}`;
 };
 const glob = (pattern) => {
-  const parts = pattern.toLowerCase().split("*").map((part) => part.replace(/[.*+?^${}()|[\]\\\/-]/g, "\\$&"));
+  const parts = pattern.toLowerCase().split("*").map((part) => part.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&"));
   const found = new RegExp(`^(?:${parts.join("[^]*")})$`, "u");
   return (text) => found.test(text);
 };

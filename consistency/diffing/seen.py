@@ -1,0 +1,96 @@
+"""As much of two runs as is compared, and what is told about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .. import bundle
+from ..errors import BundleError
+from ..model import VERDICTS, Verdict
+
+Group = tuple[str, str, str, str]  # operator, dtype, direction, backend; "*" stands for all of them
+KINDS = ("new", "changed", "drifted", "untested", "expected", "fixed", "gone", "calmed")
+REGRESSIONS = ("new", "drifted", "untested")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """As much of a result as is compared."""
+
+    verdict: str
+    fails: bool
+    tested: bool
+    rho: float
+    explanation: str
+    cause: str
+    origin: str
+
+    @property
+    def passes(self) -> bool:
+        """Within the budget, or excused by the numbers themselves; not because somebody expects the failure."""
+        return self.tested and not self.fails and self.verdict != "expected"
+
+
+@dataclass(frozen=True)
+class Change:
+    """What changed in one group (operator, dtype, direction, backend), over ``cases`` of the ``like`` that were compared.
+
+    ``before`` and ``after`` are × budget: the worst of the cases concerned, of drifts the median. ``case`` is the id of the worst.
+    ``groups`` counts the operators × dtypes × directions that a change stands for which is about many of them.
+    """
+
+    kind: str
+    group: Group
+    cases: int
+    like: int
+    before: float
+    after: float
+    words: str
+    case: str
+    groups: int = 1
+
+    @property
+    def regression(self) -> bool:
+        return self.kind in REGRESSIONS
+
+    def to_json(self) -> dict[str, Any]:
+        names = dict(zip(("operator", "dtype", "direction", "backend"), self.group, strict=True))
+        numbers = {"cases": self.cases, "like_for_like": self.like, "before": self.before, "after": self.after}
+        words = {"words": self.words, "case": self.case, "groups": self.groups, "regression": self.regression}
+        return {"kind": self.kind, **names, **numbers, **words}
+
+
+Results = Mapping[tuple[Group, str], Seen]
+
+
+def results(folder: Path) -> Results:
+    """The results of a bundle by group and case, without shrunk ones. Raises BundleError with file and line."""
+    path = folder / "results.jsonl"
+    found: dict[tuple[Group, str], Seen] = {}
+    for number, row in bundle.lines(path):
+        try:
+            if row.get("shrunk") is True:
+                continue
+            group = (_text(row["operator"]), _text(row["dtype"]), _text(row["direction"]), _text(row["backend"]))
+            case = _text(row["case_id"])
+            if row["verdict"] not in VERDICTS:
+                raise ValueError(f"{row['verdict']!r:.40} is no verdict")
+            verdict = Verdict(row["verdict"], allowed=row["verdict"] == "reduced-precision" and row.get("fails") is False)
+            cause = (row.get("evidence") or {}).get("cause") or {}
+            rho = float(row["metrics"].get("rho_max", 0.0))
+            words, name, origin = _text(row["explanation"]), _text(cause.get("name", "")), _text(row.get("origin", ""))
+            found[group, case] = Seen(verdict.value, verdict.fails, verdict.tested, rho, words, name, origin)
+        except KeyError as error:
+            raise BundleError(f"{path}:{number}  damaged: it has no {error}") from None
+        except (TypeError, ValueError, AttributeError) as error:
+            raise BundleError(f"{path}:{number}  damaged: {str(error)[:100]}") from None
+    return found
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r:.40} is no text")
+    return value[:400]

@@ -1,0 +1,221 @@
+"""Whole nights beside each other, made up: healthy ones show no drift, planted changes are found where they are, and only there."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from consistency.cli import main
+from consistency.diffing import Change, Seen, difference
+from consistency.diffing.drifts import drifts
+from consistency.diffing.seen import Group
+from consistency.diffing.verdicts import Pair, changes
+
+Row = dict[str, Any]
+MACHINE = {"host": "0123456789ab", "os": "Linux", "cpu": "Model 1"}
+CORPUS = {"name": "shared", "digest": "d" * 64, "cases": 40, "replayed": 40}
+
+
+def seen(rho: float, verdict: str = "rounding", words: str = "", origin: str = "replayed") -> Seen:
+    return Seen(verdict, verdict == "divergent", verdict not in ("unsupported", "unavailable"), rho, words, "", origin)
+
+
+def night(
+    seed: int, noise: float, *, operators: int = 60, cases: int = 8, shift: Callable[[Group], float] = lambda group: 0.0,
+    moved: float = 0.6,
+) -> dict[Group, list[Pair]]:  # fmt: skip
+    """Groups of three dtypes and two backends. Errors are log-normal, their moves heavy-tailed (Student's t, 1.5 degrees)."""
+    random = np.random.Generator(np.random.Philox(seed))
+    found: dict[Group, list[Pair]] = {}
+    for operator in range(operators):
+        for dtype in ("float16", "float32", "float64"):
+            for backend in ("cpu", "cuda"):
+                group = (f"op{operator}", dtype, "forward", backend)
+                before = 2.0 ** random.normal(-3.0, 1.0, size=cases)
+                moves = noise * random.standard_t(1.5, size=cases) * (random.random(cases) < moved) + shift(group)
+                after = before * 2.0 ** np.clip(moves, -6.0, 6.0)
+                found[group] = [(f"{group}{i}", seen(b), seen(a)) for i, (b, a) in enumerate(zip(before, after, strict=True))]
+    return found
+
+
+# --- errors that shift ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1, 1.0])
+def test_healthy_nights_have_no_drift(noise: float) -> None:
+    assert [list(drifts(night(seed, noise))) for seed in range(4)] == [[]] * 4
+
+
+@pytest.mark.nightly
+def test_a_month_on_twelve_machines_has_at_most_one_false_alarm() -> None:
+    """360 comparisons of 2,000 groups of 20 cases, a third of them in which everything moves."""
+    alarms = [change for seed in range(360) for change in drifts(night(seed, (0.0, 0.1, 1.0)[seed % 3], operators=334, cases=20))]
+    assert len(alarms) <= 1
+
+
+def test_a_shift_of_one_group_is_found_where_little_else_moves() -> None:
+    def planted(group: Group) -> float:
+        return 1.0 if group == ("op7", "float32", "forward", "cuda") else 0.0
+
+    (change,) = drifts(night(1, 0.1, cases=40, moved=0.02, shift=planted))
+    assert (change.kind, change.group, change.groups) == ("drifted", ("op7", "float32", "forward", "cuda"), 1)
+    assert change.words.startswith("errors have grown by 2×, still within budget (p = ")
+
+
+def test_a_shift_of_an_operator_is_found_in_its_dtypes_together() -> None:
+    """Eight cases of a dtype are too few among noise everywhere, twenty-four of three dtypes are enough."""
+
+    def planted(group: Group) -> float:
+        return math.log2(2.0) if group[0] == "op7" and group[3] == "cuda" else 0.0
+
+    (change,) = drifts(night(2, 0.1, shift=planted))
+    assert (change.group, change.groups) == (("op7", "*", "forward", "cuda"), 3)
+    assert change.regression
+
+
+def test_a_small_shift_of_a_dtype_is_found_in_all_operators_together() -> None:
+    def planted(group: Group) -> float:
+        return math.log2(1.3) if group[1] == "float16" and group[3] == "cuda" else 0.0
+
+    found = list(drifts(night(3, 0.3, shift=planted)))
+    assert [change.group for change in found] == [("*", "float16", "forward", "cuda")]
+    assert 1.25 <= 2.0 ** math.log2(found[0].after / found[0].before) < 1.6
+    assert [c.kind for c in drifts(night(4, 0.3, shift=lambda g: -planted(g)))] == ["calmed"]
+
+
+def test_what_one_operator_shows_is_not_told_again_of_its_dtype() -> None:
+    def planted(group: Group) -> float:
+        return 2.0 if group[:2] == ("op7", "float16") else 0.0
+
+    found = list(drifts(night(5, 0.05, cases=40, moved=0.05, shift=planted)))
+    assert {change.group for change in found} == {("op7", "float16", "forward", backend) for backend in ("cpu", "cuda")}
+
+
+def test_failures_and_known_divergences_are_no_drift() -> None:
+    pairs = [(f"c{i}", seen(2.0, "expected"), seen(20.0, "expected")) for i in range(40)]
+    pairs += [(f"d{i}", seen(2.0, "divergent"), seen(20.0, "divergent")) for i in range(40)]
+    assert list(drifts({("op", "float32", "forward", "cpu"): pairs})) == []
+
+
+# --- verdicts ---------------------------------------------------------------------------------------------------------
+
+
+def of(*pairs: tuple[Seen, Seen]) -> list[Change]:
+    return list(changes({("op", "float32", "forward", "cpu"): [(f"c{i}", a, b) for i, (a, b) in enumerate(pairs)]}))
+
+
+def test_expectations_that_end_are_told_with_their_reason() -> None:
+    known = seen(50.0, "expected", "expected (driver 31 sums in float16, ISSUE-7): 50 × budget")
+    (gone,) = of((known, seen(0.3)), (known, known))
+    assert gone.kind == "gone"
+    assert gone.words == "was expected (driver 31 sums in float16, ISSUE-7): 50 × budget; 1 others still are"
+    assert not gone.regression
+    (new,) = of((known, seen(5000.0, "divergent", "5000 × budget")))
+    assert (new.kind, new.regression) == ("new", True)
+
+
+def test_what_somebody_expects_now_is_neither_fixed_nor_a_regression() -> None:
+    known = seen(50.0, "expected", "expected (ISSUE-7): 50 × budget")
+    for before in (seen(50.0, "divergent"), seen(0.3)):
+        (change,) = of((before, known))
+        assert (change.kind, change.regression) == ("expected", False)
+        assert change.words == "expected (ISSUE-7): 50 × budget"
+    assert of((known, known)) == []
+
+
+def test_a_backend_that_is_gone_is_one_line() -> None:
+    lost = seen(0.0, "unavailable", "no CUDA device")
+    groups: Mapping[Group, list[Pair]] = {(f"op{i}", "float32", "forward", "cuda"): [("c", seen(0.3), lost)] for i in range(300)}
+    (change,) = changes(groups)
+    assert (change.kind, change.group, change.groups, change.cases) == ("untested", ("*", "*", "*", "cuda"), 300, 300)
+    assert change.words == "unavailable: no CUDA device"
+    assert len(list(changes(dict(list(groups.items())[:4])))) == 4
+
+
+# --- bundles ----------------------------------------------------------------------------------------------------------
+
+
+def written(folder: Path, rows: list[Row], environment: Row | None = None, **header: Any) -> Path:
+    folder.mkdir()
+    said = {
+        "format": 2, "id": f"20261120T000000Z-{folder.name}", "label": "lab", "created": "2026-11-20T02:00:00+00:00",
+        "machine": MACHINE, "corpus": CORPUS, "settings": {}, "seconds": 1.0, "complete": True,
+    }  # fmt: skip
+    (folder / "bundle.json").write_text(json.dumps(said | header), encoding="utf-8")
+    default = {name: {"torch": "2.12.0", "driver": "31.0.1"} for name in ("cpu", "cuda")}
+    (folder / "environment.json").write_text(json.dumps(environment or default), encoding="utf-8")
+    (folder / "results.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return folder
+
+
+def row(case: str, rho: float = 0.2, backend: str = "cuda", origin: str = "replayed") -> Row:
+    return {
+        "operator": "matmul", "dtype": "float32", "direction": "forward", "backend": backend, "verdict": "rounding",
+        "fails": False, "explanation": "fine", "metrics": {"rho_max": rho}, "case_id": case, "origin": origin,
+    }  # fmt: skip
+
+
+def diff(*arguments: object) -> str:
+    return CliRunner().invoke(main, ["diff", *map(str, arguments)]).output
+
+
+def test_what_was_only_explored_is_said(tmp_path: Path) -> None:
+    old = written(tmp_path / "aaaaaaaa", [row("c1"), row("c2"), *(row(f"e{i}", origin="explored") for i in range(5))])
+    new = written(tmp_path / "bbbbbbbb", [row("c1"), *(row(f"f{i}", origin="explored") for i in range(9))], complete=False)
+    found = difference(old, new)
+    assert (found.like, found.before.only, found.before.explored, found.after.only, found.after.explored) == (1, 6, 5, 9, 9)
+    assert found.not_reached == 1
+    shown = diff(old, new)
+    assert f"1 like-for-like results (6 only in {old}, 5 of them explored; 9 only in {new}, 9 of them explored)" in shown
+    assert f"1 results of the corpus are missing in {new}: it did not get that far" in shown
+
+
+def test_machines_and_environments_are_told_once(tmp_path: Path) -> None:
+    newer = {name: {"torch": "2.13.0", "driver": "32.0.9" if name == "cuda" else "31.0.1"} for name in ("cpu", "cuda", "numpy")}
+    newer["cpu"]["fingerprint"] = {"sums": "pairwise"}  # type: ignore[assignment]
+    machine = MACHINE | {"os": "Linux 7"}
+    old = written(tmp_path / "aaaaaaaa", [row("c1")])
+    new = written(tmp_path / "bbbbbbbb", [row("c1")], newer, machine=machine, created="2026-11-21T02:00:00+00:00", label="lab 2")
+    shown = diff(old, new).splitlines()
+    assert shown[0] == f"{old} (lab, 2026-11-20 02:00 UTC)  →  {new} (lab 2, 2026-11-21 02:00 UTC)"
+    assert shown[1:7] == [
+        "  machine  label: lab → lab 2", "  machine  os: Linux → Linux 7", "  machine  backend numpy: not there → there",
+        "  cpu  fingerprint sums: not there → pairwise", "  cpu, cuda  torch: 2.12.0 → 2.13.0", "  cuda  driver: 31.0.1 → 32.0.9",
+    ]  # fmt: skip
+    rows = [json.loads(line) for line in diff(old, new, "--json").splitlines()]
+    assert {
+        "kind": "environment",
+        "backend": "cuda",
+        "name": "driver",
+        "before": "31.0.1",
+        "after": "32.0.9",
+        "regression": False,
+    } in rows
+    assert "- cpu, cuda: torch `2.12.0` → `2.13.0`" in diff(old, new, "--markdown")
+
+
+def test_two_copies_and_two_corpora_are_said(tmp_path: Path) -> None:
+    old = written(tmp_path / "aaaaaaaa", [row("c1")])
+    copy = written(tmp_path / "bbbbbbbb", [row("c1")], id="20261120T000000Z-aaaaaaaa")
+    assert "both are the same run (20261120T000000Z-aaaaaaaa)" in diff(old, copy)
+    other = written(tmp_path / "cccccccc", [row("c1"), row("c9")], corpus=CORPUS | {"digest": "e" * 64})
+    shown = diff(old, other)
+    assert "they replayed different corpora (dddddddddddd, eeeeeeeeeeee): fewer cases are alike" in shown
+    assert "are missing in" not in shown
+
+
+def test_a_pooled_drift_reads_well(tmp_path: Path) -> None:
+    old = written(tmp_path / "aaaaaaaa", [row(f"c{i}", 0.1) | {"operator": f"op{i % 30}"} for i in range(90)])
+    new = written(tmp_path / "bbbbbbbb", [row(f"c{i}", 0.15) | {"operator": f"op{i % 30}"} for i in range(90)])
+    shown = diff(old, new)
+    assert (
+        "↗ 30 operators · float32 · forward · cuda   0.1 → 0.15 × budget   errors have grown by 1.5×, still within budget" in shown
+    )
+    assert "    90 of 90 cases; farthest c" in shown
