@@ -11,6 +11,7 @@ import torch
 
 from .. import tolerances
 from ..backends.base import Backend
+from ..errors import UsageError
 from ..evaluate import evaluate
 from ..fingerprint.orders import Orders
 from ..fingerprint.trees import agreement
@@ -131,6 +132,9 @@ def account(case: Case, sides: tuple[Side, Side], say: Callable[[str], None] = l
         sharpen(reference, "float64")
         outcomes = [side.run(operator, materials) for side in sides]
         tensors = [_first(outcome) for outcome in outcomes]
+        if tensors[0].shape != tensors[1].shape:
+            two = " and ".join(f"{list(t.shape)} of {side.name}" for t, side in zip(tensors, sides, strict=True))
+            raise UsageError(f"results of two shapes, {two}, are not compared")
         judged = [side.judged(operator, outcome, reference, rules) for side, outcome in zip(sides, outcomes, strict=True)]
         ratio = _ratio(case, operator, materials, sides, tensors)
         orders = []

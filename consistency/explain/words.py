@@ -27,14 +27,24 @@ def _difference(account: Account) -> str:
         if account.elements > 200
         else f"{account.differing} of {account.elements}"
     )
-    worst = max(found.metrics.get("rho_max", 0.0) for found in account.judged)
-    verdict = "rounding" if account.rounding else " / ".join(str(found.verdict) for found in account.judged)
-    errors = f"at most {worst:.2g} × budget from float64" if math.isfinite(worst) else "beyond every budget"
-    return f"{share} of the elements differ, by at most {account.apart:.2g}; each is {errors}: {verdict}."
+    return f"{share} of the elements differ, by at most {account.apart:.2g}; {_judged(account)}."
+
+
+def _judged(account: Account) -> str:
+    """``each is at most 0.01 × budget from float64: rounding``, or both apart where their verdicts are not the same."""
+
+    def times(rho: float) -> str:
+        return f"at most {rho:.2g} × budget from float64" if math.isfinite(rho) else "beyond every budget"
+
+    rhos = [found.metrics.get("rho_max", 0.0) for found in account.judged]
+    if account.rounding:
+        return f"each is {times(max(rhos))}: rounding"
+    told = zip(account.sides, account.judged, rhos, strict=True)
+    return "; ".join(f"{side.name} is {times(rho)}: {found.verdict}" for side, found, rho in told)
 
 
 def _precision(account: Account) -> list[str]:
-    if math.isnan(account.ratio):
+    if math.isnan(account.ratio) or not account.differing:
         return []
     if math.isinf(account.ratio):
         return ["In float64 they give the same bits."]

@@ -208,6 +208,12 @@ def _unusual(edges: Iterable[Fact]) -> int:
 
 
 def _by_dtype(found: Fingerprint) -> Iterator[tuple[str, str]]:
-    for row in _sums(found):
-        answers = [f"{title} {text}" for title, text in zip(_COLUMNS.values(), row[1:], strict=True) if text not in ("?", "–")]
-        yield row[0], "; ".join(answers) or "?"
+    """One line a dtype, under a name that does not depend on the answers."""
+    for dtype in dict.fromkeys(fact.dtype for fact in found if fact.about == "multiplicand"):
+        groups: dict[str, list[str]] = {}
+        for form in dict.fromkeys(fact.what for fact in found if fact.about == "multiplicand" and fact.dtype == dtype):
+            facts = [(title, found.get(f"{form}/{dtype}/{about}")) for about, title in _COLUMNS.items()]
+            text = "; ".join(f"{title} {fact.answer}" for title, fact in facts if fact is not None and fact.known)
+            groups.setdefault(text or "?", []).append(form)
+        said = [text if len(groups) == 1 else f"{', '.join(forms)}: {text}" for text, forms in groups.items()]
+        yield f"sums of products {dtype}", " | ".join(said)
