@@ -87,8 +87,7 @@ def _environments(old: Path, new: Path, before: Mapping[str, Any], after: Mappin
         for row in _moved(*_both_probed(then[backend], now[backend])):
             whose.setdefault(row, []).append(backend)
     found: dict[str, list[tuple[str, str, str]]] = {}
-    about = (before["machine"] | {"label": before["label"]}, after["machine"] | {"label": after["label"]})
-    known = {(name, was, is_) for rows in (_moved(*about),) for name, was, is_ in rows}
+    known = set(_moved(before["machine"], after["machine"]))
     for row in sorted(known):
         found.setdefault(MACHINE, []).append(row)
     for row, names in whose.items():
