@@ -150,7 +150,7 @@ def test_scaling_is_measured_once_and_not_run_told_once(small: Path) -> None:
 def test_the_standard_corpus_is_drawn_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = groups(engine.settings(["tanh", "mul"], ["cpu"], ["float32"]))
     first = standard(pairs)
-    assert (first.name, len(first.cases)) == ("standard", 16)
+    assert (first.name, len(first.cases)) == ("standard", 24)
     with monkeypatch.context() as patch:
         patch.setattr(standard_module, "draw", lambda *_: pytest.fail("drawn again"))
         assert standard(pairs).digest == first.digest
@@ -168,12 +168,12 @@ def test_a_nightly_run_replays_the_standard_corpus_within_its_time(cache: Path, 
     shown = cli(*arguments, "--out", out)
     assert shown.exit_code == 0, shown.output
     header = bundle.read_header(out)
-    assert (header["corpus"]["name"], header["corpus"]["cases"], header["corpus"]["replayed"]) == ("standard", 16, 16)
+    assert (header["corpus"]["name"], header["corpus"]["cases"], header["corpus"]["replayed"]) == ("standard", 24, 24)
     pairs = groups(engine.settings(["neg", "abs"], ["cpu"], ["float32"]))
     assert header["corpus"]["digest"] == standard(pairs).digest
     without = standard(groups(engine.settings(["floor", "ceil", "round"], ["cpu"], ["float32"])), seconds=0.0)
-    assert len(without.cases) in (0, 8)
-    assert without.groups == len(without.cases) // 8
+    assert len(without.cases) in (0, 12)
+    assert without.groups == len(without.cases) // 12
     assert without.problems == (f"the standard corpus lacks {3 - without.groups} of 3 operators × dtypes this time: "
                                 "drawing its cases took too much of the time budget",)  # fmt: skip
 

@@ -16,10 +16,12 @@ from .. import backends as _backends
 from .. import tolerances as _tolerances
 from ..backends.base import Backend, availability
 from ..errors import UsageError
+from ..judge import times as _times
 from ..tolerances import Tolerances
 from ..watching.modules import Modules
 from ..workers.isolated import Isolated
-from . import bands, mistakes, targets
+from . import bands, targets
+from . import mistakes as _mistakes
 from .findings import WITHIN, BackendReport, Curve, ModelReport, Named
 from .locally import Local
 from .signs import Signs
@@ -28,7 +30,7 @@ from .traces import Distances, Key, Samples, Trace
 from .wide import Formats, Noting, Wide
 from .worlds import World
 
-CURVES = {"loss": "loss", "parameter": "distance of the parameters"}
+CURVES = {"loss": "loss", "parameter": "parameters"}
 Progress = Callable[[str, int, int], None]
 
 
@@ -40,6 +42,7 @@ def compare_models(
     optimizer: Any = None,
     replicas: int = bands.REPLICAS,
     local: bool = True,
+    mistakes: bool = True,
     tolerances: str | Path | Tolerances | None = None,
     progress: Progress | None = None,
 ) -> ModelReport:
@@ -49,12 +52,13 @@ def compare_models(
     or ``(model, inputs, loss)``. ``backends``: specs or Backend objects; None for every one that is available here. ``steps`` and
     ``optimizer`` (a function of the parameters) replace those of the subject; 0 steps are one pass forward and backward.
     ``replicas``: how many times float64 is repeated with every number moved by half an ulp. ``local``: judge each operator on the
-    inputs that it really got. ``progress(what, done, total)`` is told of every step.
+    inputs that it really got. ``mistakes``: look for what is wrong with the comparison itself, before a backend is blamed.
+    ``progress(what, done, total)`` is told of every step.
 
     Raises UsageError or ConfigurationError with one clear line.
     """
     subject = targets.subject(target)
-    found = mistakes.check(subject, targets.factory_of(target))
+    found = _mistakes.check(subject, targets.factory_of(target)) if mistakes else ()
     if subject.batches is not None and not hasattr(subject.batches, "__getitem__"):
         subject = replace(subject, batches=list(subject.batches))  # a DataLoader, say: everybody is to get the same batches
     if steps is not None:
@@ -203,11 +207,7 @@ def _layer(outside: Key | None, times: dict[Key, float]) -> str:
     if outside is None:
         return ""
     name = outside.name or "the whole model"
-    return f"the {outside.kind} of {name} ({_size(times[outside])} × the band)" if outside.kind != "loss" else "the loss"
-
-
-def _size(value: float) -> str:
-    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+    return f"the {outside.kind} of {name} ({_times(times[outside])} × the band)" if outside.kind != "loss" else "the loss"
 
 
 def _curves(band: bands.Bands, found: Distances) -> tuple[Curve, ...]:
