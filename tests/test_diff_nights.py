@@ -24,7 +24,9 @@ CORPUS = {"name": "shared", "digest": "d" * 64, "cases": 40, "replayed": 40}
 
 
 def seen(rho: float, verdict: str = "rounding", words: str = "", origin: str = "replayed") -> Seen:
-    return Seen(verdict, verdict == "divergent", verdict not in ("unsupported", "unavailable", "undecidable"), rho, words, "", origin)
+    return Seen(
+        verdict, verdict == "divergent", verdict not in ("unsupported", "unavailable", "undecidable"), rho, words, "", origin
+    )
 
 
 def night(
