@@ -15,10 +15,15 @@ if TYPE_CHECKING:
     from ..diffing.summary import Side
 
 _TITLES = {
-    "new": "fails now", "changed": "fails otherwise", "drifted": "errs more, still passing", "untested": "no longer tested",
+    "new": "fails now", "grown": "known divergence errs more", "changed": "fails otherwise",
+    "drifted": "errs more, still passing",
+    "untested": "no longer tested",
     "expected": "fails as expected now", "fixed": "fixed", "gone": "known divergence no longer happens", "calmed": "errs less",
 }  # fmt: skip
-_MARKS = {"new": "✗", "changed": "≠", "drifted": "↗", "untested": "–", "expected": "!", "fixed": "✓", "gone": "✓", "calmed": "↘"}
+_MARKS = {
+    "new": "✗", "grown": "↑", "changed": "≠", "drifted": "↗", "untested": "–", "expected": "!", "fixed": "✓", "gone": "✓",
+    "calmed": "↘",
+}  # fmt: skip
 MOST = 40  # lines of a kind
 MOST_MOVED = 20  # of an environment
 MOST_VALUE = 100  # characters of what stands there
@@ -42,7 +47,7 @@ def diff(old: Path, new: Path, markdown: bool, as_json: bool) -> None:
     consistency diff before after --markdown >> "$GITHUB_STEP_SUMMARY"
 
     \b
-    Exit status: 0 no regression · 1 something fails, errs more, or is not tested any more
+    Exit status: 0 no regression · 1 something fails, errs more (a known divergence too), or is not tested any more
     2 bad usage · 3 nothing can be compared
     """
     from ..diffing import difference

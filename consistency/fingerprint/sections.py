@@ -195,8 +195,12 @@ def short(found: Fingerprint) -> dict[str, str]:
     if edges:
         texts = sorted((fact.question, fact.answer) for fact in edges)
         lines["corner cases"] = f"{hashlib.sha256(repr(texts).encode('utf-8')).hexdigest()[:10]}, {_unusual(edges)} not usual"
-    for title, text in _orders(found):
-        lines[title] = text[:400]
+    orders = list(_orders(found))
+    for title, text in orders:
+        if " float32 " in title:
+            lines[title] = text[:400]
+    if orders:
+        lines["all orders"] = hashlib.sha256(repr(orders).encode("utf-8")).hexdigest()[:10]
     for title, text in _bits(found):
         if not text.startswith("same bits"):
             lines[title] = f"{lines[title]}; {text}" if title in lines else text
