@@ -34,14 +34,20 @@ def _of_group(group: Group, pairs: Sequence[Pair]) -> Iterator[Change]:
         case, old, new = max(chosen, key=lambda pair: pair[1].rho if kind in ("fixed", "gone") else pair[2].rho)
         return Change(kind, group, len(chosen), len(pairs), old.rho, new.rho, words or f"{new.verdict}: {new.explanation}", case)
 
-    worse = [p for p in pairs if p[2].fails and not p[1].fails]
+    grown = [p for p in pairs if p[1].grown_to(p[2])]
+    worse = [p for p in pairs if p[2].fails and not p[1].fails and p not in grown]
     better = [p for p in pairs if p[1].fails and p[2].passes]
-    gone = [p for p in pairs if p[1].verdict == "expected" and p[2].passes]
+    gone = [p for p in pairs if p[1].verdict == "expected" and p[2].passes and not p[1].flaky]
     known = [p for p in pairs if p[2].verdict == "expected" and p[1].tested and p[1].verdict != "expected"]
     lost = _lost(pairs)
     other = [p for p in pairs if p[1].fails and p[2].fails and (p[1].verdict, p[1].cause) != (p[2].verdict, p[2].cause)]
     if worse:
         yield told("new", worse)
+    if grown:
+        _, old, new = max(grown, key=lambda pair: pair[2].rho)
+        limit = f"at most {old.known.max_rho:g}" if old.known is not None and old.known.max_rho is not None else "no limit stated"
+        place = old.known.place if old.known is not None else ""
+        yield told("grown", grown, f"known divergence, {old.rho:.3g} × budget then, {new.rho:.3g} now ({place}: {limit})")
     if other:
         _, old, new = max(other, key=lambda pair: pair[2].rho)
         text = f"{old.verdict} ({old.cause or 'no cause'}) then, {new.verdict} ({new.cause or 'no cause'}) now"
