@@ -89,6 +89,18 @@ def test_every_command_line_is_one_that_we_take(path: Path) -> None:
     assert "index-url" not in text
 
 
+def test_the_commands_of_the_page_are_taken() -> None:
+    page = FOLDER.parent / "many-machines.md"
+    blocks = re.findall(r"^```console\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    lines = [shlex.split(line, comments=True) for block in blocks for line in block.splitlines()]
+    ours = [words[1:] for words in lines if words[0] == "consistency"]
+    assert len(ours) >= 4
+    for words in ours:
+        parsed(words)
+    for name in re.findall(r"\]\((workflows/[\w.]+)\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / name).is_file()
+
+
 def test_a_wrong_option_would_be_noticed() -> None:
     with pytest.raises(click.UsageError):
         parsed(["run", "--labell", "x"])
