@@ -19,7 +19,7 @@ from consistency.cli import main
 from consistency.errors import BundleError, ConfigurationError
 from consistency.evaluate import expected
 from consistency.expectations import Expectation, json_schema, load
-from consistency.expectations.ledger import FILE, Keeper, Ledger, Standing, misnamed, more_often, together, told
+from consistency.expectations.ledger import FILE, Keeper, Ledger, Standing, kept, misnamed, more_often, together, told
 from consistency.expectations.predicate import parse
 from consistency.model import Case, Known, Result, Verdict
 from consistency.recipe import TensorRecipe
@@ -223,7 +223,7 @@ def test_the_counts_stand_in_the_bundle_and_on_its_page(write: Write, tmp_path: 
     assert [(row["place"], row["status"]) for row in rows] == [
         ("known.yaml:2", "no longer happens"), ("known.yaml:11", "matches nothing"),
     ]  # fmt: skip
-    assert [Standing.from_json(row) for row in rows] == read(out).tally.standings
+    assert [Standing.from_json(row) for row in rows] == read(out).tally.standings == kept(out)
     shown = (out / "report.html").read_text(encoding="utf-8")
     assert "no longer happens: remove expectation matmul float32 forward on faulty" in shown
     assert "no longer happens" in CliRunner().invoke(main, ["report", str(out), "--markdown"]).output

@@ -52,7 +52,8 @@ def test_flushing_of_one_operator_is_said_of_that_one() -> None:
 
 def test_a_mode_that_is_set_in_one_thread_only() -> None:
     found = {fact.question: fact for fact in subnormals.facts(Ask(made.FlushingThread()), "float32")}
-    assert "131072 some" in found["mul/float32/subnormals"].answer
+    assert found["mul/float32/subnormals"].answer.endswith("flushed, not everywhere")
+    assert "131072 some" in found["mul/float32/subnormals"].evidence
     assert found["sum/float32/subnormals"].answer == "kept"
 
 
@@ -264,5 +265,26 @@ def test_a_short_form_of_a_few_lines(cpu: Fingerprint) -> None:
     lines = short(cpu)
     assert len(lines) < 30
     assert lines["hash"] == cpu.hash
-    assert "24 bits" in lines["matmul, linear, bmm, conv2d float32"]
+    assert "24 bits" in lines["sums of products float32"]
     assert all(len(text) <= 1000 for text in lines.values())
+
+
+# --- real configurations of the CPU ----------------------------------------------------------------------------------
+
+
+def test_the_switch_that_flushes_holds_where_it_is_asked_for_only() -> None:
+    """torch.set_flush_denormal speaks to one thread: with two, a part of a long tensor is not flushed."""
+    backend = backends.resolve("cpu+flush_denormal=on+threads=1")
+    found = answers(subnormals.facts(Ask(backend), "float32"))
+    if found["mul/float32/subnormals"] == "kept":
+        pytest.skip("this processor has no such mode")
+    assert found["mul/float32/subnormals"] == "inputs and results flushed"
+    assert found["matmul/float32/subnormals"] == "inputs and results flushed"
+    assert answers(subnormals.facts(Ask(backends.resolve("cpu")), "float32"))["mul/float32/subnormals"] == "kept"
+
+
+def test_the_precision_of_float32_products_is_restored() -> None:
+    before = torch.get_float32_matmul_precision()
+    with backends.resolve("cpu+matmul=medium").switches():
+        assert torch.get_float32_matmul_precision() == "medium"
+    assert torch.get_float32_matmul_precision() == before

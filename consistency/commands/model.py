@@ -41,9 +41,10 @@ if TYPE_CHECKING:
     "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
     help="Also write everything as one JSON object; - for standard output.",
 )  # fmt: skip
+@click.option("--out", "-o", type=click.Path(path_type=Path, dir_okay=False), help="Also write a page with the curves (HTML).")
 def model(
     target: str, backends: Sequence[str], steps: int | None, replicas: int, no_local: bool, others: Sequence[str],
-    corpus: Path | None, tolerances: str | None, json_file: Path | None,
+    corpus: Path | None, tolerances: str | None, json_file: Path | None, out: Path | None,
 ) -> None:  # fmt: skip
     """A model, or its training, on every backend beside float64: is it rounding that grew, and if not, who is wrong first?
 
@@ -53,7 +54,7 @@ def model(
 
     \b
     consistency model examples:mlp
-    consistency model train.py:small --backend cpu --backend cuda --steps 20
+    consistency model train.py:small --backend cpu --backend cuda --steps 20 -o drift.html
     consistency model train.py:small --record corpus        its calls, for `consistency record --corpus corpus`
 
     The same model with the same numbers is trained in float64, in copies of that in which every number is moved by half an ulp of
@@ -71,7 +72,7 @@ def model(
         click.echo(listing())
         return
     if corpus is not None:
-        _record(target, corpus, steps, [*backends, *others, *([json_file] if json_file else [])])
+        _record(target, corpus, steps, [*backends, *others, *filter(None, [json_file, out])])
         return
     to_stdout = json_file is not None and str(json_file) == "-"
     with _Screen() as screen:
@@ -87,6 +88,11 @@ def model(
     if json_file is not None:
         ways = [asdict(one) | {"fails": one.fails} for one in beside]
         _write(json_file, json.dumps(report.to_json() | ({"ways": ways} if ways else {}), indent=1) + "\n")
+    if out is not None:
+        from ..models.page import page
+
+        _write(out, page(report))
+        click.echo(f"wrote {out}", err=to_stdout)
     absent = [b for b in report.backends.values() if b.absent]
     fails = report.failures or any(one.fails for one in beside)
     sys.exit(1 if fails else 3 if not report.tested or (backends and absent) else 0)

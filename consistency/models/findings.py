@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..judge import times
 from ..model import Result
 from .mistakes import Mistake
 
@@ -35,7 +36,7 @@ class Named:
     def size(self) -> str:
         if self.rho <= 1.0 or self.rho == float("inf"):
             return self.result.verdict.value
-        return f"{self.rho:,.0f} × budget" if self.rho >= 10 else f"{self.rho:.2g} × budget"
+        return f"{times(self.rho)} × budget"
 
 
 @dataclass(frozen=True, slots=True)

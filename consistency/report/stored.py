@@ -102,7 +102,7 @@ def read(folder: Path) -> Stored:
             raise BundleError(f"{path}:{number}  damaged: {type(error).__name__} {printable(str(error)[:100])}") from None
     stored.tally.scalings += _rows(folder / "scaling.jsonl", Scaling.from_json)
     stored.tally.repeated += _rows(folder / "determinism.jsonl", Repeatability.from_json)
-    stored.tally.standings += [_printable(found) for found in _rows(folder / ledger.FILE, ledger.Standing.from_json)]
+    stored.tally.standings += map(_printable, ledger.kept(folder))
     stored.tally.grown |= dict(_rows(folder / "memory.jsonl", _grown))
     return stored
 
