@@ -24,7 +24,9 @@ CORPUS = {"name": "shared", "digest": "d" * 64, "cases": 40, "replayed": 40}
 
 
 def seen(rho: float, verdict: str = "rounding", words: str = "", origin: str = "replayed") -> Seen:
-    return Seen(verdict, verdict == "divergent", verdict not in ("unsupported", "unavailable", "undecidable"), rho, words, "", origin)
+    return Seen(
+        verdict, verdict == "divergent", verdict not in ("unsupported", "unavailable", "undecidable"), rho, words, "", origin
+    )
 
 
 def night(
@@ -189,14 +191,16 @@ def test_what_was_only_explored_is_said(tmp_path: Path) -> None:
 def test_machines_and_environments_are_told_once(tmp_path: Path) -> None:
     newer = {name: {"torch": "2.13.0", "driver": "32.0.9" if name == "cuda" else "31.0.1"} for name in ("cpu", "cuda", "numpy")}
     newer["cpu"]["fingerprint"] = {"sums": "pairwise"}  # type: ignore[assignment]
+    older: Any = {"cpu": {"torch": "2.12.0", "driver": "31.0.1", "fingerprint": {"sums": "in order"}}}
+    older["cuda"] = {"torch": "2.12.0", "driver": "31.0.1"}
     machine = MACHINE | {"os": "Linux 7"}
-    old = written(tmp_path / "aaaaaaaa", [row("c1")])
+    old = written(tmp_path / "aaaaaaaa", [row("c1")], older)
     new = written(tmp_path / "bbbbbbbb", [row("c1")], newer, machine=machine, created="2026-11-21T02:00:00+00:00", label="lab 2")
     shown = diff(old, new).splitlines()
     assert shown[0] == f"{old} (lab, 2026-11-20 02:00 UTC)  →  {new} (lab 2, 2026-11-21 02:00 UTC)"
     assert shown[1:6] == [
         "  machine  os: Linux → Linux 7", "  machine  backend numpy: not there → there",
-        "  cpu  fingerprint sums: not there → pairwise", "  cpu, cuda  torch: 2.12.0 → 2.13.0", "  cuda  driver: 31.0.1 → 32.0.9",
+        "  cpu  fingerprint sums: in order → pairwise", "  cpu, cuda  torch: 2.12.0 → 2.13.0", "  cuda  driver: 31.0.1 → 32.0.9",
     ]  # fmt: skip
     rows = [json.loads(line) for line in diff(old, new, "--json").splitlines()]
     assert {

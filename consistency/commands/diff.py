@@ -26,6 +26,7 @@ _MARKS = {
 }  # fmt: skip
 MOST = 40  # lines of a kind
 MOST_MOVED = 20  # of an environment
+MOST_VALUE = 100  # characters of what stands there
 
 
 @click.command(short_help="Two runs beside each other: what fails now, what is fixed, what errs more.")
@@ -70,7 +71,7 @@ def _text(found: Difference) -> Iterator[str]:
     yield printable(f"{_side(found.before)}  →  {_side(found.after)}")
     for backend, rows in found.environments.items():
         for name, then, now in rows[:MOST_MOVED]:
-            yield printable(f"  {backend}  {name}: {then or 'not there'} → {now or 'not there'}")
+            yield printable(f"  {backend}  {name}: {_short(then)} → {_short(now)}")
         if len(rows) > MOST_MOVED:
             yield printable(f"  {backend}  … and {len(rows) - MOST_MOVED} more (--json has all)")
     if not found.environments:
@@ -88,6 +89,10 @@ def _text(found: Difference) -> Iterator[str]:
             yield f"  … and {len(chosen) - MOST} more (--json has all)"
     if not found.changes and found.like:
         yield "nothing has changed"
+
+
+def _short(value: str) -> str:
+    return (value if len(value) <= MOST_VALUE else f"{value[:MOST_VALUE]}…") or "not there"
 
 
 def _side(side: Side) -> str:
