@@ -17,7 +17,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from compared_models import resnet, transformer
 
-from consistency import Subject, backends, tolerances
+from consistency import Subject, backends, compare_models, tolerances
 from consistency.models.locally import Local
 from consistency.models.worlds import World
 from consistency.watching.modules import Modules
@@ -68,8 +68,40 @@ class Bare:
     def __exit__(self, *error: object) -> None: ...
 
 
+def memory() -> None:
+    """Training a transformer of 100 million parameters for a step of Adam: what is taken beside the model itself."""
+    import resource
+    import threading
+
+    import psutil
+
+    subject = transformer(words=12_000, width=1024, heads=16, layers=6, length=16, batch=2)
+    count = sum(p.numel() for p in subject.model.parameters())
+    process = psutil.Process()
+    before, most, over = process.memory_info().rss, [0], threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.02):
+            most[0] = max(most[0], process.memory_info().rss)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    began = time.process_time()
+    report = compare_models(
+        subject, ["cpu"], replicas=2, mistakes=False, progress=lambda *what: print(*what, most[0] >> 20, flush=True)
+    )
+    over.set()
+    watcher.join()
+    peak = max(most[0], 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    print(report)
+    print(f"{count:,} parameters: {(peak - before) / 1e9:.2f} GB beside the model, {time.process_time() - began:.0f} s of CPU time")
+
+
 def main() -> None:
     torch.set_num_threads(1)
+    if "memory" in sys.argv[1:]:
+        memory()
+        return
     overhead(resnet, "cpu")  # once for what is found out once in a process, such as the declarations
     for spec in ("cpu", "cpu+onednn=off"):
         overhead(lambda: resnet(width=32, blocks=2, batch=8, size=32), spec)

@@ -20,11 +20,11 @@ def picture(found: Result) -> str:
     sides = [(title, bins) for title, bins in sides if bins]
     height = TOP + max(len(sides), 1) * (PANEL + GAP) + 12
     name = f"{found.function} · float32 · {found.backend}"
-    told = f"largest error {found.ulp:.4g} ulp, of {found.inputs:,} inputs"
+    told = f"largest error in ulp by the exponent of the argument: {found.ulp:.4g} ulp, of {found.inputs:,} inputs"
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img">'
     parts = [f"<title>{escape(name)}</title><desc>{escape(told)}</desc><style>{STYLE}</style>"]
     parts.append(f'<text x="{LEFT}" y="26" font-size="17" font-weight="600">{escape(name)}</text>')
-    parts.append(f'<text x="{LEFT}" y="46" class="m">largest error in ulp, by the exponent of the argument · {escape(told)}</text>')
+    parts.append(f'<text x="{LEFT}" y="46" class="m">{escape(told)} · pale: all correctly rounded</text>')
     for number, (title, bins) in enumerate(sides):
         parts += _panel(title, bins, TOP + number * (PANEL + GAP), COLOURS[number])
     return "\n".join([head, *parts, "</svg>", ""])
@@ -62,6 +62,9 @@ def _panel(title: str, bins: list[Bin], top: float, colour: str) -> Iterator[str
 
 
 def _ticks(most: float) -> Iterator[float]:
+    if most < 2.0:
+        yield from (tick for tick in (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.5) if tick < most)
+        return
     value = 0.5
     while value < most:
         yield value

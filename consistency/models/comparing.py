@@ -26,7 +26,7 @@ from .findings import WITHIN, BackendReport, Curve, ModelReport, Named
 from .locally import Local
 from .signs import Signs
 from .subject import Subject, parameters_of
-from .traces import Distances, Key, Samples, Trace
+from .traces import Distances, Key, Samples, Tap, Trace
 from .wide import Formats, Noting, Wide
 from .worlds import World
 
@@ -105,6 +105,9 @@ class _Comparison:
     local: bool
     progress: Progress
 
+    def __post_init__(self) -> None:
+        self.samples = Samples(self._steps + 1)
+
     def report(self, backends: list[Backend]) -> ModelReport:
         reasons = {backend.name: unsuitable(backend) for backend in backends}
         present = [backend for backend in backends if not reasons[backend.name]]
@@ -124,29 +127,36 @@ class _Comparison:
         return max(self.subject.steps, 1)
 
     def _formats(self) -> Formats:
-        """The formats that the tested model works in: one step of it."""
-        formats = Formats()
-        with _quietly(), Modules() as modules:
-            world = World(replace(self.subject, steps=min(self.subject.steps, 1)), _nothing, Noting(formats, modules))
+        """The formats that the tested model works in, and how much a step has to be kept of: one step of it."""
+        formats, tapped = Formats(), _Counting()
+        once = replace(self.subject, steps=min(self.subject.steps, 1))
+        with _quietly(), Modules() as modules, _told("on the CPU"), _closing(once, tapped, Noting(formats, modules)) as world:
             for _ in world.run():
                 pass
+        self.samples.expect(tapped.count)
         return formats
 
     def _reference(self, formats: Formats) -> Trace:
-        counted: list[Key] = []
-        with _quietly(), Modules() as modules:
-            samples = Samples(self._steps + 1)
-            trace = Trace(samples)
-            world = World(self.subject, _Expecting(trace, counted), Wide(formats, modules), dtype=torch.float64)
+        trace = Trace(self.samples)
+        with (
+            _quietly(),
+            Modules() as modules,
+            _told("in float64"),
+            _closing(self.subject, trace, Wide(formats, modules), dtype=torch.float64) as world,
+        ):
             for step in world.run():
                 self.progress("float64", step, self._steps)
         return trace
 
     def _replica(self, number: int, formats: Formats, reference: Trace) -> Distances:
         found = Distances(reference)
-        with _quietly(), Modules() as modules:
-            signs = Signs(number)
-            world = World(self.subject, found, Wide(formats, modules, signs), dtype=torch.float64)
+        signs = Signs(number)
+        with (
+            _quietly(),
+            Modules() as modules,
+            _told("in float64, with every number moved by half an ulp"),
+            _closing(self.subject, found, Wide(formats, modules, signs), dtype=torch.float64) as world,
+        ):
             for step in world.run(lambda tensor: signs.move(tensor, 24)):
                 self.progress(f"float64 moved by ½ ulp, {number + 1} of {self.replicas}", step, self._steps)
         return found
@@ -160,8 +170,7 @@ class _Comparison:
             mode = Local(backend, modules, self.rules, every=bool(every))
             mode.off = not self.local
             try:
-                with backend.switches():
-                    world = World(subject, found, mode, device=backend.device)
+                with backend.switches(), _closing(subject, found, mode, device=backend.device) as world:
                     mode.begin(1)
                     for step in world.run():
                         self.progress(backend.name if not every else f"{backend.name}, every call", step, self._steps)
@@ -215,18 +224,29 @@ def _curves(band: bands.Bands, found: Distances) -> tuple[Curve, ...]:
     return tuple(curve for curve in curves if curve is not None)
 
 
-class _Expecting:
-    """The reference's tap: after the first few tensors it is known how many a step has, and how much may be kept of each."""
+def _closing(subject: Subject, tap: Tap, mode: Any, **where: Any) -> contextlib.closing[World]:
+    return contextlib.closing(World(subject, tap, mode, **where))
 
-    def __init__(self, trace: Trace, counted: list[Key]) -> None:
-        self._trace, self._counted = trace, counted
+
+class _Counting:
+    """A tap that only counts."""
+
+    count = 0
 
     def __call__(self, key: Key, tensor: torch.Tensor) -> None:
-        self._trace(key, tensor)
+        self.count += 1
 
 
-def _nothing(key: Key, tensor: torch.Tensor) -> None:
-    """A tap that keeps nothing."""
+@contextlib.contextmanager
+def _told(where: str) -> Iterator[None]:
+    """What the user's own model raises becomes one line."""
+    try:
+        yield
+    except UsageError:
+        raise
+    except Exception as error:
+        lines = str(error).strip().splitlines()
+        raise UsageError(f"{where} the model raises {type(error).__name__}: {lines[0][:200] if lines else ''}") from error
 
 
 @contextlib.contextmanager
