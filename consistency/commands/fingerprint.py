@@ -114,6 +114,9 @@ def all_inputs(backend: Backend, name: str, interval: str, out: Path | None, as_
                     written = now
     except NotAnswered as reason:
         raise UsageError(f"--exhaustive {name}: {reason}") from None
+    except KeyboardInterrupt:
+        click.echo(f"{path} holds what was done: the same command goes on from there", err=True)
+        raise
     finally:
         if found.upto:
             _save(path, json.dumps(found.to_json()))
