@@ -41,7 +41,7 @@ def test_planted_changes_are_found_and_nothing_else(simulation: Any, tmp_path: P
     assert any("damaged line" in line for line in held.problems)
     made = board(held)
     result = simulation.score(made, planted)
-    assert sum(result.planted.values()) >= 9
+    assert sum(result.planted.values()) >= 8
     assert {"new", "drifted"} <= set(result.planted)
     assert result.missed == []
     assert result.false == []
