@@ -98,7 +98,7 @@ def place(world: World, number: int) -> Place:
     torches = np.array([night for night in (70, 160, 250, 330) if night < nights - 1])
     identities = [
         {
-            "device": device, "driver": f"{major}.0.15.{4600 + 37 * int((drivers <= night).sum())}",
+            "device": device, ("driver" if major else "microcode"): f"{major}.0.15.{4600 + 37 * int((drivers <= night).sum())}",
             "torch": f"2.{9 + int((torches <= night).sum())}.0", "threads": "8",
         }
         for night in range(nights)

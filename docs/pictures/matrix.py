@@ -23,10 +23,11 @@ HERE = Path(__file__)
 PICTURE = HERE.with_name("matrix.png")
 WIDTH, HEIGHT = 1180, 1000
 MOST_BYTES = 200_000
-NAMES = (
-    "nn.functional.conv2d", "matmul", "nn.functional.layer_norm", "sum", "tanh", "nn.functional.interpolate", "linalg.solve", "addmm",
-    "softmax", "exp", "nn.functional.group_norm", "cumsum", "var", "erf",
-)  # fmt: skip
+OPERATORS = {
+    "nn.functional.conv2d": "convolution", "matmul": "matmul", "nn.functional.layer_norm": "normalisation", "sum": "reduction",
+    "tanh": "unary", "nn.functional.interpolate": "interpolate", "linalg.solve": "linalg", "addmm": "matmul", "softmax": "softmax",
+    "exp": "unary", "nn.functional.group_norm": "normalisation", "cumsum": "cumulative", "var": "reduction", "erf": "unary",
+}  # fmt: skip
 
 
 def simulation() -> Any:
@@ -44,8 +45,9 @@ def main() -> None:
     if browser is None:
         sys.exit("no chromium or google-chrome on PATH")
     module = simulation()
-    world = module.World(environments=6, nights=50, cases=40 * len(NAMES), seed=11)
-    world.names = [(NAMES[i // 4], *one[1:]) for i, one in enumerate(world.names)]
+    world = module.World(environments=6, nights=50, cases=40 * len(OPERATORS), seed=11)
+    names = list(OPERATORS)
+    world.names = [(names[i // 4], *one[1:3], OPERATORS[names[i // 4]]) for i, one in enumerate(world.names)]
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "nightly"
         planted, _ = module.make(world, folder, processes=1)
