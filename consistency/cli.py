@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import io
 import json
+import math
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ from .commands.calibrate import calibrate
 from .commands.cluster import Asked, begun_under, cluster_options, default_specs, run_on_cluster
 from .commands.corpus import corpus
 from .commands.diff import diff
+from .commands.expect import expect
 from .commands.explain import explain
 from .commands.fingerprint import fingerprint
 from .commands.judge import judge
@@ -193,6 +195,10 @@ _tolerances = click.option("--tolerances", metavar="FILE", help="A tolerances.ya
     metavar="N",
     help="Run some cases of each operator N times more, with other threads, and a row alone: are the bits the same?",
 )
+@click.option(
+    "--fingerprint/--no-fingerprint", "probed", default=None,
+    help="Keep how the backends compute, found out by probes, in the bundle [default: in runs of 30 seconds or more].",
+)  # fmt: skip
 @click.option("--not-tested", is_flag=True, help="List what was not tested, and why.")
 @click.option("--no-bundle", is_flag=True, help="Write no bundle.")
 @click.option("--no-shrink", is_flag=True, help="Show failing cases as they were drawn.")
@@ -203,7 +209,7 @@ def run(
     out: Path | None,
     resume: bool, json_file: Path | None, not_tested: bool, no_bundle: bool, no_shrink: bool, source: str, case_timeout: float,
     worker_memory: int, repeat: int, label: str, expectations: Sequence[str], cluster: str | None, resources: Sequence[str],
-    workers: int,
+    workers: int, probed: bool | None,
 ) -> None:  # fmt: skip
     """Draw inputs, run them everywhere, judge the differences.
 
@@ -219,6 +225,7 @@ def run(
     from . import bundle, engine
     from .events import Handler
     from .expectations import ledger
+    from .fingerprint.kept import AFTER_SECONDS
     from .report import page
     from .report.terminal import Screen, exit_status
 
@@ -254,7 +261,8 @@ def run(
         stack.callback(screen.stop)
         handlers: list[Handler] = []
         if folder is not None:
-            writer = bundle.Writer(folder, resume=resume, label=label)
+            seconds_before_probes = {True: 0.0, False: math.inf, None: AFTER_SECONDS}[probed]
+            writer = bundle.Writer(folder, resume=resume, label=label, probed_after=seconds_before_probes)
             stack.callback(writer.close)
             handlers += [writer, ledger.Keeper(folder), page.after(folder)]
         stream = _open(json_file)
@@ -400,6 +408,7 @@ main.add_command(explain)
 main.add_command(fingerprint)
 main.add_command(model)
 main.add_command(diff)
+main.add_command(expect)
 main.add_command(matrix)
 main.add_command(corpus)
 main.add_command(query)

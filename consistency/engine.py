@@ -97,13 +97,12 @@ def judge_group(chosen: Settings, group: Group, state: State) -> Iterator[Event]
     operator, dtype, cases = group.operator, group.dtype, group.cases
     present = [b for b in chosen.backends if b.name not in state.absent]
     suspects: dict[tuple[str, ...], Result] = {}
-    first_part, last_part = group.turn == group.part == 0, group.turn == 0 and not group.more
-    if first_part:
+    if group.first:
         first = cases[0] if cases else Case(operator.name, dtype)
         yield from not_run(chosen, operator, first, state.absent, present, group)
     directions = directions_of(chosen, operator, dtype)
     offered = {d: [b for b in present if not _backends.refusal(b, operator, dtype, d)] for d in directions}
-    judged, pool = 0, _pool(chosen, operator, dtype, present) if last_part and not state.cases_only else None
+    judged, pool = 0, _pool(chosen, operator, dtype, present) if group.measured and not state.cases_only else None
     for position, case in enumerate(cases):
         if state.out_of_time:
             break
@@ -132,7 +131,7 @@ def judge_group(chosen: Settings, group: Group, state: State) -> Iterator[Event]
         grown = backend.growth()
         if grown is not None:
             yield Grown(grown[0], backend.name, grown[1])
-    if chosen.repeat and last_part and not state.cases_only:
+    if chosen.repeat and group.measured and not state.cases_only:
         yield from _repeated(chosen, operator, cases[: determinism.LOOKED_AT], offered, state, group.origin)
     if pool is not None and cases:
         yield from _scaled(pool, cases[0], chosen, group.origin)

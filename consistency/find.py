@@ -138,7 +138,7 @@ def _environment(path: Path) -> tuple[dict[str, str], str]:
 
 
 def _texts(environment: Mapping[str, Any]) -> dict[str, str]:
-    return {str(key): str(value) for key, value in environment.items()}
+    return {str(key): str(value) for key, value in environment.items() if key != "fingerprint"}
 
 
 def _in_bundle(folder: Path, identifier: str) -> Found | None:

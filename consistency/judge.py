@@ -138,7 +138,7 @@ def convicted(found: Judgement, cause: Cause | None, policy: Policy) -> Judgemen
     reduced = cause.name in _REDUCED
     verdict = Verdict("reduced-precision", allowed=policy.reduced_precision) if reduced else Verdict("divergent")
     ratio = found.metrics["rmse_ratio"]
-    rho = _times(found.metrics.get("rho_max", 0.0))
+    rho = times(found.metrics.get("rho_max", 0.0))
     text = f"{rho} × budget, but its RMS error is {min(ratio, 1e6):.1f} times the CPU's: {cause}"
     return replace(found, verdict=verdict, explanation=text)
 
@@ -196,18 +196,18 @@ def _judge_output(output: Measured, twin: Measured | None, rule: Rule, policy: P
     worst = span.worst[corner] if 0 <= corner < len(span.worst) else (span.worst[0] if span.worst else None)
     statistics = "" if rho > 1.0 else _statistics(output, twin, rule)
     if (rho > 1.0 or statistics) and policy.reduced_precision and _budget(output, _with_reduced_inputs(rule), policy)[0] <= 1.0:
-        text = f"{_times(rho)} × budget, within what the reduced precision that was asked for explains"
+        text = f"{times(rho)} × budget, within what the reduced precision that was asked for explains"
         return Judgement(Verdict("reduced-precision", allowed=True), text, numbers, worst, output.name)
     if rho > 1.0:
-        text = f"{_times(rho)} × budget{_where(output)}"
+        text = f"{times(rho)} × budget{_where(output)}"
         return Judgement(_DIVERGENT, text, numbers, worst, output.name)
     if statistics:
-        return Judgement(_DIVERGENT, f"{_times(rho)} × budget, but {statistics}", numbers, worst, output.name)
+        return Judgement(_DIVERGENT, f"{times(rho)} × budget, but {statistics}", numbers, worst, output.name)
     if output.vacuous:
         return Judgement(_UNDECIDABLE, f"cannot tell: {output.vacuous}", numbers, None, output.name)
     if output.differing == 0 or (output.exact and rho <= 1.0):
         return Judgement(_EXACT, "exact: nothing differs from the correctly rounded result", numbers, None, output.name)
-    return Judgement(_ROUNDING, f"{_times(rho)} × budget: rounding", numbers, worst, output.name)
+    return Judgement(_ROUNDING, f"{times(rho)} × budget: rounding", numbers, worst, output.name)
 
 
 def _capped(value: float) -> float:
@@ -337,7 +337,7 @@ def _where(output: Measured) -> str:
     return f", {output.pattern}" if output.pattern else ""
 
 
-def _times(rho: float) -> str:
+def times(rho: float) -> str:
     """``0.31``, ``12``, ``1,400``, ``over 1,000,000``: a number a person can read at a glance (the metrics hold all of it)."""
     if rho >= 1e6:
         return "over 1,000,000"

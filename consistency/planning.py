@@ -11,7 +11,7 @@ from .model import Case
 from .operators.declare import Operator
 from .settings import Settings, examples_of, groups
 
-ROUNDS = (2, 6, 24)  # cases of an operator × dtype that are replayed at a time; the last number again and again
+ROUNDS = (2, 10, 24)  # cases of an operator × dtype that are replayed at a time; the last number again and again
 EXPLORED = 25  # cases that are drawn at a time where a time budget may end the run before every operator has had its turn
 REPLAYED, FRESH = "replayed", "explored"
 
@@ -33,6 +33,16 @@ class Group:
     seed: int = 0
     part: int = 0
     more: bool = False
+
+    @property
+    def first(self) -> bool:
+        """Whether a run comes to this operator × dtype for the first time."""
+        return self.turn == self.part == 0
+
+    @property
+    def measured(self) -> bool:
+        """Whether precision scaling and repeatability are measured with these cases: once, and not with the first two."""
+        return self.turn == 0 and (self.part == 1 or (self.part == 0 and not self.more))
 
 
 def plan(chosen: Settings, out_of_time: Callable[[], bool]) -> Iterator[Group]:

@@ -191,7 +191,7 @@ class Item:
         ledger = Ledger(known, {self.backend: backend.identity} if any(r.verdict.tested for r in results) else {})
         for result in results:
             ledger.add(result)
-        return [standing.to_json() for standing in ledger.standings() if standing.covered]
+        return [standing.to_json() for standing in ledger.covered()]
 
     def _record(self, results: list[Result], record_property: Callable[[str, object], None]) -> None:
         counts = Counter(r.verdict.value for r in results)
@@ -284,12 +284,16 @@ def pytest_runtest_makereport(
 def _expectations(reporter: pytest.TerminalReporter) -> None:
     """What became of the expectations: what was expected, and by which entry; what no longer happens, or has expired."""
     reports = [report for reports in reporter.stats.values() for report in reports if hasattr(report, "consistency_expectations")]
-    if not reports:
+    if not reports and reporter.config.getoption("consistency_expectations") is None:
         return
-    from .expectations.ledger import Standing, counted, together, told
+    from .expectations.ledger import Ledger, Standing, counted, together, told
     from .report.failure import printable
 
     found = together([Standing.from_json(row) for row in report.consistency_expectations] for report in reports)
+    if _SETTINGS in reporter.config.stash:  # and what misnames an operator or a backend, which no item could tell
+        said = {standing.place for standing in found}
+        every = reporter.config.stash[_SETTINGS].tolerances.expectations
+        found += Ledger([entry for entry in every if entry.place not in said]).standings()
     lines = [*counted(found), *told(found)]
     if lines:
         reporter.section("expectations", sep="-")

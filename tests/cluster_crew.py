@@ -15,6 +15,10 @@ from consistency.cluster.worker import Held, judged
 from consistency.workers.process import LostError
 
 
+class _DeathError(BaseException):
+    """Not to be caught by what judges."""
+
+
 class Process:
     """What a worker's process does, here. ``killers``: (case, backend) that end it; ``flaky``: cases that do so once."""
 
@@ -27,15 +31,15 @@ class Process:
         crashed = {(case, backend) for case, backend, *_ in header.get("crashed", ())}
 
         def reply(frame: dict[str, Any], rest: Sequence[bytes]) -> None:
-            if frame.get("judged") in waiting:
-                waiting.remove(frame["judged"])
+            for case in set(frame.get("judged", ())) & set(waiting):
+                waiting.remove(case)
             self.replies.append(({**frame}, list(rest)))
             self._die(waiting, header, crashed)
 
         try:
             self._die(waiting, header, crashed)
             Judge(reply).answer(json.loads(json.dumps(header)), blobs)
-        except EOFError:
+        except _DeathError:
             self.replies.append(LostError("crash", "the process ended (SIGSEGV)"))
 
     def _die(self, waiting: list[str], header: dict[str, Any], crashed: set[tuple[str, str]]) -> None:
@@ -43,9 +47,9 @@ class Process:
         case = waiting[0] if waiting else ""
         if case in self.flaky and header["kind"] == "judge":
             self.flaky.discard(case)
-            raise EOFError
+            raise _DeathError
         if any((case, name) in self.killers and (case, name) not in crashed for name in header.get("only", ())):
-            raise EOFError
+            raise _DeathError
 
     def reply(self, until: float, meanwhile: Callable[[], None] | None = None) -> Any:
         found = self.replies.popleft()

@@ -175,7 +175,7 @@ def test_a_second_run_into_the_same_folder_is_refused(made: Path, tmp_path: Path
             assert shown.exit_code == 2
             (line,) = shown.output.strip().splitlines()
             assert f"{folder} is being written by another run (process {os.getpid()} since 20" in line
-            assert line.endswith("wait until it has ended, or name another folder with --out")
+            assert line.endswith("wait until it has ended, or name another folder")
         assert not (folder / "bundle.json").exists()
     finally:
         lock.release()

@@ -61,6 +61,52 @@ def test_a_run_beside_itself_has_not_changed(old: Path) -> None:
     assert "nothing has changed" in shown.output
 
 
+def known(row: Row, rho: float, max_rho: float | None = None, flaky: bool = False) -> Row:
+    entry = {"entry": "abc", "place": "known.yaml:3", "verdict": "divergent", "max_rho": max_rho, "flaky": flaky}
+    changes = {"verdict": "expected", "fails": False, "explanation": "expected (r)", "expectation": entry}
+    return row | changes | {"metrics": {"rho_max": rho}}
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "kind"),
+    [
+        ((3.0, 12.0), None, "grown"),
+        ((3.0, None), None, "grown"),
+        ((3.0, None), (300.0, None), "grown"),
+        ((3.0, None), (20.0, None), ""),
+        ((3.0, 400.0), (300.0, 400.0), ""),  # its entry says how far it may go
+        ((2e6, None), (2e9, None), ""),
+    ],
+)
+def test_a_known_divergence_that_grows_is_a_regression(old: Path, tmp_path: Path, then: Any, now: Any, kind: str) -> None:
+    def chosen(i: int, row: Row) -> bool:
+        return of(row, "matmul", "numpy") and i % 3 == 0 and row["verdict"] == "rounding"
+
+    first = changed(old, tmp_path / "a", lambda i, row: known(row, *then) if chosen(i, row) else row)
+    worse = (lambda row: fails(row, 300.0, "")) if now is None else (lambda row: known(row, *now))
+    second = changed(old, tmp_path / "b", lambda i, row: worse(row) if chosen(i, row) else row)
+    found = difference(first, second).changes
+    assert [change.kind for change in found] == ([kind] if kind else [])
+    if kind:
+        assert found[0].regression
+        assert "known divergence, 3 × budget then, 300 now (known.yaml:3: " in found[0].words
+        shown = CliRunner().invoke(main, ["diff", str(first), str(second)])
+        assert shown.exit_code == 1
+        assert "known divergence errs more: 1" in shown.output
+
+
+def test_a_flake_that_stays_away_for_a_night_is_no_news(old: Path, tmp_path: Path) -> None:
+    def chosen(i: int, row: Row) -> bool:
+        return of(row, "matmul", "numpy") and i % 3 == 0 and row["verdict"] == "rounding"
+
+    flaky = changed(old, tmp_path / "a", lambda i, row: known(row, 5.0, None, True) if chosen(i, row) else row)
+    assert [c.kind for c in difference(flaky, old).changes] == []
+    wild = changed(old, tmp_path / "b", lambda i, row: known(row, 500.0, None, True) if chosen(i, row) else row)
+    assert [c.kind for c in difference(flaky, wild).changes] == []
+    steady = changed(old, tmp_path / "c", lambda i, row: known(row, 5.0) if chosen(i, row) else row)
+    assert [c.kind for c in difference(steady, old).changes] == ["gone"]
+
+
 def test_a_new_failure_is_found_and_a_fixed_one_the_other_way_round(old: Path, tmp_path: Path) -> None:
     def chosen(i: int, row: Row) -> bool:
         return of(row, "matmul", "numpy") and i % 3 == 0 and row["verdict"] == "rounding"

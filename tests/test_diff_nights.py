@@ -24,7 +24,9 @@ CORPUS = {"name": "shared", "digest": "d" * 64, "cases": 40, "replayed": 40}
 
 
 def seen(rho: float, verdict: str = "rounding", words: str = "", origin: str = "replayed") -> Seen:
-    return Seen(verdict, verdict == "divergent", verdict not in ("unsupported", "unavailable"), rho, words, "", origin)
+    return Seen(
+        verdict, verdict == "divergent", verdict not in ("unsupported", "unavailable", "undecidable"), rho, words, "", origin
+    )
 
 
 def night(
@@ -54,10 +56,11 @@ def test_healthy_nights_have_no_drift(noise: float) -> None:
 
 
 @pytest.mark.nightly
-def test_a_month_on_twelve_machines_has_at_most_one_false_alarm() -> None:
-    """360 comparisons of 2,000 groups of 20 cases, a third of them in which everything moves."""
-    alarms = [change for seed in range(360) for change in drifts(night(seed, (0.0, 0.1, 1.0)[seed % 3], operators=334, cases=20))]
-    assert len(alarms) <= 1
+def test_nights_of_the_size_intended_have_no_false_alarm() -> None:
+    """72 comparisons of 2,004 groups of 20 cases, in a third of which everything moves: one in a thousand may have an alarm."""
+    noise = (0.0, 0.1, 1.0)
+    alarms = [change for seed in range(72) for change in drifts(night(seed, noise[seed % 3], operators=334, cases=20))]
+    assert alarms == []
 
 
 def test_a_shift_of_one_group_is_found_where_little_else_moves() -> None:
@@ -130,6 +133,15 @@ def test_what_somebody_expects_now_is_neither_fixed_nor_a_regression() -> None:
     assert of((known, known)) == []
 
 
+def test_cases_that_tell_nothing_any_more_are_lost_only_where_most_are() -> None:
+    nothing = seen(0.0, "undecidable", "cannot tell: all elements are equal")
+    assert of((seen(0.1), nothing), (seen(0.1), seen(0.1)), (seen(0.2), seen(0.2))) == []
+    (change,) = of((seen(0.1), nothing), (seen(0.1), nothing), (seen(0.2), seen(0.2)))
+    assert (change.kind, change.cases) == ("untested", 2)
+    (change,) = of((seen(0.1), seen(0.0, "unsupported", "no kernel")), (seen(0.1), seen(0.1)), (seen(0.2), seen(0.2)))
+    assert (change.kind, change.cases, change.words) == ("untested", 1, "unsupported: no kernel")
+
+
 def test_a_backend_that_is_gone_is_one_line() -> None:
     lost = seen(0.0, "unavailable", "no CUDA device")
     groups: Mapping[Group, list[Pair]] = {(f"op{i}", "float32", "forward", "cuda"): [("c", seen(0.3), lost)] for i in range(300)}
@@ -180,14 +192,16 @@ def test_what_was_only_explored_is_said(tmp_path: Path) -> None:
 def test_machines_and_environments_are_told_once(tmp_path: Path) -> None:
     newer = {name: {"torch": "2.13.0", "driver": "32.0.9" if name == "cuda" else "31.0.1"} for name in ("cpu", "cuda", "numpy")}
     newer["cpu"]["fingerprint"] = {"sums": "pairwise"}  # type: ignore[assignment]
+    older: Any = {"cpu": {"torch": "2.12.0", "driver": "31.0.1", "fingerprint": {"sums": "in order"}}}
+    older["cuda"] = {"torch": "2.12.0", "driver": "31.0.1"}
     machine = MACHINE | {"os": "Linux 7"}
-    old = written(tmp_path / "aaaaaaaa", [row("c1")])
+    old = written(tmp_path / "aaaaaaaa", [row("c1")], older)
     new = written(tmp_path / "bbbbbbbb", [row("c1")], newer, machine=machine, created="2026-11-21T02:00:00+00:00", label="lab 2")
     shown = diff(old, new).splitlines()
     assert shown[0] == f"{old} (lab, 2026-11-20 02:00 UTC)  →  {new} (lab 2, 2026-11-21 02:00 UTC)"
-    assert shown[1:7] == [
-        "  machine  label: lab → lab 2", "  machine  os: Linux → Linux 7", "  machine  backend numpy: not there → there",
-        "  cpu  fingerprint sums: not there → pairwise", "  cpu, cuda  torch: 2.12.0 → 2.13.0", "  cuda  driver: 31.0.1 → 32.0.9",
+    assert shown[1:6] == [
+        "  machine  os: Linux → Linux 7", "  machine  backend numpy: not there → there",
+        "  cpu  fingerprint sums: in order → pairwise", "  cpu, cuda  torch: 2.12.0 → 2.13.0", "  cuda  driver: 31.0.1 → 32.0.9",
     ]  # fmt: skip
     rows = [json.loads(line) for line in diff(old, new, "--json").splitlines()]
     assert {

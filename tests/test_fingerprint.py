@@ -11,7 +11,7 @@ from synthetic import pointwise as made
 
 from consistency import backends
 from consistency.errors import BundleError
-from consistency.fingerprint import card, determinism, division, edges, elementary, subnormals, width
+from consistency.fingerprint import accumulator, card, determinism, division, edges, elementary, multiplicand, subnormals, width
 from consistency.fingerprint.asking import Ask, NotAnswered, from_words, numbers, words
 from consistency.fingerprint.facts import Fact, Fingerprint, differences, unknown
 from consistency.fingerprint.sections import sections, short
@@ -29,7 +29,9 @@ def answers(facts: Any) -> dict[str, str]:
 # --- subnormal numbers ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "dtype", ["float32", "bfloat16", *(pytest.param(d, marks=pytest.mark.nightly) for d in ("float64", "float16"))]
+)
 @pytest.mark.parametrize(("daz", "ftz"), [(True, False), (False, True), (True, True), (False, False)])
 def test_flush_modes_are_told_apart(dtype: str, daz: bool, ftz: bool) -> None:
     found = answers(subnormals.facts(Ask(made.Flushing("flushing", daz=daz, ftz=ftz)), dtype))
@@ -52,7 +54,8 @@ def test_flushing_of_one_operator_is_said_of_that_one() -> None:
 
 def test_a_mode_that_is_set_in_one_thread_only() -> None:
     found = {fact.question: fact for fact in subnormals.facts(Ask(made.FlushingThread()), "float32")}
-    assert "131072 some" in found["mul/float32/subnormals"].answer
+    assert found["mul/float32/subnormals"].answer.endswith("flushed, not everywhere")
+    assert "131072 some" in found["mul/float32/subnormals"].evidence
     assert found["sum/float32/subnormals"].answer == "kept"
 
 
@@ -131,6 +134,13 @@ def test_atomics_are_noticed() -> None:
     for name in ("matmul", "sum", "index_add", "scatter_add"):
         assert found[f"{name}/float32/repeated"] == "other bits from run to run"
     assert found["softmax/float32/repeated"] == "same bits"
+
+
+def test_a_random_order_hides_no_widths() -> None:
+    """Whatever is added first: 24 bits are never fewer, and what is lost is found."""
+    ask = Ask(made.Atomic())
+    assert next(multiplicand.facts(ask, "matmul", "float32")).answer == "24 bits"
+    assert next(accumulator.facts(ask, "matmul", "float32")).answer.startswith("24 bits")
 
 
 def test_nothing_is_said_of_batches_where_bits_change_by_themselves() -> None:
@@ -264,5 +274,26 @@ def test_a_short_form_of_a_few_lines(cpu: Fingerprint) -> None:
     lines = short(cpu)
     assert len(lines) < 30
     assert lines["hash"] == cpu.hash
-    assert "24 bits" in lines["matmul, linear, bmm, conv2d float32"]
+    assert "24 bits" in lines["sums of products float32"]
     assert all(len(text) <= 1000 for text in lines.values())
+
+
+# --- real configurations of the CPU ----------------------------------------------------------------------------------
+
+
+def test_the_switch_that_flushes_holds_where_it_is_asked_for_only() -> None:
+    """torch.set_flush_denormal speaks to one thread: with two, a part of a long tensor is not flushed."""
+    backend = backends.resolve("cpu+flush_denormal=on+threads=1")
+    found = answers(subnormals.facts(Ask(backend), "float32"))
+    if found["mul/float32/subnormals"] == "kept":
+        pytest.skip("this processor has no such mode")
+    assert found["mul/float32/subnormals"] == "inputs and results flushed"
+    assert found["matmul/float32/subnormals"] == "inputs and results flushed"
+    assert answers(subnormals.facts(Ask(backends.resolve("cpu")), "float32"))["mul/float32/subnormals"] == "kept"
+
+
+def test_the_precision_of_float32_products_is_restored() -> None:
+    before = torch.get_float32_matmul_precision()
+    with backends.resolve("cpu+matmul=medium").switches():
+        assert torch.get_float32_matmul_precision() == "medium"
+    assert torch.get_float32_matmul_precision() == before

@@ -23,9 +23,9 @@ LAYERS = {
     "judge": "_file_vocabulary _located_yaml expectations _tolerances_file tolerances judge monte_carlo formulations "
     "attribution trials circumstances second_look",
     "run and record": "evaluate scaling determinism settings events engine coverage health literals bundle find "
-    "cluster expectations.ledger explain "
-    "calibrate recording minimise report.failure report.repeating artefact manifest bisection environments sweep changes diffing "
-    "planning corpus",
+    "fingerprint.ulp_map cluster explain expectations.ledger expectations.narrowing expectations.trying "
+    "expectations.writing expectations.proposing calibrate recording minimise report.failure report.repeating artefact "
+    "manifest bisection environments sweep changes diffing planning corpus",
     "fronts": "__init__ __main__ api cli cli_options commands matrix pytest_plugin report suite watching models",
 }
 RANK = {module: rank for rank, modules in enumerate(LAYERS.values()) for module in modules.split()}

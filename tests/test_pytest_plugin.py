@@ -105,6 +105,35 @@ def test_workers_see_the_same_inputs_and_come_to_the_same_outcomes(project: pyte
     assert {line.split()[1] for line in one} == drawn
 
 
+KNOWN = """
+expectations:
+  - {operator: exp, backend: "off", verdicts: [divergent], reason: planted, ticket: T-1, max_rho: 1.0e+9}
+  - {operator: exp, backend: one, when: numel(arg0) > 0, verdicts: [divergent], rate: 1, reason: planted, ticket: T-2}
+  - {operator: expp, verdicts: [divergent], reason: misspelt}
+"""
+
+
+def test_what_became_of_expectations_is_told_at_the_end(project: pytest.Pytester) -> None:
+    """Also of items that ran on several workers."""
+    pytest.importorskip("xdist")
+    (project.path / "known.yaml").write_text(KNOWN, encoding="utf-8")
+    chosen = ("--directions", "forward", "--backends", "users.py:Off,users.py:One", "--operators", "exp,tan")
+    result = project.runpytest_subprocess(*SUITE, *SMALL[2:], *chosen, "--expectations", "known.yaml", "-n", "2", "-v")
+    found = outcomes(result)
+    assert found["exp-float32-forward-off"] == found["exp-float32-forward-one"] == "PASSED"
+    assert found["tan-float32-forward-off"] == "FAILED"
+    result.stdout.fnmatch_lines([
+        "*- expectations -*",
+        "expected: exp on off: ? results of 3*: planted (known.yaml:3; T-1)",
+        "no longer happens: remove expectation exp on one when numel(arg0) > 0 (known.yaml:4; T-2): all of 3 results pass",
+        "expectation known.yaml:5: operator 'expp' matches none that is known; did you mean exp*",
+    ])  # fmt: skip
+    assert "tolerances.yaml" not in result.stdout.str()
+    bad = project.runpytest_subprocess(*SUITE, "--expectations", "absent.yaml")
+    assert bad.ret == 4
+    bad.stderr.fnmatch_lines(["ERROR: consistency: absent.yaml  cannot be read: No such file or directory; name an expect*"])
+
+
 def test_failing_and_absent_backends(project: pytest.Pytester) -> None:
     result = project.runpytest_subprocess(
         *SUITE, *SMALL, "--directions", "forward", "--backends", "users.py:Off,users.py:Absent", "-rs"

@@ -1,4 +1,8 @@
-"""torch on the CPU: the reference device, and its switches ``+onednn=off``, ``+threads=N`` and ``+compile`` (inductor)."""
+"""torch on the CPU: the reference device, and its switches.
+
+``+onednn=off``, ``+threads=N``, ``+compile`` (inductor), ``+flush_denormal=on`` (subnormal numbers count as zero) and
+``+matmul=medium`` (float32 matrices may be multiplied in bfloat16, where the processor can).
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+import numpy as np
 import torch
 
 from .. import operators
@@ -22,7 +27,7 @@ from .base import Backend, TorchBackend
 class Cpu(TorchBackend):
     """``cpu``, ``cpu+onednn=off``, ``cpu+threads=1``, and both together."""
 
-    SWITCHES = ("onednn", "threads", "compile")
+    SWITCHES = ("onednn", "threads", "compile", "flush_denormal", "matmul")
 
     def __init__(self, name: str = "cpu", switches: Mapping[str, str] | None = None) -> None:
         super().__init__(name, "cpu")
@@ -34,8 +39,10 @@ class Cpu(TorchBackend):
             number = value.isascii() and value.isdecimal() and 0 < int(value) < 1 << 16
             if key == "compile" and value:
                 raise UsageError(f"backend {name!r}: compile takes no value; write +compile")
-            if (key == "onednn" and value not in ("on", "off")) or (key == "threads" and not number):
-                raise UsageError(f"backend {name!r}: {key}={value!r}; expected onednn=on|off, threads=NUMBER")
+            known = _VALUES.get(key, (value,))
+            if value not in known or (key == "threads" and not number):
+                expected = "|".join(known) if key in _VALUES else "NUMBER"
+                raise UsageError(f"backend {name!r}: {key}={value!r}; expected {key}={expected}")
 
     def why_unavailable(self) -> str | None:
         if "compile" in self.switched and not any(shutil.which(name) for name in _COMPILERS):
@@ -62,13 +69,22 @@ class Cpu(TorchBackend):
         threads, onednn = torch.get_num_threads(), mkldnn.enabled
         wanted = int(self.switched.get("threads", threads))
         enabled = {"on": True, "off": False}.get(self.switched.get("onednn", ""), onednn)
+        flushes, precision = _flushes(), _matmul_precision()
         try:
+            if "flush_denormal" in self.switched:
+                torch.set_flush_denormal(self.switched["flush_denormal"] == "on")
+            if "matmul" in self.switched:
+                torch.set_float32_matmul_precision(self.switched["matmul"])
             if enabled != onednn:
                 mkldnn.enabled = enabled
             if wanted != threads:
                 torch.set_num_threads(wanted)
             yield
         finally:
+            if "flush_denormal" in self.switched:
+                torch.set_flush_denormal(flushes)
+            if "matmul" in self.switched:
+                torch.set_float32_matmul_precision(precision if precision in _VALUES["matmul"] else "highest")
             if enabled != onednn:
                 mkldnn.enabled = onednn
             if wanted != threads:
@@ -85,12 +101,16 @@ class Cpu(TorchBackend):
     def environment(self) -> dict[str, str]:
         mkldnn: Any = torch.backends.mkldnn
         blas = re.search(r"(?<![A-Z])BLAS_INFO=([^,\s]+)", torch.__config__.show())
-        return super().environment() | {
-            "threads": self.switched.get("threads", str(torch.get_num_threads())),
-            "onednn": self.switched.get("onednn", "on" if mkldnn.is_available() and mkldnn.enabled else "off"),
-            "blas": blas.group(1) if blas else "unknown",
-            "float32 matmul": _matmul_precision(),
-        }
+        return (
+            super().environment()
+            | {
+                "threads": self.switched.get("threads", str(torch.get_num_threads())),
+                "onednn": self.switched.get("onednn", "on" if mkldnn.is_available() and mkldnn.enabled else "off"),
+                "blas": blas.group(1) if blas else "unknown",
+                "float32 matmul": self.switched.get("matmul", _matmul_precision()),
+            }
+            | ({"flush denormal": self.switched["flush_denormal"]} if "flush_denormal" in self.switched else {})
+        )
 
 
 def _compiled(operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -113,7 +133,13 @@ def _compiled(operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
         raise RuntimeError(f"does not compile: {first_line(str(error))}") from None
 
 
+_VALUES = {"onednn": ("on", "off"), "flush_denormal": ("on", "off"), "matmul": ("highest", "high", "medium")}
 _COMPILERS = ("c++", "g++", "clang++", "cl")
+
+
+def _flushes() -> bool:
+    """Whether this thread takes subnormal numbers for zero; torch does not tell."""
+    return 2.0**-1074 * float(np.float64(1.0)) == 0.0
 
 
 def _matmul_precision() -> str:

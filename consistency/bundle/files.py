@@ -16,7 +16,7 @@ MAX_LINE = 1 << 24
 def replace(path: Path, text: str) -> None:
     """Write a small file in one step, so that a kill leaves the old or the new one."""
     scratch = path.with_suffix(".tmp")
-    scratch.write_text(text + "\n", encoding="utf-8")
+    scratch.write_text(text + "\n", encoding="utf-8", newline="\n")
     scratch.replace(path)
 
 

@@ -64,7 +64,7 @@ class Lock:
         return ""
 
 
-_REMEDY = "wait until it has ended, or name another folder with --out"
+_REMEDY = "wait until it has ended, or name another folder"
 
 if sys.platform == "win32":
     import msvcrt

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 MAX_LABEL = 80  # characters
-_FEATURES = re.compile(r"SSE4[12]|FMA3|F16C|BF16|RVV|NEON[A-Z0-9_]*|(AVX|AMX|ASIMD|SVE|VSX)[A-Z0-9]*")
+_FEATURES = re.compile(r"sse4_?[12]|fma3?|f16c|i8mm|bf16|rvv|neon|(avx|amx|asimd|sve)[a-z0-9_]*")
 # Variables that change numbers and hold for every backend: two runs that differ in them are two environments.
 _LABELLED = ("ATEN_CPU_CAPABILITY", "MKL_CBWR", "ONEDNN_MAX_CPU_ISA", "NVIDIA_TF32_OVERRIDE")
 
@@ -70,12 +70,16 @@ def capability() -> str:
 
 
 def vector_sets() -> str:
-    """The CPU's vector instruction sets as NumPy finds them, by name."""
+    """The CPU's vector instruction sets, by name: as Linux lists them; elsewhere as NumPy finds those that it knows."""
+    with contextlib.suppress(OSError):
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+        listed = re.search(r"^(?:flags|Features|isa)\s*:\s*(.+)$", text, re.MULTILINE)
+        if listed:
+            return " ".join(sorted({name for name in listed[1].lower().split() if _FEATURES.fullmatch(name)}))
     found: Mapping[str, bool] = {}
     for name in ("numpy._core._multiarray_umath", "numpy.core._multiarray_umath"):
-        module = sys.modules.get(name)
-        found = getattr(module, "__cpu_features__", None) or found
-    return " ".join(sorted(name for name, there in found.items() if there and _FEATURES.fullmatch(name)))
+        found = getattr(sys.modules.get(name), "__cpu_features__", None) or found
+    return " ".join(sorted(name.lower() for name, there in found.items() if there and _FEATURES.fullmatch(name.lower())))
 
 
 def _system_version() -> str:

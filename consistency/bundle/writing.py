@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from .. import literals
 from ..errors import BundleError
@@ -20,6 +21,9 @@ from .naming import failure_id
 from .reading import _cases
 from .rows import row_of
 
+if TYPE_CHECKING:
+    from ..backends.base import Backend
+
 SECONDS_BETWEEN_COUNTS = 20.0
 MAX_FAILURE_FOLDERS = 200  # beyond the shrunk ones, which all get theirs
 _BEFORE = {"reference": "float64", "source": "drawn"}  # what bundles mean that are older than these settings
@@ -29,14 +33,18 @@ class Writer:
     """The handler that writes a bundle. Each line is flushed before the next case begins."""
 
     def __init__(
-        self, folder: Path, *, resume: bool = False, label: str = "", about: Mapping[str, Any] | None = None
+        self, folder: Path, *, resume: bool = False, label: str = "", about: Mapping[str, Any] | None = None,
+        probed_after: float = math.inf,
     ) -> None:  # fmt: skip
         """``label``: what the user calls this environment. ``about``: the machine (:func:`~consistency.bundle.machine.machine`),
-        where that is not this one.
+        where that is not this one. ``probed_after``: a run of so many seconds ends with probes of its backends, and what they found
+        is kept with what these ran on.
         """
         self.folder = folder
         self._resume = resume
         self._label = tidy(label)
+        self._probed_after = probed_after
+        self._backends: Sequence[Backend] = ()
         self._about = about
         self._lock: Lock | None = None
         self._corpus: dict[str, Any] | None = None
@@ -85,7 +93,8 @@ class Writer:
             there = (self.folder / "bundle.json").exists()
             if there and not self._resume:
                 raise BundleError(f"{self.folder} already holds a bundle; add --resume to complete it, or name another folder")
-            self._identities = {b.name: b.identity for b in event.settings.backends if b.name not in event.unavailable}
+            self._backends = [b for b in event.settings.backends if b.name not in event.unavailable]
+            self._identities = {b.name: b.identity for b in self._backends}
             if there:
                 self._check_same(event)
                 self._known = set(_cases(self.folder))
@@ -112,18 +121,18 @@ class Writer:
     def _check_same(self, event: Started) -> None:
         header, wanted = read_header(self.folder), event.settings.describe()
         saved = header["settings"]
-        for key in ("operators", "backends", "dtypes", "directions", "examples", "seed", "tolerances", "reference", "source"):
-            if saved.get(key, _BEFORE.get(key)) != wanted[key]:
-                raise BundleError(
-                    f"{self.folder} was begun with other {key} ({_brief(saved.get(key))}, now {_brief(wanted[key])}); "
-                    "resume with the same settings, or name another folder with --out"
-                )
         then, now = ((known or {}).get("digest", "no corpus") for known in (header["corpus"], self._corpus))
         if then != now:
             raise BundleError(
                 f"{self.folder} was begun with another corpus ({then[:12]}, now {now[:12]}); "
                 "resume with the same, or name another folder with --out"
             )
+        for key in ("operators", "backends", "dtypes", "directions", "examples", "seed", "tolerances", "reference", "source"):
+            if saved.get(key, _BEFORE.get(key)) != wanted[key]:
+                raise BundleError(
+                    f"{self.folder} was begun with other {key} ({_brief(saved.get(key))}, now {_brief(wanted[key])}); "
+                    "resume with the same settings, or name another folder with --out"
+                )
         absent = header.get("unavailable")
         before, now = sorted(absent) if isinstance(absent, dict) else [], sorted(event.unavailable)
         if before != now:
@@ -182,8 +191,24 @@ class Writer:
         )  # fmt: skip
 
     def _finish(self, event: Finished) -> None:
+        if event.seconds >= self._probed_after:
+            self._probe()
         self._say({"seconds": round(event.seconds, 3), "complete": not event.out_of_time or self._explores})
         self.close()
+
+    def _probe(self) -> None:
+        """Fingerprints cost seconds, so they come last: a run that is interrupted has its results all the same."""
+        from ..fingerprint.kept import lines_of
+
+        found: dict[str, Mapping[str, Any]] = {name: dict(identity) for name, identity in self._identities.items()}
+        for backend in self._backends:
+            lines = lines_of(backend)
+            if lines:
+                found[backend.name] = {**found[backend.name], "fingerprint": lines}
+        try:
+            replace(self.folder / "environment.json", json.dumps(found, indent=1))
+        except OSError as error:
+            raise BundleError(f"cannot write {self.folder / 'environment.json'}: {error.strerror}") from None
 
     def close(self) -> None:
         for stream in (self._cases, self._results):

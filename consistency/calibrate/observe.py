@@ -30,12 +30,14 @@ _CPU = Cpu()
 class Plan:
     """What is calibrated: ``settings`` as for a run, for each of ``seeds``; ``stand_ins`` are backends that are not here.
 
-    Their rules judge what the CPU computed, so that their entries are scored as well.
+    Their rules judge what the CPU computed, so that their entries are scored as well. ``more`` are further cases, which are taken
+    as they are, where their operator and dtype are among those chosen.
     """
 
     settings: Settings
     seeds: tuple[int, ...] = (0, 1, 2)
     stand_ins: tuple[str, ...] = ()
+    more: tuple[Case, ...] = ()
 
     @property
     def pairs(self) -> list[tuple[Operator, str]]:
@@ -89,7 +91,8 @@ def observations(plan: Plan) -> Iterator[tuple[Case, list[Observation]]]:
     for operator, dtype in plan.pairs:
         directions = directions_of(chosen, operator, dtype)
         for seed in plan.seeds:
-            for case in draw(operator, dtype, chosen.examples, seed)[0]:
+            given = [case for case in plan.more if (case.operator, case.dtype) == (operator.name, dtype) and seed == plan.seeds[0]]
+            for case in [*draw(operator, dtype, chosen.examples, seed)[0], *given]:
                 try:
                     observed = list(_observed(case, operator, present, directions, plan))
                 except Exception:  # as in a run, a case that cannot be built or judged is never the end of it

@@ -73,7 +73,7 @@ class Judge:
             orders["case_timeout"], orders["worker_memory"], orders["repeat"],
         )  # fmt: skip
         if chosen.tolerances.digest != orders["digest"]:
-            raise UsageError("its tolerances.yaml is another one; install the same version of consistency there")
+            raise UsageError("its rules are others (tolerances.yaml); install the same version of consistency there")
         self._orders, self._chosen = orders, chosen
 
     def _described(self) -> dict[str, Any]:
@@ -123,9 +123,15 @@ class Judge:
             {}, earlier, deadline=float("inf") if until is None else time.monotonic() + until,
             effort=header["effort"], cases_only=header["plain"], searched={tuple(kind) for kind in header["searched"]},
         )  # fmt: skip
+        half = ""  # a case of which some results were there already: the others come next
         for event in judge_group(chosen, group, state):
-            judged = event.case.id if isinstance(event, Judged) else ""
-            self._reply({"kind": "event", "judged": judged}, (pack_event(event, known),))
+            through = [half] if half and not (isinstance(event, Judged) and event.case.id == half) else []
+            half = ""
+            if isinstance(event, Judged) and event.fresh:
+                through.append(event.case.id)
+            elif isinstance(event, Judged) and any(r.comparison is not None or r.verdict.tested for r in event.results):
+                half = event.case.id
+            self._reply({"kind": "event", "judged": through}, (pack_event(event, known),))
         searched = [list(kind) for kind in state.searched]
         self._reply({"kind": "done", "spent": header["effort"] - state.effort, "searched": searched}, ())
 

@@ -14,7 +14,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from ..engine import JUDGING_FAILED, Group, begun, not_run, plan, shrinking
+from ..engine import JUDGING_FAILED, Group, begun, groups, not_run, plan, shrinking
 from ..errors import BundleError, ConsistencyError
 from ..events import Earlier, Event, Finished, GroupDone, Shrunk
 from ..model import Case
@@ -61,6 +61,7 @@ class Front:
         self.jobs = Jobs()
         self._numbers, self._serials = itertools.count(), itertools.count()
         self._more = True  # groups to draw
+        self._drawn: set[tuple[str, str]] = set()
         self._looked = 0.0
         self._gone: dict[str, float] = {}  # environments without a worker, and since when
 
@@ -138,15 +139,15 @@ class Front:
             environment.searched = set(environment.earlier.shrunk)
             first = begun(environment.settings, environment.absent)
             yield environment, dataclasses.replace(first, cases=first.cases * max(len(environment.parts), 1))
-        groups = plan(self.chosen, lambda: self._out_of_time)
+        planned = plan(self.chosen, lambda: self._out_of_time)
         while True:
             yield from self._look_around()
-            yield from self._give_out(groups)
+            yield from self._give_out(planned)
             if not self.jobs.running and (self._out_of_time or not (self._more or self.jobs.open)):
                 break
             message = self.crew.next(0.0)
             if message is None and self._more and self.jobs.waiting < AHEAD * self._workers and not self._out_of_time:
-                yield from self._draw(groups)
+                yield from self._draw(planned)
                 continue
             yield from self._heard(message if message is not None else self.crew.next(LOOK_SECONDS / 4))
         for environment in self.environments:
@@ -160,25 +161,26 @@ class Front:
     def _workers(self) -> int:
         return sum(len(environment.workers) for environment in self.environments)
 
-    def _draw(self, groups: Iterator[Group]) -> Iterator[Told]:
+    def _draw(self, planned: Iterator[Group]) -> Iterator[Told]:
         """Draw one group more and put it in every environment's queue."""
-        group = next(groups, None)
-        if group is None or all(environment.lost for environment in self.environments):
+        group = next(planned, None)
+        if group is None:
             self._more = False
             return
+        self._drawn.add((group.operator.name, group.dtype))
         serial = next(self._serials)
         for environment in self.environments:
+            if environment.lost:
+                yield from _untested(environment, group)
+                continue
             if group.turn == group.part == 0:
                 case = group.cases[0] if group.cases else Case(group.operator.name, group.dtype)
                 for event in not_run(environment.settings, group.operator, case, environment.absent, (), group):
                     yield environment, event
             made = [Job(next(self._numbers), serial, environment, part, group) for part in environment.parts]
             self.jobs.add(made)
-            if environment.lost:
-                for job in made:
-                    yield from self._given_up(job, environment.lost)
 
-    def _give_out(self, groups: Iterator[Group]) -> Iterator[Told]:
+    def _give_out(self, planned: Iterator[Group]) -> Iterator[Told]:
         """A job for everyone who has none."""
         for environment in self.environments:
             for member in list(environment.workers.values()):
@@ -189,7 +191,7 @@ class Front:
                         text, blobs = job.parcel(self.orders, left)
                         self.crew.judge(member.address, job.token, sorted(job.part.labels), text, blobs)
                     elif self._more and self.jobs.waiting < 4 * AHEAD * self._workers:
-                        yield from self._draw(groups)
+                        yield from self._draw(planned)
                     else:
                         break
 
@@ -288,6 +290,12 @@ class Front:
             self.said(environment.lost)
             for job in self.jobs.of(environment):
                 yield from self._given_up(job, environment.lost)
+        if self._more and all(one.lost for one in self.environments):
+            self._more = False
+            for operator, dtype in groups(self.chosen):
+                if (operator.name, dtype) not in self._drawn:
+                    for one in self.environments:
+                        yield from _untested(one, Group(operator, dtype, ()))
 
     def _joined(self, answer: Answer) -> None:
         """A worker that came, or came back, while the run goes on: it helps where others are like it."""
@@ -316,3 +324,12 @@ class Front:
         else:
             job.group = dataclasses.replace(job.group, cases=rest)
             yield from self._given_up(job, f"{job.losses} workers were lost while this case ran there", "crash")
+
+
+def _untested(environment: Environment, group: Group) -> Iterator[Told]:
+    """What is said of a group in an environment that is lost: it is not tested, and why."""
+    if group.turn == group.part == 0:
+        absent = {backend.name: environment.lost for backend in environment.settings.backends}
+        case = group.cases[0] if group.cases else Case(group.operator.name, group.dtype)
+        for event in not_run(environment.settings, group.operator, case, absent, (), group):
+            yield environment, event

@@ -76,9 +76,10 @@ class Job:
         if not isinstance(event, Judged):
             self.held.append(event)
             return None
-        new = tuple(result for result in event.results if result.key not in self.emitted)
+        fresh = [result for result in event.results if result.key not in self.emitted]
+        new = tuple(r for r in fresh if not (_refused(r) and (r.backend, r.direction) in self.refused))
         self.emitted.update(result.key for result in new)
-        self.refused.update((r.backend, r.direction) for r in new if r.verdict.value == "unsupported" and r.comparison is None)
+        self.refused.update((r.backend, r.direction) for r in new if _refused(r))
         self.settled.update(r.case.id for r in new if r.comparison is not None or r.verdict.tested)
         return replace(event, results=new) if new else None
 
@@ -112,3 +113,8 @@ class Job:
             self.emitted.update(rest)
             found += [Judged(case, results, fresh=False, origin=self.group.origin)] if results else []
         return list[Event](found)
+
+
+def _refused(result: Result) -> bool:
+    """Whether a result stands for all cases of its group, with the first of them that were sent."""
+    return result.verdict.value == "unsupported" and result.comparison is None

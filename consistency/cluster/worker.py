@@ -197,8 +197,7 @@ def _follow(held: Held, mail: _Mail, judged: set[str], quiet: float, cancelled: 
         cancelled()
         if reply["kind"] != "event":
             return reply
-        if reply["judged"]:
-            judged.add(reply["judged"])
+        judged.update(reply["judged"])
         mail.add(blobs[0])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -11,12 +12,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..errors import UsageError
+from ..errors import BundleError, UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from ..calibrate import Calibration, Plan
+    from ..model import Case
 
 SECONDS_BETWEEN_LINES = 10.0  # of progress, where there is no terminal
 BAR_AFTER = 2.0  # seconds
@@ -58,11 +60,15 @@ _file = click.Path(path_type=Path, dir_okay=False)
 @click.option(
     "--proposal", type=_file, metavar="FILE", help="Write a tolerances file with other numbers where they are called for."
 )
+@click.option(
+    "--worst", "worst", type=click.Path(path_type=Path, dir_okay=False), multiple=True, metavar="FILE",
+    help="Also the worst inputs that fingerprint --exhaustive found and wrote to FILE (repeatable).",
+)  # fmt: skip
 @click.option("--all", "everything", is_flag=True, help="Show every line of every list.")
 def calibrate(
     operators: Sequence[str], backends: Sequence[str], dtypes: Sequence[str], directions: Sequence[str], examples: int,
     seeds: tuple[int, ...], tolerances: str | None, stand_ins: Sequence[str], json_file: Path | None, proposal: Path | None,
-    everything: bool,
+    worst: Sequence[Path], everything: bool,
 ) -> None:  # fmt: skip
     """Measure which tolerances healthy results need, and what they fail to notice.
 
@@ -90,7 +96,7 @@ def calibrate(
         list(operators) or None, list(backends) or None, list(dtypes) or None, list(directions) or engine.DIRECTIONS, examples,
         seeds[0], tolerances=tolerances,
     )  # fmt: skip
-    plan = work.Plan(chosen, seeds, tuple(stand_ins))
+    plan = work.Plan(chosen, seeds, tuple(stand_ins), tuple(_worst(path) for path in worst))
     if not plan.pairs:
         raise UsageError("nothing to calibrate: integers and booleans are compared exactly; choose a floating dtype")
     for path in filter(None, (json_file, proposal)):
@@ -130,6 +136,20 @@ def calibrate(
     console.print(f"{found.results:,} healthy results · {count} · {seconds:.1f} s", style="bold")
 
 
+def _worst(path: Path) -> Case:
+    """The case made of the worst inputs of a function."""
+    from ..fingerprint.exhaustive import Result
+    from ..model import Case
+
+    try:
+        found = Result.from_json(json.loads(path.read_text(encoding="utf-8") if path.stat().st_size < 1 << 22 else ""))
+    except OSError as error:
+        raise UsageError(f"--worst {path}: {error.strerror}") from None
+    except (ValueError, RecursionError, BundleError) as error:
+        raise UsageError(f"--worst {path}: not a result of fingerprint --exhaustive ({str(error)[:80]})") from None
+    return Case(found.function, "float32", (found.literal(),))
+
+
 def _check_writable(path: Path) -> None:
     """Minutes of work must not end with a file that cannot be written."""
     try:
@@ -160,7 +180,7 @@ def _observed(plan: Plan, console: Console) -> Calibration:
 
 
 @contextlib.contextmanager
-def _progress(console: Console, total: int) -> Iterator[Callable[[str], None]]:
+def _progress(console: Console, total: int, what: str = "cases") -> Iterator[Callable[[str], None]]:
     """A function to call after each case: a bar on a terminal, elsewhere a line from time to time."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -186,7 +206,7 @@ def _progress(console: Console, total: int) -> Iterator[Callable[[str], None]]:
                 shown = True
         elif now - last > SECONDS_BETWEEN_LINES:
             last = now
-            console.print(f"  {done:,} / {max(total, done):,} cases  {operator}")
+            console.print(f"  {done:,} / {max(total, done):,} {what}  {operator}")
             sys.stdout.flush()
 
     try:

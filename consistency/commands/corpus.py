@@ -37,7 +37,7 @@ def corpus() -> None:
 @corpus.command(short_help="Draw a few cases of every operator and dtype into a folder.")
 @click.argument("operators", nargs=-1, metavar="[OPERATOR]...")
 @click.option("--dtype", "dtypes", multiple=True, metavar="D", help="Only this one (repeatable; default: each operator's own).")
-@click.option("--examples", type=click.IntRange(min=1), metavar="N", help="Cases of each operator and dtype [default: 8].")
+@click.option("--examples", type=click.IntRange(min=1), metavar="N", help="Cases of each operator and dtype [default: 12].")
 @_out
 @_name
 def make(operators: Sequence[str], dtypes: Sequence[str], examples: int | None, out: Path, name: str) -> None:

@@ -15,12 +15,18 @@ if TYPE_CHECKING:
     from ..diffing.summary import Side
 
 _TITLES = {
-    "new": "fails now", "changed": "fails otherwise", "drifted": "errs more, still passing", "untested": "no longer tested",
+    "new": "fails now", "grown": "known divergence errs more", "changed": "fails otherwise",
+    "drifted": "errs more, still passing",
+    "untested": "no longer tested",
     "expected": "fails as expected now", "fixed": "fixed", "gone": "known divergence no longer happens", "calmed": "errs less",
 }  # fmt: skip
-_MARKS = {"new": "✗", "changed": "≠", "drifted": "↗", "untested": "–", "expected": "!", "fixed": "✓", "gone": "✓", "calmed": "↘"}
+_MARKS = {
+    "new": "✗", "grown": "↑", "changed": "≠", "drifted": "↗", "untested": "–", "expected": "!", "fixed": "✓", "gone": "✓",
+    "calmed": "↘",
+}  # fmt: skip
 MOST = 40  # lines of a kind
 MOST_MOVED = 20  # of an environment
+MOST_VALUE = 100  # characters of what stands there
 
 
 @click.command(short_help="Two runs beside each other: what fails now, what is fixed, what errs more.")
@@ -41,7 +47,7 @@ def diff(old: Path, new: Path, markdown: bool, as_json: bool) -> None:
     consistency diff before after --markdown >> "$GITHUB_STEP_SUMMARY"
 
     \b
-    Exit status: 0 no regression · 1 something fails, errs more, or is not tested any more
+    Exit status: 0 no regression · 1 something fails, errs more (a known divergence too), or is not tested any more
     2 bad usage · 3 nothing can be compared
     """
     from ..diffing import difference
@@ -65,7 +71,7 @@ def _text(found: Difference) -> Iterator[str]:
     yield printable(f"{_side(found.before)}  →  {_side(found.after)}")
     for backend, rows in found.environments.items():
         for name, then, now in rows[:MOST_MOVED]:
-            yield printable(f"  {backend}  {name}: {then or 'not there'} → {now or 'not there'}")
+            yield printable(f"  {backend}  {name}: {_short(then)} → {_short(now)}")
         if len(rows) > MOST_MOVED:
             yield printable(f"  {backend}  … and {len(rows) - MOST_MOVED} more (--json has all)")
     if not found.environments:
@@ -83,6 +89,10 @@ def _text(found: Difference) -> Iterator[str]:
             yield f"  … and {len(chosen) - MOST} more (--json has all)"
     if not found.changes and found.like:
         yield "nothing has changed"
+
+
+def _short(value: str) -> str:
+    return (value if len(value) <= MOST_VALUE else f"{value[:MOST_VALUE]}…") or "not there"
 
 
 def _side(side: Side) -> str:

@@ -30,14 +30,16 @@ def explain(
 ) -> None:
     """Why A and B give different numbers.
 
-    Of an operator and a formula of its arguments, or of two backends and a case: how far apart they are and whether that is
+    Of two backends, or files that `fingerprint --json` wrote: what differs in how they compute, the strongest first. Of an
+    operator and a formula of its arguments, or of two backends and a case: how far apart they are and whether that is
     rounding; then the order in which each adds its terms is found by probes, and replayed on the actual numbers. "Fully explained"
     is said only where that gives every output of both, bit for bit.
 
     \b
     consistency explain linear 'x @ W.T + b' --shape 32,2048,512
+    consistency explain cpu cpu+env:ATEN_CPU_CAPABILITY=default
+    consistency explain yesterday.json today.json
     consistency explain cpu numpy --case reports/<run>/failures/<id>
-    consistency explain cpu cpu+env:ATEN_CPU_CAPABILITY=default --case '{"args":…}'
 
     \b
     Exit status: 0 told · 1 the difference is more than rounding · 2 bad usage
@@ -53,11 +55,39 @@ def explain(
         elif a in PLANS or any(plan.operator == a for plan in PLANS.values()):
             found = _of_formula(a, b, shape, backend, dtype, seed, status.update)
         else:
-            raise UsageError(
-                f"explain {a} {b}: of two backends a --case is explained; or write an operator ({', '.join(PLANS)}) and a formula"
-            )
+            left, right = _fingerprint(a, b, status.update), _fingerprint(b, a, status.update)
+            found = None
+    if found is None:
+        if out is not None:
+            raise UsageError(f"-o {out}: trees are drawn of an operator and a formula, or of two backends and a --case")
+        from ..explain import fingerprints
+        from ..report.failure import printable
+
+        told = [fingerprints.to_json(left, right)] if as_json else [printable(line) for line in fingerprints.lines(left, right)]
+        click.echo("\n".join(told))
+        return
     _tell(found, out, as_json=as_json)
     raise SystemExit(1 if not found.rounding else 0 if found.explained else 3)
+
+
+def _fingerprint(text: str, beside: str, say: Any) -> Any:
+    """That of a file which `consistency fingerprint --json` wrote, or of a backend, which is asked. Raises UsageError."""
+    from .. import backends as known
+    from ..explain import fingerprints
+    from ..fingerprint.card import take
+    from ..sweep.plans import PLANS
+
+    path = Path(text)
+    if path.is_file() and not text.endswith(".py"):
+        return fingerprints.read(path)
+    if " " in text.strip():
+        raise UsageError(f"{beside!r:.40} is no operator that `explain` takes beside a formula; known: {', '.join(PLANS)}")
+    backend = known.resolve(text)
+    try:
+        _present(backend)
+        return take(backend, step=lambda title: say(f"{backend.name}: {title}"))
+    finally:
+        backend.close()
 
 
 def _of_case(a: str, b: str, text: str, say: Any) -> Any:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import textwrap
+import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from ..errors import BundleError, UsageError
 from .coverage import console
 
 if TYPE_CHECKING:
     from ..backends.base import Backend
+    from ..fingerprint.exhaustive import Result
     from ..fingerprint.facts import Fingerprint
 
 WIDEST = 132  # characters
+SAVED_EVERY = 10.0  # seconds of a sweep
 
 
 @click.command(short_help="How does a backend compute? Precision, rounding, subnormals, functions …")
@@ -26,7 +32,17 @@ WIDEST = 132  # characters
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line and backend, with all facts and their evidence.")
 @click.option("--all", "everything", is_flag=True, help="Every fact with its evidence, not only what is remarkable.")
-def fingerprint(backends: Sequence[str], as_json: bool, everything: bool) -> None:
+@click.option("--exhaustive", metavar="NAME", help="All float32 inputs of one function (exp, tanh, gelu …) against float64.")
+@click.option(
+    "--range", "interval", metavar="LOW..HIGH", default="", help="With --exhaustive: these inputs only, such as 2^-10..2^10."
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="With --exhaustive: the result, and where to go on from (default: NAME-BACKEND.json); the picture lies beside it.",
+)  # fmt: skip
+def fingerprint(
+    backends: Sequence[str], as_json: bool, everything: bool, exhaustive: str | None, interval: str, out: Path | None
+) -> None:
     """How does a backend compute? Probes find out, through ordinary operators.
 
     How many bits of a factor and of a running sum are kept, and how they are rounded; whether products are exact; what becomes
@@ -38,11 +54,17 @@ def fingerprint(backends: Sequence[str], as_json: bool, everything: bool) -> Non
     consistency fingerprint -b cpu -b cpu+env:ATEN_CPU_CAPABILITY=default
     consistency fingerprint --all                      every fact, with its evidence
     consistency fingerprint --json > cpu.json          to be compared, or read by programs
+    consistency fingerprint --exhaustive exp           minutes; goes on where it was interrupted
+    consistency fingerprint --exhaustive tanh --range 2^-4..2^4
 
     docs/fingerprint.md says what each fact means. Exit status: 0; 2 for bad usage; 3 where a backend is not available.
     """
     from ..backends import availability, resolve
 
+    if exhaustive is None and (interval or out is not None):
+        raise UsageError("--range and --out belong to --exhaustive NAME")
+    if out is not None and len(backends) > 1:
+        raise UsageError("--out is for one backend; without it each has a file of its own")
     missing = False
     for spec in backends or ("cpu",):
         backend = resolve(spec)
@@ -52,6 +74,9 @@ def fingerprint(backends: Sequence[str], as_json: bool, everything: bool) -> Non
             if reason:
                 missing = True
                 click.echo(f"consistency fingerprint: {backend.name} is not available: {reason}", err=True)
+                continue
+            if exhaustive is not None:
+                all_inputs(backend, exhaustive, interval, out, as_json)
                 continue
             found = _taken(backend)
             if as_json:
@@ -64,12 +89,91 @@ def fingerprint(backends: Sequence[str], as_json: bool, everything: bool) -> Non
         raise SystemExit(3)
 
 
+def all_inputs(backend: Backend, name: str, interval: str, out: Path | None, as_json: bool) -> None:
+    """``--exhaustive``: sweeps, or goes on, and writes the result and its picture."""
+    from ..fingerprint.asking import Ask, NotAnswered
+    from ..fingerprint.exhaustive import Result, function_named, spans_of, sweep
+    from ..fingerprint.ulp_map import picture
+    from .calibrate import _progress
+
+    function, spans = function_named(name), spans_of(interval)
+    path = out or Path(f"{function.rpartition('.')[2]}-{re.sub(r'[^A-Za-z0-9_-]+', '_', backend.name)[:80]}.json")
+    found = Result(function, backend.name, spans, backend.identity)
+    if path.exists():
+        found = _earlier(path, found)
+    began, before = time.monotonic(), found.seconds
+    written = began
+    try:
+        with _progress(console(err=True), found.blocks - found.upto, "blocks") as step:
+            for _ in sweep(Ask(backend), found):
+                now = time.monotonic()
+                found.seconds = before + now - began
+                step(f"{found.function}  {found.inputs / max(found.seconds, 1e-9) / 1e6:,.1f} million a second")
+                if now - written > SAVED_EVERY:
+                    _save(path, json.dumps(found.to_json()))
+                    written = now
+    except NotAnswered as reason:
+        raise UsageError(f"--exhaustive {name}: {reason}") from None
+    except KeyboardInterrupt:
+        click.echo(f"{path} holds what was done: the same command goes on from there", err=True)
+        raise
+    finally:
+        if found.upto:
+            _save(path, json.dumps(found.to_json()))
+    _save(path.with_suffix(".svg"), picture(found))
+    click.echo(json.dumps(found.to_json()) if as_json else "\n".join(all_lines(found, path)))
+
+
+def _earlier(path: Path, wanted: Result) -> Result:
+    from ..fingerprint.exhaustive import Result
+
+    try:
+        text = path.read_text(encoding="utf-8") if path.stat().st_size < 1 << 22 else ""
+        found = Result.from_json(json.loads(text))
+    except (OSError, ValueError, RecursionError, BundleError) as error:
+        raise UsageError(f"{path} is there and cannot be gone on from ({str(error)[:100]}); name another file with --out") from None
+    for what in ("function", "backend", "spans", "environment"):
+        if getattr(found, what) != getattr(wanted, what):
+            raise UsageError(f"{path} was begun with another {what.removesuffix('s')}; name another file with --out")
+    return found
+
+
+def _save(path: Path, text: str) -> None:
+    """At once: an interruption leaves the old file or the new one."""
+    from ..bundle import replace
+
+    try:
+        replace(path, text)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+
+
+def all_lines(found: Result, path: Path) -> Iterator[str]:
+    """What the terminal says of a sweep."""
+    import numpy as np
+
+    def number(pattern: int) -> str:
+        return f"{float(np.array(pattern, dtype=np.uint32).view(np.float32)):.9g}"
+
+    rate, share = found.inputs / max(found.seconds, 1e-9) / 1e6, found.misrounded / max(found.inputs, 1)
+    took = f"{found.seconds:.0f} s ({rate:.0f} million a second)"
+    yield f"{found.function} · float32 · {found.backend}: {found.inputs:,} inputs in {took}"
+    yield f"  largest error {found.ulp:.6g} ulp; {found.misrounded:,} not correctly rounded ({share:.2%})"
+    for kind, count in found.counts.items():
+        yield f"  {kind}: {count:,} otherwise, for example of {number(found.examples[kind])} ({found.examples[kind]:#010x})"
+    if found.worst:
+        yield "  worst inputs, what came back, error in ulp:"
+    for error, given, got in found.worst:
+        yield f"    {number(given):>16} {given:#010x}  {number(got):>16} {got:#010x}  {error:.6g}"
+    yield f"  {path} · {path.with_suffix('.svg')}"
+
+
 def _taken(backend: Backend) -> Fingerprint:
     from ..fingerprint.card import probes, take
     from .calibrate import _progress
 
     chosen = probes()
-    with _progress(console(err=True), len(chosen)) as step:
+    with _progress(console(err=True), len(chosen), "probes") as step:
         return take(backend, chosen, step)
 
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import UsageError
+
+if TYPE_CHECKING:
+    from ..models.ways import Beside
 
 
 @click.command(short_help="A model and its training beside float64: rounding that grew, or which operator is wrong first.")
@@ -25,23 +29,33 @@ from ..errors import UsageError
     help="So often is float64 repeated with every number moved by half an ulp; the band is 10 × their RMS distance.",
 )  # fmt: skip
 @click.option("--no-local", is_flag=True, help="Compare whole layers only; do not judge each operator on its own inputs.")
+@click.option(
+    "--against", "others", multiple=True, metavar="TARGET", help="Also another way to compute the same, beside TARGET (repeatable)."
+)
+@click.option(
+    "--record", "corpus", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER",
+    help="Compare nothing: keep the model's operator calls as a corpus for other machines.",
+)  # fmt: skip
 @click.option("--tolerances", metavar="FILE", help="A tolerances.yaml in place of the packaged one.")
 @click.option(
     "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
     help="Also write everything as one JSON object; - for standard output.",
 )  # fmt: skip
+@click.option("--out", "-o", type=click.Path(path_type=Path, dir_okay=False), help="Also write a page with the curves (HTML).")
 def model(
-    target: str, backends: Sequence[str], steps: int | None, replicas: int, no_local: bool, tolerances: str | None,
-    json_file: Path | None,
+    target: str, backends: Sequence[str], steps: int | None, replicas: int, no_local: bool, others: Sequence[str],
+    corpus: Path | None, tolerances: str | None, json_file: Path | None, out: Path | None,
 ) -> None:  # fmt: skip
     """A model, or its training, on every backend beside float64: is it rounding that grew, and if not, who is wrong first?
 
-    TARGET is module:factory, file.py:factory or examples:NAME. The factory returns (model, inputs), (model, inputs, loss), or a
-    consistency.Subject, which also has targets, batches, an optimizer and a number of steps.
+    TARGET is module:factory, file.py:factory or examples:NAME; `consistency model examples` lists these. The factory returns
+    (model, inputs), (model, inputs, loss), or a consistency.Subject, which also has targets, batches, an optimizer and a number of
+    steps.
 
     \b
     consistency model examples:mlp
-    consistency model train.py:small --backend cpu --backend cuda --steps 20
+    consistency model train.py:small --backend cpu --backend cuda --steps 20 -o drift.html
+    consistency model train.py:small --record corpus        its calls, for `consistency record --corpus corpus`
 
     The same model with the same numbers is trained in float64, in copies of that in which every number is moved by half an ulp of
     the tested format (the band: what rounding alone would do), and on every backend. Each operator is also judged by itself, on the
@@ -52,19 +66,62 @@ def model(
     3 nothing failed, but nothing could be tested, or not on a backend that was asked for
     """
     from ..models.comparing import compare_models
+    from ..models.examples import listing
 
+    if target == "examples":
+        click.echo(listing())
+        return
+    if corpus is not None:
+        _record(target, corpus, steps, [*backends, *others, *filter(None, [json_file, out])])
+        return
     to_stdout = json_file is not None and str(json_file) == "-"
     with _Screen() as screen:
         report = compare_models(
             target, list(backends) or None, steps=steps, replicas=replicas, local=not no_local, tolerances=tolerances,
             progress=screen.step,
         )  # fmt: skip
+        beside = _ways(target, others, backends, steps, replicas, tolerances) if report.tested else ()
     if not to_stdout:
         click.echo(str(report))
+        for one in beside:
+            click.echo(f"{one}\n" + "".join(f"! {m.words}\n    {m.remedy}\n" for m in one.mistakes), nl=False)
     if json_file is not None:
-        _write(json_file, json.dumps(report.to_json(), indent=1) + "\n")
+        ways = [asdict(one) | {"fails": one.fails} for one in beside]
+        _write(json_file, json.dumps(report.to_json() | ({"ways": ways} if ways else {}), indent=1) + "\n")
+    if out is not None:
+        from ..models.page import page
+
+        _write(out, page(report))
+        click.echo(f"wrote {out}", err=to_stdout)
     absent = [b for b in report.backends.values() if b.absent]
-    sys.exit(1 if report.failures else 3 if not report.tested or (backends and absent) else 0)
+    fails = report.failures or any(one.fails for one in beside)
+    sys.exit(1 if fails else 3 if not report.tested or (backends and absent) else 0)
+
+
+def _ways(
+    target: str, others: Sequence[str], backends: Sequence[str], steps: int | None, replicas: int, tolerances: str | None
+) -> tuple[Beside, ...]:
+    """Other ways to compute the same: those that were asked for, or those that an example has."""
+    from ..models import targets
+    from ..models.ways import Way, compare_ways, ways_of
+
+    found = [Way(other, targets.subject(other)) for other in others] or list(ways_of(target))
+    if not found:
+        return ()
+    return compare_ways(
+        targets.subject(target), found, list(backends) or None, steps=steps, replicas=replicas, tolerances=tolerances
+    )
+
+
+def _record(target: str, corpus: Path, steps: int | None, said: Sequence[Any]) -> None:
+    """Keep the model's calls and say what was kept."""
+    from ..models import capture, targets
+
+    if said:
+        raise UsageError("--record takes the model through its steps on the CPU and compares nothing: leave the other options out")
+    kept = capture.record(targets.subject(target), corpus, steps=capture.STEPS if steps is None else steps)
+    click.echo(str(kept))
+    click.echo(f"next: consistency record --backend SPEC --corpus {corpus} -o FOLDER")
 
 
 class _Screen:

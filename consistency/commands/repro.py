@@ -84,6 +84,11 @@ def repro(
     if minimal is not None:
         show_minimal(minimal, say)
     if ran.chosen is not None:
+        if not say.quiet:
+            from ..explain.properties import remarks
+
+            for remark in remarks(ran.results, ran.chosen.backends):
+                say(f"  {remark}")
         compare_with_before(found, ran.results, ran.identities, say)
     if script or issue or out is not None:
         if not failing:

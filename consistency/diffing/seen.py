@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from .. import bundle
+from ..bundle.results import known_of
 from ..errors import BundleError
-from ..model import VERDICTS, Verdict
+from ..model import VERDICTS, Known, Verdict
 
 Group = tuple[str, str, str, str]  # operator, dtype, direction, backend; "*" stands for all of them
-KINDS = ("new", "changed", "drifted", "untested", "expected", "fixed", "gone", "calmed")
-REGRESSIONS = ("new", "drifted", "untested")
+KINDS = ("new", "grown", "changed", "drifted", "untested", "expected", "fixed", "gone", "calmed")
+REGRESSIONS = ("new", "grown", "drifted", "untested")
+RATCHET = 10.0  # × its error before: what a known divergence may grow by where its entry has no max_rho
+SENSELESS = 1e6  # × budget: not a digit is right, and nothing can be worse
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +30,25 @@ class Seen:
     explanation: str
     cause: str
     origin: str
+    known: Known | None = None  # the expectation that explained it
 
     @property
     def passes(self) -> bool:
         """Within the budget, or excused by the numbers themselves; not because somebody expects the failure."""
         return self.tested and not self.fails and self.verdict != "expected"
+
+    @property
+    def flaky(self) -> bool:
+        """Known to happen sometimes only, so that one night more or less of it means nothing."""
+        return self.known is not None and self.known.flaky
+
+    def grown_to(self, now: Seen) -> bool:
+        """Whether a known divergence errs more than its entry admits, or, where that does not say, far more than before."""
+        if self.known is None or self.flaky or self.rho >= SENSELESS:
+            return False
+        if now.fails:
+            return now.verdict == self.known.verdict and now.rho > max(self.rho, self.known.max_rho or 0.0)
+        return now.verdict == "expected" and self.known.max_rho is None and now.rho > RATCHET * max(self.rho, 1.0)
 
 
 @dataclass(frozen=True)
@@ -82,7 +99,9 @@ def results(folder: Path) -> Results:
             cause = (row.get("evidence") or {}).get("cause") or {}
             rho = float(row["metrics"].get("rho_max", 0.0))
             words, name, origin = _text(row["explanation"]), _text(cause.get("name", "")), _text(row.get("origin", ""))
-            found[group, case] = Seen(verdict.value, verdict.fails, verdict.tested, rho, words, name, origin)
+            found[group, case] = Seen(
+                verdict.value, verdict.fails, verdict.tested, rho, words, name, origin, known_of(row.get("expectation"))
+            )
         except KeyError as error:
             raise BundleError(f"{path}:{number}  damaged: it has no {error}") from None
         except (TypeError, ValueError, AttributeError) as error:

@@ -84,17 +84,24 @@ def _environments(old: Path, new: Path, before: Mapping[str, Any], after: Mappin
             was, is_ = ("there" if backend in side else "" for side in (then, now))
             whose[f"backend {backend}"[:_LONG], was, is_] = [MACHINE]
             continue
-        for row in _moved(then[backend], now[backend]):
+        for row in _moved(*_both_probed(then[backend], now[backend])):
             whose.setdefault(row, []).append(backend)
     found: dict[str, list[tuple[str, str, str]]] = {}
-    about = (before["machine"] | {"label": before["label"]}, after["machine"] | {"label": after["label"]})
-    known = {(name, was, is_) for rows in (_moved(*about),) for name, was, is_ in rows}
+    known = set(_moved(before["machine"], after["machine"]))
     for row in sorted(known):
         found.setdefault(MACHINE, []).append(row)
     for row, names in whose.items():
         if row not in known:
             found.setdefault(", ".join(names), []).append(row)
     return {name: tuple(rows) for name, rows in found.items()}
+
+
+def _both_probed(then: dict[str, Any], now: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Without fingerprints where one side has none: short runs take none, which is no change of the machine."""
+    if all(any(name.startswith("fingerprint") for name in side) for side in (then, now)):
+        return then, now
+    without = [{name: value for name, value in side.items() if not name.startswith("fingerprint")} for side in (then, now)]
+    return without[0], without[1]
 
 
 def _read(folder: Path) -> dict[str, dict[str, Any]]:

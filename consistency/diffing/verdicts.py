@@ -34,14 +34,20 @@ def _of_group(group: Group, pairs: Sequence[Pair]) -> Iterator[Change]:
         case, old, new = max(chosen, key=lambda pair: pair[1].rho if kind in ("fixed", "gone") else pair[2].rho)
         return Change(kind, group, len(chosen), len(pairs), old.rho, new.rho, words or f"{new.verdict}: {new.explanation}", case)
 
-    worse = [p for p in pairs if p[2].fails and not p[1].fails]
+    grown = [p for p in pairs if p[1].grown_to(p[2])]
+    worse = [p for p in pairs if p[2].fails and not p[1].fails and p not in grown]
     better = [p for p in pairs if p[1].fails and p[2].passes]
-    gone = [p for p in pairs if p[1].verdict == "expected" and p[2].passes]
+    gone = [p for p in pairs if p[1].verdict == "expected" and p[2].passes and not p[1].flaky]
     known = [p for p in pairs if p[2].verdict == "expected" and p[1].tested and p[1].verdict != "expected"]
-    lost = [p for p in pairs if p[1].tested and not p[2].tested]
+    lost = _lost(pairs)
     other = [p for p in pairs if p[1].fails and p[2].fails and (p[1].verdict, p[1].cause) != (p[2].verdict, p[2].cause)]
     if worse:
         yield told("new", worse)
+    if grown:
+        _, old, new = max(grown, key=lambda pair: pair[2].rho)
+        limit = f"at most {old.known.max_rho:g}" if old.known is not None and old.known.max_rho is not None else "no limit stated"
+        place = old.known.place if old.known is not None else ""
+        yield told("grown", grown, f"known divergence, {old.rho:.3g} × budget then, {new.rho:.3g} now ({place}: {limit})")
     if other:
         _, old, new = max(other, key=lambda pair: pair[2].rho)
         text = f"{old.verdict} ({old.cause or 'no cause'}) then, {new.verdict} ({new.cause or 'no cause'}) now"
@@ -51,8 +57,17 @@ def _of_group(group: Group, pairs: Sequence[Pair]) -> Iterator[Change]:
     if known:
         yield told("expected", known, max(known, key=lambda pair: pair[2].rho)[2].explanation)
     if better and not worse:
-        yield told("fixed", better, f"was {better[0][1].verdict}: {better[0][1].explanation}")
+        was = max(better, key=lambda pair: pair[1].rho)[1]
+        yield told("fixed", better, f"was {was.verdict}: {was.explanation}")
     if gone and not worse:
         still = sum(p[2].verdict == "expected" for p in pairs)
         rest = f"; {still} others still are" if still else ""
         yield told("gone", gone, f"was {max(gone, key=lambda pair: pair[1].rho)[1].explanation}{rest}")
+
+
+def _lost(pairs: Sequence[Pair]) -> list[Pair]:
+    """What is no longer tested. That a case turns out to tell nothing is its numbers' doing, unless it happens to most of them."""
+    tested = [p for p in pairs if p[1].tested]
+    lost = [p for p in tested if not p[2].tested]
+    refused = [p for p in lost if p[2].verdict != "undecidable"]
+    return lost if 2 * len(lost) > len(tested) else refused

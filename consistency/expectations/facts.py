@@ -150,7 +150,8 @@ def _layouts(tensor: torch.Tensor, offset: int) -> set[str]:
 def _specials(tensor: TensorRecipe | Literal) -> Words:
     """Special values by name: those that a recipe puts somewhere, NaN and infinities among the numbers of a literal tensor."""
     if isinstance(tensor, TensorRecipe):
-        return Words(token for _, token in tensor.special)
+        drawn = tensor.values[1:] if tensor.values[:1] == ("tokens",) else ()
+        return Words([*(token for _, token in tensor.special), *(token for token in drawn if isinstance(token, str))])
     return _of_literal(tensor.data, tensor.dtype)
 
 

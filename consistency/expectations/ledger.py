@@ -15,9 +15,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from .. import backends, operators, opinfo
+from .. import backends, bundle, operators, opinfo
 from .._file_vocabulary import base_of
-from ..errors import did_you_mean
+from ..errors import BundleError, did_you_mean
 from ..events import Event, Finished, Judged, Started
 from ..model import Result
 from .entries import Expectation, Occasion
@@ -134,6 +134,10 @@ class Ledger:
             return "otherwise"
         return "expired" if entry.admits(result.metrics.get("rho_max", 0.0)) else "grown"
 
+    def covered(self) -> list[Standing]:
+        """The standings of the entries that covered a result."""
+        return [self._counts[number] for number in sorted(self._counts)]
+
     def standings(self) -> list[Standing]:
         """What there is to say, in the order of the entries: those that covered a result, and those that name what there is not."""
         found = []
@@ -197,6 +201,17 @@ def write(folder: Path, standings: Iterable[Standing]) -> None:
         scratch = path.with_suffix(".tmp")
         scratch.write_text("".join(rows), encoding="utf-8", newline="\n")
         scratch.replace(path)
+
+
+def kept(folder: Path) -> list[Standing]:
+    """The standings that a bundle keeps. Raises BundleError with file and line."""
+    found, path = [], folder / FILE
+    for number, row in bundle.lines(path):
+        try:
+            found.append(Standing.from_json(row))
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise BundleError(f"{path}:{number}  damaged: {type(error).__name__} {str(error)[:100]}") from None
+    return found
 
 
 def together(runs: Iterable[Iterable[Standing]]) -> list[Standing]:

@@ -93,3 +93,12 @@ def torch_schemas(base: str) -> list[Any]:
 
     inner: Any = torch._C
     return list(inner._jit_get_schemas_for_operator(f"{aten_calls.NAME}::{base}")) if base.isidentifier() else []
+
+
+def argument_name(case: Case, position: int) -> str:
+    """How a predicate calls the positional argument of a case: by its name where one is known and no other means it, else argN."""
+    source = case.source if case.source.startswith(f"{aten_calls.NAME}/") else case.operator
+    known = _signatures(source)
+    names = known[0][0] if known else ()
+    name = names[position] if position < len(names) else ""
+    return name if name and position_of(case, name) == position and name not in case.kwargs else f"arg{position}"

@@ -81,6 +81,13 @@ def parse(text: str) -> Predicate:
     return Predicate(normal, frozenset(reader.names), ask)
 
 
+@functools.lru_cache(maxsize=4096)
+def value_of(text: str) -> Ask:
+    """The function of Facts that gives the value of an expression such as ``shape(arg0)[-1]``. Raises PredicateError."""
+    parse(f"{text} == 0")
+    return _Reader().value(ast.parse(text, mode="eval").body, 0)
+
+
 def truth(value: Any) -> Any:
     """A value as a condition: True, False or UNKNOWN. A tensor that is given is true, an argument None is false."""
     return UNKNOWN if value is UNKNOWN or isinstance(value, (Words, tuple)) else bool(value)
@@ -111,16 +118,16 @@ class _Reader:
                     f"has {_shown(node)} alone; compare it: {ast.unparse(node)[:60]} == {VOCABULARY[_vocabulary(node)][0]}"
                 )
             case ast.Constant(value=bool()) | ast.Name() | ast.Call() | ast.Subscript():
-                return self._value(node, depth)
+                return self.value(node, depth)
         raise PredicateError(f"has {_shown(node)} where a condition is wanted; compare it with something")
 
     def _comparison(self, nodes: Sequence[ast.expr], ops: Sequence[ast.cmpop], depth: int) -> Ask:
         kind = next((kind for kind in map(_vocabulary, nodes) if kind), None)
-        parts = [self._value(node, depth + 1, kind) for node in nodes]
+        parts = [self.value(node, depth + 1, kind) for node in nodes]
         links = [(parts[i], _relation(op), parts[i + 1]) for i, op in enumerate(ops)]
         return _all([functools.partial(_related, *link) for link in links])
 
-    def _value(self, node: ast.expr, depth: int, kind: str | None = None) -> Ask:
+    def value(self, node: ast.expr, depth: int, kind: str | None = None) -> Ask:
         """A number, a text, an argument, … ``kind`` says of which vocabulary bare words are."""
         if depth > MAX_DEPTH:
             raise PredicateError(f"is nested more than {MAX_DEPTH} deep; write it flatter")
@@ -139,13 +146,13 @@ class _Reader:
             case ast.Constant(value=int() | float() as value) if abs(value) <= MAX_NUMBER:
                 return _constant(value)
             case ast.Tuple(elts=items) | ast.List(elts=items):
-                return _tuple([self._value(item, depth + 1, kind) for item in items])
+                return _tuple([self.value(item, depth + 1, kind) for item in items])
             case ast.UnaryOp(op=ast.USub(), operand=part):
-                return _calculated(operator.sub, _constant(0), self._value(part, depth + 1))
+                return _calculated(operator.sub, _constant(0), self.value(part, depth + 1))
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
-                return _calculated(_ARITHMETIC[type(op)], self._value(left, depth + 1), self._value(right, depth + 1))
+                return _calculated(_ARITHMETIC[type(op)], self.value(left, depth + 1), self.value(right, depth + 1))
             case ast.Subscript(value=inner, slice=place):
-                return _item(self._value(inner, depth + 1), _whole(place))
+                return _item(self.value(inner, depth + 1), _whole(place))
             case ast.Name(id=name):
                 self.names.add(name)
                 return functools.partial(_argument, name)
@@ -157,7 +164,7 @@ class _Reader:
         if name in _NUMBERS:
             if not args or (len(args) > 1 and name in ("abs", "len")):
                 raise PredicateError(f"has {name}() with {len(args)} arguments; give it one")
-            return functools.partial(_applied, _NUMBERS[name], [self._value(arg, depth + 1) for arg in args])
+            return functools.partial(_applied, _NUMBERS[name], [self.value(arg, depth + 1) for arg in args])
         if name not in FUNCTIONS:
             known = (*FUNCTIONS, *_NUMBERS)
             raise PredicateError(
@@ -165,7 +172,7 @@ class _Reader:
             )
         if len(args) != 1 or not isinstance(args[0], (ast.Name, ast.Subscript)):
             raise PredicateError(f"has {name}() of something that is no argument; write it like {name}(arg0)")
-        return functools.partial(_described, name, self._value(args[0], depth + 1))
+        return functools.partial(_described, name, self.value(args[0], depth + 1))
 
 
 class _Normal(ast.NodeTransformer):

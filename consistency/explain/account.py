@@ -11,6 +11,8 @@ import torch
 
 from .. import tolerances
 from ..backends.base import Backend
+from ..errors import UsageError
+from ..evaluate import evaluate
 from ..fingerprint.orders import Orders
 from ..fingerprint.trees import agreement
 from ..judge import Judgement
@@ -19,9 +21,12 @@ from ..model import Case
 from ..operators.declare import Operator
 from ..opinfo import operator_of
 from ..reference import Reference, quiet
+from ..second_look import Looks
 from ..sweep.expressions import compiled
 from ..sweep.plans import Plan
 from ..wider import sharpen
+from .fingerprints import of_operator, words
+from .properties import confirmation
 from .sides import Side, by_formula
 
 FEW = 64  # elements, of which some would agree by chance
@@ -48,7 +53,8 @@ class Threshold:
 class Account:
     """A and B on one case: ``differing`` of ``elements`` differ, by ``apart`` at most; ``judged`` and ``orders`` of each side.
 
-    ``ratio`` is the RMS difference here over that in float64 (nan: not compared, inf: no difference there).
+    ``ratio`` is the RMS difference here over that in float64 (nan: not compared, inf: no difference there). ``properties`` are
+    sentences on what else differs in how both compute, where orders do not explain all.
     """
 
     operator: Operator
@@ -62,6 +68,7 @@ class Account:
     orders: tuple[Orders, Orders]
     ratio: float = math.nan
     threshold: Threshold | None = None
+    properties: tuple[str, ...] = ()
 
     @property
     def explained(self) -> bool:
@@ -102,7 +109,17 @@ def of_formula(
 
 def of_case(case: Case, left: Backend, right: Backend, say: Callable[[str], None] = lambda text: None) -> Account:
     """One case on two backends. Raises UsageError."""
-    return account(case, (Side(left.name, left), Side(right.name, right)), say=say)
+    found = account(case, (Side(left.name, left), Side(right.name, right)), say=say)
+    if found.explained or not found.differing:
+        return found
+    told = [words(d) for d in of_operator(case.operator, case.dtype, left, right, say)]
+    told = [f"{left.name} → {right.name}: {text}" for text in told]
+    for backend, judged in zip((left, right), found.judged, strict=True):
+        if judged.verdict.fails:
+            say(f"looking for the cause on {backend.name}")
+            (result,) = evaluate(case, [backend], tolerances.load(), directions=("forward",), looks=Looks())
+            told += [f"{backend.name}: {result.explanation}", confirmation(result, backend)]
+    return replace(found, properties=tuple(text for text in told if text))
 
 
 def account(case: Case, sides: tuple[Side, Side], say: Callable[[str], None] = lambda text: None) -> Account:
@@ -115,6 +132,9 @@ def account(case: Case, sides: tuple[Side, Side], say: Callable[[str], None] = l
         sharpen(reference, "float64")
         outcomes = [side.run(operator, materials) for side in sides]
         tensors = [_first(outcome) for outcome in outcomes]
+        if tensors[0].shape != tensors[1].shape:
+            two = " and ".join(f"{list(t.shape)} of {side.name}" for t, side in zip(tensors, sides, strict=True))
+            raise UsageError(f"results of two shapes, {two}, are not compared")
         judged = [side.judged(operator, outcome, reference, rules) for side, outcome in zip(sides, outcomes, strict=True)]
         ratio = _ratio(case, operator, materials, sides, tensors)
         orders = []

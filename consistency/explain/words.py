@@ -15,26 +15,37 @@ from .account import Account
 
 def lines(account: Account) -> list[str]:
     """What was found, the sentence that counts first."""
-    return [_difference(account), *_precision(account), *_orders(account), *_threshold(account)]
+    return [_difference(account), *_precision(account), *_orders(account), *_properties(account), *_threshold(account)]
 
 
 def _difference(account: Account) -> str:
     a, b = (side.name for side in account.sides)
     if not account.differing:
         return f"{a} and {b} give the same bits: all {account.elements:,} elements."
-    share = (
-        f"{100.0 * account.differing / account.elements:.0f}%"
-        if account.elements > 200
-        else f"{account.differing} of {account.elements}"
-    )
-    worst = max(found.metrics.get("rho_max", 0.0) for found in account.judged)
-    verdict = "rounding" if account.rounding else " / ".join(str(found.verdict) for found in account.judged)
-    errors = f"at most {worst:.2g} × budget from float64" if math.isfinite(worst) else "beyond every budget"
-    return f"{share} of the elements differ, by at most {account.apart:.2g}; each is {errors}: {verdict}."
+    many = account.elements > 200
+    share = f"{100.0 * account.differing / account.elements:.0f}% of the" if many else f"{account.differing} of {account.elements}"
+    return f"{share} elements differ, by at most {account.apart:.2g}; {_judged(account)}."
+
+
+def _judged(account: Account) -> str:
+    """``each is at most 0.01 × budget from float64: rounding``, or both apart where their verdicts are not the same."""
+
+    def times(rho: float) -> str:
+        return f"at most {rho:.2g} × budget from float64" if math.isfinite(rho) else "beyond every budget"
+
+    rhos = [found.metrics.get("rho_max", 0.0) for found in account.judged]
+    if account.rounding:
+        return f"each is {times(max(rhos))}: rounding"
+    told = zip(account.sides, account.judged, rhos, strict=True)
+    sentences = [
+        f"{s.name} is {times(rho)}: rounding" if f.verdict.passes else f"{s.name}: {f.verdict}: {f.explanation}"
+        for s, f, rho in told
+    ]
+    return "; ".join(sentences)
 
 
 def _precision(account: Account) -> list[str]:
-    if math.isnan(account.ratio):
+    if math.isnan(account.ratio) or not account.differing:
         return []
     if math.isinf(account.ratio):
         return ["In float64 they give the same bits."]
@@ -104,7 +115,8 @@ def _one(orders: Orders) -> str:
 
 
 def _with(order: Order) -> str:
-    return " with FMA" if str(order.manner) == "FMA" else f" ({order.manner})" if order.manner.told else ""
+    told = str(order.manner)
+    return f" with {told}" if told in ("FMA", "products rounded") else f" ({told})" if told else ""
 
 
 def without_bias(tree: Tree) -> Tree:
@@ -126,6 +138,10 @@ def where_bias(tree: Tree) -> str:
     if first == 0:
         return f"behind the first {size:,}"
     return f"to the {size:,} products from number {first:,} on"
+
+
+def _properties(account: Account) -> list[str]:
+    return ["What else differs in how they compute:", *(f"  {text}" for text in account.properties)] if account.properties else []
 
 
 def _threshold(account: Account) -> list[str]:
@@ -190,4 +206,4 @@ def to_json(account: Account) -> dict[str, Any]:
     if account.threshold is not None:
         t = account.threshold
         body["threshold"] = {"name": t.name, "predicted": t.predicted, "measured": t.measured, "beyond": t.beyond}
-    return body | {"words": lines(account)}
+    return body | {"properties": list(account.properties), "words": lines(account)}

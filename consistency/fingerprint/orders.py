@@ -81,7 +81,7 @@ def orders_of(question: Question) -> Orders:
         found: list[Order] = []
         rows = rows[: max(MOST_WORK // (layout.terms * layout.columns), 1)]
         for member in _classes(asked[0], len(layout.left)):
-            some = _rectangle(member)
+            some = _rectangle(member, asked[0].rows)
             asked.append(question.at(*some))
             tree = recover(layout.terms + layout.added, asked[-1], added=layout.added)
             tried = replay(question, tree, actual, rows, columns, member[rows])
@@ -124,9 +124,9 @@ def _classes(asking: Asking, rows: int) -> list[Array]:
     return [whole == kind for kind in range(len(kinds))]
 
 
-def _rectangle(member: Array) -> tuple[Array, Array]:
-    """Rows and columns whose crossings all belong to a class: of the row with the most columns, and of all rows like it."""
-    row = int(member.sum(1).argmax())
+def _rectangle(member: Array, rows: Array) -> tuple[Array, Array]:
+    """Rows and columns whose crossings all belong to a class: of that one of ``rows`` with the most columns, and of all like it."""
+    row = int(rows[member[rows].sum(1).argmax()])
     columns = np.flatnonzero(member[row])
     return np.flatnonzero(member[:, columns].all(1)), columns
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +12,11 @@ import torch
 
 from .. import dtypes
 from .questions import Question
-from .rounding import aligned, fma, together
+from .rounding import aligned, fma, shortened, together
 from .trees import Tree
 
 Array = np.ndarray[Any, Any]
+_FEW = 64  # outputs
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,8 @@ class Manner:
     """What a tree leaves open: whether products are rounded before they are added (``fused``: they are not); where the first two
     are added, whether the later one is fused or the first (``swapped``); what a mean does with the sum; the format it is kept in.
     ``wide``: that is a longer one than the numbers have. ``guard``: an addition of several terms cuts each so many bits below
-    the last one of the largest, as matrix units do.
+    the last one of the largest, as matrix units do. ``bits``: factors are rounded to so many first, by ``mode``.
+    ``halfway``: what a bias is added to was rounded to the numbers' own format before.
     """
 
     fused: bool = False
@@ -33,6 +36,9 @@ class Manner:
 
     guard: int | None = None
     wide: bool = False
+    bits: int = 0
+    mode: str = ""
+    halfway: bool = False
 
     @property
     def told(self) -> bool:
@@ -40,11 +46,14 @@ class Manner:
         return bool(str(self))
 
     def __str__(self) -> str:
-        if self.wide:
-            return "in float64"
+        how = "FMA" if self.fused else "products rounded" if self.products else ""
+        how = "" if self.bits else how  # products of short numbers are exact, either way
+        how = "in float64" if self.wide else how
         if self.guard is not None:
-            return f"several terms at once, cut off {self.guard} bits below the sum"
-        return "FMA" if self.fused else "products rounded" if self.products else ""
+            how = f"several terms at once, cut off {self.guard} bits below the sum"
+        short = f"factors rounded to {self.bits} bits ({self.mode})" if self.bits else ""
+        before = "rounded before the bias is added" if self.halfway else ""
+        return ", ".join(part for part in (short, how, before) if part)
 
 
 @dataclass(frozen=True)
@@ -63,24 +72,35 @@ def replay(
     gives the bits of ``actual`` wherever ``member`` [rows, columns] is true; with ``every``, in all of them.
     """
     wanted = actual[torch.from_numpy(rows)][:, torch.from_numpy(columns)]
+    manners = list(_manners(question, tree))
+    if len(manners) > 1 and len(rows) * len(columns) > 4 * _FEW:  # a few outputs tell which ones are worth the whole
+        r, c = (np.unique(np.linspace(0, len(x) - 1, 8).astype(int)) for x in (rows, columns))
+        few = actual[torch.from_numpy(rows[r])][:, torch.from_numpy(columns[c])]
+        hits = [_played(question, tree, few, rows[r], columns[c], m).same[member[np.ix_(r, c)]].sum() for m in manners]
+        order = sorted(range(len(manners)), key=lambda k: -hits[k])
+        manners = [manners[k] for k in order[:4]]
     tried: list[Replayed] = []
-    for manner in _manners(question, tree):
-        found = torch.from_numpy(evaluate(question, tree, rows, columns, manner)).to(wanted.dtype)
-        same = (_bits(found) == _bits(wanted)).numpy()
-        tried.append(Replayed(manner, same, found.to(torch.float64).numpy()))
-        if same[member].all() and not every:
+    for manner in manners:
+        tried.append(_played(question, tree, wanted, rows, columns, manner))
+        if tried[-1].same[member].all() and not every:
             break
     return tried
+
+
+def _played(question: Question, tree: Tree, wanted: torch.Tensor, rows: Array, columns: Array, manner: Manner) -> Replayed:
+    found = torch.from_numpy(evaluate(question, tree, rows, columns, manner)).to(wanted.dtype)
+    return Replayed(manner, (_bits(found) == _bits(wanted)).numpy(), found.to(torch.float64).numpy())
 
 
 def evaluate(question: Question, tree: Tree, rows: Array, columns: Array, manner: Manner) -> Array:
     """The outputs that a tree gives, in the format that the sum is kept in."""
     kind = np.dtype(manner.kept)
-    terms = _Terms(question, rows, columns, kind)
+    terms = _Terms(question, rows, columns, kind, manner)
     held: dict[int, Array] = {}
     for k, children in enumerate(tree.nodes):
         parts = sorted(children, key=lambda c: (c < tree.leaves, c))  # sums first, then products, then a bias
         products = [c for c in parts if c < tree.terms]
+        before = {c: held[c] for c in parts if c in held} if manner.halfway else {}
         if len(parts) > 2:
             several = [terms.exactly(c) if c < tree.leaves else held.pop(c).astype(np.float64) for c in parts]
             total = together(several, kind.type) if manner.guard is None else aligned(several, manner.guard)
@@ -91,6 +111,9 @@ def evaluate(question: Question, tree: Tree, rows: Array, columns: Array, manner
         else:
             one, two = (terms.value(c) if c < tree.leaves else held.pop(c) for c in parts)
             total = one + two
+        if manner.halfway and any(tree.terms <= c < tree.leaves for c in parts):
+            one, two = (terms.value(c) if c < tree.leaves else _in(before[c], question.dtype) for c in parts)
+            total = one + two
         held[tree.leaves + k] = total
     found = np.broadcast_to(held[tree.root], (len(rows), len(columns)))
     if manner.scale == "divided":
@@ -100,15 +123,22 @@ def evaluate(question: Question, tree: Tree, rows: Array, columns: Array, manner
     return np.array(found)
 
 
+def _in(values: Array, dtype: str) -> Array:
+    """The numbers as they are in another format, in their own."""
+    return np.asarray(torch.from_numpy(np.array(values)).to(dtypes.TORCH[dtype]).to(torch.float32).numpy())
+
+
 class _Terms:
     """The terms of some outputs: one number, or two factors, for each leaf, shaped to be broadcast to [rows, columns]."""
 
-    def __init__(self, question: Question, rows: Array, columns: Array, kind: np.dtype[Any]) -> None:
+    def __init__(self, question: Question, rows: Array, columns: Array, kind: np.dtype[Any], manner: Manner) -> None:
         layout = question.layout
 
         def flat(argument: int) -> Array:
             tensor = question.args[argument].detach().reshape(-1)
-            return np.asarray(tensor.to(dtypes.TORCH[kind.name]).numpy())
+            numbers = np.asarray(tensor.to(dtypes.TORCH[kind.name]).numpy())
+            factor = manner.bits and argument in (layout.argument, layout.factor)
+            return shortened(numbers, manner.bits, manner.mode) if factor else numbers
 
         self.terms, self.kind = layout.terms, kind
         source = np.append(flat(layout.argument), kind.type(0))  # position -1: padding
@@ -154,8 +184,13 @@ def _manners(question: Question, tree: Tree) -> Iterator[Manner]:
         yield Manner(False, kept=kept, products=True)
         if question.dtype != "float64":  # products are exact there
             yield Manner(False, kept="float64", products=True, wide=True)
-        if tree.widest > 2 and kept == "float32":
-            yield from (Manner(True, kept=kept, products=True, guard=guard) for guard in range(5))
+        if question.dtype == "bfloat16" and tree.added:
+            yield from (Manner(fused, kept=kept, products=True, halfway=True) for fused in (True, False))
+        guards: list[int | None] = list(range(5)) if tree.widest > 2 and kept == "float32" else []
+        yield from (Manner(True, kept=kept, products=True, guard=guard) for guard in guards)
+        if question.dtype == "float32":
+            short = itertools.product((11, 8), ("nearest even", "nearest away", "toward zero"), [None, *guards])
+            yield from (Manner(True, kept=kept, products=True, guard=g, bits=bits, mode=mode) for bits, mode, g in short)
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:

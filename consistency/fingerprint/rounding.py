@@ -70,6 +70,16 @@ def together(parts: list[Array], kind: Any) -> Array:
     return odd(s, e).astype(kind) if kind != np.float64 else s
 
 
+def shortened(x: Array, bits: int, mode: str) -> Array:
+    """float32 numbers with ``bits`` bits: ``nearest even``, ``nearest away`` (from zero, of ties) or ``toward zero``."""
+    mantissa, exponent = np.frexp(x.astype(np.float64))
+    scaled = np.ldexp(mantissa, bits)
+    away = np.trunc(scaled + np.copysign(0.5, scaled))
+    whole = {"nearest even": np.rint(scaled), "nearest away": away, "toward zero": np.trunc(scaled)}[mode]
+    found: Array = np.ldexp(whole, exponent - bits).astype(x.dtype)
+    return found
+
+
 def aligned(parts: list[Array], guard: int) -> Array:
     """The sum of several float64 arrays as matrix units make it, in float32: each is cut off ``guard`` bits below the last bit that
     the largest of them has in float32, what is left is added exactly, and the sum is cut to float32.

@@ -195,8 +195,12 @@ def short(found: Fingerprint) -> dict[str, str]:
     if edges:
         texts = sorted((fact.question, fact.answer) for fact in edges)
         lines["corner cases"] = f"{hashlib.sha256(repr(texts).encode('utf-8')).hexdigest()[:10]}, {_unusual(edges)} not usual"
-    for title, text in _orders(found):
-        lines[title] = text[:400]
+    orders = list(_orders(found))
+    for title, text in orders:
+        if " float32 " in title:
+            lines[title] = text[:400]
+    if orders:
+        lines["all orders"] = hashlib.sha256(repr(orders).encode("utf-8")).hexdigest()[:10]
     for title, text in _bits(found):
         if not text.startswith("same bits"):
             lines[title] = f"{lines[title]}; {text}" if title in lines else text
@@ -208,6 +212,12 @@ def _unusual(edges: Iterable[Fact]) -> int:
 
 
 def _by_dtype(found: Fingerprint) -> Iterator[tuple[str, str]]:
-    for row in _sums(found):
-        answers = [f"{title} {text}" for title, text in zip(_COLUMNS.values(), row[1:], strict=True) if text not in ("?", "–")]
-        yield row[0], "; ".join(answers) or "?"
+    """One line a dtype, under a name that does not depend on the answers."""
+    for dtype in dict.fromkeys(fact.dtype for fact in found if fact.about == "multiplicand"):
+        groups: dict[str, list[str]] = {}
+        for form in dict.fromkeys(fact.what for fact in found if fact.about == "multiplicand" and fact.dtype == dtype):
+            facts = [(title, found.get(f"{form}/{dtype}/{about}")) for about, title in _COLUMNS.items()]
+            text = "; ".join(f"{title} {fact.answer}" for title, fact in facts if fact is not None and fact.known)
+            groups.setdefault(text or "?", []).append(form)
+        said = [text if len(groups) == 1 else f"{', '.join(forms)}: {text}" for text, forms in groups.items()]
+        yield f"sums of products {dtype}", " | ".join(said)

@@ -88,7 +88,7 @@ def _fact(ask: Ask, question: str, tests: list[Test]) -> Fact:
         return Fact(question, "kept", f"{', '.join(seen)}; n = {', '.join(map(str, next(iter(seen.values()))))}", usual=True)
     whole = not partly and all(len(flushing[kind]) == len(seen[kind]) for kind in kinds)
     answer = f"{' and '.join(kinds)} flushed"
-    return Fact(question, answer if whole else f"{answer}, not everywhere ({evidence})", evidence)
+    return Fact(question, answer if whole else f"{answer}, not everywhere", evidence)
 
 
 def _kept(found: Words, test: Test) -> str:

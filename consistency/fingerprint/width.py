@@ -53,7 +53,7 @@ def _arithmetic(ask: Ask) -> Iterator[Fact]:
             continue
         got = got[-1] if got.ndim == 2 else np.abs(got)
         # A root has bits of its own: what counts is how many of them agree.
-        wanted: Array = np.sqrt(exact) if name == "sqrt" else exact
+        wanted = np.asarray(np.sqrt(exact) if name == "sqrt" else exact, dtype=np.float64)
         yield _width(question, got, wanted, 2.0**-51 if name == "sqrt" else 0.0, f"1 + 2^-p, p = 1 … {_FULL - 1}")
 
 

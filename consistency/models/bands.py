@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from .findings import Curve, Layer
-from .traces import Distances, Key, Trace, joint, sizes
+from .traces import Distances, Key, Trace, joint, norm, sizes
 
 REPLICAS = 6
 FACTOR = 10.0
@@ -63,9 +63,7 @@ class Bands:
         return found
 
     def _size(self, key: Key) -> float:
-        values = self._reference.found[key]
-        finite = values[abs(values) < math.inf]
-        return math.sqrt(float(finite @ finite))
+        return norm(self._reference.found[key])
 
     @staticmethod
     def _band(found: Sequence[float], size: float, factor: float = FACTOR) -> float:

@@ -16,19 +16,21 @@ from .. import backends as _backends
 from .. import tolerances as _tolerances
 from ..backends.base import Backend, availability
 from ..errors import UsageError
+from ..judge import times as _times
 from ..tolerances import Tolerances
 from ..watching.modules import Modules
 from ..workers.isolated import Isolated
 from . import bands, targets
+from . import mistakes as _mistakes
 from .findings import WITHIN, BackendReport, Curve, ModelReport, Named
 from .locally import Local
 from .signs import Signs
 from .subject import Subject, parameters_of
-from .traces import Distances, Key, Samples, Trace
+from .traces import Distances, Key, Samples, Tap, Trace
 from .wide import Formats, Noting, Wide
 from .worlds import World
 
-CURVES = {"loss": "loss", "parameter": "distance of the parameters"}
+CURVES = {"loss": "loss", "parameter": "parameters"}
 Progress = Callable[[str, int, int], None]
 
 
@@ -40,6 +42,7 @@ def compare_models(
     optimizer: Any = None,
     replicas: int = bands.REPLICAS,
     local: bool = True,
+    mistakes: bool = True,
     tolerances: str | Path | Tolerances | None = None,
     progress: Progress | None = None,
 ) -> ModelReport:
@@ -49,11 +52,15 @@ def compare_models(
     or ``(model, inputs, loss)``. ``backends``: specs or Backend objects; None for every one that is available here. ``steps`` and
     ``optimizer`` (a function of the parameters) replace those of the subject; 0 steps are one pass forward and backward.
     ``replicas``: how many times float64 is repeated with every number moved by half an ulp. ``local``: judge each operator on the
-    inputs that it really got. ``progress(what, done, total)`` is told of every step.
+    inputs that it really got. ``mistakes``: look for what is wrong with the comparison itself, before a backend is blamed.
+    ``progress(what, done, total)`` is told of every step.
 
     Raises UsageError or ConfigurationError with one clear line.
     """
     subject = targets.subject(target)
+    found = _mistakes.check(subject, targets.factory_of(target)) if mistakes else ()
+    if subject.batches is not None and not hasattr(subject.batches, "__getitem__"):
+        subject = replace(subject, batches=list(subject.batches))  # a DataLoader, say: everybody is to get the same batches
     if steps is not None:
         subject = replace(subject, steps=steps)
     if optimizer is not None:
@@ -64,7 +71,8 @@ def compare_models(
         raise UsageError(f"replicas = {replicas!r:.40}; a band needs 2 at least")
     chosen = _chosen(backends)
     rules = tolerances if isinstance(tolerances, Tolerances) else _tolerances.load(tolerances)
-    return _Comparison(subject, replicas, rules, local, progress or (lambda what, done, total: None)).report(chosen)
+    report = _Comparison(subject, replicas, rules, local, progress or (lambda what, done, total: None)).report(chosen)
+    return replace(report, mistakes=found)
 
 
 def _chosen(backends: Iterable[str | Backend] | None) -> list[Backend]:
@@ -97,6 +105,9 @@ class _Comparison:
     local: bool
     progress: Progress
 
+    def __post_init__(self) -> None:
+        self.samples = Samples(self._steps + 1)
+
     def report(self, backends: list[Backend]) -> ModelReport:
         reasons = {backend.name: unsuitable(backend) for backend in backends}
         present = [backend for backend in backends if not reasons[backend.name]]
@@ -116,29 +127,36 @@ class _Comparison:
         return max(self.subject.steps, 1)
 
     def _formats(self) -> Formats:
-        """The formats that the tested model works in: one step of it."""
-        formats = Formats()
-        with _quietly(), Modules() as modules:
-            world = World(replace(self.subject, steps=min(self.subject.steps, 1)), _nothing, Noting(formats, modules))
+        """The formats that the tested model works in, and how much a step has to be kept of: one step of it."""
+        formats, tapped = Formats(), _Counting()
+        once = replace(self.subject, steps=min(self.subject.steps, 1))
+        with _quietly(), Modules() as modules, _told("on the CPU"), _closing(once, tapped, Noting(formats, modules)) as world:
             for _ in world.run():
                 pass
+        self.samples.expect(tapped.count)
         return formats
 
     def _reference(self, formats: Formats) -> Trace:
-        counted: list[Key] = []
-        with _quietly(), Modules() as modules:
-            samples = Samples(self._steps + 1)
-            trace = Trace(samples)
-            world = World(self.subject, _Expecting(trace, counted), Wide(formats, modules), dtype=torch.float64)
+        trace = Trace(self.samples)
+        with (
+            _quietly(),
+            Modules() as modules,
+            _told("in float64"),
+            _closing(self.subject, trace, Wide(formats, modules), dtype=torch.float64) as world,
+        ):
             for step in world.run():
                 self.progress("float64", step, self._steps)
         return trace
 
     def _replica(self, number: int, formats: Formats, reference: Trace) -> Distances:
         found = Distances(reference)
-        with _quietly(), Modules() as modules:
-            signs = Signs(number)
-            world = World(self.subject, found, Wide(formats, modules, signs), dtype=torch.float64)
+        signs = Signs(number)
+        with (
+            _quietly(),
+            Modules() as modules,
+            _told("in float64, with every number moved by half an ulp"),
+            _closing(self.subject, found, Wide(formats, modules, signs), dtype=torch.float64) as world,
+        ):
             for step in world.run(lambda tensor: signs.move(tensor, 24)):
                 self.progress(f"float64 moved by ½ ulp, {number + 1} of {self.replicas}", step, self._steps)
         return found
@@ -152,8 +170,7 @@ class _Comparison:
             mode = Local(backend, modules, self.rules, every=bool(every))
             mode.off = not self.local
             try:
-                with backend.switches():
-                    world = World(subject, found, mode, device=backend.device)
+                with backend.switches(), _closing(subject, found, mode, device=backend.device) as world:
                     mode.begin(1)
                     for step in world.run():
                         self.progress(backend.name if not every else f"{backend.name}, every call", step, self._steps)
@@ -199,11 +216,7 @@ def _layer(outside: Key | None, times: dict[Key, float]) -> str:
     if outside is None:
         return ""
     name = outside.name or "the whole model"
-    return f"the {outside.kind} of {name} ({_size(times[outside])} × the band)" if outside.kind != "loss" else "the loss"
-
-
-def _size(value: float) -> str:
-    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+    return f"the {outside.kind} of {name} ({_times(times[outside])} × the band)" if outside.kind != "loss" else "the loss"
 
 
 def _curves(band: bands.Bands, found: Distances) -> tuple[Curve, ...]:
@@ -211,18 +224,29 @@ def _curves(band: bands.Bands, found: Distances) -> tuple[Curve, ...]:
     return tuple(curve for curve in curves if curve is not None)
 
 
-class _Expecting:
-    """The reference's tap: after the first few tensors it is known how many a step has, and how much may be kept of each."""
+def _closing(subject: Subject, tap: Tap, mode: Any, **where: Any) -> contextlib.closing[World]:
+    return contextlib.closing(World(subject, tap, mode, **where))
 
-    def __init__(self, trace: Trace, counted: list[Key]) -> None:
-        self._trace, self._counted = trace, counted
+
+class _Counting:
+    """A tap that only counts."""
+
+    count = 0
 
     def __call__(self, key: Key, tensor: torch.Tensor) -> None:
-        self._trace(key, tensor)
+        self.count += 1
 
 
-def _nothing(key: Key, tensor: torch.Tensor) -> None:
-    """A tap that keeps nothing."""
+@contextlib.contextmanager
+def _told(where: str) -> Iterator[None]:
+    """What the user's own model raises becomes one line."""
+    try:
+        yield
+    except UsageError:
+        raise
+    except Exception as error:
+        lines = str(error).strip().splitlines()
+        raise UsageError(f"{where} the model raises {type(error).__name__}: {lines[0][:200] if lines else ''}") from error
 
 
 @contextlib.contextmanager

@@ -30,8 +30,9 @@ _MOVED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """``view``: metadata only. ``left_out``: why it is not judged. ``moves``: nothing is rounded. ``rules``: name and
-    family that tolerances are looked up by. ``writes``: positions and names of the arguments that are written to."""
+    """``view``: metadata only. ``left_out``: why it is not judged. ``moves``: nothing is rounded.
+    ``elementwise``: each number stands by itself, and with ``strict`` it errs by a few ulp at most. ``rules``: name and family that
+    tolerances are looked up by. ``writes``: positions and names of the arguments that are written to."""
 
     base: str
     view: bool
@@ -39,6 +40,7 @@ class Facts:
     left_out: str
     moves: bool
     elementwise: bool
+    strict: bool
     rules: tuple[str, str]
     writes: tuple[int | str, ...]
     entry: aten_models.Entry | None
@@ -59,11 +61,12 @@ def facts(overload: Any) -> Facts:
     known = entry or aten_calls.declared_as(base)
     exact = known is not None and known.error.kind == "exact"
     elementwise = aten_models.is_pointwise(base) or (isinstance(known, Operator) and "elementwise" in known.traits)
+    strict = elementwise and known is not None and known.error.kind == "rounded"
     declared = operators.registry().get(entry.rules) if entry is not None else known
     rules = declared.ruled_by if isinstance(declared, Operator) else (f"aten.{base}", "aten")
     view = left_out == kinds.VIEW or base in _VIEWS_OF_BITS
     return Facts(
-        base, view, kinds.is_random(overload), left_out, base in _MOVED or exact, elementwise, rules, tuple(writes), entry,
+        base, view, kinds.is_random(overload), left_out, base in _MOVED or exact, elementwise, strict, rules, tuple(writes), entry,
         _operator(overload, base),
     )  # fmt: skip
 

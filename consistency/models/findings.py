@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..judge import times
 from ..model import Result
+from .mistakes import Mistake
 
 WITHIN = "within the band"
 KINDS = ("output", "gradient", "parameter gradient", "buffer", "optimizer state", "parameter")
@@ -34,7 +36,7 @@ class Named:
     def size(self) -> str:
         if self.rho <= 1.0 or self.rho == float("inf"):
             return self.result.verdict.value
-        return f"{self.rho:,.0f} × budget" if self.rho >= 10 else f"{self.rho:.2g} × budget"
+        return f"{times(self.rho)} × budget"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ class ModelReport:
     steps: int
     replicas: int
     backends: Mapping[str, BackendReport]
-    mistakes: tuple[Any, ...] = ()
+    mistakes: tuple[Mistake, ...] = ()
     notes: tuple[str, ...] = ()
     parameters: int = 0
 

@@ -29,6 +29,7 @@ from ..watching.watch import elsewhere
 from . import quick
 from .facts import Facts, facts, mapped, written
 from .findings import Named
+from .projections import combined
 from .wide import drawn
 
 OFTEN = 8  # calls of one kind in one module and step that are looked at
@@ -116,6 +117,10 @@ class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 results, _ = quick.reference(func, known, *chosen)
                 change = quick._Chooser(shape, quick.places(shape, self.calls))
                 return quick.score(change(_to_cpu(out)), results[0], known, c), ""
+        if out_dtype(out) == torch.float32 and not known.writes:
+            products = combined(known.base, given, mapped(_to_cpu, out), self.calls)
+            if products is not None:
+                return quick.score_of(products, known), ""
         results, effects = quick.reference(func, known, given, named)
         mine = [_to_cpu(t) if isinstance(t, torch.Tensor) else t for t in quick.leading(known, out)]
         if len(mine) != len(results):
@@ -123,7 +128,8 @@ class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
         pairs = [(a, b) for a, b in zip([*mine, *got], [*results, *effects], strict=True)]
         if any(isinstance(a, torch.Tensor) != isinstance(b, torch.Tensor) for a, b in pairs):
             return float("inf"), ""
-        scores = [quick.score(a, b, known, c) for a, b in pairs if isinstance(a, torch.Tensor)]
+        precision = quick.shortest(given, named)
+        scores = [quick.score(a, b, known, c, precision) for a, b in pairs if isinstance(a, torch.Tensor)]
         return max(scores, default=0.0), ""
 
     def _bound(self, known: Facts, args: Any) -> float:
@@ -205,7 +211,14 @@ def _to_cpu(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if tensor.device.type == "cpu" else tensor.cpu()
 
 
+def out_dtype(out: Any) -> torch.dtype | None:
+    """The dtype of the first tensor that came out."""
+    return next((t.dtype for t in flatten(out) if isinstance(t, torch.Tensor)), None)
+
+
 # Not elementwise to our declarations, for their gradients are sums or their arguments are not all tensors; forward they are.
-_STRAIGHT = frozenset({"addcmul_", "addcdiv_", "lerp_", "add_", "mul_", "div_", "sub_", "sqrt", "addcmul", "addcdiv", "where"})
+_STRAIGHT = frozenset(
+    {"addcmul_", "addcdiv_", "lerp_", "add_", "mul_", "div_", "sub_", "sqrt", "addcmul", "addcdiv", "where", "clone", "copy_"}
+)
 _NOWHERE = Path()
 _NEVER = threading.Event()

@@ -17,9 +17,12 @@ from .. import dtypes
 from ..backends.base import flatten
 from ..watching.watch import elsewhere
 from .facts import Facts, mapped, written
+from .projections import Combined
 
-SAMPLE = 1 << 15  # numbers that are looked at where each stands by itself
-ROW = 4.0  # units of roundoff of a row's largest number
+SAMPLE = 1 << 13  # numbers that are looked at where each stands by itself
+ROW = 8.0  # units of roundoff of a row's largest number
+MOST = 128.0  # the same for sums of many terms, whose budget is larger than that
+UNIT, TINY = dtypes.FORMATS["float32"].unit_roundoff, dtypes.FORMATS["float32"].smallest_normal
 _EXPONENT = 0x7FF0000000000000
 _WIDER = {
     torch.float32: torch.float64, torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.complex64: torch.complex128,
@@ -72,8 +75,11 @@ def leading(known: Facts, out: Any) -> list[Any]:
     return found[:kept] if kept is not None else found
 
 
-def score(got: torch.Tensor, want: torch.Tensor, known: Facts, c: float) -> float:
-    """How far a result is from float64, × what the quick look admits; infinite where NaN, shapes or integers differ."""
+def score(got: torch.Tensor, want: torch.Tensor, known: Facts, c: float, precision: int = 53) -> float:
+    """How far a result is from float64, × what the quick look admits; infinite where NaN, shapes or integers differ.
+
+    ``precision`` is that of the shortest format among the inputs: kernels that mix formats sum up in the shorter one.
+    """
     if got.shape != want.shape:
         return _INFINITE
     if not got.numel():
@@ -83,6 +89,8 @@ def score(got: torch.Tensor, want: torch.Tensor, known: Facts, c: float) -> floa
     form = dtypes.form_of(dtypes.name_of(got.dtype))
     if form is None or want.dtype not in (torch.float64, torch.complex128):
         return 0.0 if _same(got, want) else _INFINITE
+    if precision < form.precision:
+        form = next(other for other in dtypes.FORMATS.values() if other.precision == precision)
     if got.is_complex():
         got, want = torch.view_as_real(got.resolve_conj()), torch.view_as_real(want.resolve_conj())
     error = got.to(torch.float64, copy=True).sub_(want).abs_()  # the model goes on with `got`
@@ -95,13 +103,34 @@ def score(got: torch.Tensor, want: torch.Tensor, known: Facts, c: float) -> floa
         largest = float(error.max())
         if not largest < _INFINITE:
             return _INFINITE
-    if not known.elementwise:
+    if not known.strict:
         rows = _rows(want.abs())
         admitted = rows.amax(-1, keepdim=True).mul_((ROW + c) * form.unit_roundoff).clamp_(min=form.smallest_normal)
         return float(_rows(error).amax(-1, keepdim=True).div_(admitted).max())
     # A power of two below each number, times 2^(1 - precision), is its ulp.
     ulp = want.contiguous().view(torch.int64).bitwise_and(_EXPONENT).view(torch.float64).clamp_(min=form.smallest_normal)
     return float(error.div_(ulp).max()) * 2.0 ** (form.precision - 1) / max(c, 0.5)
+
+
+def admitted(terms: float) -> float:
+    """Units of roundoff that a sum of so many terms may be off by, without another look."""
+    return min(MOST, ROW + terms / 16.0)
+
+
+def score_of(found: Sequence[Combined], known: Facts) -> float:
+    """The largest score of combinations of a call's results."""
+    worst = 0.0
+    for got, want, size, terms in found:
+        rows = _rows(size).amax(-1, keepdim=True).mul_(admitted(terms) * UNIT).clamp_(min=TINY)
+        value = float(_rows((got - want).abs_()).amax(-1, keepdim=True).div_(rows).max()) if got.numel() else 0.0
+        worst = max(worst, value if value == value else _INFINITE)
+    return worst
+
+
+def shortest(args: Sequence[Any], kwargs: Mapping[str, Any]) -> int:
+    """Significand bits of the shortest floating format among the tensors given, but for single numbers."""
+    given = (t for t in flatten((list(args), dict(kwargs))) if isinstance(t, torch.Tensor) and t.ndim and t.is_floating_point())
+    return min((dtypes.FORMATS[name].precision for t in given if (name := dtypes.name_of(t.dtype)) in dtypes.FORMATS), default=53)
 
 
 def _same(got: torch.Tensor, want: torch.Tensor) -> bool:

@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from ..backends.base import flatten
+
 # Of u·Σ|terms|: what a sequential sum in random order errs by (metrics.healthy_variance); one in blocks errs by less.
 SHARE = 0.2
 
@@ -61,4 +63,6 @@ _SIZES: dict[str, Callable[..., list[float]]] = {
 def sizes(base: str, args: Sequence[Any], out: Any) -> list[float] | None:
     """Σ|terms| of each returned tensor; None where nothing is known to be added up."""
     known = _SIZES.get(base)
-    return known(args, out) if known is not None else None
+    if known is None or not all(t.is_floating_point() for t in flatten([args, out]) if isinstance(t, torch.Tensor)):
+        return None
+    return known(args, out)

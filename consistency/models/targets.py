@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
+from collections.abc import Callable
 from typing import Any
 
 from ..backends._user import imported
-from ..errors import UsageError, did_you_mean
+from ..errors import UsageError
+from .examples import example
 from .subject import Subject, subject_of
 
 EXAMPLES = "examples"
@@ -34,7 +34,7 @@ def named(text: str) -> Subject:
     if not place or not name:
         raise UsageError(f"target {text!r:.80}: {_HELP}")
     if place == EXAMPLES:
-        return _example(name)
+        return subject_of(example(name)(), f"example {name}")
     factory = imported(text.strip(), "target")
     if not callable(factory):
         raise UsageError(f"target {text!r:.80}: {name} is a {type(factory).__name__}; {_HELP}")
@@ -52,16 +52,10 @@ def _told(error: Exception) -> str:
     return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__
 
 
-def examples() -> dict[str, Any]:
-    """The built-in examples by name: factories."""
-    if importlib.util.find_spec("consistency.models.examples") is None:
-        return {}
-    found: dict[str, Any] = importlib.import_module("consistency.models.examples").EXAMPLES
-    return found
-
-
-def _example(name: str) -> Subject:
-    known = examples()
-    if name not in known:
-        raise UsageError(f"there is no example {name!r:.60}{did_you_mean(name, known) or '; known: ' + ', '.join(known)}")
-    return subject_of(known[name](), f"example {name}")
+def factory_of(target: Any) -> Callable[[], Subject] | None:
+    """What makes the target's subject once more; None where it was given ready-made."""
+    if isinstance(target, str):
+        return lambda: named(target)
+    if callable(target) and not isinstance(target, Subject):
+        return lambda: subject(target)
+    return None

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ..report.failure import message
+from .bands import FACTOR
 from .findings import BackendReport, Curve, ModelReport, Named
 
 REASONS = 4
@@ -15,15 +16,13 @@ REASONS = 4
 
 def told(report: ModelReport) -> str:
     """The whole story: the verdict of every backend, the first operator that is wrong, and what was not looked at."""
-    steps = f"{report.steps} steps of training" if report.steps else "one pass forward and backward"
-    lines = [
-        f"{report.name}: {report.verdict}",
-        f"  {report.parameters:,} parameters, {steps}; band: 10 × the RMS distance of {report.replicas} replicas of float64",
-    ]
+    steps = f"{report.steps} step{'s' if report.steps > 1 else ''} of training" if report.steps else "one pass forward and backward"
+    band = f"; band: {FACTOR:g} × the RMS distance of {report.replicas} replicas of float64" if report.tested else ""
+    lines = [f"{report.name}: {report.verdict}", f"  {report.parameters:,} parameters, {steps}{band}"]
     for backend in report.backends.values():
         lines += _backend(backend)
     for mistake in report.mistakes:
-        lines.append(f"! {mistake.words}: {mistake.remedy}")
+        lines += [f"! {mistake.words}", f"    {mistake.remedy}"]
     return "\n".join(lines + [f"note: {note}" for note in report.notes])
 
 
@@ -54,7 +53,7 @@ def as_json(report: ModelReport) -> dict[str, Any]:
     return {
         "name": report.name, "verdict": report.verdict, "steps": report.steps, "replicas": report.replicas,
         "parameters": report.parameters, "notes": list(report.notes),
-        "mistakes": [{"words": m.words, "remedy": m.remedy} for m in report.mistakes],
+        "mistakes": [{"name": m.name, "words": m.words, "remedy": m.remedy} for m in report.mistakes],
         "backends": [_as_json(backend) for backend in report.backends.values()],
     }  # fmt: skip
 

@@ -100,8 +100,16 @@ def distance(got: Doubles, want: Doubles) -> float:
     with np.errstate(all="ignore"):
         same = (got == want) | (np.isnan(got) & np.isnan(want))
         difference = np.where(same, 0.0, got - want)
-        total = float(np.sqrt(np.dot(difference, difference)))
-    return total if total == total else math.inf
+    if not np.isfinite(difference).all():
+        return math.inf
+    return norm(difference)
+
+
+def norm(values: Doubles) -> float:
+    """The root of the sum of squares of what is finite, which may be so large that squares are not."""
+    finite = values[np.isfinite(values)]
+    largest = float(np.abs(finite).max()) if finite.size else 0.0
+    return largest * float(np.sqrt(np.square(finite / largest).sum())) if largest > 0.0 else 0.0
 
 
 def joint(found: Mapping[Key, float], kind: str) -> dict[int, float]:
@@ -115,5 +123,5 @@ def joint(found: Mapping[Key, float], kind: str) -> dict[int, float]:
 
 def sizes(trace: Trace, kind: str) -> Iterator[tuple[int, float]]:
     """By step, the norm of the reference's own numbers of one kind."""
-    norms = {key: float(np.linalg.norm(np.nan_to_num(values))) for key, values in trace.found.items() if key.kind == kind}
+    norms = {key: norm(values) for key, values in trace.found.items() if key.kind == kind}
     yield from joint(norms, kind).items()

@@ -35,9 +35,15 @@ class World:
         self.optimizer = _optimizer(subject, self.model) if subject.steps and parameters_of(self.model) else None
         self.step = 0
         self._names = _named(self.model, "named_modules")
-        for name, module in self._names.items():
-            if isinstance(module, torch.nn.Module):
-                module.register_forward_hook(self._hook(name))
+        modules = [(name, module) for name, module in self._names.items() if isinstance(module, torch.nn.Module)]
+        self._handles = [module.register_forward_hook(self._hook(name)) for name, module in modules]
+
+    def close(self) -> None:
+        """Let go of the copy at once: a hook that knows its world, whose model has it, would wait for the garbage collector."""
+        for handle in self._handles:
+            handle.remove()
+        self.model = self.optimizer = None
+        self._names = {}
 
     def run(self, inputs_moved: Callable[[torch.Tensor], None] | None = None) -> Iterator[int]:
         """Step after step; yields the number of each (from 1) when it is over. ``inputs_moved`` may change inputs in place."""

@@ -11,6 +11,7 @@ import torch
 
 from .. import dtypes, literals, recipe
 from ..bundle import lines, mend, replace
+from ..bundle.locking import Lock
 from ..errors import BundleError, ConsistencyError
 from ..model import Case, Outcome, Output
 from .folder import RECORDING, Header, read_cases, read_header
@@ -28,6 +29,10 @@ class Writer:
         keys: set[str] = set()
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            self._lock = Lock(folder)
+        except OSError as error:
+            raise BundleError(f"cannot write {folder}: {error.strerror}; name another folder with -o") from None
+        try:
             there = (folder / "recording.json").exists()
             if there and not resume:
                 raise BundleError(f"{folder} already holds a recording; add --resume to complete it, or name another folder")
@@ -46,7 +51,11 @@ class Writer:
             self._outcomes = (folder / "outcomes.jsonl").open("a", encoding="utf-8", newline="\n") if recording else None
             self._tensors = Appending(folder, frozenset(keys)) if recording else None
         except OSError as error:
+            self._lock.release()
             raise BundleError(f"cannot write {folder}: {error.strerror}; name another folder with -o") from None
+        except BundleError:
+            self._lock.release()
+            raise
 
     def case(self, case: Case, directions: Sequence[str]) -> None:
         """Write a case, once."""
@@ -84,6 +93,7 @@ class Writer:
         if self._outcomes is not None and self._tensors is not None:
             self._outcomes.close()
             self._tensors.gather()
+        self._lock.release()
 
     def _head(self, *, complete: bool) -> None:
         body = self.header.to_json() | {"complete": complete}

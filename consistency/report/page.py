@@ -97,7 +97,7 @@ def _about(stored: Stored) -> dict[str, Any]:
     torch = next((keys["torch"] for keys in stored.environment.values() if keys.get("torch")), "")
     facts = [
         str(header.get("created", ""))[:16].replace("T", " "), torch and f"torch {torch}", f"{tally.results:,} results",
-        f"{len(stored.groups.families):,} operators", f"seed {settings.get('seed')}",
+        f"{len(stored.groups.families):,} operators", *(stored.replayed or [f"seed {settings.get('seed')}"]),
         "the run did not end" if stored.seconds is None else f"{stored.seconds:,.0f} s",
         "" if header.get("complete", True) else "time budget used up",
     ]  # fmt: skip

@@ -33,7 +33,7 @@ def chart(series: Series, found: Sequence[Finding], title: str) -> str:
 
 def _parts(series: Series, found: Sequence[Finding], title: str) -> Iterator[str]:
     name = series.vary.name
-    across = _logarithmic([m.value for m in series.measurements], LEFT, WIDTH - RIGHT)
+    across = logarithmic([m.value for m in series.measurements], LEFT, WIDTH - RIGHT)
     yield f'<text x="{LEFT}" y="26" font-size="17" font-weight="600">{escape(title)}</text>'
     fixed = ", ".join(f"{k} = {v:g}" for k, v in series.fixed.items() if k != name)
     yield f'<text x="{LEFT}" y="46" class="m">RMS error against {escape(name)}{escape(" · " + fixed if fixed else "")}</text>'
@@ -57,12 +57,12 @@ def _panel(series: Series, dtype: str, across: Scale, top: float) -> Iterator[st
     if not heights:
         yield f'<text x="{LEFT}" y="{top + 40}" class="m">{escape(dtype)}: no error to show ({escape(_reason(points))})</text>'
         return
-    up = _logarithmic(heights, top + PANEL, top)
+    up = logarithmic(heights, top + PANEL, top)
     yield from _axes(series, heights, across, up, top, PANEL)
     yield f'<text x="{WIDTH - RIGHT}" y="{top - 8}" text-anchor="end" font-weight="600">{escape(dtype)}</text>'
     first = [m for m in series.of(series.contestants[0], dtype) if m.budget > 0.0 and math.isfinite(m.budget)]
     if first:
-        yield f'<path class="b" d="{_path([(across(m.value), up(m.budget)) for m in first])}"/>'
+        yield f'<path class="b" d="{path([(across(m.value), up(m.budget)) for m in first])}"/>'
         last = first[-1]
         yield f'<text x="{across(last.value) - 4:.1f}" y="{up(last.budget) - 7:.1f}" text-anchor="end">budget</text>'
     yield from _slopes(series, dtype, heights, across, up)
@@ -70,7 +70,7 @@ def _panel(series: Series, dtype: str, across: Scale, top: float) -> Iterator[st
         places = [(across(m.value), up(m.rms)) for m in series.of(contestant, dtype) if m.rms > 0.0]
         if places:
             width = ' stroke-width="6" opacity="0.35"' if number == 0 else ' stroke-width="1.8"'  # seen where another one covers it
-            yield f'<path class="l" stroke="{_colour(number)}"{width} d="{_path(places)}"/>'
+            yield f'<path class="l" stroke="{_colour(number)}"{width} d="{path(places)}"/>'
             yield "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.4" fill="{_colour(number)}"/>' for x, y in places)
 
 
@@ -84,7 +84,7 @@ def _slopes(series: Series, dtype: str, heights: Sequence[float], across: Scale,
         ends = [(m.value, middle.rms * (m.value / middle.value) ** power) for m in points]
         ends = [(x, y) for x, y in ends if min(heights) <= y <= max(heights)]
         if len(ends) >= 2:
-            yield f'<path class="r" d="{_path([(across(x), up(y)) for x, y in (ends[0], ends[-1])])}"/>'
+            yield f'<path class="r" d="{path([(across(x), up(y)) for x, y in (ends[0], ends[-1])])}"/>'
             x, y = ends[-1]
             yield f'<text x="{across(x) + 3:.1f}" y="{up(y) + 4:.1f}" class="m" font-size="11">{label}</text>'
 
@@ -100,11 +100,11 @@ def _strip(series: Series, across: Scale, top: float) -> Iterator[str]:
     for number, contestant in enumerate(series.contestants[1:], start=1):
         places = [(across(m.value), top + STRIP * (1.0 - m.differing)) for m in series.of(contestant, dtype) if m.differing >= 0.0]
         if places:
-            yield f'<path class="l" stroke-width="1.8" stroke="{_colour(number)}" d="{_path(places)}"/>'
+            yield f'<path class="l" stroke-width="1.8" stroke="{_colour(number)}" d="{path(places)}"/>'
 
 
 def _axes(series: Series, heights: Sequence[float], across: Scale, up: Scale, top: float, tall: float) -> Iterator[str]:
-    for power in _decades(min(heights), max(heights), 6):
+    for power in decades(min(heights), max(heights), 6):
         y = up(10.0**power)
         yield f'<line class="g" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
         yield f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end" class="m">1e{power}</text>'
@@ -116,18 +116,18 @@ def _axes(series: Series, heights: Sequence[float], across: Scale, up: Scale, to
         yield f'<text x="{x:.1f}" y="{top + tall + 17}" text-anchor="middle" class="m">{2.0**power:g}</text>'
 
 
-def _decades(low: float, high: float, most: int) -> range:
+def decades(low: float, high: float, most: int) -> range:
     first, last = math.ceil(math.log10(low)), math.floor(math.log10(high))
     return range(first, last + 1, max((last - first) // most + ((last - first) % most > 0), 1))
 
 
-def _logarithmic(values: Sequence[float], start: float, end: float) -> Scale:
+def logarithmic(values: Sequence[float], start: float, end: float) -> Scale:
     low, high = math.log(min(values)), math.log(max(values))
     room = 0.04 * (high - low) or 1.0
     return lambda value: start + (end - start) * (math.log(value) - low + room) / (high - low + 2.0 * room)
 
 
-def _path(places: Sequence[tuple[float, float]]) -> str:
+def path(places: Sequence[tuple[float, float]]) -> str:
     return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
 
 

@@ -26,6 +26,8 @@ _STEP = 4099  # on the tape, from one recipe to the next
 
 TOO_LARGE = f"belong together and are larger than {megabytes(COUPLED)}"
 OTHER_RANGES = "of a kind that was kept before, with numbers in other ranges"
+_NOTHING = (kinds.VIEW, kinds.RANDOM, kinds.UNINITIALISED, kinds.FACTORY, kinds.NUMBER, kinds.FOREIGN, kinds.NOT_CALLED)
+_EXPECTED = (kinds.REPEATED, OTHER_RANGES, *_NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,15 @@ class Kept:
     literals: int
     recipes: int
     left_out: dict[str, int]
+
+    def __str__(self) -> str:
+        lost = [f"not kept: {count:,} × {why}" for why, count in self.left_out.items() if why not in _EXPECTED]
+        size = f"{self.size / 1e6:,.1f} MB" if self.size >= 1e5 else f"{self.size / 1e3:,.1f} kB"
+        lines = [
+            f"{self.calls:,} calls: {self.cases:,} distinct ones kept, {self.covered} of {self.operators} operators covered",
+            f"{size} on disk: {self.literals:,} tensors bit by bit, {self.recipes:,} large ones as recipes on the same scale",
+        ]
+        return "\n".join(lines + lost)
 
 
 class CorpusCalls(Calls):
@@ -92,9 +103,6 @@ class CorpusCalls(Calls):
         return Kept(
             self.count, len(computing), len(cases), len(covered), size, literals, len(tensors) - literals, dict(self.left_out)
         )
-
-
-_NOTHING = (kinds.VIEW, kinds.RANDOM, kinds.UNINITIALISED, kinds.FACTORY, kinds.NUMBER, kinds.FOREIGN, kinds.NOT_CALLED)
 
 
 def write(calls: Iterable[Call], folder: Path, header: Header) -> int:

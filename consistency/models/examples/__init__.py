@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from ..subject import Subject
+    from ..ways import Way
 
 PREFIX = "examples:"
 
@@ -33,21 +34,21 @@ class Example:
 
     def __call__(self) -> Subject:
         """A fresh model with its data."""
-        return _made(self.place)
+        found: Subject = _made(self.place)
+        return found
 
-    def others(self) -> list[Subject]:
+    def others(self) -> list[Subject | Way]:
         """The other ways, each with a name."""
         return [_made(place) for place in self.ways]
 
 
-def _made(place: str) -> Subject:
+def _made(place: str) -> Any:
     module, _, function = place.partition(":")
-    made: Subject = getattr(importlib.import_module(f"{__name__}.{module}"), function)()
-    return made
+    return getattr(importlib.import_module(f"{__name__}.{module}"), function)()
 
 
 _ALL = (
-    Example("linear-regression", "SGD, 100 epochs: rounding shrinks on the way to the minimum", "linear_regression:subject"),
+    Example("linear-regression", "SGD, 100 epochs: what one rounding has done the next step undoes", "linear_regression:subject"),
     Example("mlp", "10-20-1 with ReLU and Adam, 100 epochs: two things that amplify rounding", "mlp:subject"),
     Example("recurrent", "linear + tanh fed back 10 times, with gradients", "recurrent:subject"),
     Example("batch-norm", "training, then evaluation with the running statistics", "batch_norm:subject"),
@@ -61,13 +62,17 @@ _ALL = (
     Example("transformer", "an encoder block with attention", "transformer:subject"),
     Example("autocast-bfloat16", "mixed precision with 8 bits", "mixed_precision:bfloat16", ways=("mixed_precision:plain",)),
     Example("autocast-float16", "mixed precision with 11 bits", "mixed_precision:float16", ways=("mixed_precision:plain",)),
+    Example("autocast-layer-norm", "a gradient that torch sums up in 8 bits", "mixed_precision:layer_norm", wrong=True),
     Example("mixed-dtypes", "float32 layers around a part in float64", "mixed_precision:wide_middle"),
     Example("in-place", "in place against out of place", "in_place:subject", ways=("in_place:otherwise",)),
     Example(
         "no-grad", "inference with gradients, no_grad and inference_mode", "no_grad:subject",
         ways=("no_grad:without_grad", "no_grad:inference"),
     ),
-    Example("deterministic", "sums whose order may change; deterministic flags on and off", "deterministic:subject"),
+    Example(
+        "deterministic", "sums whose order may change; deterministic flags on and off", "deterministic:subject",
+        ways=("deterministic:flagged",),
+    ),
     Example("drift", "float32 beside float64 for 200 steps", "drift:subject"),
     Example("chaos", "a recurrence that stretches half an ulp until no digit is left", "drift:chaos"),
 )  # fmt: skip

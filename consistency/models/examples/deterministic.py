@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ..subject import Subject
+from ..ways import Way, deterministic
 from .data import Tape, built
 
 STEPS = 3
@@ -41,5 +42,10 @@ def subject() -> Subject:
     tokens, group, target = tape.whole(400, low=0, high=11), tape.whole(400, low=0, high=4), tape.whole(5, low=0, high=2)
     return Subject(
         model=built(lambda: Votes(5), tape), inputs=(tokens, group), loss=F.cross_entropy, targets=(target,),
-        optimizer=partial(torch.optim.SGD, lr=1.0), steps=STEPS, name="deterministic",
+        optimizer=partial(torch.optim.SGD, lr=1.0), steps=STEPS, name="deterministic (any order)",
     )  # fmt: skip
+
+
+def flagged() -> Way:
+    """The same with ``torch.use_deterministic_algorithms(True)``."""
+    return Way("deterministic algorithms only", subject(), deterministic)

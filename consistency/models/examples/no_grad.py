@@ -24,7 +24,7 @@ def _model() -> tuple[nn.Module, torch.Tensor]:
 def subject() -> Subject:
     """Gradients are tracked, as in training."""
     model, x = _model()
-    return Subject(model=Within(model, torch.enable_grad), inputs=(x,), name="grad mode")
+    return Subject(model=Within(model, torch.enable_grad), inputs=(x,), name="no-grad (with gradients)")
 
 
 def without_grad() -> Subject:

@@ -1,0 +1,163 @@
+"""Two ways to compute the same (in place or not, with gradients or without, deterministic or not), side by side on every backend.
+
+What one way gives is laid beside what the other gives, layer by layer, in units of the band: what rounding alone would do to the
+first. So a backend that loses writes to views, or whose inference mode takes a wrong kernel, differs from itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from ..backends.base import Backend
+from ..tolerances import Tolerances
+from ..tolerances import load as load_rules
+from ..watching.modules import Modules
+from . import bands, comparing
+from .locally import Local
+from .mistakes import Mistake, check_pair
+from .subject import Subject
+from .traces import Distances, Key, Samples, Trace
+from .wide import Formats
+from .worlds import World
+
+
+@dataclass(frozen=True)
+class Way:
+    """Another way: its name, a subject, and what is set while it runs, such as ``torch.inference_mode``."""
+
+    name: str
+    subject: Subject
+    context: Callable[[], AbstractContextManager[Any]] = contextlib.nullcontext
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A way beside the first one, on a backend. ``same``: to the bit. ``times``: the largest difference × the band. ``where`` it
+    is, or, where the band is left, what leaves it first.
+
+    ``mistakes`` are of the comparison itself, ``raised`` is what went wrong.
+    """
+
+    first: str
+    other: str
+    backend: str
+    same: bool = False
+    times: float = 0.0
+    where: str = ""
+    compared: int = 0
+    raised: str = ""
+    mistakes: tuple[Mistake, ...] = ()
+
+    @property
+    def fails(self) -> bool:
+        return bool(self.raised) or self.times > 1.0
+
+    def __str__(self) -> str:
+        if self.raised:
+            return f"✗ {self.backend}: {self.other} raises where {self.first} does not: {self.raised}"
+        pair = f"{self.other} beside {self.first}"
+        if self.same:
+            return f"✓ {self.backend}: {pair}: the same bits in all {self.compared:,} quantities"
+        size = f"{self.times:,.0f}" if self.times >= 10 else f"{self.times:.2g}"
+        if self.fails:
+            return f"✗ {self.backend}: {pair}: up to {size} × the band apart, first at {self.where}"
+        return f"✓ {self.backend}: {pair}: at most {size} × the band apart ({self.where})"
+
+
+def compare_ways(
+    first: Subject | Way, others: Iterable[Subject | Way], backends: Iterable[str | Backend] | None = None, *,
+    steps: int | None = None, replicas: int = bands.REPLICAS, tolerances: str | Tolerances | None = None,
+) -> tuple[Beside, ...]:  # fmt: skip
+    """Each of ``others`` beside ``first``, on every backend. Raises UsageError or ConfigurationError with one clear line."""
+    rules = tolerances if isinstance(tolerances, Tolerances) else load_rules(tolerances)
+    one, more = _way(first, steps), [_way(other, steps) for other in others]
+    present = [backend for backend in comparing._chosen(backends) if not comparing.unsuitable(backend)]
+    if not present or not more:
+        return ()
+    machine = comparing._Comparison(one.subject, replicas, rules, False, lambda what, done, total: None)
+    with one.context():
+        formats: Formats = machine._formats()
+        reference = machine._reference(formats)
+        band = bands.Bands(reference, [machine._replica(number, formats, reference) for number in range(replicas)])
+    return tuple(beside for backend in present for beside in _on(backend, one, more, reference, band, rules))
+
+
+def _way(given: Subject | Way, steps: int | None) -> Way:
+    way = given if isinstance(given, Way) else Way(given.name, given)
+    return way if steps is None else replace(way, subject=replace(way.subject, steps=steps))
+
+
+def _on(backend: Backend, one: Way, others: Sequence[Way], reference: Trace, band: bands.Bands, rules: Tolerances) -> list[Beside]:
+    trace = Trace(Samples(max(one.subject.steps, 1) + 1))
+    _run(backend, one, trace, rules)
+    found = []
+    for other in others:
+        mistakes = check_pair(one.subject.model, other.subject.model)
+        distances = Distances(trace)
+        try:
+            _run(backend, other, distances, rules)
+        except Exception as error:
+            lines = str(error).strip().splitlines()
+            raised = f"{type(error).__name__}: {lines[0][:200] if lines else ''}"
+            found.append(Beside(one.name, other.name, backend.name, raised=raised, mistakes=mistakes))
+            continue
+        finally:
+            backend.finish()
+        times = {key: _times(value, band.of(key)) for key, value in distances.found.items() if key in reference.found}
+        worst = max(times, key=lambda key: times[key], default=None)
+        first = next((key for key, value in times.items() if value > 1.0), worst)
+        same = bool(distances.found) and not any(distances.found.values()) and not distances.missing
+        largest = times[worst] if worst is not None else 0.0
+        found.append(
+            Beside(one.name, other.name, backend.name, same, largest, _place(first), len(distances.found), mistakes=mistakes)
+        )
+    return found
+
+
+def _run(backend: Backend, way: Way, tap: Any, rules: Tolerances) -> None:
+    with comparing._quietly(), Modules() as modules, backend.switches(), way.context():
+        mode = Local(backend, modules, rules)
+        mode.off = True
+        for _ in World(way.subject, tap, mode, device=backend.device).run():
+            pass
+
+
+def _times(distance: float, band: float) -> float:
+    return distance / band if band > 0.0 else float("inf") if distance > 0.0 else 0.0
+
+
+def _place(key: Key | None) -> str:
+    if key is None:
+        return ""
+    return (
+        f"the {key.kind} of {key.name or 'the whole model'}, step {key.step}"
+        if key.kind != "loss"
+        else f"the loss, step {key.step}"
+    )
+
+
+@contextlib.contextmanager
+def deterministic() -> Iterator[None]:
+    """``torch.use_deterministic_algorithms(True)`` for a while."""
+    before, warns = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before, warn_only=warns)
+
+
+def ways_of(target: Any) -> tuple[Way, ...]:
+    """The other ways that a built-in example has; none of any other target."""
+    from .examples import EXAMPLES, PREFIX
+
+    name = target.removeprefix(PREFIX) if isinstance(target, str) and target.startswith(PREFIX) else ""
+    if name not in EXAMPLES:
+        return ()
+    return tuple(other if isinstance(other, Way) else Way(other.name, other) for other in EXAMPLES[name].others())

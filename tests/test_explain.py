@@ -1,0 +1,267 @@
+"""Why two ways to compute differ: planted differences are explained to the bit, or what remains is said."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+import consistency
+from consistency import backends
+from consistency.cli import main
+from consistency.explain import fingerprints, of_case, of_formula
+from consistency.explain.properties import confirmed
+from consistency.explain.words import lines, picture, to_json
+from consistency.fingerprint.facts import Fact, Fingerprint
+from consistency.fingerprint.notation import text
+from consistency.sweep.plans import plan_of
+from tests.synthetic.orders import BIAS, Sums, blocks, pairwise, sequential
+
+SMALL = {"N": 8, "K": 48, "M": 16}
+LINEAR = plan_of("linear")
+CASE = LINEAR.case("float32", SMALL, 0)
+
+
+def planted(terms: int, rows: int, columns: int) -> Any:
+    """Blocks of 16; a linear layer's bias enters the first (where there is none, the sum is the same)."""
+    first, *rest = blocks(terms, 16)
+    return sequential([first, BIAS, *rest])
+
+
+class Blocks(Sums):
+    """``linear`` with the bias in the first block; ``matmul`` without one; FMA."""
+
+    def __init__(self) -> None:
+        super().__init__(planted, fused=True)
+        self.plain = Sums(lambda terms, rows, columns: sequential(blocks(terms, 16)), fused=True)
+
+    def call(self, operator: Any, args: Any, kwargs: Any) -> Any:
+        return (super() if operator.name == "nn.functional.linear" else self.plain).call(operator, args, kwargs)
+
+
+def test_a_planted_bias_is_found_with_the_size_up_to_which_both_agree() -> None:
+    found = of_formula(LINEAR, "x @ W.T + b", Blocks(), SMALL, "float32")
+    assert found.explained
+    assert found.rounding
+    assert found.threshold is not None
+    assert (found.threshold.predicted, found.threshold.measured, found.threshold.confirmed) == (16, 16, True)
+    told = "\n".join(lines(found))
+    assert "Fully explained: 128 of 128 outputs replayed bit for bit, on both sides." in told
+    assert "Both sum 48 products in the same order with FMA: 3 × [sequential 16]." in told
+    assert "F.linear adds the bias behind the first 16; x @ W.T + b after the last." in told
+    assert "They agree exactly while K ≤ 16: so the trees say, and so it is (K = 16: the same bits; K = 17: " in told
+    data = to_json(found)
+    assert data["explained"] is True
+    assert data["threshold"]["predicted"] == 16
+    assert json.loads(json.dumps(data))["sides"][0]["orders"][0]["fma"] is True
+    drawn = picture(found)
+    root = ElementTree.fromstring(drawn)
+    assert root.tag.endswith("svg")
+    assert drawn.count(">bias<") == 2
+
+
+def test_a_size_that_the_trees_do_not_predict_is_measured() -> None:
+    """Where small sizes are cut otherwise, the prediction fails, and that is said."""
+
+    class Switching(Blocks):
+        def call(self, operator: Any, args: Any, kwargs: Any) -> Any:
+            if operator.name == "nn.functional.linear" and args[0].shape[1] <= 30:
+                return super().call(consistency_linear(), [args[0], args[1].T], {}) + args[2]
+            return super().call(operator, args, kwargs)
+
+    def consistency_linear() -> Any:
+        from consistency import operators
+
+        return operators.get("matmul")
+
+    found = of_formula(LINEAR, "x @ W.T + b", Switching(), SMALL, "float32")
+    assert found.explained
+    assert found.threshold is not None
+    assert (found.threshold.predicted, found.threshold.measured) == (16, 30)
+    assert "(measured: K = 30: the same bits; " in lines(found)[-1]
+    assert "the trees of this size say 16" in lines(found)[-1]
+
+
+def test_the_question_that_began_it_on_this_machine() -> None:
+    """Whatever the library does: it is explained to the bit, or it is said what remains; never a claim beside the replay."""
+    found = of_formula(LINEAR, "x @ W.T + b", backends.resolve("cpu"), {"N": 8, "K": 300, "M": 32}, "float32")
+    assert found.rounding
+    assert found.explained == (found.replayed == found.elements == 256)
+    told = "\n".join(lines(found))
+    assert ("ully explained" in told or "Found" in told) == found.explained
+
+
+def test_two_backends_on_a_case() -> None:
+    other = Sums(lambda terms, rows, columns: (pairwise(range(terms)), BIAS))
+    other.name = "pairs"
+    found = of_case(CASE, Blocks(), other)
+    assert found.explained
+    assert found.properties == ()
+    assert "pairs sums [pairwise 32] + [pairwise 16] + bias with products rounded." in "\n".join(lines(found))
+
+
+class Shorter(consistency.Backend):
+    """Factors of 11 bits, rounded to even; the rest is torch's."""
+
+    name = "shorter"
+
+    def call(self, operator: Any, args: Any, kwargs: Any) -> Any:
+        if operator.name == "nn.functional.linear" and args[0].dtype == torch.float32:
+            args = [*(_short(x) for x in args[:2]), *args[2:]]
+        return super().call(operator, args, kwargs)
+
+
+def _short(x: torch.Tensor) -> torch.Tensor:
+    bits = x.contiguous().view(torch.int32)
+    return ((bits + 0xFFF + ((bits >> 13) & 1)) & ~0x1FFF).view(torch.float32)
+
+
+def test_factors_of_fewer_bits_are_replayed_as_well() -> None:
+    found = of_case(CASE, backends.resolve("cpu"), Shorter())
+    assert not found.rounding
+    if found.orders[0].exact:  # the library's order was found, so that only the factors are left
+        assert found.explained
+        assert "factors rounded to 11 bits (nearest even)" in "\n".join(lines(found))
+
+
+class Wrong(consistency.Backend):
+    """The right order for probes, another number for others: nothing may be explained."""
+
+    name = "wrong"
+
+    def call(self, operator: Any, args: Any, kwargs: Any) -> Any:
+        found = super().call(operator, args, kwargs)
+        large = any(isinstance(x, torch.Tensor) and float(x.abs().max()) > 1e6 for x in args)
+        return found if large or operator.name != "nn.functional.linear" else found * (1 + 2.0**-20)
+
+
+def test_what_remains_is_said() -> None:
+    found = of_case(CASE, backends.resolve("cpu"), Wrong())
+    assert not found.explained
+    told = "\n".join(lines(found))
+    assert "What remains" in told or "Not explained" in told
+    assert "wrong: " in told
+
+
+def test_sums_that_nobody_knows_here_are_inconclusive() -> None:
+    case = plan_of("cumsum").case("float32", {"R": 4, "N": 32}, 0)
+    found = of_case(case, backends.resolve("cpu"), backends.resolve("cpu+threads=1"))
+    assert not found.explained
+    assert not picture(found)
+    if found.differing:
+        assert "which numbers cumsum adds up is not known here" in "\n".join(lines(found))
+
+
+def test_two_fingerprints_in_words() -> None:
+    left = Fingerprint.of(
+        "a", [Fact("exp/float32/ulp", "0.5"), Fact("exp/float32/bits", "x"), Fact("matmul/float32/order", "sequential 4")]
+    )
+    right = Fingerprint.of(
+        "b", [Fact("exp/float32/ulp", "0.6"), Fact("exp/float32/bits", "y"), Fact("matmul/float32/order", "pairwise 4")]
+    )
+    assert list(fingerprints.lines(left, right)) == [
+        "a and b differ in 3 of 3 facts; what changes results most comes first (a → b):",
+        "  order of summation", "    matmul float32: sequential 4 → pairwise 4",
+        "  functions", "    exp float32: 0.5 → 0.6",
+    ]  # fmt: skip
+    assert "compute alike: all 3 facts" in next(fingerprints.lines(left, left))
+    assert "no question in common" in next(fingerprints.lines(left, Fingerprint.of("c", [])))
+
+
+def test_a_cause_is_confirmed_by_a_property_or_not() -> None:
+    eleven, full = Fact("linear/float32/multiplicand", "11 bits, nearest even"), Fact("linear/float32/multiplicand", "24 bits")
+    assert confirmed("tf32-inputs", eleven, "cuda") == (
+        "the fingerprint of cuda confirms it: linear float32 keeps 11 bits, nearest even of a factor"
+    )
+    assert "does not confirm it" in confirmed("tf32-inputs", full, "cuda")
+    assert confirmed("lost-write", eleven, "cuda") == ""
+    assert "does not tell" in confirmed("tf32-inputs", Fact("linear/float32/multiplicand", inconclusive="noise"), "cuda")
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(main, ["explain", *arguments])
+
+
+def test_the_command_tells_draws_and_writes_json(tmp_path: Path) -> None:
+    drawn = tmp_path / "trees.svg"
+    result = run("matmul", "a @ b", "--shape", "4,64,8", "-o", str(drawn))
+    assert result.exit_code in (0, 3), result.output
+    assert "give the same bits" in result.output
+    if result.exit_code == 0:
+        assert drawn.read_text(encoding="utf-8").startswith("<svg")
+    result = run("matmul", "(b.T @ a.T).T", "--shape", "4,64,8", "--json")
+    assert json.loads(result.stdout.splitlines()[-1])["operator"] == "matmul"
+
+
+def test_files_of_fingerprints(tmp_path: Path) -> None:
+    a, b = tmp_path / "a.json", tmp_path / "b.json"
+    for path, answer in ((a, "kept"), (b, "flushed")):
+        found = Fingerprint.of(path.stem, [Fact("exp/float32/subnormals", answer)])
+        path.write_text(json.dumps(found.to_json()) + "\n", encoding="utf-8")
+    result = run(str(a), str(b))
+    assert result.exit_code == 0
+    assert "exp float32: kept → flushed" in result.output
+    assert json.loads(run(str(a), str(b), "--json").output)["differences"][0]["kind"] == "subnormal numbers"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["linear", "x @ W.T + c"], "what is 'c'"),
+        (["linear", "x @ W.T + b", "--shape", "3,4"], "has the sizes N, K, M"),
+        (["linear", "x @ W.T + b", "--shape", "0,4,5"], "has the sizes N, K, M"),
+        (["linear", "x @ W.T + b", "--dtype", "int8"], "--dtype 'int8'"),
+        (["linear", "x @ W.T + b", "--backend", "cuda:99"], "cannot be used here"),
+        (["nosuch", "x + y"], "there is no backend 'nosuch'|no operator"),
+        (["cpu", "nosuch"], "there is no backend 'nosuch'"),
+        (["cpu", "numpy", "--case", "{"], "not a case"),
+        (["linear", "x", "--shape", "4,8,16"], "results of two shapes"),
+    ],
+)
+def test_bad_usage_is_one_line(arguments: list[str], words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import re
+
+    from consistency.fingerprint import card
+
+    monkeypatch.setattr(card, "take", lambda backend, *rest, **more: Fingerprint.of(backend.name, []))
+    result = run(*arguments)
+    assert result.exit_code == 2, result.output
+    assert len(result.output.strip().splitlines()) == 1
+    assert re.search(words, result.output), result.output
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"fingerprint": 99}', "\udcff"])
+def test_a_file_that_is_no_fingerprint(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "bad.json"
+    path.write_bytes(content.encode("utf-8", "surrogateescape"))
+    result = run(str(path), str(path))
+    assert result.exit_code == 2
+    assert len(result.output.strip().splitlines()) == 1
+
+
+@pytest.mark.nightly
+def test_the_whole_question_within_half_a_minute() -> None:
+    """32 × 2048 → 512: 16,384 outputs of 2,048 terms."""
+    found = of_formula(LINEAR, "x @ W.T + b", backends.resolve("cpu"), {"N": 32, "K": 2048, "M": 512}, "float32")
+    assert found.explained
+    assert found.replayed == 16_384
+    if found.threshold is not None and found.threshold.predicted:
+        assert found.threshold.confirmed
+    assert text(found.orders[0].orders[0].tree)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("spec", ["cpu+env:ATEN_CPU_CAPABILITY=default", "cpu+threads=1", "cpu+env:MKL_CBWR=COMPATIBLE"])
+def test_real_configurations(spec: str) -> None:
+    """Workers are asked the same way, and each is explained."""
+    left, right = backends.resolve("cpu"), backends.resolve(spec)
+    try:
+        found = of_case(LINEAR.case("float32", {"N": 8, "K": 700, "M": 24}, 0), left, right)
+    finally:
+        right.close()
+    assert found.explained, lines(found)

@@ -1,0 +1,99 @@
+"""``consistency fingerprint`` as people call it, and what runs keep of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from consistency import bundle
+from consistency.cli import main
+from consistency.diffing import summary
+from consistency.fingerprint import card
+from consistency.fingerprint.facts import Fact, Fingerprint, unknown
+from consistency.report import stored
+
+ASKED = ("matmul float32", "corner cases", "division float32")
+
+
+@pytest.fixture(autouse=True)
+def few_probes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Some of the probes: all of them are asked in tests of their own."""
+    every = card.probes
+    monkeypatch.setattr(card, "probes", lambda *given: [probe for probe in every(*given) if probe.title in ASKED])
+    monkeypatch.chdir(tmp_path)
+
+
+def cli(*arguments: str) -> Any:
+    return CliRunner().invoke(main, list(arguments))
+
+
+def test_a_card() -> None:
+    result = cli("fingerprint")
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("cpu: how it computes  ·  torch ")
+    assert "matmul float32  24 bits  24 bits, nearest even  exact" in " ".join(result.stdout.split("\n")).replace("    ", "  ")
+    assert "correctly rounded: " in result.stdout
+    assert all(len(line) <= 132 for line in lines)
+
+
+def test_every_fact_with_its_evidence() -> None:
+    text = cli("fingerprint", "--all").stdout
+    assert "matmul/float32/compensation" in text
+    assert "1 + 2^-p and 1.0101…b cut at p" in text
+    assert "edges/float32/round(±0.5, ±1.5, 2.5)" in text
+
+
+def test_json_of_two_backends() -> None:
+    rows = [json.loads(line) for line in cli("fingerprint", "--json", "-b", "cpu", "-b", "cpu+threads=1").stdout.splitlines()]
+    assert [row["backend"] for row in rows] == ["cpu", "cpu+threads=1"]
+    assert all(row["environment"]["torch"] for row in rows)
+    found = Fingerprint.from_json(rows[0])
+    assert found["matmul/float32/multiplicand"].answer == "24 bits"
+    assert rows[0]["hash"] == found.hash
+
+
+def test_a_backend_that_is_not_there() -> None:
+    result = cli("fingerprint", "-b", "cuda:97", "-b", "cpu")
+    assert result.exit_code == 3
+    assert "cuda:97 is not available: " in result.stderr
+    assert "cpu: how it computes" in result.stdout
+    assert cli("fingerprint", "-b", "cpux").exit_code == 2
+
+
+def test_what_is_inconclusive_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def facts(ask: Any) -> Iterator[Fact]:
+        yield unknown("sum/float32/order", "the answers contradict each other")
+        raise ValueError("no such shape")
+
+    monkeypatch.setattr(card, "probes", lambda *_: [card.Probe("made up", "made/up", facts)])
+    text = cli("fingerprint").stdout
+    assert "made/up: what came back cannot be read (ValueError: no such shape)" in " ".join(text.split())
+
+
+def run_into(folder: str, *more: str) -> None:
+    result = cli("run", "neg", "--examples", "1", "--dtype", "float32", "--backend", "cpu", "--out", folder, *more)
+    assert result.exit_code == 0, result.output
+
+
+def test_a_bundle_keeps_it_and_the_report_and_diff_show_it() -> None:
+    run_into("with", "--fingerprint")
+    run_into("without")
+    kept = bundle.read_environment(Path("with"))["cpu"]["fingerprint"]
+    assert kept["sums of products float32"].startswith("factors: 24") or "24 bits" in kept["sums of products float32"]
+    assert "fingerprint" not in bundle.read_environment(Path("without"))["cpu"]
+    assert stored.environments(Path("with"))[1] == {"cpu": kept}
+    assert "How the backends compute" in Path("with/report.html").read_text(encoding="utf-8")
+    assert summary.difference(Path("with"), Path("without")).environments == {}  # what was not probed has not changed
+    run_into("other", "--fingerprint")
+    path = Path("other/environment.json")
+    path.write_text(path.read_text(encoding="utf-8").replace("products exact", "products rounded to 24 bits"), encoding="utf-8")
+    rows = summary.difference(Path("with"), Path("other")).environments["cpu"]
+    assert [(name, now.rpartition("products ")[2].split(";")[0]) for name, _, now in rows] == [
+        ("fingerprint sums of products float32", "rounded to 24 bits")
+    ]

@@ -1,0 +1,257 @@
+"""Models beside float64: healthy ones stay within the band, also chaotic ones; what is planted is named, with its module."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from click.testing import CliRunner
+from compared_models import FAULTS, MODELS, Planted, adam, resnet, transformer
+from torch import nn
+
+import consistency
+from consistency import Subject, compare_models
+from consistency.cli import main
+from consistency.errors import Divergence, UsageError
+from consistency.models.findings import WITHIN
+
+# Of every kind one: forward, backward, buffer, written in place, the optimizer.
+EVERY_DAY = (
+    "running statistics untouched", "zero gradient of reduction none", "a permuted layer norm", "a lost in-place addition",
+    "a filter's gradient", "an optimizer's step lost",
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)  # what is small is slower with two
+    yield
+    torch.set_num_threads(before)
+
+
+def planted(name: str) -> None:
+    model, operator, nth, fault, module = FAULTS[name]
+    report = compare_models(MODELS[model](), [Planted(operator, nth, fault)], replicas=2, mistakes=False)
+    found = report.backends["planted"]
+    assert found.first is not None, str(report)
+    assert (found.first.operator, found.first.module) == (operator, module), str(report)
+    assert found.first.result.verdict.fails
+    assert report.verdict.startswith("leaves it at step 1, first at ")
+    assert f"first at {operator}" in str(report)
+
+
+@pytest.mark.parametrize("name", EVERY_DAY)
+def test_a_planted_fault_is_named(name: str) -> None:
+    planted(name)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", [name for name in FAULTS if name not in EVERY_DAY])
+def test_every_planted_fault_is_named(name: str) -> None:
+    planted(name)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_healthy_model_stays_within_the_band(name: str) -> None:
+    report = compare_models(MODELS[name](steps=3), ["cpu", "cpu+onednn=off"], replicas=3, mistakes=False)
+    assert report.verdict == WITHIN, str(report)
+    for backend in report.backends.values():
+        assert not backend.failures
+        assert backend.looked_at > 200
+        assert {layer.name for layer in backend.layers} >= {name for name, _ in MODELS[name]().model.named_parameters()}
+        assert [curve.name for curve in backend.curves] == ["loss", "parameters"]
+        assert all(curve.steps == (1, 2, 3) for curve in backend.curves)
+
+
+class Recurrence(nn.Module):
+    """tanh(x·W) fifty times: with a gain of 3 it loses its digits."""
+
+    def __init__(self, gain: float, times: int = 50) -> None:
+        super().__init__()
+        self.weight, self.times = nn.Parameter(gain * torch.randn(24, 24) / 24**0.5), times
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(self.times):
+            x = torch.tanh(x @ self.weight)
+        return x
+
+
+class Logistic(nn.Module):
+    """r·x·(1 - x), sixty times: every second step costs a bit or two."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.r = nn.Parameter(torch.tensor(3.99))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(60):
+            x = self.r * x * (1.0 - x)
+        return x
+
+
+def chaotic(seed: int) -> None:
+    torch.manual_seed(seed)
+    lost = []
+    for model, inputs in ((Recurrence(3.0), torch.randn(2, 24)), (Logistic(), torch.rand(5)), (Logistic(), torch.rand(1))):
+        report = compare_models((model, inputs), ["cpu", "cpu+onednn=off"], mistakes=False)
+        assert report.verdict == WITHIN, str(report)
+        (curve,) = report.backends["cpu"].curves
+        lost.append(curve.band[0] / abs(curve.reference[0]))
+    assert max(lost) > 1e-4  # rounding alone leaves few digits: this is chaos
+
+
+def test_chaos_is_told_from_a_defect() -> None:
+    chaotic(0)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_chaos_of_other_seeds_is_told_from_a_defect(seed: int) -> None:
+    chaotic(seed)
+
+
+def test_a_fault_in_a_later_step_is_found_by_going_back() -> None:
+    """Of a step whose number is no power of two no call is looked at, until the curves say that something happened there."""
+
+    class Late(consistency.Backend):
+        name = "late"
+        calls = 0
+
+        def call(self, operator: Any, args: Any, kwargs: Any) -> Any:
+            found = super().call(operator, args, kwargs)
+            if operator.name == "aten.addmm":
+                self.calls += 1
+                if (self.calls - 1) % 6 >= 4:  # in steps 3 to 6, also of the second pass
+                    return found * 1.01
+            return found
+
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 2))
+    report = compare_models(Subject(model, (torch.randn(5, 6),), optimizer=adam, steps=3), [Late()], replicas=2, mistakes=False)
+    found = report.backends["late"]
+    assert found.step == 3, str(report)
+    assert found.first is not None
+    assert (found.first.operator, found.first.module, found.first.step) == ("aten.addmm", 'Linear "0"', 3)
+
+
+def test_evaluation_after_training_is_compared_too() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Dropout(0.5), nn.Linear(6, 2))
+    subject = Subject(model, (torch.randn(8, 4),), optimizer=adam, steps=2, after=lambda m: m.eval())
+    report = compare_models(subject, ["cpu"], replicas=2, mistakes=False)
+    assert report.verdict == WITHIN, str(report)
+    assert "(end)" in {layer.name for layer in report.backends["cpu"].layers}
+    assert model.training  # copies are trained, not the model
+    assert torch.equal(model[1].running_mean, torch.zeros(6))  # type: ignore[arg-type]
+
+
+def test_mixed_precision_has_a_wider_band() -> None:
+    class Half(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(16, 16)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                return self.layer(x).float()
+
+    torch.manual_seed(0)
+    model, x = Half(), torch.randn(8, 16)
+    wide = compare_models((model, x), ["cpu"], mistakes=False)
+    plain = compare_models((model.layer, x), ["cpu"], mistakes=False)
+    assert wide.verdict == plain.verdict == WITHIN, str(wide)
+    assert wide.curves["cpu"][0].band[0] > 1000.0 * plain.curves["cpu"][0].band[0]
+
+
+def test_what_cannot_run_a_model_says_so() -> None:
+    report = compare_models((nn.Linear(2, 2), torch.ones(1, 2)), ["numpy", "cpu+threads=1"], replicas=2, mistakes=False)
+    assert "needs torch" in report.backends["numpy"].absent
+    assert report.verdict == WITHIN
+    assert [backend.name for backend in report.tested] == ["cpu+threads=1"]
+
+
+def test_a_backend_that_raises_is_told() -> None:
+    class Raising(consistency.Backend):
+        name = "raising"
+
+        def call(self, operator: Any, args: Any, kwargs: Any) -> Any:
+            raise RuntimeError("no such kernel")
+
+    report = compare_models((nn.Linear(2, 2), torch.ones(1, 2)), [Raising()], replicas=2, mistakes=False)
+    assert report.verdict == "raises where float64 does not: RuntimeError: no such kernel"
+
+
+def test_pytest_gets_an_assertion_error() -> None:
+    assert consistency.assert_models_match((nn.Linear(2, 2), torch.ones(1, 2)), ["cpu"], replicas=2).verdict == WITHIN
+    _, operator, nth, fault, _ = FAULTS["a permuted layer norm"]
+    with pytest.raises(
+        Divergence, match=r"\Atransformer: leaves it at step 1, first at aten.native_layer_norm in LayerNorm"
+    ) as raised:
+        consistency.assert_models_match(transformer(), [Planted(operator, nth, fault)], replicas=2, mistakes=False)
+    assert raised.value.results[0].operator == operator  # type: ignore[attr-defined]
+    with pytest.raises(Divergence, match="numpy"):
+        consistency.assert_models_match((nn.Linear(2, 2), torch.ones(1, 2)), ["numpy"], replicas=2, mistakes=False)
+
+
+FACTORY = """
+import torch
+def small():
+    torch.manual_seed(0)
+    return torch.nn.Linear(3, 2), (torch.ones(4, 3),)
+def nothing():
+    return 7
+def broken():
+    raise ValueError("no data")
+"""
+
+
+def test_the_command(tmp_path: Path) -> None:
+    file, run = tmp_path / "mine.py", CliRunner()
+    file.write_text(FACTORY, encoding="utf-8")
+    out = tmp_path / "found.json"
+    options = ["--backend", "cpu", "--replicas", "2", "--steps", "2", "--json", str(out), "-o", str(tmp_path / "page.html")]
+    done = run.invoke(main, ["model", f"{file}:small", *options])
+    assert done.exit_code == 0, done.output
+    assert "Linear: within the band" in done.output
+    found = json.loads(out.read_text(encoding="utf-8"))
+    assert (found["verdict"], found["steps"]) == (WITHIN, 2)
+    assert [curve["name"] for curve in found["backends"][0]["curves"]] == ["loss", "parameters"]
+    assert "within the band" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    for target, words in (
+        (f"{file}:nothing", "is an int; expected a Subject"), (f"{file}:broken", "raised ValueError: no data"),
+        (f"{file}:smal", "did you mean small?"),
+        ("small", "give module:factory"), (f"{tmp_path / 'other.py'}:x", "there is no file"),
+        ("examples:nonsense", "there is no example 'nonsense'"),
+    ):  # fmt: skip
+        failed = run.invoke(main, ["model", target, "--backend", "cpu"])
+        assert failed.exit_code == 2, failed.output
+        assert words in failed.output
+    assert run.invoke(main, ["model", f"{file}:small", "--backend", "numpy", "--replicas", "2"]).exit_code == 3
+
+
+def test_mistakes_in_arguments_are_one_clear_line() -> None:
+    given = (nn.Linear(2, 2), torch.ones(1, 2))
+    for options, words in (
+        ({"steps": -1}, "steps = -1"), ({"replicas": 1}, "a band needs 2"), ({"backends": []}, "no backend is named"),
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match=words):
+            compare_models(given, **{"backends": ["cpu"], **options})  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="its inputs are missing"):
+        compare_models(nn.Linear(2, 2), ["cpu"])
+    with pytest.raises(UsageError, match="its loss is an int"):
+        compare_models((nn.Linear(2, 2), torch.ones(1, 2), 3), ["cpu"])
+
+
+def test_nothing_outside_is_changed() -> None:
+    subject = resnet(steps=2)
+    before = {name: value.clone() for name, value in subject.model.state_dict().items()}
+    state, default = torch.get_rng_state(), torch.get_default_dtype()
+    compare_models(subject, ["cpu"], replicas=2, mistakes=False)
+    assert all(torch.equal(value, before[name]) for name, value in subject.model.state_dict().items())
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.get_default_dtype() == default
