@@ -37,6 +37,7 @@ def synthetic(folder: Path, results: int, seed: int = 0) -> None:
     folder.mkdir(parents=True)
     settings = {"operators": [], "backends": list(BACKENDS), "examples": 200, "seed": seed, "dtypes": None}
     header = {"format": FORMAT, "consistency": "synthetic", "created": "2026-01-01T00:00:00+00:00", "settings": settings,
+              "id": f"synthetic-{seed:08d}", "label": "synthetic", "machine": {"os": "none"}, "corpus": None,
               "unavailable": {"mps": "not on this machine"}, "seconds": 3600.0, "complete": True}  # fmt: skip
     environment = {name: {"device": name, "torch": "2.13.0", "threads": "2", "driver": f"{i}.0"} for i, name in enumerate(BACKENDS)}
     (folder / "bundle.json").write_text(json.dumps(header), encoding="utf-8")

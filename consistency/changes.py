@@ -24,6 +24,7 @@ FLOOR, CEILING = 2.0**-10, 2.0**40  # × budget between which a shift is measure
 FALSE_ALARMS = 1e-3  # chance that a comparison of two runs in which nothing changed has any alarm at all
 LEAST_SHIFT = math.log2(1.25)  # octaves: less is seen in the numbers, and is nobody's concern
 EXACT = 200  # pairs up to which the distribution is computed, not approximated
+_DOUBTFUL = 0.05  # what is as likely without a cause as that is never told, so that its size may be a rough one
 _WALSH = 400  # pairs up to which the size of a shift is taken from all averages of two
 
 
@@ -86,7 +87,9 @@ def shift_of(moves: ArrayLike) -> Shift:
     count, up = len(moved), int(np.count_nonzero(moved > 0.0))
     if not count:
         return Shift(0.0, 1.0, 1.0, 0, 0, len(every))
-    return Shift(_typical(moved), _signed_rank(moved), 2.0 ** (1 - min(count, 1000)), up, count, len(every))
+    chance = _signed_rank(moved)
+    size = _typical(moved) if chance <= _DOUBTFUL else float(np.median(moved))
+    return Shift(size, chance, 2.0 ** (1 - min(count, 1000)), up, count, len(every))
 
 
 def alarms(shifts: Sequence[Shift], chance: float = FALSE_ALARMS, least: float = LEAST_SHIFT) -> list[int]:

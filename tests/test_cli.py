@@ -418,7 +418,7 @@ def test_a_case_is_found_by_line_file_folder_and_id() -> None:
     folder = Path("reports/one/failures/x")
     folder.mkdir(parents=True)
     (folder / "case.json").write_text(LINE + "\n", encoding="utf-8")
-    header = {"format": bundle.FORMAT, "settings": {}}
+    header = {"format": 1, "settings": {}}
     Path("reports/one/bundle.json").write_text(json.dumps(header), encoding="utf-8")
     Path("reports/one/cases.jsonl").write_text(json.dumps({"id": case.id, "case": case.to_json()}) + "\n", encoding="utf-8")
     for text in (LINE, f"  {LINE}", str(folder), str(folder / "case.json"), case.id):

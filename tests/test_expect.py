@@ -20,6 +20,7 @@ from consistency.expectations.trying import relatives
 from consistency.materialise import prepare
 from consistency.model import Case
 from consistency.recipe import TensorRecipe
+from consistency.recording.api import judge_recordings, record
 from tests.test_expectations import Faulty, run
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -202,6 +203,29 @@ def test_the_bundle_alone_will_do(home: Path, monkeypatch: pytest.MonkeyPatch, t
     assert (entry.reason, str(entry.expires)) == ("planted", "2999-12-31")
     assert "none of" in told.output
     assert "that pass" in told.output
+
+
+def test_a_backend_that_nobody_here_knows(home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "known.yaml"
+    identifier = Path(failure(home)).name
+    told = invoke(home, monkeypatch, "bundle", "--id", identifier, "--ticket", "T", "-o", str(path))
+    assert told.exit_code == 0, told.output
+    assert "fails here" not in told.output
+    assert load([path])[0][0].backend == "faulty"
+
+
+def test_a_recording_holds_cases_enough(home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(home)
+    recorded, path = tmp_path / "recording", tmp_path / "known.yaml"
+    record(["matmul"], Faulty(), out=recorded, dtypes=["float32"], directions=("forward",), examples=30)
+    failing = judge_recordings(recorded).failures[0]
+    told = invoke(home, monkeypatch, str(recorded), "--id", failing.recorded_id, "--ticket", "T", "-o", str(path))
+    assert told.exit_code == 0, told.output
+    ((entry,), _) = load([path])
+    assert str(entry.when).startswith("layout(arg0) != contiguous")
+    assert "none of " in told.output
+    assert not judge_recordings(recorded, expectations=path).failures
+    assert CliRunner().invoke(main, ["judge", str(recorded), "--expectations", str(path)]).exit_code == 0
 
 
 @pytest.mark.parametrize(

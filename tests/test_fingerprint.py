@@ -11,7 +11,7 @@ from synthetic import pointwise as made
 
 from consistency import backends
 from consistency.errors import BundleError
-from consistency.fingerprint import card, determinism, division, edges, elementary, subnormals, width
+from consistency.fingerprint import accumulator, card, determinism, division, edges, elementary, multiplicand, subnormals, width
 from consistency.fingerprint.asking import Ask, NotAnswered, from_words, numbers, words
 from consistency.fingerprint.facts import Fact, Fingerprint, differences, unknown
 from consistency.fingerprint.sections import sections, short
@@ -29,7 +29,9 @@ def answers(facts: Any) -> dict[str, str]:
 # --- subnormal numbers ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "dtype", ["float32", "bfloat16", *(pytest.param(d, marks=pytest.mark.nightly) for d in ("float64", "float16"))]
+)
 @pytest.mark.parametrize(("daz", "ftz"), [(True, False), (False, True), (True, True), (False, False)])
 def test_flush_modes_are_told_apart(dtype: str, daz: bool, ftz: bool) -> None:
     found = answers(subnormals.facts(Ask(made.Flushing("flushing", daz=daz, ftz=ftz)), dtype))
@@ -134,6 +136,13 @@ def test_atomics_are_noticed() -> None:
     assert found["softmax/float32/repeated"] == "same bits"
 
 
+def test_a_random_order_hides_no_widths() -> None:
+    """Whatever is added first: 24 bits are never fewer, and what is lost is found."""
+    ask = Ask(made.Atomic())
+    assert next(multiplicand.facts(ask, "matmul", "float32")).answer == "24 bits"
+    assert next(accumulator.facts(ask, "matmul", "float32")).answer.startswith("24 bits")
+
+
 def test_nothing_is_said_of_batches_where_bits_change_by_themselves() -> None:
     facts = {fact.question: fact for fact in determinism.batches(Ask(made.Atomic()))}
     assert facts["matmul/float32/batch"].inconclusive == "the bits change from run to run"
@@ -188,6 +197,14 @@ def test_what_cannot_be_read_is_inconclusive() -> None:
     assert reasons["matmul/float32/multiplicand"]
     assert reasons["linear/float32/multiplicand"]
     assert not any(fact.answer for fact in found if fact.what in ("matmul", "bmm"))
+
+
+def test_numbers_that_are_all_alike_prove_nothing() -> None:
+    ask = Ask(made.Unhelpful())
+    for facts in (determinism.repeated(ask), determinism.batches(ask), determinism.layouts(ask)):
+        assert [fact.question for fact in facts if fact.known and fact.question != "bincount/float32/repeated"] == []
+    (ulp, *_) = elementary.of_function(ask, "tanh", "float32")
+    assert "results are NaN or infinite, or should be" in ulp.inconclusive
 
 
 def test_an_operator_that_is_not_offered() -> None:

@@ -259,7 +259,7 @@ def test_where_the_page_goes(run: Path, tmp_path: Path) -> None:
         ("scaling.jsonl", lambda s: s.replace(b'"ratio": ', b'"ratio": -', 1), "scaling.jsonl:1  damaged"),
         ("determinism.jsonl", lambda s: s.replace(b'"runs"', b'"walks"', 1), "'walks' is no way to repeat a case"),
         ("memory.jsonl", lambda s: s.replace(b"4096.0", b'"lots"', 1), "damaged"),
-        ("bundle.json", lambda s: s.replace(b'"format": 1', b'"format": 7'), "has format 7"),
+        ("bundle.json", lambda s: s.replace(b'"format": 2', b'"format": 7'), "has format 7"),
     ],
 )  # fmt: skip
 def test_a_damaged_bundle_is_one_line(tmp_path: Path, name: str, spoil: Any, text: str) -> None:

@@ -121,18 +121,18 @@ class Writer:
     def _check_same(self, event: Started) -> None:
         header, wanted = read_header(self.folder), event.settings.describe()
         saved = header["settings"]
-        for key in ("operators", "backends", "dtypes", "directions", "examples", "seed", "tolerances", "reference", "source"):
-            if saved.get(key, _BEFORE.get(key)) != wanted[key]:
-                raise BundleError(
-                    f"{self.folder} was begun with other {key} ({_brief(saved.get(key))}, now {_brief(wanted[key])}); "
-                    "resume with the same settings, or name another folder with --out"
-                )
         then, now = ((known or {}).get("digest", "no corpus") for known in (header["corpus"], self._corpus))
         if then != now:
             raise BundleError(
                 f"{self.folder} was begun with another corpus ({then[:12]}, now {now[:12]}); "
                 "resume with the same, or name another folder with --out"
             )
+        for key in ("operators", "backends", "dtypes", "directions", "examples", "seed", "tolerances", "reference", "source"):
+            if saved.get(key, _BEFORE.get(key)) != wanted[key]:
+                raise BundleError(
+                    f"{self.folder} was begun with other {key} ({_brief(saved.get(key))}, now {_brief(wanted[key])}); "
+                    "resume with the same settings, or name another folder with --out"
+                )
         absent = header.get("unavailable")
         before, now = sorted(absent) if isinstance(absent, dict) else [], sorted(event.unavailable)
         if before != now:

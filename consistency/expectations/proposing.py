@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import glob
 import math
 import time
@@ -67,10 +68,10 @@ def propose(
     asked: Asked, *, ticket: str, reason: str | None, expires: datetime.date | None, say: Callable[[str], None] = lambda text: None
 ) -> Proposal:
     """The entry for a case. Raises UsageError where it does not fail, or is expected already."""
-    chosen = _settings(asked)
+    chosen, absent = _settings(asked)
     (backend,), (operator,) = chosen.backends, chosen.operators
     try:
-        absent = "recorded elsewhere" if asked.found.recording else _backends.availability(backend)
+        absent = absent or _backends.availability(backend) or ""
         target, others = _target(asked, chosen, absent)
         entries = (*chosen.tolerances.expectations, *(writing.read(asked.path) if asked.path.exists() else ()))
         identity = dict(asked.found.environments.get(target.backend, {})) if absent else backend.identity
@@ -96,17 +97,26 @@ def propose(
     return Proposal(asked.path, said, (f"{target.case.id}: {_covers(narrowed)}",), tuple(_told(said, narrowed, evidence, bench)))
 
 
-def _settings(asked: Asked) -> Settings:
+def _settings(asked: Asked) -> tuple[Settings, str]:
+    """Settings, and why the backend cannot run here where nobody here knows it: then another one stands in its place, unused."""
     found = asked.found
     spec = asked.spec or found.spec
     if not spec:
         raise UsageError("where does it fail? Add --backend SPEC, as it was run")
     ways = [asked.direction] if asked.direction else [found.direction] if found.direction else engine.DIRECTIONS
-    operator = operator_of(found.case)
-    return engine.settings([operator], [spec], None, ways, tolerances=asked.tolerances, expectations=asked.expectations)
+    operators = [operator_of(found.case)]
+    settled = functools.partial(engine.settings, tolerances=asked.tolerances, expectations=asked.expectations)
+    if found.recording:
+        return settled(operators, ["cpu"], None, ways), "recorded elsewhere"
+    try:
+        return settled(operators, [spec], None, ways), ""
+    except UsageError as error:
+        if asked.spec or found.failing is None:
+            raise
+        return settled(operators, ["cpu"], None, ways), str(error)
 
 
-def _target(asked: Asked, chosen: Settings, absent: str | None) -> tuple[Result, list[Result]]:
+def _target(asked: Asked, chosen: Settings, absent: str) -> tuple[Result, list[Result]]:
     """The failure that is meant, as it was kept or as it happens here, and of a recording its other results."""
     found, (backend,) = asked.found, chosen.backends
     if found.recording:
@@ -116,7 +126,7 @@ def _target(asked: Asked, chosen: Settings, absent: str | None) -> tuple[Result,
             raise UsageError(f"{found.recorded_id} does not fail: nothing to expect")
         return mine[0], results
     kept = found.failing
-    if kept is not None and kept.backend == backend.name and kept.direction in chosen.directions:
+    if kept is not None and (absent or kept.backend == backend.name) and kept.direction in chosen.directions:
         return kept, []
     if absent:
         raise UsageError(f"backend {backend.name!r} cannot run here ({absent}); give the bundle it failed in")

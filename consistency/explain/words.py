@@ -22,12 +22,9 @@ def _difference(account: Account) -> str:
     a, b = (side.name for side in account.sides)
     if not account.differing:
         return f"{a} and {b} give the same bits: all {account.elements:,} elements."
-    share = (
-        f"{100.0 * account.differing / account.elements:.0f}%"
-        if account.elements > 200
-        else f"{account.differing} of {account.elements}"
-    )
-    return f"{share} of the elements differ, by at most {account.apart:.2g}; {_judged(account)}."
+    many = account.elements > 200
+    share = f"{100.0 * account.differing / account.elements:.0f}% of the" if many else f"{account.differing} of {account.elements}"
+    return f"{share} elements differ, by at most {account.apart:.2g}; {_judged(account)}."
 
 
 def _judged(account: Account) -> str:
@@ -40,7 +37,11 @@ def _judged(account: Account) -> str:
     if account.rounding:
         return f"each is {times(max(rhos))}: rounding"
     told = zip(account.sides, account.judged, rhos, strict=True)
-    return "; ".join(f"{side.name} is {times(rho)}: {found.verdict}" for side, found, rho in told)
+    sentences = [
+        f"{s.name} is {times(rho)}: rounding" if f.verdict.passes else f"{s.name}: {f.verdict}: {f.explanation}"
+        for s, f, rho in told
+    ]
+    return "; ".join(sentences)
 
 
 def _precision(account: Account) -> list[str]:

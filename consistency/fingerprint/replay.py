@@ -25,6 +25,7 @@ class Manner:
     are added, whether the later one is fused or the first (``swapped``); what a mean does with the sum; the format it is kept in.
     ``wide``: that is a longer one than the numbers have. ``guard``: an addition of several terms cuts each so many bits below
     the last one of the largest, as matrix units do. ``bits``: factors are rounded to so many first, by ``mode``.
+    ``halfway``: what a bias is added to was rounded to the numbers' own format before.
     """
 
     fused: bool = False
@@ -37,6 +38,7 @@ class Manner:
     wide: bool = False
     bits: int = 0
     mode: str = ""
+    halfway: bool = False
 
     @property
     def told(self) -> bool:
@@ -50,7 +52,8 @@ class Manner:
         if self.guard is not None:
             how = f"several terms at once, cut off {self.guard} bits below the sum"
         short = f"factors rounded to {self.bits} bits ({self.mode})" if self.bits else ""
-        return ", ".join(part for part in (short, how) if part)
+        before = "rounded before the bias is added" if self.halfway else ""
+        return ", ".join(part for part in (short, how, before) if part)
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,7 @@ def evaluate(question: Question, tree: Tree, rows: Array, columns: Array, manner
     for k, children in enumerate(tree.nodes):
         parts = sorted(children, key=lambda c: (c < tree.leaves, c))  # sums first, then products, then a bias
         products = [c for c in parts if c < tree.terms]
+        before = {c: held[c] for c in parts if c in held} if manner.halfway else {}
         if len(parts) > 2:
             several = [terms.exactly(c) if c < tree.leaves else held.pop(c).astype(np.float64) for c in parts]
             total = together(several, kind.type) if manner.guard is None else aligned(several, manner.guard)
@@ -107,6 +111,9 @@ def evaluate(question: Question, tree: Tree, rows: Array, columns: Array, manner
         else:
             one, two = (terms.value(c) if c < tree.leaves else held.pop(c) for c in parts)
             total = one + two
+        if manner.halfway and any(tree.terms <= c < tree.leaves for c in parts):
+            one, two = (terms.value(c) if c < tree.leaves else _in(before[c], question.dtype) for c in parts)
+            total = one + two
         held[tree.leaves + k] = total
     found = np.broadcast_to(held[tree.root], (len(rows), len(columns)))
     if manner.scale == "divided":
@@ -114,6 +121,11 @@ def evaluate(question: Question, tree: Tree, rows: Array, columns: Array, manner
     elif manner.scale == "multiplied":
         found = found * (kind.type(1) / kind.type(tree.terms))
     return np.array(found)
+
+
+def _in(values: Array, dtype: str) -> Array:
+    """The numbers as they are in another format, in their own."""
+    return np.asarray(torch.from_numpy(np.array(values)).to(dtypes.TORCH[dtype]).to(torch.float32).numpy())
 
 
 class _Terms:
@@ -172,6 +184,8 @@ def _manners(question: Question, tree: Tree) -> Iterator[Manner]:
         yield Manner(False, kept=kept, products=True)
         if question.dtype != "float64":  # products are exact there
             yield Manner(False, kept="float64", products=True, wide=True)
+        if question.dtype == "bfloat16" and tree.added:
+            yield from (Manner(fused, kept=kept, products=True, halfway=True) for fused in (True, False))
         guards: list[int | None] = list(range(5)) if tree.widest > 2 and kept == "float32" else []
         yield from (Manner(True, kept=kept, products=True, guard=guard) for guard in guards)
         if question.dtype == "float32":

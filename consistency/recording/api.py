@@ -41,14 +41,15 @@ def record(
 def judge_recordings(
     recordings: str | Path | Sequence[str | Path], operators: Iterable[str | Operator] | None = None, *,
     tolerances: str | Path | Tolerances | None = None, out: str | Path | None = None, handlers: Sequence[Handler] = (),
+    expectations: Iterable[str | Path] | str | Path = (),
 ) -> engine.Run:  # fmt: skip
     """Judge recordings against float64, computed here from their stored inputs.
 
-    The results bear the recordings' own ids as ``recorded_id``. ``out``: a folder for a bundle. Raises BundleError,
-    UsageError or ConfigurationError with one clear line.
+    The results bear the recordings' own ids as ``recorded_id``. ``out``: a folder for a bundle. ``expectations``: files of known
+    divergences, beside those of the tolerances. Raises BundleError, UsageError or ConfigurationError with one clear line.
     """
     folders = [recordings] if isinstance(recordings, (str, Path)) else list(recordings)
-    planned = plan(folders, operators, tolerances)
+    planned = plan(folders, operators, tolerances, (), expectations)
     collect = engine.Collect()
     try:
         if out is None:

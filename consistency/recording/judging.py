@@ -76,7 +76,7 @@ class Plan:
 
 def plan(
     folders: Iterable[str | Path], patterns: Iterable[str | Operator] | None = None,
-    rules: str | Path | Tolerances | None = None, ids: Iterable[str] = (), expectations: Iterable[str | Path] = (),
+    rules: str | Path | Tolerances | None = None, ids: Iterable[str] = (), expectations: Iterable[str | Path] | str | Path = (),
 ) -> Plan:  # fmt: skip
     """Open recordings, choose outcomes by operator and by recorded id. Raises BundleError, UsageError or ConfigurationError."""
     recordings = tuple(Recording(folder) for folder in folders)

@@ -24,8 +24,12 @@ def title(stored: Stored) -> str:
     """``consistency 0.1.0 · torch 2.13.0 · 2026-11-21 13:17 · 712 operators, 5 cases each · seed 0``"""
     header, settings = stored.header, stored.settings
     torch = next((keys["torch"] for keys in stored.environment.values() if keys.get("torch")), "")
+    many = f"{len(stored.groups.families):,} operators"
+    what = [f"{many}, {settings.get('examples')} cases each", f"seed {settings.get('seed')}"]
+    if stored.replayed:
+        what = [many, *stored.replayed]
     parts = (
         f"consistency {header.get('consistency')}", torch and f"torch {torch}", str(header.get("created"))[:16].replace("T", " "),
-        f"{len(stored.groups.families):,} operators, {settings.get('examples')} cases each", f"seed {settings.get('seed')}",
+        *what,
     )  # fmt: skip
     return printable(" · ".join(part for part in parts if part))

@@ -64,6 +64,7 @@ def page(stored: Stored) -> str:
     return templates.get_template("report.html").render(
         style=style, script=script, policy=policy_of(style, script), data=embedded(data(stored, room)), strip=_strip(stored),
         **_about(stored), failing=_failing(stored), notes=_notes(stored),
+        news=list(ledger.told(stored.tally.standings)), known=list(ledger.counted(stored.tally.standings)),
         environments=compared(stored.environment, stored.backends), fingerprints=compared(stored.fingerprints, stored.backends),
         reasons=_reasons(stored), unavailable=stored.unavailable, rates=stored.tally.undecidable_rates()[:12],
     )  # fmt: skip
@@ -97,7 +98,7 @@ def _about(stored: Stored) -> dict[str, Any]:
     torch = next((keys["torch"] for keys in stored.environment.values() if keys.get("torch")), "")
     facts = [
         str(header.get("created", ""))[:16].replace("T", " "), torch and f"torch {torch}", f"{tally.results:,} results",
-        f"{len(stored.groups.families):,} operators", f"seed {settings.get('seed')}",
+        f"{len(stored.groups.families):,} operators", *(stored.replayed or [f"seed {settings.get('seed')}"]),
         "the run did not end" if stored.seconds is None else f"{stored.seconds:,.0f} s",
         "" if header.get("complete", True) else "time budget used up",
     ]  # fmt: skip
@@ -164,8 +165,7 @@ def compared(found: Mapping[str, Mapping[str, str]], order: Sequence[str]) -> di
 
 def _notes(stored: Stored) -> list[str]:
     told = repeated(stored.tally)
-    expected = ledger.told(stored.tally.standings)
-    return [line.strip() for line in (*notes(stored.tally), *told, *expected) if line != determinism.TITLE]
+    return [line.strip() for line in (*notes(stored.tally), *told) if line != determinism.TITLE]
 
 
 def _reasons(stored: Stored) -> list[tuple[int, str, str]]:

@@ -36,6 +36,7 @@ class Stored:
     environment: Mapping[str, Mapping[str, str]]
     fingerprints: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     tally: Tally = field(default_factory=Tally)
+    explored: bool = False
     groups: Groups = field(default_factory=Groups)
     shown: dict[tuple[str, ...], int] = field(default_factory=dict)
     highest: dict[str, tuple[float, int]] = field(default_factory=dict)
@@ -70,6 +71,16 @@ class Stored:
         """How long the run took; None of one that did not end."""
         took = self.header.get("seconds")
         return float(took) if isinstance(took, (int, float)) and math.isfinite(took) else None
+
+    @property
+    def replayed(self) -> list[str]:
+        """Of a run with a corpus, how much of it was replayed, and with which seed it explored; empty of other runs."""
+        corpus = self.header.get("corpus")
+        if not isinstance(corpus, dict):
+            return []
+        count, of = (short(corpus.get(key)) for key in ("replayed", "cases"))
+        found = [f"{count} of {of} cases of the corpus {short(corpus.get('name', ''))} ({short(corpus['digest'])[:12]}) replayed"]
+        return [*found, f"explored with seed {self.settings.get('seed')}"] if self.explored else found
 
     def in_full(self, lines: Collection[int]) -> dict[int, Result]:
         """The results on some lines of results.jsonl, with their cases. Raises BundleError."""
@@ -114,6 +125,7 @@ def _add(stored: Stored, number: int, row: Mapping[str, Any]) -> None:
         stored.tally.failures[alike] = result
         stored.shown[alike] = number
         return
+    stored.explored = stored.explored or row.get("origin") == "explored"
     stored.tally.add(result)
     stored.groups.add(result, row.get("comparison") or {})
     if result.verdict.fails:

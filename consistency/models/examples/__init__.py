@@ -48,7 +48,7 @@ def _made(place: str) -> Any:
 
 
 _ALL = (
-    Example("linear-regression", "SGD, 100 epochs: rounding shrinks on the way to the minimum", "linear_regression:subject"),
+    Example("linear-regression", "SGD, 100 epochs: what one rounding has done the next step undoes", "linear_regression:subject"),
     Example("mlp", "10-20-1 with ReLU and Adam, 100 epochs: two things that amplify rounding", "mlp:subject"),
     Example("recurrent", "linear + tanh fed back 10 times, with gradients", "recurrent:subject"),
     Example("batch-norm", "training, then evaluation with the running statistics", "batch_norm:subject"),

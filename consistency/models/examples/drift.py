@@ -1,8 +1,8 @@
 """How far float32 walks away from float64, step by step.
 
-``subject`` trains long and calmly: the distance grows at first and then stays, as both runs fall into the same valley. ``chaos``
-feeds a network back to itself that stretches every small difference: after 40 times hardly a digit is left, on any device and
-without any defect. The band knows that, because the float64 model itself answers to half an ulp in the same way.
+``subject`` trains long and calmly: the parameters drift apart steadily, and the loss does not mind. ``chaos`` feeds a network back
+to itself that stretches every small difference: after 40 times hardly a digit is left, on any device and without any defect. The
+band knows that, because the float64 model itself answers to half an ulp in the same way.
 """
 
 from __future__ import annotations

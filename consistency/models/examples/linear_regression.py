@@ -1,4 +1,4 @@
-"""Linear regression with SGD: the smallest thing that trains. Rounding shrinks on the way to the minimum instead of growing."""
+"""Linear regression with SGD: the smallest thing that trains. What one rounding has done the next step undoes."""
 
 from __future__ import annotations
 
