@@ -129,7 +129,8 @@ class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if any(isinstance(a, torch.Tensor) != isinstance(b, torch.Tensor) for a, b in pairs):
             return float("inf"), ""
         precision = quick.shortest(given, named)
-        scores = [quick.score(a, b, known, c, precision) for a, b in pairs if isinstance(a, torch.Tensor)]
+        most = max((t.numel() for t in capture.tensors_in((given, named))), default=1)
+        scores = [quick.score(a, b, known, c, precision, most / max(a.numel(), 1)) for a, b in pairs if isinstance(a, torch.Tensor)]
         return max(scores, default=0.0), ""
 
     def _bound(self, known: Facts, args: Any) -> float:

@@ -21,7 +21,7 @@ from .projections import Combined
 
 SAMPLE = 1 << 13  # numbers that are looked at where each stands by itself
 ROW = 8.0  # units of roundoff of a row's largest number
-MOST = 128.0  # the same for sums of many terms, whose budget is larger than that
+MOST = 512.0  # the same for sums of many terms, whose budget is larger than that
 UNIT, TINY = dtypes.FORMATS["float32"].unit_roundoff, dtypes.FORMATS["float32"].smallest_normal
 _EXPONENT = 0x7FF0000000000000
 _WIDER = {
@@ -75,10 +75,11 @@ def leading(known: Facts, out: Any) -> list[Any]:
     return found[:kept] if kept is not None else found
 
 
-def score(got: torch.Tensor, want: torch.Tensor, known: Facts, c: float, precision: int = 53) -> float:
+def score(got: torch.Tensor, want: torch.Tensor, known: Facts, c: float, precision: int = 53, terms: float = 1.0) -> float:
     """How far a result is from float64, × what the quick look admits; infinite where NaN, shapes or integers differ.
 
     ``precision`` is that of the shortest format among the inputs: kernels that mix formats sum up in the shorter one.
+    ``terms``: so many numbers may have been added up in an element.
     """
     if got.shape != want.shape:
         return _INFINITE
@@ -105,8 +106,8 @@ def score(got: torch.Tensor, want: torch.Tensor, known: Facts, c: float, precisi
             return _INFINITE
     if not known.strict:
         rows = _rows(want.abs())
-        admitted = rows.amax(-1, keepdim=True).mul_((ROW + c) * form.unit_roundoff).clamp_(min=form.smallest_normal)
-        return float(_rows(error).amax(-1, keepdim=True).div_(admitted).max())
+        bound = rows.amax(-1, keepdim=True).mul_((admitted(terms) + c) * form.unit_roundoff).clamp_(min=form.smallest_normal)
+        return float(_rows(error).amax(-1, keepdim=True).div_(bound).max())
     # A power of two below each number, times 2^(1 - precision), is its ulp.
     ulp = want.contiguous().view(torch.int64).bitwise_and(_EXPONENT).view(torch.float64).clamp_(min=form.smallest_normal)
     return float(error.div_(ulp).max()) * 2.0 ** (form.precision - 1) / max(c, 0.5)
@@ -114,7 +115,7 @@ def score(got: torch.Tensor, want: torch.Tensor, known: Facts, c: float, precisi
 
 def admitted(terms: float) -> float:
     """Units of roundoff that a sum of so many terms may be off by, without another look."""
-    return min(MOST, ROW + terms / 16.0)
+    return min(MOST, ROW + terms / 8.0)
 
 
 def score_of(found: Sequence[Combined], known: Facts) -> float:
