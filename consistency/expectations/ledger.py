@@ -230,7 +230,7 @@ def counted(standings: Iterable[Standing]) -> Iterator[str]:
             many = f"{standing.failed:,} result{'s' if standing.failed > 1 else ''} of {standing.covered:,}"
             size = f", up to {standing.rho:.3g} × budget" if standing.rho > 1.0 else ""
             where = "; ".join(filter(None, (standing.place, standing.ticket)))
-            yield f"expected: {standing.about}: {many}{size}: {standing.reason} ({where})"
+            yield f"expected: {standing.about}: {many}{size}: {standing.reason}" + (f" ({where})" if where else "")
 
 
 def told(standings: Sequence[Standing]) -> Iterator[str]:

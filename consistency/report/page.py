@@ -64,6 +64,7 @@ def page(stored: Stored) -> str:
     return templates.get_template("report.html").render(
         style=style, script=script, policy=policy_of(style, script), data=embedded(data(stored, room)), strip=_strip(stored),
         **_about(stored), failing=_failing(stored), notes=_notes(stored),
+        news=list(ledger.told(stored.tally.standings)), known=list(ledger.counted(stored.tally.standings)),
         environments=compared(stored.environment, stored.backends), fingerprints=compared(stored.fingerprints, stored.backends),
         reasons=_reasons(stored), unavailable=stored.unavailable, rates=stored.tally.undecidable_rates()[:12],
     )  # fmt: skip
@@ -164,8 +165,7 @@ def compared(found: Mapping[str, Mapping[str, str]], order: Sequence[str]) -> di
 
 def _notes(stored: Stored) -> list[str]:
     told = repeated(stored.tally)
-    expected = ledger.told(stored.tally.standings)
-    return [line.strip() for line in (*notes(stored.tally), *told, *expected) if line != determinism.TITLE]
+    return [line.strip() for line in (*notes(stored.tally), *told) if line != determinism.TITLE]
 
 
 def _reasons(stored: Stored) -> list[tuple[int, str, str]]:
