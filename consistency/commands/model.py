@@ -55,7 +55,7 @@ def model(
     \b
     consistency model examples:mlp
     consistency model train.py:small --backend cpu --backend cuda --steps 20 -o drift.html
-    consistency model train.py:small --record corpus        its calls, for `consistency record --corpus corpus`
+    consistency model train.py:small --record corpus        its calls, for `consistency run --corpus corpus`
 
     The same model with the same numbers is trained in float64, in copies of that in which every number is moved by half an ulp of
     the tested format (the band: what rounding alone would do), and on every backend. Each operator is also judged by itself, on the
@@ -121,7 +121,7 @@ def _record(target: str, corpus: Path, steps: int | None, said: Sequence[Any]) -
         raise UsageError("--record takes the model through its steps on the CPU and compares nothing: leave the other options out")
     kept = capture.record(targets.subject(target), corpus, steps=capture.STEPS if steps is None else steps)
     click.echo(str(kept))
-    click.echo(f"next: consistency record --backend SPEC --corpus {corpus} -o FOLDER")
+    click.echo(f"next: consistency run --backend SPEC --corpus {corpus}")
 
 
 class _Screen:
