@@ -10,6 +10,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -31,10 +32,8 @@ def cpu_seconds(work: Callable[[], object]) -> float:
     return time.process_time() - began
 
 
-def overhead(make: Callable[..., Subject], spec: str) -> None:
+def overhead(name: str, make: Callable[..., Subject], spec: str) -> None:
     """Turns of plain and looked at alternate, so that whatever else the machine does falls on both."""
-    from dataclasses import replace
-
     subject = replace(make(), steps=0)
     backend = backends.resolve(spec)
     plain, looked, judged = [], [], 0
@@ -54,7 +53,7 @@ def overhead(make: Callable[..., Subject], spec: str) -> None:
                 first = (b - a) / a
     a, b = statistics.median(plain), statistics.median(looked)
     print(
-        f"{subject.name:12} {spec:16} plain {1e3 * a:7.1f} ms   overhead {(b - a) / a:5.2f} ×   the first time {first:5.1f} ×"
+        f"{name:28} {spec:16} plain {1e3 * a:7.1f} ms   overhead {(b - a) / a:5.2f} ×   the first time {first:5.1f} ×"
         f"   {mode.calls // (TURNS + 1):4} calls, {mode.looked_at // (TURNS + 1)} looked at, {judged} judged in full"
     )
 
@@ -102,11 +101,11 @@ def main() -> None:
     if "memory" in sys.argv[1:]:
         memory()
         return
-    overhead(resnet, "cpu")  # once for what is found out once in a process, such as the declarations
+    overhead("tiny, to begin with", resnet, "cpu")  # once for what is found out once in a process, such as the declarations
     for spec in ("cpu", "cpu+onednn=off"):
-        overhead(lambda: resnet(width=32, blocks=2, batch=8, size=32), spec)
-        overhead(lambda: resnet(width=64, blocks=2, batch=8, size=64), spec)
-        overhead(lambda: transformer(words=1000, width=256, heads=4, layers=4, length=64, batch=8), spec)
+        overhead("half a ResNet, 32 × 32", lambda: resnet(width=32, blocks=2, batch=8, size=32), spec)
+        overhead("ResNet-18-like, 64 × 64", lambda: resnet(width=64, blocks=2, batch=8, size=64), spec)
+        overhead("transformer, width 256", lambda: transformer(words=1000, width=256, heads=4, layers=4, length=64, batch=8), spec)
 
 
 if __name__ == "__main__":

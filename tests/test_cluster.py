@@ -20,6 +20,7 @@ from consistency.cluster import front as fronts
 from consistency.cluster.environments import Member, label_for, labels_chosen
 from consistency.cluster.front import Front, NoWorkersError
 from consistency.cluster.parcels import pack_event, unpack_event
+from consistency.corpus.value import Corpus
 from consistency.errors import BundleError, UsageError
 from consistency.events import Earlier, Event, Finished, GroupDone, Judged, Repeated, Scaled, Shrunk, Started
 from consistency.settings import Settings
@@ -34,6 +35,13 @@ class Wrong(consistency.Backend):
 
     def call(self, operator, args, kwargs):
         return super().call(operator, args, kwargs) * 1.001
+"""
+EXPECTED = """
+expectations:
+  - operator: exp
+    backend: wrong
+    verdicts: [divergent]
+    reason: it multiplies by 1.001
 """
 
 
@@ -352,3 +360,36 @@ def test_mistakes_are_one_line(words: tuple[str, ...], text: str, monkeypatch: p
 def test_its_options_belong_to_a_cluster() -> None:
     done = CliRunner().invoke(cli.main, ["run", "--workers", "2"])
     assert (done.exit_code, done.output) == (2, "consistency: --resource and --workers belong to --cluster ADDRESS\n")
+
+
+def test_a_corpus_is_replayed_first_and_says_so() -> None:
+    cases = tuple(case for group in engine.plan(chosen_for(), lambda: False) for case in group.cases[:3])
+    given: dict[str, Any] = {"corpus": Corpus("shared", cases), "examples": 2, "seed": 1}
+    (events,) = clustered(FakeCrew({"a": PLAIN, "b": PLAIN}, lose_at=[2]), **given).values()
+    alone = list(engine.run(chosen_for(**given)))
+    assert rows(events) == rows(alone)
+    told, expected = (Counter((e.case.id, e.origin) for e in some if isinstance(e, Judged) and e.fresh) for some in (events, alone))
+    assert told == expected
+    assert {origin for _, origin in told} == {"replayed", "explored"}
+
+
+def test_a_time_budget_ends_the_run() -> None:
+    (events,) = clustered(FakeCrew({"a": PLAIN}), operators=["sign"], time_budget=0.4).values()
+    assert isinstance(events[-1], Finished)
+    assert events[-1].out_of_time
+    keys = [r.key for event in events if isinstance(event, Judged) for r in event.results if r.comparison is not None]
+    assert len(keys) == len(set(keys)) > 0
+
+
+def test_expectations_hold_at_the_worker(tmp_path: Path) -> None:
+    path, known = tmp_path / "wrong.py", tmp_path / "known.yaml"
+    path.write_text(WRONG, encoding="utf-8")
+    known.write_text(EXPECTED, encoding="utf-8")
+    wanted: dict[str, Any] = {"operators": ["exp"], "dtypes": ["float32"], "directions": ["forward"], "examples": 4}
+    chosen = chosen_for(**wanted, backends=["cpu", f"{path}:Wrong"], expectations=[known])
+    front = Front(chosen, FakeCrew({"a": PLAIN}), expectations=[str(known)])
+    front.gather()
+    events = [event for _, event in front.run()]
+    assert verdicts(events)["expected"] > 0
+    assert verdicts(events)["divergent"] == 0
+    assert rows(events) == rows(engine.run(chosen))

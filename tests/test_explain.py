@@ -265,3 +265,23 @@ def test_real_configurations(spec: str) -> None:
     finally:
         right.close()
     assert found.explained, lines(found)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"operator":"sum","dtype":"int64","args":[{"tensor":{"base":[4,8],"dtype":"int64","stop":99,"values":["integers",-5,5]}}]}',
+        '{"operator":"sum","dtype":"complex64","args":[{"tensor":{"base":[4,8],"dtype":"complex64","stop":99}}]}',
+        '{"operator":"sum","dtype":"float32","args":[{"tensor":{"base":[0,8],"dtype":"float32","stop":99}},1]}',
+        '{"operator":"isnan","dtype":"float32","args":[{"tensor":{"base":[4,8],"dtype":"float32","stop":99}}]}',
+        '{"operator":"sort","dtype":"float32","args":[{"tensor":{"base":[4,8],"dtype":"float32","stop":99}}]}',
+        '{"operator":"sum","dtype":"float32","args":[{"tensor":{"base":[2,8],"dtype":"float32","stop":99,"special":[[0,"nan"]]}},1]}',
+        '{"operator":"matmul","dtype":"float16","args":[{"tensor":{"base":[4,8],"dtype":"float16","stop":99}},'
+        '{"tensor":{"base":[8,8],"dtype":"float16","stop":999}}]}',
+    ],
+    ids=["int64", "complex", "empty", "bool", "two results", "NaN", "float16"],
+)  # fmt: skip
+def test_any_case_is_told_about(line: str) -> None:
+    result = run("cpu", "cpu+threads=1", "--case", line)
+    assert result.exit_code in (0, 1, 3), result.output
+    assert "give the same bits" in result.output or "differ" in result.output

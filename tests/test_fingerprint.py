@@ -199,6 +199,14 @@ def test_what_cannot_be_read_is_inconclusive() -> None:
     assert not any(fact.answer for fact in found if fact.what in ("matmul", "bmm"))
 
 
+def test_numbers_that_are_all_alike_prove_nothing() -> None:
+    ask = Ask(made.Unhelpful())
+    for facts in (determinism.repeated(ask), determinism.batches(ask), determinism.layouts(ask)):
+        assert [fact.question for fact in facts if fact.known and fact.question != "bincount/float32/repeated"] == []
+    (ulp, *_) = elementary.of_function(ask, "tanh", "float32")
+    assert "results are NaN or infinite, or should be" in ulp.inconclusive
+
+
 def test_an_operator_that_is_not_offered() -> None:
     ask, x = Ask(backends.resolve("numpy")), torch.ones(2, 2, dtype=torch.bfloat16)
     with pytest.raises(NotAnswered, match="NumPy has no bfloat16"):

@@ -12,9 +12,11 @@ from click.testing import CliRunner
 
 from consistency import bundle
 from consistency.cli import main
+from consistency.commands.fingerprint import _table
 from consistency.diffing import summary
 from consistency.fingerprint import card
 from consistency.fingerprint.facts import Fact, Fingerprint, unknown
+from consistency.fingerprint.sections import sections
 from consistency.report import stored
 
 ASKED = ("matmul float32", "corner cases", "division float32")
@@ -47,6 +49,18 @@ def test_every_fact_with_its_evidence() -> None:
     assert "matmul/float32/compensation" in text
     assert "1 + 2^-p and 1.0101…b cut at p" in text
     assert "edges/float32/round(±0.5, ±1.5, 2.5)" in text
+
+
+@pytest.mark.parametrize("columns", [72, 80, 100, 200])
+def test_a_card_fits_its_terminal(columns: int) -> None:
+    function = [Fact(f"{name}/{dtype}/{about}", text) for name in ("exp", "gelu") for dtype in ("float32", "float16", "bfloat16")
+                for about, text in (("ulp", "within 2e+07 ulp, 1024 wrong NaN or infinity"), ("bits", "91d4aef5ed"))]  # fmt: skip
+    sums = [Fact(f"{form}/float32/{about}", "24 bits, toward zero; 26 among terms added together") for form in ("matmul", "linear")
+            for about in ("multiplicand", "accumulator", "products", "compensation")]  # fmt: skip
+    tables = sections(Fingerprint.of("x", [*function, *sums, Fact("sum/float32/order", "sequential 16, stride 32 + " * 9)]))
+    lines = [line for table in tables for line in _table(table.header, table.rows, min(columns, 132))]
+    assert max(map(len, lines)) <= min(columns, 132)
+    assert "".join("".join(lines).split()).count("1024") == 6
 
 
 def test_json_of_two_backends() -> None:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
@@ -17,7 +22,9 @@ import consistency
 from consistency import Subject, compare_models
 from consistency.cli import main
 from consistency.errors import Divergence, UsageError
+from consistency.models.bands import Bands
 from consistency.models.findings import WITHIN
+from consistency.models.traces import Distances, Key, Samples, Trace
 
 # Of every kind one: forward, backward, buffer, written in place, the optimizer.
 EVERY_DAY = (
@@ -107,6 +114,16 @@ def chaotic(seed: int) -> None:
 
 def test_chaos_is_told_from_a_defect() -> None:
     chaotic(0)
+
+
+def test_branches_that_only_a_backend_takes_belong_to_the_band() -> None:
+    key = Key(1, "output", "relu")
+    reference = Trace(Samples(1), {key: np.ones(4)})
+    near = [Distances(reference, {key: 1e-7}) for _ in range(6)]
+    world, far = Distances(reference, {key: 1e-4}), [Distances(reference, {key: 2e-4}), Distances(reference, {key: 1e-5})]
+    band = Bands(reference, near)
+    assert band.times(world)[key] == pytest.approx(1e-4 / (1e-6 + 8 * 2.0**-24))
+    assert band.with_far(far).times(world)[key] == pytest.approx(0.5)
 
 
 @pytest.mark.nightly
@@ -245,6 +262,53 @@ def test_mistakes_in_arguments_are_one_clear_line() -> None:
         compare_models(nn.Linear(2, 2), ["cpu"])
     with pytest.raises(UsageError, match="its loss is an int"):
         compare_models((nn.Linear(2, 2), torch.ones(1, 2), 3), ["cpu"])
+
+
+@pytest.mark.parametrize("make", [torch.optim.LBFGS, torch.optim.RMSprop, torch.optim.AdamW])
+def test_any_optimizer(make: Any) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 1))
+    subject = Subject(model, (torch.randn(8, 4),), optimizer=lambda p: make(p, lr=0.01), steps=2)
+    report = compare_models(subject, ["cpu"], replicas=3, mistakes=False)
+    assert report.verdict == WITHIN, str(report)
+    assert [curve.steps for curve in report.backends["cpu"].curves] == [(1, 2), (1, 2)]
+
+
+def test_a_model_that_loses_its_numbers_in_float64_too_is_told() -> None:
+    class Negative(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.log(-x)
+
+    report = compare_models((Negative(), torch.ones(3)), ["cpu"], replicas=2, mistakes=False)
+    assert "float64 itself has no finite loss" in str(report)
+
+
+def benchmark(*words: str) -> str:
+    script = Path(__file__).resolve().parent.parent / "benchmarks" / "models.py"
+    environment = os.environ | {"PYTHONPATH": str(script.parent.parent), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, str(script), *words],
+        env=environment,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=True,
+        timeout=1800,
+    )
+    return done.stdout
+
+
+@pytest.mark.nightly
+def test_the_local_check_costs_at_most_four_passes() -> None:
+    rows = re.findall(r"^(ResNet-18|transformer).*overhead +([\d.]+) ×", benchmark(), re.MULTILINE)
+    assert len(rows) == 4
+    assert all(float(times) <= 4.0 for _, times in rows), rows
+
+
+@pytest.mark.nightly
+def test_a_hundred_million_parameters_stay_under_six_gigabytes() -> None:
+    (found,) = re.findall(r"100,183,776 parameters: ([\d.]+) GB beside the model", benchmark("memory"))
+    assert float(found) < 6.0
 
 
 def test_nothing_outside_is_changed() -> None:

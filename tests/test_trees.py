@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
-from collections.abc import Callable
+import sys
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -14,6 +17,7 @@ import torch
 from consistency import Backend, backends, operators
 from consistency.fingerprint import order as facts
 from consistency.fingerprint.asking import Ask
+from consistency.fingerprint.drawing import WIDEST, drawing
 from consistency.fingerprint.layouts_of_sums import layout_of
 from consistency.fingerprint.notation import text
 from consistency.fingerprint.orders import Orders, orders_of
@@ -100,21 +104,43 @@ def test_every_tree_is_recovered_from_its_counts() -> None:
         assert found.restricted(n).hash == tree.hash
 
 
+@contextlib.contextmanager
+def deep() -> Iterator[None]:
+    """Nested tuples are walked by recursion here, as trees of the package never are."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(10_000)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
 def test_large_trees_have_short_texts() -> None:
     for nested, words in (
         (sequential(blocks(2048, 384)), "5 × [sequential 384] + [sequential 128]"),
         (lanes(2048, 16), "pairwise 16 × [sequential 128, stride 16], stride 1"),
     ):
-        import sys
-
-        before = sys.getrecursionlimit()
-        sys.setrecursionlimit(10_000)
-        try:
+        with deep():
             tree = tree_of(nested, 2048)
-        finally:
-            sys.setrecursionlimit(before)
         found = recover(2048, counts_of(tree))
         assert (found.hash, text(found)) == (tree.hash, words)
+
+
+def test_drawings_are_well_formed_and_of_a_width_that_can_be_read() -> None:
+    drawings: list[tuple[Any, int, tuple[str, ...]]] = [
+        (sequential([*blocks(600, 96), BIAS]), 600, ("480 … 575", ">bias<")),
+        (sequential([BIAS, *range(600)]), 600, ("0 … 599", ">bias<")),
+        ((at_once(600, 4, with_sum=True), BIAS), 600, ("at once with the sum", "146 more alike")),
+        ((lanes(592, 16), BIAS), 592, ("pairwise 16", "13 more alike")),
+        (sequential([sequential(blocks(64, 4, pairwise)), *range(64, 100), BIAS]), 100, ("64 … 99",)),
+    ]
+    for nested, terms, words in drawings:
+        with deep():
+            drawn = drawing("<a> & b", [("one", "words", tree_of(nested, terms, 1))])
+        root = ElementTree.fromstring(drawn)
+        assert float(root.attrib["width"]) <= WIDEST + 60
+        assert "<a>" not in drawn
+        assert all(word in drawn for word in words), drawn
 
 
 def test_places_with_orders_of_their_own_are_told_apart() -> None:

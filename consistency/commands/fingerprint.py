@@ -206,8 +206,13 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> 
         max((len(row[i]) for row in rows if i < len(row) - (i > 0 and len(row) < columns)), default=0) for i in range(columns)
     ]
     widths[0] = min(widths[0], width // 3)
-    if columns > 2 and sum(widths) + 2 * columns > width:
-        widths[1] = min(widths[1], width // 3)
+    least = [min(w, 8) for w in widths]
+    for _ in range(sum(widths)):  # the widest of the others gives way, and wraps
+        widest = max(range(columns), key=lambda i: (widths[i] > least[i] and i > 0, widths[i]))
+        last = max((len(row[-1]) for row in rows if len(row) == columns), default=0)
+        if columns < 3 or 2 + sum(widths[:-1]) + 2 * (columns - 1) + min(last, 24) <= width or widths[widest] <= least[widest]:
+            break
+        widths[widest] -= 1
     before = ""
     for row in rows:
         cells = list(row)

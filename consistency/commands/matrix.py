@@ -35,7 +35,7 @@ def matrix(folders: Sequence[Path], out: Path, store: Path | None, no_artefacts:
     \b
     Exit status: 0 whatever fails in the bundles (`consistency diff` is the gate) · 2 bad usage
     """
-    from ..matrix.board import board
+    from ..matrix.board import FAILED, board
     from ..matrix.finding import bundles
     from ..matrix.site import write
     from ..matrix.store import Store
@@ -54,11 +54,15 @@ def matrix(folders: Sequence[Path], out: Path, store: Path | None, no_artefacts:
         made = board(held)
         write(made, out, artefacts=not no_artefacts)
         nights = sum(len(one.nights) for one in made.environments.values())
-        failing = sum(1 for cell in made.cells.values() if cell.rank == 3)
+        failing = sum(1 for cell in made.cells.values() if cell.rank == FAILED)
+        size = f"{_count(len(made.by_operator()), 'operator')} × {_count(len(made.environments), 'environment')}"
         click.echo(
-            f"wrote {out / 'index.html'}: {len(made.by_operator()):,} operators × {len(made.environments):,} environments, "
-            f"{nights:,} nights "
-            f"({held.fresh:,} of {len(found):,} bundles were new), {failing:,} cells fail, {len(made.turns):,} changes"
+            f"wrote {out / 'index.html'}: {size}, {_count(nights, 'night')} ({held.fresh:,} of {len(found):,} bundles were new), "
+            f"{_count(failing, 'cell')} {'fails' if failing == 1 else 'fail'}, {_count(len(made.turns), 'change')}"
         )
     finally:
         held.close()
+
+
+def _count(number: int, one: str) -> str:
+    return f"{number:,} {one}{'' if number == 1 else 's'}"

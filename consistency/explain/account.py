@@ -11,6 +11,7 @@ import torch
 
 from .. import tolerances
 from ..backends.base import Backend
+from ..dtypes import FORMATS
 from ..errors import UsageError
 from ..evaluate import evaluate
 from ..fingerprint.orders import Orders
@@ -141,8 +142,7 @@ def account(case: Case, sides: tuple[Side, Side], say: Callable[[str], None] = l
         for side in sides:
             say(f"asking {side.name} for the order of its sums")
             orders.append(side.orders(operator, materials))
-    gap = (tensors[0].double() - tensors[1].double()).abs()
-    differing = int((gap != 0).sum())
+    gap, differing = _gap(*tensors), int((~_same(*tensors)).sum())
     shapes = tuple(tuple(t.shape) for t in reference.arguments.tensors)
     return Account(
         operator, case, sides, shapes, gap.numel(), differing, float(gap.max()) if gap.numel() else 0.0, (judged[0], judged[1]),
@@ -158,15 +158,30 @@ def _first(outcome: Any) -> torch.Tensor:
 
 def _ratio(case: Case, operator: Operator, materials: Any, sides: Sequence[Side], tensors: Sequence[torch.Tensor]) -> float:
     """The RMS difference in the case's dtype, over the one in float64 on the same numbers."""
-    if case.dtype == "float64" or any(side.backend.unsupported(operator, "float64", "forward") for side in sides):
+    if (
+        case.dtype not in FORMATS
+        or case.dtype == "float64"
+        or any(side.backend.unsupported(operator, "float64", "forward") for side in sides)
+    ):
         return math.nan
-    here = (tensors[0].double() - tensors[1].double()).square().mean().sqrt()
+    here = float(_gap(*tensors).square().mean().sqrt())
     outcomes = [side.backend.run(operator, materials, dtype="float64") for side in sides]
     if any(outcome.status != "ok" for outcome in outcomes):
         return math.nan
     wide = [_first(outcome) for outcome in outcomes]
-    there = (wide[0] - wide[1]).square().mean().sqrt()
-    return float(here / there) if there > 0 else math.inf if here > 0 else math.nan
+    there = float(_gap(*wide).square().mean().sqrt())
+    return here / there if there > 0 else math.inf if here > 0 else math.nan
+
+
+def _same(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Equal numbers; NaN is NaN."""
+    return (a == b) | ((a != a) & (b != b))
+
+
+def _gap(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """How far apart, in float64; 0 where equal (two infinities, too)."""
+    wide = torch.complex128 if a.is_complex() or b.is_complex() else torch.float64
+    return torch.where(_same(a, b), 0.0, (a.to(wide) - b.to(wide)).abs())
 
 
 def _threshold(
@@ -181,7 +196,7 @@ def _threshold(
         operator, materials = operator_of(case), prepare(case)
         with quiet():
             a, b = (side.tensor(operator, materials) for side in sides(whole))
-        return float((a.double() != b.double()).double().mean())
+        return float((~_same(a, b)).double().mean())
 
     predicted = predict(found.orders)
     if predicted and not share(predicted):

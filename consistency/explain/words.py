@@ -67,9 +67,10 @@ def _orders(account: Account) -> list[str]:
     ]
     known = [f"  {side.name} {_one(orders)}" for side, orders in zip(account.sides, account.orders, strict=True) if orders.orders]
     if a.equal or b.equal:
-        head = f"Explained in part: {account.replayed:,} of {total:,} outputs replayed bit for bit on both sides. What remains:"
+        part = "Explained in part" if account.differing else "Found in part"
+        head = f"{part}: {account.replayed:,} of {total:,} outputs replayed bit for bit on both sides. What remains:"
     else:
-        head = "Not explained by the order of summation:"
+        head = "Not explained by the order of summation:" if account.differing else "In which order they sum is not known:"
     return [head, *(f"  {line}" for line in missing), *known]
 
 

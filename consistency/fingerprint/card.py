@@ -11,12 +11,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..backends.base import Backend
+from ..errors import ConsistencyError
 from . import accumulator, contraction, determinism, division, edges, elementary, multiplicand, order, subnormals, width
 from .asking import Ask, NotAnswered
 from .bench import FORMS
 from .facts import Fact, Fingerprint, unknown
 
 DTYPES = ("float32", "float64", "float16", "bfloat16")
+# Raised where what came back has no such shape, dtype or structure.
+_UNREADABLE = (ArithmeticError, AssertionError, ConsistencyError, LookupError, RuntimeError, TypeError, ValueError)
 ORDERED = ("float32", "float64", "bfloat16")  # in which the terms of a sum can be counted
 
 
@@ -69,6 +72,6 @@ def take(backend: Backend, chosen: Sequence[Probe] | None = None, step: Callable
             facts += list(probe.facts(ask))
         except NotAnswered as reason:
             facts.append(unknown(probe.about, str(reason)))
-        except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:  # what came back has no such shape
+        except _UNREADABLE as error:
             facts.append(unknown(probe.about, f"what came back cannot be read ({type(error).__name__}: {str(error)[:120]})"))
     return Fingerprint.of(backend.name, facts, time.monotonic() - began, ask.calls)

@@ -6,7 +6,7 @@ A hash over many results stands for a run: one number's bits coincide by chance.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -37,6 +37,11 @@ def facts(ask: Ask) -> Iterator[Fact]:
     yield from threads(ask)
 
 
+def _tells_nothing(answers: Iterable[torch.Tensor]) -> bool:
+    """Whether the bits of some results are all alike, so that they would be the same whatever happened."""
+    return any(answer.numel() > 1 and np.unique(words(answer)).size == 1 for answer in answers)
+
+
 def _requests() -> dict[str, Request]:
     index = torch.from_numpy((samples.raw(1 << 14, 3) % np.uint64(16)).astype(np.int64))
     values = random((1 << 14,), turn=1)
@@ -65,6 +70,9 @@ def repeated(ask: Ask) -> Iterator[Fact]:
             answers = [ask(request.operator, request.dtype, *request.args) for _ in range(REPEATS)]
         except NotAnswered as reason:
             yield unknown(question, str(reason))
+            continue
+        if _tells_nothing(answers):
+            yield unknown(question, "all results are the same number")
             continue
         found = {digest(answer) for answer in answers}
         evidence = f"{answers[0].numel()} results, {REPEATS} times"
@@ -158,9 +166,12 @@ def _compared(
 ) -> Fact:  # fmt: skip
     """Which calls give the same bits, asked twice: what changes from run to run says nothing about batches or layouts."""
     try:
-        first, second = ([digest(part(answer)) for answer in ask.many(asked)] for _ in range(2))
+        twice = [ask.many(asked) for _ in range(2)]
     except NotAnswered as reason:
         return unknown(question, str(reason))
+    if _tells_nothing(answer for answers in twice for answer in answers):
+        return unknown(question, "all results are the same number")
+    first, second = ([digest(part(answer)) for answer in answers] for answers in twice)
     if first != second:
         return unknown(question, "the bits change from run to run")
     if len(set(first)) == 1:

@@ -1,13 +1,13 @@
 """A summation tree as a picture (SVG): terms at the bottom, sums above, what repeats drawn once or twice.
 
 A block is a running sum over its terms. Blocks (and anything else) that join a running sum hang below one line, on which it goes
-from left to right; a triangle stands for levels of pairs.
+from left to right; terms that join it one by one are a block *on* the line. A triangle stands for levels of pairs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 
 from .notation import BIAS, Form, Run, form
@@ -25,7 +25,10 @@ text{fill:var(--f);text-anchor:middle} .m{fill:var(--m);font-size:11px} .l{strok
 .h{text-anchor:start;font-size:17px;font-weight:600} .i{text-anchor:start} .n{text-anchor:start;font-size:12px;fill:var(--m)}
 """
 MARGIN, BETWEEN, LEAF, TALL, RISE = 24, 14, 30, 52, 34
-SHOWN = 7  # more equal parts than this are drawn as the first two and the last
+LINE = 20  # where the running sum goes, below the upper edge
+WIDEST = 1240  # a picture that is wider shows less of what repeats
+# What is shown of equal parts, from much to little: how many at most before some are left out; are all drawn, or is only the first?
+DETAIL = ((7, True), (3, True), (3, False))
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,7 @@ class _Box:
     height: float
     out: float
     body: tuple[str, ...]
+    inline: bool = False
 
     def at(self, x: float, y: float) -> str:
         return f'<g transform="translate({x:.1f} {y:.1f})">{"".join(self.body)}</g>'
@@ -43,7 +47,11 @@ class _Box:
 
 def drawing(title: str, trees: Sequence[tuple[str, str, Tree]], notes: Sequence[str] = ()) -> str:
     """One SVG document: ``(name, words, tree)`` below each other, and ``notes`` as lines under the title."""
-    boxes = [_of(form(tree), 0) for _, _, tree in trees]
+    forms = [form(tree) for _, _, tree in trees]
+    for detail in DETAIL:
+        boxes = [_Draws(*detail).of(whole, 0) for whole in forms]
+        if max(box.width for box in boxes) <= WIDEST - 2 * MARGIN:
+            break
     width = max(800.0, *(box.width + 2 * MARGIN for box in boxes))
     lines = [part for note in notes for part in _wrapped(note, int(width / 7.2))]
     parts = [f'<text class="h" x="{MARGIN}" y="34">{escape(title)}</text>']
@@ -69,31 +77,80 @@ def drawing(title: str, trees: Sequence[tuple[str, str, Tree]], notes: Sequence[
     return "\n".join([head, f"<style>{STYLE}</style>", *parts, "</svg>", ""])
 
 
-def _of(whole: Form, first: int) -> _Box:
-    if not whole.runs:
-        return _leaf(BIAS if whole.how == BIAS else str(first), BIAS if whole.how == BIAS else "")
-    if whole.how in ("pairwise", "halving"):
-        return _levels(whole, first)
-    if whole.how.startswith("at once"):
-        return _once(whole, first)
-    boxes = [box for run in whole.runs for box in _run(run, first)]
-    return _line(boxes) if len(boxes) > 1 else boxes[0]
+@dataclass(frozen=True)
+class _Draws:
+    """Draws forms; of equal parts at most ``shown``, ``alike`` or the first only."""
 
+    shown: int
+    alike: bool
 
-def _run(run: Run, first: int) -> list[_Box]:
-    start = first + run.offset
-    if not run.part.runs:
-        if run.part.how == BIAS or run.count == 1:
-            return [_of(run.part, start)]
-        return [_block(run.count, start, run.step)]
-    if run.part.how == "on the way":
-        words = str(run.part)
-        return [_text(f"{run.count} × ({words if len(words) < 40 else words[:38] + '…'})", "in one running sum")]
-    places = range(run.count)
-    if run.count <= SHOWN:
-        return [_of(run.part, start + k * run.step) for k in places]
-    ends = [_of(run.part, start + k * run.step) for k in (0, 1, run.count - 1)]
-    return [*ends[:2], _dots(run.count - 3), ends[2]]
+    def of(self, whole: Form, first: int) -> _Box:
+        if not whole.runs:
+            return _leaf(BIAS if whole.how == BIAS else str(first), BIAS if whole.how == BIAS else "")
+        if whole.how in ("pairwise", "halving"):
+            return self.levels(whole, first)
+        if whole.how.startswith("at once"):
+            return self.once(whole, first)
+        boxes = [box for run in whole.runs for box in self.run(run, first)]
+        return _line(boxes) if len(boxes) > 1 else replace(boxes[0], inline=False)
+
+    def run(self, run: Run, first: int) -> list[_Box]:
+        start = first + run.offset
+        if not run.part.runs:
+            if run.part.how == BIAS or run.count == 1:
+                return [self.of(run.part, start)]
+            return [replace(_block(run.count, start, run.step), inline=True)]
+        if run.part.how == "on the way":
+            words = str(run.part)
+            text = f"{run.count} × ({words if len(words) < 40 else words[:38] + '…'})"
+            return [replace(_text(text, f"from {start} on"), inline=True)]
+        places = [start + k * run.step for k in range(run.count)]
+        left_out = run.count - self.shown
+        if left_out > 0:
+            places = [*places[: self.shown - 1], places[-1]] if self.shown <= 3 else [*places[:2], places[-1]]
+            left_out = run.count - len(places)
+        boxes = [self.of(run.part, place) if self.alike or not k else _likewise(run.part, place) for k, place in enumerate(places)]
+        return [*boxes[:-1], _dots(left_out), boxes[-1]] if left_out > 0 else boxes
+
+    def levels(self, whole: Form, first: int) -> _Box:
+        """Balanced pairs over equal parts: a triangle."""
+        (run,) = whole.runs
+        boxes = [replace(box, inline=False) for box in self.run(run, first)]
+        if not run.part.runs:
+            boxes = [_plain(run.count, first + run.offset, run.step)]
+        top, x, body = 44.0, 0.0, []
+        for box in boxes:
+            body.append(box.at(x, top + 8))
+            if box.out >= 0 and run.part.runs:
+                body.append(f'<line class="l" x1="{x + box.out:.1f}" x2="{x + box.out:.1f}" y1="{top}" y2="{top + 8}"/>')
+            x += box.width + BETWEEN
+        width = max(x - BETWEEN, 110.0)
+        shape = f'<path class="t" d="M0 {top}L{width / 2 - 60:.1f} 0h120L{width:.1f} {top}Z"/>'
+        title = f'<text x="{width / 2:.1f}" y="27">{whole.how} {run.count}</text>'
+        return _Box(width, top + 8 + max(box.height for box in boxes), width / 2, (shape, title, *body))
+
+    def once(self, whole: Form, first: int) -> _Box:
+        """One addition that takes several terms."""
+        boxes: list[_Box] = []
+        for run in whole.runs:
+            start = first + run.offset
+            if run.part.runs or run.part.how == BIAS:
+                boxes += self.run(run, first)
+            elif run.count <= self.shown:
+                boxes += [self.of(run.part, start + k * run.step) for k in range(run.count)]
+            else:
+                boxes.append(_plain(run.count, start, run.step))
+        x, body = 0.0, []
+        for box in boxes:
+            body.append(box.at(x, 34))
+            if box.out >= 0:
+                body.append(f'<line class="l" x1="{x + box.out:.1f}" x2="{x + box.out:.1f}" y1="22" y2="34"/>')
+            x += box.width + 6
+        width = max(x - 6, 150.0)
+        extra = " with the sum" if whole.how.endswith("sum") else ""
+        body.append(f'<rect class="t" width="{width:.1f}" height="22" rx="4"/>')
+        body.append(f'<text x="{width / 2:.1f}" y="15">at once{extra}</text>')
+        return _Box(width, 34 + max(box.height for box in boxes), width / 2, tuple(body))
 
 
 def _block(count: int, first: int, step: int) -> _Box:
@@ -104,7 +161,8 @@ def _block(count: int, first: int, step: int) -> _Box:
     staircase = "".join(f"M{width / 2 - 16 + 8 * k:.1f} 30v-5h8" for k in range(4))
     body = (
         f'<rect class="k" width="{width:.1f}" height="{TALL - 16}" rx="4"/>',
-        f'<path class="l" d="{staircase}" opacity="0.55"/><text x="{width / 2:.1f}" y="16" font-weight="600">{count}</text>',
+        f'<path class="l" d="{staircase}" opacity="0.55"/>',
+        f'<text x="{width / 2:.1f}" y="16" font-weight="600">{count}</text>',
         f'<text class="m" x="{width / 2:.1f}" y="{TALL}">{below}</text>',
     )
     return _Box(width, TALL + 4, width / 2, body)
@@ -133,62 +191,36 @@ def _dots(count: int) -> _Box:
     return _Box(84, 34, -1, tuple(part.replace('x="30"', 'x="42"') for part in body))
 
 
+def _likewise(part: Form, first: int) -> _Box:
+    """An equal part whose inside was drawn before."""
+    return _text(f"{part.size} terms", f"likewise, from {first}")
+
+
+def _plain(count: int, first: int, step: int) -> _Box:
+    """Single terms, without the sign of a running sum."""
+    box = _block(count, first, step)
+    return replace(box, body=tuple(part for part in box.body if "<path" not in part))
+
+
 def _line(boxes: Sequence[_Box]) -> _Box:
-    """Boxes that join a running sum, which goes on a line above them from left to right; the sum leaves above the last."""
-    body, x, outs = [], 0.0, []
-    for box in boxes:
-        body.append(box.at(x, RISE))
+    """Boxes that join a running sum: it goes on a line above or through them, from left to right, and leaves above the last."""
+    body, x, drawn, start, height = [], 0.0, [], (0.0, 0.0), 0.0
+    for k, box in enumerate(boxes):
+        y = LINE - (TALL - 16) / 2 if box.inline else LINE + RISE - 14
+        body.append(box.at(x, y))
+        height = max(height, y + box.height)
+        out = x + box.out
+        if box.out >= 0 and not box.inline:
+            drawn.append(
+                f'<line class="l" x1="{out:.1f}" x2="{out:.1f}" y1="{LINE}" y2="{y:.1f}"/>' + (_plus(out, LINE) if k else "")
+            )
+        if k == 0:
+            start = (out, y)
         if box.out >= 0:
-            outs.append(x + box.out)
+            end = out if not box.inline else x + box.width + 10
         x += box.width + BETWEEN
-    drawn = [f'<path class="l" d="M{outs[0]:.1f} {RISE}V14H{outs[-1]:.1f}V0"/>']
-    drawn += [f'<line class="l" x1="{o:.1f}" x2="{o:.1f}" y1="14" y2="{RISE}"/>' + _plus(o, 14) for o in outs[1:]]
-    return _Box(x - BETWEEN, RISE + max(box.height for box in boxes), outs[-1], (*drawn, *body))
-
-
-def _levels(whole: Form, first: int) -> _Box:
-    """Balanced pairs over equal parts: a triangle."""
-    (run,) = whole.runs
-    if run.part.runs:
-        boxes = _run(run, first)
-    else:
-        boxes = [_block(run.count, first + run.offset, run.step)]
-        boxes = [_Box(b.width, b.height, b.out, (b.body[0], b.body[1].split("/>", 1)[1], *b.body[2:])) for b in boxes]
-    top, x, body = 44.0, 0.0, []
-    for box in boxes:
-        body.append(box.at(x, top + 8))
-        if box.out >= 0 and run.part.runs:
-            body.append(f'<line class="l" x1="{x + box.out:.1f}" x2="{x + box.out:.1f}" y1="{top}" y2="{top + 8}"/>')
-        x += box.width + BETWEEN
-    width = max(x - BETWEEN, 110.0)
-    words = f"{whole.how} {run.count}"
-    body.insert(0, f'<path class="t" d="M0 {top}L{width / 2 - 60:.1f} 0h120L{width:.1f} {top}Z"/>')
-    body.insert(1, f'<text x="{width / 2:.1f}" y="27">{words}</text>')
-    return _Box(width, top + 8 + max(box.height for box in boxes), width / 2, tuple(body))
-
-
-def _once(whole: Form, first: int) -> _Box:
-    """One addition that takes several terms."""
-    boxes = []
-    for run in whole.runs:
-        single = not run.part.runs and run.part.how != BIAS
-        boxes += (
-            [_of(run.part, first + run.offset + k * run.step) for k in range(run.count)]
-            if single and run.count <= SHOWN
-            else [_text(f"{run.count} terms", f"from {first + run.offset}")]
-            if single
-            else _run(run, first)
-        )
-    x, body = 0.0, []
-    for box in boxes:
-        body.append(box.at(x, 34))
-        if box.out >= 0:
-            body.append(f'<line class="l" x1="{x + box.out:.1f}" x2="{x + box.out:.1f}" y1="22" y2="34"/>')
-        x += box.width + 6
-    width = max(x - 6, 60.0)
-    extra = " + sum so far" if whole.how.endswith("sum") else ""
-    body.append(f'<rect class="t" width="{width:.1f}" height="22" rx="4"/><text x="{width / 2:.1f}" y="15">at once{extra}</text>')
-    return _Box(width, 34 + max(box.height for box in boxes), width / 2, tuple(body))
+    line = f'<path class="l" d="M{start[0]:.1f} {LINE}H{end:.1f}V0"/>'
+    return _Box(max(x - BETWEEN, end), height, end, (line, *drawn, *body))
 
 
 def _plus(x: float, y: float) -> str:

@@ -61,7 +61,10 @@ def _functions(ask: Ask) -> Iterator[Fact]:
     for name, argument, text in _KNOWN:
         question, wanted = f"{name}/float64/width", float.fromhex(text)
         try:
-            got = float(doubles(ask(name, "float64", torch.full((5,), argument, dtype=torch.float64)))[0])
+            answer = ask(name, "float64", torch.full((5,), argument, dtype=torch.float64))
+            if answer.dtype != torch.float64 or answer.shape != (5,):
+                raise NotAnswered(f"{name} float64: {tuple(answer.shape)} {answer.dtype} came back")
+            got = float(doubles(answer)[0])
         except NotAnswered as reason:
             yield unknown(question, str(reason))
             continue

@@ -51,7 +51,8 @@ class Cell:
 
     ``rho`` is the largest × budget among the results of the worst rank, None without one; ``cases`` counts those of them,
     ``of`` all.
-    ``since`` is the night from which on it has failed, None where it does not fail. ``turn`` is what changed on that night.
+    ``since`` is the night from which on it has failed, None where it does not fail;
+    ``before`` is the last night on which it was known not to. ``turn`` is what changed on that night.
     """
 
     env: int
@@ -68,6 +69,7 @@ class Cell:
     workaround: str = ""
     expectation: str = ""
     since: int | None = None
+    before: int | None = None
     turn: Turn | None = None
     flaky: tuple[int, int] | None = None
     odd: int = 0
@@ -205,7 +207,7 @@ def _since(cells: Mapping[tuple[int, int], Cell], turns: Iterable[Turn], lines: 
         wanted = {FAILED: "new", NOT_TESTED: "untested"}.get(cell.rank)
         began = [turn for turn in mine if turn.kind == wanted] if wanted else []
         if began:
-            cell.turn, cell.since = began[-1], began[-1].night
+            cell.turn, cell.since, cell.before = began[-1], began[-1].night, began[-1].last
         elif cell.rank == FAILED:
             cell.since = _first_failure(line) if cell.flaky or cell.odd else 0
         if cell.turn is None and mine:
@@ -228,7 +230,8 @@ def _keep(store: Store, made: Board) -> None:
     db.execute("CREATE OR REPLACE TABLE stamps AS SELECT ? AS stamp", [stamp(store)])
     turns = [
         (t.env, made.environments[t.env].nights[t.night].bundle, t.group, t.kind, t.regression, t.cases, t.of, _linear(t.before),
-         _linear(t.after), made.case_ids.get(t.item, ""), t.moved, _said(made.environments[t.env].moved[t.night]))
+         _linear(t.after), made.case_ids.get(t.item, ""), t.moved,
+         _said(made.environments[t.env].between(t.last, t.night)))
         for t in made.turns
     ]  # fmt: skip
     _fill(

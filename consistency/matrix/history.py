@@ -52,6 +52,10 @@ class Environment:
     def name(self) -> str:
         return f"{self.label} · {self.backend}"
 
+    def between(self, last: int, night: int) -> tuple[tuple[str, str, str], ...]:
+        """What is different on a night from an earlier one."""
+        return self.moved[night] if last == night - 1 else _moved((self.identities[last], self.identities[night]))[1]
+
     def changed(self) -> NDArray[np.bool_]:
         """On which nights something changed that does not change all the time."""
         counts: dict[str, int] = {}

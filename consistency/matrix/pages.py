@@ -99,7 +99,7 @@ def _turned(board: Board, turn: Turn, files: Mapping[str, str]) -> dict[str, Any
     return {
         "operator": group.operator, "kind": group.kind, "environment": environment.name, "file": files.get(group.operator, ""),
         "numbers": f"{octaves(turn.before)} → {octaves(turn.after)}", "cases": f"{turn.cases} of {turn.of}",
-        "why": because(environment, turn.night), "cause": cell.cause if cell else "",
+        "why": because(environment, turn.night, turn.last), "cause": cell.cause if cell else "",
         "workaround": cell.workaround if cell else "", "expectation": cell.expectation if cell else "",
         "also": _also(board, turn.env, turn.group),
         "order": turn.after if turn.after == turn.after else 99.0, "night": environment.nights[turn.night].name,
@@ -137,7 +137,8 @@ def _cell_row(board: Board, cell: Cell, files: Mapping[str, str]) -> dict[str, A
     return {
         "operator": group.operator, "kind": group.kind, "environment": environment.name, "file": files.get(group.operator, ""),
         "now": "–" if cell.rank == NOT_TESTED else times(cell.rho), "verdict": cell.verdict, "rank": RANKS[cell.rank],
-        "since": since(environment, cell), "why": because(environment, cell.since) if cell.since else "", "sentence": cell.sentence,
+        "since": since(environment, cell), "why": because(environment, cell.since, cell.before) if cell.since else "",
+        "sentence": cell.sentence,
         "cause": cell.cause, "workaround": cell.workaround, "expectation": cell.expectation, "flaky": cell.flaky,
         "night": environment.nights[cell.night].name, "command": command(board, cell),
         "stale": cell.night != len(environment.nights) - 1,
@@ -198,7 +199,7 @@ def _told(board: Board, environment: Environment, turn: Turn) -> dict[str, Any]:
         "night": environment.nights[turn.night].name, "kind": turn.kind, "title": TITLES[turn.kind], "mark": MARKS[turn.kind],
         "regression": turn.regression, "numbers": f"{octaves(turn.before)} → {octaves(turn.after)}",
         "cases": f"{turn.cases} of {turn.of}",
-        "why": because(environment, turn.night), "case": board.case_ids.get(turn.item, ""),
+        "why": because(environment, turn.night, turn.last), "case": board.case_ids.get(turn.item, ""),
     }  # fmt: skip
 
 

@@ -96,7 +96,7 @@ def _cell(board: Board, cell: Cell, place: int, texts: _Texts, links: tuple[str,
     rest: dict[str, Any] = {}
     if (night := since(environment, cell)) is not None:
         rest["since"] = night
-        rest["because"] = texts(because(environment, cell.since or 0)) if cell.since else 0
+        rest["because"] = texts(because(environment, cell.since or 0, cell.before)) if cell.since else 0
     for name, value in (("cause", cell.cause), ("workaround", cell.workaround), ("sentence", cell.sentence[:SENTENCE])):
         if value:
             rest[name] = texts(value)
@@ -114,9 +114,9 @@ def _cell(board: Board, cell: Cell, place: int, texts: _Texts, links: tuple[str,
     return [*row, rest] if rest else row
 
 
-def because(environment: Environment, night: int) -> str:
-    """What changed in the environment before a night, in a few words."""
-    rows = environment.moved[night]
+def because(environment: Environment, night: int, last: int | None = None) -> str:
+    """What changed in the environment from the night ``last`` (default: the one before) to a night, in a few words."""
+    rows = environment.between(night - 1 if last is None else last, night)
     told = "; ".join(f"{name} {old or 'none'} → {new or 'none'}" for name, old, new in rows[:3])
     return f"{told}{f' and {len(rows) - 3} more' if len(rows) > 3 else ''}" if told else "nothing changed in the environment"
 

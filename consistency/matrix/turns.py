@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..changes import LEAST_SHIFT
+from ..changes import LEAST_SHIFT, shift_of
 from . import segments
 from .history import FAILED, PASSED, UNKNOWN, UNTESTED, Block, Environment
 
@@ -22,12 +22,16 @@ KINDS = ("new", "drifted", "untested", "fixed", "calmed", "tested")
 REGRESSIONS = ("new", "drifted", "untested")
 FEW, MANY = 0.25, 0.65  # rates: from at most one to at least the other is a turn
 ODD = 4.0  # octaves; what one case adds to the mean move of its group is bounded by that
+LEAST_CHANCE, LEAST_RATIO = 0.02, 5.0  # of cases that moved, by signs and ranks, and of their mean move to its uncertainty
+LEAST_SCATTER = 0.05  # octaves
+NOBODYS = -6.7  # octaves (a hundredth of the budget): errors below that may move as they like
 NEAR = 2  # nights between which turns of one group are one
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A change of one group in one environment, on ``night`` (its place among the environment's nights).
+    """A change of one group in one environment, on ``night`` (its place among the environment's nights), where it was seen first;
+    on the night ``last`` it was not there yet.
 
     ``cases`` of ``of`` took part. ``before`` and ``after``: × budget, in octaves; of verdicts, that of the worst such case (NaN
     where there is no number). ``item`` is a case that shows it. ``moved`` tells whether the environment changed that night.
@@ -36,6 +40,7 @@ class Turn:
     env: int
     group: int
     night: int
+    last: int
     kind: str
     cases: int
     of: int
@@ -174,12 +179,20 @@ def _turn(
 ) -> Turn:
     rows = block.of(place)
     size = block.size[rows][cases]
-    shown = size[:, night - 1] if kind == "fixed" else size[:, night]
+    night, last = _seen((block.state[rows][cases] != UNKNOWN).any(axis=0), night)
+    shown = size[:, last] if kind == "fixed" else size[:, night]
     worst = int(np.nan_to_num(shown, nan=np.inf).argmax())
-    before, after = float(size[worst, night - 1]), float(size[worst, night])
+    before, after = float(size[worst, last]), float(size[worst, night])
     item = int(block.items[rows][cases[worst]])
     of = int(rows.stop - rows.start)
-    return Turn(environment.env, int(block.groups[place]), night, kind, len(cases), of, before, after, item, bool(changed[night]))
+    moved = bool(changed[last + 1 : night + 1].any())
+    return Turn(environment.env, int(block.groups[place]), night, last, kind, len(cases), of, before, after, item, moved)
+
+
+def _seen(known: NDArray[np.bool_], night: int) -> tuple[int, int]:
+    """The first night from this one on of which something is known, and the last one before it."""
+    later, earlier = np.flatnonzero(known[night:]), np.flatnonzero(known[:night])
+    return night + int(later[0]) if len(later) else night, int(earlier[-1]) if len(earlier) else night - 1
 
 
 def _drifts(
@@ -208,23 +221,37 @@ def _drifts(
         # Where cases begin or cease to fail, those that are left are other cases, and the verdict says it already.
         if any(abs(other.night - night) <= NEAR for other in others):
             continue
-        found.append(_drift(environment, block, place, night, after - before, changed))
+        turn = _drift(environment, block, place, _seen(~np.isnan(moves), night), after - before, changed)
+        if turn is not None:
+            found.append(turn)
     return found
 
 
-def _drift(environment: Environment, block: Block, place: int, night: int, move: float, changed: NDArray[np.bool_]) -> Turn:
-    rows = block.of(place)
+def _drift(
+    environment: Environment, block: Block, place: int, nights: tuple[int, int], move: float, changed: NDArray[np.bool_]
+) -> Turn | None:
+    """The turn, unless the cases that moved disagree: another kernel, as good as the one before, moves each by chance."""
+    rows, (night, last) = block.of(place), nights
     size = np.where(block.state[rows] == PASSED, block.size[rows], np.float32(np.nan))
-    first, last = max(night - 14, 0), min(night + 14, size.shape[1])
-    before, after = segments.median(size[:, first:night], axis=1), segments.median(size[:, night:last], axis=1)
+    first, end = max(night - 14, 0), min(night + 14, size.shape[1])
+    before, after = segments.median(size[:, first:night], axis=1), segments.median(size[:, night:end], axis=1)
     shift = after - before
     moved = np.abs(shift) >= LEAST_SHIFT / 2
+    if not _agree(shift[moved].astype(np.float64)) or float(np.nanmedian(np.fmax(before, after))) < NOBODYS:
+        return None
     most = int(np.nan_to_num(shift if move > 0 else -shift, nan=-np.inf).argmax())
     middle = float(np.nanmedian(before)) if not np.isnan(before).all() else float("nan")
     return Turn(
-        environment.env, int(block.groups[place]), night, "drifted" if move > 0 else "calmed", int(moved.sum()), len(size), middle,
-        middle + move, int(block.items[rows][most]), bool(changed[night]),
+        environment.env, int(block.groups[place]), night, last, "drifted" if move > 0 else "calmed", int(moved.sum()), len(size),
+        middle, middle + move, int(block.items[rows][most]), bool(changed[last + 1 : night + 1].any()),
     )  # fmt: skip
+
+
+def _agree(moves: NDArray[np.float64]) -> bool:
+    if len(moves) < 3 or shift_of(moves).chance > LEAST_CHANCE:
+        return False
+    uncertain = max(float(moves.std(ddof=1)), LEAST_SCATTER) / len(moves) ** 0.5
+    return bool(abs(float(moves.mean())) >= LEAST_RATIO * uncertain)
 
 
 def _middle(values: segments.Floats) -> float:

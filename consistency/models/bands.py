@@ -2,6 +2,10 @@
 
 The band of a quantity is :data:`FACTOR` × the root of the replicas' mean square distance from the float64 model. It grows where the
 model amplifies rounding, exponentially where it is chaotic, and a defect stands out only as far as it is more than that.
+
+Which branch a ReLU or a maximum takes is decided by rounding once in a while, perhaps in no replica and yet on a backend. Where
+a quantity leaves the band and no operator is to blame, :data:`FAR` replicas are moved a hundred times as far, which take a hundred
+times as many other branches; their largest distance belongs to the band, too.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from .traces import Distances, Key, Trace, joint, norm, sizes
 
 REPLICAS = 6
 FACTOR = 10.0
+FAR, FARTHER = 8, 100.0  # replicas that are moved so many times as far, where it matters which branch a number takes
 _NEIGHBOURS = 4  # steps before and after: a loss may cross that of float64 by chance in all replicas at once
 _FLOOR = 4 * 2.0**-24  # of a quantity's own size: what is copied may be rounded once
 _FIELDS = {
@@ -25,12 +30,17 @@ _FIELDS = {
 class Bands:
     """The bands of everything that was tapped, from the distances of the replicas."""
 
-    def __init__(self, reference: Trace, replicas: Sequence[Distances]) -> None:
-        self._reference, self._replicas = reference, replicas
+    def __init__(self, reference: Trace, replicas: Sequence[Distances], far: Sequence[Distances] = ()) -> None:
+        self._reference, self._replicas, self._far = reference, replicas, far
+
+    def with_far(self, far: Sequence[Distances]) -> Bands:
+        """The same, with the distances of replicas that were moved farther."""
+        return Bands(self._reference, self._replicas, far)
 
     def of(self, key: Key) -> float:
         factor = FACTOR**2 if key.kind == "optimizer state" else FACTOR  # most of it is made of squares of gradients
-        return self._band([replica.found.get(key, 0.0) for replica in self._replicas], self._size(key), factor)
+        near = self._band([replica.found.get(key, 0.0) for replica in self._replicas], self._size(key), factor)
+        return max([near, *(factor / FACTOR * replica.found.get(key, 0.0) for replica in self._far)])
 
     def curve(self, name: str, kind: str, world: Distances) -> Curve | None:
         """A curve of everything of one kind together."""
@@ -38,8 +48,10 @@ class Bands:
         if not mine:
             return None
         own, theirs = dict(sizes(self._reference, kind)), [joint(replica.found, kind) for replica in self._replicas]
+        far = [joint(replica.found, kind) for replica in self._far]
         steps = tuple(sorted(mine))
         raw = {step: self._band([their.get(step, 0.0) for their in theirs], own.get(step, 0.0)) for step in steps}
+        raw = {step: max([band, *(their.get(step, 0.0) for their in far)]) for step, band in raw.items()}
         values, reference = (), ()
         if kind == "loss":
             found = {key.step: float(v.reshape(-1)[0]) for key, v in self._reference.found.items() if key.kind == "loss" and v.size}

@@ -13,6 +13,7 @@ from ..judge import times
 from ..report.failure import message, printable
 from .curves import described, picture
 from .findings import BackendReport, Layer, ModelReport
+from .telling import REMEASURED
 
 ROWS = 24  # layers of a backend that are shown
 _COLUMNS = (
@@ -77,6 +78,7 @@ def _backend(backend: BackendReport) -> dict[str, Any]:
         "others": [printable(str(found)) for found in backend.failures[1:6]],
         "rows": [(printable(layer.name or "(the model)"), _cells(layer)) for layer in shown],
         "more": len(backend.layers) - len(shown),
+        "remeasured": REMEASURED if backend.remeasured else "",
         "looked": f"{backend.calls:,} calls, {backend.looked_at:,} looked at, {backend.judged:,} judged in full",
         "left_out": [f"{count:,} × {printable(why)}" for why, count in list(backend.left_out.items())[:6]],
     }  # fmt: skip

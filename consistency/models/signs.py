@@ -12,9 +12,10 @@ _EXPONENT = 0x7FF0000000000000
 
 
 class Signs:
-    """Signs from the tape for replica number ``replica``, one after the other; every call gets others."""
+    """Signs from the tape for replica number ``replica``, one after the other; every call gets others. ``times`` ½ ulp."""
 
-    def __init__(self, replica: int) -> None:
+    def __init__(self, replica: int, times: float = 1.0) -> None:
+        self._times = times
         bits, _ = tape.window(_LENGTH, _LENGTH * (replica + 1))
         odd = torch.from_numpy((bits >> 40).astype("int64") & 1)
         self._signs = odd.to(torch.float64).mul_(2.0).sub_(1.0)
@@ -27,9 +28,9 @@ class Signs:
         if tensor.dtype != torch.float64 or precision >= 53 or not tensor.numel():
             return
         step = tensor.view(torch.int64).bitwise_and(_EXPONENT).view(torch.float64)  # the power of two below each number
-        step.nan_to_num_(nan=0.0, posinf=0.0).mul_(2.0**-precision)
+        step.nan_to_num_(nan=0.0, posinf=0.0).mul_(self._times * 2.0**-precision)
         if more:
-            step.add_(more)
+            step.add_(self._times * more)
         flat = step.view(-1) if step.is_contiguous() else step.as_strided((step.numel(),), (1,))  # dense, in whatever order
         self._at = (self._at + _STEP) % _LENGTH
         self._flip(flat)

@@ -8,10 +8,11 @@ from dataclasses import asdict
 from typing import Any
 
 from ..report.failure import message
-from .bands import FACTOR
+from .bands import FACTOR, FAR, FARTHER
 from .findings import BackendReport, Curve, ModelReport, Named
 
 REASONS = 4
+REMEASURED = f"no operator was to blame for what left the first band: this one has {FAR} replicas moved {FARTHER:g} × as far (other branches)"
 
 
 def told(report: ModelReport) -> str:
@@ -31,6 +32,8 @@ def _backend(backend: BackendReport) -> list[str]:
         return [f"– {backend.name}: {backend.absent}"]
     lines = [f"{'✗' if backend.fails else '✓'} {backend.name}: {backend.verdict}"]
     lines += [f"    {_curve(curve)}" for curve in backend.curves]
+    if backend.remeasured:
+        lines.append(f"    {REMEASURED}")
     if backend.layer and backend.first is not None:
         lines.append(f"    the first to leave the band: {backend.layer}")
     if backend.first is not None:
@@ -64,7 +67,7 @@ def _as_json(backend: BackendReport) -> dict[str, Any]:
         return body
     return body | {
         "verdict": backend.verdict, "step": backend.step, "layer": backend.layer, "calls": backend.calls,
-        "looked_at": backend.looked_at, "judged": backend.judged, "seconds": round(backend.seconds, 3),
+        "looked_at": backend.looked_at, "judged": backend.judged, "remeasured": backend.remeasured, "seconds": round(backend.seconds, 3),
         "first": _named(backend.first) if backend.first is not None else None, "failures": [_named(f) for f in backend.failures],
         "layers": [{k: _number(v) for k, v in asdict(layer).items()} for layer in backend.layers],
         "curves": [{k: _number(v) for k, v in asdict(curve).items()} for curve in backend.curves],

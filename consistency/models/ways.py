@@ -23,7 +23,6 @@ from .locally import Local
 from .mistakes import Mistake, check_pair
 from .subject import Subject
 from .traces import Distances, Key, Samples, Trace
-from .wide import Formats
 from .worlds import World
 
 
@@ -82,9 +81,9 @@ def compare_ways(
         return ()
     machine = comparing._Comparison(one.subject, replicas, rules, False, lambda what, done, total: None)
     with one.context():
-        formats: Formats = machine._formats()
-        reference = machine._reference(formats)
-        band = bands.Bands(reference, [machine._replica(number, formats, reference) for number in range(replicas)])
+        machine.formats = machine._formats()
+        reference = machine._reference(machine.formats)
+        band = bands.Bands(reference, [machine._replica(number, reference) for number in range(replicas)])
     return tuple(beside for backend in present for beside in _on(backend, one, more, reference, band, rules))
 
 

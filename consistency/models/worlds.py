@@ -64,19 +64,27 @@ class World:
 
     def _step(self, step: int) -> None:
         inputs, targets = self._given(step - 1)
-        for parameter in parameters_of(self.model):
-            parameter.grad = None
-        with torch.enable_grad(), self.mode:
-            outputs = self.model(*inputs)
-            loss = self._loss(outputs, *targets) if self._loss is not None else _squares(outputs)
-            if loss is not None and loss.requires_grad:
-                loss.backward()
-        if loss is not None:
-            self._tapped("loss", "loss", loss)
-        self._after_backward()
-        if self.optimizer is not None:
-            with self.mode:
-                self.optimizer.step()
+
+        def evaluated() -> Any:
+            for parameter in parameters_of(self.model):
+                parameter.grad = None
+            with torch.enable_grad():
+                outputs = self.model(*inputs)
+                loss = self._loss(outputs, *targets) if self._loss is not None else _squares(outputs)
+                if loss is not None and loss.requires_grad:
+                    loss.backward()
+            if loss is not None:
+                self._tapped("loss", "loss", loss)
+            self._after_backward()
+            return loss
+
+        with self.mode:
+            if isinstance(self.optimizer, torch.optim.LBFGS):
+                self.optimizer.step(evaluated)  # type: ignore[no-untyped-call]  # it asks for the loss as often as it likes; the first time is compared
+            else:
+                evaluated()
+                if self.optimizer is not None:
+                    self.optimizer.step()
         self._after_step()
 
     def _given(self, step: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
