@@ -316,7 +316,7 @@ def test_a_bundle_for_each_environment(tmp_path: Path, monkeypatch: pytest.Monke
     named = [json.loads(line)["environment"] for line in (tmp_path / "rows.jsonl").read_text(encoding="utf-8").splitlines()]
     assert set(named) == {folder.name for folder in folders}
     assert done.output.count("rounding or exact") == 2
-    assert "torch2.4.1 · torch 2.4.1 · 1 worker" in done.output
+    assert done.output.count("torch2.4.1 · torch 2.4.1 · 1 worker") == 2, "above what is run, and above what came out"
 
 
 def test_an_interrupted_run_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
