@@ -67,7 +67,7 @@ def explain(
         click.echo("\n".join(told))
         return
     _tell(found, out, as_json=as_json)
-    raise SystemExit(1 if not found.rounding else 0 if found.explained else 3)
+    raise SystemExit(1 if not found.rounding else 0 if found.explained or not found.differing else 3)
 
 
 def _fingerprint(text: str, beside: str, say: Any) -> Any:

@@ -108,8 +108,14 @@ def _ways(
     found = [Way(other, targets.subject(other)) for other in others] or list(ways_of(target))
     if not found:
         return ()
+    first = targets.subject(target)
     return compare_ways(
-        targets.subject(target), found, list(backends) or None, steps=steps, replicas=replicas, tolerances=tolerances
+        Way(target, first) if others else first,
+        found,
+        list(backends) or None,
+        steps=steps,
+        replicas=replicas,
+        tolerances=tolerances,
     )
 
 
