@@ -13,13 +13,17 @@ import pytest
 from click.testing import CliRunner
 from cluster_crew import FakeCrew, Process
 
-from consistency import bundle, cli, engine
+from consistency import bundle, cli, engine, tolerances
+from consistency import operators as registry
 from consistency.bundle import row_of
 from consistency.cluster import crew as crews
 from consistency.cluster import front as fronts
-from consistency.cluster.environments import Member, label_for, labels_chosen
-from consistency.cluster.front import Front, NoWorkersError
+from consistency.cluster import roll
+from consistency.cluster.environments import Member, Remote, label_for, labels_chosen
+from consistency.cluster.front import Front
 from consistency.cluster.parcels import pack_event, unpack_event
+from consistency.cluster.roll import NoWorkersError
+from consistency.corpus.value import Corpus
 from consistency.errors import BundleError, UsageError
 from consistency.events import Earlier, Event, Finished, GroupDone, Judged, Repeated, Scaled, Shrunk, Started
 from consistency.settings import Settings
@@ -35,13 +39,20 @@ class Wrong(consistency.Backend):
     def call(self, operator, args, kwargs):
         return super().call(operator, args, kwargs) * 1.001
 """
+EXPECTED = """
+expectations:
+  - operator: exp
+    backend: wrong
+    verdicts: [divergent]
+    reason: it multiplies by 1.001
+"""
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fronts, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(roll, "LOOK_SECONDS", 0.01)
     monkeypatch.setattr(fronts, "GRACE_SECONDS", 0.05)
-    monkeypatch.setattr(fronts, "JOIN_SECONDS", 0.05)
+    monkeypatch.setattr(roll, "JOIN_SECONDS", 0.05)
 
 
 def chosen_for(**changes: Any) -> Settings:
@@ -308,7 +319,7 @@ def test_a_bundle_for_each_environment(tmp_path: Path, monkeypatch: pytest.Monke
     named = [json.loads(line)["environment"] for line in (tmp_path / "rows.jsonl").read_text(encoding="utf-8").splitlines()]
     assert set(named) == {folder.name for folder in folders}
     assert done.output.count("rounding or exact") == 2
-    assert "torch2.4.1 · torch 2.4.1 · 1 worker" in done.output
+    assert done.output.count("torch2.4.1 · torch 2.4.1 · 1 worker") == 2, "above what is run, and above what came out"
 
 
 def test_an_interrupted_run_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -341,6 +352,7 @@ def test_a_backend_that_was_asked_for_and_is_nowhere_is_status_3(tmp_path: Path,
 @pytest.mark.parametrize(
     ("words", "text"),
     [(("--label", "x"), "consistency: --label names this machine; workers are named where they run, by the variable CONSISTENCY"),
+     (("--fingerprint",), "consistency: --fingerprint probes the backends of this machine: leave it or --cluster out"),
      (("--resource", "x"), "consistency: --resource 'x' is not SPEC=LABEL")],
 )  # fmt: skip
 def test_mistakes_are_one_line(words: tuple[str, ...], text: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -352,3 +364,42 @@ def test_mistakes_are_one_line(words: tuple[str, ...], text: str, monkeypatch: p
 def test_its_options_belong_to_a_cluster() -> None:
     done = CliRunner().invoke(cli.main, ["run", "--workers", "2"])
     assert (done.exit_code, done.output) == (2, "consistency: --resource and --workers belong to --cluster ADDRESS\n")
+
+
+def test_a_corpus_is_replayed_first_and_says_so() -> None:
+    cases = tuple(case for group in engine.plan(chosen_for(), lambda: False) for case in group.cases[:3])
+    given: dict[str, Any] = {"corpus": Corpus("shared", cases), "examples": 2, "seed": 1}
+    (events,) = clustered(FakeCrew({"a": PLAIN, "b": PLAIN}, lose_at=[2]), **given).values()
+    alone = list(engine.run(chosen_for(**given)))
+    assert rows(events) == rows(alone)
+    told, expected = (Counter((e.case.id, e.origin) for e in some if isinstance(e, Judged) and e.fresh) for some in (events, alone))
+    assert told == expected
+    assert {origin for _, origin in told} == {"replayed", "explored"}
+
+
+def test_a_time_budget_ends_the_run() -> None:
+    (events,) = clustered(FakeCrew({"a": PLAIN}), operators=["sign"], time_budget=0.4).values()
+    assert isinstance(events[-1], Finished)
+    assert events[-1].out_of_time
+    keys = [r.key for event in events if isinstance(event, Judged) for r in event.results if r.comparison is not None]
+    assert len(keys) == len(set(keys)) > 0
+
+
+def test_expectations_hold_at_the_worker(tmp_path: Path) -> None:
+    path, known = tmp_path / "wrong.py", tmp_path / "known.yaml"
+    path.write_text(WRONG, encoding="utf-8")
+    known.write_text(EXPECTED, encoding="utf-8")
+    wanted: dict[str, Any] = {"operators": ["exp"], "dtypes": ["float32"], "directions": ["forward"], "examples": 4}
+    chosen = chosen_for(**wanted, backends=["cpu", f"{path}:Wrong"], expectations=[known])
+    front = Front(chosen, FakeCrew({"a": PLAIN}), expectations=[str(known)])
+    front.gather()
+    events = [event for _, event in front.run()]
+    assert verdicts(events)["expected"] > 0
+    assert verdicts(events)["divergent"] == 0
+    assert rows(events) == rows(engine.run(chosen))
+
+
+def test_nothing_is_computed_here_in_the_name_of_another_machine() -> None:
+    (case, *_) = engine.plan(chosen_for(), lambda: False).__next__().cases
+    (result,) = engine.judge_case(case, registry.get("softmax"), [Remote("cuda", {})], tolerances.load(), ("forward",))
+    assert (result.verdict.value, result.comparison is None or result.comparison.status) == ("unsupported", "unsupported")

@@ -88,6 +88,21 @@ def test_one_worker_equals_the_serial_run(tmp_path: Path, monkeypatch: pytest.Mo
     assert bundle.read_environment(tmp_path / "there" / "lab_1")["cpu"]["threads"] == "1"
 
 
+def test_a_scheduler_that_goes_away_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Client:
+        def scheduler_info(self) -> dict[str, Any]:
+            return {}
+
+    there = DaskCrew.__new__(DaskCrew)
+    monkeypatch.setattr(there, "_client", Client(), raising=False)
+    monkeypatch.setattr(there, "_every", {}, raising=False)
+    monkeypatch.setattr(there, "_address", "tcp://head:8786", raising=False)
+    with pytest.raises(
+        crew.LostSchedulerError, match=r"^the Dask scheduler at tcp://head:8786 went away; what was judged is kept, and"
+    ):
+        there.members()
+
+
 def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crew, "CONNECT_SECONDS", 0.5)
     with pytest.raises(UsageError, match=r"^no Dask scheduler answers at tcp://127.0.0.1:9: .*; start one with: dask scheduler$"):

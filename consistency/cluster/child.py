@@ -39,6 +39,7 @@ class Judge:
         self._reply = reply
         self._orders: Any = None
         self._chosen: Any = None
+        self._effort: float | None = None  # seconds left for full looks at failures; of one run, as in a serial one
 
     def answer(self, header: frames.Header, blobs: Sequence[bytes]) -> None:
         """Do what a request asks for. Whatever goes wrong is a reply, too."""
@@ -74,7 +75,7 @@ class Judge:
         )  # fmt: skip
         if chosen.tolerances.digest != orders["digest"]:
             raise UsageError("its rules are others (tolerances.yaml); install the same version of consistency there")
-        self._orders, self._chosen = orders, chosen
+        self._orders, self._chosen, self._effort = orders, chosen, None
 
     def _described(self) -> dict[str, Any]:
         """What this machine is, and each backend on it."""
@@ -109,7 +110,7 @@ class Judge:
         return Group(operator, header["dtype"], cases, **more)
 
     def _judge(self, header: frames.Header, blobs: Sequence[bytes]) -> None:
-        from ..engine import State, judge_group
+        from ..engine import Looks, State, judge_group
         from ..events import Judged
         from .parcels import pack_event
 
@@ -119,9 +120,10 @@ class Judge:
         chosen = replace(self._chosen, backends=wanted)
         until = header["seconds"]
         earlier = self._earlier(header, known, group.operator.family)
+        looks = Looks() if self._effort is None else Looks(effort=self._effort)
         state = State(
             {}, earlier, deadline=float("inf") if until is None else time.monotonic() + until,
-            effort=header["effort"], cases_only=header["plain"], searched={tuple(kind) for kind in header["searched"]},
+            effort=header["effort"], cases_only=header["plain"], looks=looks, searched={tuple(kind) for kind in header["searched"]},
         )  # fmt: skip
         half = ""  # a case of which some results were there already: the others come next
         for event in judge_group(chosen, group, state):
@@ -132,6 +134,7 @@ class Judge:
             elif isinstance(event, Judged) and any(r.comparison is not None or r.verdict.tested for r in event.results):
                 half = event.case.id
             self._reply({"kind": "event", "judged": through}, (pack_event(event, known),))
+        self._effort = looks.effort
         searched = [list(kind) for kind in state.searched]
         self._reply({"kind": "done", "spent": header["effort"] - state.effort, "searched": searched}, ())
 

@@ -13,13 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..errors import UsageError
+from ..errors import ConsistencyError, UsageError
 from . import worker
 from .environments import Member
 
 CONNECT_SECONDS = 20.0
 GATHER_SECONDS = 30.0
 INSTALL = 'pip install "consistency[cluster]"'
+
+
+class LostSchedulerError(ConsistencyError):
+    """Nobody can be reached any more."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,7 @@ class DaskCrew:
     def __init__(self, address: str) -> None:
         distributed = _distributed()
         logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
+        self._address = address
         self._messages: queue.Queue[Any] = queue.Queue()
         self._futures: dict[str, Any] = {}
         self._topic = f"consistency-{uuid.uuid4().hex}"
@@ -77,8 +82,13 @@ class DaskCrew:
         self._every: dict[str, Any] = {"n_workers": -1} if every else {}
 
     def members(self) -> dict[str, Member]:
-        """The workers that are connected now."""
-        found = self._client.scheduler_info(**self._every)["workers"]
+        """The workers that are connected now. Raises LostSchedulerError."""
+        try:
+            found = self._client.scheduler_info(**self._every)["workers"]
+        except (OSError, KeyError, RuntimeError, TimeoutError):  # a client that has lost its scheduler knows nothing
+            raise LostSchedulerError(
+                f"the Dask scheduler at {self._address} went away; what was judged is kept, and --resume --out FOLDER completes it"
+            ) from None
         return {
             address: Member(address, int(about["nthreads"]), frozenset(label for label, n in about["resources"].items() if n >= 1))
             for address, about in found.items()

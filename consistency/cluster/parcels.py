@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,8 @@ def orders(chosen: Settings, specs: Iterable[str], expectations: Iterable[str] =
     path = chosen.tolerances_path
     limits = chosen.limits
     return {
-        "consistency": __version__, "operators": [o.name for o in chosen.operators], "backends": list(specs),
+        "consistency": __version__, "run": uuid.uuid4().hex, "operators": [o.name for o in chosen.operators],
+        "backends": list(specs),
         "dtypes": list(chosen.dtypes) if chosen.dtypes else None, "directions": list(chosen.directions),
         "examples": chosen.examples, "seed": chosen.seed, "shrink": chosen.shrink, "reference": chosen.reference,
         "source": chosen.source, "repeat": chosen.repeat, "case_timeout": limits.seconds, "worker_memory": limits.memory,

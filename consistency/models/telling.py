@@ -12,7 +12,10 @@ from .bands import FACTOR, FAR, FARTHER
 from .findings import BackendReport, Curve, ModelReport, Named
 
 REASONS = 4
-REMEASURED = f"no operator was to blame for what left the first band: this one has {FAR} replicas moved {FARTHER:g} × as far (other branches)"
+REMEASURED = (
+    f"no operator was to blame for what left the first band; in this one are {FAR} replicas moved {FARTHER:g} × as far, "
+    "which take other branches"
+)
 
 
 def told(report: ModelReport) -> str:
@@ -67,7 +70,8 @@ def _as_json(backend: BackendReport) -> dict[str, Any]:
         return body
     return body | {
         "verdict": backend.verdict, "step": backend.step, "layer": backend.layer, "calls": backend.calls,
-        "looked_at": backend.looked_at, "judged": backend.judged, "remeasured": backend.remeasured, "seconds": round(backend.seconds, 3),
+        "looked_at": backend.looked_at, "judged": backend.judged, "remeasured": backend.remeasured,
+        "seconds": round(backend.seconds, 3),
         "first": _named(backend.first) if backend.first is not None else None, "failures": [_named(f) for f in backend.failures],
         "layers": [{k: _number(v) for k, v in asdict(layer).items()} for layer in backend.layers],
         "curves": [{k: _number(v) for k, v in asdict(curve).items()} for curve in backend.curves],
