@@ -238,6 +238,8 @@ def run(
         raise UsageError("--resume needs the folder to complete: add --out FOLDER")
     if cluster is None and (resources or workers > 1):
         raise UsageError("--resource and --workers belong to --cluster ADDRESS")
+    if cluster is not None and probed:
+        raise UsageError("--fingerprint probes the backends of this machine: leave it or --cluster out")
     specs = list(backends) or (default_specs() if cluster else None)
     chosen = engine.settings(
         list(operators) or None, specs, list(dtypes) or None, list(directions) or engine.DIRECTIONS,

@@ -153,10 +153,12 @@ def test_a_model_becomes_a_corpus(captured: tuple[Path, corpus.Kept]) -> None:
     assert kept.size == sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize("backend", ["cpu+onednn=off"])
-def test_replayed_elsewhere_nothing_fails(captured: tuple[Path, corpus.Kept], backend: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "captured", [pytest.param(name, marks=pytest.mark.nightly if name == "resnet18" else ()) for name in SMALL], indirect=True
+)
+def test_replayed_elsewhere_nothing_fails(captured: tuple[Path, corpus.Kept], tmp_path: Path) -> None:
     folder, kept = captured
-    consistency.record(backend=backend, corpus=folder, out=tmp_path / "recording")
+    consistency.record(backend="cpu+onednn=off", corpus=folder, out=tmp_path / "recording")
     run = consistency.judge_recordings(tmp_path / "recording")
     assert [result.explanation for result in run.failures] == []
     assert len(run.results) == kept.cases

@@ -26,8 +26,8 @@ from consistency.profiles import PROFILES
 from consistency.recipe import TensorRecipe
 
 COMMANDS = [
-    "run", "backends", "operators", "repro", "report", "bisect", "sweep", "fingerprint", "model", "diff", "query", "record",
-    "judge", "calibrate",
+    "run", "backends", "operators", "repro", "report", "bisect", "sweep", "explain", "fingerprint", "model", "diff", "expect",
+    "matrix", "corpus", "query", "record", "judge", "calibrate",
 ]  # fmt: skip
 LINE = Case("exp", "float32", (TensorRecipe((3,), "float32", stop=9),)).line
 

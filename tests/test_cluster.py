@@ -13,13 +13,16 @@ import pytest
 from click.testing import CliRunner
 from cluster_crew import FakeCrew, Process
 
-from consistency import bundle, cli, engine
+from consistency import bundle, cli, engine, tolerances
+from consistency import operators as registry
 from consistency.bundle import row_of
 from consistency.cluster import crew as crews
 from consistency.cluster import front as fronts
-from consistency.cluster.environments import Member, label_for, labels_chosen
-from consistency.cluster.front import Front, NoWorkersError
+from consistency.cluster import roll
+from consistency.cluster.environments import Member, Remote, label_for, labels_chosen
+from consistency.cluster.front import Front
 from consistency.cluster.parcels import pack_event, unpack_event
+from consistency.cluster.roll import NoWorkersError
 from consistency.corpus.value import Corpus
 from consistency.errors import BundleError, UsageError
 from consistency.events import Earlier, Event, Finished, GroupDone, Judged, Repeated, Scaled, Shrunk, Started
@@ -47,9 +50,9 @@ expectations:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fronts, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(roll, "LOOK_SECONDS", 0.01)
     monkeypatch.setattr(fronts, "GRACE_SECONDS", 0.05)
-    monkeypatch.setattr(fronts, "JOIN_SECONDS", 0.05)
+    monkeypatch.setattr(roll, "JOIN_SECONDS", 0.05)
 
 
 def chosen_for(**changes: Any) -> Settings:
@@ -316,7 +319,7 @@ def test_a_bundle_for_each_environment(tmp_path: Path, monkeypatch: pytest.Monke
     named = [json.loads(line)["environment"] for line in (tmp_path / "rows.jsonl").read_text(encoding="utf-8").splitlines()]
     assert set(named) == {folder.name for folder in folders}
     assert done.output.count("rounding or exact") == 2
-    assert "torch2.4.1 · torch 2.4.1 · 1 worker" in done.output
+    assert done.output.count("torch2.4.1 · torch 2.4.1 · 1 worker") == 2, "above what is run, and above what came out"
 
 
 def test_an_interrupted_run_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -349,6 +352,7 @@ def test_a_backend_that_was_asked_for_and_is_nowhere_is_status_3(tmp_path: Path,
 @pytest.mark.parametrize(
     ("words", "text"),
     [(("--label", "x"), "consistency: --label names this machine; workers are named where they run, by the variable CONSISTENCY"),
+     (("--fingerprint",), "consistency: --fingerprint probes the backends of this machine: leave it or --cluster out"),
      (("--resource", "x"), "consistency: --resource 'x' is not SPEC=LABEL")],
 )  # fmt: skip
 def test_mistakes_are_one_line(words: tuple[str, ...], text: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -393,3 +397,9 @@ def test_expectations_hold_at_the_worker(tmp_path: Path) -> None:
     assert verdicts(events)["expected"] > 0
     assert verdicts(events)["divergent"] == 0
     assert rows(events) == rows(engine.run(chosen))
+
+
+def test_nothing_is_computed_here_in_the_name_of_another_machine() -> None:
+    (case, *_) = engine.plan(chosen_for(), lambda: False).__next__().cases
+    (result,) = engine.judge_case(case, registry.get("softmax"), [Remote("cuda", {})], tolerances.load(), ("forward",))
+    assert (result.verdict.value, result.comparison is None or result.comparison.status) == ("unsupported", "unsupported")

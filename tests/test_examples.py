@@ -162,7 +162,7 @@ def test_recording_from_the_command_line(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["model", "examples:recurrent", "--record", str(tmp_path / "corpus")])
     assert done.exit_code == 0, done.output
     assert "distinct ones kept, " in done.output
-    assert f"next: consistency record --backend SPEC --corpus {tmp_path / 'corpus'}" in done.output
+    assert f"next: consistency run --backend SPEC --corpus {tmp_path / 'corpus'}" in done.output
     again = CliRunner().invoke(main, ["model", "examples:recurrent", "--record", str(tmp_path / "corpus")])
     assert again.exit_code == 2
     assert "already holds a recording" in again.output

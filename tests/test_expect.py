@@ -160,7 +160,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a backend in a file and a bundle of a run on it."""
     folder = tmp_path_factory.mktemp("home")
     (folder / "mine.py").write_text(f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom tests.test_expectations import *\n")
-    run(Faulty(), examples=30, out=folder / "bundle")
+    run(Faulty(), examples=22, out=folder / "bundle")
     return folder
 
 

@@ -84,7 +84,7 @@ def run(
     backend: consistency.Backend, path: Path | tuple[Path, ...] = (), out: Path | None = None, resume: bool = False, **changes: Any
 ) -> Any:
     """A run without shrinking, which takes seconds for each kind of failure."""
-    asked: dict[str, Any] = {"dtypes": ["float32"], "directions": ("forward",), "examples": 60, "seed": 1, "shrink": False}
+    asked: dict[str, Any] = {"dtypes": ["float32"], "directions": ("forward",), "examples": 45, "seed": 1, "shrink": False}
     chosen = engine.settings(["matmul"], [backend], expectations=path, **(asked | changes))
     collect, keeper = engine.Collect(), Keeper(out)
     kept = [] if out is None else [bundle.Writer(out, resume=resume), keeper, page.after(out)]

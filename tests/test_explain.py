@@ -285,3 +285,27 @@ def test_any_case_is_told_about(line: str) -> None:
     result = run("cpu", "cpu+threads=1", "--case", line)
     assert result.exit_code in (0, 1, 3), result.output
     assert "give the same bits" in result.output or "differ" in result.output
+
+
+def test_what_bundles_keep(tmp_path: Path) -> None:
+    def bundle(name: str, **fingerprint: str) -> str:
+        folder = tmp_path / name
+        folder.mkdir()
+        kept = {"cpu": {"device": "cpu", **({"fingerprint": fingerprint} if fingerprint else {})}, "numpy": {"device": "cpu"}}
+        (folder / "environment.json").write_text(json.dumps(kept), encoding="utf-8")
+        return str(folder)
+
+    one, two, none = bundle("one", float64="53 bits", hash="a"), bundle("two", float64="24 bits", hash="b"), bundle("none")
+    result = run(one, f"{two}#cpu")
+    assert result.exit_code == 0, result.output
+    assert "1 of 2 lines differ" in result.output
+    assert "  float64: 53 bits → 24 bits" in result.output
+    assert "compute alike, as far as a bundle keeps it" in run(one, one).output
+    assert json.loads(run(one, two, "--json").output)["differences"]
+    for arguments, words in (((one, none), "keeps no fingerprint"), ((one, f"{two}#cuda"), "keeps fingerprints of cpu; write")):
+        result = run(*arguments)
+        assert result.exit_code == 2
+        assert words in result.output
+    (tmp_path / "one" / "environment.json").write_text("[", encoding="utf-8")
+    result = run(one, two)
+    assert (result.exit_code, len(result.output.strip().splitlines())) == (2, 1)

@@ -11,8 +11,9 @@ from typing import Any
 from ..backends._specs import apart, is_users_file, parse
 from ..backends.base import Backend
 from ..bundle.header import new_id
-from ..errors import BundleError, UsageError
+from ..errors import BundleError, Unsupported, UsageError
 from ..events import Earlier
+from ..operators.declare import Operator
 from ..recipe import canonical
 from ..settings import Settings
 
@@ -43,6 +44,10 @@ class Remote(Backend):
 
     def environment(self) -> dict[str, str]:
         return dict(self._identity)
+
+    def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Nothing is computed here in its name."""
+        raise Unsupported(f"{self.name} is on another machine")
 
 
 @dataclass(frozen=True)

@@ -12,22 +12,22 @@ import itertools
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from ..engine import JUDGING_FAILED, Group, begun, groups, not_run, plan, shrinking
-from ..errors import BundleError, ConsistencyError
+from ..engine import JUDGING_FAILED, Group, begun, groups, not_run, plan
+from ..errors import BundleError
 from ..events import Earlier, Event, Finished, GroupDone, Shrunk
 from ..model import Case
 from ..settings import Settings
+from . import roll
 from .crew import Answer, Crew, Mail
 from .dispatch import Jobs
-from .environments import Environment, Member, arrange, described
+from .environments import Environment
 from .jobs import LOSSES, Job
-from .parcels import orders, unpack_event
+from .parcels import unpack_event
+from .roll import Roll
 
-JOIN_SECONDS = 60.0  # for workers to connect, at the start
-DESCRIBE_SECONDS = 240.0  # loading torch from a cold disk takes its time
-LOOK_SECONDS = 1.0  # between looks at who is there
 GRACE_SECONDS = 90.0  # for a worker to come back, before its environment is given up
 LATE_SECONDS = 60.0  # for the last messages of a group
 AHEAD = 2  # groups drawn for each worker
@@ -35,28 +35,11 @@ AHEAD = 2  # groups drawn for each worker
 Told = tuple[Environment, Event]
 
 
-class NoWorkersError(ConsistencyError):
-    """Nobody is there to judge anything."""
+class Front(Roll):
+    """One run on a crew: :meth:`gather`, then :meth:`run`."""
 
-
-class Front:
-    """One run on a crew. ``asked``: the user named the backends. ``labels``: resources by backend, in place of the usual ones.
-
-    ``wait_for``: how many workers must be there before the run begins. ``expectations`` are the files of
-    ``chosen``. ``said`` is told what a person should know meanwhile.
-    """
-
-    def __init__(
-        self, chosen: Settings, crew: Crew, *, asked: bool = True, labels: Mapping[str, str] | None = None, wait_for: int = 1,
-        expectations: Sequence[str] = (), said: Callable[[str], None] = lambda text: None,
-    ) -> None:  # fmt: skip
-        self.chosen, self.crew, self.asked, self.labels, self.wait_for = chosen, crew, asked, labels or {}, max(wait_for, 1)
-        self.said = said
-        self.specs = {b.name: chosen.specs.get(b.name, b.name) for b in chosen.backends}
-        self.orders = orders(chosen, self.specs.values(), expectations)
-        self.environments: list[Environment] = []
-        self.joining: dict[str, Member] = {}  # asked what they are
-        self.refused: set[str] = set()  # workers that cannot take part
+    def __init__(self, chosen: Settings, crew: Crew, **more: Any) -> None:
+        super().__init__(chosen, crew, **more)
         self.deadline = math.inf
         self.jobs = Jobs()
         self._numbers, self._serials = itertools.count(), itertools.count()
@@ -64,68 +47,6 @@ class Front:
         self._drawn: set[tuple[str, str]] = set()
         self._looked = 0.0
         self._gone: dict[str, float] = {}  # environments without a worker, and since when
-
-    # Who is there.
-
-    def gather(self) -> list[Environment]:
-        """Wait for workers, ask each what it is, and group them. Raises NoWorkersError."""
-        until = time.monotonic() + JOIN_SECONDS
-        while len(members := self.crew.members()) < self.wait_for:
-            if time.monotonic() > until:
-                many = f"{len(members)} of {self.wait_for} workers are" if members else "no worker is"
-                raise NoWorkersError(f"{many} connected to the scheduler after {JOIN_SECONDS:.0f} s; start one with: dask worker …")
-            time.sleep(0.1)
-        for member in members.values():
-            self._ask(member)
-        until = time.monotonic() + DESCRIBE_SECONDS
-        found: dict[str, Environment] = {}
-        while self.joining and time.monotonic() < until:
-            message = self.crew.next(LOOK_SECONDS)
-            if isinstance(message, Answer):
-                environment = self._introduced(message)
-                if environment is not None:
-                    known = found.setdefault(environment.key, environment)
-                    known.workers.update(environment.workers)
-                    if known.about.get("host") != environment.about.get("host"):
-                        known.about.pop("host", None)  # there are several
-            there = self.crew.members()
-            for address in [a for a in self.joining if a not in there]:
-                del self.joining[address]
-        if not found:
-            raise NoWorkersError("no worker can take part: " + (self._last or "they went away, or did not answer"))
-        self.environments = sorted(found.values(), key=lambda e: e.key)
-        arrange(self.environments, self.labels)
-        for environment in self.environments:
-            environment.effort = shrinking(self.chosen)
-        return self.environments
-
-    _last = ""
-
-    def _ask(self, member: Member) -> None:
-        self.joining[member.address] = member
-        self.crew.describe(member.address, f"describe.{member.address}", json.dumps(self.orders))
-
-    def _introduced(self, answer: Answer) -> Environment | None:
-        """The environment of a worker that has answered; None where it cannot take part."""
-        member = self.joining.pop(answer.token.removeprefix("describe."), None)
-        if member is None or answer.lost:
-            return None
-        try:
-            if answer.failed:
-                hint = "; install consistency there" if "ModuleNotFoundError" in answer.failed else ""
-                raise BundleError(f"worker {member.address}: {answer.failed}{hint}")
-            reply = json.loads(answer.text)
-            if reply.get("kind") != "described":
-                raise BundleError(f"worker {member.address}: {str(reply.get('text'))[:300]}")
-            return described(reply, member, self.chosen, self.specs, self.asked)
-        except (BundleError, ValueError, AttributeError) as error:
-            self._refuse(member.address, str(error))
-            return None
-
-    def _refuse(self, address: str, why: str) -> None:
-        self.refused.add(address)
-        self._last = why
-        self.said(f"not used: {why}")
 
     # The run.
 
@@ -149,7 +70,7 @@ class Front:
             if message is None and self._more and self.jobs.waiting < AHEAD * self._workers and not self._out_of_time:
                 yield from self._draw(planned)
                 continue
-            yield from self._heard(message if message is not None else self.crew.next(LOOK_SECONDS / 4))
+            yield from self._heard(message if message is not None else self.crew.next(roll.LOOK_SECONDS / 4))
         for environment in self.environments:
             yield environment, Finished(time.monotonic() - started, self._out_of_time)
 
@@ -208,7 +129,7 @@ class Front:
                             yield job.environment, event
                     yield from self._perhaps_done(job)
             case Answer() if message.token.startswith("describe."):
-                self._joined(message)
+                self.joined(message)
             case Answer():
                 job = self.jobs.running.get(message.token)
                 if job is not None:
@@ -216,7 +137,7 @@ class Front:
 
     def _answered(self, job: Job, answer: Answer) -> Iterator[Told]:
         if answer.failed:
-            self._refuse(job.address, f"worker {job.address}: {answer.failed}")
+            self.refuse(job.address, f"worker {job.address}: {answer.failed}")
             job.environment.workers.pop(job.address, None)
         if answer.failed or answer.lost:
             yield from self._lost(job)
@@ -263,14 +184,14 @@ class Front:
 
     def _look_around(self) -> Iterator[Told]:
         now = time.monotonic()
-        if now - self._looked < LOOK_SECONDS:
+        if now - self._looked < roll.LOOK_SECONDS:
             return
         self._looked = now
         there = self.crew.members()
         known = {address for environment in self.environments for address in environment.workers}
         for address, member in there.items():
             if address not in known and address not in self.joining and address not in self.refused:
-                self._ask(member)
+                self.ask(member)
         for environment in self.environments:
             for address in [address for address in environment.workers if address not in there]:
                 del environment.workers[address]
@@ -296,18 +217,6 @@ class Front:
                 if (operator.name, dtype) not in self._drawn:
                     for one in self.environments:
                         yield from _untested(one, Group(operator, dtype, ()))
-
-    def _joined(self, answer: Answer) -> None:
-        """A worker that came, or came back, while the run goes on: it helps where others are like it."""
-        found = self._introduced(answer)
-        if found is None:
-            return
-        known = next((e for e in self.environments if e.key == found.key), None)
-        (member,) = found.workers.values()
-        if known is None or known.lost:
-            self._refuse(member.address, f"worker {member.address} came after the run had begun, and no other is like it")
-        else:
-            known.workers[member.address] = member
 
     def _lost(self, job: Job) -> Iterator[Told]:
         """A worker went away over a group: another one judges it; after some losses it is parted to find the case that does it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -152,7 +153,7 @@ def _handlers(environment: Environment, asked: Asked, folder: Path | None) -> tu
     if folder is None:
         return [], lambda: None
     about = {key: value for key, value in environment.about.items() if key not in ("torch", "threads")}
-    writer = bundle.Writer(folder, resume=asked.resume, label=environment.name, about=about)
+    writer = bundle.Writer(folder, resume=asked.resume, label=environment.name, about=about, probed_after=math.inf)
     return [writer, ledger.Keeper(folder), page.after(folder)], writer.close
 
 

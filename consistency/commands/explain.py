@@ -30,10 +30,10 @@ def explain(
 ) -> None:
     """Why A and B give different numbers.
 
-    Of two backends, or files that `fingerprint --json` wrote: what differs in how they compute, the strongest first. Of an
-    operator and a formula of its arguments, or of two backends and a case: how far apart they are and whether that is
-    rounding; then the order in which each adds its terms is found by probes, and replayed on the actual numbers. "Fully explained"
-    is said only where that gives every output of both, bit for bit.
+    Of two backends, bundles (BUNDLE#BACKEND), or files that `fingerprint --json` wrote: what differs in how they compute, the
+    strongest first. Of an operator and a formula of its arguments, or of two backends and a case: how far apart they are and
+    whether that is rounding; then the order in which each adds its terms is found by probes, and replayed on the actual numbers.
+    "Fully explained" is said only where that gives every output of both, bit for bit.
 
     \b
     consistency explain linear 'x @ W.T + b' --shape 32,2048,512
@@ -67,16 +67,19 @@ def explain(
         click.echo("\n".join(told))
         return
     _tell(found, out, as_json=as_json)
-    raise SystemExit(1 if not found.rounding else 0 if found.explained else 3)
+    raise SystemExit(1 if not found.rounding else 0 if found.explained or not found.differing else 3)
 
 
 def _fingerprint(text: str, beside: str, say: Any) -> Any:
-    """That of a file which `consistency fingerprint --json` wrote, or of a backend, which is asked. Raises UsageError."""
+    """That of a bundle, of a file that `consistency fingerprint --json` wrote, or of a backend, which is asked."""
     from .. import backends as known
     from ..explain import fingerprints
     from ..fingerprint.card import take
     from ..sweep.plans import PLANS
 
+    kept = fingerprints.in_bundle(text, beside)
+    if kept is not None:
+        return kept
     path = Path(text)
     if path.is_file() and not text.endswith(".py"):
         return fingerprints.read(path)

@@ -55,7 +55,7 @@ def model(
     \b
     consistency model examples:mlp
     consistency model train.py:small --backend cpu --backend cuda --steps 20 -o drift.html
-    consistency model train.py:small --record corpus        its calls, for `consistency record --corpus corpus`
+    consistency model train.py:small --record corpus        its calls, for `consistency run --corpus corpus`
 
     The same model with the same numbers is trained in float64, in copies of that in which every number is moved by half an ulp of
     the tested format (the band: what rounding alone would do), and on every backend. Each operator is also judged by itself, on the
@@ -108,8 +108,14 @@ def _ways(
     found = [Way(other, targets.subject(other)) for other in others] or list(ways_of(target))
     if not found:
         return ()
+    first = targets.subject(target)
     return compare_ways(
-        targets.subject(target), found, list(backends) or None, steps=steps, replicas=replicas, tolerances=tolerances
+        Way(target, first) if others else first,
+        found,
+        list(backends) or None,
+        steps=steps,
+        replicas=replicas,
+        tolerances=tolerances,
     )
 
 
@@ -121,7 +127,7 @@ def _record(target: str, corpus: Path, steps: int | None, said: Sequence[Any]) -
         raise UsageError("--record takes the model through its steps on the CPU and compares nothing: leave the other options out")
     kept = capture.record(targets.subject(target), corpus, steps=capture.STEPS if steps is None else steps)
     click.echo(str(kept))
-    click.echo(f"next: consistency record --backend SPEC --corpus {corpus} -o FOLDER")
+    click.echo(f"next: consistency run --backend SPEC --corpus {corpus}")
 
 
 class _Screen:

@@ -247,6 +247,8 @@ def _covers(narrowed: Narrowed) -> str:
 def _told(said: dict[str, Any], narrowed: Narrowed, evidence: Evidence, bench: Bench | None) -> Sequence[str]:
     here = f"; {bench.ran:,} runs here" if bench is not None else ""
     told = [f"{_covers(narrowed)}{here}"]
+    if bench is not None and bench.out_of_time and not bench.stood:
+        told.append("the time was up before the condition had stood a round of new cases; --seconds 60s tries more")
     if not narrowed.when:
         told.append(
             "no condition tells the failing cases from the others" if narrowed.passing else "no condition is needed, or known"

@@ -92,7 +92,10 @@ def _add_row(evidence: Evidence, case: Case, row: Mapping[str, Any]) -> None:
 
 @dataclass
 class Bench:
-    """Where cases are run: one backend, one direction, no expectations, no second looks."""
+    """Where cases are run: one backend, one direction, no expectations, no second looks.
+
+    ``stood``: whether the condition that was found was right about a whole round of cases that it was not made from.
+    """
 
     operator: Operator
     backend: Backend
@@ -100,6 +103,7 @@ class Bench:
     rules: Tolerances
     deadline: float
     ran: int = 0
+    stood: bool = False
 
     def __post_init__(self) -> None:
         self.rules = replace(self.rules, expectations=())
@@ -145,7 +149,8 @@ def search(case: Case, evidence: Evidence, bench: Bench | None) -> Narrowed:
         cases, _ = draw(bench.operator, case.dtype, DRAWN, 1000 + turn)
         bench.into(evidence, cases)
         now = evidence.covers(known.when) if known is not None else None
-        if now is not None and not now.passing and now.failing == now.of_failing:
+        if now is not None and not now.passing and now.failing == now.of_failing and not bench.out_of_time:
+            bench.stood = True
             return now
         known = evidence.narrowed(case)
         if bench.out_of_time:

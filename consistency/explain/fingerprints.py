@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ..backends.base import Backend
-from ..errors import BundleError
+from ..bundle import read_environment
+from ..errors import BundleError, UsageError
 from ..fingerprint.card import Probe, probes, take
-from ..fingerprint.facts import MAX_JSON, Difference, Fingerprint, differences
+from ..fingerprint.facts import MAX_JSON, Difference, Fact, Fingerprint, differences
+from ..fingerprint.kept import AFTER_SECONDS
+from ..fingerprint.sections import short
 
 # What can change a result most comes first: float64 that is none before an order of summation before the last bit of exp.
 KINDS: dict[str, tuple[str, ...]] = {
@@ -26,6 +29,8 @@ KINDS: dict[str, tuple[str, ...]] = {
 }
 _OF = {about: kind for kind, abouts in KINDS.items() for about in abouts}
 MOST = 12  # lines of a kind
+MOST_LINES = 200  # of what a bundle keeps
+_KEPT = "kept/"
 _SUMS = {
     "matmul": "matmul", "mm": "matmul", "addmm": "linear", "bmm": "bmm", "nn.functional.linear": "linear",
     "nn.functional.conv2d": "conv2d",
@@ -45,8 +50,45 @@ def read(path: Path) -> Fingerprint:
         raise BundleError(f"{path}: {error}") from None
 
 
+def in_bundle(text: str, beside: str) -> Fingerprint | None:
+    """The short form that a run kept of a backend, as facts ``kept/LINE``: of ``FOLDER#BACKEND``, or of ``FOLDER``, which then has
+    one, or one named ``beside``. None where ``text`` names no folder. Raises BundleError or UsageError.
+    """
+    folder, hash_, name = text.rpartition("#")
+    if Path(text).is_dir():
+        folder, name = text, ""
+    elif not hash_ or not Path(folder).is_dir():
+        return None
+    known = {
+        backend: environment["fingerprint"]
+        for backend, environment in read_environment(Path(folder)).items()
+        if isinstance(environment.get("fingerprint"), dict)
+    }
+    if not known:
+        raise UsageError(f"{folder} keeps no fingerprint: runs of less than {AFTER_SECONDS:.0f} s have none")
+    name = name or (beside if beside in known else next(iter(known)) if len(known) == 1 else "")
+    if name not in known:
+        raise UsageError(f"{folder} keeps fingerprints of {', '.join(map(str, known))}; write {folder}#{next(iter(known))}")
+    texts = [(str(line)[:200], str(told)[:1000]) for line, told in list(known[name].items())[:MOST_LINES]]
+    return Fingerprint.of(f"{name} in {folder}", [Fact(f"{_KEPT}{line}", told) for line, told in texts if told])
+
+
+def as_kept(found: Fingerprint) -> Fingerprint:
+    """A whole fingerprint in the form that a bundle keeps."""
+    if _is_kept(found):
+        return found
+    return Fingerprint.of(found.backend, [Fact(f"{_KEPT}{line}", told) for line, told in short(found).items() if told])
+
+
+def _is_kept(found: Fingerprint) -> bool:
+    return any(question.startswith(_KEPT) for question in found.facts)
+
+
 def lines(left: Fingerprint, right: Fingerprint) -> Iterator[str]:
-    """All differences by kind; the first line counts them."""
+    """All differences by kind; the first line counts them. A fingerprint of a bundle is compared line by line."""
+    if _is_kept(left) or _is_kept(right):
+        yield from _kept_lines(as_kept(left), as_kept(right))
+        return
     found = differences(left, right)
     asked = sum(1 for question in left.facts if (other := right.get(question)) is not None and other.known and left[question].known)
     a, b = left.backend, right.backend
@@ -59,6 +101,17 @@ def lines(left: Fingerprint, right: Fingerprint) -> Iterator[str]:
     yield f"{a} and {b} differ in {len(found)} of {asked} facts; what changes results most comes first ({a} → {b}):"
     for kind in KINDS:
         yield from _kind(kind, [d for d in found if kind_of(d) == kind])
+
+
+def _kept_lines(left: Fingerprint, right: Fingerprint) -> Iterator[str]:
+    found = [d for d in differences(left, right) if d.question != f"{_KEPT}hash"]
+    if not found:
+        yield f"{left.backend} and {right.backend} compute alike, as far as a bundle keeps it: {len(left)} lines are the same."
+        return
+    yield f"{left.backend} → {right.backend}: {len(found)} of {len(left)} lines differ"
+    for d in found:
+        one, other = (_cut(fact.answer) if fact is not None else "" for fact in (d.left, d.right))
+        yield f"  {d.question.removeprefix(_KEPT)}: {one} → {other}"
 
 
 def kind_of(difference: Difference) -> str:
@@ -123,6 +176,8 @@ def of_operator(operator: str, dtype: str, left: Backend, right: Backend, say: C
 
 
 def to_json(left: Fingerprint, right: Fingerprint) -> str:
+    if _is_kept(left) or _is_kept(right):
+        left, right = as_kept(left), as_kept(right)
     found = differences(left, right)
     rows = [
         {"question": d.question, "kind": kind_of(d), "a": d.left.answer if d.left else "", "b": d.right.answer if d.right else ""}

@@ -14,4 +14,10 @@ comparing.py compare_models: the worlds one after the other
 findings.py  ModelReport and its parts
 telling.py   the report in words
 curves.py page.py   the report as pictures, as a page
+mistakes.py  what to rule out before a backend is blamed
+probe.py     what one forward pass does besides its result
+digests.py   are two models the same to the bit?
+ways.py      two ways to compute the same, side by side
+capture.py   the model's operator calls as a corpus
+examples/    small models, each with what it shows
 """

@@ -13,10 +13,22 @@ def digest(value: Any) -> str:
     """A hash of the bits of all tensors in ``value`` (nested lists, tuples, dicts), with their shapes and dtypes."""
     total = hashlib.sha256()
     for tensor in tensors_in(value):
-        plain = tensor.detach().cpu().contiguous()
-        total.update(f"{plain.dtype}{tuple(plain.shape)}".encode())
-        total.update(plain.reshape(-1).view(torch.uint8).numpy().data)
+        total.update(f"{tensor.dtype}{tensor.layout}{tuple(tensor.shape)}".encode())
+        plain = _plain(tensor)
+        if plain is not None:
+            total.update(plain.reshape(-1).view(torch.uint8).numpy().data)
     return total.hexdigest()
+
+
+def _plain(tensor: torch.Tensor) -> torch.Tensor | None:
+    """The numbers on the CPU, one after the other; None of a tensor that has none at hand (meta, of a class of its own)."""
+    try:
+        found = tensor.detach()
+        found = found.int_repr() if found.is_quantized else found
+        found = found.to_dense() if found.layout != torch.strided else found
+        return found.cpu().resolve_conj().resolve_neg().contiguous()
+    except (RuntimeError, NotImplementedError):
+        return None
 
 
 def checksums(model: Any) -> dict[str, str]:

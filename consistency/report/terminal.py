@@ -135,6 +135,9 @@ class Screen:
     def _finish(self, event: Finished) -> None:
         self.stop()
         self.tally.standings = self._keeper.ledger.standings()
+        if self.where:
+            self.console.print()
+            self._line(self.where, "bold")
         self.closing(event.seconds, event.out_of_time)
 
     def closing(self, seconds: float | None, out_of_time: bool = False) -> None:
