@@ -313,3 +313,25 @@ def test_a_file_that_is_no_store_is_told(tmp_path: Path) -> None:
     found = ask("query", "SELECT 1", str(tmp_path / "x.duckdb"))
     assert found.exit_code == 2
     assert "cannot open the store" in found.stderr
+
+
+def test_expectations_of_the_last_night(tmp_path: Path) -> None:
+    """What a result met is told in words, and so are entries that nobody needs any more; damage says nothing."""
+    known = {"entry": "DML-431", "place": "expectations.yaml:3", "verdict": "divergent", "max_rho": 50.0, "flaky": False}
+    rows = quiet()
+    rows[0] = row("exp", rows[0]["case_id"], "expected", 12.0, expectation=known)
+    here = night(tmp_path, 0, rows)
+    told = [
+        {"entry": "DML-431", "place": "expectations.yaml:3", "about": "exp", "reason": "flushes", "ticket": "https://x.test/431",
+         "expires": "2027-01-01", "failed": 1, "rho": 12.0},
+        {"entry": "DML-7", "place": "expectations.yaml:9", "about": "var", "passed": 900, "enough": 7},
+    ]  # fmt: skip
+    (here / "expectations.jsonl").write_text("".join(json.dumps(one) + "\n" for one in told), encoding="utf-8")
+    found = made(tmp_path)
+    (cell,) = found.cells.values()
+    assert cell.verdict == "expected"
+    assert cell.expectation == "flushes; https://x.test/431; until 2027-01-01; otherwise divergent"
+    assert list(found.expectations) == ["no longer happens: remove expectation var (expectations.yaml:9): all of 900 results pass"]
+    (here / "expectations.jsonl").write_text('{"entry": []}\n{', encoding="utf-8")
+    (cell,) = made(tmp_path).cells.values()
+    assert cell.expectation == "otherwise divergent"

@@ -29,7 +29,7 @@ def corpus() -> None:
     \b
     consistency corpus make -o corpus                    a few cases of everything, to be shared
     consistency run --profile nightly --corpus corpus --time-budget 2h --out reports/tonight
-    consistency corpus merge corpus reports/tonight -o corpus     failures found by exploring are added
+    consistency corpus merge corpus reports/tonight -o corpus     adds failures found by exploring
     consistency corpus show corpus
     """
 

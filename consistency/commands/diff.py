@@ -47,8 +47,8 @@ def diff(old: Path, new: Path, markdown: bool, as_json: bool) -> None:
     consistency diff before after --markdown >> "$GITHUB_STEP_SUMMARY"
 
     \b
-    Exit status: 0 no regression · 1 something fails, errs more (a known divergence too), or is not tested any more
-    2 bad usage · 3 nothing can be compared
+    Exit status: 0 no regression · 1 something fails, errs more (a known divergence too),
+    or is not tested any more · 2 bad usage · 3 nothing can be compared
     """
     from ..diffing import difference
 

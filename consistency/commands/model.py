@@ -55,7 +55,7 @@ def model(
     \b
     consistency model examples:mlp
     consistency model train.py:small --backend cpu --backend cuda --steps 20 -o drift.html
-    consistency model train.py:small --record corpus        its calls, for `consistency run --corpus corpus`
+    consistency model train.py:small --record corpus    its calls, for `run --corpus corpus`
 
     The same model with the same numbers is trained in float64, in copies of that in which every number is moved by half an ulp of
     the tested format (the band: what rounding alone would do), and on every backend. Each operator is also judged by itself, on the

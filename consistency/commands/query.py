@@ -38,22 +38,25 @@ def query(words: Sequence[str], wanted: str | None, store: Path | None, as_json:
     reports]. SQL is one SELECT, in DuckDB's words, over these views; it can reach nothing else:
 
     \b
-    results       a row per result: environment, night, operator, dtype, direction, case_id, verdict, rank, fails, rho, …
-    cells         the matrix: per operator × dtype × direction × environment the worst of the last night, since, flaky
-    changes       what changed for good, on which night: kind, regression, before, after (× budget), what_changed
+    results   a row per result: environment, night, operator, dtype, direction, case_id,
+              verdict, rank, fails, rho, …
+    cells     the matrix: per operator × dtype × direction × environment the worst of the
+              last night, since, flaky
+    changes   what changed for good, on which night: kind, regression, before, after
+              (× budget), what_changed
     nights  environments  identity (name, value by night)  cases
 
     What regressed in the past year?
 
     \b
-    consistency query "SELECT night, environment, kind, operator, dtype, before, after, what_changed FROM changes
-        WHERE regression AND night > today() - INTERVAL 1 YEAR ORDER BY night" nightly/
+    consistency query "SELECT night, environment, kind, operator, dtype, before, after, what_changed
+        FROM changes WHERE regression AND night > today() - INTERVAL 1 YEAR ORDER BY night" nightly/
 
     Which drivers brought the most new failures?
 
     \b
-    consistency query "SELECT what_changed, count(*) AS failures FROM changes WHERE kind = 'new' GROUP BY ALL ORDER BY 2
-    DESC" nightly/
+    consistency query "SELECT what_changed, count(*) AS failures FROM changes WHERE kind = 'new'
+        GROUP BY ALL ORDER BY 2 DESC" nightly/
 
     What fails on exactly one environment, and what is it called there?
 
