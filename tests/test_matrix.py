@@ -8,6 +8,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -18,6 +19,7 @@ from consistency.errors import UsageError
 from consistency.matrix import questions
 from consistency.matrix.board import Board, board
 from consistency.matrix.finding import bundles
+from consistency.matrix.pages import about_morning
 from consistency.matrix.store import Store
 
 
@@ -113,6 +115,41 @@ def test_a_fix_and_a_failure_without_a_number(tmp_path: Path) -> None:
             rows[1] = row("exp", rows[1]["case_id"], "special-values", None)
         night(tmp_path, number, rows)
     assert told(made(tmp_path)) == [("lab", "exp", 7, "fixed")]
+
+
+def test_a_machine_in_trouble_is_one_line_and_not_a_failure_of_every_operator(tmp_path: Path) -> None:
+    names = [f"op{i}" for i in range(12)]
+
+    def rows(lost: int) -> list[dict[str, Any]]:
+        whole = [one for name in names for one in quiet(name)]
+        return [row(one["operator"], one["case_id"], "timeout", None) if i % 6 < lost else one for i, one in enumerate(whole)]
+
+    for number in range(9):
+        night(tmp_path, number, rows(2 if number >= 7 else 0), driver="31.2" if number >= 7 else "31.1")
+    found = made(tmp_path)
+    assert told(found) == []
+    cell = next(iter(found.cells.values()))
+    assert (cell.verdict, cell.cases, cell.of, cell.since) == ("timeout", 2, 6, 7)
+    morning = about_morning(found, {})
+    assert morning["summary"] == "1 machine in trouble this morning"
+    assert morning["bad"]
+    (line,) = morning["troubled"]
+    assert line["words"] == "24 cases of 12 operators crashed or timed out"
+    assert (line["since"], line["why"]) == (found.environments[cell.env].nights[7].name, "driver 31.1 → 31.2")
+    # The next night all is well again, and that is no news of the operators either.
+    night(tmp_path, 9, rows(0), driver="31.2")
+    found = made(tmp_path)
+    assert told(found) == []
+    assert about_morning(found, {})["troubled"] == []
+
+
+def test_an_operator_that_hangs_is_its_own_news(tmp_path: Path) -> None:
+    for number in range(4):
+        hung = [row("tan", one["case_id"], "timeout", None) if number == 3 else one for one in quiet("tan")]
+        night(tmp_path, number, [*quiet("exp"), *hung], driver="31.2" if number == 3 else "31.1")
+    found = made(tmp_path)
+    assert told(found) == [("lab", "tan", 3, "new")]
+    assert about_morning(found, {})["troubled"] == []
 
 
 def test_damage_costs_only_itself(tmp_path: Path) -> None:

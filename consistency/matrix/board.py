@@ -18,6 +18,7 @@ from ..model import VERDICTS, Verdict
 from . import expected
 from .history import UNKNOWN, Environment, blocks, environments
 from .store import Store
+from .trouble import LOSSES
 from .turns import Line, Turn, follow
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def board(store: Store) -> Board:
     known = expected.standings({Path(one.nights[-1].path): None for one in found.values()})
     for cell in cells.values():
         cell.expectation = expected.words(cell.expectation, known) if cell.expectation else ""
-    _since(cells, turns, lines)
+    _since(cells, turns, lines, found)
     items = {turn.item for turn in turns}
     ids = (
         dict(store.db.execute("SELECT item, case_id FROM items WHERE list_contains(?, item)", [list(items)]).fetchall())
@@ -195,7 +196,12 @@ def _details(db: duckdb.DuckDBPyConnection) -> dict[tuple[int, int, int], tuple[
     }
 
 
-def _since(cells: Mapping[tuple[int, int], Cell], turns: Iterable[Turn], lines: Mapping[tuple[int, int], Line]) -> None:
+def _since(
+    cells: Mapping[tuple[int, int], Cell],
+    turns: Iterable[Turn],
+    lines: Mapping[tuple[int, int], Line],
+    found: Mapping[int, Environment],
+) -> None:
     latest: dict[tuple[int, int], list[Turn]] = defaultdict(list)
     for turn in turns:
         latest[turn.env, turn.group].append(turn)
@@ -206,7 +212,9 @@ def _since(cells: Mapping[tuple[int, int], Cell], turns: Iterable[Turn], lines: 
             cell.flaky, cell.odd = line.flaky, line.odd
         wanted = {FAILED: "new", NOT_TESTED: "untested"}.get(cell.rank)
         began = [turn for turn in mine if turn.kind == wanted] if wanted else []
-        if began:
+        if cell.verdict in LOSSES and found[cell.env].nights[cell.night].lost[0]:
+            cell.since = found[cell.env].troubled_since(cell.night)
+        elif began:
             cell.turn, cell.since, cell.before = began[-1], began[-1].night, began[-1].last
         elif cell.rank == FAILED:
             cell.since = _first_failure(line) if cell.flaky or cell.odd else 0

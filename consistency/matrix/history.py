@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 
 from ..changes import octaves
 from ..model import VERDICTS, Verdict
+from . import trouble
 
 if TYPE_CHECKING:
     import duckdb
 
-UNKNOWN, UNTESTED, PASSED, FAILED = -2, -1, 0, 1  # of a case on a night; UNKNOWN: the bundle does not say
+# Of a case on a night. UNKNOWN: the bundle does not say; LOST: the machine was in trouble (:mod:`.trouble`), which says as little.
+LOST, UNKNOWN, UNTESTED, PASSED, FAILED = -3, -2, -1, 0, 1
 RESTLESS_SHARE, RESTLESS_LEAST = 0.2, 6  # a value that changes on so many nights tells nothing about any of them
 MOST_CELLS = 24_000_000  # cases × nights that are held at a time
 _TESTED = np.array([Verdict(name).tested for name in VERDICTS] + [True])
@@ -25,12 +27,16 @@ _TESTED = np.array([Verdict(name).tested for name in VERDICTS] + [True])
 
 @dataclass(frozen=True, slots=True)
 class Night:
-    """A run of the environment: which bundle, when it began, where it lies, and whether it ended."""
+    """A run of the environment: which bundle, when it began, where it lies, and whether it ended.
+
+    ``lost``: where the machine was in trouble, how many results crashed or timed out, and of how many operators.
+    """
 
     bundle: int
     created: datetime.datetime
     path: str
     complete: bool
+    lost: tuple[int, int] = (0, 0)
 
     @property
     def name(self) -> str:
@@ -55,6 +61,12 @@ class Environment:
     def between(self, last: int, night: int) -> tuple[tuple[str, str, str], ...]:
         """What is different on a night from an earlier one."""
         return self.moved[night] if last == night - 1 else _moved((self.identities[last], self.identities[night]))[1]
+
+    def troubled_since(self, night: int) -> int:
+        """The first of the nights in a row, up to this one, on which the machine was in trouble."""
+        while night > 0 and self.nights[night - 1].lost[0]:
+            night -= 1
+        return night
 
     def changed(self) -> NDArray[np.bool_]:
         """On which nights something changed that does not change all the time."""
@@ -87,13 +99,14 @@ class Block:
 
 def environments(db: duckdb.DuckDBPyConnection) -> list[Environment]:
     """Every environment that any bundle has results of, by label and backend."""
+    gone = trouble.lost(db)
     names = db.execute("SELECT env, label, backend FROM hosts WHERE env IN (SELECT env FROM outcomes) ORDER BY 2, 3").fetchall()
     ran: dict[int, list[Night]] = {env: [] for env, _, _ in names}
     for env, bundle, created, path, complete in db.execute(
         "SELECT DISTINCT o.env, b.bundle, b.created, b.path, b.complete FROM (SELECT DISTINCT env, bundle FROM outcomes) o "
         "JOIN bundles b USING (bundle) ORDER BY b.created, b.bundle"
     ).fetchall():
-        ran[env].append(Night(bundle, created, path, complete is not False))
+        ran[env].append(Night(bundle, created, path, complete is not False, gone.get((env, bundle), (0, 0))))
     told: dict[tuple[int, int], dict[str, str]] = {}
     for bundle, env, name, value in db.execute("SELECT bundle, env, name, value FROM identities ORDER BY ALL").fetchall():
         told.setdefault((bundle, env), {})[name] = value
@@ -168,6 +181,9 @@ def _block(
     state = np.full(shape, UNKNOWN, dtype=np.int8)
     size = np.full(shape, np.nan, dtype=np.float32)
     tested = _TESTED[np.asarray(rows["verdict"])]
-    state[place, night] = np.where(tested, np.where(fails, FAILED, PASSED), UNTESTED)
-    size[place, night] = np.where(tested & (rho >= 0.0), octaves(np.maximum(rho, 0.0)), np.nan)
+    known = np.where(tested, np.where(fails, FAILED, PASSED), UNTESTED)
+    troubled = np.array([bool(one.lost[0]) for one in environment.nights])
+    gone = troubled[night] & np.isin(rows["verdict"], trouble.CODES)
+    state[place, night] = np.where(gone, LOST, known)
+    size[place, night] = np.where(tested & ~gone & (rho >= 0.0), octaves(np.maximum(rho, 0.0)), np.nan)
     return Block(groups, starts, items, state, size)

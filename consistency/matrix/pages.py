@@ -46,10 +46,13 @@ def about_morning(board: Board, files: Mapping[str, str]) -> dict[str, Any]:
          "count": len(rows[name])}
         for name, title in TITLES.items() if rows.get(name)
     ]  # fmt: skip
+    troubled = [one for one in board.environments.values() if one.env not in late and one.nights[-1].lost[0]]
     known = [cell for cell in board.cells.values() if cell.expectation or cell.verdict == "expected"]
     return {
-        "night": newest.strftime("%Y-%m-%d") if newest else "", "parts": parts, "summary": _summary(board, rows),
-        "to_do": list(board.expectations)[:MOST_ROWS], "bad": any(rows.get(name) for name in ("new", "drifted", "untested")),
+        "night": newest.strftime("%Y-%m-%d") if newest else "", "parts": parts, "summary": _summary(board, rows, len(troubled)),
+        "troubled": [_in_trouble(one) for one in troubled],
+        "to_do": list(board.expectations)[:MOST_ROWS],
+        "bad": bool(troubled) or any(rows.get(name) for name in ("new", "drifted", "untested")),
         "good": not any(cell.rank == FAILED for cell in board.cells.values()), "late": list(late.values()),
         "moved": [(one, one.moved[-1][:12]) for one in board.environments.values() if one.env not in late and one.moved[-1]],
         "flaky": _flaky(board, files)[:MOST_ROWS], "expected": [_cell_row(board, cell, files) for cell in known][:MOST_ROWS],
@@ -59,13 +62,24 @@ def about_morning(board: Board, files: Mapping[str, str]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _summary(board: Board, rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+def _in_trouble(one: Environment) -> dict[str, str]:
+    """One line about a machine that lost cases of many operators last night."""
+    results, operators = one.nights[-1].lost
+    began = one.troubled_since(len(one.nights) - 1)
+    return {
+        "name": one.name, "words": f"{results:,} cases of {operators:,} operators crashed or timed out",
+        "since": one.nights[began].name, "why": because(one, began, max(began - 1, 0)),
+    }  # fmt: skip
+
+
+def _summary(board: Board, rows: Mapping[str, Sequence[Mapping[str, Any]]], troubled: int) -> str:
     if not board.environments:
         return "No night has any result"
     counts = {name: len(rows.get(name, ())) for name in ("new", "drifted", "untested")}
     words = {"new": "new failure", "drifted": "larger error", "untested": "loss of testing"}
     several = {"new": "new failures", "drifted": "larger errors", "untested": "losses of testing"}
     told = [f"{count:,} {words[name] if count == 1 else several[name]}" for name, count in counts.items() if count]
+    told += [f"{troubled:,} machine{'s' if troubled > 1 else ''} in trouble"] if troubled else []
     if not told:
         failing = sum(cell.rank == FAILED for cell in board.cells.values())
         return "Nothing new this morning" + (

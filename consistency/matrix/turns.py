@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..changes import LEAST_SHIFT, shift_of
 from . import segments
-from .history import FAILED, PASSED, UNKNOWN, UNTESTED, Block, Environment
+from .history import FAILED, PASSED, UNTESTED, Block, Environment
 
 KINDS = ("new", "drifted", "untested", "fixed", "calmed", "tested")
 REGRESSIONS = ("new", "drifted", "untested")
@@ -77,7 +77,7 @@ def follow(environment: Environment, block: Block) -> tuple[list[Turn], list[Lin
     """All groups of a block."""
     penalty = segments.penalties(environment.changed())
     failing = np.where(block.state >= PASSED, block.state == FAILED, -1).astype(np.int8)
-    missing = np.where(block.state == UNKNOWN, -1, block.state == UNTESTED).astype(np.int8)
+    missing = np.where(block.state < UNTESTED, -1, block.state == UNTESTED).astype(np.int8)
     often, never = _each(failing, penalty), _each(missing, penalty)
     found_moves = [_moves(block, place) for place in range(len(block.groups))]
     moves, scatter = np.stack([each for each, _ in found_moves]), np.array([one for _, one in found_moves], dtype=np.float32)
@@ -179,7 +179,7 @@ def _turn(
 ) -> Turn:
     rows = block.of(place)
     size = block.size[rows][cases]
-    night, last = _seen((block.state[rows][cases] != UNKNOWN).any(axis=0), night)
+    night, last = _seen(np.any(block.state[rows][cases] >= UNTESTED, axis=0), night)
     shown = size[:, last] if kind == "fixed" else size[:, night]
     worst = int(np.nan_to_num(shown, nan=np.inf).argmax())
     before, after = float(size[worst, last]), float(size[worst, night])
