@@ -175,6 +175,7 @@ def test_ctrl_c_leaves_a_bundle_that_can_be_completed() -> None:
     running = subprocess.Popen(
         [sys.executable, "-m", "consistency", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env=os.environ | {"SLOW": "0.2"},  # never done before it is interrupted, however busy the machine is
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # shells ignore it for what runs behind them
     )  # fmt: skip
     results = Path("b/results.jsonl")
     until = time.monotonic() + 60

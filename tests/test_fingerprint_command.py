@@ -44,7 +44,8 @@ def test_a_card() -> None:
     assert all(len(line) <= 132 for line in lines)
 
 
-def test_every_fact_with_its_evidence() -> None:
+def test_every_fact_with_its_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "132")
     text = cli("fingerprint", "--all").stdout
     assert "matmul/float32/compensation" in text
     assert "1 + 2^-p and 1.0101…b cut at p" in text

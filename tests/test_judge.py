@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consistency import operators, tolerances
-from consistency.judge import Judgement, _times, describe_rule, judge
+from consistency.judge import Judgement, describe_rule, judge, times
 from consistency.model import Comparison, Measured, Span, Worst
 from consistency.tolerances import Policy, RangeRule, Rule
 
@@ -147,7 +147,7 @@ def test_over_budget() -> None:
      (1400.2, "1,400"), (999_999, "999,999"), (1e6, "over 1,000,000"), (1e300, "over 1,000,000")],
 )  # fmt: skip
 def test_numbers_are_read_at_a_glance(rho: float, text: str) -> None:
-    assert _times(rho) == text
+    assert times(rho) == text
 
 
 def test_the_rule_is_described_with_its_place() -> None:

@@ -44,8 +44,8 @@ def test_the_walk_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         assert [line for line in plain(expected) if line not in plain(found)] == []
     assert names["call"].module == 'Linear "3"'  # type: ignore[attr-defined]
     commands = [line for block in blocks(PAGE, "console") for line in block.splitlines()]
-    runs = [done(line, tmp_path) for line in commands]
-    assert [run.returncode for run in runs] == [0, 0], [run.stderr for run in runs]
+    runs = [done(line) for line in commands]
+    assert [run.exit_code for run in runs] == [0, 0], [run.output for run in runs]
     assert (tmp_path / "failure" / "repro.py").is_file()
     healthy_run = subprocess.run([sys.executable, "repro.py", "cpu"], cwd=tmp_path / "failure", capture_output=True, text=True)
     assert healthy_run.returncode == 0, healthy_run.stdout + healthy_run.stderr

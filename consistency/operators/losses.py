@@ -151,6 +151,16 @@ def of_logistic(
 
 
 @magnitude
+def of_logistic_slope(
+    gradients: Outputs, x: torch.Tensor, t: torch.Tensor, weight: Any = None, reduction: str = "mean", pos_weight: Any = None
+) -> torch.Tensor:
+    """Of (1 − t) − (1 + (p − 1)·t)·σ(−x), term by term: where p is small, it is the rounding of p − 1 that counts."""
+    factor = 1.0 if pos_weight is None else 1.0 + pos_weight.abs()
+    slopes = weighted((1.0 - t).abs() + factor * torch.ones_like(x), weight)
+    return slopes / max(x.numel(), 1) if reduction == "mean" else slopes
+
+
+@magnitude
 def of_labels(outputs: Outputs, x: torch.Tensor, t: torch.Tensor, weight: Any = None, reduction: str = "mean") -> torch.Tensor:
     losses = weighted((1.0 + t.abs()) * x.abs() + 1.0, weight).mean(-1)
     return reduce(losses, reduction)
@@ -192,7 +202,7 @@ OPERATORS = [
     loss("poisson_nll_loss", poisson, of_poisson),
     loss("gaussian_nll_loss", paired(SCORES, SCORES, RATES, full=(True,)), of_gaussian),
     loss("binary_cross_entropy", paired(Domain(2.0**-20, 1.0 - 2.0**-20), SHARES, weighted=True), of_entropy, **PREDICTION),
-    loss("binary_cross_entropy_with_logits", logistic, of_logistic, **PREDICTION),
+    loss("binary_cross_entropy_with_logits", logistic, accumulated(of_logistic, reduced, backward=of_logistic_slope), **PREDICTION),
     loss("multilabel_soft_margin_loss", labelled, of_labels, **PREDICTION),
     loss("hinge_embedding_loss", signed(SCORES, margin=MARGINS), of_embedding, whole=(1,), **PREDICTION),
     loss("margin_ranking_loss", signed(SCORES, 2, margin=MARGINS), of_ranking, differentiable_inputs=(0, 1)),
