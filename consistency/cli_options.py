@@ -6,6 +6,7 @@ import re
 
 import click
 
+INTERRUPTED = 130  # the exit status, as shells report SIGINT
 _UNITS = {"s": 1, None: 1, "m": 60, "min": 60, "h": 3600}
 
 

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from ..cli_options import INTERRUPTED
 from ..errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from ..events import Event, Handler
     from ..report.terminal import Screen
     from ..settings import Settings
-
-INTERRUPTED = 130
 
 
 def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:

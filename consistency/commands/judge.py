@@ -9,9 +9,7 @@ from pathlib import Path
 
 import click
 
-from ..cli_options import expectations_option
-
-INTERRUPTED = 130
+from ..cli_options import INTERRUPTED, expectations_option
 
 
 @click.command(short_help="Judge recordings made elsewhere, against any tolerances.")
@@ -45,12 +43,12 @@ def judge(
     consistency judge from-windows matmul 'nn.functional.*' --tolerances mine.yaml
     """
     from .. import bundle
-    from ..cli import _json_writer, _open
     from ..events import Handler
     from ..expectations import ledger
     from ..recording.judging import events, plan
     from ..report import page
     from ..report.terminal import Screen, exit_status
+    from ._rows import json_writer, opened
 
     folders = [name for name in recordings if Path(name).is_dir()] or list(recordings[:1])
     patterns = [name for name in recordings if name not in folders]
@@ -65,11 +63,11 @@ def judge(
             writer = bundle.Writer(out)
             stack.callback(writer.close)
             handlers += [writer, ledger.Keeper(out), page.after(out)]
-        stream = _open(json_file)
+        stream = opened(json_file)
         if stream is not None:
             if stream is not sys.stdout:
                 stack.callback(stream.close)
-            handlers.append(_json_writer(stream))
+            handlers.append(json_writer(stream))
         try:
             for event in events(planned):
                 for handler in handlers:

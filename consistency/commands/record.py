@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..cli_options import INTERRUPTED
 from ..errors import UsageError, did_you_mean
 from ..profiles import PROFILES
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from ..recording.taking import Taken
     from ..settings import Settings
 
-INTERRUPTED = 130
 SECONDS_BETWEEN_LINES = 10.0  # of progress, where there is no terminal
 
 
