@@ -235,7 +235,8 @@ class Cause:
         percent = f"{100.0 * self.share:.1f}".rstrip("0").rstrip(".") if 0.99 < self.share < 0.9995 else f"{100.0 * self.share:.0f}"
         if self.name in _SENTENCES:
             return f"{self.words} ({percent}% of the error)"
-        return f"{self.words} {'explain' if self.words.endswith('inputs') else 'explains'} {percent}%"
+        several = self.words.endswith("inputs") and not self.words.startswith("the ")  # "TF32 inputs", "the layout of the inputs"
+        return f"{self.words} {'explain' if several else 'explains'} {percent}%"
 
 
 @dataclass(frozen=True, slots=True)

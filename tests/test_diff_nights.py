@@ -186,7 +186,7 @@ def test_what_was_only_explored_is_said(tmp_path: Path) -> None:
     assert found.not_reached == 1
     shown = diff(old, new)
     assert f"1 like-for-like results (6 only in {old}, 5 of them explored; 9 only in {new}, 9 of them explored)" in shown
-    assert f"1 results of the corpus are missing in {new}: it did not get that far" in shown
+    assert f"1 result of the corpus is missing in {new}: it did not get that far" in shown
 
 
 def test_machines_and_environments_are_told_once(tmp_path: Path) -> None:

@@ -292,3 +292,14 @@ def test_given_tensors_are_explained_too() -> None:
     result = consistency.compare(bits(11)(x) @ bits(11)(y), operator="matmul", args=(x, y))
     assert (result.verdict.value, result.cause) == ("reduced-precision", "tf32-inputs")
     assert consistency.compare(x @ y, operator="matmul", args=(x, y)).verdict.passes
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("TF32 inputs", "TF32 inputs explain 100%"), ("the layout of the inputs", "the layout of the inputs explains 100%"),
+        ("a factor of 2", "a factor of 2 explains 100%"),
+    ],
+)  # fmt: skip
+def test_one_explains_and_several_explain(words: str, sentence: str) -> None:
+    assert str(Cause("any", words, 1.0)) == sentence

@@ -122,7 +122,8 @@ def _counted(found: Difference) -> Iterator[str]:
     if found.before.corpus and found.after.corpus and found.before.corpus != found.after.corpus:
         yield f"they replayed different corpora ({found.before.corpus[:12]}, {found.after.corpus[:12]}): fewer cases are alike"
     if found.not_reached:
-        yield f"{found.not_reached:,} results of the corpus are missing in {found.after.folder}: {_why(found.after)}"
+        many = f"{found.not_reached:,} results of the corpus are" if found.not_reached > 1 else "1 result of the corpus is"
+        yield f"{many} missing in {found.after.folder}: {_why(found.after)}"
 
 
 def _why(side: Side) -> str:
