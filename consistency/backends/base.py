@@ -27,7 +27,7 @@ from . import _numerics
 from ._asking import availability, refusal
 from ._outputs import changed, collect, cotangent, elsewhere, failed, fallback_in, flatten, texts_of, to_cpu, told
 
-__all__ = ["Backend", "TorchBackend", "availability", "collect", "cotangent", "failed", "flatten", "refusal", "told"]
+__all__ = ["Backend", "TorchBackend", "availability", "collect", "cotangent", "failed", "flatten", "refusal"]
 
 
 class Backend:

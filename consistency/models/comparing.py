@@ -13,7 +13,8 @@ import numpy as np
 
 from .. import backends as _backends
 from .. import tolerances as _tolerances
-from ..backends.base import Backend, availability, told
+from ..backends._outputs import told
+from ..backends.base import Backend, availability
 from ..errors import UsageError
 from ..judge import times as _times
 from ..tolerances import Tolerances

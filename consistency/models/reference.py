@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import torch
 
-from ..backends.base import told
+from ..backends._outputs import told
 from ..errors import UsageError
 from ..watching.modules import Modules
 from . import bands

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..backends._outputs import told
 from ..backends._user import imported
-from ..backends.base import told
 from ..errors import UsageError
 from .examples import example
 from .subject import Subject, subject_of

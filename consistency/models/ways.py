@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 
-from ..backends.base import Backend, told
+from ..backends._outputs import told
+from ..backends.base import Backend
 from ..errors import UsageError
 from ..tolerances import Tolerances
 from ..tolerances import load as load_rules

@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from ..backends.base import flatten, told
+from ..backends._outputs import told
+from ..backends.base import flatten
 from ..errors import UsageError
 from ..watching.modules import Modules
 from .facts import mapped
