@@ -206,9 +206,8 @@ class Writer:
             return
         asked = [b for b in self._backends if not self._lines.get(b.name) and (self._wanted or kept.due(b, seconds, self._budget))]
         if asked:
-            self._told(
-                f"finding out how {', '.join(b.name for b in asked)} compute{'s' if len(asked) == 1 else ''}, once in this environment"
-            )
+            names = ", ".join(backend.name for backend in asked)
+            self._told(f"finding out how {names} compute{'s' if len(asked) == 1 else ''}, once in this environment")
         for backend in self._backends:
             self._lines[backend.name] = kept.probe(backend) if backend in asked else kept.before(backend)
         self._write_environment()
