@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import hypothesis
 import pytest
@@ -19,3 +20,12 @@ pytest_plugins = ["pytester"]
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread() -> None:
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _nothing_of_the_users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No cache but our own, in this process and those that it begins, and no probes that a test does not ask for."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CONSISTENCY_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("CONSISTENCY_PROBES", "off")
+        yield

@@ -6,6 +6,7 @@ python benchmarks/models.py memory     the largest memory beside a model with 10
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import sys
 import time
@@ -20,8 +21,7 @@ from compared_models import resnet, transformer
 
 from consistency import Subject, backends, compare_models, tolerances
 from consistency.models.locally import Local
-from consistency.models.worlds import World
-from consistency.watching.modules import Modules
+from consistency.models.worlds import World, quietly
 
 TURNS = 5
 
@@ -37,7 +37,7 @@ def overhead(name: str, make: Callable[..., Subject], spec: str) -> None:
     subject = replace(make(), steps=0)
     backend = backends.resolve(spec)
     plain, looked, judged = [], [], 0
-    with Modules() as modules, backend.switches():
+    with quietly() as modules, backend.switches():
         mode = Local(backend, modules, tolerances.load())
         world = World(subject, lambda key, tensor: None, mode)
         bare = World(subject, lambda key, tensor: None, Bare())
@@ -58,13 +58,10 @@ def overhead(name: str, make: Callable[..., Subject], spec: str) -> None:
     )
 
 
-class Bare:
+class Bare(contextlib.nullcontext[None]):
     """No mode at all."""
 
     paused = True
-
-    def __enter__(self) -> None: ...
-    def __exit__(self, *error: object) -> None: ...
 
 
 def memory() -> None:

@@ -14,26 +14,14 @@ from pathlib import Path
 from packaging.version import InvalidVersion, Version
 
 from .errors import ConsistencyError, UsageError
+from .places import cache
 
 INSTALL_SECONDS = 3600.0
 ASK_SECONDS = 120.0
-CACHE = "CONSISTENCY_CACHE"  # a variable that names another folder
 
 
 class CannotInstallError(ConsistencyError):
     """An environment that could not be made, and why in one line."""
-
-
-def cache() -> Path:
-    """Where environments are kept: the platform's folder for what can be made again, or what ``CONSISTENCY_CACHE`` says."""
-    chosen = os.environ.get(CACHE)
-    if chosen:
-        return Path(chosen)
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "consistency" / "cache"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "consistency"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "consistency"
 
 
 def version_of(text: str) -> Version:

@@ -106,6 +106,10 @@ class FakeCrew:
         self.messages.extend(mails)
         self.messages.append(Answer(token, text=json.dumps(end)))
 
+    def fingerprint(self, address: str, token: str, labels: Iterable[str], orders: str, names: Sequence[str]) -> None:
+        asked = {"kind": "fingerprint", "orders": json.loads(orders), "only": list(names)}
+        self.messages.append(Answer(token, text=json.dumps(Held(self.process).ask(asked, (), 1.0))))
+
     def _lose(self, address: str) -> None:
         member = self.workers.pop(address)
         self.lost.append(address)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 from collections import Counter
@@ -15,17 +16,20 @@ from cluster_crew import FakeCrew, Process
 
 from consistency import bundle, cli, engine, tolerances
 from consistency import operators as registry
-from consistency.bundle import row_of
+from consistency.bundle import read_environment, row_of
 from consistency.cluster import crew as crews
+from consistency.cluster import fingerprints, roll
 from consistency.cluster import front as fronts
-from consistency.cluster import roll
-from consistency.cluster.environments import Member, Remote, label_for, labels_chosen
+from consistency.cluster.crew import Answer
+from consistency.cluster.environments import Environment, Member, Remote, label_for, labels_chosen
 from consistency.cluster.front import Front
 from consistency.cluster.parcels import pack_event, unpack_event
 from consistency.cluster.roll import NoWorkersError
 from consistency.corpus.value import Corpus
 from consistency.errors import BundleError, UsageError
 from consistency.events import Earlier, Event, Finished, GroupDone, Judged, Repeated, Scaled, Shrunk, Started
+from consistency.fingerprint import kept
+from consistency.fingerprint.facts import Fact, Fingerprint
 from consistency.settings import Settings
 
 PLAIN = frozenset[str]()
@@ -349,10 +353,36 @@ def test_a_backend_that_was_asked_for_and_is_nowhere_is_status_3(tmp_path: Path,
     assert "no worker has the resource fpga" in done.output
 
 
+def test_bundles_hold_how_the_backends_of_their_workers_compute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "take", lambda backend: Fingerprint.of(backend.name, [Fact("exp/float32/ulp", f"of {backend.name}")]))
+    monkeypatch.setenv("CONSISTENCY_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("CONSISTENCY_PROBES")
+    words = ("-b", "cpu", "-b", "numpy", "--resource", "numpy=big")
+    crew = FakeCrew({"a": PLAIN, "b": frozenset({"big"})}, torch={"b": "2.4.1"})
+    done = invoke(crew, monkeypatch, *words, "--out", str(tmp_path / "out"))
+    assert done.exit_code == 0, done.output
+    found = [read_environment(folder) for folder in sorted((tmp_path / "out").iterdir())]
+    told = {name: known["fingerprint"]["hash"] for one in found for name, known in one.items() if "fingerprint" in known}
+    assert set(told) == {"cpu", "numpy"}
+    assert len(set(told.values())) == 2
+    invoke(FakeCrew({"a": PLAIN}), monkeypatch, "-b", "cpu", "--no-fingerprint", "--out", str(tmp_path / "none"))
+    (folder,) = (tmp_path / "none").iterdir()
+    assert "fingerprint" not in read_environment(folder)["cpu"]
+
+
+def test_a_worker_that_says_nonsense_of_itself_leaves_no_fingerprint() -> None:
+    remote = Remote("cpu", {})
+    environment = Environment("k", {}, "", "", dataclasses.replace(chosen_for(), backends=(remote,)), {})
+    for text in ("", "[]", '{"lines": []}', '{"lines": {"cpu": {"a": 1}}}', '{"lines": {"cpu": "x"}}'):
+        fingerprints._take(environment, Answer("t", text=text))
+        assert dict(remote.probed) == {}
+    fingerprints._take(environment, Answer("t", text='{"lines": {"cpu": {"a": "b"}, "other": {"a": "b"}}}'))
+    assert remote.probed == {"a": "b"}
+
+
 @pytest.mark.parametrize(
     ("words", "text"),
     [(("--label", "x"), "consistency: --label names this machine; workers are named where they run, by the variable CONSISTENCY"),
-     (("--fingerprint",), "consistency: --fingerprint probes the backends of this machine: leave it or --cluster out"),
      (("--resource", "x"), "consistency: --resource 'x' is not SPEC=LABEL")],
 )  # fmt: skip
 def test_mistakes_are_one_line(words: tuple[str, ...], text: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 import consistency
 from consistency.cli import main
-from consistency.models import examples, mistakes
+from consistency.models import capture, examples, mistakes
 from consistency.models.digests import digest, named_tensors
 from consistency.models.examples import EXAMPLES
 from consistency.models.findings import WITHIN
@@ -156,6 +156,30 @@ def test_ways_that_cannot_be_compared_say_so() -> None:
     (same,) = compare_ways(first, [Way("itself", EXAMPLES["in-place"]())], ["cpu"], steps=0, replicas=2)
     assert same.same
     assert "the same bits in all" in str(same)
+    raises = Way("another", Subject(Raises(), first.inputs))
+    assert compare_ways(first, [raises], [Lost()], steps=0, replicas=2) == ()  # of the first, compare_models has told
+
+
+class Lost(consistency.Backend):
+    """A device that is gone after the first products."""
+
+    name = "lost"
+
+    def call(self, operator: consistency.Operator, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+        if operator.name == "aten.addmm":
+            raise RuntimeError("device lost")
+        return super().call(operator, args, kwargs)
+
+
+def test_batches_that_can_only_be_gone_through(tmp_path: Path) -> None:
+    def subject() -> Subject:
+        torch.manual_seed(0)
+        batches = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.rand(4, 3)), batch_size=2)
+        return Subject(torch.nn.Linear(3, 2), batches=batches, steps=2, name="one")  # type: ignore[arg-type]
+
+    (same,) = compare_ways(subject(), [subject()], ["cpu"], replicas=2)
+    assert same.same, same
+    assert capture.record(subject(), tmp_path / "corpus").cases > 0
 
 
 def test_recording_from_the_command_line(tmp_path: Path) -> None:

@@ -10,11 +10,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+import consistency
 from consistency import bundle
+from consistency.backends import Backend
 from consistency.cli import main
 from consistency.commands.fingerprint import _table
 from consistency.diffing import summary
-from consistency.fingerprint import card
+from consistency.events import Judged
+from consistency.fingerprint import card, kept
 from consistency.fingerprint.facts import Fact, Fingerprint, unknown
 from consistency.fingerprint.sections import sections
 from consistency.report import stored
@@ -98,7 +101,7 @@ def run_into(folder: str, *more: str) -> None:
 
 def test_a_bundle_keeps_it_and_the_report_and_diff_show_it() -> None:
     run_into("with", "--fingerprint")
-    run_into("without")
+    run_into("without", "--no-fingerprint")
     kept = bundle.read_environment(Path("with"))["cpu"]["fingerprint"]
     assert kept["sums of products float32"].startswith("factors: 24") or "24 bits" in kept["sums of products float32"]
     assert "fingerprint" not in bundle.read_environment(Path("without"))["cpu"]
@@ -112,3 +115,85 @@ def test_a_bundle_keeps_it_and_the_report_and_diff_show_it() -> None:
     assert [(name, now.rpartition("products ")[2].split(";")[0]) for name, _, now in rows] == [
         ("fingerprint sums of products float32", "rounded to 24 bits")
     ]
+
+
+# --- what is kept ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """Who is probed, in a cache of its own, with one quick probe."""
+    names: list[str] = []
+
+    def taken(backend: Backend) -> Fingerprint:
+        names.append(backend.name)
+        return Fingerprint.of(backend.name, [Fact("exp/float32/ulp", "within 0.5 ulp")])
+
+    monkeypatch.setenv("CONSISTENCY_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("CONSISTENCY_PROBES")
+    monkeypatch.setattr(kept, "take", taken)
+    return names
+
+
+def kept_in(folder: str) -> dict[str, object]:
+    return {name: found.get("fingerprint") for name, found in bundle.read_environment(Path(folder)).items()}
+
+
+def test_every_bundle_has_it_and_an_environment_is_probed_once(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    run_into("a")
+    run_into("b")
+    consistency.run(["neg"], ["cpu"], ["float32"], examples=1, out="c")
+    assert asked == ["cpu"]
+    assert kept_in("a") == kept_in("b") == kept_in("c")
+    assert kept_in("a")["cpu"]
+    run_into("d", "--fingerprint")
+    assert asked == ["cpu", "cpu"]  # asked for
+    run_into("e", "--no-fingerprint")
+    assert kept_in("e") == {"cpu": None}
+    monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")  # another environment
+    run_into("f")
+    assert asked == ["cpu"] * 3
+
+
+def test_what_is_kept_is_there_from_the_beginning(asked: list[str]) -> None:
+    """Also in the bundle of a run that is killed."""
+    run_into("a")
+    seen = []
+
+    def look(event: object) -> None:
+        if isinstance(event, Judged):
+            seen.append(kept_in("b")["cpu"])
+
+    consistency.run(["neg"], ["cpu"], ["float32"], examples=1, out="b", handlers=[look])
+    assert seen
+    assert all(seen)
+
+
+def test_no_time_for_probes_where_time_is_budgeted(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    run_into("a", "--time-budget", "1s")
+    assert (asked, kept_in("a")) == ([], {"cpu": None})
+    monkeypatch.setattr(kept, "LONG_SECONDS", 0.5)
+    run_into("b", "--time-budget", "1s")
+    assert asked == ["cpu"]
+
+
+def test_ones_own_backend_is_asked_again_and_in_long_runs_only(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    class Mine(consistency.TorchBackend):
+        pass
+
+    consistency.run(["neg"], [Mine("mine", "cpu")], ["float32"], examples=1, out="a")
+    assert asked == []
+    monkeypatch.setattr(kept, "LONG_SECONDS", 0.0)
+    for folder in ("b", "c"):
+        consistency.run(["neg"], [Mine("mine", "cpu")], ["float32"], examples=1, out=folder)
+    assert asked == ["mine", "mine"]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"a": 1}', '{"a": "' + "x" * 2000 + '"}', "{}" + " " * (1 << 18)])
+def test_a_damaged_cache_is_no_answer(text: str, asked: list[str], tmp_path: Path) -> None:
+    run_into("a")
+    (path,) = (tmp_path / "cache" / "fingerprints").iterdir()
+    path.write_text(text, encoding="utf-8")
+    run_into("b")
+    assert asked == ["cpu", "cpu"]
+    assert kept_in("b") == kept_in("a")

@@ -16,7 +16,7 @@ PACKAGE = ROOT / "consistency"
 
 # From left to right; nothing imports what stands to its right. A name stands for a module, or for what else is in a package.
 LAYERS = {
-    "values": "errors profiles threads dtypes model recipe tape values",
+    "values": "errors profiles places threads dtypes model recipe tape values",
     "generate": "own_defaults layouts materialise operators strategies generate probing",
     "execute": "backends workers opinfo named_calls aten_calls aten_models aten_references",
     "compare": "oracles reference magnitudes wider metrics measure casting comparison fingerprint",

@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,7 @@ class Backend:
     differentiable: bool = True
     ruled_as: str = ""  # the spec that tolerances know it by, where its name is one that somebody made up
     stored: bool = False  # its outcomes were recorded elsewhere: nothing can be run again
+    probed: Mapping[str, str] = MappingProxyType({})  # of a stored one: the short form of its fingerprint, as it was told
 
     def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """The operator's result on tensors that already lie on the device."""

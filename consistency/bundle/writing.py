@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from .. import literals
 from ..errors import BundleError
 from ..events import Event, Finished, GroupDone, Grown, Judged, Key, Repeated, Scaled, Shrunk, Started
+from ..fingerprint import kept
 from ..model import Result
 from .files import lines, mend, replace
 from .header import new_header, new_id, read_header
@@ -34,16 +34,18 @@ class Writer:
 
     def __init__(
         self, folder: Path, *, resume: bool = False, label: str = "", about: Mapping[str, Any] | None = None,
-        probed_after: float = math.inf,
+        fingerprints: bool | None = None, said: Callable[[str], None] = lambda text: None,
     ) -> None:  # fmt: skip
         """``label``: what the user calls this environment. ``about``: the machine (:func:`~consistency.bundle.machine.machine`),
-        where that is not this one. ``probed_after``: a run of so many seconds ends with probes of its backends, and what they found
-        is kept with what these ran on.
+        where that is not this one. ``fingerprints``: keep how the backends compute with what they ran on: None asks those of which
+        it is not known yet (:mod:`consistency.fingerprint.kept`), True all, False none; ``said`` is told before that.
         """
         self.folder = folder
         self._resume = resume
         self._label = tidy(label)
-        self._probed_after = probed_after
+        self._wanted, self._told = fingerprints, said
+        self._lines: dict[str, Mapping[str, str]] = {}  # fingerprints, by backend
+        self._budget: float | None = None
         self._backends: Sequence[Backend] = ()
         self._about = about
         self._lock: Lock | None = None
@@ -95,6 +97,9 @@ class Writer:
                 raise BundleError(f"{self.folder} already holds a bundle; add --resume to complete it, or name another folder")
             self._backends = [b for b in event.settings.backends if b.name not in event.unavailable]
             self._identities = {b.name: b.identity for b in self._backends}
+            self._budget = event.settings.time_budget
+            if self._wanted is None:
+                self._lines = {b.name: kept.before(b) for b in self._backends}
             if there:
                 self._check_same(event)
                 self._known = set(_cases(self.folder))
@@ -102,7 +107,7 @@ class Writer:
                 self._there = {(str(row.get("case_id")), str(row.get("backend")), str(row.get("direction"))) for row in rows}
             else:
                 replace(self.folder / "bundle.json", json.dumps(self._header(event), indent=1))
-            replace(self.folder / "environment.json", json.dumps(self._identities, indent=1))
+            self._write_environment()
             for name in ("cases.jsonl", "results.jsonl"):
                 mend(self.folder / name)
             self._cases = (self.folder / "cases.jsonl").open("a", encoding="utf-8", newline="\n")
@@ -191,24 +196,28 @@ class Writer:
         )  # fmt: skip
 
     def _finish(self, event: Finished) -> None:
-        if event.seconds >= self._probed_after:
-            self._probe()
+        self._probe(event.seconds)
         self._say({"seconds": round(event.seconds, 3), "complete": not event.out_of_time or self._explores})
         self.close()
 
-    def _probe(self) -> None:
+    def _probe(self, seconds: float) -> None:
         """Fingerprints cost seconds, so they come last: a run that is interrupted has its results all the same."""
-        from ..fingerprint.kept import lines_of
-
-        found: dict[str, Mapping[str, Any]] = {name: dict(identity) for name, identity in self._identities.items()}
+        if self._wanted is False:
+            return
+        asked = [b for b in self._backends if not self._lines.get(b.name) and (self._wanted or kept.due(b, seconds, self._budget))]
+        if asked:
+            names = ", ".join(backend.name for backend in asked)
+            self._told(f"finding out how {names} compute{'s' if len(asked) == 1 else ''}, once in this environment")
         for backend in self._backends:
-            lines = lines_of(backend)
-            if lines:
-                found[backend.name] = {**found[backend.name], "fingerprint": lines}
-        try:
-            replace(self.folder / "environment.json", json.dumps(found, indent=1))
-        except OSError as error:
-            raise BundleError(f"cannot write {self.folder / 'environment.json'}: {error.strerror}") from None
+            self._lines[backend.name] = kept.probe(backend) if backend in asked else kept.before(backend)
+        self._write_environment()
+
+    def _write_environment(self) -> None:
+        found = {
+            name: {**identity, "fingerprint": dict(self._lines[name])} if self._lines.get(name) else identity
+            for name, identity in self._identities.items()
+        }
+        replace(self.folder / "environment.json", json.dumps(found, indent=1))
 
     def close(self) -> None:
         for stream in (self._cases, self._results):

@@ -52,6 +52,8 @@ class Judge:
                     self._judge(header, blobs)
                 case "probe":
                     self._probe(header, blobs)
+                case "fingerprint":
+                    self._reply({"kind": "fingerprinted", "lines": self._fingerprints(header["only"])}, ())
         except ConsistencyError as error:
             self._reply({"kind": "wrong", "text": str(error)}, ())
         except Exception as error:
@@ -94,6 +96,13 @@ class Judge:
         label = tidy(os.environ.get(LABEL, ""))
         called = label_of({key: value for key, value in about.items() if key != "host"}, about["torch"])
         return {"machine": about, "label": label, "called": called, "backends": found}
+
+    def _fingerprints(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
+        """How backends compute here: as it is known, or asked now."""
+        from ..fingerprint import kept
+
+        chosen = [b for b in self._chosen.backends if b.name in names]
+        return {b.name: kept.before(b) or (kept.probe(b) if kept.due(b, kept.LONG_SECONDS, None) else {}) for b in chosen}
 
     def _group(self, header: frames.Header, blobs: Sequence[bytes]) -> Any:
         from ..planning import REPLAYED, Group, operator_in

@@ -8,7 +8,7 @@ import logging
 import queue
 import uuid
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -52,6 +52,7 @@ class Crew(Protocol):
     def members(self) -> dict[str, Member]: ...
     def describe(self, address: str, token: str, orders: str) -> None: ...
     def judge(self, address: str, token: str, labels: Iterable[str], text: str, blobs: list[bytes]) -> None: ...
+    def fingerprint(self, address: str, token: str, labels: Iterable[str], orders: str, names: Sequence[str]) -> None: ...
     def forget(self, token: str) -> None: ...
     def next(self, seconds: float) -> Mail | Answer | None: ...
     def close(self) -> None: ...
@@ -99,6 +100,9 @@ class DaskCrew:
 
     def judge(self, address: str, token: str, labels: Iterable[str], text: str, blobs: list[bytes]) -> None:
         self._submit(address, token, labels, worker.judge, text, blobs, self._topic, token)
+
+    def fingerprint(self, address: str, token: str, labels: Iterable[str], orders: str, names: Sequence[str]) -> None:
+        self._submit(address, token, labels, worker.fingerprint, orders, list(names))
 
     def _submit(self, address: str, token: str, labels: Iterable[str], task: Any, *args: Any) -> None:
         with _unwarned():  # cases may be large

@@ -18,9 +18,10 @@ from typing import Any
 from ..engine import JUDGING_FAILED, Group, begun, groups, not_run, plan
 from ..errors import BundleError
 from ..events import Earlier, Event, Finished, GroupDone, Shrunk
+from ..fingerprint.kept import LONG_SECONDS
 from ..model import Case
 from ..settings import Settings
-from . import roll
+from . import fingerprints, roll
 from .crew import Answer, Crew, Mail
 from .dispatch import Jobs
 from .environments import Environment
@@ -36,10 +37,11 @@ Told = tuple[Environment, Event]
 
 
 class Front(Roll):
-    """One run on a crew: :meth:`gather`, then :meth:`run`."""
+    """One run on a crew: :meth:`gather`, then :meth:`run`. ``fingerprints``: as :class:`~consistency.bundle.Writer` has it."""
 
-    def __init__(self, chosen: Settings, crew: Crew, **more: Any) -> None:
+    def __init__(self, chosen: Settings, crew: Crew, *, fingerprints: bool | None = None, **more: Any) -> None:
         super().__init__(chosen, crew, **more)
+        self.fingerprints = fingerprints
         self.deadline = math.inf
         self.jobs = Jobs()
         self._numbers, self._serials = itertools.count(), itertools.count()
@@ -71,8 +73,11 @@ class Front(Roll):
                 yield from self._draw(planned)
                 continue
             yield from self._heard(message if message is not None else self.crew.next(roll.LOOK_SECONDS / 4))
+        seconds = time.monotonic() - started
+        if self.fingerprints or (self.fingerprints is None and (self.chosen.time_budget is None or seconds >= LONG_SECONDS)):
+            fingerprints.collect(self.crew, self.orders, self.environments)
         for environment in self.environments:
-            yield environment, Finished(time.monotonic() - started, self._out_of_time)
+            yield environment, Finished(seconds, self._out_of_time)
 
     @property
     def _out_of_time(self) -> bool:

@@ -40,6 +40,13 @@ def describe(orders: str) -> str:
         return json.dumps(held.ask({"kind": "describe", "orders": json.loads(orders)}, (), START_SECONDS))
 
 
+def fingerprint(orders: str, names: Sequence[str]) -> str:
+    """A task: how some backends of this worker compute, as JSON text."""
+    with _held() as held:
+        asked = {"kind": "fingerprint", "orders": json.loads(orders), "only": list(names)}
+        return json.dumps(held.ask(asked, (), START_SECONDS))
+
+
 def judge(text: str, blobs: list[bytes], topic: str, token: str) -> str:
     """A task: judge a group. Its events go out under ``topic`` as they come; what is returned says how many messages these were."""
     from distributed import get_worker

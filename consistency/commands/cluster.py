@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -70,6 +69,7 @@ class Asked:
     label: str
     not_tested: bool
     expectations: Sequence[str] = ()
+    fingerprints: bool | None = None
 
 
 def run_on_cluster(chosen: Settings, asked: Asked, rows: IO[str] | None) -> int:
@@ -92,7 +92,7 @@ def run_on_cluster(chosen: Settings, asked: Asked, rows: IO[str] | None) -> int:
         stack.callback(meter.stop)
         front = Front(
             chosen, crew, asked=asked.backends, labels=labels, wait_for=asked.workers, expectations=asked.expectations,
-            said=lambda text: click.echo(text, err=True),
+            said=lambda text: click.echo(text, err=True), fingerprints=asked.fingerprints if asked.folder is not None else False,
         )  # fmt: skip
         shown: dict[str, Shown] = {}
         try:
@@ -149,5 +149,5 @@ def _handlers(environment: Environment, asked: Asked, folder: Path | None) -> tu
     if folder is None:
         return [], lambda: None
     about = {key: value for key, value in environment.about.items() if key not in ("torch", "threads")}
-    writer = bundle.Writer(folder, resume=asked.resume, label=environment.name, about=about, probed_after=math.inf)
+    writer = bundle.Writer(folder, resume=asked.resume, label=environment.name, about=about, fingerprints=asked.fingerprints)
     return [writer, ledger.Keeper(folder), page.after(folder)], writer.close

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -109,7 +108,7 @@ _tolerances = click.option("--tolerances", metavar="FILE", help="A tolerances.ya
 )
 @click.option(
     "--fingerprint/--no-fingerprint", "probed", default=None,
-    help="Keep how the backends compute, found out by probes, in the bundle [default: in runs of 30 seconds or more].",
+    help="Probe how the backends compute, and keep it in the bundle [default: once in each environment].",
 )  # fmt: skip
 @click.option("--not-tested", is_flag=True, help="List what was not tested, and why.")
 @click.option("--no-bundle", is_flag=True, help="Write no bundle.")
@@ -137,7 +136,6 @@ def run(
     from .. import bundle, engine
     from ..events import Handler
     from ..expectations import ledger
-    from ..fingerprint.kept import AFTER_SECONDS
     from ..report import page
     from ..report.terminal import Screen, exit_status
 
@@ -150,8 +148,6 @@ def run(
         raise UsageError("--resume needs the folder to complete: add --out FOLDER")
     if cluster is None and (resources or workers > 1):
         raise UsageError("--resource and --workers belong to --cluster ADDRESS")
-    if cluster is not None and probed:
-        raise UsageError("--fingerprint probes the backends of this machine: leave it or --cluster out")
     specs = list(backends) or (default_specs() if cluster else None)
     chosen = engine.settings(
         list(operators) or None, specs, list(dtypes) or None, list(directions) or engine.DIRECTIONS,
@@ -165,7 +161,7 @@ def run(
     folder = None if no_bundle else out or _new_folder()
     to_stdout = json_file is not None and str(json_file) == "-"
     if cluster is not None:
-        asked = Asked(cluster, resources, workers, bool(backends), folder, resume, label, not_tested, expectations)
+        asked = Asked(cluster, resources, workers, bool(backends), folder, resume, label, not_tested, expectations, probed)
         with opened(json_file) as rows:
             sys.exit(run_on_cluster(chosen, asked, rows))
     elsewhere = () if backends else _not_here()
@@ -175,8 +171,7 @@ def run(
         stack.callback(screen.stop)
         handlers: list[Handler] = []
         if folder is not None:
-            seconds_before_probes = {True: 0.0, False: math.inf, None: AFTER_SECONDS}[probed]
-            writer = bundle.Writer(folder, resume=resume, label=label, probed_after=seconds_before_probes)
+            writer = bundle.Writer(folder, resume=resume, label=label, fingerprints=probed, said=screen.remark)
             stack.callback(writer.close)
             handlers += [writer, ledger.Keeper(folder), page.after(folder)]
         stream = stack.enter_context(opened(json_file))

@@ -17,7 +17,7 @@ from pathlib import Path
 import hypothesis
 import torch
 
-from .. import __version__, environments, operators
+from .. import __version__, operators, places
 from ..bundle import lines, replace
 from ..errors import ConsistencyError
 from ..model import Case
@@ -64,7 +64,7 @@ def _drawn(operator: Operator, dtype: str, examples: int) -> list[Case]:
 
 def _place(operator: Operator, dtype: str, examples: int) -> Path:
     name = hashlib.sha256(f"{operator.name}/{dtype}/{examples}/{SEED}".encode()).hexdigest()[:24]
-    return environments.cache() / "corpora" / _version() / f"{name}.jsonl"
+    return places.cache() / "corpora" / _version() / f"{name}.jsonl"
 
 
 def _keep(path: Path, cases: Sequence[Case]) -> None:

@@ -11,7 +11,6 @@ from ..bundle import read_environment
 from ..errors import BundleError, UsageError
 from ..fingerprint.card import Probe, probes, take
 from ..fingerprint.facts import MAX_JSON, Difference, Fact, Fingerprint, differences
-from ..fingerprint.kept import AFTER_SECONDS
 from ..fingerprint.sections import short
 
 # What can change a result most comes first: float64 that is none before an order of summation before the last bit of exp.
@@ -65,7 +64,7 @@ def in_bundle(text: str, beside: str) -> Fingerprint | None:
         if isinstance(environment.get("fingerprint"), dict)
     }
     if not known:
-        raise UsageError(f"{folder} keeps no fingerprint: runs of less than {AFTER_SECONDS:.0f} s have none")
+        raise UsageError(f"{folder} keeps no fingerprint; make one there with: consistency run --fingerprint --out FOLDER")
     name = name or (beside if beside in known else next(iter(known)) if len(known) == 1 else "")
     if name not in known:
         raise UsageError(f"{folder} keeps fingerprints of {', '.join(map(str, known))}; write {folder}#{next(iter(known))}")

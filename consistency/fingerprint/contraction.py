@@ -2,6 +2,7 @@
 
 (1+2^-p)(1+2^-q) − 1 − 2^-p − 2^-q is 2^-(p+q) where nothing is rounded. With p + q beyond the format's bits a rounded product
 gives 0, an exact one 2^-(p+q) if it is added last, to the same running sum: its place and the distance of the four terms vary.
+That nothing shows is told as an answer only where a positive control says that it could have.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import torch
 from ..dtypes import FORMATS
 from .asking import Ask, NotAnswered, Request, call, doubles, numbers
 from .bench import EVEN, Array, Bench
+from .controls import joins
 from .facts import Fact, unknown
 
 _STEPS = {"float32": (9, 10, 12, 13), "float64": (24, 25, 27, 28), "float16": (4, 5, 6, 7), "bfloat16": (2, 3, 4, 5)}
@@ -23,7 +25,7 @@ _SLOTS = 4
 
 def products(ask: Ask, form: str, dtype: str, factor: Fact | None) -> Iterator[Fact]:
     """``…/products``; ``factor`` is the answer on the multiplicand, which says what the factors may be."""
-    question, steps, full = f"{form}/{dtype}/products", _STEPS[dtype], FORMATS[dtype].precision
+    question, steps = f"{form}/{dtype}/products", _STEPS[dtype]
     bits = int(factor.details.get("bits", "0")) if factor is not None and factor.known else 0
     if not bits:
         yield unknown(question, "how many bits of a factor are read is not known")
@@ -31,16 +33,16 @@ def products(ask: Ask, form: str, dtype: str, factor: Fact | None) -> Iterator[F
     if bits <= steps[-1] and "in parts" not in (factor.answer if factor is not None else ""):
         yield unknown(question, f"of factors of {bits} bits every product is exact in float32")
         return
+    bench = Bench(ask, form, dtype, EVEN)
     try:
-        seen = _grid(Bench(ask, form, dtype, EVEN), steps)
+        yield _judged(question, bench, _grid(bench, steps), steps)
     except NotAnswered as reason:
         yield unknown(question, str(reason))
-        return
-    yield _judged(question, seen, steps, full)
 
 
-def _judged(question: str, seen: Array, steps: tuple[int, ...], full: int) -> Fact:
-    """``seen``: of all arrangements (R, P, Q), what came back in units of the exact result."""
+def _judged(question: str, bench: Bench, seen: Array, steps: tuple[int, ...]) -> Fact:
+    """``seen``: of all arrangements (R, P, Q), what came back in units of the exact result. Raises NotAnswered."""
+    full = FORMATS[bench.dtype].precision
     total = np.add.outer(np.array(steps), np.array(steps))
     exact, none = (seen == 1.0).any(axis=0), (seen == 0.0).all(axis=0)
     inside, beyond = total < full, total >= full
@@ -48,11 +50,16 @@ def _judged(question: str, seen: Array, steps: tuple[int, ...], full: int) -> Fa
     if exact.all():
         return Fact(question, "exact", f"{text}: all exact in at least one (as with FMA, or a wider sum)", usual=True)
     if exact[inside].all() and not exact[beyond].any():
-        return Fact(question, f"rounded to {full} bits", f"{text}: exact up to p + q = {full - 1}, in none beyond")
+        text = f"{text}: exact up to p + q = {full - 1}, in none beyond"
+        if not joins(bench, _arrangements()):
+            return unknown(question, "in none of the arrangements is it sure that the product joins the sum of the others", text)
+        return Fact(question, f"rounded to {full} bits", f"{text}, though the product itself joins the sum of the others")
     most = int(total[exact].max()) if exact.any() else 0
     if most >= full and exact[total <= most].all():  # what is lost deeper down, the sum has no room for
         return Fact(question, f"exact down to 2^-{most}", f"{text}: the sum has no room for what lies deeper")
     if none[inside].any() and (exact | none)[inside].all():
+        if not _room(bench, total[inside]):
+            return unknown(question, "the sum has no room for what an exact product would show", text)
         least = min(max(p, q) for p, q, gone in _pairs(steps, none & inside) if gone)
         return Fact(
             question, "those of low parts are left out", f"{text}: 0 from p = q = {least} on, where the sum has room for it"
@@ -70,6 +77,14 @@ def _arrangements() -> list[tuple[int, ...]]:
     """Where the four terms stand: every distance, every turn."""
     places = [[3 + stride * i for i in range(_SLOTS)] for stride in _STRIDES]
     return [tuple(row[(i + turn) % _SLOTS] for i in range(_SLOTS)) for row in places for turn in range(_SLOTS)]
+
+
+def _room(bench: Bench, depths: Array) -> bool:
+    """Whether 1 + 2^-d − 1 is 2^-d in every arrangement: the sum can hold what an exact product leaves."""
+    tiny = 2.0 ** -np.unique(depths).astype(float)
+    ones = np.ones_like(tiny)
+    left = np.stack([ones, tiny, -ones, np.zeros_like(tiny)], axis=1)
+    return bool((_rotated(bench, left, np.ones((1, _SLOTS)))[:, :, 0] == tiny).all())
 
 
 def _grid(bench: Bench, steps: tuple[int, ...]) -> Array:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from ..dtypes import FORMATS
+from ..oracles.double_double import two_product
 from . import samples
 from .asking import Ask, NotAnswered, Request, call, doubles, from_words
 from .bench import Array
@@ -64,22 +65,9 @@ def _errors(got: Array, top: Array, bottom: Array, kind: str, bits: int) -> Arra
     """The errors in ulp of the results, from residuals that are exact to 2^-100: top − got · bottom, or top − got²."""
     ulp = np.ldexp(1.0, np.frexp(got)[1] - bits)
     factor = bottom if kind == "quotient" else got
-    high, low = _product(got, factor)
+    high, low = two_product(got, factor)
     residual = (top - high) - low
     slope = np.abs(bottom) if kind == "quotient" else 2.0 * got
     error = np.abs(residual) / slope / ulp
     # A root's residual has a second order, which decides only where the first is a tie, and no root is a tie.
     return np.where(np.abs(error - 0.5) < 1e-12, 0.5, error)
-
-
-def _product(x: Array, y: Array) -> tuple[Array, Array]:
-    """x · y as the sum of two float64 numbers, exactly (Dekker)."""
-    high = x * y
-    x1, y1 = _upper(x), _upper(y)
-    x2, y2 = x - x1, y - y1
-    return high, ((x1 * y1 - high) + x1 * y2 + x2 * y1) + x2 * y2
-
-
-def _upper(x: Array) -> Array:
-    scaled = x * 134217729.0
-    return scaled - (scaled - x)

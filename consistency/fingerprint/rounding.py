@@ -10,15 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from ..oracles.double_double import two_product, two_sum
+
 Array = np.ndarray[Any, Any]
-_SPLIT = 134217729.0  # 2^27 + 1
-
-
-def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
-    """The rounded sum, and what rounding took away."""
-    s = a + b
-    t = s - a
-    return s, (a - (s - t)) + (b - t)
 
 
 def odd(s: Array, e: Array) -> Array:
@@ -36,7 +30,7 @@ def fma(a: Array, b: Array, c: Array) -> Array:
     """a·b + c, rounded once, in the format of ``c`` (float32 or float64)."""
     if c.dtype == np.float32:
         return _sum32(a.astype(np.float64) * b.astype(np.float64), c.astype(np.float64))
-    product, low = _two_product(a, b)
+    product, low = two_product(a, b)
     high, small = two_sum(c, low)
     v, e = two_sum(product, high)
     s, t = two_sum(small, e)
@@ -60,8 +54,7 @@ def together(parts: list[Array], kind: Any) -> Array:
         for part in sums[1:]:
             total, low = two_sum(part, total)
             renewed.append(low)
-        sums = [*reversed(renewed), total][::1]
-        sums = sorted_by_size(sums)
+        sums = sorted_by_size([*renewed, total])
     below = sums[0]
     for part in sums[1:-1]:
         s, e = two_sum(part, below)
@@ -102,15 +95,3 @@ def sorted_by_size(parts: list[Array]) -> list[Array]:
 def _sum32(product: Array, addend: Array) -> Array:
     s, e = two_sum(product, addend)
     return odd(s, e).astype(np.float32)
-
-
-def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
-    """Dekker's product: exact as long as nothing overflows or becomes subnormal."""
-    p = a * b
-    t = _SPLIT * a
-    a1 = t - (t - a)
-    a2 = a - a1
-    t = _SPLIT * b
-    b1 = t - (t - b)
-    b2 = b - b1
-    return p, ((a1 * b1 - p) + a1 * b2 + a2 * b1) + a2 * b2

@@ -10,7 +10,8 @@ facts.py     what is known of an operator before it is called: whether it writes
 locally.py   each operator on the inputs that it really got: a quick look at all of them, the judge where that is not enough
 quick.py     that quick look
 bands.py     what rounding alone would do: distances of the replicas, and the verdict that follows
-comparing.py compare_models: the worlds one after the other
+reference.py the float64 world and its replicas, one after the other
+comparing.py compare_models: every backend beside them
 findings.py  ModelReport and its parts
 telling.py   the report in words
 curves.py page.py   the report as pictures, as a page

@@ -69,9 +69,7 @@ class Bands:
         found = {}
         for key in self._reference.found:
             if key in world.found:
-                band = near[key.kind, key.name][key.step]
-                value = world.found[key]
-                found[key] = value / band if band > 0.0 else math.inf if value > 0.0 else 0.0
+                found[key] = in_bands(world.found[key], near[key.kind, key.name][key.step])
         return found
 
     def _size(self, key: Key) -> float:
@@ -84,6 +82,11 @@ class Bands:
             return math.inf  # rounding alone leads to infinities here
         mean = sum(value * value for value in finite) / max(len(finite), 1)
         return factor * math.sqrt(mean) + _FLOOR * size
+
+
+def in_bands(distance: float, band: float) -> float:
+    """A distance × its band; where the band is 0, nothing may be apart."""
+    return distance / band if band > 0.0 else math.inf if distance > 0.0 else 0.0
 
 
 def _widened(found: Mapping[int, float], steps: Sequence[int]) -> dict[int, float]:

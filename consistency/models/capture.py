@@ -10,7 +10,7 @@ import torch
 
 from ..recording.folder import CORPUS, Header
 from ..watching import corpus
-from ..watching.capture import Capturing
+from ..watching.capture import Capturing, tensors_in
 from .subject import Subject, parameters_of
 
 STEPS = 2  # of training: an optimizer's first step, from zeros, is unlike all others
@@ -23,7 +23,7 @@ def record(subject: Subject, folder: str | Path, *, steps: int = STEPS, literal:
     ``literal`` bytes are kept bit by bit; larger ones as recipes with the same shape, strides and range, so that a weight of 100 MB
     takes 200 bytes. Raises BundleError where the folder holds a recording already.
     """
-    calls = corpus.CorpusCalls(literal)
+    calls, subject = corpus.CorpusCalls(literal), subject.settled()
     with calls.modules:
         _run(subject, calls, min(subject.steps, steps))
     header = Header(CORPUS, settings={"source": "model", "model": subject.name, "calls": calls.count})
@@ -59,7 +59,5 @@ def _run(subject: Subject, calls: corpus.CorpusCalls, steps: int) -> None:
 
 
 def _any_scalar(outputs: Any) -> torch.Tensor | None:
-    from ..models.digests import tensors_in
-
     found = [tensor.sum() for tensor in tensors_in(outputs) if tensor.requires_grad]
     return torch.stack(found).sum() if found else None

@@ -4,35 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import time
-import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from .. import backends as _backends
 from .. import tolerances as _tolerances
+from ..backends._outputs import told
 from ..backends.base import Backend, availability
 from ..errors import UsageError
 from ..judge import times as _times
 from ..tolerances import Tolerances
-from ..watching.modules import Modules
 from ..workers.isolated import Isolated
 from . import bands, targets
 from . import mistakes as _mistakes
 from .findings import WITHIN, BackendReport, Curve, ModelReport, Named
 from .locally import Local
-from .signs import Signs
+from .reference import Progress, Reference
 from .subject import Subject, parameters_of
-from .traces import Distances, Key, Samples, Tap, Trace
-from .wide import Formats, Noting, Wide
-from .worlds import World
+from .traces import Distances, Key, Trace
+from .worlds import World, quietly
 
 CURVES = {"loss": "loss", "parameter": "parameters"}
-Progress = Callable[[str, int, int], None]
 
 
 def compare_models(
@@ -60,8 +56,7 @@ def compare_models(
     """
     subject = targets.subject(target)
     found = _mistakes.check(subject, targets.factory_of(target)) if mistakes else ()
-    if subject.batches is not None and not hasattr(subject.batches, "__getitem__"):
-        subject = replace(subject, batches=list(subject.batches))  # a DataLoader, say: everybody is to get the same batches
+    subject = subject.settled()
     if steps is not None:
         subject = replace(subject, steps=steps)
     if optimizer is not None:
@@ -70,13 +65,14 @@ def compare_models(
         raise UsageError(f"steps = {subject.steps!r:.40}; give a whole number, 0 for one pass forward and backward")
     if type(replicas) is not int or replicas < 2:
         raise UsageError(f"replicas = {replicas!r:.40}; a band needs 2 at least")
-    chosen = _chosen(backends)
+    chosen = chosen_from(backends)
     rules = tolerances if isinstance(tolerances, Tolerances) else _tolerances.load(tolerances)
     report = _Comparison(subject, replicas, rules, local, progress or (lambda what, done, total: None)).report(chosen)
     return replace(report, mistakes=found)
 
 
-def _chosen(backends: Iterable[str | Backend] | None) -> list[Backend]:
+def chosen_from(backends: Iterable[str | Backend] | None) -> list[Backend]:
+    """The backends that were asked for; for None all that are here. Raises UsageError."""
     if backends is None:
         return [b for b in _backends.default_backends() if b.name != "numpy"]
     found = _backends.resolve_all(backends)
@@ -98,7 +94,7 @@ def unsuitable(backend: Backend) -> str:
 
 @dataclass
 class _Comparison:
-    """One model on some backends. The worlds come one after the other, so that at most one copy is there beside the model."""
+    """One model on some backends, one after the other, beside one reference."""
 
     subject: Subject
     replicas: int
@@ -106,101 +102,46 @@ class _Comparison:
     local: bool
     progress: Progress
 
-    def __post_init__(self) -> None:
-        self.samples = Samples(self._steps + 1)
-        self.formats = Formats()
-        self.far: list[Distances] = []
-
     def report(self, backends: list[Backend]) -> ModelReport:
         reasons = {backend.name: unsuitable(backend) for backend in backends}
-        present = [backend for backend in backends if not reasons[backend.name]]
         found: dict[str, BackendReport] = {}
         notes: tuple[str, ...] = ()
-        if present:
-            self.formats = self._formats()
-            reference = self._reference(self.formats)
-            replicas = [self._replica(number, reference) for number in range(self.replicas)]
-            band = bands.Bands(reference, replicas)
-            notes = _notes(reference)
-            found = {backend.name: self._backend(backend, reference, band) for backend in present}
+        if not all(reasons.values()):
+            reference = Reference(self.subject, self.replicas, self.progress)
+            notes = _notes(reference.trace)
+            found = {backend.name: self._backend(backend, reference) for backend in backends if not reasons[backend.name]}
         ordered = {b.name: found.get(b.name) or BackendReport(b.name, absent=reasons[b.name]) for b in backends}
         count = sum(p.numel() for p in parameters_of(self.subject.model))
         return ModelReport(self.subject.name, self.subject.steps, self.replicas, ordered, notes=notes, parameters=count)
 
-    @property
-    def _steps(self) -> int:
-        return max(self.subject.steps, 1)
-
-    def _formats(self) -> Formats:
-        """The formats that the tested model works in, and how much a step has to be kept of: one step of it."""
-        formats, tapped = Formats(), _Counting()
-        once = replace(self.subject, steps=min(self.subject.steps, 1))
-        with _quietly(), Modules() as modules, _told("on the CPU"), _closing(once, tapped, Noting(formats, modules)) as world:
-            for _ in world.run():
-                pass
-        self.samples.expect(tapped.count)
-        return formats
-
-    def _reference(self, formats: Formats) -> Trace:
-        trace = Trace(self.samples)
-        with (
-            _quietly(),
-            Modules() as modules,
-            _told("in float64"),
-            _closing(self.subject, trace, Wide(formats, modules), dtype=torch.float64) as world,
-        ):
-            for step in world.run():
-                self.progress("float64", step, self._steps)
-        return trace
-
-    def _replica(self, number: int, reference: Trace, times: float = 1.0) -> Distances:
-        found = Distances(reference)
-        signs = Signs(number, times)
-        with (
-            _quietly(),
-            Modules() as modules,
-            _told("in float64, with every number moved by half an ulp"),
-            _closing(self.subject, found, Wide(self.formats, modules, signs), dtype=torch.float64) as world,
-        ):
-            for step in world.run(lambda tensor: signs.move(tensor, 24)):
-                self.progress(f"float64 moved by {times / 2:g} ulp, number {number + 1}", step, self._steps)
-        return found
-
-    def _far(self, reference: Trace) -> list[Distances]:
-        """Replicas that are moved farther; made once, and only where they are asked for."""
-        if not self.far:
-            self.far = [self._replica(number, reference, bands.FARTHER) for number in range(bands.FAR)]
-        return self.far
-
-    def _backend(self, backend: Backend, reference: Trace, band: bands.Bands, every: int = 0) -> BackendReport:
+    def _backend(self, backend: Backend, reference: Reference, every: int = 0) -> BackendReport:
         """``every``: look at every call of this many steps, and take no more."""
-        found, began = Distances(reference), time.monotonic()
-        subject = self.subject if not every else replace(self.subject, steps=min(self.subject.steps, every), after=None)
+        found, began = Distances(reference.trace), time.monotonic()
+        subject = self.subject if not every else replace(self.subject.at_most(every), after=None)
         raised = ""
-        with _quietly(), Modules() as modules:
-            mode = Local(backend, modules, self.rules, every=bool(every))
-            mode.off = not self.local
+        with quietly() as modules:
+            mode = Local(backend, modules, self.rules, every=bool(every), off=not self.local)
             try:
-                with backend.switches(), _closing(subject, found, mode, device=backend.device) as world:
+                with backend.switches(), contextlib.closing(World(subject, found, mode, device=backend.device)) as world:
                     mode.begin(1)
                     for step in world.run():
-                        self.progress(backend.name if not every else f"{backend.name}, every call", step, self._steps)
+                        self.progress(backend.name if not every else f"{backend.name}, every call", step, self.subject.passes)
                         mode.begin(step + 1)
                     backend.finish()
             except UsageError:
                 raise
             except Exception as error:
-                lines = str(error).strip().splitlines()
-                raised = f"{type(error).__name__}: {lines[0][:200] if lines else ''}"
+                raised = told(error)
+        band = reference.band
         times = band.times(found)
         outside = bands.first_outside(times)
         again: BackendReport | None = None
         remeasured = False
         if outside is not None and not mode.failures and not every and not raised:
             if self.local and outside.step > 1:
-                again = self._backend(backend, reference, band, every=outside.step)
+                again = self._backend(backend, reference, every=outside.step)
             if again is None or again.first is None:
-                band = band.with_far(self._far(reference))
+                band = reference.wider_band
                 times = band.times(found)
                 outside, remeasured = bands.first_outside(times), True
         report = BackendReport(
@@ -251,39 +192,6 @@ def _curves(band: bands.Bands, found: Distances) -> tuple[Curve, ...]:
     return tuple(curve for curve in curves if curve is not None)
 
 
-def _closing(subject: Subject, tap: Tap, mode: Any, **where: Any) -> contextlib.closing[World]:
-    return contextlib.closing(World(subject, tap, mode, **where))
-
-
-class _Counting:
-    """A tap that only counts."""
-
-    count = 0
-
-    def __call__(self, key: Key, tensor: torch.Tensor) -> None:
-        self.count += 1
-
-
-@contextlib.contextmanager
-def _told(where: str) -> Iterator[None]:
-    """What the user's own model raises becomes one line."""
-    try:
-        yield
-    except UsageError:
-        raise
-    except Exception as error:
-        lines = str(error).strip().splitlines()
-        raise UsageError(f"{where} the model raises {type(error).__name__}: {lines[0][:200] if lines else ''}") from error
-
-
-@contextlib.contextmanager
-def _quietly() -> Iterator[None]:
-    """A random state of its own, and no remarks of torch's about the model, which would come once for each world."""
-    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
 def assert_models_match(target: Any, backends: Iterable[str | Backend] | None = None, **options: Any) -> ModelReport:
     """Raise an AssertionError (:class:`consistency.Divergence`) unless a model stays within the band on every backend.
 
@@ -291,13 +199,12 @@ def assert_models_match(target: Any, backends: Iterable[str | Backend] | None = 
     asked for by name; so is a model that could not be tested at all.
     """
     from ..errors import Divergence
-    from .telling import told
 
     report = compare_models(target, backends, **options)
     named: list[Named] = [f for b in report.tested for f in b.failures]
     absent = [b for b in report.backends.values() if b.absent] if backends is not None else []
     if report.failures or absent or not report.tested:
-        raise Divergence(told(report), tuple(f.result for f in named))
+        raise Divergence(str(report), tuple(f.result for f in named))
     return report
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import torch
+
+from ..watching.capture import tensors_in
 
 
 def digest(value: Any) -> str:
@@ -57,16 +59,6 @@ def _by(a: torch.Tensor, b: torch.Tensor) -> str:
     if not (a.is_floating_point() and a.numel()):
         return " differs"
     return f" differs by up to {float((a.detach().double().cpu() - b.detach().double().cpu()).abs().max()):.3g}"
-
-
-def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from tensors_in(item)
-    elif isinstance(value, Mapping):
-        yield from tensors_in(list(value.values()))
 
 
 def named_tensors(model: Any) -> Iterator[tuple[str, torch.Tensor]]:

@@ -11,7 +11,6 @@ from ..model import Result
 from .mistakes import Mistake
 
 WITHIN = "within the band"
-KINDS = ("output", "gradient", "parameter gradient", "buffer", "optimizer state", "parameter")
 
 
 @dataclass(frozen=True, slots=True)

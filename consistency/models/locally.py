@@ -38,11 +38,12 @@ LARGEST = 1 << 28  # bytes of one tensor of a call that becomes a case
 
 
 class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Computes on a backend what the model asks for, and looks at what came out. ``step`` is set by who takes the steps."""
+    """Computes on a backend what the model asks for, and looks at what came out: at every call of every step with ``every``, at
+    nothing with ``off``. ``begin`` is called before each step."""
 
-    def __init__(self, backend: Backend, modules: Modules, rules: Tolerances, *, every: bool = False) -> None:
+    def __init__(self, backend: Backend, modules: Modules, rules: Tolerances, *, every: bool = False, off: bool = False) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.backend, self.paused, self.step, self.every, self.off = backend, False, 1, every, False
+        self.backend, self.paused, self.step, self._every, self._off = backend, False, 1, every, off
         self.calls = self.looked_at = 0
         self.judged: Counter[str] = Counter()  # how many calls had to be judged in full, by operator
         self.left_out: Counter[str] = Counter()
@@ -81,7 +82,7 @@ class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **kwargs) if self._plain else self.backend.call(known.operator, args, kwargs)
 
     def _wanted(self, func: Any, args: Any, name: str) -> bool:
-        if self.off or len(self.failures) >= FEW or not (self.every or self.step & (self.step - 1) == 0):
+        if self._off or len(self.failures) >= FEW or not (self._every or self.step & (self.step - 1) == 0):
             return False
         first = next((a for a in args if isinstance(a, torch.Tensor)), None)
         kind = (func, name, first.shape if first is not None else None)
@@ -96,17 +97,15 @@ class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if self._device != "cpu":
                 given, named = mapped(_to_cpu, tuple(given)), mapped(_to_cpu, dict(named))
             self.looked_at += 1
-            found, why = self._score(func, known, given, named, out, args, kwargs)
+            found = self._score(func, known, given, named, out, args, kwargs)
             kind = (func, name)
             if found > max(1.0, self._admitted.get(kind, 0.0)):
                 self._judge(func, known, (given, named), (args, kwargs), out, Place(number, name, self.step, found, kind))
-            elif why:
-                self.left_out[why] += 1
         except (quick.Refused, ConsistencyError) as reason:
             self.left_out[f"{known.base}: {reason}"] += 1
         return out
 
-    def _score(self, func: Any, known: Facts, given: Any, named: Any, out: Any, args: Any, kwargs: Any) -> tuple[float, str]:
+    def _score(self, func: Any, known: Facts, given: Any, named: Any, out: Any, args: Any, kwargs: Any) -> float:
         """The largest score of what was returned and written."""
         shape = out.shape if isinstance(out, torch.Tensor) else None
         got = [_to_cpu(t) for t in flatten(written(known, args, kwargs)) if isinstance(t, torch.Tensor)]
@@ -115,23 +114,23 @@ class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
             chosen = quick.sampled(given, named, shape, self.calls)
             if chosen is not None:
                 results, _ = quick.reference(func, known, *chosen)
-                change = quick._Chooser(shape, quick.places(shape, self.calls))
-                return quick.score(change(_to_cpu(out)), results[0], known, c), ""
+                change = quick.Chooser(shape, quick.places(shape, self.calls))
+                return quick.score(change(_to_cpu(out)), results[0], known, c)
         if out_dtype(out) == torch.float32 and not known.writes:
             products = combined(known.base, given, mapped(_to_cpu, out), self.calls)
             if products is not None:
-                return quick.score_of(products, known), ""
+                return quick.score_of(products, known)
         results, effects = quick.reference(func, known, given, named)
         mine = [_to_cpu(t) if isinstance(t, torch.Tensor) else t for t in quick.leading(known, out)]
         if len(mine) != len(results):
-            return float("inf"), ""
-        pairs = [(a, b) for a, b in zip([*mine, *got], [*results, *effects], strict=True)]
+            return float("inf")
+        pairs = list(zip([*mine, *got], [*results, *effects], strict=True))
         if any(isinstance(a, torch.Tensor) != isinstance(b, torch.Tensor) for a, b in pairs):
-            return float("inf"), ""
+            return float("inf")
         precision = quick.shortest(given, named)
         most = max((t.numel() for t in capture.tensors_in((given, named))), default=1)
         scores = [quick.score(a, b, known, c, precision, most / max(a.numel(), 1)) for a, b in pairs if isinstance(a, torch.Tensor)]
-        return max(scores, default=0.0), ""
+        return max(scores, default=0.0)
 
     def _bound(self, known: Facts, args: Any) -> float:
         """c of the rules, in ulp."""

@@ -14,8 +14,9 @@ import torch
 from torch import nn
 
 from .. import dtypes
+from ..watching.capture import tensors_in
 from . import probe
-from .digests import differing, digest, named_tensors, tensors_in
+from .digests import differing, digest, named_tensors
 from .subject import Subject
 
 MOST_NAMED = 3  # places that a sentence gives

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from .digests import checksums, digest, tensors_in
+from ..watching.capture import tensors_in
+from .digests import checksums, digest
 
 _DROPOUT = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
 _NORMALISATION = nn.modules.batchnorm._NormBase  # batch and instance norm

@@ -160,7 +160,7 @@ def sampled(
     except ValueError:
         return None
     chosen = places(shape, turn)
-    change = _Chooser(shape, chosen)
+    change = Chooser(shape, chosen)
     return mapped(change, tuple(args)), mapped(change, dict(kwargs))
 
 
@@ -172,7 +172,7 @@ def places(shape: torch.Size, turn: int) -> torch.Tensor:
     return torch.cat([torch.arange(end), middle, torch.arange(count - end, count)])
 
 
-class _Chooser:
+class Chooser:
     """A tensor's numbers at some places of the shape that it is broadcast to."""
 
     def __init__(self, shape: torch.Size, chosen: torch.Tensor) -> None:

@@ -35,6 +35,21 @@ class Subject:
     after: Callable[[Any], Any] | None = None
     name: str = ""
 
+    @property
+    def passes(self) -> int:
+        """How often the model goes forward and backward."""
+        return max(self.steps, 1)
+
+    def at_most(self, steps: int) -> Subject:
+        """The same with fewer steps."""
+        return replace(self, steps=min(self.steps, steps))
+
+    def settled(self) -> Subject:
+        """The same with its batches as a list, where they can only be gone through (a DataLoader): everybody gets the same ones."""
+        if self.batches is None or hasattr(self.batches, "__getitem__"):
+            return self
+        return replace(self, batches=list(self.batches))
+
     def batch(self, step: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Inputs and targets of step number ``step``, from 0."""
         if not self.batches:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..backends._outputs import told
 from ..backends._user import imported
 from ..errors import UsageError
 from .examples import example
@@ -43,13 +44,8 @@ def named(text: str) -> Subject:
     except UsageError:
         raise
     except Exception as error:
-        raise UsageError(f"target {text!r:.80}: calling {name} raised {_told(error)}") from error
+        raise UsageError(f"target {text!r:.80}: calling {name} raised {told(error)}") from error
     return subject_of(made, f"target {text!r:.80}: what {name} returned")
-
-
-def _told(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__
 
 
 def factory_of(target: Any) -> Callable[[], Subject] | None:

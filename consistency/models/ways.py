@@ -14,16 +14,18 @@ from typing import Any
 
 import torch
 
+from ..backends._outputs import told
 from ..backends.base import Backend
+from ..errors import UsageError
 from ..tolerances import Tolerances
 from ..tolerances import load as load_rules
-from ..watching.modules import Modules
 from . import bands, comparing
 from .locally import Local
 from .mistakes import Mistake, check_pair
+from .reference import Reference
 from .subject import Subject
-from .traces import Distances, Key, Samples, Trace
-from .worlds import World
+from .traces import Distances, Key, Samples, Tap, Trace
+from .worlds import World, quietly
 
 
 @dataclass(frozen=True)
@@ -76,59 +78,58 @@ def compare_ways(
     """Each of ``others`` beside ``first``, on every backend. Raises UsageError or ConfigurationError with one clear line."""
     rules = tolerances if isinstance(tolerances, Tolerances) else load_rules(tolerances)
     one, more = _way(first, steps), [_way(other, steps) for other in others]
-    present = [backend for backend in comparing._chosen(backends) if not comparing.unsuitable(backend)]
+    present = [backend for backend in comparing.chosen_from(backends) if not comparing.unsuitable(backend)]
     if not present or not more:
         return ()
-    machine = comparing._Comparison(one.subject, replicas, rules, False, lambda what, done, total: None)
     with one.context():
-        machine.formats = machine._formats()
-        reference = machine._reference(machine.formats)
-        band = bands.Bands(reference, [machine._replica(number, reference) for number in range(replicas)])
-    return tuple(beside for backend in present for beside in _on(backend, one, more, reference, band, rules))
+        reference = Reference(one.subject, replicas, lambda what, done, total: None)
+    return tuple(beside for backend in present for beside in _on(backend, one, more, reference, rules))
 
 
 def _way(given: Subject | Way, steps: int | None) -> Way:
     way = given if isinstance(given, Way) else Way(given.name, given)
-    return way if steps is None else replace(way, subject=replace(way.subject, steps=steps))
+    subject = way.subject.settled()
+    return replace(way, subject=subject if steps is None else replace(subject, steps=steps))
 
 
-def _on(backend: Backend, one: Way, others: Sequence[Way], reference: Trace, band: bands.Bands, rules: Tolerances) -> list[Beside]:
-    trace = Trace(Samples(max(one.subject.steps, 1) + 1))
-    _run(backend, one, trace, rules)
-    found = []
-    for other in others:
-        mistakes = check_pair(one.subject.model, other.subject.model)
-        distances = Distances(trace)
+def _on(backend: Backend, one: Way, others: Sequence[Way], reference: Reference, rules: Tolerances) -> list[Beside]:
+    trace = Trace(Samples(one.subject.passes + 1))
+    if _run(backend, one, trace, rules):
+        return []  # of a backend on which the first way raises, the comparison with float64 has told
+    return [_beside(backend, one, other, trace, reference, rules) for other in others]
+
+
+def _beside(backend: Backend, one: Way, other: Way, trace: Trace, reference: Reference, rules: Tolerances) -> Beside:
+    mistakes, distances = check_pair(one.subject.model, other.subject.model), Distances(trace)
+    raised = _run(backend, other, distances, rules)
+    if raised:
+        return Beside(one.name, other.name, backend.name, raised=raised, mistakes=mistakes)
+    found = {key: value for key, value in distances.found.items() if key in reference.trace.found}
+    times = {key: bands.in_bands(value, reference.band.of(key)) for key, value in found.items()}
+    worst = max(times, key=lambda key: times[key], default=None)
+    first = next((key for key, value in times.items() if value > 1.0), worst)
+    same = bool(distances.found) and not any(distances.found.values()) and not distances.missing
+    largest = times[worst] if worst is not None else 0.0
+    return Beside(one.name, other.name, backend.name, same, largest, _place(first), len(distances.found), mistakes=mistakes)
+
+
+def _run(backend: Backend, way: Way, tap: Tap, rules: Tolerances) -> str:
+    """Take a way through its steps on a backend; returns what was raised there."""
+    with quietly() as modules:
         try:
-            _run(backend, other, distances, rules)
+            mode = Local(backend, modules, rules, off=True)
+            with (
+                backend.switches(), way.context(),
+                contextlib.closing(World(way.subject, tap, mode, device=backend.device)) as world,
+            ):  # fmt: skip
+                for _ in world.run():
+                    pass
+                backend.finish()
+        except UsageError:
+            raise
         except Exception as error:
-            lines = str(error).strip().splitlines()
-            raised = f"{type(error).__name__}: {lines[0][:200] if lines else ''}"
-            found.append(Beside(one.name, other.name, backend.name, raised=raised, mistakes=mistakes))
-            continue
-        finally:
-            backend.finish()
-        times = {key: _times(value, band.of(key)) for key, value in distances.found.items() if key in reference.found}
-        worst = max(times, key=lambda key: times[key], default=None)
-        first = next((key for key, value in times.items() if value > 1.0), worst)
-        same = bool(distances.found) and not any(distances.found.values()) and not distances.missing
-        largest = times[worst] if worst is not None else 0.0
-        found.append(
-            Beside(one.name, other.name, backend.name, same, largest, _place(first), len(distances.found), mistakes=mistakes)
-        )
-    return found
-
-
-def _run(backend: Backend, way: Way, tap: Any, rules: Tolerances) -> None:
-    with comparing._quietly(), Modules() as modules, backend.switches(), way.context():
-        mode = Local(backend, modules, rules)
-        mode.off = True
-        for _ in World(way.subject, tap, mode, device=backend.device).run():
-            pass
-
-
-def _times(distance: float, band: float) -> float:
-    return distance / band if band > 0.0 else float("inf") if distance > 0.0 else 0.0
+            return told(error)
+    return ""
 
 
 def _place(key: Key | None) -> str:

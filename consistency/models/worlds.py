@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
+from ..backends._outputs import told
 from ..backends.base import flatten
 from ..errors import UsageError
+from ..watching.modules import Modules
 from .facts import mapped
 from .subject import Subject, parameters_of
 from .traces import Key, Tap
@@ -49,7 +52,7 @@ class World:
         """Step after step; yields the number of each (from 1) when it is over. ``inputs_moved`` may change inputs in place."""
         self._moved = inputs_moved
         torch.manual_seed(SEED)
-        for step in range(1, max(self.subject.steps, 1) + 1):
+        for step in range(1, self.subject.passes + 1):
             self.step = step
             self._step(step)
             yield step
@@ -155,6 +158,15 @@ class World:
                     self._tapped("optimizer state", f"{name} {key}", value)
 
 
+@contextlib.contextmanager
+def quietly() -> Iterator[Modules]:
+    """Around a world: a random state of its own, no remarks of torch's about the model, which would come once for each world, and
+    what knows the module of every call."""
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings(), Modules() as modules:
+        warnings.simplefilter("ignore")
+        yield modules
+
+
 def _named(model: Any, what: str) -> dict[str, Any]:
     own = getattr(model, what, None)
     if callable(own):
@@ -166,7 +178,7 @@ def _copied(value: Any, what: str) -> Any:
     try:
         return copy.deepcopy(value)
     except Exception as error:
-        text = f"the {what} cannot be copied ({type(error).__name__}: {str(error).splitlines()[0][:120] if str(error) else ''})"
+        text = f"the {what} cannot be copied ({told(error)})"
         raise UsageError(f"{text}; every backend begins with a copy of it: leave out what copy.deepcopy refuses") from error
 
 

@@ -128,6 +128,10 @@ class Screen:
             return  # no case: what was not run, and what is about many cases
         self.meter.step(event.case.operator, len({key[0] for key in self.tally.failures}), id(self))
 
+    def remark(self, text: str) -> None:
+        """A line between the progress and the table."""
+        self._line(f"  {text} …", "dim")
+
     def stop(self) -> None:
         """Give the terminal back, in whatever state the run is."""
         self.meter.stop()
