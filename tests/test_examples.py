@@ -180,6 +180,8 @@ def test_batches_that_can_only_be_gone_through(tmp_path: Path) -> None:
     (same,) = compare_ways(subject(), [subject()], ["cpu"], replicas=2)
     assert same.same, same
     assert capture.record(subject(), tmp_path / "corpus").cases > 0
+    (inputs, _) = Subject(torch.nn.Linear(3, 2), batches=[torch.ones(2, 3)]).batch(0)  # type: ignore[list-item]
+    assert [tuple(x.shape) for x in inputs] == [(2, 3)]
 
 
 def test_recording_from_the_command_line(tmp_path: Path) -> None:

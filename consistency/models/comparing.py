@@ -85,7 +85,8 @@ def unsuitable(backend: Backend) -> str:
     """Why a whole model cannot run on a backend; empty where it can."""
     if isinstance(backend, Isolated):
         return (
-            "runs single operators in a process of its own; a model runs in this one: name the backend without +isolated, @, +env:"
+            "runs single operators in a process of its own; a model runs in this one: "
+            "name the backend without +isolated, +compile, @PYTHON, +env:"
         )
     if backend.name == "numpy":
         return "computes single operators without torch; a model needs torch and its gradients"

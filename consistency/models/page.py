@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +9,7 @@ import torch
 
 from ..judge import times
 from ..report.failure import message, printable
+from ..report.page import policy_of, source
 from .curves import described, picture
 from .findings import BackendReport, Layer, ModelReport
 from .telling import REMEASURED
@@ -28,12 +27,10 @@ def page(report: ModelReport) -> str:
     from markupsafe import Markup
 
     here = Path(__file__).parent
-    shared = (here.parent / "report" / "templates" / "report.css").read_text(encoding="utf-8")
-    style = shared + (here / "templates" / "model.css").read_text(encoding="utf-8")
+    style = source("report.css") + (here / "templates" / "model.css").read_text(encoding="utf-8")
     templates = Environment(loader=FileSystemLoader(here / "templates"), autoescape=True, undefined=StrictUndefined)
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     return templates.get_template("model.html").render(
-        style=Markup(style), policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'", report=report,
+        style=Markup(style), policy=policy_of(style, ""), report=report,
         name=printable(report.name), facts=_facts(report), columns=[title for _, title in _COLUMNS],
         pictures=[(name, Markup(svg), legend) for name, svg, legend in _pictures(report)],
         headline=_headline(report), backends=[_backend(backend) for backend in sorted(report.backends.values(), key=_rank)],

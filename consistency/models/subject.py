@@ -55,6 +55,8 @@ class Subject:
         if not self.batches:
             return tuple(self.inputs), tuple(self.targets)
         batch = self.batches[step % len(self.batches)]
+        if isinstance(batch, torch.Tensor):
+            return (batch,), tuple(self.targets)
         if len(batch) == 2 and all(isinstance(part, tuple) for part in batch):
             return batch[0], batch[1]
         return tuple(batch), tuple(self.targets)
