@@ -16,6 +16,7 @@ from consistency.cli import main
 from consistency.diffing import Change, Seen, difference
 from consistency.diffing.drifts import drifts
 from consistency.diffing.seen import Group
+from consistency.diffing.trouble import apart
 from consistency.diffing.verdicts import Pair, changes
 
 Row = dict[str, Any]
@@ -149,6 +150,44 @@ def test_a_backend_that_is_gone_is_one_line() -> None:
     assert (change.kind, change.group, change.groups, change.cases) == ("untested", ("*", "*", "*", "cuda"), 300, 300)
     assert change.words == "unavailable: no CUDA device"
     assert len(list(changes(dict(list(groups.items())[:4])))) == 4
+
+
+def lossy(operators: int, lost: int, *, name: str = "crash", backend: str = "cuda") -> dict[tuple[Group, str], Seen]:
+    """A night of some operators × 20 cases on a backend, of which each loses a few."""
+    gone = Seen(name, True, True, 0.0, "killed by SIGBUS", "", "replayed")
+    groups = [(f"op{i}", "float32", "forward", backend) for i in range(operators)]
+    return {(group, f"{group[0]}-{n}"): gone if n < lost else seen(0.2) for group in groups for n in range(20)}
+
+
+def told(before: dict[tuple[Group, str], Seen], after: dict[tuple[Group, str], Seen]) -> list[Change]:
+    groups: dict[Group, list[Pair]] = {}
+    for (group, case), now in after.items():
+        groups.setdefault(group, []).append((case, before[group, case], now))
+    rest, troubled = apart(groups, before, after)
+    return [*troubled, *changes(rest)]
+
+
+def test_a_machine_in_trouble_is_one_line_and_no_failure_of_every_operator() -> None:
+    calm, rough = lossy(30, 0), lossy(30, 2)
+    (change,) = told(calm, rough)
+    assert (change.kind, change.group, change.cases, change.groups) == ("trouble", ("*", "*", "*", "cuda"), 60, 30)
+    assert change.regression
+    assert change.words == "60 cases of 30 operators crashed or timed out; most often crash: killed by SIGBUS"
+    (change,) = told(rough, calm)
+    assert (change.kind, change.cases, change.words[:27]) == ("fixed", 60, "the machine was in trouble:")
+    assert told(rough, lossy(30, 2, name="timeout")) == []  # as it was
+    (change,) = told(rough, lossy(30, 5))
+    assert (change.kind, change.cases, change.groups) == ("trouble", 90, 30)
+    assert "as some did before" in change.words
+
+
+def test_operators_that_fail_beside_the_trouble_or_crash_alone_are_news_of_their_own() -> None:
+    calm, rough = lossy(30, 0), lossy(30, 2)
+    wrong = (("op7", "float32", "forward", "cuda"), "op7-9")
+    assert [change.kind for change in told(calm, rough | {wrong: seen(40.0, "divergent")})] == ["trouble", "new"]
+    assert [change.kind for change in told(calm | {wrong: seen(0.1)}, lossy(30, 0) | lossy(9, 2))] == ["new"] * 9
+    elsewhere = lossy(30, 0, backend="cpu")
+    assert [change.group[3] for change in told(calm | elsewhere, rough | elsewhere)] == ["cuda"]
 
 
 # --- bundles ----------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from consistency import generate, operators
 from consistency.cli import main
 from consistency.errors import ConfigurationError, UsageError
 from consistency.expectations import load, writing
+from consistency.expectations.entries import Expectation
 from consistency.expectations.facts import Facts
 from consistency.expectations.narrowing import narrow
 from consistency.expectations.predicate import parse
@@ -76,6 +77,8 @@ def test_where_nothing_tells_them_apart_it_says_so() -> None:
     assert 0.0 < found.rate < 1.0
     alone = narrow(cases[0], cases, [])
     assert (alone.when, alone.rate) == ("", 1.0)
+    assert 0.95 < alone.least_rate < 0.96  # 60 of 60
+    assert Expectation("exp", rate=alone.least_rate).enough == 3
 
 
 def test_relatives_differ_in_one_tensor_and_can_be_built() -> None:
@@ -200,6 +203,8 @@ def test_the_bundle_alone_will_do(home: Path, monkeypatch: pytest.MonkeyPatch, t
     assert told.exit_code == 0, told.output
     ((entry,), _) = load([path])
     assert "layout(arg0) != contiguous" in str(entry.when)
+    assert entry.rate is not None
+    assert entry.rate > 0.5  # so that few passes are enough
     assert (entry.reason, str(entry.expires)) == ("planted", "2999-12-31")
     assert "none of" in told.output
     assert "that pass" in told.output

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import click
 
 from ..cli_options import INTERRUPTED
 from ..errors import UsageError
+from ._rows import json_writer
 
 if TYPE_CHECKING:
     from ..cluster.environments import Environment
@@ -87,8 +87,6 @@ def run_on_cluster(chosen: Settings, asked: Asked, rows: IO[str] | None) -> int:
     labels = labels_chosen(asked.resources)
     meter = Meter(console(sys.stderr if rows is sys.stdout else None))
     with contextlib.ExitStack() as stack:
-        if rows is not None and rows is not sys.stdout:
-            stack.callback(rows.close)
         crew = DaskCrew(asked.address)
         stack.callback(crew.close)
         stack.callback(meter.stop)
@@ -129,13 +127,12 @@ class Shown:
         where = f"{environment.name} · torch {environment.about.get('torch', '?')} · {many} worker{'s' if many != 1 else ''}"
         self.screen: Screen = Screen(out=folder, not_tested=asked.not_tested, where=where, meter=meter)
         self._handlers, self.close = _handlers(environment, asked, folder)
-        self._rows = rows
+        if rows is not None:
+            self._handlers.append(json_writer(rows, environment=environment.name))
 
     def __call__(self, event: Event) -> None:
         for handler in self._handlers:
             handler(event)
-        if self._rows is not None:
-            _write(self._rows, event, self.environment.name)
         self.screen(event)
 
     def status(self, asked: bool) -> int:
@@ -154,14 +151,3 @@ def _handlers(environment: Environment, asked: Asked, folder: Path | None) -> tu
     about = {key: value for key, value in environment.about.items() if key not in ("torch", "threads")}
     writer = bundle.Writer(folder, resume=asked.resume, label=environment.name, about=about, fingerprints=asked.fingerprints)
     return [writer, ledger.Keeper(folder), page.after(folder)], writer.close
-
-
-def _write(stream: IO[str], event: Event, name: str) -> None:
-    from ..bundle import result_to_json
-    from ..events import Judged, Shrunk
-
-    results = event.results if isinstance(event, Judged) else (event.result,) if isinstance(event, Shrunk) else ()
-    for result in results:
-        stream.write(json.dumps(result_to_json(result) | {"environment": name}) + "\n")
-    if results:
-        stream.flush()

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from ..diffing.summary import Side
 
 _TITLES = {
-    "new": "fails now", "grown": "known divergence errs more", "changed": "fails otherwise",
+    "trouble": "machine in trouble", "new": "fails now", "grown": "known divergence errs more", "changed": "fails otherwise",
     "drifted": "errs more, still passing",
     "untested": "no longer tested",
     "expected": "fails as expected now", "fixed": "fixed", "gone": "known divergence no longer happens", "calmed": "errs less",
 }  # fmt: skip
 _MARKS = {
-    "new": "✗", "grown": "↑", "changed": "≠", "drifted": "↗", "untested": "–", "expected": "!", "fixed": "✓", "gone": "✓",
-    "calmed": "↘",
+    "trouble": "✗", "new": "✗", "grown": "↑", "changed": "≠", "drifted": "↗", "untested": "–", "expected": "!", "fixed": "✓",
+    "gone": "✓", "calmed": "↘",
 }  # fmt: skip
 MOST = 40  # lines of a kind
 MOST_MOVED = 20  # of an environment
@@ -107,7 +107,7 @@ def _named(change: Change) -> str:
 
 
 def _worst(change: Change) -> str:
-    return "farthest" if change.kind in ("drifted", "calmed") else "worst"
+    return "farthest" if change.kind in ("drifted", "calmed") else "one of them" if change.group[0] == "*" else "worst"
 
 
 def _counted(found: Difference) -> Iterator[str]:

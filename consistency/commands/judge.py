@@ -63,10 +63,8 @@ def judge(
             writer = bundle.Writer(out)
             stack.callback(writer.close)
             handlers += [writer, ledger.Keeper(out), page.after(out)]
-        stream = opened(json_file)
+        stream = stack.enter_context(opened(json_file))
         if stream is not None:
-            if stream is not sys.stdout:
-                stack.callback(stream.close)
             handlers.append(json_writer(stream))
         try:
             for event in events(planned):

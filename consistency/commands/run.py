@@ -161,9 +161,9 @@ def run(
     folder = None if no_bundle else out or _new_folder()
     to_stdout = json_file is not None and str(json_file) == "-"
     if cluster is not None:
-        shown = None if json_file is None else opened(json_file)
         asked = Asked(cluster, resources, workers, bool(backends), folder, resume, label, not_tested, expectations, probed)
-        sys.exit(run_on_cluster(chosen, asked, shown))
+        with opened(json_file) as rows:
+            sys.exit(run_on_cluster(chosen, asked, rows))
     elsewhere = () if backends else _not_here()
     screen = Screen(stream=sys.stderr if to_stdout else None, out=folder, not_tested=not_tested, elsewhere=elsewhere)
     earlier = bundle.earlier_results(folder) if resume and folder is not None else None
@@ -174,10 +174,8 @@ def run(
             writer = bundle.Writer(folder, resume=resume, label=label, fingerprints=probed, said=screen.remark)
             stack.callback(writer.close)
             handlers += [writer, ledger.Keeper(folder), page.after(folder)]
-        stream = opened(json_file)
+        stream = stack.enter_context(opened(json_file))
         if stream is not None:
-            if stream is not sys.stdout:
-                stack.callback(stream.close)
             handlers.append(json_writer(stream))
         try:
             engine.drive(chosen, [*handlers, screen], earlier)

@@ -13,8 +13,8 @@ from ..errors import BundleError
 from ..model import VERDICTS, Known, Verdict
 
 Group = tuple[str, str, str, str]  # operator, dtype, direction, backend; "*" stands for all of them
-KINDS = ("new", "grown", "changed", "drifted", "untested", "expected", "fixed", "gone", "calmed")
-REGRESSIONS = ("new", "grown", "drifted", "untested")
+KINDS = ("trouble", "new", "grown", "changed", "drifted", "untested", "expected", "fixed", "gone", "calmed")
+REGRESSIONS = ("trouble", "new", "grown", "drifted", "untested")
 RATCHET = 10.0  # × its error before: what a known divergence may grow by where its entry has no max_rho
 SENSELESS = 1e6  # × budget: not a digit is right, and nothing can be worse
 

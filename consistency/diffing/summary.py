@@ -10,7 +10,7 @@ from typing import Any
 
 from .. import bundle
 from ..errors import BundleError
-from . import drifts, seen, verdicts
+from . import drifts, seen, trouble, verdicts
 from .seen import KINDS, Change, Group, Results
 
 MACHINE = "machine"  # what is about all backends stands under this name
@@ -59,7 +59,8 @@ def difference(old: Path, new: Path) -> Difference:
         if then is not None:
             groups[group].append((case, then, now))
             like += 1
-    changes = [*verdicts.changes(groups), *drifts.drifts(groups)]
+    rest, troubled = trouble.apart(groups, before, after)
+    changes = [*troubled, *verdicts.changes(rest), *drifts.drifts(groups)]
     changes.sort(key=lambda c: (KINDS.index(c.kind), -c.after if c.after == c.after else 0.0, c.group))
     sides = (_side(old, headers[0], before, after), _side(new, headers[1], after, before))
     left = sum(one.origin == "replayed" and key not in after for key, one in before.items())

@@ -43,6 +43,11 @@ class Narrowed:
         """The share of the cases covered that fail."""
         return self.failing / max(self.failing + self.passing, 1)
 
+    @property
+    def least_rate(self) -> float:
+        """Where none of them passes: the least share that fails, with 95% certainty (the exact binomial bound)."""
+        return 0.05 ** (1.0 / self.failing) if self.failing else 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class _Atom:

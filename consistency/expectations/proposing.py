@@ -22,7 +22,7 @@ from ..model import Result
 from ..opinfo import operator_of
 from ..settings import Settings
 from . import schema, writing
-from .entries import Expectation, Occasion
+from .entries import RATE_DESCRIBED, Expectation, Occasion
 from .narrowing import Narrowed
 from .trying import Bench, Evidence, from_bundle, search
 
@@ -204,6 +204,8 @@ def _said(target: Result, evidence: Evidence, narrowed: Narrowed) -> dict[str, A
         said["max_rho"] = max(_up(HEADROOM * worst), 1.0)
     if narrowed.passing:
         said["rate"] = float(f"{max(narrowed.rate, 0.001):.2g}")
+    elif narrowed.least_rate > RATE_DESCRIBED:  # more than is assumed where an entry says nothing
+        said["rate"] = math.floor(100.0 * narrowed.least_rate) / 100.0
     return said
 
 
@@ -256,4 +258,6 @@ def _told(said: dict[str, Any], narrowed: Narrowed, evidence: Evidence, bench: B
     if "max_rho" in said:
         worst = largest(evidence, narrowed)
         told.append(f"max_rho is {HEADROOM:g} × the largest error seen, {worst:.3g} × budget; what errs more still fails")
+    if "rate" in said and not narrowed.passing and not said.get("flaky"):
+        told.append(f"rate: {narrowed.failing:,} failures and no pass show (95% certain) that at least {said['rate']:.0%} fail")
     return told

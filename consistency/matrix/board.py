@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..diffing.trouble import LOSSES
 from ..model import VERDICTS, Verdict
 from . import expected
 from .history import UNKNOWN, Environment, blocks, environments
 from .store import Store
-from .trouble import LOSSES
 from .turns import Line, Turn, follow
 
 if TYPE_CHECKING:

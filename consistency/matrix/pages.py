@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..diffing.trouble import in_words
 from .board import FAILED, NOT_TESTED, RANKS, Board, Cell, Group
 from .drawing import picture, small
 from .entries import command, flaky, kind, since
@@ -64,10 +65,9 @@ def about_morning(board: Board, files: Mapping[str, str]) -> dict[str, Any]:
 
 def _in_trouble(one: Environment) -> dict[str, str]:
     """One line about a machine that lost cases of many operators last night."""
-    results, operators = one.nights[-1].lost
     began = one.troubled_since(len(one.nights) - 1)
     return {
-        "name": one.name, "words": f"{results:,} cases of {operators:,} operators crashed or timed out",
+        "name": one.name, "words": in_words(*one.nights[-1].lost),
         "since": one.nights[began].name, "why": because(one, began, max(began - 1, 0)),
     }  # fmt: skip
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ..bundle.naming import folder_name
 from ..errors import UsageError
 from ..report.drawn import embedded
-from ..report.page import policy_of, source
+from ..report.page import in_one, policy_of, source
 from .board import FAILED, Board
 from .pages import about_environments, about_morning, about_operator
 from .squares import data
@@ -26,7 +26,7 @@ from .squares import data
 if TYPE_CHECKING:
     from jinja2 import Environment as Templates
 
-SCRIPTS = ("small.js", "language.js", "matrix.js")
+SCRIPTS = {"index": ("copying.js", "language.js", "matrix.js"), "plain": ("copying.js", "plain.js")}
 MOST_OPERATORS = 5_000
 MOST_FOLDERS, MOST_BYTES = 400, 1 << 20  # of failures that are copied, and of a file in one
 COPIED = ("repro.py", "issue.md")
@@ -67,13 +67,15 @@ class _Pages:
     """The templates, with what all pages share."""
 
     def __init__(self) -> None:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
+        from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
         self._templates: Templates = Environment(
-            loader=PackageLoader("consistency.matrix"), autoescape=True, undefined=StrictUndefined
+            loader=ChoiceLoader([PackageLoader("consistency.matrix"), PackageLoader("consistency.report")]),
+            autoescape=True,
+            undefined=StrictUndefined,
         )
         self._style = source("report.css") + _own("matrix.css")
-        self._scripts = {name: _script(names) for name, names in (("index", SCRIPTS), ("plain", ("small.js", "plain.js")))}
+        self._scripts = {page: in_one(source("page.js"), *map(_own, names)) for page, names in SCRIPTS.items()}
 
     def write(self, path: Path, template: str, drawn: Any, **values: Any) -> None:
         script = self._scripts["plain" if drawn is None else "index"]
@@ -86,11 +88,6 @@ class _Pages:
         scratch = path.with_name(f"{path.name}.tmp")
         scratch.write_text(html, encoding="utf-8", newline="\n")
         scratch.replace(path)
-
-
-def _script(names: tuple[str, ...]) -> str:
-    parts = "\n".join(map(_own, names))
-    return f'"use strict";\n(() => {{\n{parts}}})();\n'
 
 
 def _own(name: str) -> str:

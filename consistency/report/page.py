@@ -24,7 +24,7 @@ from .stored import Stored, read
 from .terminal import PAGE, notes, repeated
 
 ROOM, ROOM_FOR_MANY, MANY = 1_400_000, 2_800_000, 20_000  # bytes of a page, up to MANY results and beyond
-SCRIPTS = ("common.js", "filters.js", "map.js", "list.js", "pictures.js", "cases.js", "start.js")
+SCRIPTS = ("page.js", "common.js", "filters.js", "map.js", "list.js", "pictures.js", "cases.js", "start.js")
 FIRST = 6  # operators named at the top of the page
 
 
@@ -60,7 +60,7 @@ def page(stored: Stored) -> str:
 
     room = ROOM if stored.tally.results <= MANY else ROOM_FOR_MANY
     templates = Environment(loader=PackageLoader("consistency.report"), autoescape=True, undefined=StrictUndefined)
-    style, script = source("report.css"), _script()
+    style, script = source("report.css"), in_one(*map(source, SCRIPTS))
     return templates.get_template("report.html").render(
         style=style, script=script, policy=policy_of(style, script), data=embedded(data(stored, room)), strip=_strip(stored),
         **_about(stored), failing=_failing(stored), notes=_notes(stored),
@@ -70,9 +70,9 @@ def page(stored: Stored) -> str:
     )  # fmt: skip
 
 
-def _script() -> str:
-    """The parts of the script, which share their names, in one function of strict code."""
-    parts = "\n".join(map(source, SCRIPTS))
+def in_one(*scripts: str) -> str:
+    """The parts of a script, which share their names, in one function of strict code."""
+    parts = "\n".join(scripts)
     return f'"use strict";\n(() => {{\n{parts}}})();\n'
 
 

@@ -23,20 +23,3 @@ const caseOf = (c) => {
   if (c.recipe) box.append(make("details", {}, make("summary", {}, "Recipe"), make("pre", {}, c.recipe)));
   return box;
 };
-const copied = async (text, button) => {
-  let done = false;
-  try {
-    await navigator.clipboard.writeText(text);
-    done = true;
-  } catch {
-    const area = make("textarea", { readonly: "" });
-    area.value = text;
-    document.body.append(area);
-    area.select();
-    done = document.execCommand("copy");
-    area.remove();
-    button.focus();
-  }
-  button.textContent = done ? "Copied" : "Select it";
-  setTimeout(() => { button.textContent = "Copy"; }, 2000);
-};

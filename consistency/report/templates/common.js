@@ -1,6 +1,4 @@
-// What came from the bundle: read once, and the small helpers of everything else.
-
-// What came from the bundle enters the page through textContent and setAttribute only.
+// What came from the bundle: read once. It enters the page through textContent and setAttribute only.
 const D = JSON.parse(document.getElementById("data").textContent);
 const RANK = Object.fromEntries(D.ranks.map((name, i) => [name, i]));
 const FAILED = RANK["failed"], WARNED = RANK["warned"];
@@ -8,7 +6,6 @@ const DIRECTIONS = ["forward", "backward"];
 const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 const VALUE = new Map([...DIGITS].map((c, i) => [c, i]));
 const PER_OCTAVE = 64, LOWEST = -12, FIRST = 60;
-const SVG = "http://www.w3.org/2000/svg";
 
 const kindName = (kind) => `${D.dtypes[kind >> 1]} ${DIRECTIONS[kind & 1]}`;
 const operators = D.operators.map(([name, family, byTerms, groups, budgets], id) => ({
@@ -28,20 +25,6 @@ for (const [operator, backend, ratio, pairs, problem] of D.scaling) {
   scalingOf.get(operator).push({ backend, ratio, pairs, problem });
 }
 
-const $ = (id) => document.getElementById(id);
-const make = (tag, attributes = {}, ...children) => {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) if (value !== false && value !== null) node.setAttribute(name, value);
-  node.append(...children);
-  return node;
-};
-const draw = (tag, attributes = {}, text = "") => {
-  const node = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  if (text) node.textContent = text;
-  return node;
-};
-const count = (n, one, many = one + "s") => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
 const size = (rho) => {
   if (rho >= 1e6) return "over 1,000,000";
   return rho >= 10 ? Math.round(rho).toLocaleString("en") : String(Number(rho.toPrecision(2)));

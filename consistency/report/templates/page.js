@@ -1,5 +1,6 @@
-// Small helpers of all pages of the site. What came from bundles enters a page through textContent and setAttribute only.
+// Small helpers of all pages, also of the matrix. What came from bundles enters a page through textContent and setAttribute only.
 
+const SVG = "http://www.w3.org/2000/svg";
 const $ = (id) => document.getElementById(id);
 const make = (tag, attributes = {}, ...children) => {
   const node = document.createElement(tag);
@@ -7,9 +8,10 @@ const make = (tag, attributes = {}, ...children) => {
   node.append(...children);
   return node;
 };
-const draw = (tag, attributes = {}) => {
-  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+const draw = (tag, attributes = {}, text = "") => {
+  const node = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  if (text) node.textContent = text;
   return node;
 };
 const count = (n, one, many = one + "s") => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
@@ -30,7 +32,3 @@ const copied = async (text, button) => {
   button.textContent = done ? "Copied" : "Select it";
   setTimeout(() => { button.textContent = "Copy"; }, 2000);
 };
-document.addEventListener("click", (e) => {
-  const button = e.target.closest("button.copy");
-  if (button) copied(button.previousElementSibling.textContent, button);
-});
