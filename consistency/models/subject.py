@@ -98,9 +98,8 @@ def _checked(subject: Subject, what: str) -> Subject:
 
 def _gathered(subject: Subject, what: str) -> Subject:
     """The same with a tensor that stands where a tuple of tensors belongs in such a tuple; refuses batches that are none."""
-    for name in ("inputs", "targets"):
-        if isinstance(getattr(subject, name), torch.Tensor):
-            subject = replace(subject, **{name: (getattr(subject, name),)})
+    inputs, targets = ((given,) if isinstance(given, torch.Tensor) else given for given in (subject.inputs, subject.targets))
+    subject = replace(subject, inputs=inputs, targets=targets)
     batches = subject.batches
     if batches is None:
         return subject
