@@ -99,15 +99,25 @@ def _conv2d(args: Args, kwargs: dict[str, Any]) -> Layout:
     batch, terms, places = columns.shape
     left = columns.permute(0, 2, 1).reshape(-1, terms).to(torch.int64).numpy() - 1
     whole = np.flatnonzero((left >= 0).all(1))  # outputs that read no padding
-    asked = np.array([next((r for r in whole if r // places == image), -1) for image in range(batch)])
+    asked = _apart(left, whole, x.numel())
     channels = w.shape[0]
     bias = np.arange(channels) if given.get("bias") is not None else None
     if bias is not None and len(args) < 3:
         raise NotAskedError("give the bias of conv2d by position")
     return Layout(
-        terms, left, _places(w.shape).reshape(1, channels, terms), np.zeros(len(left), dtype=np.int64), asked[asked >= 0],
+        terms, left, _places(w.shape).reshape(1, channels, terms), np.zeros(len(left), dtype=np.int64), asked,
         lambda out: out.reshape(batch, channels, places).permute(0, 2, 1).reshape(-1, channels), bias=bias,
     )  # fmt: skip
+
+
+def _apart(left: Any, whole: Any, numbers: int) -> Any:
+    """Of the rows ``whole`` as many as share no number with each other, from the first on."""
+    taken, kept = np.zeros(numbers, dtype=bool), []
+    for row in whole.tolist():
+        if not taken[left[row]].any():
+            taken[left[row]] = True
+            kept.append(row)
+    return np.array(kept, dtype=np.int64)
 
 
 def _sum(args: Args, kwargs: dict[str, Any], *, scaled: bool = False) -> Layout:
