@@ -11,6 +11,7 @@ import torch
 from .questions import Layout, NotAskedError
 
 MOST_TERMS = 1 << 24  # of all outputs' positions that are written down
+MOST_SETS = 64  # of places: a window of 8 × 8 that moves by one
 Args = tuple[Any, ...]
 
 
@@ -42,7 +43,7 @@ def _products(left: Any, right: Any, **more: Any) -> Layout:
     rows, terms = left.shape
     columns = right.shape[0]
     return Layout(
-        terms, left, right[None], np.zeros(rows, dtype=np.int64), np.arange(rows), lambda out: out.reshape(rows, columns), **more
+        terms, left, right[None], np.zeros(rows, dtype=np.int64), (np.arange(rows),), lambda out: out.reshape(rows, columns), **more
     )
 
 
@@ -69,7 +70,7 @@ def _matmul(args: Args, kwargs: dict[str, Any]) -> Layout:
     batch, rows, terms = left.shape
     columns = right.shape[-1]
     group = np.repeat(np.arange(batch), rows)
-    every = np.arange(batch * rows)
+    every = (np.arange(batch * rows),)
     return Layout(
         terms, left.reshape(-1, terms), right.transpose(0, 2, 1), group, every, lambda out: out.reshape(batch * rows, columns)
     )
@@ -110,14 +111,17 @@ def _conv2d(args: Args, kwargs: dict[str, Any]) -> Layout:
     )  # fmt: skip
 
 
-def _apart(left: Any, whole: Any, numbers: int) -> Any:
-    """Of the rows ``whole`` as many as share no number with each other, from the first on."""
-    taken, kept = np.zeros(numbers, dtype=bool), []
-    for row in whole.tolist():
-        if not taken[left[row]].any():
-            taken[left[row]] = True
-            kept.append(row)
-    return np.array(kept, dtype=np.int64)
+def _apart(left: Any, rows: Any, numbers: int) -> tuple[Any, ...]:
+    """The rows in sets, within which none shares a number with another; at most MOST_SETS."""
+    sets: list[Any] = []
+    while len(rows) and len(sets) < MOST_SETS:
+        taken, kept = np.zeros(numbers, dtype=bool), np.zeros(len(rows), dtype=bool)
+        for k, row in enumerate(rows.tolist()):
+            if not taken[left[row]].any():
+                taken[left[row]] = kept[k] = True
+        sets.append(rows[kept])
+        rows = rows[~kept]
+    return tuple(sets)
 
 
 def _sum(args: Args, kwargs: dict[str, Any], *, scaled: bool = False) -> Layout:
@@ -133,7 +137,7 @@ def _sum(args: Args, kwargs: dict[str, Any], *, scaled: bool = False) -> Layout:
     left = left.reshape(-1, terms)
     rows = left.shape[0]
     return Layout(
-        terms, left, None, np.zeros(rows, dtype=np.int64), np.arange(rows), lambda out: out.reshape(rows, 1), scaled=scaled
+        terms, left, None, np.zeros(rows, dtype=np.int64), (np.arange(rows),), lambda out: out.reshape(rows, 1), scaled=scaled
     )
 
 
