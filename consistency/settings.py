@@ -136,7 +136,9 @@ def _names(chosen: Iterable[str] | None, what: str, known: Sequence[str]) -> tup
     names = (chosen,) if isinstance(chosen, str) else tuple(chosen)
     for name in names:
         if name not in known:
-            raise UsageError(f"unknown {what} {name!r}{did_you_mean(name, known) or '; known: ' + ', '.join(known)}")
+            raise UsageError(
+                f"unknown {what} {name!r}{did_you_mean(name, known, _dtypes.OTHER_NAMES) or '; known: ' + ', '.join(known)}"
+            )
     return names
 
 
