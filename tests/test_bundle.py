@@ -11,19 +11,22 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
 import pytest
 import torch
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 import consistency
 from consistency import bundle, engine, evaluate, tolerances
+from consistency.bundle.packing import pack
+from consistency.cli import main
 from consistency.errors import BundleError
 from consistency.find import find_case
 from consistency.judge import judge
@@ -462,3 +465,45 @@ def test_an_artefact_that_cannot_be_made_does_not_end_the_run(tmp_path: Path) ->
     assert back.verdict.value == "divergent"
     (folder,) = (tmp_path / "b" / "failures").iterdir()
     assert "no tensors: " in (folder / "tensors.txt").read_text(encoding="utf-8")
+
+
+# --- packed -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_packed_bundle_is_read_as_before_and_can_be_resumed(whole: engine.Run, tmp_path: Path) -> None:
+    here = copy_of(whole, tmp_path / "b")
+    plain = (here / "results.jsonl").read_bytes()
+    said = CliRunner().invoke(main, ["pack", str(tmp_path), "--keep", "1"])
+    assert (said.exit_code, said.output) == (0, "packed 0 of 1 bundles: 0.0 MB are 0.0 MB now\n")
+    said = CliRunner().invoke(main, ["pack", str(tmp_path)])
+    assert said.exit_code == 0
+    assert said.output.startswith("packed 1 of 1 bundles: ")
+    packed = here / "results.jsonl.gz"
+    assert not (here / "results.jsonl").exists()
+    assert packed.stat().st_size * 3 < len(plain)
+    assert bundle.read_results(here) == bundle.read_results(folder_of(whole))
+    for command in (["diff", str(folder_of(whole)), str(here)], ["report", str(here)], ["query", "SELECT 1 AS one", str(here)]):
+        assert CliRunner().invoke(main, command).exit_code == 0, command
+    assert CliRunner().invoke(main, ["pack", str(here)]).output.startswith("packed 0 of 1")
+    consistency.run(**ARGUMENTS, out=here, resume=True)
+    assert (here / "results.jsonl").read_bytes() == plain
+    assert not packed.exists()
+
+
+def test_of_two_copies_the_longer_one_is_taken_packed_or_not(whole: engine.Run, tmp_path: Path) -> None:
+    part, all_of_it = copy_of(whole, tmp_path / "a"), copy_of(whole, tmp_path / "b")
+    results = part / "results.jsonl"
+    results.write_bytes(b"".join(results.read_bytes().splitlines(keepends=True)[:-3]))
+    assert pack(all_of_it)[0] > 0
+    assert [one.folder for one in bundle.gather([tmp_path])[0]] == [all_of_it]
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:-40], lambda b: b[:200] + b"xx" + b[202:], lambda b: b"{}"])
+def test_a_damaged_packed_file_is_one_line(damage: Callable[[bytes], bytes], whole: engine.Run, tmp_path: Path) -> None:
+    here = copy_of(whole, tmp_path / "b")
+    pack(here)
+    packed = here / "results.jsonl.gz"
+    packed.write_bytes(damage(packed.read_bytes()))
+    said = CliRunner().invoke(main, ["diff", str(here), str(here)])
+    assert said.exit_code == 2
+    assert re.fullmatch(r"consistency: \S+results\.jsonl(:\d+  damaged: .*| cannot be read: .*)\n", said.output)

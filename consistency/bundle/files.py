@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import zlib
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 from ..errors import BundleError
 
 MAX_LINE = 1 << 24
+PACKED = ".gz"  # behind the name of a file of lines that is packed
 
 
 def replace(path: Path, text: str) -> None:
@@ -33,13 +36,23 @@ def mend(path: Path) -> None:
             stream.truncate(size - back + tail.rfind(b"\n") + 1)
 
 
+def opened(path: Path) -> IO[bytes]:
+    """A file of lines, plain or packed; where both are there, the plain one. Raises OSError, BundleError."""
+    packed = path.with_name(f"{path.name}{PACKED}")
+    if path.exists() or not packed.exists():
+        if not path.exists() and path.with_name(f"{path.name}.zst").exists():
+            raise BundleError(f"{path}.zst is read by `matrix` and `query` only: unpack it with unzstd first")
+        return path.open("rb")
+    return cast("IO[bytes]", gzip.open(packed, "rb"))
+
+
 def lines(path: Path, only: Collection[int] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(line number, object) of a JSONL file. An incomplete last line is passed over; anything else is a BundleError.
+    """(line number, object) of a JSONL file. Reads ``path.gz`` where it is packed. An incomplete last line is passed over; anything else is a BundleError.
 
     ``only``: the numbers of the lines that are looked into, the others are counted.
     """
     try:
-        with path.open("rb") as stream:
+        with opened(path) as stream:
             for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE), b""), start=1):
                 if not line.endswith(b"\n"):
                     if len(line) >= MAX_LINE:
@@ -56,8 +69,8 @@ def lines(path: Path, only: Collection[int] | None = None) -> Iterator[tuple[int
                 yield number, row
     except FileNotFoundError:
         return
-    except OSError as error:
-        raise BundleError(f"{path} cannot be read: {error.strerror}") from None
+    except (OSError, EOFError, zlib.error) as error:  # the last two, and gzip's own, of packed files
+        raise BundleError(f"{path} cannot be read: {getattr(error, 'strerror', None) or str(error)[:100]}") from None
 
 
 def read_object(path: Path, what: str) -> dict[str, Any]:
