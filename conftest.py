@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from typing import Any
 
 import hypothesis
 import pytest
 import torch
 
+from consistency.generate import no_local_constants
+
 # Registered by name, because under CI=true Hypothesis would silently choose a profile of its own.
 hypothesis.settings.register_profile("pull-request", deadline=None, derandomize=True, database=None, max_examples=60)
 hypothesis.settings.register_profile("nightly", deadline=None, derandomize=False, max_examples=1000)
-hypothesis.settings.load_profile(os.environ.get("CONSISTENCY_HYPOTHESIS_PROFILE", "pull-request"))
+PROFILE = os.environ.get("CONSISTENCY_HYPOTHESIS_PROFILE", "pull-request")
+hypothesis.settings.load_profile(PROFILE)
 
 pytest_plugins = ["pytester"]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Examples of a pull request do not depend on which test modules this process imported before (pytest-xdist deals them out)."""
+    harvests = PROFILE != "pull-request" or item.get_closest_marker("harvests") is not None
+    with contextlib.nullcontext() if harvests else no_local_constants():
+        return (yield)
 
 
 @pytest.fixture(autouse=True, scope="session")

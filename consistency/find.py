@@ -5,6 +5,7 @@ Folders come from other machines. What is read of them is checked (manifest.py, 
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Any
 from . import manifest
 from .bundle import _cases, failure_id, lines, read_environment, read_header, result_from_json
 from .errors import BundleError, RecipeError, did_you_mean
+from .fingerprint.short_form import lines_of
 from .literals import Beside
 from .model import Case, Result
 
@@ -26,6 +28,7 @@ REPORTS = Path("reports")
 class Found:
     """A case, and what is known of how it failed: ``results`` of it (the first is the one meant), the backend as it was spelt
     (``spec``), the environments by backend, and where it was found. ``recording`` holds outcomes of a backend elsewhere.
+    ``fingerprints`` are what a bundle keeps of how its backends compute, line by line.
     """
 
     case: Case
@@ -35,6 +38,7 @@ class Found:
     folder: Path | None = None
     recording: bool = False
     recorded_id: str = ""
+    fingerprints: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def failing(self) -> Result | None:
@@ -86,7 +90,7 @@ def _in_folder(folder: Path, identifier: str | None) -> Found:
     results = tuple(_kept_result(folder / "result.json", case))
     backend = results[0].backend if results else ""
     environment, spec = _environment(folder / "environment.json")
-    return Found(case, results, spec or backend, {backend: environment}, folder)
+    return Found(case, results, spec or backend, {backend: environment}, folder, fingerprints=_around(folder.resolve()))
 
 
 def _in_file(path: Path) -> Found:
@@ -141,6 +145,19 @@ def _texts(environment: Mapping[str, Any]) -> dict[str, str]:
     return {str(key): str(value) for key, value in environment.items() if key != "fingerprint"}
 
 
+def _fingerprints(environments: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    return {name: kept for name, item in environments.items() if (kept := lines_of(item))}
+
+
+def _around(failure: Path) -> dict[str, dict[str, str]]:
+    """What the bundle keeps in which a failure's folder lies; it does without, so a damaged one is passed over."""
+    bundle = failure.parent.parent
+    if failure.parent.name == "failures" and (bundle / "bundle.json").is_file():
+        with contextlib.suppress(BundleError):
+            return _fingerprints(read_environment(bundle))
+    return {}
+
+
 def _in_bundle(folder: Path, identifier: str) -> Found | None:
     """A case by its id, or a failure by the name of its folder."""
     cases, path = _cases(folder), folder / "results.jsonl"
@@ -156,10 +173,12 @@ def _in_bundle(folder: Path, identifier: str) -> Found | None:
             return None
     results.sort(key=lambda r: not r.verdict.fails)
     settings = read_header(folder)["settings"]
-    known = {name: _texts(item) for name, item in read_environment(folder).items()}
+    environments = read_environment(folder)
+    known = {name: _texts(item) for name, item in environments.items()}
     specs = settings.get("specs") if isinstance(settings.get("specs"), dict) else {}
     failing = results[0].backend if results else ""
-    return Found(case or results[0].case, tuple(results), str(specs.get(failing, failing)), known, folder)
+    spec = str(specs.get(failing, failing))
+    return Found(case or results[0].case, tuple(results), spec, known, folder, fingerprints=_fingerprints(environments))
 
 
 def _recorded(folder: Path, identifier: str | None) -> Found:

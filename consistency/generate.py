@@ -59,7 +59,7 @@ def batch(operator: Operator, dtype: str, examples: int, seed: int = 0) -> list[
         if len(distinct) == examples:
             raise _Found  # enough: the only way to tell Hypothesis to stop early
 
-    with _hypothesis_alone(), contextlib.suppress(_Found):
+    with hypothesis_alone(), contextlib.suppress(_Found):
         collect()
     known = {case.digest for case in distinct.values()}
     extra = (case for digest, case in similar.items() if digest not in known)
@@ -128,15 +128,15 @@ def smallest(
             best[:] = [case]
             raise _Found
 
-    with _hypothesis_alone(), contextlib.suppress(_Found, hypothesis.errors.Flaky):
+    with hypothesis_alone(), contextlib.suppress(_Found, hypothesis.errors.Flaky):
         search()
     return best[0] if best else None
 
 
 @contextlib.contextmanager
-def _hypothesis_alone() -> Iterator[None]:
+def hypothesis_alone() -> Iterator[None]:
     """Keep Hypothesis's remarks about nested or slow use from becoming somebody's error, and imports from changing inputs."""
-    with warnings.catch_warnings(), _no_local_constants():
+    with warnings.catch_warnings(), no_local_constants():
         warnings.simplefilter("ignore", hypothesis.errors.HypothesisWarning)
         yield
 
@@ -145,7 +145,7 @@ _constants_cache: Any = None  # Hypothesis's own belongs to the tests of the pro
 
 
 @contextlib.contextmanager
-def _no_local_constants() -> Iterator[None]:
+def no_local_constants() -> Iterator[None]:
     """Draw no constants that stand in the source code around us.
 
     Hypothesis (since 6.131) harvests them from every local module that is imported at the time: the same seed would give other

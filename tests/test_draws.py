@@ -1,7 +1,4 @@
-"""Every operator's own draws: valid in every dtype and in float64, mostly telling something, and kept exactly by JSON.
-
-Cases are drawn several to a Hypothesis example: that is twice as fast as one by one, and they resemble each other less.
-"""
+"""Every operator's own draws: valid in every dtype and in float64, mostly telling something, and kept exactly by JSON."""
 
 from __future__ import annotations
 
@@ -9,18 +6,15 @@ import importlib
 import warnings
 from typing import Any
 
-import hypothesis
 import pytest
 import torch
-from hypothesis import HealthCheck, Phase
-from hypothesis import strategies as st
 
 from consistency.backends._outputs import collect
 from consistency.materialise import Materials, prepare
 from consistency.model import Case
 from consistency.operators.declare import Operator
 from consistency.operators.observing import gather_or_nan, quotient_neighbours, tied_sums
-from consistency.strategies import cases
+from tests.drawing import assert_telling, draw
 
 MODULES = (
     "unary", "special", "binary", "ternary", "predicates", "casts", "reductions", "moments", "cumulative", "movement", "joining",
@@ -30,22 +24,6 @@ OPERATORS = [operator for name in MODULES for operator in importlib.import_modul
 ANY_RESULT = ("constant", "view")
 EXAMPLES = {"float32": 25}
 FEWER = 12
-
-
-def draw(operator: Operator, dtype: str) -> list[Case]:
-    """The operator's cases of one dtype, the simplest example (all zeros) left out."""
-    examples: list[tuple[Case, ...]] = []
-
-    @hypothesis.seed(len(operator.name))
-    @hypothesis.settings(
-        max_examples=2, phases=[Phase.generate], database=None, deadline=None, suppress_health_check=list(HealthCheck)
-    )
-    @hypothesis.given(st.tuples(*[cases(operator, dtype)] * EXAMPLES.get(dtype, FEWER)))
-    def collect(drawn: tuple[Case, ...]) -> None:
-        examples.append(drawn)
-
-    collect()
-    return list(examples[-1])
 
 
 def tensors_in(result: Any) -> list[torch.Tensor]:
@@ -88,7 +66,7 @@ def test_draws(operator: Operator) -> None:
 
 
 def check(operator: Operator, dtype: str) -> None:
-    drawn = draw(operator, dtype)
+    drawn = draw(operator, dtype, EXAMPLES.get(dtype, FEWER))
     dull = differentiated = 0
     for case in drawn:
         assert Case.from_line(case.line).line == case.line
@@ -103,7 +81,7 @@ def check(operator: Operator, dtype: str) -> None:
             arguments = materials.build("float64")
             operator.observe(tuple(arguments.args), arguments.kwargs, tuple(outputs))
     if operator.error.kind != "structure" and not operator.traits.intersection(ANY_RESULT) and dtype != "bool":
-        assert dull <= len(drawn) / 2, f"{dull} of {len(drawn)} {dtype} results are nothing but zeros"
+        assert_telling(operator, dtype, drawn, dull, lambda case: is_dull(run(operator, prepare(case))))
     if operator.differentiable and dtype.startswith(("float", "bfloat")):
         assert differentiated, f"no {dtype} example of {operator.name} has a gradient"
 
@@ -112,7 +90,7 @@ def check(operator: Operator, dtype: str) -> None:
 def test_observing_survives_wrong_outputs(operator: Operator) -> None:
     """Indices far outside, as faulty backends return them, read as NaN or as something else that differs; nothing fails."""
     assert operator.observe is not None
-    for case in draw(operator, "float32"):
+    for case in draw(operator, "float32", EXAMPLES["float32"]):
         materials = prepare(case)
         outputs = run(operator, materials, "float64")
         arguments = materials.build("float64")

@@ -1,7 +1,4 @@
-"""The draws of the neural-network and linear-algebra families: valid in every dtype and in float64, and mostly telling something.
-
-Cases are drawn several to a Hypothesis example: that is twice as fast as one by one, and they resemble each other less.
-"""
+"""The draws of the neural-network and linear-algebra families: valid in every dtype and in float64, mostly telling something."""
 
 from __future__ import annotations
 
@@ -9,11 +6,8 @@ import importlib
 import math
 import warnings
 
-import hypothesis
 import pytest
 import torch
-from hypothesis import HealthCheck, Phase
-from hypothesis import strategies as st
 
 from consistency import engine
 from consistency.backends import resolve
@@ -22,8 +16,8 @@ from consistency.materialise import prepare
 from consistency.model import Case, Outcome
 from consistency.operators import registry
 from consistency.operators.declare import Operator
-from consistency.strategies import cases
 from consistency.tolerances import load
+from tests.drawing import assert_telling, draw
 
 MODULES = (
     "matmul", "contractions", "convolution", "normalisation", "softmax", "activations", "pooling", "losses", "classification",
@@ -37,22 +31,6 @@ CPU = resolve("cpu")
 CURRENT = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 13)
 
 every = pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.name)
-
-
-def draw(operator: Operator, dtype: str, count: int = EXAMPLES) -> list[Case]:
-    """Cases of one dtype, the simplest example (all zeros) left out."""
-    examples: list[tuple[Case, ...]] = []
-
-    @hypothesis.seed(len(operator.name))
-    @hypothesis.settings(
-        max_examples=2, phases=[Phase.generate], database=None, deadline=None, suppress_health_check=list(HealthCheck)
-    )
-    @hypothesis.given(st.tuples(*[cases(operator, dtype)] * count))
-    def collect(drawn: tuple[Case, ...]) -> None:
-        examples.append(drawn)
-
-    collect()
-    return list(examples[-1])
 
 
 def succeeded(outcome: Outcome, case: Case) -> bool:
@@ -75,7 +53,7 @@ def test_draws(operator: Operator) -> None:
     if operator.callable is None:
         pytest.skip(f"torch {torch.__version__} has no {operator.name}")
     for dtype in operator.dtypes:
-        drawn, dull, differentiated = draw(operator, dtype), 0, not (operator.differentiable and floats(dtype))
+        drawn, dull, differentiated = draw(operator, dtype, EXAMPLES), 0, not (operator.differentiable and floats(dtype))
         for case in drawn:
             assert Case.from_line(case.line).line == case.line
             materials = prepare(case)
@@ -90,7 +68,9 @@ def test_draws(operator: Operator) -> None:
                 backward = CPU.run(operator, materials, "backward")
                 differentiated = not succeeded(backward, case) or any(output.tensor is not None for output in backward.outputs)
         if "constant" not in operator.traits:
-            assert dull <= len(drawn) / 2, f"{dull} of {len(drawn)} {dtype} results are nothing but zeros"
+            assert_telling(
+                operator, dtype, drawn, dull, lambda case: is_dull(CPU.run(operator, prepare(case), "forward", "float64"))
+            )
         assert differentiated, f"no {dtype} example of {operator.name} has a gradient"
 
 

@@ -387,6 +387,7 @@ def test_a_plan_says_again_what_the_user_wrote(tmp_path: Path) -> None:
     assert chosen.describe()["backends"] == ["cpu", "m", "off"]
 
 
+@pytest.mark.harvests
 def test_inputs_do_not_depend_on_what_is_imported(tmp_path: Path) -> None:
     """Hypothesis likes constants of local modules, such as a user's own backend."""
     chosen = settings(["clamp", "sum"], ["cpu"], examples=40)

@@ -19,6 +19,8 @@ from consistency.explain.properties import confirmed
 from consistency.explain.words import lines, picture, to_json
 from consistency.fingerprint.facts import Fact, Fingerprint
 from consistency.fingerprint.notation import text
+from consistency.fingerprint.sections import short
+from consistency.fingerprint.short_form import fact_of
 from consistency.sweep.plans import plan_of
 from tests.synthetic.orders import BIAS, Sums, blocks, pairwise, sequential
 
@@ -181,6 +183,27 @@ def test_a_cause_is_confirmed_by_a_property_or_not() -> None:
     assert "does not confirm it" in confirmed("tf32-inputs", full, "cuda")
     assert confirmed("lost-write", eleven, "cuda") == ""
     assert "does not tell" in confirmed("tf32-inputs", Fact("linear/float32/multiplicand", inconclusive="noise"), "cuda")
+    split = Fact("matmul/float32/multiplicand", "17 bits, in parts")
+    assert " confirms it" in confirmed("bfloat16x3-inputs", split, "cpu")
+    assert "does not confirm it" in confirmed("bfloat16-inputs", Fact("matmul/float32/multiplicand", "18 bits"), "cpu")
+
+
+def test_answers_come_back_out_of_what_bundles_keep() -> None:
+    """Every answer about products and flushed subnormals, whichever forms and dtypes share it; nothing where it was cut."""
+    answers = {
+        "matmul/float32/multiplicand": "first factor 11 bits, nearest even; second factor 24 bits",
+        "matmul/float32/accumulator": "24 bits, toward zero; 26 among terms added together", "matmul/float32/products": "exact",
+        "bmm/float32/multiplicand": "24 bits", "bmm/float32/accumulator": "24 bits, nearest even",
+        "matmul/float32/subnormals": "inputs flushed", "bmm/float32/subnormals": "inputs flushed",
+        "bmm/bfloat16/subnormals": "inputs and results flushed", "exp/bfloat16/subnormals": "inputs flushed",
+        "exp/float32/subnormals": "kept",
+    }  # fmt: skip
+    kept = short(Fingerprint.of("x", [Fact(question, answer) for question, answer in answers.items()]))
+    for question, answer in answers.items():
+        found = fact_of(kept, *question.split("/"))
+        assert (found.answer if found is not None else "kept") == answer, question
+    assert fact_of(kept, "matmul", "float64", "multiplicand") is None
+    assert fact_of({"sums of products float32": "factors 24 bits".ljust(1000)}, "matmul", "float32", "multiplicand") is None
 
 
 def run(*arguments: str) -> Any:

@@ -251,6 +251,12 @@ def test_the_command(tmp_path: Path) -> None:
     assert run.invoke(main, ["model", f"{file}:small", "--backend", "numpy", "--replicas", "2"]).exit_code == 3
 
 
+def test_a_tensor_stands_for_a_tuple_of_one() -> None:
+    mse = nn.functional.mse_loss
+    given = Subject(nn.Linear(2, 2), torch.ones(3, 2), loss=mse, targets=torch.ones(3, 2))  # type: ignore[arg-type]
+    assert compare_models(given, ["cpu"], replicas=2, mistakes=False).verdict == WITHIN
+
+
 def test_mistakes_in_arguments_are_one_clear_line() -> None:
     given = (nn.Linear(2, 2), torch.ones(1, 2))
     for options, words in (
@@ -260,6 +266,22 @@ def test_mistakes_in_arguments_are_one_clear_line() -> None:
             compare_models(given, **{"backends": ["cpu"], **options})  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="its inputs are missing"):
         compare_models(nn.Linear(2, 2), ["cpu"])
+    once = ((torch.ones(1, 2),) for _ in range(2))
+    for batches, words in ((5, "its batches are an int"), ([], "its batches are empty"), (once, "gone through only once")):
+        with pytest.raises(UsageError, match=words):
+            compare_models(Subject(nn.Linear(2, 2), batches=batches, steps=2), ["cpu"])  # type: ignore[arg-type]
+
+    class Gone(torch.utils.data.Dataset[torch.Tensor]):
+        def __len__(self) -> int:
+            return 2
+
+        def __getitem__(self, place: int) -> torch.Tensor:
+            raise OSError("no such file")
+
+    lost = Subject(nn.Linear(2, 2), batches=torch.utils.data.DataLoader(Gone()), steps=2)  # type: ignore[arg-type]
+    for mistakes in (True, False):
+        with pytest.raises(UsageError, match="going through the batches raises OSError: no such file"):
+            compare_models(lost, ["cpu"], mistakes=mistakes)
     with pytest.raises(UsageError, match="its loss is an int"):
         compare_models((nn.Linear(2, 2), torch.ones(1, 2), 3), ["cpu"])
 

@@ -91,6 +91,30 @@ def test_a_backend_that_is_not_here_is_told_with_what_is_known(failure: Path) ->
     assert "recorded: exp · float32 · forward · mine   divergent" in found.output
 
 
+@pytest.mark.parametrize(
+    ("factors", "told"),
+    [
+        ("11 bits, nearest even", "mine, as its run kept it, confirms it: matmul float32 keeps 11 bits, nearest even of a factor"),
+        ("24 bits", "mine, as its run kept it, does not confirm it: matmul float32 keeps 24 bits of a factor"),
+    ],
+)
+def test_a_cause_is_confirmed_by_what_a_run_kept(tmp_path: Path, factors: str, told: str) -> None:
+    """The backend is not here to be asked; what the run found out of it is."""
+    from example_bundles import stored_run
+
+    folder = stored_run(tmp_path / "run")
+    path = folder / "environment.json"
+    known = json.loads(path.read_text(encoding="utf-8"))
+    line = f"matmul, linear: factors {factors}; running sum 24 bits, nearest even | bmm, conv2d: factors 8 bits"
+    known["mine"]["fingerprint"] = {"sums of products float32": line}
+    path.write_text(json.dumps(known), encoding="utf-8")
+    failure = next(f for f in sorted((folder / "failures").iterdir()) if f.name.startswith("matmul"))
+    for named in ((str(failure),), (str(folder), "--id", failure.name)):
+        found = called(*named, "--backend", "cuda:7")
+        assert found.exit_code == 3
+        assert f"  mine: the fingerprint of {told}" in found.output
+
+
 def test_a_failure_elsewhere_is_told(failure: Path, bundle: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()

@@ -208,8 +208,12 @@ def test_what_no_sweep_can_make_arguments_for_is_said() -> None:
 def test_the_picture_is_well_formed_and_holds_everything(tmp_path: Path) -> None:
     plan = PLANS["sum"]
     series = measure(plan, parse_vary("N=1..600", 9), [backends.resolve("cpu")], {"<script>": "x.sum(-1)"}, fixed={"R": 4.0})
-    drawn = chart(series, findings(series), "sum & <b>")
+    found = findings(series)
+    drawn = chart(series, found, "sum & <b>")
     root = ElementTree.fromstring(drawn)
+    told = "".join("".join(text.itertext()) for text in root.findall(".//{*}text")).replace(" ", "")
+    assert len(found) == 4  # two contestants in two dtypes, each with a line of its own, broken where it would not fit
+    assert all(f"{f.dtype}: {f.words}".replace(" ", "") in told for f in found)
     assert root.tag.endswith("svg")
     assert "<script>" not in drawn
     assert len(root.findall(".//{*}path")) >= 6

@@ -39,7 +39,7 @@ def explain(
     consistency explain linear 'x @ W.T + b' --shape 32,2048,512
     consistency explain cpu cpu+env:ATEN_CPU_CAPABILITY=default
     consistency explain yesterday.json today.json
-    consistency explain cpu numpy --case reports/<run>/failures/<id>
+    consistency explain cpu numpy --case reports/TIME/failures/ID
 
     \b
     Exit status: 0 told · 1 the difference is more than rounding · 2 bad usage

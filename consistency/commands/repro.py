@@ -145,8 +145,13 @@ def _run(
         for backend in chosen.backends:
             backend.close()
     if not present:
+        from ..explain.properties import kept_confirmation
+
         for result in found.results:
             say(f"  recorded: {line(result)}")
+            confirmed = kept_confirmation(result, found.fingerprints.get(result.backend, {}))
+            if confirmed:
+                say(f"  {result.backend}: {confirmed}")
     return _Ran(results, chosen.specs, identities, len(chosen.backends) - len(present), chosen)
 
 

@@ -12,6 +12,7 @@ from ..errors import BundleError, UsageError
 from ..fingerprint.card import Probe, probes, take
 from ..fingerprint.facts import MAX_JSON, Difference, Fact, Fingerprint, differences
 from ..fingerprint.sections import short
+from ..fingerprint.short_form import lines_of
 
 # What can change a result most comes first: float64 that is none before an order of summation before the last bit of exp.
 KINDS: dict[str, tuple[str, ...]] = {
@@ -28,9 +29,8 @@ KINDS: dict[str, tuple[str, ...]] = {
 }
 _OF = {about: kind for kind, abouts in KINDS.items() for about in abouts}
 MOST = 12  # lines of a kind
-MOST_LINES = 200  # of what a bundle keeps
 _KEPT = "kept/"
-_SUMS = {
+SUMS = {
     "matmul": "matmul", "mm": "matmul", "addmm": "linear", "bmm": "bmm", "nn.functional.linear": "linear",
     "nn.functional.conv2d": "conv2d",
 }  # fmt: skip
@@ -58,18 +58,13 @@ def in_bundle(text: str, beside: str) -> Fingerprint | None:
         folder, name = text, ""
     elif not hash_ or not Path(folder).is_dir():
         return None
-    known = {
-        backend: environment["fingerprint"]
-        for backend, environment in read_environment(Path(folder)).items()
-        if isinstance(environment.get("fingerprint"), dict)
-    }
+    known = {backend: kept for backend, environment in read_environment(Path(folder)).items() if (kept := lines_of(environment))}
     if not known:
         raise UsageError(f"{folder} keeps no fingerprint; make one there with: consistency run --fingerprint --out FOLDER")
     name = name or (beside if beside in known else next(iter(known)) if len(known) == 1 else "")
     if name not in known:
         raise UsageError(f"{folder} keeps fingerprints of {', '.join(map(str, known))}; write {folder}#{next(iter(known))}")
-    texts = [(str(line)[:200], str(told)[:1000]) for line, told in list(known[name].items())[:MOST_LINES]]
-    return Fingerprint.of(f"{name} in {folder}", [Fact(f"{_KEPT}{line}", told) for line, told in texts if told])
+    return Fingerprint.of(f"{name} in {folder}", [Fact(f"{_KEPT}{line}", told) for line, told in known[name].items() if told])
 
 
 def as_kept(found: Fingerprint) -> Fingerprint:
@@ -156,7 +151,7 @@ def _cut(text: str) -> str:
 
 def relevant(operator: str, dtype: str) -> list[Probe]:
     """The probes whose facts bear on one operator: of its sums, or of functions of single elements."""
-    form = _SUMS.get(operator)
+    form = SUMS.get(operator)
     every = probes([dtype])
     if form is not None:
         return [probe for probe in every if probe.about in (f"{form}/{dtype}/multiplicand", f"subnormals/{dtype}")]
@@ -170,7 +165,7 @@ def of_operator(operator: str, dtype: str, left: Backend, right: Backend, say: C
     for backend in (left, right):
         say(f"asking {backend.name} how it computes")
         prints.append(take(backend, chosen))
-    name = _SUMS.get(operator) or operator.rpartition(".")[2]
+    name = SUMS.get(operator) or operator.rpartition(".")[2]
     return [d for d in differences(*prints) if d.question.split("/")[0] == name]
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 
 from ..backends.base import Backend
-from ..fingerprint.card import take
+from ..fingerprint.card import probes, take
 from ..fingerprint.facts import Fact
 from ..fingerprint.notation import text
+from ..fingerprint.short_form import fact_of
 from ..materialise import prepare
 from ..model import Case, Result
 from ..operators.declare import Operator
 from ..opinfo import operator_of
-from .fingerprints import _SUMS, relevant
+from .fingerprints import SUMS
 from .sides import Side
 
 # By the id of a cause: the property that would show it, what its answer contains then, and how that is said.
@@ -20,7 +22,7 @@ _SHOWN: dict[str, tuple[str, str, str]] = {
     "tf32-inputs": ("multiplicand", "11 bits", "keeps {} of a factor"),
     "float16-inputs": ("multiplicand", "11 bits", "keeps {} of a factor"),
     "bfloat16-inputs": ("multiplicand", "8 bits", "keeps {} of a factor"),
-    "bfloat16x3-inputs": ("multiplicand", "split", "keeps {} of a factor"),
+    "bfloat16x3-inputs": ("multiplicand", "in parts", "keeps {} of a factor"),
     "float32-inputs": ("multiplicand", "24 bits", "keeps {} of a factor"),
     "truncating-accumulator": ("accumulator", "toward zero", "keeps {} of its running sum"),
     "flushed-subnormals": ("subnormals", "flush", "has subnormal {}"),
@@ -28,18 +30,34 @@ _SHOWN: dict[str, tuple[str, str, str]] = {
 MOST_WORK = 1 << 22  # terms × outputs of a case that is replayed without being asked for
 
 
+def _about(result: Result) -> tuple[str, str] | None:
+    """Of what, and of which of its properties, a fingerprint would have to speak to show a failure's cause."""
+    shown, what = _SHOWN.get(result.cause), SUMS.get(result.operator)
+    if shown is None or (what is None and shown[0] != "subnormals"):
+        return None
+    return what or result.operator.rpartition(".")[2], shown[0]
+
+
 def confirmation(result: Result, backend: Backend) -> str:
     """``the fingerprint of cuda confirms it: matmul float32 keeps 11 bits, nearest even of a factor``; empty where it does not.
 
     It asks the backend; nothing is asked where no property shows the cause.
     """
-    shown, form = _SHOWN.get(result.cause), _SUMS.get(result.operator)
-    if shown is None or form is None:
+    about = _about(result)
+    if about is None:
         return ""
-    found = take(backend, relevant(result.operator, result.dtype)).get(f"{form}/{result.dtype}/{shown[0]}")
-    if found is None:
-        return ""
-    return confirmed(result.cause, found, backend.name)
+    what, asked = about
+    title = f"subnormals/{result.dtype}" if asked == "subnormals" else f"{what}/{result.dtype}/multiplicand"
+    chosen = [probe for probe in probes([result.dtype]) if probe.about == title]
+    found = take(backend, chosen).get(f"{what}/{result.dtype}/{asked}")
+    return confirmed(result.cause, found, backend.name) if found is not None else ""
+
+
+def kept_confirmation(result: Result, kept: Mapping[str, str]) -> str:
+    """The same by the short form that a bundle keeps of a backend that is not here."""
+    about = _about(result)
+    found = fact_of(kept, about[0], result.dtype, about[1]) if about is not None else None
+    return confirmed(result.cause, found, f"{result.backend}, as its run kept it,") if found is not None else ""
 
 
 def confirmed(cause: str, fact: Fact, name: str) -> str:
@@ -50,7 +68,7 @@ def confirmed(cause: str, fact: Fact, name: str) -> str:
     told = f"{fact.what} {fact.dtype}"
     if not fact.known:
         return f"the fingerprint of {name} does not tell: {told}: {fact.inconclusive}"
-    if sign in fact.answer:
+    if re.search(rf"(?<!\d){sign}", fact.answer):
         return f"the fingerprint of {name} confirms it: {told} {words.format(fact.answer)}"
     return f"the fingerprint of {name} does not confirm it: {told} {words.format(fact.answer)}"
 

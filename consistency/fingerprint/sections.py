@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from .facts import INCONCLUSIVE, Fact, Fingerprint
 
 FORMS = ("matmul", "linear", "bmm", "conv2d")
-_COLUMNS = {"multiplicand": "factors", "accumulator": "running sum", "products": "products", "compensation": "compensation"}
+COLUMNS = {"multiplicand": "factors", "accumulator": "running sum", "products": "products", "compensation": "compensation"}
 _ORDER = "Order of summation"  # and whatever else other modules find out
 _MEASURED = ("float32", "float16", "bfloat16")
 _DEPENDS = "What the bits depend on"
 _GROUPS = {
-    **dict.fromkeys(_COLUMNS, "Sums of products"), **dict.fromkeys(("repeated", "batch", "layout", "threads"), _DEPENDS),
+    **dict.fromkeys(COLUMNS, "Sums of products"), **dict.fromkeys(("repeated", "batch", "layout", "threads"), _DEPENDS),
     "fma": "x·y + z", "rounding": "Division and square root", "subnormals": "Subnormal numbers", "width": "float64 and int64",
 }  # fmt: skip
 
@@ -40,7 +40,7 @@ def sections(found: Fingerprint, everything: bool = False) -> list[Section]:
         every = [Section(group, (), tuple((f.question, str(f), f.evidence) for f in facts)) for group, facts in by_what.items()]
         return [section for section in every if section.rows]
     made = [
-        Section("Sums of products", ("", *_COLUMNS.values()), tuple(_sums(found))),
+        Section("Sums of products", ("", *COLUMNS.values()), tuple(_sums(found))),
         Section(_ORDER, (), tuple(_orders(found))),
         Section("Rounding and range", (), tuple(_pointwise(found))),
         Section("Functions: the largest error in ulp", ("", *_MEASURED, "alone, in short rows"), tuple(_functions(found))),
@@ -64,7 +64,7 @@ def _sums(found: Fingerprint) -> Iterator[tuple[str, ...]]:
     rows: dict[tuple[str, ...], dict[str, list[str]]] = {}
     for fact in found:
         if fact.about == "multiplicand":
-            answers = tuple(_brief(found.get(f"{fact.what}/{fact.dtype}/{about}")) for about in _COLUMNS)
+            answers = tuple(_brief(found.get(f"{fact.what}/{fact.dtype}/{about}")) for about in COLUMNS)
             rows.setdefault(answers, {}).setdefault(fact.dtype, []).append(fact.what)
     for answers, dtypes in rows.items():
         yield _who(dtypes), *answers
@@ -216,7 +216,7 @@ def _by_dtype(found: Fingerprint) -> Iterator[tuple[str, str]]:
     for dtype in dict.fromkeys(fact.dtype for fact in found if fact.about == "multiplicand"):
         groups: dict[str, list[str]] = {}
         for form in dict.fromkeys(fact.what for fact in found if fact.about == "multiplicand" and fact.dtype == dtype):
-            facts = [(title, found.get(f"{form}/{dtype}/{about}")) for about, title in _COLUMNS.items()]
+            facts = [(title, found.get(f"{form}/{dtype}/{about}")) for about, title in COLUMNS.items()]
             text = "; ".join(f"{title} {fact.answer}" for title, fact in facts if fact is not None and fact.known)
             groups.setdefault(text or "?", []).append(form)
         said = [text if len(groups) == 1 else f"{', '.join(forms)}: {text}" for text, forms in groups.items()]

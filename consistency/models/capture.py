@@ -11,7 +11,7 @@ import torch
 from ..recording.folder import CORPUS, Header
 from ..watching import corpus
 from ..watching.capture import Capturing, tensors_in
-from .subject import Subject, parameters_of
+from .subject import Subject, parameters_of, users_own
 
 STEPS = 2  # of training: an optimizer's first step, from zeros, is unlike all others
 
@@ -24,7 +24,7 @@ def record(subject: Subject, folder: str | Path, *, steps: int = STEPS, literal:
     takes 200 bytes. Raises BundleError where the folder holds a recording already.
     """
     calls, subject = corpus.CorpusCalls(literal), subject.settled()
-    with calls.modules:
+    with calls.modules, users_own("on the CPU the model"):
         _run(subject, calls, min(subject.steps, steps))
     header = Header(CORPUS, settings={"source": "model", "model": subject.name, "calls": calls.count})
     corpus.write(sorted(calls.records, key=lambda call: call.number), Path(folder), header)

@@ -17,7 +17,7 @@ from .. import dtypes
 from ..watching.capture import tensors_in
 from . import probe
 from .digests import differing, digest, named_tensors
-from .subject import Subject
+from .subject import Subject, users_own
 
 MOST_NAMED = 3  # places that a sentence gives
 MOST_BATCHES = 64  # that are looked at twice
@@ -176,14 +176,16 @@ def _order(subject: Subject) -> Iterator[Mistake]:
 
 
 def _batches(subject: Subject) -> list[Any]:
-    return [batch for _, batch in zip(range(MOST_BATCHES), iter(subject.batches or ()), strict=False)]
+    with users_own("going through the batches"):
+        return [batch for _, batch in zip(range(MOST_BATCHES), iter(subject.batches or ()), strict=False)]
 
 
 def _first(subject: Subject) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """Inputs and targets of the first step; of a DataLoader, which can only be gone through."""
     if subject.batches is None or hasattr(subject.batches, "__getitem__"):
         return subject.batch(0)
-    return replace(subject, batches=[next(iter(subject.batches))]).batch(0)
+    with users_own("going through the batches"):
+        return replace(subject, batches=[next(iter(subject.batches))]).batch(0)
 
 
 def _made_again(subject: Subject, factory: Callable[[], Subject]) -> Iterator[Mistake]:

@@ -8,12 +8,10 @@ from collections.abc import Callable
 
 import torch
 
-from ..backends._outputs import told
-from ..errors import UsageError
 from ..watching.modules import Modules
 from . import bands
 from .signs import Signs
-from .subject import Subject
+from .subject import Subject, users_own
 from .traces import Distances, Key, Samples, Tap, Trace
 from .wide import Formats, Noting, Wide
 from .worlds import World, quietly
@@ -62,16 +60,10 @@ class Reference:
         moved: Callable[[torch.Tensor], None] | None = None,
     ) -> None:  # fmt: skip
         """Take a world through all of its steps. ``said`` is told to who waits, ``moved`` may change inputs in place."""
-        with quietly() as modules:
-            try:
-                with contextlib.closing(made(modules, subject)) as world:
-                    for step in world.run(moved):
-                        if said:
-                            self._progress(said, step, subject.passes)
-            except UsageError:
-                raise
-            except Exception as error:
-                raise UsageError(f"{where} the model raises {told(error)}") from error
+        with quietly() as modules, users_own(f"{where} the model"), contextlib.closing(made(modules, subject)) as world:
+            for step in world.run(moved):
+                if said:
+                    self._progress(said, step, subject.passes)
 
 
 class _Counting:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
+from ..backends._outputs import told
 from ..errors import UsageError
 
 _EXPECTED = "a Subject, (model, inputs) or (model, inputs, loss)"
@@ -48,7 +50,8 @@ class Subject:
         """The same with its batches as a list, where they can only be gone through (a DataLoader): everybody gets the same ones."""
         if self.batches is None or hasattr(self.batches, "__getitem__"):
             return self
-        return replace(self, batches=list(self.batches))
+        with users_own("going through the batches"):
+            return replace(self, batches=list(self.batches))
 
     def batch(self, step: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Inputs and targets of step number ``step``, from 0."""
@@ -79,6 +82,7 @@ def _checked(subject: Subject, what: str) -> Subject:
     for name, value in (("loss", subject.loss), ("optimizer", subject.optimizer), ("after", subject.after)):
         if value is not None and not callable(value):
             raise UsageError(f"{what}: its {name} is {_article(value)}; give a function, or None")
+    subject = _gathered(subject, what)
     if type(subject.steps) is not int or subject.steps < 0:
         raise UsageError(f"{what}: steps = {subject.steps!r:.40}; give a whole number, 0 for one pass forward and backward")
     tensors = [*parameters_of(subject.model), *_buffers(subject.model)]
@@ -90,6 +94,34 @@ def _checked(subject: Subject, what: str) -> Subject:
     if not subject.name:
         return replace(subject, name=type(subject.model).__name__)
     return subject
+
+
+def _gathered(subject: Subject, what: str) -> Subject:
+    """The same with a tensor that stands where a tuple of tensors belongs in such a tuple; refuses batches that are none."""
+    inputs, targets = ((given,) if isinstance(given, torch.Tensor) else given for given in (subject.inputs, subject.targets))
+    subject = replace(subject, inputs=inputs, targets=targets)
+    batches = subject.batches
+    if batches is None:
+        return subject
+    remedy = "give a list of tuples of inputs, or a DataLoader"
+    if not (hasattr(batches, "__iter__") or hasattr(batches, "__getitem__")):
+        raise UsageError(f"{what}: its batches are {_article(batches)}; {remedy}")
+    if isinstance(batches, Iterator):
+        raise UsageError(f"{what}: its batches can be gone through only once, and every backend needs them; {remedy}")
+    if hasattr(batches, "__len__") and not len(batches):
+        raise UsageError(f"{what}: its batches are empty; {remedy}")
+    return subject
+
+
+@contextlib.contextmanager
+def users_own(doing: str) -> Iterator[None]:
+    """What the user's own code raises becomes a UsageError of one line, in which ``doing`` says what was done."""
+    try:
+        yield
+    except UsageError:
+        raise
+    except Exception as error:
+        raise UsageError(f"{doing} raises {told(error)}") from error
 
 
 def parameters_of(model: Any) -> list[torch.nn.Parameter]:

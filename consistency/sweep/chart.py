@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
 
@@ -10,6 +11,7 @@ from .findings import Finding
 from .measure import Measurement, Series
 
 WIDTH, PANEL, STRIP, LEFT, RIGHT, TOP, GAP = 960, 300, 90, 86, 24, 64, 46
+LINE, LETTERS = 18, 134  # of the legend: so many letters fit even in a wide font
 # Told apart by hue and by lightness (Okabe and Ito), and by their marks.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8a6d00", "#56b4e9")
 STYLE = """
@@ -24,7 +26,8 @@ Scale = Callable[[float], float]
 
 def chart(series: Series, found: Sequence[Finding], title: str) -> str:
     """The picture as one SVG document, with a description for those who cannot see it."""
-    height = TOP + len(series.dtypes) * (PANEL + GAP) + (STRIP + GAP) + 22 * len(series.contestants) + 20
+    legends = [_legend(contestant, found) for contestant in series.contestants]
+    height = TOP + len(series.dtypes) * (PANEL + GAP) + (STRIP + GAP) + sum(LINE * (len(legend) + 1) + 8 for legend in legends) + 6
     parts = list(_parts(series, found, title))
     described = escape(" · ".join(f"{f.dtype}, {f.contestant}: {f.words}" for f in found))
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img">'
@@ -44,11 +47,18 @@ def _parts(series: Series, found: Sequence[Finding], title: str) -> Iterator[str
     yield from _strip(series, across, top)
     top += STRIP + GAP
     for number, contestant in enumerate(series.contestants):
-        words = next((f.words for f in found if f.contestant == contestant), "")
         yield f'<circle cx="{LEFT + 6}" cy="{top - 4}" r="5" fill="{_colour(number)}"/>'
-        name = f'<tspan font-weight="600">{escape(contestant)}</tspan>'
-        yield f'<text x="{LEFT + 18}" y="{top}">{name}<tspan class="m" dx="10" font-size="12">{escape(words)}</tspan></text>'
-        top += 22
+        yield f'<text x="{LEFT + 18}" y="{top}" font-weight="600">{escape(contestant)}</text>'
+        for words in _legend(contestant, found):
+            top += LINE
+            yield f'<text x="{LEFT + 18}" y="{top}" class="m" font-size="12">{escape(words)}</text>'
+        top += LINE + 8
+
+
+def _legend(contestant: str, found: Sequence[Finding]) -> list[str]:
+    """What was found about a contestant, a dtype after the other, in lines that fit."""
+    words = [f"{f.dtype}: {f.words}" for f in found if f.contestant == contestant]
+    return [line for text in words for line in textwrap.wrap(text, LETTERS)]
 
 
 def _panel(series: Series, dtype: str, across: Scale, top: float) -> Iterator[str]:
