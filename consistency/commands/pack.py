@@ -16,8 +16,8 @@ from ..errors import BundleError, UsageError
 def pack(folders: Sequence[Path], keep: int) -> None:
     """Pack old bundles.
 
-    DIR is a bundle, or a folder with bundles anywhere below it. The results of runs that have ended become results.jsonl.gz, which
-    every command reads, only more slowly; `run --resume` unpacks them. A bundle that is being written is left alone.
+    DIR is a bundle, or a folder with bundles anywhere below it. The cases and results of runs that have ended become ….jsonl.gz,
+    which every command reads, only more slowly; `run --resume` unpacks them. A bundle that is being written is left alone.
 
     \b
     consistency pack nights --keep 14
