@@ -7,22 +7,27 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
 
 import consistency
-from consistency import backends
+from consistency import backends, operators
 from consistency.cli import main
-from consistency.explain import fingerprints, of_case, of_formula
+from consistency.explain import account, fingerprints, of_case, of_formula
 from consistency.explain.properties import confirmed
+from consistency.explain.sides import Side
 from consistency.explain.words import lines, picture, to_json
 from consistency.fingerprint.facts import Fact, Fingerprint
 from consistency.fingerprint.notation import text
 from consistency.fingerprint.sections import short
 from consistency.fingerprint.short_form import fact_of
+from consistency.materialise import prepare
+from consistency.model import Case
+from consistency.recipe import TensorRecipe
 from consistency.sweep.plans import plan_of
-from tests.synthetic.orders import BIAS, Sums, blocks, pairwise, sequential
+from tests.synthetic.orders import BIAS, Convolving, Sums, blocks, pairwise, sequential
 
 SMALL = {"N": 8, "K": 48, "M": 16}
 LINEAR = plan_of("linear")
@@ -77,8 +82,6 @@ def test_a_size_that_the_trees_do_not_predict_is_measured() -> None:
             return super().call(operator, args, kwargs)
 
     def consistency_linear() -> Any:
-        from consistency import operators
-
         return operators.get("matmul")
 
     found = of_formula(LINEAR, "x @ W.T + b", Switching(), SMALL, "float32")
@@ -105,6 +108,66 @@ def test_two_backends_on_a_case() -> None:
     assert found.explained
     assert found.properties == ()
     assert "pairs sums [pairwise 32] + [pairwise 16] + bias with products rounded." in "\n".join(lines(found))
+
+
+def by_place(first: Any, third: Any = None) -> Any:
+    """In images of 5 rows of 6 places (6 of 8 with padding) the first two of each row in one order, the last in a ``third``,
+    the others in pairs.
+    """
+
+    def choose(terms: int, rows: int, columns: int) -> Any:
+        wide = 8 if rows % 48 == 0 else 6
+        across = np.repeat((np.arange(rows) % wide)[:, None], columns, 1)
+        last = across == wide - 1 if third else across < 0
+        found = [(across < 2, first(range(terms))), ((across >= 2) & ~last, pairwise(range(terms)))]
+        return [*found, (last, third(range(terms)))] if third else found
+
+    return choose
+
+
+def backwards(terms: Any) -> Any:
+    return sequential([*reversed(terms)])
+
+
+def convolution(padding: int) -> Case:
+    """2 images, 3 channels: 2 × 3 × 5 × 6 outputs, or 2 × 3 × 6 × 8, of 18 and 8 terms."""
+    shapes = (2, 2, 7, 8) if not padding else (2, 2, 5, 7), (3, 2, 3, 3) if not padding else (3, 2, 2, 2)
+    tensors = [TensorRecipe(shape, "float32", ("uniform", -1.0, 1.0), (k + 1) << 20) for k, shape in enumerate(shapes)]
+    return Case("nn.functional.conv2d", "float32", (*tensors, None, 1, padding))
+
+
+def test_places_of_a_convolution_that_add_otherwise_are_told_and_replayed() -> None:
+    """Without padding every place is asked. With it, those that read padding are found by what replays them."""
+    planted, healthy = Convolving(by_place(sequential)), Convolving(lambda terms, rows, columns: pairwise(range(terms)))
+    healthy.name = "pairs"
+    found = of_case(convolution(0), planted, healthy)
+    told = "\n".join(lines(found))
+    assert "Fully explained: 180 of 180 outputs replayed bit for bit, on both sides." in told
+    assert "pairs sums [pairwise 16] + [sequential 2] with products rounded." in told
+    assert (
+        "sums at 120 outputs, [:, :, :, 2:], sums [pairwise 16] + [sequential 2] with products rounded; "
+        "at 60 outputs, [:, :, :, :2], sums sequential 18 with products rounded." in told
+    )
+    assert to_json(found)["sides"][0]["orders"][1]["where"] == "[:, :, :, :2]"
+    assert "[:, :, :, :2]" in picture(found)
+    padded = of_case(convolution(1), planted, healthy)
+    told = "\n".join(lines(padded))
+    assert "Fully explained: 288 of 288 outputs replayed bit for bit, on both sides." in told
+    assert "sequential 8 with products rounded" in told
+
+
+def test_places_that_cannot_be_asked_and_add_in_an_order_of_their_own_are_what_remains() -> None:
+    """The last column reads padding. Four of its six places have more than two terms, so that their order matters."""
+    planted = Convolving(by_place(sequential, backwards))
+    asked = Side("planted", planted).orders(operators.get("nn.functional.conv2d"), prepare(convolution(0)))
+    assert asked.exact
+    assert [(order.outputs, order.where) for order in asked.orders] == [
+        (90, "[:, :, :, 2:5]"), (60, "[:, :, :, :2]"), (30, "[:, :, :, 5:]"),
+    ]  # fmt: skip
+    found = account(convolution(1), (Side("planted", planted), Side("without", Convolving(by_place(sequential)))))
+    assert not found.explained
+    told = "\n".join(lines(found))
+    assert "what was found, with and without FMA, does not give 24 of 288 outputs; [0, 0, 1, 7] is " in told
 
 
 class Shorter(consistency.Backend):

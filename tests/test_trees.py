@@ -76,7 +76,7 @@ def test_planted_orders_are_found(name: str, fused: bool) -> None:
     (order,) = found.orders
     assert order.tree.hash == tree_of(nested, K, 1).hash
     assert text(order.tree) == words
-    assert order.outputs == order.equal == 64
+    assert order.outputs == found.outputs == found.equal == 64
     if any(len(node) == 2 and min(node) < K for node in order.tree.nodes) and "pairs" not in name and "at once" not in words:
         assert order.manner.fused is fused
 

@@ -77,13 +77,15 @@ def _orders(account: Account) -> list[str]:
 def _missing(orders: Orders) -> str:
     if orders.inconclusive:
         return f"inconclusive: {orders.inconclusive}"
-    apart = next((order.first for order in orders.orders if order.first is not None), None)
-    if apart is not None:
-        row, column, came, given = apart
-        place = f"output {row}, {column}" if orders.orders[0].outputs > 1 else "the output"
+    if orders.apart is not None:
+        apart = orders.apart
+        place = f"[{', '.join(map(str, apart.index))}]" if orders.outputs > 1 else "the output"
+        found = "what was found" if len(orders.orders) > 1 else text(apart.tree)
+        gives = f", {'the first order' if len(orders.orders) > 1 else 'that'} gives {apart.given!r}" * (apart.given != apart.came)
+        rest = "; ".join(("", f"{orders.untested:,} were not replayed")) if orders.untested else ""
         return (
-            f"{orders.equal:,} of {orders.outputs:,} outputs; the first other one is {place}: it is {came!r}, "
-            f"the order that was found gives {given!r} (tried: with and without FMA)"
+            f"{found}, with and without FMA, does not give {apart.outputs:,} of {orders.outputs:,} outputs; "
+            f"{place} is {apart.came!r}{gives or ' (with other numbers they differ)'}{rest}"
         )
     if not all(order.confirmed for order in orders.orders):
         return "the order that was found gives these numbers, but not others of this size"
@@ -111,8 +113,12 @@ def _one(orders: Orders) -> str:
     told = [f"sums {text(order.tree)}{_with(order)}" for order in orders.orders]
     if len(told) == 1:
         return f"{told[0]}."
-    shares = [f"at {order.outputs:,} outputs {words}" for order, words in zip(orders.orders, told, strict=True)]
+    shares = [f"{_at(order)} {words}" for order, words in zip(orders.orders, told, strict=True)]
     return "; ".join(shares) + "."
+
+
+def _at(order: Order) -> str:
+    return f"at {order.outputs:,} outputs" + (f", {order.where}," if order.where else "")
 
 
 def _with(order: Order) -> str:
@@ -166,8 +172,8 @@ def picture(account: Account) -> str:
     shapes = " · ".join("×".join(map(str, shape)) for shape in account.shapes)
     trees = [
         (
-            side.name + ("" if len(orders.orders) == 1 else f", at {order.outputs:,} of {orders.outputs:,} outputs"),
-            f"{text(order.tree)}{_with(order)} · {order.equal:,} of {order.outputs:,} outputs replayed bit for bit",
+            side.name + ("" if len(orders.orders) == 1 else f", {_at(order).rstrip(',')}"),
+            f"{text(order.tree)}{_with(order)} · {order.outputs:,} of {orders.outputs:,} outputs replayed bit for bit",
             order.tree,
         )
         for side, orders in zip(account.sides, account.orders, strict=True)
@@ -192,7 +198,7 @@ def to_json(account: Account) -> dict[str, Any]:
             "orders": [
                 {
                     "order": text(order.tree), "hash": order.tree.hash, "terms": order.tree.terms, "fma": order.manner.fused,
-                    "outputs": order.outputs, "replayed": order.equal,
+                    "outputs": order.outputs, "where": order.where, "replayed": order.outputs,
                 }
                 for order in orders.orders
             ],

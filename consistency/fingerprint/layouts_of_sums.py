@@ -11,6 +11,7 @@ import torch
 from .questions import Layout, NotAskedError
 
 MOST_TERMS = 1 << 24  # of all outputs' positions that are written down
+MOST_SETS = 64  # of places: a window of 8 × 8 that moves by one
 Args = tuple[Any, ...]
 
 
@@ -42,7 +43,7 @@ def _products(left: Any, right: Any, **more: Any) -> Layout:
     rows, terms = left.shape
     columns = right.shape[0]
     return Layout(
-        terms, left, right[None], np.zeros(rows, dtype=np.int64), np.arange(rows), lambda out: out.reshape(rows, columns), **more
+        terms, left, right[None], np.zeros(rows, dtype=np.int64), (np.arange(rows),), lambda out: out.reshape(rows, columns), **more
     )
 
 
@@ -69,7 +70,7 @@ def _matmul(args: Args, kwargs: dict[str, Any]) -> Layout:
     batch, rows, terms = left.shape
     columns = right.shape[-1]
     group = np.repeat(np.arange(batch), rows)
-    every = np.arange(batch * rows)
+    every = (np.arange(batch * rows),)
     return Layout(
         terms, left.reshape(-1, terms), right.transpose(0, 2, 1), group, every, lambda out: out.reshape(batch * rows, columns)
     )
@@ -99,15 +100,28 @@ def _conv2d(args: Args, kwargs: dict[str, Any]) -> Layout:
     batch, terms, places = columns.shape
     left = columns.permute(0, 2, 1).reshape(-1, terms).to(torch.int64).numpy() - 1
     whole = np.flatnonzero((left >= 0).all(1))  # outputs that read no padding
-    asked = np.array([next((r for r in whole if r // places == image), -1) for image in range(batch)])
+    asked = _apart(left, whole, x.numel())
     channels = w.shape[0]
     bias = np.arange(channels) if given.get("bias") is not None else None
     if bias is not None and len(args) < 3:
         raise NotAskedError("give the bias of conv2d by position")
     return Layout(
-        terms, left, _places(w.shape).reshape(1, channels, terms), np.zeros(len(left), dtype=np.int64), asked[asked >= 0],
+        terms, left, _places(w.shape).reshape(1, channels, terms), np.zeros(len(left), dtype=np.int64), asked,
         lambda out: out.reshape(batch, channels, places).permute(0, 2, 1).reshape(-1, channels), bias=bias,
     )  # fmt: skip
+
+
+def _apart(left: Any, rows: Any, numbers: int) -> tuple[Any, ...]:
+    """The rows in sets, within which none shares a number with another; at most MOST_SETS."""
+    sets: list[Any] = []
+    while len(rows) and len(sets) < MOST_SETS:
+        taken, kept = np.zeros(numbers, dtype=bool), np.zeros(len(rows), dtype=bool)
+        for k, row in enumerate(rows.tolist()):
+            if not taken[left[row]].any():
+                taken[left[row]] = kept[k] = True
+        sets.append(rows[kept])
+        rows = rows[~kept]
+    return tuple(sets)
 
 
 def _sum(args: Args, kwargs: dict[str, Any], *, scaled: bool = False) -> Layout:
@@ -123,7 +137,7 @@ def _sum(args: Args, kwargs: dict[str, Any], *, scaled: bool = False) -> Layout:
     left = left.reshape(-1, terms)
     rows = left.shape[0]
     return Layout(
-        terms, left, None, np.zeros(rows, dtype=np.int64), np.arange(rows), lambda out: out.reshape(rows, 1), scaled=scaled
+        terms, left, None, np.zeros(rows, dtype=np.int64), (np.arange(rows),), lambda out: out.reshape(rows, 1), scaled=scaled
     )
 
 

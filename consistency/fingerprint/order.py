@@ -9,11 +9,12 @@ from .. import operators
 from ..materialise import prepare
 from ..model import Case
 from ..recipe import TensorRecipe
+from .allotment import LEAST_OUTPUTS
 from .asking import Ask
 from .facts import Fact, unknown
 from .layouts_of_sums import layout_of
 from .notation import text
-from .orders import LEAST_OUTPUTS, Order, Orders, orders_of
+from .orders import Order, Orders, orders_of
 from .questions import Question
 
 # By short name: the operator, the shapes of its tensors, and what follows them.
@@ -56,8 +57,8 @@ def fact(question: str, found: Orders, shapes: str) -> Fact:
     """What was found, as a fact; ``shapes`` say of what."""
     if found.inconclusive:
         return unknown(question, found.inconclusive, shapes)
-    if not found.exact or found.outputs < LEAST_OUTPUTS:
-        best = _told(found.orders[0])
+    if not found.exact or found.untested or found.outputs < LEAST_OUTPUTS:
+        best = _told(found.orders[0]) if found.orders else text(found.apart.tree) if found.apart else "what was found"
         return unknown(
             question, f"{best} gives {found.equal} of {found.outputs} outputs only, so it is not (all of) the order", shapes
         )

@@ -39,14 +39,15 @@ class Layout:
 
     ``right`` [groups, columns, terms] are positions in argument ``factor``, None for a plain sum; ``group`` [rows] says from which
     group a row's outputs are made. ``bias`` [columns] are positions in argument ``bias_at``. ``back`` brings a result into
-    [rows, columns]. ``places`` are rows that share no number, so that each can ask another question. ``scaled``: it is a mean.
+    [rows, columns]. ``places`` are sets of rows that share no number, so that each row can ask another question; rows in none of
+    them cannot be asked. ``scaled``: it is a mean.
     """
 
     terms: int
     left: Array
     right: Array | None
     group: Array
-    places: Array
+    places: tuple[Array, ...]
     back: Callable[[torch.Tensor], torch.Tensor]
     argument: int = 0
     factor: int = 1
@@ -76,6 +77,10 @@ class Question:
 
     def run(self, changed: Mapping[int, torch.Tensor] | None = None) -> torch.Tensor:
         """The result [rows, columns] of the call, with other numbers in some of its arguments. Raises NotAskedError."""
+        return self.layout.back(self.call(changed))
+
+    def call(self, changed: Mapping[int, torch.Tensor] | None = None) -> torch.Tensor:
+        """The same as it comes back."""
         args = tuple((changed or {}).get(i, arg) for i, arg in enumerate(self.args))
         try:
             outcome: Outcome = self.backend.run(self.operator, prepare(case_of(self.operator.name, self.dtype, args, self.kwargs)))
@@ -84,10 +89,10 @@ class Question:
         if outcome.status != "ok" or not outcome.outputs or outcome.outputs[0].tensor is None:
             text = " ".join(f"{outcome.exception} {outcome.message}".split())[:160]
             raise NotAskedError(f"{self.backend.name} does not answer: {outcome.status} {text}".rstrip())
-        return self.layout.back(outcome.outputs[0].tensor)
+        return outcome.outputs[0].tensor
 
     def at(self, rows: Array, columns: Array) -> Asking:
-        """Asks at these outputs only."""
+        """Asks at these outputs only; ``rows`` of one set of places."""
         return Asking(self, rows, columns)
 
 
@@ -98,13 +103,9 @@ class Asking:
     """
 
     def __init__(self, question: Question, rows: Array, columns: Array) -> None:
-        layout = question.layout
         if question.dtype not in _LARGE:
             raise NotAskedError(f"terms cannot be counted in {question.dtype}: its range is too small to lose one beside another")
-        self.question, self.columns = question, columns
-        self.rows = np.array([r for r in rows.tolist() if r in set(layout.places.tolist())], dtype=np.int64)
-        if not len(self.rows) or not len(columns):
-            raise NotAskedError("the outputs that add up in this order share all of their numbers with others")
+        self.question, self.rows, self.columns = question, rows, columns
         self.large, self.most = _LARGE[question.dtype], _COUNTS[question.dtype]
         self.dtype = dtypes.TORCH[question.dtype]
         self.calls, self.numbers = 0, sum(a.numel() for a in question.args if isinstance(a, torch.Tensor))

@@ -66,13 +66,21 @@ class Replayed:
 
 
 def replay(
-    question: Question, tree: Tree, actual: torch.Tensor, rows: Array, columns: Array, member: Array, *, every: bool = False
+    question: Question,
+    tree: Tree,
+    actual: torch.Tensor,
+    rows: Array,
+    columns: Array,
+    member: Array,
+    *,
+    every: bool = False,
+    only: Manner | None = None,
 ) -> list[Replayed]:
     """The tree on the question's own arguments at the outputs ``rows`` × ``columns``, in one manner after the other, until one
-    gives the bits of ``actual`` wherever ``member`` [rows, columns] is true; with ``every``, in all of them.
-    """
+    gives the bits of ``actual`` wherever ``member`` [rows, columns] is true; with ``every``, in all of them; or in one ``only``.
+    """  # fmt: skip
     wanted = actual[torch.from_numpy(rows)][:, torch.from_numpy(columns)]
-    manners = list(_manners(question, tree))
+    manners = [only] if only is not None else list(_manners(question, tree))
     if len(manners) > 1 and len(rows) * len(columns) > 4 * _FEW:  # a few outputs tell which ones are worth the whole
         r, c = (np.unique(np.linspace(0, len(x) - 1, 8).astype(int)) for x in (rows, columns))
         few = actual[torch.from_numpy(rows[r])][:, torch.from_numpy(columns[c])]

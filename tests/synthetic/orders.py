@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 import consistency
+from consistency import operators
 from consistency.fingerprint.trees import Tree
 
 from .rounding import Array, nearest_even, to_odd
@@ -115,6 +116,24 @@ class Sums(consistency.Backend):
         if self.fused and isinstance(other, int) and other != BIAS:
             return keep(to_odd(self._value(one, left, right, bias), product(other)))
         return keep(to_odd(self._value(one, left, right, bias), self._value(other, left, right, bias)))
+
+
+class Convolving(Sums):
+    """conv2d, too, as a product of its windows (rows: places, image by image) and its kernels (columns)."""
+
+    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        if operator.name != "nn.functional.conv2d":
+            return super().call(operator, args, kwargs)
+        x, weight, *rest = args
+        bias, stride, padding, dilation = (*rest, *(None, 1, 0, 1)[len(rest) :])
+        windows = torch.nn.functional.unfold(x, weight.shape[2:], dilation, padding, stride)
+        rows, kernels = windows.transpose(1, 2).reshape(-1, windows.shape[1]), weight.flatten(1)
+        if bias is None:
+            found = super().call(operators.get("matmul"), [rows, kernels.T], {})
+        else:
+            found = super().call(operators.get("nn.functional.linear"), [rows, kernels, bias], {})
+        high = (x.shape[2] + 2 * padding - dilation * (weight.shape[2] - 1) - 1) // stride + 1
+        return found.reshape(len(x), high, -1, len(weight)).permute(0, 3, 1, 2)
 
 
 def _exactly_together(parts: Sequence[Array]) -> Array:
