@@ -22,6 +22,7 @@ from .commands.judge import judge
 from .commands.listing import backends, operators
 from .commands.matrix import matrix
 from .commands.model import model
+from .commands.pack import pack
 from .commands.query import query
 from .commands.record import record
 from .commands.report import report
@@ -100,7 +101,7 @@ def main() -> None:
 
 
 for command in (
-    run, backends, operators, repro, report, bisect, sweep, explain, fingerprint, model, diff, expect, matrix, corpus, query,
+    run, backends, operators, repro, report, bisect, sweep, explain, fingerprint, model, diff, expect, matrix, corpus, query, pack,
     record, judge, calibrate,
 ):  # fmt: skip
     main.add_command(command)

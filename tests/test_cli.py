@@ -27,7 +27,7 @@ from consistency.recipe import TensorRecipe
 
 COMMANDS = [
     "run", "backends", "operators", "repro", "report", "bisect", "sweep", "explain", "fingerprint", "model", "diff", "expect",
-    "matrix", "corpus", "query", "record", "judge", "calibrate",
+    "matrix", "corpus", "query", "pack", "record", "judge", "calibrate",
 ]  # fmt: skip
 LINE = Case("exp", "float32", (TensorRecipe((3,), "float32", stop=9),)).line
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..errors import BundleError
+from .files import PACKED
 from .header import read_header
 
 DEPTH = 4  # folders below those that are named
@@ -80,5 +82,13 @@ def _below(folder: Path, depth: int) -> Iterable[Path]:
 
 
 def _size(one: Listed) -> int:
+    """Bytes of its results as they are when they are not packed."""
     path = one.folder / "results.jsonl"
-    return path.stat().st_size if path.exists() else 0
+    if path.exists():
+        return path.stat().st_size
+    try:
+        with path.with_name(f"{path.name}{PACKED}").open("rb") as stream:
+            stream.seek(-4, os.SEEK_END)
+            return int.from_bytes(stream.read(4), "little")  # as gzip notes it
+    except OSError:
+        return 0
