@@ -17,7 +17,8 @@ from .errors import UsageError, did_you_mean
 from .model import DIRECTIONS
 from .operators.declare import Operator
 from .tolerances import Tolerances
-from .workers.isolated import CASE_SECONDS, Isolated, Limits
+from .workers.isolated import Isolated
+from .workers.requests import CASE_SECONDS, Limits
 
 SOURCES = ("drawn", opinfo.NAME)  # of cases: our own strategies, or the samples of PyTorch's operator database
 
