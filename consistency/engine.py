@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 
 from . import backends as _backends
-from . import determinism, evaluate, generate, opinfo, scaling
+from . import determinism, evaluate, scaling
 from .backends.base import Backend
-from .errors import RecipeError, Untestable
-from .events import Earlier, Event, Finished, GroupDone, Grown, Handler, Judged, Key, Repeated, Scaled, Shrunk, Started, kind
-from .model import DIRECTIONS, Case, Result, Verdict
+from .collecting import Collect, Run
+from .errors import RecipeError
+from .events import Earlier, Event, Finished, GroupDone, Grown, Handler, Judged, Repeated, Scaled, Shrunk, Started, kind
+from .model import DIRECTIONS, Case, Result
+from .one_case import JUDGING_FAILED, SHRINK_SECONDS, judge_case, shrunk
 from .operators.declare import Operator
 from .planning import Group, draw, plan
 from .second_look import Looks
 from .settings import Settings, directions_of, examples_of, groups, settings
-from .tolerances import Tolerances
 from .wider import EACH
 from .workers.isolated import AHEAD
 
-SHRINK_SECONDS = 4.0
 SHRINK_AT_LEAST = 1.0  # even when the time budget is used up: a failure is worth it
 SHRUNK_PER_GROUP = 2
 SHRINK_IN_ALL = 120.0  # of a run, or a tenth of its time budget: where everything fails, nobody reads every small case
 SCALED = 12  # cases of an operator whose errors are measured in float64 as well
-_NOT_AS_DECLARED = (LookupError, TypeError, AttributeError)  # raised by error models on calls that are written otherwise
-JUDGING_FAILED = "the harness itself failed to judge this case"
 
 
 def run(chosen: Settings, earlier: Earlier | None = None) -> Iterator[Event]:
@@ -222,33 +218,6 @@ def not_run(
         yield Judged(case, tuple(rows), fresh=False, origin=group.origin)
 
 
-def judge_case(
-    case: Case, operator: Operator, backends: Sequence[Backend], rules: Tolerances,
-    directions: Sequence[str] = DIRECTIONS, done: frozenset[Key] = frozenset(), looks: Looks | None = None,
-    against: str = "float64",
-) -> list[Result]:  # fmt: skip
-    """Results of one case. A case that cannot be built or judged is that case's own verdict, never the end of the run."""
-    judged = functools.partial(
-        evaluate.evaluate, case, backends, rules, directions=directions, done=done, looks=looks, against=against
-    )
-    try:
-        try:
-            return judged(operator=operator)
-        except (*_NOT_AS_DECLARED, RuntimeError):
-            if not case.source:
-                raise
-            return judged(operator=opinfo.generically(operator))
-    except Untestable as reason:
-        text = str(reason)
-    except RecipeError as error:
-        text = f"the case cannot be built: {error}"
-    except Exception as error:
-        text = f"{JUDGING_FAILED} ({type(error).__name__}: {str(error)[:200]}); please report it with this case"
-    verdict = Verdict("undecidable")
-    results = [Result(case, b.name, d, verdict, text, family=operator.family) for d in directions for b in backends]
-    return [result for result in results if result.key not in done]
-
-
 def _shrink(
     chosen: Settings, operator: Operator, seed: int, backends: Sequence[Backend], suspects: Sequence[Result], state: State
 ) -> Iterator[Event]:
@@ -264,76 +233,6 @@ def _shrink(
             yield Shrunk(suspect, small)
 
 
-def shrunk(
-    suspect: Result, operator: Operator, backends: Sequence[Backend], chosen: Settings, seed: int | None = None,
-    seconds: float = SHRINK_SECONDS,
-) -> Result | None:  # fmt: skip
-    """The smallest result with the backend, direction and verdict of ``suspect`` that Hypothesis finds in ``seconds``."""
-    first = suspect.evidence.first if suspect.evidence is not None else suspect.verdict.value
-
-    against = EACH if chosen.reference == "spot" else chosen.reference  # a smaller case is another case, spot-checked or not
-
-    def same(case: Case) -> bool:
-        again = judge_case(case, operator, backends, chosen.tolerances, (suspect.direction,), against=against)
-        return any(r.verdict.value == first for r in again)
-
-    try:
-        begin = chosen.seed if seed is None else seed
-        small = generate.smallest(operator, suspect.dtype, same, examples=chosen.examples, seed=begin, seconds=seconds)
-    except Exception:  # the case as it was drawn is there already, and the run must go on
-        return None
-    if small is None:
-        return None
-    again = judge_case(small, operator, backends, chosen.tolerances, (suspect.direction,), looks=Looks(), against=against)
-    result = next((result for result in again if result.verdict.fails), None)
-    if result is None or result.verdict == suspect.verdict or suspect.evidence is None or result.evidence is None:
-        return result
-    # A few numbers may fit another cause by accident, or none; the larger case told more.
-    cause = suspect.evidence.cause
-    text = f"{result.explanation}; of {suspect.case.id}, {cause}" if cause is not None else result.explanation
-    return replace(result, verdict=suspect.verdict, explanation=text, evidence=replace(result.evidence, cause=cause))
-
-
-@dataclass(frozen=True)
-class Run:
-    """All results of one invocation, in order; ``out`` is the bundle's folder, where one was written.
-
-    ``scalings``: how float32 and float64 errors compare, per operator and backend.
-    """
-
-    results: tuple[Result, ...]
-    settings: Settings
-    seconds: float
-    out: Path | None = None
-    scalings: tuple[scaling.Scaling, ...] = ()
-
-    @property
-    def failures(self) -> tuple[Result, ...]:
-        """The results whose verdict fails, the worst × budget first."""
-        failing = [r for r in self.results if r.verdict.fails]
-        return tuple(sorted(failing, key=lambda r: -r.metrics.get("rho_max", 0.0)))
-
-
-class Collect:
-    """A handler that keeps every result, with the shrunk form of a failure right behind its original."""
-
-    def __init__(self) -> None:
-        self.results: list[Result] = []
-        self.seconds = 0.0
-        self.scalings: list[scaling.Scaling] = []
-
-    def __call__(self, event: Event) -> None:
-        match event:
-            case Judged():
-                self.results += event.results
-            case Shrunk():
-                self.results.append(event.result)
-            case Scaled():
-                self.scalings += event.scalings
-            case Finished():
-                self.seconds = event.seconds
-
-
 def drive(chosen: Settings, handlers: Sequence[Handler], earlier: Earlier | None = None) -> None:
     """Run to the end, handing every event to every handler."""
     for event in run(chosen, earlier):
@@ -346,6 +245,7 @@ __all__ = [
     "AHEAD",
     "DIRECTIONS",
     "EACH",
+    "JUDGING_FAILED",
     "Collect",
     "Group",
     "Looks",

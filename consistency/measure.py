@@ -10,10 +10,9 @@ import numpy as np
 import torch
 
 from . import dtypes, metrics
-from .dtypes import Format
+from .elements import Elements, flat
 from .materialise import written
-from .model import Measured, Span, Worst
-from .reference import Reference
+from .model import Measured, Span
 
 # Below this many ulp (and this share of G·u·S) no rule in use could object, and the two maxima alone are kept.
 _SETTLED_ULP = 0.5
@@ -23,65 +22,10 @@ _FEW_TERMS = 8  # with so few, √n and n are much the same
 _NOTABLE, _MOST_GROUPED = 9.0, 1 << 20  # σ² of the largest error, and elements, between which groups are compared
 
 
-def _flat(tensor: torch.Tensor, wide: bool = False) -> np.ndarray[Any, Any]:
-    if tensor.requires_grad:
-        tensor = tensor.detach()
-    if tensor.is_complex():
-        tensor = torch.view_as_real(tensor.resolve_conj())
-    if (wide and tensor.dtype != torch.float64) or tensor.dtype == torch.bfloat16:
-        tensor = tensor.to(torch.float64)
-    return tensor.numpy().reshape(-1)
+class Floating(Elements):
+    """Measures one output. Quick path first; special values, ranges and the hull only where they are needed."""
 
-
-def _flat_reference(
-    reference: Reference, index: int, expected: torch.Tensor
-) -> tuple[np.ndarray[Any, Any], Any, metrics.Known | None]:
-    """Expected numbers, their tail, and what is known of them: made once for all backends."""
-    tail = reference.tails[index] if index < len(reference.tails) else None
-    made = reference.flattened.get(index)
-    if made is None or made[0] is not expected or made[1] is not tail:
-        flat = _flat(expected, wide=True)
-        known = metrics.Known(flat) if 0 < flat.size <= metrics.BLOCK else None
-        made = expected, tail, flat, _flat(tail, wide=True) if tail is not None else None, known
-        reference.flattened[index] = made
-    return made[2], made[3], made[4]
-
-
-def _beyond(pairs: np.ndarray[Any, Any], limit: float) -> Any:
-    """Of which complex numbers a part is NaN, or at least ``limit``."""
-    return ~(np.abs(pairs.reshape(-1, 2)) < limit).all(1)
-
-
-class Floating:
-    """Measures one output. Quick path first; special values, ranges and the hull only where they are needed.
-
-    ``paired``: the last dimension holds the two parts of complex numbers.
-    """
-
-    def __init__(
-        self,
-        index: int,
-        name: str,
-        dtype: str,
-        shape: tuple[int, ...],
-        actual: torch.Tensor,
-        expected: torch.Tensor,
-        form: Format,
-        reference: Reference,
-        paired: bool = False,
-    ) -> None:
-        self.paired, self.complex = paired, reference.materials.case.dtype in dtypes.PARTS
-        self.index, self.name, self.dtype, self.shape, self.form = index, name, dtype, shape, form
-        self.reference, self.model = reference, reference.model
-        # The gradients of data movement are sums: only going forward does every difference count.
-        self.moves_only = self.model.kind == "exact" and reference.direction == "forward"
-        self.actual, (self.expected, self.tail, known) = _flat(actual), _flat_reference(reference, index, expected)
-        self.known = known
-        self.special: dict[str, int] = {}
-        self.special_worst: Worst | None = None
-        self.keep: np.ndarray[Any, Any] | None = None
-        self.elements = self.expected.size
-        self.cluster: tuple[float, int, str] | None = None
+    cluster: tuple[float, int, str] | None = None
 
     def measured(self) -> Measured:
         n = self.expected.size
@@ -91,11 +35,11 @@ class Floating:
         sums = metrics.absolute_and_ulp(self.actual, self.expected, self.tail, self.form, self.known)
         # The largest number in place of an infinity is off by half a step at least.
         far = self.form.overflow * self.form.unit_roundoff
-        if sums.bad or (sums.abs_max >= far and self._held().any()):
-            self._set_special_aside()
+        if sums.bad or (sums.abs_max >= far and self.held().any()):
+            self.set_special_aside()
             sums = metrics.absolute_and_ulp(self.actual, self.expected, self.tail, self.form)
-        if sums.nonzero < self.expected.size and self._signed_zeros_matter():
-            self._check_zero_signs()
+        if sums.nonzero < self.expected.size and self.signed_zeros_matter():
+            self.check_zero_signs()
         exact = self.moves_only
         spans: tuple[Span, ...] = (Span(None, sums.ulp_max, abs_max=sums.abs_max),)
         simple = self.model.kind == "rounded" and not self.complex
@@ -103,7 +47,7 @@ class Floating:
             spans, exact = self._closer(sums)
         pattern = ""
         if sums.ulp_max > 2.0 and spans[0].hull:
-            pattern = metrics.pattern_of(self._placed(metrics.errors(self.actual, self.expected, self.tail)), self.shape)
+            pattern = metrics.pattern_of(self.placed(metrics.errors(self.actual, self.expected, self.tail)), self.shape)
         return Measured(
             self.name, self.dtype, self.shape, n, spans, exact, sums.differing,
             math.sqrt(sums.squares / n), math.sqrt(sums.sigma_squares / n), math.sqrt(sums.sigma_max), self._independent(sums),
@@ -120,13 +64,6 @@ class Floating:
     def _subnormal(self) -> bool:
         """Whether numbers are so small that a backend may flush them, which the judge can only tell from the hull."""
         return bool(((np.abs(self.expected) < 4.0 * self.form.smallest_normal) & (self.expected != 0.0)).any())
-
-    def _placed(self, error: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        if self.keep is None:
-            return error
-        full = np.zeros(math.prod(self.shape))
-        full[self.keep] = error
-        return full
 
     def _independent(self, sums: metrics.Sums) -> bool:
         """Whether rounding errors of different elements are independent, so that their signs and mean square mean something.
@@ -186,7 +123,7 @@ class Floating:
         if reference.direction == "backward":
             # Gradient formulas square and divide: their intermediates underflow, or overflow to a zero, before the gradient does.
             error = np.maximum(error - self.form.smallest_normal, 0.0)
-            error[(self.actual == 0.0) & (np.abs(self.expected) <= 1.0 / self._square_overflows())] = 0.0
+            error[(self.actual == 0.0) & (np.abs(self.expected) <= 1.0 / self.square_overflows())] = 0.0
         ulp = self._ulp()
         scale = None if s is None else s * unit
         elsewhere = self._span(None, error, ulp, scale, self._outside_ranges())
@@ -233,10 +170,6 @@ class Floating:
         )
         return metrics.clustered(metrics.errors(self.actual, self.expected, self.tail) ** 2 / variance, self.shape)
 
-    def _square_overflows(self) -> float:
-        """Where the square of a number leaves the format: beyond it a gradient's intermediates may be infinite (or zero)."""
-        return float(2.0 ** (self.form.max_exponent // 2))
-
     def _magnitude(self) -> Any:
         """S as a flat array of the elements that are kept, or one number for all of them, or None. May hold NaN and infinities."""
         magnitudes = self.reference.magnitudes
@@ -245,7 +178,7 @@ class Floating:
             return s
         if s.numel() != self.elements:  # of complex results both parts have one S
             s = torch.broadcast_to(s.unsqueeze(-1) if self.paired and s.shape != self.shape else s, self.shape)
-        s = _flat(s, wide=True)
+        s = flat(s, wide=True)
         return s[self.keep] if self.keep is not None else s
 
     def _span(self, interval: tuple[int, float, float] | None, error: Any, ulp: Any, scale: Any, mask: Any) -> Span:
@@ -256,7 +189,7 @@ class Floating:
             return Span(interval)
         corners, elements = metrics.hull(error, ulp, scale)
         places = np.flatnonzero(mask) if mask is not None else None
-        worst = tuple(self._worst(int(places[i]) if places is not None else i) for i in elements)
+        worst = tuple(self.worst(int(places[i]) if places is not None else i) for i in elements)
         flushed = self._flushed_hull(error, ulp, scale, mask) if corners else None
         quotient = None if scale is None else float(np.max(error / np.maximum(scale, 1e-300)))
         return Span(interval, float(np.max(error / ulp)), quotient or 0.0, float(error.max()), corners, worst, flushed)
@@ -269,17 +202,12 @@ class Floating:
             return None
         admitted = error
         if outputs is not None and outputs[self.index].tensor is not None:
-            other = _flat(outputs[self.index].tensor, wide=True)  # type: ignore[arg-type]
+            other = flat(outputs[self.index].tensor, wide=True)  # type: ignore[arg-type]
             other = other[self.keep] if self.keep is not None else other
             both = np.abs(self.actual.astype(np.float64) - other)
             both = both[mask] if mask is not None else both
             admitted = np.fmin(error, both)
         return metrics.hull(np.maximum(admitted - tiny, 0.0), ulp, scale)[0]
-
-    def _worst(self, element: int) -> Worst:
-        place = int(self.keep[element]) if self.keep is not None else element
-        index = tuple(int(i) for i in np.unravel_index(place, self.shape)) if self.shape else ()
-        return Worst(index, float(self.actual[element]), float(self.expected[element]))
 
     def _ranges(self) -> list[tuple[tuple[int, float, float], Any]]:
         """The operator's declared argument ranges as masks over the elements (elementwise operators, same shape only)."""
@@ -302,7 +230,7 @@ class Floating:
             given = self._where_written(given, int(self.name.removeprefix("arg/")))
         if given is None or tuple(given.shape) != self.shape:
             return None
-        values = _flat(given, wide=True)
+        values = flat(given, wide=True)
         return values[self.keep] if self.keep is not None else values
 
     def _where_written(self, given: torch.Tensor, destination: int) -> torch.Tensor | None:
@@ -319,7 +247,7 @@ class Floating:
         raw = tuple(o.tensor for o in reference.outcome.outputs if o.tensor is not None)
         nearest = metrics.errors(self.actual, self.expected, self.tail)
         for outputs in hook(tuple(reference.arguments.args), reference.arguments.kwargs, raw):
-            other = _flat(torch.as_tensor(outputs[self.index]).broadcast_to(self.shape), wide=True)
+            other = flat(torch.as_tensor(outputs[self.index]).broadcast_to(self.shape), wide=True)
             other = other[self.keep] if self.keep is not None else other
             closer = np.abs(self.actual - other) < nearest
             if closer.any():
@@ -328,82 +256,6 @@ class Floating:
         again = metrics.absolute_and_ulp(self.actual, self.expected, self.tail, self.form)
         for name in ("ulp_max", "abs_max", "squares", "differing", "positive", "negative", "outward", "error"):
             setattr(sums, name, getattr(again, name))
-
-    def _set_special_aside(self) -> None:
-        """Count mismatching NaN and infinities, then go on with the elements that are finite in both.
-
-        An infinity where the reference is finite stands for the first power of two that does not fit, so that rounding at the
-        overflow threshold is measured like any other rounding; likewise a reference beyond it.
-        """
-        actual, expected = self.actual.astype(np.float64), self.expected
-        limit = self.form.overflow
-        if self.paired and not self.moves_only:
-            # What becomes of NaN and infinities, and of which part, is not agreed on (C99, Annex G): all are of one kind.
-            neither = np.repeat(_beyond(actual, math.inf) & _beyond(expected, limit), 2)
-            actual, expected = np.where(neither, np.nan, actual), np.where(neither, np.nan, expected)
-        nan_a, nan_e = np.isnan(actual), np.isnan(expected)
-        inf_e = np.isinf(expected)
-        wrong_nan = nan_a != nan_e
-        wrong_inf = ~nan_a & inf_e & (actual != expected) & ~((np.abs(actual) == np.inf) & (actual == expected))
-        if math.isfinite(limit):
-            actual = np.where(np.isinf(actual) & ~inf_e, np.copysign(limit, actual), actual)
-            expected = np.where(inf_e, expected, np.clip(expected, -limit, limit))
-        else:
-            wrong_inf |= np.isinf(actual) & ~inf_e & ~nan_e
-        held = self._held()
-        dropped = self._without_nan(nan_e & ~nan_a)
-        flushed = self._as_if_flushed(wrong_nan | wrong_inf) & ~dropped
-        kinds = {"nan": wrong_nan & ~dropped & ~flushed, "inf": wrong_inf & ~flushed, "nan-dropped": dropped, "flushed": flushed,
-                 "largest": held}  # fmt: skip
-        for kind, mask in kinds.items():
-            count = int(np.count_nonzero(mask))
-            if count:
-                self.special[kind] = count
-                self.special_worst = self.special_worst or self._worst(int(np.flatnonzero(mask)[0]))
-        left_out = nan_a | nan_e | inf_e | np.isinf(actual) | held
-        if self.reference.direction == "backward":
-            left_out |= np.isinf(self.actual) & (np.abs(expected) >= self._square_overflows())
-        self.keep = np.flatnonzero(~left_out)
-        self.actual, self.expected = actual[self.keep], expected[self.keep]
-        self.tail = np.nan_to_num(self.tail[self.keep]) if self.tail is not None else None
-
-    def _held(self) -> Any:
-        """Where the largest number stands in place of an infinity, as rounding toward zero gives."""
-        largest = self.form.overflow * (1.0 - self.form.unit_roundoff)
-        beyond = np.isfinite(self.expected) & (np.abs(self.expected) >= self.form.overflow)
-        return beyond & (self.actual.astype(np.float64) == np.copysign(largest, self.expected))
-
-    def _without_nan(self, missing: Any) -> Any:
-        """Which of the elements where a NaN is ``missing`` hold what a choice among the other numbers would give."""
-        found = np.zeros_like(missing)
-        for outputs in self.reference.without_nan if missing.any() else ():
-            chosen = outputs[self.index].tensor if self.index < len(outputs) else None
-            if chosen is not None and chosen.numel() == missing.size:
-                found |= missing & (self.actual == _flat(chosen, wide=True))
-        return found
-
-    def _as_if_flushed(self, wrong: Any) -> Any:
-        """Which of the wrong NaN and infinities are right for subnormal inputs that read as zero (0 · ∞, 1 / 0)."""
-        outputs = self.reference.flushed() if wrong.any() and self.reference.direction == "forward" else None
-        tensor = outputs[self.index].tensor if outputs is not None and self.index < len(outputs) else None
-        if tensor is None or tensor.numel() != wrong.size:
-            return np.zeros_like(wrong)
-        other = _flat(tensor, wide=True)
-        return wrong & ((self.actual == other) | (np.isnan(self.actual) & np.isnan(other)))
-
-    def _signed_zeros_matter(self) -> bool:
-        """Not of complex results that are computed: their zeros are differences of products."""
-        if self.moves_only or self.reference.direction == "backward":
-            return self.moves_only
-        return "elementwise" in self.reference.operator.traits and not self.complex
-
-    def _check_zero_signs(self) -> None:
-        both = (self.expected == 0.0) & (self.actual == 0.0)
-        wrong = both & (np.signbit(self.expected) != np.signbit(self.actual))
-        count = int(np.count_nonzero(wrong))
-        if count:
-            self.special["zero-sign"] = count
-            self.special_worst = self.special_worst or self._worst(int(np.flatnonzero(wrong)[0]))
 
     def _vacuous(self, sums: metrics.Sums, n: int) -> str:
         """Why agreement would prove nothing: all NaN, mostly zeros, constant."""

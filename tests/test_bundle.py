@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import math
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
 import pytest
 import torch
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 import consistency
 from consistency import bundle, engine, evaluate, tolerances
+from consistency.bundle import files
+from consistency.bundle.locking import Lock
+from consistency.bundle.packing import FILES, pack
+from consistency.cli import main
 from consistency.errors import BundleError
 from consistency.find import find_case
 from consistency.judge import judge
@@ -462,3 +469,98 @@ def test_an_artefact_that_cannot_be_made_does_not_end_the_run(tmp_path: Path) ->
     assert back.verdict.value == "divergent"
     (folder,) = (tmp_path / "b" / "failures").iterdir()
     assert "no tensors: " in (folder / "tensors.txt").read_text(encoding="utf-8")
+
+
+# --- packed -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_packed_bundle_is_read_as_before_and_can_be_resumed(whole: engine.Run, tmp_path: Path) -> None:
+    here = copy_of(whole, tmp_path / "b")
+    plain = {name: (here / name).read_bytes() for name in FILES}
+    said = CliRunner().invoke(main, ["pack", str(tmp_path), "--keep", "1"])
+    assert (said.exit_code, said.output) == (0, "packed 0 of 1 bundles: 0.0 MB are 0.0 MB now\n")
+    said = CliRunner().invoke(main, ["pack", str(tmp_path)])
+    assert said.exit_code == 0
+    assert said.output.startswith("packed 1 of 1 bundles: ")
+    assert sum((here / f"{name}.gz").stat().st_size for name in FILES) * 3 < sum(map(len, plain.values()))
+    assert not any((here / name).exists() for name in (*FILES, "running.lock"))
+    assert bundle.read_results(here) == bundle.read_results(folder_of(whole))
+    for command in (["diff", str(folder_of(whole)), str(here)], ["report", str(here)], ["query", "SELECT 1 AS one", str(here)]):
+        assert CliRunner().invoke(main, command).exit_code == 0, command
+    assert CliRunner().invoke(main, ["pack", str(here)]).output.startswith("packed 0 of 1")
+    consistency.run(**ARGUMENTS, out=here, resume=True)
+    assert {name: (here / name).read_bytes() for name in FILES} == plain
+    assert not list(here.glob("*.gz"))
+
+
+def test_packing_leaves_alone_what_is_being_written(whole: engine.Run, tmp_path: Path) -> None:
+    here = copy_of(whole, tmp_path / "b")
+    lock = Lock(here)
+    said = CliRunner().invoke(main, ["pack", str(here)])
+    lock.release()
+    assert said.exit_code == 0
+    assert "is being written by another run" in said.stderr
+    assert said.stdout.startswith("packed 0 of 1")
+    assert (here / "results.jsonl").exists()
+
+
+@pytest.mark.parametrize("moment", ["half written", "both are there"])
+def test_a_kill_while_packing_costs_nothing(
+    moment: str, whole: engine.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, unlink = copy_of(whole, tmp_path / "b"), Path.unlink
+
+    def copy(source: Any, target: Any) -> None:
+        target.write(source.read(1000))
+        raise Killed
+
+    def leave(path: Path, missing_ok: bool = False) -> None:
+        if path.name == "results.jsonl":
+            raise Killed
+        unlink(path, missing_ok)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(*((shutil, "copyfileobj", copy) if moment == "half written" else (Path, "unlink", leave)))
+        with pytest.raises(Killed):
+            pack(here)
+    for _ in range(2):
+        assert bundle.read_results(here) == bundle.read_results(folder_of(whole))
+        pack(here)
+    assert not (here / "results.jsonl").exists()
+
+
+def test_of_two_copies_the_longer_one_is_taken_packed_or_not(whole: engine.Run, tmp_path: Path) -> None:
+    part, all_of_it = copy_of(whole, tmp_path / "a"), copy_of(whole, tmp_path / "b")
+    results = part / "results.jsonl"
+    results.write_bytes(b"".join(results.read_bytes().splitlines(keepends=True)[:-3]))
+    assert pack(all_of_it)[0] > 0
+    assert [one.folder for one in bundle.gather([tmp_path])[0]] == [all_of_it]
+
+
+def bomb(packed: bytes) -> bytes:
+    """The same and eight results in much white space: a thousand times what the file has."""
+    line = gzip.decompress(packed).splitlines()[0] + b" " * (1 << 20) + b"\n"
+    return packed + gzip.compress(line * 8)
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (lambda b: b[:-40], "cannot be read: "), (lambda b: b[:200] + b"xx" + b[202:], "(:\\d+  damaged|cannot be read): "),
+        (lambda b: b"{}", "cannot be read: Not a gzipped file"), (bomb, "is more than 200 times as large once it is unpacked"),
+    ],
+)  # fmt: skip
+def test_a_damaged_packed_file_is_one_line(
+    damage: Callable[[bytes], bytes], told: str, whole: engine.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_SMALL", 1 << 20)
+    here = copy_of(whole, tmp_path / "b")
+    pack(here)
+    packed = here / "results.jsonl.gz"
+    packed.write_bytes(damage(packed.read_bytes()))
+    said = CliRunner().invoke(main, ["diff", str(here), str(here)])
+    assert said.exit_code == 2
+    assert re.fullmatch(rf"consistency: \S+results\.jsonl\S* ?{told}.*\n", said.output)
+    with pytest.raises(BundleError, match=told):
+        consistency.run(**ARGUMENTS, out=here, resume=True)
+    assert not (here / "results.jsonl").exists()

@@ -19,14 +19,14 @@ LAYERS = {
     "values": "errors profiles places threads dtypes model recipe tape values",
     "generate": "own_defaults layouts materialise operators strategies generate probing",
     "execute": "backends workers opinfo named_calls aten_calls aten_models aten_references",
-    "compare": "oracles reference magnitudes wider metrics measure casting comparison fingerprint",
+    "compare": "oracles reference magnitudes wider metrics elements measure casting comparison fingerprint",
     "judge": "_file_vocabulary _located_yaml expectations _tolerances_file tolerances judge monte_carlo formulations "
     "attribution trials circumstances second_look",
-    "run and record": "evaluate scaling determinism settings events engine coverage health literals bundle find "
-    "fingerprint.ulp_map cluster explain expectations.ledger expectations.narrowing expectations.trying "
+    "run and record": "evaluate scaling determinism settings events one_case collecting engine coverage health literals bundle "
+    "find fingerprint.ulp_map cluster explain expectations.ledger expectations.narrowing expectations.trying "
     "expectations.writing expectations.proposing calibrate recording minimise report.failure report.repeating artefact "
     "manifest bisection environments sweep changes diffing planning corpus",
-    "fronts": "__init__ __main__ api cli cli_options commands matrix pytest_plugin report suite watching models",
+    "fronts": "__init__ __main__ api cli cli_options misread commands matrix pytest_plugin report suite watching models",
 }
 RANK = {module: rank for rank, modules in enumerate(LAYERS.values()) for module in modules.split()}
 # A worker process in an environment of its own may have none of these.

@@ -238,6 +238,21 @@ def test_results_may_be_packed(tmp_path: Path) -> None:
     assert held.db.execute("SELECT count(*) FROM outcomes").fetchall() == [(12,)]
 
 
+def test_a_packed_file_with_far_too_many_results_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from consistency.matrix import store
+
+    monkeypatch.setattr(store, "FEW", 100)
+    here = night(tmp_path, 0, quiet())
+    night(tmp_path, 1, quiet())
+    plain = here / "results.jsonl"
+    (here / "results.jsonl.gz").write_bytes(gzip.compress(plain.read_bytes().splitlines(keepends=True)[0] * 5000))
+    plain.unlink()
+    held = stored(tmp_path)
+    (problem,) = held.problems
+    assert problem.startswith(f"passed over: {here} cannot be read: more than ")
+    assert held.db.execute("SELECT count(*) FROM outcomes").fetchall() == [(6,)]
+
+
 def test_names_with_brackets_and_odd_numbers(tmp_path: Path) -> None:
     odd = [row("exp", "exp-1", "divergent", "nan"), row("exp", "exp-2", "divergent", "inf"), row("exp", "exp-3", rho=-1.0)]
     night(tmp_path / "a[b]*?'c", 0, odd)
@@ -328,7 +343,7 @@ def test_the_help_can_be_pasted(nightly: Path) -> None:
     ("words", "said"),
     [
         ([], "ask something"),
-        (["SELECT 1", "no-such-folder"], "no-such-folder is not a folder"),
+        (["SELECT 1", "no-such-folder"], "no-such-folder is not there"),
         (["SELECT 1", "."], "there is no bundle in ."),
         (["SELECT 1", "--json", "--csv", "."], "two forms of the same answer"),
         (["--filter", "verdikt:fail", "NIGHTLY"], "verdikt is no key; did you mean verdict?"),

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 import os
+import zlib
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ..errors import BundleError
 
 MAX_LINE = 1 << 24
+PACKED = ".gz"  # behind the name of a file of lines that is packed
+_SMALL, _RATIO = 1 << 26, 200  # what a packed file may be larger once it is read: bytes, and times (runs here: 10 to 40 times)
 
 
 def replace(path: Path, text: str) -> None:
@@ -33,13 +38,49 @@ def mend(path: Path) -> None:
             stream.truncate(size - back + tail.rfind(b"\n") + 1)
 
 
-def lines(path: Path, only: Collection[int] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(line number, object) of a JSONL file. An incomplete last line is passed over; anything else is a BundleError.
+class _Unpacking(io.RawIOBase):
+    """What a packed file holds, up to some bytes: it may come from anywhere, and hold a thousand times what it says."""
 
+    def __init__(self, path: Path) -> None:
+        self._path, self._stream = path, gzip.GzipFile(path)
+        self._left = _SMALL + _RATIO * path.stat().st_size
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Any) -> int:
+        try:
+            many = self._stream.readinto(into)
+        except (EOFError, zlib.error) as error:
+            raise OSError(str(error)) from None  # as gzip's other complaints
+        self._left -= many
+        if self._left < 0:
+            raise BundleError(f"{self._path} is more than {_RATIO} times as large once it is unpacked: that is no run's")
+        return many
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
+def opened(path: Path) -> IO[bytes]:
+    """A file of lines, plain or packed; where both are there, the plain one. Raises OSError, and BundleError while it is read."""
+    packed = path.with_name(f"{path.name}{PACKED}")
+    if path.exists() or not packed.exists():
+        if not path.exists() and path.with_name(f"{path.name}.zst").exists():
+            raise BundleError(f"{path}.zst is read by `matrix` and `query` only: unpack it with unzstd first")
+        return path.open("rb")
+    return io.BufferedReader(_Unpacking(packed), 1 << 16)
+
+
+def lines(path: Path, only: Collection[int] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(line number, object) of a JSONL file, or of ``path.gz`` where it is packed.
+
+    An incomplete last line is passed over; anything else is a BundleError.
     ``only``: the numbers of the lines that are looked into, the others are counted.
     """
     try:
-        with path.open("rb") as stream:
+        with opened(path) as stream:
             for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE), b""), start=1):
                 if not line.endswith(b"\n"):
                     if len(line) >= MAX_LINE:
@@ -57,7 +98,7 @@ def lines(path: Path, only: Collection[int] | None = None) -> Iterator[tuple[int
     except FileNotFoundError:
         return
     except OSError as error:
-        raise BundleError(f"{path} cannot be read: {error.strerror}") from None
+        raise BundleError(f"{path} cannot be read: {error.strerror or str(error)[:100]}") from None
 
 
 def read_object(path: Path, what: str) -> dict[str, Any]:

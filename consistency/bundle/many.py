@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..errors import BundleError
+from .files import PACKED
 from .header import read_header
 
 DEPTH = 4  # folders below those that are named
@@ -63,7 +65,8 @@ def _folders(places: Iterable[Path]) -> list[Path]:
     found: dict[Path, Path] = {}
     for place in places:
         if not place.is_dir():
-            raise BundleError(f"{place} is not a folder: name a bundle, or a folder that holds some")
+            what = "is not a folder" if place.exists() else "is not there"
+            raise BundleError(f"{place} {what}: name a bundle, or a folder that holds some")
         for folder in _below(place, DEPTH):
             found.setdefault(folder.resolve(), folder)
             if len(found) > MAX_BUNDLES:
@@ -80,5 +83,13 @@ def _below(folder: Path, depth: int) -> Iterable[Path]:
 
 
 def _size(one: Listed) -> int:
+    """Bytes of its results as they are when they are not packed."""
     path = one.folder / "results.jsonl"
-    return path.stat().st_size if path.exists() else 0
+    if path.exists():
+        return path.stat().st_size
+    try:
+        with path.with_name(f"{path.name}{PACKED}").open("rb") as stream:
+            stream.seek(-4, os.SEEK_END)
+            return int.from_bytes(stream.read(4), "little")  # as gzip notes it
+    except OSError:
+        return 0

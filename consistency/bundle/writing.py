@@ -18,6 +18,7 @@ from .header import new_header, new_id, read_header
 from .locking import Lock
 from .machine import label_of, machine, tidy
 from .naming import failure_id
+from .packing import unpack
 from .reading import _cases
 from .rows import row_of
 
@@ -102,6 +103,7 @@ class Writer:
                 self._lines = {b.name: kept.before(b) for b in self._backends}
             if there:
                 self._check_same(event)
+                unpack(self.folder)
                 self._known = set(_cases(self.folder))
                 rows = (row for _, row in lines(self.folder / "results.jsonl"))
                 self._there = {(str(row.get("case_id")), str(row.get("backend")), str(row.get("direction"))) for row in rows}

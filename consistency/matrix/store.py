@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UsageError
+from ..errors import BundleError, UsageError
 from ..model import VERDICTS
 from ..report.failure import printable
 from .finding import Found
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 BATCH_BYTES, BATCH_BUNDLES = 1 << 28, 128  # of files that are read together
 PACKED = 10  # how much larger a packed file is once it is read
+FEW = 500_000  # results that a packed file may have, and one more for every four bytes: real ones need 20 and more
 ALLOWED = len(VERDICTS)  # the number of a reduced precision that was asked for
 NAME, SENTENCE = 160, 400  # characters kept
 
@@ -60,7 +61,7 @@ SELECT f.bundle, f.label, left(r.operator, {NAME}) AS operator, left(r.dtype, 40
     left(r.workaround, {SENTENCE}) AS workaround, left(r.expectation::VARCHAR, {SENTENCE}) AS expectation,
     coalesce(r.shrunk, false) AS shrunk
 FROM read_json(?, columns = {_COLUMNS!r}, format = 'newline_delimited', ignore_errors = true, filename = true,
-    maximum_object_size = 16777216) r JOIN files f ON f.file = r.filename
+    maximum_object_size = 16777216) r JOIN files f ON f.file = r.filename LIMIT ?
 """
 _WHOLE = "operator IS NOT NULL AND dtype IS NOT NULL AND direction IN ('forward', 'backward') AND backend IS NOT NULL " \
     "AND verdict IS NOT NULL AND case_id IS NOT NULL"  # fmt: skip
@@ -132,7 +133,7 @@ class Store:
             with self._all_or_nothing():
                 self._forget(changed)
                 self._read(batch)
-        except duckdb.Error as error:
+        except (duckdb.Error, BundleError) as error:
             if len(batch) == 1:  # one bundle costs only itself
                 self.problems.append(printable(f"passed over: {batch[0].folder} cannot be read: {_first_line(error)}"))
                 return
@@ -202,7 +203,10 @@ class Store:
         self.db.execute(
             "CREATE OR REPLACE TEMP TABLE files AS SELECT unnest(?) AS bundle, unnest(?) AS label, unnest(?) AS file", columns
         )
-        self.db.execute(_INCOMING, [list(VERDICTS), [_literally(path) for _, _, path in files]])
+        most = sum(FEW + _length(Path(path)) // (1 if path.endswith(".jsonl") else 4) for _, _, path in files)
+        ((many,),) = self.db.execute(_INCOMING, [list(VERDICTS), [_literally(path) for _, _, path in files], most]).fetchall()
+        if many == most:  # what comes from elsewhere may be packed a thousandfold
+            raise BundleError(f"more than {most:,} results in {sum(_length(Path(path)) for _, _, path in files):,} bytes")
         self._count_damage(files)
         for statement in _TAKE.split(";\n"):
             self.db.execute(statement)
@@ -262,7 +266,7 @@ def _batches(bundles: Sequence[Found]) -> Iterator[list[Found]]:
     batch: list[Found] = []
     size = 0
     for one in bundles:
-        length = one.results.stat().st_size if one.results is not None and one.results.exists() else 0
+        length = _length(one.results)
         length *= PACKED if one.results is not None and one.results.suffix != ".jsonl" else 1
         if batch and (size + length > BATCH_BYTES or len(batch) >= BATCH_BUNDLES):
             yield batch
@@ -271,6 +275,10 @@ def _batches(bundles: Sequence[Found]) -> Iterator[list[Found]]:
         size += length
     if batch:
         yield batch
+
+
+def _length(path: Path | None) -> int:
+    return path.stat().st_size if path is not None and path.exists() else 0
 
 
 def _literally(path: str) -> str:

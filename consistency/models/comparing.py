@@ -67,7 +67,12 @@ def compare_models(
         raise UsageError(f"replicas = {replicas!r:.40}; a band needs 2 at least")
     chosen = chosen_from(backends)
     rules = tolerances if isinstance(tolerances, Tolerances) else _tolerances.load(tolerances)
-    report = _Comparison(subject, replicas, rules, local, progress or (lambda what, done, total: None)).report(chosen)
+    try:
+        report = _Comparison(subject, replicas, rules, local, progress or (lambda what, done, total: None)).report(chosen)
+    except UsageError as error:
+        if not found:
+            raise
+        raise UsageError(f"{error} (perhaps because {found[0]})") from error
     return replace(report, mistakes=found)
 
 
@@ -139,7 +144,7 @@ class _Comparison:
         again: BackendReport | None = None
         remeasured = False
         if outside is not None and not mode.failures and not every and not raised:
-            if self.local and outside.step > 1:
+            if self.local and (outside.step > 1 or mode.passed_over):
                 again = self._backend(backend, reference, every=outside.step)
             if again is None or again.first is None:
                 band = reference.wider_band
@@ -158,6 +163,8 @@ class _Comparison:
 
 def _notes(reference: Trace) -> tuple[str, ...]:
     """What makes a comparison tell less than it seems to."""
+    if not any(key.kind == "loss" for key in reference.found):
+        return ("nothing that the model returns is a floating tensor: no loss and no gradients are compared",)
     lost = next((key for key, values in reference.found.items() if key.kind == "loss" and not np.isfinite(values).all()), None)
     if lost is None:
         return ()

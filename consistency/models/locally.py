@@ -1,7 +1,7 @@
 """Each operator on the inputs that it really got: a quick look at the calls as they go by, and the judge for the doubtful ones.
 
 Nothing is kept of a call that passes. Every call of the first step is looked at, and of the steps whose number is a power of two;
-where one kind of call repeats in a module within a step, its first few.
+where one kind of call repeats in a module within a step, its first few. Where that was not enough, every call is looked at.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .. import aten_calls, engine
+from ..backends._outputs import told
 from ..backends.base import Backend, TorchBackend, flatten
 from ..errors import ConsistencyError, UsageError
 from ..model import Case, Result
@@ -45,6 +46,7 @@ class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.backend, self.paused, self.step, self._every, self._off = backend, False, 1, every, off
         self.calls = self.looked_at = 0
+        self.passed_over = False  # a call that repeats what was looked at often enough in its step
         self.judged: Counter[str] = Counter()  # how many calls had to be judged in full, by operator
         self.left_out: Counter[str] = Counter()
         self.failures: list[Named] = []
@@ -82,11 +84,14 @@ class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **kwargs) if self._plain else self.backend.call(known.operator, args, kwargs)
 
     def _wanted(self, func: Any, args: Any, name: str) -> bool:
-        if self._off or len(self.failures) >= FEW or not (self._every or self.step & (self.step - 1) == 0):
+        if self._off or len(self.failures) >= FEW:
             return False
+        if self._every or self.step & (self.step - 1):
+            return self._every
         first = next((a for a in args if isinstance(a, torch.Tensor)), None)
         kind = (func, name, first.shape if first is not None else None)
         self._seen[kind] += 1
+        self.passed_over = self.passed_over or self._seen[kind] > OFTEN
         return self._seen[kind] <= OFTEN
 
     def _looked(self, func: Any, known: Facts, args: Any, kwargs: Any, name: str) -> Any:
@@ -103,10 +108,14 @@ class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._judge(func, known, (given, named), (args, kwargs), out, Place(number, name, self.step, found, kind))
         except (quick.Refused, ConsistencyError) as reason:
             self.left_out[f"{known.base}: {reason}"] += 1
+        except Exception as error:  # of the look itself: the model goes on
+            self.left_out[f"{known.base}: looking at it raises {told(error)}"] += 1
         return out
 
     def _score(self, func: Any, known: Facts, given: Any, named: Any, out: Any, args: Any, kwargs: Any) -> float:
         """The largest score of what was returned and written."""
+        if any(t.layout != torch.strided for t in flatten((out, given)) if isinstance(t, torch.Tensor)):
+            raise quick.Refused("a sparse tensor")
         shape = out.shape if isinstance(out, torch.Tensor) else None
         got = [_to_cpu(t) for t in flatten(written(known, args, kwargs)) if isinstance(t, torch.Tensor)]
         c = self._bound(known, given)
@@ -127,6 +136,8 @@ class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
         pairs = list(zip([*mine, *got], [*results, *effects], strict=True))
         if any(isinstance(a, torch.Tensor) != isinstance(b, torch.Tensor) for a, b in pairs):
             return float("inf")
+        if known.observe is not None:
+            pairs = list(zip(*(known.observe(given, named, quick.widened(found)) for found in (mine, results)), strict=True))
         precision = quick.shortest(given, named)
         most = max((t.numel() for t in capture.tensors_in((given, named))), default=1)
         scores = [quick.score(a, b, known, c, precision, most / max(a.numel(), 1)) for a, b in pairs if isinstance(a, torch.Tensor)]

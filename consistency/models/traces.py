@@ -41,6 +41,8 @@ class Samples:
     def of(self, tensor: torch.Tensor) -> Doubles:
         """Up to ``size`` numbers as float64, of complex ones both parts."""
         tensor = tensor.detach()
+        if tensor.layout != torch.strided:  # the gradient of an embedding with sparse=True
+            tensor = tensor.to_dense()
         if tensor.is_complex():
             tensor = torch.view_as_real(tensor.resolve_conj())
         flat = tensor.reshape(-1) if tensor.is_contiguous() or tensor.numel() <= self.size else _dense(tensor)
