@@ -13,6 +13,7 @@ import click
 from ..cli_options import INTERRUPTED, expectations_option, seconds, size
 from ..errors import UsageError, did_you_mean
 from ..profiles import PROFILES
+from ._probing import probing
 from ._replaying import NIGHTLY, prepared
 from ._rows import json_writer, opened
 from .cluster import Asked, begun_under, cluster_options, default_specs, run_on_cluster
@@ -174,15 +175,17 @@ def run(
     with contextlib.ExitStack() as stack:
         stack.callback(screen.stop)
         handlers: list[Handler] = []
+        last: list[Handler] = []  # behind what the screen says
         if folder is not None:
-            writer = bundle.Writer(folder, resume=resume, label=label, fingerprints=probed, said=screen.remark)
+            writer = bundle.Writer(folder, resume=resume, label=label)
             stack.callback(writer.close)
-            handlers += [writer, ledger.Keeper(folder), page.after(folder)]
+            handlers += [writer, ledger.Keeper(folder)]
+            last = [bundle.Fingerprints(folder, probed, probing(screen)), page.after(folder)]
         stream = stack.enter_context(opened(json_file))
         if stream is not None:
             handlers.append(json_writer(stream))
         try:
-            engine.drive(chosen, [*handlers, screen], earlier)
+            engine.drive(chosen, [*handlers, screen, *last], earlier)
         except KeyboardInterrupt:
             screen.stop()
             again = f"; complete it with --resume --out {folder}" if folder else ""
