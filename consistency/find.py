@@ -27,7 +27,8 @@ REPORTS = Path("reports")
 @dataclass(frozen=True)
 class Found:
     """A case, and what is known of how it failed: ``results`` of it (the first is the one meant), the backend as it was spelt
-    (``spec``), the environments by backend, and where it was found. ``recording`` holds outcomes of a backend elsewhere.
+    (``spec``; ``specs`` of every backend by its name), the environments by backend, and where it was found.
+    ``recording`` holds outcomes of a backend elsewhere.
     ``fingerprints`` are what a bundle keeps of how its backends compute, line by line.
     """
 
@@ -39,6 +40,7 @@ class Found:
     recording: bool = False
     recorded_id: str = ""
     fingerprints: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    specs: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def failing(self) -> Result | None:
@@ -90,7 +92,10 @@ def _in_folder(folder: Path, identifier: str | None) -> Found:
     results = tuple(_kept_result(folder / "result.json", case))
     backend = results[0].backend if results else ""
     environment, spec = _environment(folder / "environment.json")
-    return Found(case, results, spec or backend, {backend: environment}, folder, fingerprints=_around(folder.resolve()))
+    around = _around(folder.resolve())
+    return Found(
+        case, results, spec or backend, {backend: environment}, folder, fingerprints=around, specs={backend: spec or backend}
+    )
 
 
 def _in_file(path: Path) -> Found:
@@ -177,8 +182,9 @@ def _in_bundle(folder: Path, identifier: str) -> Found | None:
     known = {name: _texts(item) for name, item in environments.items()}
     specs = settings.get("specs") if isinstance(settings.get("specs"), dict) else {}
     failing = results[0].backend if results else ""
-    spec = str(specs.get(failing, failing))
-    return Found(case or results[0].case, tuple(results), spec, known, folder, fingerprints=_fingerprints(environments))
+    spelt = {str(name): str(spec)[:400] for name, spec in specs.items()}
+    spec, probed = spelt.get(failing, failing), _fingerprints(environments)
+    return Found(case or results[0].case, tuple(results), spec, known, folder, fingerprints=probed, specs=spelt)
 
 
 def _recorded(folder: Path, identifier: str | None) -> Found:

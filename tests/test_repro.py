@@ -134,12 +134,19 @@ def test_a_bundle_and_an_id_name_a_case(bundle: Path, failure: Path) -> None:
     found = called(str(bundle), "--id", case.id)
     assert found.exit_code == 1
     assert "reproduced on mine" in found.output
+    for named in ((str(bundle), "--id", case.id), (str(failure),)):  # the name that results bear is no spec by itself
+        assert "reproduced on mine" in called(*named, "--backend", "mine").output
     without = called(str(bundle))
     assert without.exit_code == 2
     assert "is a bundle: which case of it? Add --id ID" in without.output
     wrong = called(str(bundle), "--id", case.id[:-1] + "x")
     assert wrong.exit_code == 2
     assert f"did you mean {case.id}?" in wrong.output
+
+
+def test_the_stored_screen_spells_a_backend_as_it_was_asked_for(bundle: Path) -> None:
+    shown = CliRunner().invoke(main, ["report", str(bundle), "--text"]).output
+    assert f"--backend {bundle.parent / 'mine.py'}:Mine --direction forward" in shown.replace("\n", "")
 
 
 def test_a_line_is_found_in_what_was_handed_on(failure: Path, tmp_path: Path) -> None:
