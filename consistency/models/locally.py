@@ -86,7 +86,7 @@ class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _call(self, func: Any, known: Facts, args: Any, kwargs: Any, name: str) -> Any:
         if self._mark is None:
             return func(*args, **kwargs) if self._plain else self.backend.call(known.operator, args, kwargs)
-        self._mark.begin(f"aten.{known.base}{f' in {name}' if name else ''} (call {self.calls:,}, step {self.step})")
+        self._mark.begin(self.calls, f"aten.{known.base}{f' in {name}' if name else ''} (call {self.calls:,}, step {self.step})")
         try:
             out = self.backend.call(known.operator, args, kwargs)
             self.backend.finish()  # so that what ends the process, or never comes back, is this call's

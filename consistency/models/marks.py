@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 SIZE = 1024
-_HEAD = struct.Struct("<QBH")  # calls begun, whether the last one is still running, bytes of text
+_HEAD = struct.Struct("<QBH")  # number of the last call, whether it is still running, bytes of text
 
 
 class Mark:
@@ -19,7 +19,6 @@ class Mark:
     def __init__(self, path: str | Path) -> None:
         with open(path, "r+b") as file:  # noqa: PTH123 - a path from tempfile
             self._memory = mmap.mmap(file.fileno(), SIZE)
-        self._count = 0
 
     @staticmethod
     def made() -> Path:
@@ -29,18 +28,17 @@ class Mark:
             file.write(bytes(SIZE))
         return Path(path)
 
-    def begin(self, text: str) -> None:
-        self._count += 1
+    def begin(self, number: int, text: str) -> None:
         said = text.encode("utf-8", "replace")[: SIZE - _HEAD.size]
-        self._memory[: _HEAD.size + len(said)] = _HEAD.pack(self._count, 1, len(said)) + said
+        self._memory[: _HEAD.size + len(said)] = _HEAD.pack(number, 1, len(said)) + said
 
     def end(self) -> None:
         self._memory[8] = 0
 
     def read(self) -> tuple[int, bool, str]:
-        """How many calls were begun, whether the last of them is running, and what was said of it."""
-        count, running, length = _HEAD.unpack_from(self._memory)
-        return count, bool(running), self._memory[_HEAD.size : _HEAD.size + min(length, SIZE)].decode("utf-8", "replace")
+        """The number of the last call, whether it is running, and what was said of it."""
+        number, running, length = _HEAD.unpack_from(self._memory)
+        return number, bool(running), self._memory[_HEAD.size : _HEAD.size + min(length, SIZE)].decode("utf-8", "replace")
 
     def close(self) -> None:
         with contextlib.suppress(BufferError):

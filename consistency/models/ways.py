@@ -16,6 +16,7 @@ import torch
 
 from ..backends.base import Backend
 from . import bands, comparing
+from .beside import unsuitable
 from .mistakes import Mistake, check_pair
 from .passes import Order, take
 from .reference import Reference
@@ -72,7 +73,7 @@ def compare_ways(
 ) -> tuple[Beside, ...]:  # fmt: skip
     """Each of ``others`` beside ``first``, on every backend. Raises UsageError or ConfigurationError with one clear line."""
     one, more = _way(first, steps), [_way(other, steps) for other in others]
-    present = [backend for backend in comparing.chosen_from(backends) if not comparing.unsuitable(backend)]
+    present = [backend for backend in comparing.chosen_from(backends) if not unsuitable(backend)]
     if not present or not more:
         return ()
     with one.context():
