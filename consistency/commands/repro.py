@@ -126,7 +126,7 @@ def _run(
 
     operator = operator_of(found.case)
     prepare(found.case).build()  # what cannot be built is bad usage here, no verdict
-    wanted = list(specs) or ([found.spec] if found.spec else None)
+    wanted = list(specs) or ([found.runnable] if found.spec else None)
     ways = list(directions) or ([found.direction] if found.direction else engine.DIRECTIONS)
     chosen = engine.settings([operator], wanted, None, ways, tolerances=tolerances, case_timeout=case_timeout)
     absent = {b.name: known.availability(b) for b in chosen.backends}
