@@ -312,6 +312,20 @@ def _summed(terms: Terms) -> ErrorModel:
     return products(terms, wide_accumulation=False)
 
 
+# (the declaration, outputs that mean something: a factorisation that is only on the way depends on the choice of pivots)
+_SAME: dict[str, tuple[str, int | None]] = {
+    "max_pool2d_with_indices": ("nn.functional.max_pool2d", None), "max_pool3d_with_indices": ("nn.functional.max_pool3d", None),
+    "_adaptive_avg_pool2d": ("nn.functional.adaptive_avg_pool2d", None),
+    "_linalg_eigh": ("linalg.eigh", None), "_linalg_svd": ("linalg.svd", None), "_linalg_eigvals": ("linalg.eigvals", None),
+    "_linalg_det": ("linalg.det", 1), "_linalg_slogdet": ("linalg.slogdet", 2), "_linalg_solve_ex": ("linalg.solve", 1),
+}  # fmt: skip
+
+
+def _as_declared(name: str, kept: int | None) -> Entry:
+    declared = operators.get(name)
+    return Entry(declared.error, name, kept, traits=declared.traits, observe=declared.observe)
+
+
 def _of_positions(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
     """n: at most as many rows are added up as there are positions."""
     return float(max(args[1].numel(), 1))
@@ -325,6 +339,8 @@ def _entries() -> dict[str, Entry]:
     found |= {name: Entry(EXACT, traits=_CONSTANT) for name in _MOVED}
     found["gelu_backward"] = Entry(accumulated(_of_gelu, one, wide_accumulation=False), traits=_CONSTANT)
     found["embedding_dense_backward"] = Entry(_summed(_of_positions), traits=_CONSTANT)
+    # Behind the result is what its gradient needs, which each kernel fills in as far as it does.
+    found |= {name: Entry(_summed(_of_positions), kept=1) for name in ("_embedding_bag", "_embedding_bag_forward_only")}
     found["embedding"] = Entry(EXACT, "nn.functional.embedding", traits=_CONSTANT)
     found["convolution_backward"] = Entry(_summed(_of_gradients), traits=_CONSTANT)
     found["native_layer_norm"] = Entry(accumulated(_of_layers, _of_layer), "nn.functional.layer_norm", 3)
@@ -348,12 +364,7 @@ def _entries() -> dict[str, Entry]:
     found["_scaled_dot_product_flash_attention"] = _attention("flash", None, 4)
     found["_scaled_dot_product_efficient_attention"] = _attention("efficient", 3, 6)
     found["_scaled_dot_product_cudnn_attention"] = _attention("cudnn", 3, 6)
-    pooled = operators.get("nn.functional.max_pool2d")
-    found["max_pool2d_with_indices"] = Entry(EXACT, pooled.name, traits=pooled.traits, observe=pooled.observe)
-    pooled = operators.get("nn.functional.max_pool3d")
-    found["max_pool3d_with_indices"] = Entry(EXACT, pooled.name, traits=pooled.traits, observe=pooled.observe)
-    average = operators.get("nn.functional.adaptive_avg_pool2d")
-    found["_adaptive_avg_pool2d"] = Entry(average.error, average.name, traits=average.traits)
+    found |= {name: _as_declared(*same) for name, same in _SAME.items()}
     found["mkldnn_rnn_layer"] = Entry(
         accumulated("normwise", _of_gates, growth="linear", wide_accumulation=False),
         "lstm",

@@ -30,12 +30,15 @@ from .commands.repro import repro
 from .commands.run import run
 from .commands.sweep import sweep
 from .errors import ConsistencyError, UsageError, did_you_mean
+from .misread import COMMANDS, told
 from .threads import let_waiting_threads_sleep
 
 EXIT = """\b
 Exit status: 0 consistent · 1 a verdict fails · 2 bad usage or configuration
 3 nothing failed, but nothing was tested, or not on a backend that was asked for"""
 BROKEN_PIPE = 141  # as shells report SIGPIPE
+# A group without a command, such as `consistency corpus`; older versions of click show the help themselves.
+_HELP_INSTEAD: tuple[type[Exception], ...] = tuple(filter(None, [getattr(click.exceptions, "NoArgsIsHelpError", None)]))
 
 
 class _Group(click.Group):
@@ -47,7 +50,7 @@ class _Group(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         command = super().get_command(ctx, cmd_name)
         if command is None:
-            hint = did_you_mean(cmd_name, self.list_commands(ctx))
+            hint = did_you_mean(cmd_name, self.list_commands(ctx), COMMANDS)
             raise UsageError(f"there is no command {cmd_name!r}{hint or '; `consistency --help` lists them'}")
         return command
 
@@ -60,8 +63,10 @@ class _Group(click.Group):
             click.echo(f"consistency: {error}", err=True)
             ctx.exit(2)
         except click.UsageError as error:
-            command = error.ctx.command_path if error.ctx is not None else "consistency"
-            click.echo(f"{command}: {_uncapitalised(error.format_message())}; see {command} --help", err=True)
+            if isinstance(error, _HELP_INSTEAD):
+                click.echo(error.format_message(), err=True)
+            else:
+                click.echo(told(error, f"{ctx.command_path} {ctx.invoked_subcommand or ''}".strip()), err=True)
             ctx.exit(2)
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
@@ -77,11 +82,6 @@ def _any_encoding() -> None:
         if isinstance(stream, io.TextIOWrapper):
             redirected = os.name == "nt" and not stream.isatty() and "PYTHONIOENCODING" not in os.environ
             stream.reconfigure(encoding="utf-8" if redirected else None, errors="backslashreplace")
-
-
-def _uncapitalised(text: str) -> str:
-    line = " ".join(text.split()).removesuffix(".")
-    return line[:1].lower() + line[1:]
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXIT)

@@ -47,6 +47,14 @@ PARTS = {"complex64": "float32", "complex128": "float64"}  # what real and imagi
 COMPLEX = tuple(PARTS)
 ALL = (*FLOATING, *INTEGRAL, "bool", *COMPLEX)
 
+# What torch and others call them; suggested, never accepted, so that a dtype has one name in everything that is written.
+OTHER_NAMES = {
+    "float": "float32", "fp32": "float32", "f32": "float32", "single": "float32", "double": "float64", "fp64": "float64",
+    "f64": "float64", "half": "float16", "fp16": "float16", "f16": "float16", "bf16": "bfloat16", "int": "int32", "long": "int64",
+    "short": "int16", "char": "int8", "byte": "uint8", "boolean": "bool", "cfloat": "complex64", "cdouble": "complex128",
+    "complex": "complex64",
+}  # fmt: skip
+
 TORCH: dict[str, torch.dtype] = {name: getattr(torch, name) for name in ALL}
 NAMES: dict[torch.dtype, str] = {dtype: name for name, dtype in TORCH.items()}
 _EXPONENT = np.uint64(0x7FF0000000000000)

@@ -7,7 +7,8 @@ place and the remedy. The command line turns it into that line and exit status 2
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 
 class ConsistencyError(Exception):
@@ -49,9 +50,19 @@ class Divergence(AssertionError):  # noqa: N818 - the name that users catch
         self.results = results
 
 
-def did_you_mean(value: str, known: Iterable[str]) -> str:
-    """``"; did you mean matmul?"``, or an empty string when nothing known is close to ``value``."""
-    names = list(known)
-    by_tail = [name for name in names if name.rpartition(".")[2] == value]
-    close = by_tail or difflib.get_close_matches(value, names, n=2, cutoff=0.6)
-    return f"; did you mean {' or '.join(close)}?" if close else ""
+def did_you_mean(value: str, known: Iterable[str], other_names: Mapping[str, str] = MappingProxyType({})) -> str:
+    """``"; did you mean matmul?"``, or an empty string when nothing known is close to ``value``.
+
+    Names with the same last part come first (``conv2d``, ``nn.Conv2d``), then those that are spelt nearly like it.
+    ``other_names`` are what others call something.
+    """
+    names, tail = list(known), value.rpartition(".")[2]
+    close = [other_names[value.lower()]] if value.lower() in other_names else []
+    close = close or [name for name in names if tail and name.rpartition(".")[2] == tail]
+    close = close or [name for name in names if tail and _folded(name) == _folded(tail)]
+    close = close or difflib.get_close_matches(value, names, n=2, cutoff=0.6)
+    return f"; did you mean {' or '.join(close[:2])}?" if close else ""
+
+
+def _folded(name: str) -> str:
+    return name.rpartition(".")[2].lower().replace("_", "")

@@ -30,7 +30,8 @@ REPORTS = Path("reports")
 @dataclass(frozen=True)
 class Found:
     """A case, and what is known of how it failed: ``results`` of it (the first is the one meant), the backend as it was spelt
-    (``spec``), the environments by backend, and where it was found. ``recording`` holds outcomes of a backend elsewhere.
+    (``spec``; ``specs`` of every backend by its name), the environments by backend, and where it was found.
+    ``recording`` holds outcomes of a backend elsewhere.
     ``fingerprints`` are what a bundle keeps of how its backends compute, line by line.
     """
 
@@ -42,24 +43,25 @@ class Found:
     recording: bool = False
     recorded_id: str = ""
     fingerprints: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    specs: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def failing(self) -> Result | None:
         """The failure that is meant: the first result that fails, or is a known one."""
         return next((r for r in self.results if r.verdict.fails or r.verdict.value == "expected"), None)
 
-    @property
-    def runnable(self) -> str:
-        """``spec``, to run the case on where the user names no other; empty where nothing is kept.
+    def runnable(self, name: str = "") -> str:
+        """The spec of where it failed, or of the backend that results call ``name``; empty where nothing is kept.
 
-        Raises UsageError where it would run a program to which the user's project gives no name: the folder may come from anywhere.
+        Raises UsageError where it runs a program to which the user's project gives no name: the folder may come from anywhere.
         """
-        if self.spec and self.spec not in named().values() and not loads_nothing(self.spec):
+        spec = self.specs.get(name, name) if name else self.spec
+        if spec != name and spec not in named().values() and not loads_nothing(spec):
             raise UsageError(
-                f"it failed on {printable(self.spec)!r:.300}, as {self.folder} says: that runs a program. "
-                f"If you trust it, add --backend {quote(printable(self.spec[:300]))}"
+                f"{self.folder} says that its backend was {printable(spec)!r:.300}, which runs a program. "
+                f"If you trust it, add --backend {quote(printable(spec[:300]))}"
             )
-        return self.spec
+        return spec
 
     @property
     def direction(self) -> str:
@@ -106,7 +108,10 @@ def _in_folder(folder: Path, identifier: str | None) -> Found:
     results = tuple(_kept_result(folder / "result.json", case))
     backend = results[0].backend if results else ""
     environment, spec = _environment(folder / "environment.json")
-    return Found(case, results, spec or backend, {backend: environment}, folder, fingerprints=_around(folder.resolve()))
+    around = _around(folder.resolve())
+    return Found(
+        case, results, spec or backend, {backend: environment}, folder, fingerprints=around, specs={backend: spec or backend}
+    )
 
 
 def _in_file(path: Path) -> Found:
@@ -193,8 +198,9 @@ def _in_bundle(folder: Path, identifier: str) -> Found | None:
     known = {name: _texts(item) for name, item in environments.items()}
     specs = settings.get("specs") if isinstance(settings.get("specs"), dict) else {}
     failing = results[0].backend if results else ""
-    spec = str(specs.get(failing, failing))
-    return Found(case or results[0].case, tuple(results), spec, known, folder, fingerprints=_fingerprints(environments))
+    spelt = {str(name): str(spec)[:400] for name, spec in specs.items()}
+    spec, probed = spelt.get(failing, failing), _fingerprints(environments)
+    return Found(case or results[0].case, tuple(results), spec, known, folder, fingerprints=probed, specs=spelt)
 
 
 def _recorded(folder: Path, identifier: str | None) -> Found:

@@ -17,7 +17,8 @@ from .errors import UsageError, did_you_mean
 from .model import DIRECTIONS
 from .operators.declare import Operator
 from .tolerances import Tolerances
-from .workers.isolated import CASE_SECONDS, Isolated, Limits
+from .workers.isolated import Isolated
+from .workers.requests import CASE_SECONDS, Limits
 
 SOURCES = ("drawn", opinfo.NAME)  # of cases: our own strategies, or the samples of PyTorch's operator database
 
@@ -136,7 +137,9 @@ def _names(chosen: Iterable[str] | None, what: str, known: Sequence[str]) -> tup
     names = (chosen,) if isinstance(chosen, str) else tuple(chosen)
     for name in names:
         if name not in known:
-            raise UsageError(f"unknown {what} {name!r}{did_you_mean(name, known) or '; known: ' + ', '.join(known)}")
+            raise UsageError(
+                f"unknown {what} {name!r}{did_you_mean(name, known, _dtypes.OTHER_NAMES) or '; known: ' + ', '.join(known)}"
+            )
     return names
 
 

@@ -157,7 +157,7 @@ def test_bundles_are_gathered_oldest_first_each_run_once(made: Path, tmp_path: P
     assert found[0].created == "2020-01-01T00:00:00+00:00"
     assert len(problems) == 3
     assert sum("is the same run as" in line for line in problems) == 1
-    with pytest.raises(BundleError, match="is not a folder"):
+    with pytest.raises(BundleError, match="is not there"):
         bundle.gather([tmp_path / "nothing"])
 
 

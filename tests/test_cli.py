@@ -295,6 +295,20 @@ MISTAKES = [
     (["rnu"], "there is no command 'rnu'; did you mean run?"),
     (["run", "mtmul"], "there is no operator 'mtmul'; did you mean matmul or mul?"),
     (["run", "conv2d"], "there is no operator 'conv2d'; did you mean nn.functional.conv2d or"),
+    (["list"], "there is no command 'list'; did you mean operators?"),
+    (["minimize", "x"], "there is no command 'minimize'; did you mean repro --minimise?"),
+    (["xyzzy"], "there is no command 'xyzzy'; `consistency --help` lists them"),
+    (["run", "torch.exp"], "there is no operator 'torch.exp'; did you mean exp?"),
+    (["run", "nn.LayerNorm"], "there is no operator 'nn.LayerNorm'; did you mean nn.functional.layer_norm or"),
+    (["run", "cpu"], "there is no operator 'cpu': that is a backend"),
+    (["run", "cuda:1+tf32"], "there is no operator 'cuda:1+tf32': that is a backend"),
+    (["run", "float32"], "there is no operator 'float32': that is a dtype"),
+    (["run", "--backend", "cpu,numpy"], "there is no backend 'cpu,numpy'; name each by itself: --backend cpu --backend numpy"),
+    (["run", "--backend", "GPU"], "there is no backend 'GPU'; did you mean cuda?"),
+    (["run", "--dtype", "half"], "unknown dtype 'half'; did you mean float16?"),
+    (["run", "family:zzz"], "there is no family 'zzz'; there are activation, attention, "),
+    (["report", "nowhere"], "nowhere is not a bundle: there is no such folder"),
+    (["query", "SELECT 1", "nowhere"], "nowhere is not there: name a bundle, or a folder that holds some"),
     (["run", "no_such_*"], "no operator matches 'no_such_*'; `consistency operators` lists them"),
     (["run", "family:pool"], "there is no family 'pool'; did you mean pooling?"),
     (["run", "--backend", "cpuu"], "there is no backend 'cpuu'; did you mean cpu?"),
@@ -321,9 +335,36 @@ MISTAKES = [
 NOT_UNDERSTOOD = [
     (
         ["run", "--exmaples", "3"],
-        "consistency run: no such option '--exmaples'. Did you mean '--examples'?; see consistency run --help",
+        "consistency run: no such option '--exmaples'; did you mean --examples? See consistency run --help",
     ),
     (["run", "--examples", "0"], "consistency run: invalid value for '--examples': 0 is not in the range x>=1; see"),
+    (["run", "--examples", "many"], "consistency run: invalid value for '--examples': 'many' is not a whole number; see"),
+    *(
+        (
+            [command, option, "exp"],
+            f"no such option '{option}': OPERATOR is no option but an argument, as in consistency {command} ",
+        )
+        for command in ("run", "record", "calibrate", "operators", "sweep")
+        for option in ("--operators", "--operator", "--ops", "--op")
+    ),
+    (
+        ["run", "--ops=exp"],
+        "no such option '--ops': OPERATOR is no option but an argument, as in consistency run [OPERATOR]...; see",
+    ),
+    (["repro", "--case", "x"], "no such option '--case': CASE is no option but an argument, as in consistency repro CASE; see"),
+    (
+        ["run", "--backends", "cpu"],
+        "no such option '--backends'; did you mean --backend, once for each? See consistency run --help",
+    ),
+    (["repro", "x", "--backends", "cpu"], "no such option '--backends'; did you mean --backend, once for each? See"),
+    (["run", "--dtypes", "float32"], "no such option '--dtypes'; did you mean --dtype, once for each? See"),
+    (["run", "-n", "5"], "no such option '-n'; did you mean --examples? See"),
+    (["run", "--device", "cuda"], "no such option '--device'; did you mean --backend? See"),
+    (["run", "--zzz"], "consistency run: no such option '--zzz'; see consistency run --help"),
+    (["run", "--json"], "consistency run: option '--json' requires an argument; see consistency run --help"),
+    (["fingerprint", "cpu"], "got unexpected extra argument (cpu); did you mean --backend cpu? See consistency fingerprint --help"),
+    (["fingerprint", "exp"], "got unexpected extra argument (exp); see consistency fingerprint --help"),
+    (["corpus", "mak"], "consistency corpus: no such command 'mak'"),
     (["run", "--time-budget", "soon"], "'soon' is not a time; write 90s, 5m or 2h; see"),
     (["repro"], "consistency repro: missing argument 'CASE'; see consistency repro --help"),
 ]
@@ -370,6 +411,14 @@ def test_help_teaches(command: str) -> None:
     text = cli(command, "--help").output
     assert f"consistency {command} " in text.split("Options:")[0].partition("\n")[2], "an example to copy"
     assert all(len(line) <= 100 for line in text.splitlines())
+    assert "Exit status:" in text
+
+
+def test_a_group_without_a_command_shows_its_help() -> None:
+    result = cli("corpus")
+    assert result.exit_code in (0, 2)  # as click's version has it
+    assert "Usage: consistency corpus" in result.output
+    assert "Commands:" in result.output
 
 
 def test_the_commands_come_in_the_order_of_their_use() -> None:

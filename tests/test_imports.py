@@ -26,7 +26,7 @@ LAYERS = {
     "find fingerprint.ulp_map cluster explain expectations.ledger expectations.narrowing expectations.trying "
     "expectations.writing expectations.proposing calibrate recording minimise report.failure report.repeating artefact "
     "manifest bisection environments sweep changes diffing planning corpus",
-    "fronts": "__init__ __main__ api cli cli_options commands matrix pytest_plugin report suite watching models",
+    "fronts": "__init__ __main__ api cli cli_options misread commands matrix pytest_plugin report suite watching models",
 }
 RANK = {module: rank for rank, modules in enumerate(LAYERS.values()) for module in modules.split()}
 # A worker process in an environment of its own may have none of these.

@@ -362,7 +362,7 @@ def test_the_help_can_be_pasted(nightly: Path) -> None:
     ("words", "said"),
     [
         ([], "ask something"),
-        (["SELECT 1", "no-such-folder"], "no-such-folder is not a folder"),
+        (["SELECT 1", "no-such-folder"], "no-such-folder is not there"),
         (["SELECT 1", "."], "there is no bundle in ."),
         (["SELECT 1", "--json", "--csv", "."], "two forms of the same answer"),
         (["--filter", "verdikt:fail", "NIGHTLY"], "verdikt is no key; did you mean verdict?"),

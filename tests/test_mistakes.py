@@ -105,6 +105,10 @@ def _with(attribute: object, *, registered: bool = False) -> nn.Module:
     return model
 
 
+def _closed(scale: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
+    return lambda x: x * scale
+
+
 PLANTED: dict[str, tuple[str, Callable[[], Subject], str]] = {
     "dropout in training mode": ("train-mode", lambda: Subject(network(nn.Dropout(0.3)), (X,)), 'Dropout "1" drops'),
     "batch norm in training mode": ("train-mode", lambda: Subject(network(nn.BatchNorm1d(5)), (X,)), 'BatchNorm1d "1" normalises'),
@@ -118,6 +122,7 @@ PLANTED: dict[str, tuple[str, Callable[[], Subject], str]] = {
     "a float64 target": ("promoted", lambda: Subject(network(), (X,), loss=F.mse_loss, targets=(X[:, :2].double(),)), "target 0"),
     "one layer float64": ("mixed-dtypes", lambda: Subject(network(nn.PReLU().double()), (X,)), "1.weight is float64"),
     "an attribute": ("not-moved", lambda: Subject(_with(torch.ones(5)), (X,)), "leaves scale behind"),
+    "a function's": ("not-moved", lambda: Subject(_closed(torch.ones(4)), (X,)), "uses scale from around it"),
     "a list of tensors": ("not-moved", lambda: Subject(_with([torch.ones(5)]), (X,)), "leaves scale behind"),
     "momentum 0": (
         "stale-statistics", lambda: Subject(network(nn.BatchNorm1d(5, momentum=0.0)), (X,), loss=_loss), 'BatchNorm1d "1"'
@@ -140,6 +145,7 @@ HEALTHY: dict[str, Callable[[], Subject]] = {
     "all bfloat16": lambda: Subject(network().bfloat16(), (X.bfloat16(),)),
     "batches": lambda: Subject(network(), (X,), batches=[(X,), (X + 1.0,)]),
     "a loader in order": lambda: Subject(network(), (X,), batches=DataLoader(TensorDataset(X), 2)),  # type: ignore[arg-type]
+    "a spectral norm": lambda: Subject(nn.utils.parametrizations.spectral_norm(network()[0]), (X,)),
     "a function": lambda: Subject(torch.sin, (X,)),
     "an LSTM": lambda: EXAMPLES["lstm"](),
 }

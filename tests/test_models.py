@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -9,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -156,6 +157,89 @@ def test_a_fault_in_a_later_step_is_found_by_going_back() -> None:
     assert (found.first.operator, found.first.module, found.first.step) == ("aten.addmm", 'Linear "0"', 3)
 
 
+def test_a_fault_in_a_repetition_of_a_call_is_found_by_looking_at_all() -> None:
+    """Of what repeats in a module the first eight calls are looked at, until the curves say that it was another one."""
+
+    class Tenth(consistency.Backend):
+        name = "tenth"
+        calls = 0
+
+        def call(self, operator: Any, args: Any, kwargs: Any) -> Any:
+            found = super().call(operator, args, kwargs)
+            self.calls += operator.name == "aten.tanh"
+            return found * 1.01 if operator.name == "aten.tanh" and self.calls % 12 == 10 else found
+
+    torch.manual_seed(0)
+    report = compare_models((Recurrence(0.8, 12), torch.randn(2, 24)), [Tenth()], replicas=2, mistakes=False)
+    found = report.backends["tenth"]
+    assert found.first is not None, str(report)
+    assert (found.first.operator, found.first.module, found.step) == ("aten.tanh", "Recurrence", 1)
+
+
+class Factors(nn.Module):
+    """Factors have free signs; what is made of them has none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(5, 5))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        values, vectors = torch.linalg.eigh(self.weight + self.weight.mT)
+        u, s, v = torch.linalg.svd(self.weight)
+        return x @ (vectors * values.tanh()) @ vectors.mT + (u * s.log1p()) @ v + torch.linalg.det(self.weight)
+
+
+def test_factors_may_have_other_signs_but_no_other_product() -> None:
+    class Eigenvectors(consistency.Backend):
+        def __init__(self, name: str, factor: float) -> None:
+            self.name, self.factor = name, torch.tensor([1.0, factor, 1.0, 1.0, factor])
+
+        def call(self, operator: Any, args: Any, kwargs: Any) -> Any:
+            found = super().call(operator, args, kwargs)
+            return (found[0], found[1] * self.factor) if operator.name == "aten._linalg_eigh" else found
+
+    torch.manual_seed(0)
+    given = Subject(Factors(), (torch.randn(3, 5, 5),), optimizer=adam, steps=2)
+    report = compare_models(given, ["cpu", Eigenvectors("turned", -1.0), Eigenvectors("long", 1.001)], replicas=2, mistakes=False)
+    assert [backend.fails for backend in report.backends.values()] == [False, False, True], str(report)
+    (found,) = report.failures
+    assert found.first is not None
+    assert (found.first.operator, found.first.module) == ("aten._linalg_eigh", "Factors")
+
+
+class Pair(NamedTuple):
+    x: Any
+    y: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    x: Any
+    rows: int = 3
+
+
+def test_what_goes_in_and_comes_out_may_be_of_many_kinds() -> None:
+    class Many(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.bag, self.layer, self.gru = nn.EmbeddingBag(9, 4, mode="sum", sparse=True), nn.Linear(4, 2), nn.GRU(2, 2)
+
+        def forward(self, pair: Pair, batch: Batch, sequence: Any) -> Batch:
+            found = self.layer(self.bag(batch.x, pair.x) * pair.y)
+            return Batch({"found": found, "states": [self.gru(sequence)[1], None]})
+
+    torch.manual_seed(0)
+    packed = nn.utils.rnn.pack_padded_sequence(torch.randn(4, 2, 2), torch.tensor([4, 2]))
+    inputs = (Pair(torch.tensor([0, 2]), torch.ones(2, 4)), Batch(torch.tensor([1, 3, 3, 8])), packed)
+    report = compare_models((Many(), inputs), ["cpu"], replicas=2, mistakes=False)
+    assert report.verdict == WITHIN, str(report)
+    rows = {layer.name: layer for layer in report.backends["cpu"].layers}
+    assert {name for name in rows if rows[name].parameter_gradient is not None} >= {"bag.weight", "layer.bias", "gru.bias_hh_l0"}
+    for loss, words in ((lambda o: {"a": o.x["found"].sum()}, "a dict"), (lambda o: o.x["found"], r"of shape \[2, 2\]")):
+        with pytest.raises(UsageError, match=f"the loss returns .*{words}"):
+            compare_models((Many(), inputs, loss), ["cpu"], mistakes=False)
+
+
 def test_evaluation_after_training_is_compared_too() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Dropout(0.5), nn.Linear(6, 2))
@@ -201,6 +285,59 @@ def test_a_backend_that_raises_is_told() -> None:
 
     report = compare_models((nn.Linear(2, 2), torch.ones(1, 2)), [Raising()], replicas=2, mistakes=False)
     assert report.verdict == "raises where float64 does not: RuntimeError: no such kernel"
+
+
+TRAINED = """
+import torch
+from consistency import Subject
+def trained():  # without a seed: another process makes other numbers, and gets these
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1), torch.nn.Dropout(0.2))
+    return Subject(model, (torch.rand(5, 3),), optimizer=torch.optim.Adam, steps=4)
+"""
+BAD = Path(__file__).with_name("bad_backends.py")
+
+
+def compared_apart(tmp_path: Path, *backends: str, **options: Any) -> consistency.ModelReport:
+    file = tmp_path / "trained.py"
+    file.write_text(TRAINED, encoding="utf-8")
+    return compare_models(f"{file}:trained", [*backends, "cpu"], replicas=2, mistakes=False, **options)
+
+
+def test_what_ends_a_process_costs_that_backend_only(tmp_path: Path) -> None:
+    aborts, hangs = (f"{BAD}:{name}+isolated" for name in ("FailsInModels", "HangsInModels"))
+    report = compared_apart(tmp_path, aborts, hangs, "cpu@nowhere/python", "numpy+isolated", case_timeout=2.0)
+    found = report.backends[aborts]
+    assert re.match(r'crash in aten.addmm in Linear "0" \(call \d+, step 3\): the process ended \(', found.verdict), str(report)
+    assert found.first is not None  # what came back before it ended has been judged
+    assert (found.first.operator, found.first.module, found.first.step) == ("aten.addmm", 'Linear "0"', 2)
+    found = report.backends[hangs]
+    words = r'timeout in aten.addmm in Linear "2" \(call \d+, step 2\): no answer within 2 s'
+    assert re.fullmatch(words, found.verdict), str(report)
+    assert not found.failures
+    (loss,) = (curve for curve in found.curves if curve.name == "loss")
+    assert (loss.steps, loss.leaves) == ((1,), 0)
+    assert report.backends["cpu"].verdict == WITHIN
+    assert report.verdict.startswith("crash in ")
+    assert "could not be started" in report.backends["cpu@nowhere/python"].absent
+    assert "numpy computes single operators" in report.backends["numpy+isolated"].absent
+
+
+@pytest.mark.nightly
+def test_a_model_in_a_process_of_its_own_gives_the_same_numbers(tmp_path: Path) -> None:
+    report = compared_apart(tmp_path, "cpu+isolated", f"cpu@{sys.executable}+env:OMP_NUM_THREADS=1")
+    here = report.backends["cpu"]
+    for backend in report.tested:
+        assert backend.verdict == WITHIN, str(report)
+        assert (backend.curves, backend.layers) == (here.curves, here.layers)
+        assert (backend.calls, backend.looked_at, backend.judged) == (here.calls, here.looked_at, here.judged)
+    assert len(report.tested) == 3
+
+
+def test_what_cannot_be_made_once_more_says_so(tmp_path: Path) -> None:
+    report = compare_models((nn.Linear(2, 2), torch.ones(1, 2)), ["cpu+isolated", "cpu"], replicas=2, mistakes=False)
+    assert "give the target as 'module:factory'" in report.backends["cpu+isolated"].absent
+    with pytest.raises(UsageError, match="case_timeout = 0"):
+        compared_apart(tmp_path, case_timeout=0.0)
 
 
 def test_pytest_gets_an_assertion_error() -> None:

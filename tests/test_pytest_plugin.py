@@ -71,7 +71,9 @@ EXPECTED = {
 
 
 def test_an_item_per_operator_dtype_direction_and_backend(project: pytest.Pytester) -> None:
-    result = project.runpytest_subprocess(*SUITE, *SMALL, "--backends", "cpu,numpy", "-v", "-rs", "--junitxml", "junit.xml")
+    result = project.runpytest_subprocess(
+        *SUITE, *SMALL, "-W", "error", "--backends", "cpu,numpy", "-v", "-rs", "--junitxml", "junit.xml"
+    )
     assert result.ret == 0
     assert outcomes(result) == EXPECTED
     result.stdout.fnmatch_lines(["SKIPPED*unsupported: numpy computes no gradients"])

@@ -425,7 +425,7 @@ def test_a_damaged_recording_is_one_line_and_exit_status_2(kind: str, tmp_path: 
         ("record exp -o r --backend cpu --backend numpy", 2, "a recording is of one backend"),
         ("record exp --corpus c -o r --backend cpu", 2, "--corpus says which cases to run: leave OPERATOR out"),
         ("record --corpus c -o r", 2, "--corpus needs the --backend"),
-        ("record --corpus c -o r --backend cpu", 2, "c is not a recording: it has no recording.json"),
+        ("record --corpus c -o r --backend cpu", 2, "c is not a recording: there is no such folder"),
         ("record exp -o r --backend cpu --literal", 2, "--literal is for a corpus"),
         ("record exq -o r", 2, "did you mean eq or exp?"),
         ("record exp -o r --profile slow", 2, "unknown profile 'slow'"),

@@ -348,7 +348,7 @@ def test_a_killed_run_has_a_report(run: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["nowhere"], "nowhere is not a bundle: it has no bundle.json"),
+        (["nowhere"], "nowhere is not a bundle: there is no such folder"),
         (["nowhere", "--text", "--markdown"], "ask for one of them"),
         (["nowhere", "--not-tested"], "add --text"),
         (["nowhere", "--text", "-o", "x"], "leave -o out"),

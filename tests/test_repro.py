@@ -94,7 +94,7 @@ def test_a_program_that_a_folder_names_is_run_only_if_the_user_names_it(
     assert not (tmp_path / "ran").exists()
     if command != "expect":  # it gets by with what the bundle keeps
         assert found.exit_code == 2
-        assert re.fullmatch(r"consistency: it failed on '\S+:Mine', as \S+ says: that runs a program. If .*\n", found.output)
+        assert re.fullmatch(r"consistency: \S+ says that its backend was '\S+:Mine', which runs a program\. If .*\n", found.output)
         assert f"add --backend {bundle.parent / 'mine.py'}:Mine" in found.output
 
 
@@ -109,10 +109,10 @@ def test_a_program_that_a_folder_names_is_run_only_if_the_user_names_it(
 def test_specs_that_load_nothing(spec: str, nothing: bool, failure: Path) -> None:
     found = replace(find.find(str(failure)), spec=spec)
     if nothing:
-        assert found.runnable == spec
+        assert found.runnable() == spec
     else:
-        with pytest.raises(UsageError, match="that runs a program"):
-            _ = found.runnable
+        with pytest.raises(UsageError, match="which runs a program"):
+            found.runnable()
 
 
 def test_what_does_not_fail_any_more_is_told_with_what_changed(bundle: Path, failure: Path, mine: tuple[str, str]) -> None:
@@ -173,12 +173,19 @@ def test_a_bundle_and_an_id_name_a_case(bundle: Path, failure: Path, mine: tuple
     found = called(str(bundle), "--id", case.id, *mine)
     assert found.exit_code == 1
     assert "reproduced on mine" in found.output
+    for named in ((str(bundle), "--id", case.id), (str(failure),)):  # the name that results bear is no spec by itself
+        assert f"add {' '.join(mine)}" in called(*named, "--backend", "mine").output
     without = called(str(bundle))
     assert without.exit_code == 2
     assert "is a bundle: which case of it? Add --id ID" in without.output
     wrong = called(str(bundle), "--id", case.id[:-1] + "x")
     assert wrong.exit_code == 2
     assert f"did you mean {case.id}?" in wrong.output
+
+
+def test_the_stored_screen_spells_a_backend_as_it_was_asked_for(bundle: Path) -> None:
+    shown = CliRunner().invoke(main, ["report", str(bundle), "--text"]).output
+    assert f"--backend {bundle.parent / 'mine.py'}:Mine --direction forward" in shown.replace("\n", "")
 
 
 def test_a_line_is_found_in_what_was_handed_on(failure: Path, tmp_path: Path) -> None:

@@ -67,7 +67,18 @@ def resolve(spec: Any, *, here: bool = False) -> Backend:
     return _unknown(text, parsed.kind)
 
 
+def is_known(text: str) -> bool:
+    """Whether ``text`` begins with the name of a backend, whatever its switches are worth; nothing is imported to find out."""
+    from ._named import named
+
+    name = re.split(r"[+:@]", text, maxsplit=1)[0]
+    return name in _KNOWN or name in _ACCELERATORS or name in named()
+
+
 def _unknown(text: str, kind: str) -> Backend:
+    if "," in kind:
+        each = " ".join(f"--backend {name.strip()}" for name in text.split(",") if name.strip())
+        raise UsageError(f"there is no backend {text!r}; name each by itself: {each}")
     raise UsageError(f"there is no backend {kind!r}{_nearest(kind)}")
 
 
@@ -180,8 +191,7 @@ def _nearest(kind: str) -> str:
     from ._named import named
 
     known = [*_KNOWN, *(name for name in _ACCELERATORS if name not in _KNOWN), *named()]
-    meant = _OTHER_NAMES.get(kind.lower())
-    hint = f"; did you mean {meant}?" if meant else did_you_mean(kind.lower(), known)
+    hint = did_you_mean(kind.lower(), known, _OTHER_NAMES)
     return hint or f"; known: {', '.join(known)}, any device type of torch, file.py:attribute, module:attribute"
 
 

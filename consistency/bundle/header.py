@@ -50,7 +50,8 @@ def read_header(folder: Path) -> dict[str, Any]:
     try:
         header = read_object(path, "a bundle")
     except FileNotFoundError:
-        raise BundleError(f"{folder} is not a bundle: it has no bundle.json") from None
+        why = "it has no bundle.json" if folder.is_dir() else "there is no such folder"
+        raise BundleError(f"{folder} is not a bundle: {why}") from None
     if not isinstance(header.get("settings"), dict):
         raise BundleError(f"{path} does not describe a bundle")
     version = header.get("format")

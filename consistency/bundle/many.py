@@ -65,7 +65,8 @@ def _folders(places: Iterable[Path]) -> list[Path]:
     found: dict[Path, Path] = {}
     for place in places:
         if not place.is_dir():
-            raise BundleError(f"{place} is not a folder: name a bundle, or a folder that holds some")
+            what = "is not a folder" if place.exists() else "is not there"
+            raise BundleError(f"{place} {what}: name a bundle, or a folder that holds some")
         for folder in _below(place, DEPTH):
             found.setdefault(folder.resolve(), folder)
             if len(found) > MAX_BUNDLES:

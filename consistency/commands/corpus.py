@@ -31,6 +31,8 @@ def corpus() -> None:
     consistency run --profile nightly --corpus corpus --time-budget 2h --out reports/tonight
     consistency corpus merge corpus reports/tonight -o corpus     adds failures found by exploring
     consistency corpus show corpus
+
+    Exit status: 0 · 1 what `check` or `show` read is damaged · 2 bad usage
     """
 
 

@@ -26,7 +26,7 @@ from ..errors import UsageError
 @click.option("--id", "identifier", metavar="ID", help="With a bundle or a recording as CASE: which case of it.")
 @click.option("--bundle", "folder", type=click.Path(path_type=Path, file_okay=False, exists=True),
               help="A run with more cases of the operator [default: the one that CASE is from].")  # fmt: skip
-@click.option("--seconds", "limit", callback=seconds, default="20", show_default=True, metavar="TIME",
+@click.option("--seconds", "limit", callback=seconds, default="20s", show_default=True, metavar="TIME",
               help="Longest that cases are run here to find the condition; 0s for none.")  # fmt: skip
 @click.option("--tolerances", metavar="FILE", help="A tolerances.yaml in place of the packaged one.")
 @expectations_option
@@ -44,6 +44,9 @@ def expect(
     consistency expect reports/TIME/failures/ID --ticket https://example.org/issues/431
     consistency expect matmul-3fa1c2d409 --ticket DML-431 --expires 2027-01-31 -o known.yaml
     consistency run --expectations known.yaml
+
+    \b
+    Exit status: 0 an entry was written · 2 it does not fail here, is expected already, or bad usage
     """
     from ..expectations import proposing
     from ..find import find

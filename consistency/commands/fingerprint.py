@@ -37,7 +37,7 @@ SAVED_EVERY = 10.0  # seconds of a sweep
     "--range", "interval", metavar="LOW..HIGH", default="", help="With --exhaustive: these inputs only, such as 2^-10..2^10."
 )
 @click.option(
-    "--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    "--out", "-o", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
     help="With --exhaustive: the result, and where to go on from (default: NAME-BACKEND.json); the picture lies beside it.",
 )  # fmt: skip
 def fingerprint(

@@ -17,7 +17,7 @@ from ..cli_options import INTERRUPTED, expectations_option
 @click.option("--tolerances", metavar="FILE", help="A tolerances.yaml in place of the packaged one.")
 @expectations_option
 @click.option("--id", "ids", multiple=True, metavar="ID", help="Only the outcome with this recorded id (repeatable).")
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Also write a bundle, as `run` does.")
+@click.option("--out", "-o", type=click.Path(path_type=Path, file_okay=False), help="Also write a bundle, as `run` does.")
 @click.option(
     "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
     help="Also write one object a line per outcome, with its recorded_id; - for standard output.",
@@ -41,6 +41,10 @@ def judge(
     \b
     consistency judge from-windows from-linux --json verdicts.jsonl
     consistency judge from-windows matmul 'nn.functional.*' --tolerances mine.yaml
+
+    \b
+    Exit status: 0 consistent · 1 a verdict fails · 2 bad usage, or a damaged recording
+    3 nothing failed, but something could not be judged
     """
     from .. import bundle
     from ..events import Handler

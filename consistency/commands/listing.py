@@ -27,6 +27,8 @@ def backends(as_json: bool, backends: Sequence[str]) -> None:
     \b
     consistency backends --backend cuda:1+tf32
     consistency backends --backend mine.py:Backend
+
+    Exit status: 0 whatever is available · 2 bad usage
     """
     from .. import backends as known
     from ..backends.listing import describe
@@ -48,7 +50,7 @@ def backends(as_json: bool, backends: Sequence[str]) -> None:
 
 @click.command(short_help="List the operators: family, dtypes, directions.")
 @click.argument("patterns", nargs=-1, metavar="[OPERATOR]...")
-@click.option("--family", metavar="NAME", help="Only one family.")
+@click.option("--family", metavar="NAME", help="Only one family: unary, matmul, pooling …; a name that is none lists them.")
 @click.option("--json", "as_json", is_flag=True, help="One object a line: name, family, dtypes, directions, error model, traits.")
 @click.option("--coverage", is_flag=True, help="Measure which aten operators and kernels are reached, and say what is missing.")
 @click.option("--markdown", type=click.Path(path_type=Path, dir_okay=False), help="With --coverage: also write it as a page.")
@@ -66,6 +68,8 @@ def operators(
     consistency operators --family linalg --json
     consistency operators --coverage                   seconds to a minute or two
     consistency operators softmax --health
+
+    Exit status: 0 whatever was measured · 2 bad usage
     """
     from .. import operators as registry
     from .coverage import show_coverage, show_health

@@ -21,6 +21,8 @@ def pack(folders: Sequence[Path], keep: int) -> None:
 
     \b
     consistency pack nights --keep 14
+
+    Exit status: 0 whatever was passed over · 2 bad usage, or there is no bundle
     """
     from ..bundle import gather
     from ..bundle.packing import pack as packed

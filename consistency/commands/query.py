@@ -62,6 +62,8 @@ def query(words: Sequence[str], wanted: str | None, store: Path | None, as_json:
 
     \b
     consistency query --filter "count:1(fail)" nightly/
+
+    Exit status: 0 whatever the answer is · 2 bad usage, or a question that cannot be read
     """
     if as_json and as_csv:
         raise UsageError("--json and --csv are two forms of the same answer: ask for one of them")

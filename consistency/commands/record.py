@@ -53,13 +53,15 @@ def record(
     """Keep cases, or what a backend does with them, to be judged elsewhere.
 
     Without --backend a corpus is written: cases and no outcomes. With it, every case of a corpus (or of the OPERATORs) runs on
-    that backend and what comes out is stored bit by bit. Exit status 3 where the backend cannot run here.
+    that backend and what comes out is stored bit by bit.
 
     \b
     consistency record -o corpus 'nn.functional.*' --examples 20
     consistency record --backend directml --corpus corpus -o from-windows      on the other machine
     consistency record matmul --backend cuda -o from-linux                     both in one step
     consistency judge from-windows from-linux
+
+    Exit status: 0 whatever came out · 2 bad usage · 3 the backend cannot run here
     """
     from .. import backends as known
     from ..recording import taking

@@ -18,7 +18,7 @@ from ..errors import UsageError
 def report(bundle: Path, out: Path | None, as_text: bool, as_markdown: bool, not_tested: bool) -> None:
     """Show a stored run.
 
-    BUNDLE is the folder that `consistency run` wrote. The page is one file that needs nothing else: verdicts, a heat map of
+    BUNDLE is the folder that `consistency run` wrote. The page is one file that needs nothing else: verdicts, a map of
     operators and backends, errors against size, the worst cases with the commands that repeat them.
 
     \b
@@ -26,6 +26,8 @@ def report(bundle: Path, out: Path | None, as_text: bool, as_markdown: bool, not
     consistency report reports/TIME -o tonight.html
     consistency report reports/TIME --text
     consistency report reports/TIME --markdown >> "$GITHUB_STEP_SUMMARY"
+
+    Exit status: 0 whatever fails in the bundle · 2 bad usage, or a damaged bundle
     """
     if as_text and as_markdown:
         raise UsageError("--text and --markdown are two forms of the same report: ask for one of them")

@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     "--seconds",
     "limit",
     callback=seconds,
-    default="30",
+    default="30s",
     show_default=True,
     metavar="TIME",
     help="With --minimise: at most so long.",
 )
-@click.option("--script", is_flag=True, help="Print repro.py: torch and NumPy only, fails where the backend does.")
+@click.option("--script", is_flag=True, help="Print repro.py: torch alone, fails where the backend does.")
 @click.option("--issue", is_flag=True, help="Print issue.md: what a maintainer asks for, with the script.")
 @click.option("--out", "-o", type=click.Path(path_type=Path, file_okay=False), help="Write the whole artefact into this folder.")
 @click.option("--tolerances", metavar="FILE", help="A tolerances.yaml in place of the packaged one.")
-@click.option("--case-timeout", callback=seconds, default="30", show_default=True, metavar="TIME",
+@click.option("--case-timeout", callback=seconds, default="30s", show_default=True, metavar="TIME",
               help="Longest that one case may take on a backend in a process of its own.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="One object a line per result.")
 def repro(
@@ -126,7 +126,9 @@ def _run(
 
     operator = operator_of(found.case)
     prepare(found.case).build()  # what cannot be built is bad usage here, no verdict
-    wanted = list(specs) or ([found.runnable] if found.spec else None)
+    # A name that results bear need not be a spec: `mine` of mine.py:Mine. What is a spec here is never taken for another one.
+    spelt = [spec if known.is_known(spec) else found.runnable(spec) for spec in specs]
+    wanted = spelt or ([found.runnable()] if found.spec else None)
     ways = list(directions) or ([found.direction] if found.direction else engine.DIRECTIONS)
     chosen = engine.settings([operator], wanted, None, ways, tolerances=tolerances, case_timeout=case_timeout)
     absent = {b.name: known.availability(b) for b in chosen.backends}

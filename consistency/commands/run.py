@@ -28,7 +28,7 @@ _backend = click.option(
 _case_timeout = click.option(
     "--case-timeout",
     callback=seconds,
-    default="30",
+    default="30s",
     show_default=True,
     metavar="TIME",
     help="Longest that one case may take on a backend in a process of its own (accelerators, +isolated, @PYTHON).",
@@ -51,7 +51,7 @@ _tolerances = click.option("--tolerances", metavar="FILE", help="A tolerances.ya
     metavar="NAME",
     default="quick",
     show_default=True,
-    help="quick (5 cases per operator and dtype), default (50) or nightly (200).",
+    help="quick: 5 cases per operator and dtype; default: 50; nightly: 200.",
 )
 @click.option(
     "--examples", type=click.IntRange(min=1), metavar="N", help="Cases per operator and dtype, in place of the profile's."
@@ -88,7 +88,7 @@ _tolerances = click.option("--tolerances", metavar="FILE", help="A tolerances.ya
 )
 @_tolerances
 @expectations_option
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder of the bundle [default: reports/TIME].")
+@click.option("--out", "-o", type=click.Path(path_type=Path, file_okay=False), help="Folder of the bundle [default: reports/TIME].")
 @click.option("--resume", is_flag=True, help="Complete the interrupted bundle in --out.")
 @click.option(
     "--label", metavar="NAME", default="", help="What the bundle calls this machine and environment [default: OS, CPU, versions]."
@@ -132,6 +132,10 @@ def run(
     consistency run --profile nightly --time-budget 2h --out reports/tonight
     consistency run --cluster tcp://head:8786 --backend cpu --backend cuda --out reports/tonight
     consistency run --corpus corpus --time-budget 2h --out reports/tonight
+
+    \b
+    Exit status: 0 consistent · 1 a verdict fails · 2 bad usage or configuration
+    3 nothing failed, but nothing was tested, or not on a backend that was asked for
     """
     from .. import bundle, engine
     from ..events import Handler

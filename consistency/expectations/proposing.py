@@ -108,7 +108,7 @@ def _settings(asked: Asked) -> tuple[Settings, str]:
     if found.recording:
         return settled(operators, ["cpu"], None, ways), "recorded elsewhere"
     try:
-        return settled(operators, [asked.spec or found.runnable], None, ways), ""
+        return settled(operators, [asked.spec or found.runnable()], None, ways), ""
     except UsageError as error:
         if asked.spec or found.failing is None:
             raise

@@ -11,7 +11,7 @@ import torch
 from ..recording.folder import CORPUS, Header
 from ..watching import corpus
 from ..watching.capture import Capturing, tensors_in
-from .subject import Subject, parameters_of, users_own
+from .subject import Subject, one_number, parameters_of, users_own
 
 STEPS = 2  # of training: an optimizer's first step, from zeros, is unlike all others
 
@@ -40,7 +40,7 @@ def _run(subject: Subject, calls: corpus.CorpusCalls, steps: int) -> None:
             inputs, targets = subject.batch(step)
             with Capturing(calls):
                 outputs = model(*inputs)
-                loss = subject.loss(outputs, *targets) if subject.loss is not None else None
+                loss = one_number(subject.loss(outputs, *targets)) if subject.loss is not None else None
             # What is made for the sake of a gradient alone is not the model's.
             loss = loss if loss is not None else _any_scalar(outputs)
             with Capturing(calls):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.nn.utils.rnn import PackedSequence
 
 from .. import aten_calls, aten_models, operators
 from ..operators.declare import Operator, call
@@ -32,7 +35,8 @@ _MOVED = frozenset(
 class Facts:
     """``view``: metadata only. ``left_out``: why it is not judged. ``moves``: nothing is rounded.
     ``elementwise``: each number stands by itself, and with ``strict`` it errs by a few ulp at most. ``rules``: name and family that
-    tolerances are looked up by. ``writes``: positions and names of the arguments that are written to."""
+    tolerances are looked up by. ``writes``: positions and names of the arguments that are written to. ``observe``: what
+    is unique of a factorisation, whose factors have a free sign."""
 
     base: str
     view: bool
@@ -45,6 +49,7 @@ class Facts:
     writes: tuple[int | str, ...]
     entry: aten_models.Entry | None
     operator: Operator
+    observe: Callable[..., Any] | None
 
 
 @functools.lru_cache(maxsize=8192)
@@ -67,7 +72,7 @@ def facts(overload: Any) -> Facts:
     view = left_out == kinds.VIEW or base in _VIEWS_OF_BITS
     return Facts(
         base, view, kinds.is_random(overload), left_out, base in _MOVED or exact, elementwise, strict, rules, tuple(writes), entry,
-        _operator(overload, base),
+        _operator(overload, base), known.observe if known is not None and rules[1] == "linalg" else None,
     )  # fmt: skip
 
 
@@ -86,11 +91,21 @@ def written(found: Facts, args: Sequence[Any], kwargs: Mapping[str, Any]) -> lis
 
 
 def mapped(change: Callable[[torch.Tensor], Any], value: Any) -> Any:
-    """``value`` with every tensor in it changed, through lists, tuples and dictionaries."""
+    """``value`` with every tensor in it changed, through lists, tuples, dictionaries and dataclasses."""
     if isinstance(value, torch.Tensor):
         return change(value)
+    if isinstance(value, PackedSequence):  # whose sizes torch wants on the CPU
+        data, sizes, *order = value
+        return PackedSequence(change(data), sizes, *mapped(change, order))
+    if hasattr(value, "_fields"):  # a named tuple
+        return type(value)(*(mapped(change, item) for item in value))
     if isinstance(value, (list, tuple)):
         return type(value)(mapped(change, item) for item in value)
     if isinstance(value, dict):
         return {name: mapped(change, item) for name, item in value.items()}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        found = copy.copy(value)
+        for field in dataclasses.fields(value):
+            object.__setattr__(found, field.name, mapped(change, getattr(value, field.name)))  # also of a frozen one
+        return found
     return value

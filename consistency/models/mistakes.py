@@ -6,6 +6,7 @@ They see no backend and no tolerance: whatever they find, they would find on one
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -102,7 +103,10 @@ def _forward(subject: Subject) -> Iterator[Mistake]:
     if seen.drew:
         drops = probe.dropping(subject.model)
         who = _some(drops) if drops else "forward"
-        words = f"{who} draws from torch's global generator: each device, and each version of torch, draws other numbers for a seed"
+        words = (
+            f"{who} draws from torch's global generator: each device, and each version of torch, draws other numbers for a seed "
+            "(here the CPU draws for all of them)"
+        )
         remedy = (
             "call model.eval(), or draw the mask on the CPU from a generator of your own and move it (as examples:dropout does)"
         )
@@ -129,6 +133,11 @@ def _forward(subject: Subject) -> Iterator[Mistake]:
 
 def _strangers(subject: Subject) -> Iterator[Mistake]:
     """Tensors that ``model.to(device)`` leaves behind, since no module knows that they are its own."""
+    held = inspect.getclosurevars(subject.model).nonlocals if inspect.isfunction(subject.model) else {}
+    seen = [name for name, value in held.items() if any(True for _ in tensors_in(value))]
+    if seen:
+        words = f"the function that is the model uses {_some(seen)} from around it: no backend gets a copy"
+        yield Mistake("not-moved", words, "make it an nn.Module, and these its parameters and buffers (register_buffer)")
     own = {id(tensor) for _, tensor in named_tensors(subject.model)}
     places = []
     for name, module in probe.modules(subject.model):

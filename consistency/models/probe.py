@@ -57,6 +57,10 @@ def forward(model: Any, inputs: Sequence[Any]) -> Seen | None:
         for module, values in plain:
             vars(module).update(values)
     own = {_joined(name, buffer) for name, _ in _statistics(model) for buffer in _BUFFERS}
+    # torch's own layers change buffers because they are meant to, such as the vectors of a spectral norm.
+    own |= {
+        _joined(name, b) for name, m in named if type(m).__module__.startswith("torch.") for b, _ in m.named_buffers(recurse=False)
+    }
     changed = tuple(name for name in before if after.get(name) != before[name] and name not in own)
     stale = tuple(
         place(name, module)

@@ -75,6 +75,11 @@ def leading(known: Facts, out: Any) -> list[Any]:
     return found[:kept] if kept is not None else found
 
 
+def widened(outputs: Sequence[Any]) -> tuple[Any, ...]:
+    """In float64, for what is computed from them."""
+    return tuple(t.to(_WIDER.get(t.dtype, t.dtype)) if isinstance(t, torch.Tensor) else t for t in outputs)
+
+
 def score(got: torch.Tensor, want: torch.Tensor, known: Facts, c: float, precision: int = 53, terms: float = 1.0) -> float:
     """How far a result is from float64, × what the quick look admits; infinite where NaN, shapes or integers differ.
 

@@ -124,6 +124,15 @@ def users_own(doing: str) -> Iterator[None]:
         raise UsageError(f"{doing} raises {told(error)}") from error
 
 
+def one_number(loss: Any) -> torch.Tensor:
+    """What a loss function returned, if a gradient can begin there. Raises UsageError."""
+    if not isinstance(loss, torch.Tensor):
+        raise UsageError(f"the loss returns {_article(loss)}; let it return one tensor, such as the sum of its terms")
+    if loss.numel() != 1:
+        raise UsageError(f"the loss returns a tensor of shape {list(loss.shape)}; let it return one number, such as its mean()")
+    return loss
+
+
 def parameters_of(model: Any) -> list[torch.nn.Parameter]:
     """The model's parameters, in its own order; none of a function."""
     own = getattr(model, "parameters", None)

@@ -41,6 +41,8 @@ class Samples:
     def of(self, tensor: torch.Tensor) -> Doubles:
         """Up to ``size`` numbers as float64, of complex ones both parts."""
         tensor = tensor.detach()
+        if tensor.layout != torch.strided:  # the gradient of an embedding with sparse=True
+            tensor = tensor.to_dense()
         if tensor.is_complex():
             tensor = torch.view_as_real(tensor.resolve_conj())
         flat = tensor.reshape(-1) if tensor.is_contiguous() or tensor.numel() <= self.size else _dense(tensor)
@@ -85,10 +87,12 @@ class Distances:
     missing: list[Key] = field(default_factory=list)
 
     def __call__(self, key: Key, tensor: torch.Tensor) -> None:
-        if key in self.found:
-            return
+        if key not in self.found:
+            self.add(key, self.reference.samples.of(tensor))
+
+    def add(self, key: Key, got: Doubles) -> None:
+        """The samples of something that was computed, perhaps in another process."""
         want = self.reference.found.get(key)
-        got = self.reference.samples.of(tensor)
         if want is None or got.shape != want.shape:
             self.missing.append(key)
             return

@@ -176,7 +176,8 @@ def drawn(func: Any, known: Facts, args: Sequence[Any], kwargs: Mapping[str, Any
 
 
 def _floats(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
+    """A floating tensor whose numbers lie in memory; those of a sparse one are moved where they are made."""
+    return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex()) and value.layout == torch.strided
 
 
 def _fresh(known: Facts, out: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:

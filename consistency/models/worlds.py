@@ -11,11 +11,11 @@ from typing import Any
 import torch
 
 from ..backends._outputs import told
-from ..backends.base import flatten
 from ..errors import UsageError
+from ..watching.capture import tensors_in
 from ..watching.modules import Modules
 from .facts import mapped
-from .subject import Subject, parameters_of
+from .subject import Subject, one_number, parameters_of
 from .traces import Key, Tap
 
 SEED = 0
@@ -73,9 +73,9 @@ class World:
                 parameter.grad = None
             with torch.enable_grad():
                 outputs = self.model(*inputs)
-                loss = self._loss(outputs, *targets) if self._loss is not None else _squares(outputs)
+                loss = one_number(self._loss(outputs, *targets)) if self._loss is not None else _squares(outputs)
                 if loss is not None and loss.requires_grad:
-                    loss.backward()
+                    loss.backward()  # type: ignore[no-untyped-call]
             if loss is not None:
                 self._tapped("loss", "loss", loss)
             self._after_backward()
@@ -115,7 +115,7 @@ class World:
 
     def _tapped(self, kind: str, name: str, value: Any) -> None:
         with self._unseen():
-            found = [t for t in flatten(value) if isinstance(t, torch.Tensor)]
+            found = list(tensors_in(value))
             for number, tensor in enumerate(found):
                 self.tap(Key(self.step, kind, name if len(found) == 1 else f"{name} [{number}]"), tensor)
 
@@ -128,8 +128,8 @@ class World:
             calls[:] = [self.step, calls[1] + 1 if calls[0] == self.step else 1]
             title = name if calls[1] == 1 else f"{name} (time {calls[1]})"
             self._tapped("output", title, output)
-            for tensor in flatten(output):
-                if isinstance(tensor, torch.Tensor) and tensor.requires_grad and tensor.is_floating_point():
+            for tensor in tensors_in(output):
+                if tensor.requires_grad and tensor.is_floating_point():
                     tensor.register_hook(self._gradient_hook(title))  # type: ignore[no-untyped-call]
 
         return hook
@@ -205,5 +205,5 @@ def _optimizer(subject: Subject, model: Any) -> torch.optim.Optimizer:
 
 
 def _squares(outputs: Any) -> torch.Tensor | None:
-    found = [t for t in flatten(outputs) if isinstance(t, torch.Tensor) and t.is_floating_point()]
+    found = [t for t in tensors_in(outputs) if t.is_floating_point()]
     return torch.stack([t.square().mean() for t in found]).sum() if found else None

@@ -7,6 +7,7 @@ import functools
 import importlib
 from collections.abc import Iterable, Mapping
 
+from ..dtypes import TORCH
 from ..errors import UsageError, did_you_mean
 from .complex_numbers import also_complex
 from .declare import Operator
@@ -19,6 +20,7 @@ FAMILY_MODULES = (
     "complex_parts",
     "forms", "formulas", "programs", "foreach", "optimizers", "sequences",
 )  # fmt: skip
+_BACKENDS = ("cpu", "numpy", "cuda", "directml", "mps", "xpu")  # by these names alone; others are not worth an import
 
 
 @functools.cache
@@ -39,7 +41,8 @@ def get(name: str, known: Mapping[str, Operator] | None = None) -> Operator:
     try:
         return known[name]
     except KeyError:
-        hint = did_you_mean(name, known)
+        what = "a backend" if name.partition("+")[0].partition(":")[0] in _BACKENDS else "a dtype" if name in TORCH else ""
+        hint = f": that is {what}" if what else did_you_mean(name, known)
         raise UsageError(f"there is no operator {name!r}{hint or '; `consistency operators` lists them'}") from None
 
 
@@ -59,7 +62,8 @@ def select(patterns: Iterable[str | Operator] | None = None, known: Mapping[str,
             family = pattern.removeprefix("family:")
             families = {operator.family for operator in known.values()}
             if family not in families:
-                raise UsageError(f"there is no family {family!r}{did_you_mean(family, families)}")
+                hint = did_you_mean(family, families) or f"; there are {', '.join(sorted(families))}"
+                raise UsageError(f"there is no family {family!r}{hint}")
             chosen |= {name: operator for name, operator in known.items() if operator.family == family}
         elif any(mark in pattern for mark in "*?["):
             matching = [name for name in known if fnmatch.fnmatchcase(name, pattern)]

@@ -48,20 +48,26 @@ def gram(q: torch.Tensor) -> torch.Tensor:
 
 
 def of_svd(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
+    """The singular values, the product, and that the vectors are orthonormal; the values alone where no vectors were asked for."""
     u, s, vh = outputs
+    if not u.numel():
+        return (s,)
     k = s.shape[-1]
     return s, (u[..., :k] * s.unsqueeze(-2)) @ vh[..., :k, :], gram(u), gram(vh.mH)
 
 
 def of_eigh(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
+    """As :func:`of_svd`."""
     w, v = outputs
+    if not v.numel():
+        return (w,)
     return w, (v * w.unsqueeze(-2)) @ v.mH, gram(v)
 
 
 def of_qr(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
     q, r = outputs
     below = r.tril(-1)
-    return (gram(r), below) if kwargs.get("mode") == "r" else (q @ r, gram(q), below)
+    return (q @ r, gram(q), below) if q.numel() else (gram(r), below)
 
 
 def of_eigenvalues(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:

@@ -71,7 +71,8 @@ def read_header(folder: Path) -> Header:
             raise BundleError(f"{path} is larger than it may be")
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise BundleError(f"{folder} is not a recording: it has no recording.json") from None
+        why = "it has no recording.json" if folder.is_dir() else "there is no such folder"
+        raise BundleError(f"{folder} is not a recording: {why}") from None
     except (OSError, ValueError, RecursionError) as error:
         raise BundleError(f"{path} cannot be read: {str(error)[:120]}") from None
     if not isinstance(data, dict) or data.get("kind") not in (CORPUS, RECORDING):

@@ -16,6 +16,7 @@ def show(folder: Path, *, stream: IO[str] | None = None, not_tested: bool = Fals
     stored.tell_failures_in_full(IN_FULL)
     screen = Screen(stream=stream, out=folder, not_tested=not_tested)
     screen.tally = stored.tally
+    screen.specs = stored.specs
     screen.opening(title(stored), {name: stored.environment.get(name, {}) for name in stored.backends}, stored.unavailable)
     screen.closing(stored.seconds, stored.header.get("complete") is False)
 

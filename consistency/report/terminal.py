@@ -66,6 +66,7 @@ class Screen:
         self.out = out
         self.not_tested = not_tested
         self.elsewhere = elsewhere
+        self.specs: Mapping[str, str] = {}  # how backends are spelt, where a stored run is shown and there are no settings
         self._settings: Settings | None = None
         self._names: tuple[str, ...] = ()  # of the backends, in the order of the table's columns
         self.meter = meter or Meter(self.console)
@@ -180,7 +181,7 @@ class Screen:
         from rich.text import Text
 
         first = kinds[0]
-        specs: Mapping[str, str] = self._settings.specs if self._settings is not None else {}
+        specs = self._settings.specs if self._settings is not None else self.specs
         text = failure.message(first, bundle=self.out, spec=specs.get(first.backend))
         headline, _, rest = text.partition("\n")
         self.console.print(Text.assemble(("✗ ", "red"), (headline, "bold")))
@@ -240,7 +241,8 @@ def _also(others: Sequence[Result]) -> Iterator[str]:
         size = f" up to {failure.number(rho)} × budget" if verdict == "divergent" else ""
         yield f"also:    {dtype} · {direction} · {backends}   {verdict}{size}"
     if len(alike) > MOST_ALSO:
-        yield f"         and {len(alike) - MOST_ALSO} more kinds"
+        more = len(alike) - MOST_ALSO
+        yield f"         and {more} more kind{'s' if more > 1 else ''}"
 
 
 def table(tally: Tally, backends: Sequence[str]) -> Iterator[Text]:

@@ -199,6 +199,9 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
             yield from tensors_in(item)
     elif isinstance(value, Mapping):
         yield from tensors_in(list(value.values()))
+    elif hasattr(type(value), "__dataclass_fields__"):
+        for name in type(value).__dataclass_fields__:
+            yield from tensors_in(getattr(value, name, None))
 
 
 def _usable(given: Sequence[torch.Tensor], kwargs: Mapping[str, Any]) -> None:

@@ -21,7 +21,8 @@ from ..recording.folder import CORPUS, RECORDING, Header
 from ..recording.judging import Recorded
 from ..settings import _resolve
 from ..tolerances import Tolerances
-from ..workers.isolated import AHEAD, CASE_SECONDS, Limits
+from ..workers.isolated import AHEAD
+from ..workers.requests import CASE_SECONDS, Limits
 from . import corpus, telling
 from .capture import Bounds, Call, Calls, Capturing
 

@@ -7,61 +7,30 @@ fell silent. It gets the verdict; the others are given to a new worker.
 from __future__ import annotations
 
 import contextlib
-import math
+import functools
 import sys
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from .. import operators
 from ..backends.base import Backend
 from ..errors import RecipeError, UsageError
 from ..materialise import Adjust, Materials
 from ..model import Case, Outcome
-from ..named_calls import NAMED
 from ..operators.declare import Operator
-from ..recipe import Literal, tensors
 from . import wire
+from .growth import Growth
 from .process import START_SECONDS, LostError, Source, Worker
+from .requests import Limits, Request, by_its_case, elements, known_there
 
-CASE_SECONDS = 30.0
 AHEAD = 16  # requests in flight; a worker that waits for the next case is one that costs time
 AHEAD_ELEMENTS = 1 << 22  # of their tensors together
 DEATHS_IN_A_ROW = 5  # of one operator, after which it is no longer tried; a time limit that ran out counts as two
 LEAST_SECONDS = 1.0  # for one case, when a time limit is shortened
-NOTABLE_GROWTH = 1 << 21  # bytes over the cases of one operator, which make it worth a closer look
-PROBES = 25
-FEW_PROBES = 4  # what is allocated once, of a library that is used for the first time, does not grow over these
-LEAST_GROWTH = 4096.0  # bytes a call
 GONE_AFTER = 3  # workers that found no device, after which it is believed to be gone
 FRESH_FAILURES = 3  # first cases of new workers that raise, after which a backend is believed to raise
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What one case may take: seconds, and bytes of its worker's memory."""
-
-    seconds: float = CASE_SECONDS
-    memory: int = 0
-
-    @property
-    def most_bytes(self) -> int:
-        """The limit on memory; without one, three quarters of the machine's."""
-        if self.memory:
-            return self.memory
-        import psutil
-
-        return int(psutil.virtual_memory().total * 0.75)
-
-
-@dataclass(frozen=True)
-class _Request:
-    operator: str
-    header: wire.Header
-    blobs: Sequence[bytes]
-    key: tuple[str, ...]
 
 
 class Isolated(Backend):
@@ -78,18 +47,24 @@ class Isolated(Backend):
         self._worker: Worker | None = None
         self._spawned: Worker | None = None  # the next one, loading
         self._opened: wire.Header | None = None
-        self._pending: OrderedDict[int, _Request] = OrderedDict()
+        self._pending: OrderedDict[int, Request] = OrderedDict()
         self._done: dict[tuple[str, ...], Outcome] = {}
         self._keys: set[tuple[str, ...]] = set()  # of both
         self._since = 0.0  # when the first of the pending began
         self._number = 0
-        self._worked: _Request | None = None  # a case that came back, for new workers to tell by whether they are sound
+        self._worked: Request | None = None  # a case that came back, for new workers to tell by whether they are sound
         self._fresh = True  # nothing has come back from this worker yet
         self._raising = self._refused = 0
         self._in_a_row: Counter[str] = Counter()
         self._patient = False
-        self._mark = (0, 0)
+        self._growth = Growth(self._memory)
         self._refusals: dict[tuple[str, ...], str | None] = {}
+
+    @property
+    def origin(self) -> tuple[str, dict[str, str | None]]:
+        """The interpreter of its processes, and what their environment has otherwise (None: not at all)."""
+        strange = {"PYTHONPATH": None, "PYTHONHOME": None} if self.python else {}
+        return self.python or sys.executable, {**strange, **self.variables}
 
     # What a run asks.
 
@@ -103,9 +78,9 @@ class Isolated(Backend):
         return None if reason is None else str(reason)
 
     def unsupported(self, operator: Operator, dtype: str, direction: str) -> str | None:
-        if not _known_there(operator):
+        if not known_there(operator):
             return "a worker process knows registered operators only, and this is one of your own"
-        if _by_its_case(operator):  # and refused there
+        if by_its_case(operator):  # and refused there
             return None
         key = (operator.name, dtype, direction)
         if key not in self._refusals:
@@ -148,7 +123,7 @@ class Isolated(Backend):
             key = (case.digest, direction, "", "", "")
             if key in self._keys:
                 continue
-            if _elements(case) * (len(self._pending) + 1) > AHEAD_ELEMENTS:
+            if elements(case) * (len(self._pending) + 1) > AHEAD_ELEMENTS:
                 return
             self._submit(case, direction, key)
 
@@ -169,7 +144,7 @@ class Isolated(Backend):
         reason = self.quarantined(operator.name) or self.why_unavailable()
         if reason:
             return Outcome("unavailable", message=reason)
-        if not _known_there(operator):
+        if not known_there(operator):
             return Outcome("unsupported", message="a worker process knows registered operators only, and this is one of your own")
         key = (materials.case.digest, direction, dtype or "", variant, formulation)
         if key not in self._keys:
@@ -227,7 +202,7 @@ class Isolated(Backend):
         _, _, dtype, variant, formulation = key
         header = {"kind": "run", **packed, "direction": direction, "dtype": dtype or None}
         header |= {"variant": variant, "formulation": formulation}
-        request = _Request(case.operator, header, blobs, key)
+        request = Request(case.operator, header, blobs, key)
         self._number += 1
         if not self._pending:
             self._since = time.monotonic()
@@ -270,7 +245,7 @@ class Isolated(Backend):
         if outcome.status not in ("crash", "timeout"):
             self._in_a_row[request.operator] = 0
 
-    def _lost(self, number: int, request: _Request, lost: LostError) -> None:
+    def _lost(self, number: int, request: Request, lost: LostError) -> None:
         """The worker is gone: what it was doing is the reason, as far as anybody can tell."""
         text = f"no answer within {self.limits.seconds:g} s" if lost.status == "timeout" else str(lost)
         self._in_a_row[request.operator] += 2 if lost.status == "timeout" else 1
@@ -279,7 +254,7 @@ class Isolated(Backend):
             self._pending = OrderedDict((n, r) for n, r in self._pending.items() if r.operator != request.operator)
         self._replace()
 
-    def _after_failure(self, number: int, request: _Request, outcome: Outcome, spoiled: str) -> None:
+    def _after_failure(self, number: int, request: Request, outcome: Outcome, spoiled: str) -> None:
         """A case raised. If nothing works since, the worker is replaced; a failure that was there before is judged anew."""
         first_here = self._fresh
         self._fresh = False
@@ -336,8 +311,7 @@ class Isolated(Backend):
     def _spawn(self) -> Worker:
         """A process that loads torch, and is not waited for yet. Raises OSError."""
         if self._source is None:
-            strange = {"PYTHONPATH": None, "PYTHONHOME": None} if self.python else {}
-            self._source = Source(self.python or sys.executable, {**strange, **self.variables})
+            self._source = Source(*self.origin)
         return Worker(self._source, self.limits.most_bytes)
 
     def _start(self) -> wire.Header:
@@ -376,29 +350,12 @@ class Isolated(Backend):
             return {"reason": f"asking its worker ended it: {lost}"}
 
     def growth(self) -> tuple[str, float] | None:
-        """What the last case leaves behind on every call, looked for only where memory has grown since this was asked before.
+        """What the last case leaves behind on every call, in bytes."""
+        request = self._worked if self._worker is not None else None
+        found = self._growth.per_call(functools.partial(self._repeat, request) if request is not None else None)
+        return (request.operator, found) if request is not None and found is not None else None
 
-        Its memory is taken before and after a few calls, and if it grows, two times ``PROBES``: what a cache takes, it takes once.
-        """
-        before, self._mark = self._mark, self._memory()
-        request = self._worked
-        if request is None or self._worker is None or before[0] != self.restarts or self._mark[1] - before[1] < NOTABLE_GROWTH:
-            return None
-        sizes = [self._growth_over(FEW_PROBES, request)]
-        if sizes[0] > LEAST_GROWTH / 2:
-            sizes = [self._growth_over(PROBES, request) for _ in range(2)]
-        steady = before[0] == self.restarts and len(sizes) == 2 and min(sizes) > LEAST_GROWTH and sizes[1] > 0.5 * sizes[0]
-        self._mark = self._memory()
-        return (request.operator, sizes[1]) if steady else None
-
-    def _growth_over(self, calls: int, request: _Request) -> float:
-        """Bytes a call."""
-        began = self._memory()
-        for _ in range(calls):
-            self._repeat(request)
-        return (self._memory()[1] - began[1]) / calls
-
-    def _repeat(self, request: _Request) -> None:
+    def _repeat(self, request: Request) -> None:
         key = (*request.key[:-1], "again")
         self._number += 1
         self._since = time.monotonic()
@@ -433,18 +390,3 @@ class _Otherwise(Backend):
         adjust: Adjust | None = None,
     ) -> Outcome:
         return self.inner.run_otherwise(operator, materials, direction, dtype, self.variant, self.formulation)
-
-
-def _known_there(operator: Operator) -> bool:
-    known = operators.registry().get(operator.name)
-    return _by_its_case(operator) or (known is not None and known.function is operator.function)
-
-
-def _by_its_case(operator: Operator) -> bool:
-    """Whether what is called is said by the case: of PyTorch's database, or a function that a recording names."""
-    return operator.cases is not None or NAMED in operator.traits
-
-
-def _elements(case: Case) -> int:
-    found = (*tensors(case.args), *tensors(case.kwargs))
-    return sum(len(t.data) if isinstance(t, Literal) else math.prod(t.base) for t in found) + 1

@@ -1,0 +1,40 @@
+"""Memory that is not given back: whether a worker holds more after every call of one case."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+NOTABLE_GROWTH = 1 << 21  # bytes over the cases of one operator, which make it worth a closer look
+PROBES = 25
+FEW_PROBES = 4  # what is allocated once, of a library that is used for the first time, does not grow over these
+LEAST_GROWTH = 4096.0  # bytes a call
+
+
+class Growth:
+    """``memory`` gives how often the worker was replaced, and the bytes that it holds now."""
+
+    def __init__(self, memory: Callable[[], tuple[int, int]]) -> None:
+        self._memory = memory
+        self._mark = (0, 0)
+
+    def per_call(self, repeat: Callable[[], None] | None) -> float | None:
+        """Bytes that every ``repeat`` leaves behind, looked for only where memory has grown since this was asked before.
+
+        Memory is taken before and after a few calls, and if it grows, two times ``PROBES``: what a cache takes, it takes once.
+        """
+        before, self._mark = self._mark, self._memory()
+        restarts, held = self._mark
+        if repeat is None or before[0] != restarts or held - before[1] < NOTABLE_GROWTH:
+            return None
+        sizes = [self._over(FEW_PROBES, repeat)]
+        if sizes[0] > LEAST_GROWTH / 2:
+            sizes = [self._over(PROBES, repeat) for _ in range(2)]
+        self._mark = self._memory()
+        steady = len(sizes) == 2 and min(sizes) > LEAST_GROWTH and sizes[1] > 0.5 * sizes[0]
+        return sizes[1] if steady and self._mark[0] == restarts else None
+
+    def _over(self, calls: int, repeat: Callable[[], None]) -> float:
+        began = self._memory()
+        for _ in range(calls):
+            repeat()
+        return (self._memory()[1] - began[1]) / calls
