@@ -17,7 +17,8 @@ from ..backends.base import Backend, availability
 from ..errors import UsageError
 from ..judge import times as _times
 from ..tolerances import Tolerances
-from ..workers.isolated import CASE_SECONDS, Isolated
+from ..workers.isolated import Isolated
+from ..workers.requests import CASE_SECONDS
 from . import bands, targets
 from . import mistakes as _mistakes
 from .apart import Apart
