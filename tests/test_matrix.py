@@ -16,7 +16,7 @@ from nights import night, quiet, row
 
 from consistency.cli import main
 from consistency.errors import UsageError
-from consistency.matrix import questions
+from consistency.matrix import history, questions
 from consistency.matrix.board import Board, board
 from consistency.matrix.finding import bundles
 from consistency.matrix.pages import about_morning
@@ -73,6 +73,17 @@ def test_what_happened_on_the_last_night(nightly: Path) -> None:
     flaky = next(c for (env, group), c in found.cells.items() if found.groups[group].operator == "sin")
     assert flaky.flaky == (6, 14)
     assert len(found.last_turns()) == 2
+
+
+def test_a_night_on_which_nobody_probed_is_no_change_of_the_environment() -> None:
+    plain = {"driver": "31.1"}
+    probed = plain | {"fingerprint.float64": "53 bits", "fingerprint.bmm float32 order": "sequential 8", "fingerprint.hash": "0a"}
+    unsure = {name: told for name, told in probed.items() if "order" not in name} | {"fingerprint.hash": "0b"}
+    other = probed | {"fingerprint.float64": "24 bits", "fingerprint.hash": "0c"}
+    moved = history._moved((probed, plain, probed, unsure, probed, other, {"driver": "31.2"}))
+    assert [[name for name, _, _ in rows] for rows in moved] == [
+        [], [], [], [], [], ["fingerprint.float64", "fingerprint.hash"], ["driver"],
+    ]  # fmt: skip
 
 
 def test_without_a_change_of_the_environment_it_is_news_from_the_second_night_on(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +28,15 @@ def page(report: ModelReport) -> str:
     from markupsafe import Markup
 
     here = Path(__file__).parent
+    layers = [layer for backend in report.backends.values() for layer in backend.layers]
+    used = [(name, title) for name, title in _COLUMNS if any(getattr(layer, name) is not None for layer in layers)]
     style = source("report.css") + (here / "templates" / "model.css").read_text(encoding="utf-8")
     templates = Environment(loader=FileSystemLoader(here / "templates"), autoescape=True, undefined=StrictUndefined)
     return templates.get_template("model.html").render(
         style=Markup(style), policy=policy_of(style, ""), report=report,
-        name=printable(report.name), facts=_facts(report), columns=[title for _, title in _COLUMNS],
+        name=printable(report.name), facts=_facts(report), columns=[title for _, title in used],
         pictures=[(name, Markup(svg), legend) for name, svg, legend in _pictures(report)],
-        headline=_headline(report), backends=[_backend(backend) for backend in sorted(report.backends.values(), key=_rank)],
+        headline=_headline(report), backends=[_backend(backend, used) for backend in sorted(report.backends.values(), key=_rank)],
     )  # fmt: skip
 
 
@@ -65,7 +68,7 @@ def _pictures(report: ModelReport) -> list[tuple[str, str, list[tuple[int, str, 
     return found
 
 
-def _backend(backend: BackendReport) -> dict[str, Any]:
+def _backend(backend: BackendReport, columns: Sequence[tuple[str, str]]) -> dict[str, Any]:
     rows = sorted(backend.layers, key=lambda layer: -layer.worst)[:ROWS]
     shown = [layer for layer in backend.layers if layer in rows]  # in the order in which they were computed
     return {
@@ -73,7 +76,7 @@ def _backend(backend: BackendReport) -> dict[str, Any]:
         "verdict": printable(backend.verdict), "layer": printable(backend.layer),
         "message": printable(message(backend.first.result, again=False)) if backend.first is not None else "",
         "others": [printable(str(found)) for found in backend.failures[1:6]],
-        "rows": [(printable(layer.name or "(the model)"), _cells(layer)) for layer in shown],
+        "rows": [(printable(layer.name or "(the model)"), _cells(layer, columns)) for layer in shown],
         "more": len(backend.layers) - len(shown),
         "remeasured": REMEASURED if backend.remeasured else "",
         "looked": f"{backend.calls:,} calls, {backend.looked_at:,} looked at, {backend.judged:,} judged in full",
@@ -81,6 +84,6 @@ def _backend(backend: BackendReport) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _cells(layer: Layer) -> list[tuple[str, bool]]:
-    values = [getattr(layer, name) for name, _ in _COLUMNS]
+def _cells(layer: Layer, columns: Sequence[tuple[str, str]]) -> list[tuple[str, bool]]:
+    values = [getattr(layer, name) for name, _ in columns]
     return [("", False) if v is None else (times(v), v > 1.0) for v in values]
