@@ -144,10 +144,8 @@ def test_places_of_a_convolution_that_add_otherwise_are_told_and_replayed() -> N
     told = "\n".join(lines(found))
     assert "Fully explained: 180 of 180 outputs replayed bit for bit, on both sides." in told
     assert "pairs sums [pairwise 16] + [sequential 2] with products rounded." in told
-    assert (
-        "sums at 120 outputs, [:, :, :, 2:], sums [pairwise 16] + [sequential 2] with products rounded; "
-        "at 60 outputs, [:, :, :, :2], sums sequential 18 with products rounded." in told
-    )
+    assert "  sums sums\n    at 120 outputs, [:, :, :, 2:]: [pairwise 16] + [sequential 2] with products rounded.\n" in told
+    assert "    at 60 outputs, [:, :, :, :2]: sequential 18 with products rounded." in told
     assert to_json(found)["sides"][0]["orders"][1]["where"] == "[:, :, :, :2]"
     assert "[:, :, :, :2]" in picture(found)
     padded = of_case(convolution(1), planted, healthy)

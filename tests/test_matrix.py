@@ -18,9 +18,12 @@ from consistency.cli import main
 from consistency.errors import UsageError
 from consistency.matrix import history, questions
 from consistency.matrix.board import Board, board
+from consistency.matrix.entries import entries, names
 from consistency.matrix.finding import bundles
+from consistency.matrix.language import parse
 from consistency.matrix.pages import about_morning
 from consistency.matrix.store import Store
+from consistency.model import VERDICTS
 
 
 def ask(*words: str) -> Result:
@@ -271,6 +274,22 @@ def test_names_with_brackets_and_odd_numbers(tmp_path: Path) -> None:
     assert held.problems == []
     assert sorted(map(str, (r for (r,) in held.db.execute("SELECT rho FROM outcomes").fetchall())))[0] == "0.0"
     assert len(board(held).cells) == 1
+
+
+def test_a_cell_s_command_names_the_backend_as_it_was_spelt(tmp_path: Path) -> None:
+    fails = [row("exp", "exp-1", "divergent", 12.0), *quiet("sum")]
+    night(tmp_path, 0, fails, settings={"seed": 0, "specs": {"cpu": "my backends.py:Mine"}})
+    night(tmp_path, 0, fails, label="other", settings={"seed": 0, "specs": ["damaged"]})
+    told = {one["label"]: one["command"] for one in entries(made(tmp_path)) if one["operator"] == "exp"}
+    assert told["lab"].endswith(" --id exp-1 --backend 'my backends.py:Mine' --direction forward")
+    assert told["other"].endswith(" --id exp-1 --backend cpu --direction forward")
+
+
+def test_what_no_environment_tells_can_be_asked_for(tmp_path: Path) -> None:
+    night(tmp_path, 0, quiet())
+    known = names(made(tmp_path))
+    for text in ("verdict:divergent backend:directml driver:>=31", "cudnn:>=9", "count:1(fail)"):
+        assert not any(map(parse(text, known, VERDICTS).holds, entries(made(tmp_path))))
 
 
 def test_a_bundle_of_format_1_counts_too() -> None:

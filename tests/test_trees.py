@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -59,6 +60,9 @@ ORDERS: dict[str, tuple[Any, str]] = {
         sequential([blocks(K, 16)[0], BIAS, *blocks(K, 16)[1:]]), "[sequential 16] + bias + 2 × [sequential 16]",
     ),
     "blocks, bias last": (sequential([*blocks(K, 20), BIAS]), "2 × [sequential 20] + [sequential 8] + bias"),
+    "in turns, in one sum": (
+        sequential([*(k for i in range(4) for k in range(i, K, 4)), BIAS]), "4 × (sequential 12, stride 4), stride 1 + bias",
+    ),
     "halves, as two threads": (((sequential(range(24)), sequential(range(24, K))), BIAS), "2 × [sequential 24] + bias"),
     "pairs in blocks": (sequential([*blocks(K, 16, pairwise), BIAS]), "[pairwise 32] + [pairwise 16] + bias"),
     "three at once": ((at_once(K, 3, with_sum=False), BIAS), "16 × {3 at once} + bias"),
@@ -187,6 +191,36 @@ def test_edges_without_fma() -> None:
     found = asked(Mixed(lambda terms, rows, columns: sequential([*range(terms), BIAS]), fused=True))
     assert found.exact
     assert [(order.manner.fused, order.outputs) for order in found.orders] == [(True, 32), (False, 32)]
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["one by one", "summed up before"])
+def test_what_a_vector_loop_leaves_over_is_not_always_fused(before: bool) -> None:
+    """Eight running sums with FMA, then three terms of 51 by plain code."""
+    vectors = lanes(48, 8)
+    nested = ((vectors, sequential([48, 49, 50])) if before else sequential([vectors, 48, 49, 50]), BIAS)
+    found = asked(Sums(lambda terms, rows, columns: nested, fused=True, rest=48), terms=51)
+    assert found.exact
+    (order,) = found.orders
+    assert str(order.manner) == "FMA, the last terms without"
+    everywhere = asked(Sums(lambda terms, rows, columns: nested, fused=True), terms=51)
+    assert [str(order.manner) for order in everywhere.orders] == ["FMA"]
+
+
+def test_rows_that_begin_elsewhere_in_memory() -> None:
+    """Loops that first come to an aligned address: each row of an odd number of terms by another tree, columns by 4 or 8 lanes."""
+
+    def choose(terms: int, rows: int, columns: int) -> Any:
+        found = []
+        for peel, count in itertools.product(range(4), (4, 8)):
+            mask = np.zeros((rows, columns), dtype=bool)
+            mask[(4 - peel) % 4 :: 4, slice(0, 8) if count == 4 else slice(8, None)] = True
+            sums = [sequential(range(peel + lane, terms, count)) for lane in range(count)]
+            found.append((mask, (sequential([*range(peel), *sums]), BIAS)))
+        return found
+
+    found = asked(Sums(choose), terms=35, rows=8, columns=11)
+    assert found.exact
+    assert sorted(order.outputs for order in found.orders) == [6] * 4 + [16] * 4
 
 
 def test_kernels_chosen_by_shape_are_asked_at_the_shape_that_counts() -> None:

@@ -12,6 +12,8 @@ from ..fingerprint.trees import Tree
 from ..scaling import power
 from .account import Account
 
+BOTH = "Both"
+
 
 def lines(account: Account) -> list[str]:
     """What was found, the sentence that counts first."""
@@ -65,7 +67,7 @@ def _orders(account: Account) -> list[str]:
     missing = [
         f"{side.name}: {_missing(orders)}" for side, orders in zip(account.sides, account.orders, strict=True) if _missing(orders)
     ]
-    known = [f"  {side.name} {_one(orders)}" for side, orders in zip(account.sides, account.orders, strict=True) if orders.orders]
+    known = [line for side, orders in zip(account.sides, account.orders, strict=True) for line in _each(side.name, orders)]
     if a.equal or b.equal:
         part = "Explained in part" if account.differing else "Found in part"
         head = f"{part}: {account.replayed:,} of {total:,} outputs replayed bit for bit on both sides. What remains:"
@@ -95,6 +97,8 @@ def _missing(orders: Orders) -> str:
 def _told(account: Account) -> list[str]:
     """Both orders: what they have in common once, then what differs."""
     (a, b), (one, other) = (side.name for side in account.sides), account.orders
+    if len(one.orders) > 1 and _each(BOTH, one) == _each(BOTH, other):
+        return _each(BOTH, one)
     if len(one.orders) == len(other.orders) == 1:
         left, right = one.orders[0], other.orders[0]
         plain = [without_bias(order.tree) for order in (left, right)]
@@ -106,24 +110,27 @@ def _told(account: Account) -> list[str]:
                 f"  Both sum {n:,} products in the same order{_with(left)}: {text(plain[0])}.",
                 f"  {a} adds the bias {where_bias(left.tree)}; {b} {where_bias(right.tree)}.",
             ]
-    return [f"  {side.name} {_one(orders)}" for side, orders in zip(account.sides, account.orders, strict=True)]
+    return [line for side, orders in zip(account.sides, account.orders, strict=True) for line in _each(side.name, orders)]
 
 
-def _one(orders: Orders) -> str:
-    told = [f"sums {text(order.tree)}{_with(order)}" for order in orders.orders]
-    if len(told) == 1:
-        return f"{told[0]}."
-    shares = [f"{_at(order)} {words}" for order, words in zip(orders.orders, told, strict=True)]
-    return "; ".join(shares) + "."
+def _each(name: str, orders: Orders) -> list[str]:
+    """``cpu sums …``, or a line for each order."""
+    told = [f"{text(order.tree)}{_with(order)}." for order in orders.orders]
+    if len(told) < 2:
+        return [f"  {name} sums {words}" for words in told]
+    return [
+        f"  {name} sum{'s' * (name != BOTH)}",
+        *(f"    {_at(order)}: {words}" for order, words in zip(orders.orders, told, strict=True)),
+    ]
 
 
 def _at(order: Order) -> str:
-    return f"at {order.outputs:,} outputs" + (f", {order.where}," if order.where else "")
+    return f"at {order.outputs:,} output{'s' * (order.outputs > 1)}" + (f", {order.where}" if order.where else "")
 
 
 def _with(order: Order) -> str:
     told = str(order.manner)
-    return f" with {told}" if told in ("FMA", "products rounded") else f" ({told})" if told else ""
+    return f" with {told}" if told.startswith(("FMA", "products rounded")) else f" ({told})" if told else ""
 
 
 def without_bias(tree: Tree) -> Tree:
@@ -172,7 +179,7 @@ def picture(account: Account) -> str:
     shapes = " · ".join("×".join(map(str, shape)) for shape in account.shapes)
     trees = [
         (
-            side.name + ("" if len(orders.orders) == 1 else f", {_at(order).rstrip(',')}"),
+            side.name + ("" if len(orders.orders) == 1 else f", {_at(order)}"),
             f"{text(order.tree)}{_with(order)} · {order.outputs:,} of {orders.outputs:,} outputs replayed bit for bit",
             order.tree,
         )

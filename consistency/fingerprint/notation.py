@@ -2,8 +2,9 @@
 
 ``sequential 192`` adds one term after the other; ``10 × [sequential 192] + [sequential 128]`` adds blocks, one after the other;
 ``pairwise 8 × […]`` adds neighbours, then neighbours of these; ``halving 16 × […]`` the first half to the second;
-``stride 16``: each further term (or block) lies 16 behind the one before; ``9 × (…)`` repeats what follows each other, without a
-subtotal; ``{4 at once}``: one addition that takes four terms.
+``stride 16``: each further term (or block) lies 16 behind the one before; ``from 4``: it begins with the fifth term of the block
+that it stands in, and so not behind what stands before it; ``9 × (…)`` repeats what follows each other, without a subtotal;
+``{4 at once}``: one addition that takes four terms.
 """
 
 from __future__ import annotations
@@ -31,6 +32,11 @@ class Run:
     offset: int
     step: int = 0
 
+    @property
+    def begin(self) -> int:
+        """The first leaf of all."""
+        return self.offset + min(self.step * (self.count - 1), 0)
+
 
 @dataclass(frozen=True)
 class Form:
@@ -44,22 +50,38 @@ class Form:
         """Leaves."""
         return 1 if not self.runs else sum(run.part.size * run.count for run in self.runs)
 
+    @functools.cached_property
+    def gapless(self) -> bool:
+        """Whether the leaves are one range."""
+        ends = [run.offset + max(run.step * (run.count - 1), 0) + run.part.size for run in self.runs]
+        return not self.runs or (max(ends) == self.size and all(run.part.gapless for run in self.runs))
+
     def __str__(self) -> str:
         if not self.runs:
             return self.how
-        parts = " + ".join(self._run(run) for run in self.runs)
+        texts, before = [], Run(self, 0, 0)
+        for run in self.runs:
+            texts.append(self._run(run, before))
+            before = before if run.part.how == BIAS else run
+        parts = " + ".join(texts)
         return f"{{{parts} {self.how}}}" if self.how in _FUSED else f"{self.how} {parts}" if self.how in _LEVELS else parts
 
-    def _run(self, run: Run) -> str:
-        close = run.part.size if run.part.runs else 1
-        stride = f", stride {run.step}" if run.count > 1 and run.step != close else ""
+    def _run(self, run: Run, before: Run) -> str:
         if run.part.how == BIAS:
             return BIAS
+        close = run.part.size if run.part.gapless else 0
+        stride = f", stride {run.step}" if run.count > 1 and run.step != close else ""
+        expected = {
+            before.offset + before.step * before.count,
+            before.offset + run.step,
+            before.offset + before.count * before.part.size,
+        }
+        place = f" from {run.offset}" if run.begin and run.offset not in expected else ""
         if not run.part.runs:
             plain = self.how in _LEVELS or self.how in _FUSED
-            return f"1 at {run.offset}" if run.count == 1 else f"{'' if plain else 'sequential '}{run.count}{stride}"
+            return f"1 at {run.offset}" if run.count == 1 else f"{'' if plain else 'sequential '}{run.count}{stride}{place}"
         inner = str(run.part) if run.part.how in _FUSED else f"({run.part})" if run.part.how == _THROUGH else f"[{run.part}]"
-        return inner if run.count == 1 else f"{run.count} × {inner}{stride}"
+        return f"{inner}{place}" if run.count == 1 else f"{run.count} × {inner}{stride}{place}"
 
 
 def form(tree: Tree) -> Form:
@@ -203,12 +225,13 @@ def _periods(runs: list[Run]) -> list[Run]:
     found: list[Run] = []
     i = 0
     while i < len(runs):
-        count, period = max(((_times(runs, i, p), p) for p in range(1, 9)), key=lambda pair: (pair[0] * pair[1], -pair[1]))
+        times = [(_times(runs, i, p), p) for p in range(1, 9)]
+        count, period = max(times, key=lambda pair: (pair[0] >= 3, pair[0] * pair[1], -pair[1]))
         if count < 3 or any(run.part.how == BIAS for run in runs[i : i + period]):
             found.append(runs[i])
             i += 1
             continue
-        start = min(run.offset for run in runs[i : i + period])
+        start = min(run.begin for run in runs[i : i + period])
         part = Form(_THROUGH, tuple(Run(r.part, r.count, r.offset - start, r.step) for r in runs[i : i + period]))
         found.append(Run(part, count, start, runs[i + period].offset - runs[i].offset))
         i += count * period

@@ -1,7 +1,6 @@
 """The order in which a call adds its terms up: asked for, then replayed. Only what the replay gives bit for bit is claimed.
 
-Outputs at different places may be added in different orders (edges of tiles), so a few pairs are asked for at all of them first;
-places that answer alike are one class, and each class has a tree of its own. What cannot be asked is allotted by replaying.
+Outputs at different places may be added in different orders (:mod:`.classes`); what cannot be asked is allotted by replaying.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ import numpy as np
 import torch
 
 from .allotment import LEAST_OUTPUTS, MOST_WORK, Part, allotted, confirmed, split
+from .classes import trees_of
 from .questions import Asking, NotAskedError, Question
 from .replay import Manner, replay
-from .trees import NotATreeError, Tree, recover
+from .trees import NotATreeError, Tree
 
 Array = np.ndarray[Any, Any]
-MOST_CLASSES = 8
 
 
 @dataclass(frozen=True)
@@ -86,19 +85,13 @@ def orders_of(question: Question) -> Orders:
         actual = layout.back(came)
         if not torch.equal(torch.nan_to_num(actual), torch.nan_to_num(question.run())):
             return Orders(inconclusive="the same call does not give the same bits twice", calls=2, actual=actual)
-        sets = [question.at(places, columns) for places in layout.places]
-        asked += sets
-        labels = _classes(sets, len(rows), layout.columns)
+        trees = trees_of(question, asked)
         rows = rows[: max(MOST_WORK // (layout.terms * layout.columns), 1)]
         parts: list[Part] = []
-        left = labels[rows] < 0
-        for kind in range(labels.max() + 1):
-            member = labels == kind
-            if not member[rows].any():
-                continue
-            asked.append(question.at(*_rectangle(member, sets)))
-            tree = recover(layout.terms + layout.added, asked[-1], added=layout.added)
-            of_tree, others = split(tree, replay(question, tree, actual, rows, columns, member[rows]), member[rows])
+        left = ~np.logical_or.reduce([member[rows] for _, member in trees])
+        for tree, whole in trees:
+            member = whole[rows]
+            of_tree, others = split(tree, replay(question, tree, actual, rows, columns, member), member)
             parts += of_tree
             left |= others
         found, nobody, beyond = allotted(question, _merged(parts), actual, rows, columns, left)
@@ -110,44 +103,6 @@ def orders_of(question: Question) -> Orders:
     orders.sort(key=lambda order: -order.outputs)
     calls = sum(a.calls for a in asked) + 2
     return Orders(tuple(orders), "", calls, actual.numel(), untested, _apart(nobody, found[0], actual, index), actual)
-
-
-def _classes(sets: Sequence[Asking], rows: int, columns: int) -> Array:
-    """Numbers [rows, columns] of outputs that answer alike; -1 where none can be asked."""
-    if not sets:
-        raise NotAskedError("every output reads padding: its terms cannot be marked")
-    layout = sets[0].question.layout
-    terms, added = layout.terms, layout.added
-    last, half = terms - 1, terms // 2
-    pairs = [
-        (0, 1),
-        (0, half),
-        (0, last),
-        (half - 1, half),
-        (last - 1, last),
-        (terms // 3, terms // 3 + 1),
-        (0, terms // 5),
-        (1, 2),
-    ]
-    pairs += [(0, terms)] if added else []
-    pairs = [(i, j) for i, j in dict.fromkeys(pairs) if 0 <= i < j < terms + added]
-    answers = np.concatenate([np.stack([asking.everywhere(i, j) for i, j in pairs], axis=-1) for asking in sets])
-    answers = np.where(np.isfinite(answers), answers, -1.0)
-    kinds, labels = np.unique(answers.reshape(-1, len(pairs)), axis=0, return_inverse=True)
-    if len(kinds) > MOST_CLASSES:
-        raise NotATreeError(
-            f"outputs at different places answer in {len(kinds)} ways: the order is not the same each time, or no tree"
-        )
-    whole = np.full((rows, columns), -1)
-    whole[np.concatenate([asking.rows for asking in sets])] = labels.reshape(answers.shape[:2])
-    return whole
-
-
-def _rectangle(member: Array, sets: Sequence[Asking]) -> tuple[Array, Array]:
-    """Rows of one set, and columns, whose crossings all belong to a class: from the row with the most columns, all like it."""
-    rows = max((asking.rows for asking in sets), key=lambda rows: int(member[rows].sum()))
-    columns = np.flatnonzero(member[rows[member[rows].sum(1).argmax()]])
-    return rows[member[np.ix_(rows, columns)].all(1)], columns
 
 
 def _merged(parts: Sequence[Part]) -> list[Part]:

@@ -25,7 +25,8 @@ class Manner:
     are added, whether the later one is fused or the first (``swapped``); what a mean does with the sum; the format it is kept in.
     ``wide``: that is a longer one than the numbers have. ``guard``: an addition of several terms cuts each so many bits below
     the last one of the largest, as matrix units do. ``bits``: factors are rounded to so many first, by ``mode``.
-    ``halfway``: what a bias is added to was rounded to the numbers' own format before.
+    ``halfway``: what a bias is added to was rounded to the numbers' own format before. ``tail``: products behind all partial sums,
+    or in the last of them, are rounded, while the others are fused: what a loop over vectors leaves to plain code.
     """
 
     fused: bool = False
@@ -39,6 +40,7 @@ class Manner:
     bits: int = 0
     mode: str = ""
     halfway: bool = False
+    tail: bool = False
 
     @property
     def told(self) -> bool:
@@ -46,7 +48,7 @@ class Manner:
         return bool(str(self))
 
     def __str__(self) -> str:
-        how = "FMA" if self.fused else "products rounded" if self.products else ""
+        how = "FMA, the last terms without" if self.tail else "FMA" if self.fused else "products rounded" if self.products else ""
         how = "" if self.bits else how  # products of short numbers are exact, either way
         how = "in float64" if self.wide else how
         if self.guard is not None:
@@ -105,6 +107,7 @@ def evaluate(question: Question, tree: Tree, rows: Array, columns: Array, manner
     kind = np.dtype(manner.kept)
     terms = _Terms(question, rows, columns, kind, manner)
     held: dict[int, Array] = {}
+    rounded = _tail(tree) if manner.tail else set()
     for k, children in enumerate(tree.nodes):
         parts = sorted(children, key=lambda c: (c < tree.leaves, c))  # sums first, then products, then a bias
         products = [c for c in parts if c < tree.terms]
@@ -112,7 +115,7 @@ def evaluate(question: Question, tree: Tree, rows: Array, columns: Array, manner
         if len(parts) > 2:
             several = [terms.exactly(c) if c < tree.leaves else held.pop(c).astype(np.float64) for c in parts]
             total = together(several, kind.type) if manner.guard is None else aligned(several, manner.guard)
-        elif manner.fused and terms.right is not None and products:
+        elif manner.fused and terms.right is not None and products and tree.leaves + k not in rounded:
             last = products[0] if manner.swapped and len(products) == 2 else products[-1]
             other = next(c for c in parts if c != last)
             total = fma(*terms.factors(last), terms.value(other) if other < tree.leaves else held.pop(other))
@@ -129,6 +132,26 @@ def evaluate(question: Question, tree: Tree, rows: Array, columns: Array, manner
     elif manner.scale == "multiplied":
         found = found * (kind.type(1) / kind.type(tree.terms))
     return np.array(found)
+
+
+def _tail(tree: Tree) -> set[int]:
+    """Nodes that add the last terms, one by one or summed up before, to what comes from the others; none where the first terms are
+    added one by one as well, so that there is nothing else.
+    """
+    found, node = set[int](), tree.root
+    while node >= tree.leaves:
+        children = sorted(tree.nodes[node - tree.leaves], key=lambda c: tree.firsts[c])
+        if len(children) != 2 or tree.lasts[children[0]] > tree.firsts[children[1]]:
+            return found
+        found.add(node)
+        below = [children[1]]
+        while below:
+            inner = below.pop()
+            if inner >= tree.leaves:
+                found.add(inner)
+                below += tree.nodes[inner - tree.leaves]
+        node = children[0]
+    return set()
 
 
 def _in(values: Array, dtype: str) -> Array:
@@ -190,6 +213,8 @@ def _manners(question: Question, tree: Tree) -> Iterator[Manner]:
         if pairs:
             yield Manner(True, True, kept=kept, products=True)
         yield Manner(False, kept=kept, products=True)
+        if any(child < tree.terms for node in _tail(tree) for child in tree.nodes[node - tree.leaves]):
+            yield Manner(True, kept=kept, products=True, tail=True)
         if question.dtype != "float64":  # products are exact there
             yield Manner(False, kept="float64", products=True, wide=True)
         if question.dtype == "bfloat16" and tree.added:

@@ -63,6 +63,14 @@ class Tree:
         return found
 
     @cached_property
+    def lasts(self) -> list[int]:
+        """The highest leaf below every leaf and node."""
+        found = list(range(self.leaves))
+        for children in self.nodes:
+            found.append(max(found[c] for c in children))
+        return found
+
+    @cached_property
     def hash(self) -> str:
         """Ten digits that two trees share if they add the same leaves in the same way; a + b and b + a are the same."""
         digests = [str(i).encode("ascii") for i in range(self.terms)] + [b"+"] * self.added

@@ -59,6 +59,10 @@ class Environment:
     def name(self) -> str:
         return f"{self.label} · {self.backend}"
 
+    def spec(self, night: int = -1) -> str:
+        """How the backend was spelt on a night: its name, or ``file.py:attribute`` and the like."""
+        return self.identities[night].get("spec", self.backend) if self.identities else self.backend
+
     def between(self, last: int, night: int) -> tuple[tuple[str, str, str], ...]:
         """What is different on a night from an earlier one."""
         return self.moved[night] if last == night - 1 else _moved((self.identities[last], self.identities[night]))[1]

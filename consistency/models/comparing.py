@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from .. import backends as _backends
 from .. import tolerances as _tolerances
-from ..backends._outputs import told
+from ..backends import _specs
 from ..backends.base import Backend, availability
 from ..errors import UsageError
 from ..judge import times as _times
 from ..tolerances import Tolerances
 from ..workers.isolated import Isolated
+from ..workers.requests import CASE_SECONDS
 from . import bands, targets
 from . import mistakes as _mistakes
+from .apart import Apart
 from .findings import WITHIN, BackendReport, Curve, ModelReport, Named
-from .locally import Local
+from .judging import Judging
+from .passes import Order, take
 from .reference import Progress, Reference
 from .subject import Subject, parameters_of
 from .traces import Distances, Key, Trace
-from .worlds import World, quietly
 
+SINGLE = "computes single operators; a model needs torch and its gradients"
 CURVES = {"loss": "loss", "parameter": "parameters"}
 
 
@@ -41,6 +43,7 @@ def compare_models(
     local: bool = True,
     mistakes: bool = True,
     tolerances: str | Path | Tolerances | None = None,
+    case_timeout: float = CASE_SECONDS,
     progress: Progress | None = None,
 ) -> ModelReport:
     """Train a model on every backend beside float64, and say whether what differs is rounding; if not, which operator is the first.
@@ -50,7 +53,8 @@ def compare_models(
     ``optimizer`` (a function of the parameters) replace those of the subject; 0 steps are one pass forward and backward.
     ``replicas``: how many times float64 is repeated with every number moved by half an ulp. ``local``: judge each operator on the
     inputs that it really got. ``mistakes``: look for what is wrong with the comparison itself, before a backend is blamed.
-    ``progress(what, done, total)`` is told of every step.
+    ``case_timeout``: seconds that one call may take where a backend has a process of its own. ``progress(what, done, total)`` is
+    told of every step.
 
     Raises UsageError or ConfigurationError with one clear line.
     """
@@ -65,10 +69,16 @@ def compare_models(
         raise UsageError(f"steps = {subject.steps!r:.40}; give a whole number, 0 for one pass forward and backward")
     if type(replicas) is not int or replicas < 2:
         raise UsageError(f"replicas = {replicas!r:.40}; a band needs 2 at least")
+    if not case_timeout > 0.0:
+        raise UsageError(f"case_timeout = {case_timeout!r:.40}; give seconds, such as 30")
+    name = target if isinstance(target, str) and optimizer is None else ""  # by which another process can make the same
     chosen = chosen_from(backends)
+    if name:
+        chosen = [_backends.isolated(backend, backend.name) for backend in chosen]
     rules = tolerances if isinstance(tolerances, Tolerances) else _tolerances.load(tolerances)
     try:
-        report = _Comparison(subject, replicas, rules, local, progress or (lambda what, done, total: None)).report(chosen)
+        with _Comparison(subject, replicas, rules, local, progress or (lambda *told: None), case_timeout) as comparison:
+            report = comparison.report(chosen, name)
     except UsageError as error:
         if not found:
             raise
@@ -90,11 +100,11 @@ def unsuitable(backend: Backend) -> str:
     """Why a whole model cannot run on a backend; empty where it can."""
     if isinstance(backend, Isolated):
         return (
-            "runs single operators in a process of its own; a model runs in this one: "
-            "name the backend without +isolated, +compile, @PYTHON, +env:"
+            "has a process of its own, in which a model is made once more: give the target as 'module:factory' or "
+            "'file.py:factory', with its optimizer, or name the backend without +isolated, @PYTHON, +env:"
         )
     if backend.name == "numpy":
-        return "computes single operators without torch; a model needs torch and its gradients"
+        return SINGLE
     return availability(backend) or ""
 
 
@@ -107,57 +117,80 @@ class _Comparison:
     rules: Tolerances
     local: bool
     progress: Progress
+    seconds: float  # for one call in a process of its own
+    apart: dict[str, Apart] = field(default_factory=dict)  # processes of their own
 
-    def report(self, backends: list[Backend]) -> ModelReport:
-        reasons = {backend.name: unsuitable(backend) for backend in backends}
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for one in self.apart.values():
+            one.close()
+
+    def report(self, backends: list[Backend], target: str) -> ModelReport:
+        """``target`` is its name; empty where it has none."""
+        reasons = {backend.name: self._reason(backend, target) for backend in backends}
         found: dict[str, BackendReport] = {}
         notes: tuple[str, ...] = ()
         if not all(reasons.values()):
             reference = Reference(self.subject, self.replicas, self.progress)
             notes = _notes(reference.trace)
-            found = {backend.name: self._backend(backend, reference) for backend in backends if not reasons[backend.name]}
+            for backend in (b for b in backends if not reasons[b.name]):
+                found[backend.name] = self._backend(backend, reference)
+                if backend.name in self.apart:
+                    self.apart[backend.name].close()
         ordered = {b.name: found.get(b.name) or BackendReport(b.name, absent=reasons[b.name]) for b in backends}
         count = sum(p.numel() for p in parameters_of(self.subject.model))
         return ModelReport(self.subject.name, self.subject.steps, self.replicas, ordered, notes=notes, parameters=count)
 
+    def _reason(self, backend: Backend, target: str) -> str:
+        """Why a backend cannot be used; empty where it can."""
+        if not isinstance(backend, Isolated) or not target:
+            return unsuitable(backend)
+        parts = _specs.parse(backend.spec) if not _specs.is_users_file(backend.spec) else None
+        if parts is not None and (parts.kind == "numpy" or "compile" in parts.switches):
+            return f"{backend.spec} {SINGLE}"
+        self.progress(f"a process for {backend.name}", 0, 1)
+        self.apart[backend.name] = Apart(backend, target, self.subject, self.seconds)
+        return self.apart[backend.name].reason
+
     def _backend(self, backend: Backend, reference: Reference, every: int = 0) -> BackendReport:
         """``every``: look at every call of this many steps, and take no more."""
         found, began = Distances(reference.trace), time.monotonic()
-        subject = self.subject if not every else replace(self.subject.at_most(every), after=None)
-        raised = ""
-        with quietly() as modules:
-            mode = Local(backend, modules, self.rules, every=bool(every), off=not self.local)
-            try:
-                with backend.switches(), contextlib.closing(World(subject, found, mode, device=backend.device)) as world:
-                    mode.begin(1)
-                    for step in world.run():
-                        self.progress(backend.name if not every else f"{backend.name}, every call", step, self.subject.passes)
-                        mode.begin(step + 1)
-                    backend.finish()
-            except UsageError:
-                raise
-            except Exception as error:
-                raised = told(error)
+        order = Order(min(self.subject.steps, every or self.subject.steps), bool(every), self.local)
+        name = backend.name if not every else f"{backend.name}, every call"
+        apart = self.apart.get(backend.name)
+        judging = apart.judging(self.rules) if apart is not None else Judging.of(backend, self.rules)
+
+        def stepped(step: int) -> None:
+            self.progress(name, step, self.subject.passes)
+
+        if apart is not None:
+            done = apart.take(order, found, judging, stepped)
+        else:
+            done = take(self.subject, backend, order, found, judging, stepped)
         band = reference.band
         times = band.times(found)
         outside = bands.first_outside(times)
         again: BackendReport | None = None
         remeasured = False
-        if outside is not None and not mode.failures and not every and not raised:
-            if self.local and (outside.step > 1 or mode.passed_over):
+        if outside is not None and not judging.failures and not every and not done.raised and not done.lost:
+            if self.local and (outside.step > 1 or done.passed_over):
                 again = self._backend(backend, reference, every=outside.step)
             if again is None or again.first is None:
                 band = reference.wider_band
                 times = band.times(found)
                 outside, remeasured = bands.first_outside(times), True
         report = BackendReport(
-            backend.name, layer=_layer(outside, times), failures=tuple(mode.failures), first=next(iter(mode.failures), None),
-            layers=bands.layers(times), curves=_curves(band, found), calls=mode.calls, looked_at=mode.looked_at,
-            judged=sum(mode.judged.values()), left_out=dict(mode.left_out.most_common()), raised=raised,
+            backend.name, layer=_layer(outside, times), failures=tuple(judging.failures), first=next(iter(judging.failures), None),
+            layers=bands.layers(times), curves=_curves(band, found), calls=done.calls, looked_at=done.looked_at,
+            judged=sum(judging.judged.values()), left_out=done.left_out, raised=done.raised, lost=done.lost,
             remeasured=remeasured, seconds=time.monotonic() - began,
         )  # fmt: skip
         if again is not None:
-            report = replace(report, first=again.first, failures=again.failures, looked_at=report.looked_at + again.looked_at)
+            report = replace(
+                report, first=again.first, failures=again.failures, looked_at=report.looked_at + again.looked_at, lost=again.lost
+            )  # fmt: skip
         return _with_verdict(report, outside)
 
 
@@ -173,6 +206,8 @@ def _notes(reference: Trace) -> tuple[str, ...]:
 
 def _with_verdict(report: BackendReport, outside: Key | None) -> BackendReport:
     first = report.first
+    if report.lost:
+        return replace(report, verdict=report.lost, step=0)
     if report.raised:
         return replace(report, verdict=f"raises where float64 does not: {report.raised}", step=0)
     if first is None and outside is None:

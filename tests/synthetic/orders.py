@@ -69,11 +69,11 @@ def tree_of(nested: Nested, terms: int, added: int = 0) -> Tree:
 class Sums(consistency.Backend):
     """Adds products (``linear``, ``matmul``) and sums of rows by ``choose(terms, rows, columns)``, in float32.
 
-    That is one order, or a list of ``(mask [rows, columns], order)``. ``fused``: with FMA. ``before`` may change the operands.
+    That is one order, or a list of ``(mask [rows, columns], order)``. ``fused``: with FMA, but for the products from ``rest`` on.
     """
 
-    def __init__(self, choose: Callable[[int, int, int], Any], *, fused: bool = False, plus: str = "exactly") -> None:
-        self.name, self.choose, self.fused, self.plus = "sums", choose, fused, plus
+    def __init__(self, choose: Callable[[int, int, int], Any], *, fused: bool = False, rest: int = 1 << 30) -> None:
+        self.name, self.choose, self.fused, self.rest = "sums", choose, fused, rest
 
     def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         bias = None
@@ -113,7 +113,7 @@ class Sums(consistency.Backend):
         one, other = nested
         if isinstance(one, int) and (isinstance(other, tuple) or other == BIAS):
             one, other = other, one
-        if self.fused and isinstance(other, int) and other != BIAS:
+        if self.fused and isinstance(other, int) and other != BIAS and other < self.rest:
             return keep(to_odd(self._value(one, left, right, bias), product(other)))
         return keep(to_odd(self._value(one, left, right, bias), self._value(other, left, right, bias)))
 
