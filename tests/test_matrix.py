@@ -285,6 +285,21 @@ def test_a_cell_s_command_names_the_backend_as_it_was_spelt(tmp_path: Path) -> N
     assert told["other"].endswith(" --id exp-1 --backend cpu --direction forward")
 
 
+@pytest.mark.parametrize("before", [1, 2, 5, 14])
+def test_a_first_failure_is_no_flake_and_not_known(before: int, tmp_path: Path) -> None:
+    """Where few nights came before, it could as well be one that comes and goes; nobody has seen it go."""
+    for number in range(before):
+        night(tmp_path, number, [row("exp", "exp-1"), *quiet("sum")])
+    night(tmp_path, before, [row("exp", "exp-1", "divergent", 12.0), *quiet("sum")])
+    board = made(tmp_path)
+    assert {one["operator"]: (one["kind"], one["flaky"]) for one in entries(board)} == {"exp": ("once", None), "sum": ("", None)}
+    morning = about_morning(board, {})
+    assert morning["summary"] == "Nothing certain this morning: 1 failed once"
+    assert [part["title"] for part in morning["parts"]] == ["failed once, nothing else changed"]
+    night(tmp_path, before + 1, [row("exp", "exp-1"), *quiet("sum")])
+    assert about_morning(made(tmp_path), {})["summary"] == "Nothing new this morning, and nothing fails"
+
+
 def test_what_no_environment_tells_can_be_asked_for(tmp_path: Path) -> None:
     night(tmp_path, 0, quiet())
     known = names(made(tmp_path))
