@@ -133,9 +133,16 @@ def test_the_same_cases_show_an_eleventh_bit(why: str) -> None:
         assert result.verdict.fails, result.explanation
 
 
-def test_the_gradient_of_the_norm_of_a_few_numbers_many_times() -> None:
-    x = drawn("float32", [4, 1, 6], 6666, ["uniform", -1.0, 1.0], ["slice", 2, 5, 6, None], ["expand", 4, 2339, 1])
-    for result in judged(case("norm", "float32", x, 2, cotangent=3895), "cpu", directions=("backward",)):
+FEW_NUMBERS = {
+    "norm": (drawn("float32", [4, 1, 6], 6666, ["uniform", -1.0, 1.0], ["slice", 2, 5, 6, None], ["expand", 4, 2339, 1]), 2),
+    "formula.norm": (drawn("float64", [1, 5, 1], 7750, ["uniform", 0.5, 1.0], ["expand", 5, 5, 1], ["expand", 5, 5, 213]),),
+}
+
+
+@pytest.mark.parametrize("operator", FEW_NUMBERS)
+def test_the_gradient_of_the_norm_of_a_few_numbers_many_times(operator: str) -> None:
+    args = FEW_NUMBERS[operator]
+    for result in judged(case(operator, args[0]["tensor"]["dtype"], *args, cotangent=8964), "cpu", directions=("backward",)):
         assert not result.verdict.fails, result.explanation
 
 

@@ -70,17 +70,18 @@ def model(
     Exit status: 0 within the band · 1 a backend leaves it, or an operator its budget · 2 bad usage
     3 nothing failed, but nothing could be tested, or not on a backend that was asked for
     """
-    from ..models.comparing import compare_models
-    from ..models.examples import listing
-
     if target == "examples":
+        from ..models.examples import listing
+
         click.echo(listing())
         return
     if corpus is not None:
         _record(target, corpus, steps, [*backends, *others, *filter(None, [json_file, out])])
         return
     to_stdout = json_file is not None and str(json_file) == "-"
-    with _Screen() as screen:
+    with _Screen() as screen:  # before torch is there, which takes its time
+        from ..models.comparing import compare_models
+
         report = compare_models(
             target, list(backends) or None, steps=steps, replicas=replicas, local=not no_local, tolerances=tolerances,
             case_timeout=case_timeout, progress=screen.step,
@@ -133,7 +134,7 @@ class _Screen:
     def __enter__(self) -> _Screen:
         from rich.console import Console
 
-        self._status = Console(stderr=True).status("copying the model …")
+        self._status = Console(stderr=True).status("loading torch and the model …")
         self._status.start()
         return self
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,16 +28,15 @@ def page(report: ModelReport) -> str:
     from markupsafe import Markup
 
     here = Path(__file__).parent
-    rows = [layer for backend in report.tested for layer in backend.layers]
-    columns = {name: title for name, title in _COLUMNS if any(getattr(layer, name) is not None for layer in rows)}
+    layers = [layer for backend in report.backends.values() for layer in backend.layers]
+    used = [(name, title) for name, title in _COLUMNS if any(getattr(layer, name) is not None for layer in layers)]
     style = source("report.css") + (here / "templates" / "model.css").read_text(encoding="utf-8")
     templates = Environment(loader=FileSystemLoader(here / "templates"), autoescape=True, undefined=StrictUndefined)
     return templates.get_template("model.html").render(
         style=Markup(style), policy=policy_of(style, ""), report=report,
-        name=printable(report.name), facts=_facts(report), columns=list(columns.values()),
+        name=printable(report.name), facts=_facts(report), columns=[title for _, title in used],
         pictures=[(name, Markup(svg), legend) for name, svg, legend in _pictures(report)],
-        headline=_headline(report),
-        backends=[_backend(backend, columns) for backend in sorted(report.backends.values(), key=_rank)],
+        headline=_headline(report), backends=[_backend(backend, used) for backend in sorted(report.backends.values(), key=_rank)],
     )  # fmt: skip
 
 
@@ -71,7 +70,7 @@ def _pictures(report: ModelReport) -> list[tuple[str, str, list[tuple[int, str, 
     return found
 
 
-def _backend(backend: BackendReport, columns: Iterable[str]) -> dict[str, Any]:
+def _backend(backend: BackendReport, columns: Sequence[tuple[str, str]]) -> dict[str, Any]:
     rows = sorted(backend.layers, key=lambda layer: -layer.worst)[:ROWS]
     shown = [layer for layer in backend.layers if layer in rows]  # in the order in which they were computed
     return {
@@ -87,6 +86,6 @@ def _backend(backend: BackendReport, columns: Iterable[str]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _cells(layer: Layer, columns: Iterable[str]) -> list[tuple[str, bool]]:
-    values = [getattr(layer, name) for name in columns]
+def _cells(layer: Layer, columns: Sequence[tuple[str, str]]) -> list[tuple[str, bool]]:
+    values = [getattr(layer, name) for name, _ in columns]
     return [("", False) if v is None else (times(v), v > 1.0) for v in values]
