@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from . import manifest
+from .backends._named import named
+from .backends._specs import loads_nothing
 from .bundle import _cases, failure_id, lines, read_environment, read_header, result_from_json
-from .errors import BundleError, RecipeError, did_you_mean
+from .errors import BundleError, RecipeError, UsageError, did_you_mean
 from .fingerprint.short_form import lines_of
 from .literals import Beside
 from .model import Case, Result
+from .report.failure import printable, quote
 
 MAX_CASE_BYTES = 1 << 20
 _BEGINS = '{"args"'  # a case's line in canonical JSON
@@ -46,6 +49,19 @@ class Found:
     def failing(self) -> Result | None:
         """The failure that is meant: the first result that fails, or is a known one."""
         return next((r for r in self.results if r.verdict.fails or r.verdict.value == "expected"), None)
+
+    def runnable(self, name: str = "") -> str:
+        """The spec of where it failed, or of the backend that results call ``name``; empty where nothing is kept.
+
+        Raises UsageError where it runs a program to which the user's project gives no name: the folder may come from anywhere.
+        """
+        spec = self.specs.get(name, name) if name else self.spec
+        if spec != name and spec not in named().values() and not loads_nothing(spec):
+            raise UsageError(
+                f"{self.folder} says that its backend was {printable(spec)!r:.300}, which runs a program. "
+                f"If you trust it, add --backend {quote(printable(spec[:300]))}"
+            )
+        return spec
 
     @property
     def direction(self) -> str:

@@ -151,6 +151,31 @@ class Removed(Bad):
             os._exit(3)
 
 
+class FailsInModels(consistency.Backend):
+    """The third matrix product with a bias is wrong, the fifth is the last thing that ever happens."""
+
+    calls, wrong, last = 0, 3, 5
+
+    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        found = super().call(operator, args, kwargs)
+        if operator.name != "aten.addmm":
+            return found
+        self.calls += 1
+        if self.calls == self.last:
+            self.strike()
+        return found * 1.01 if self.calls == self.wrong else found
+
+    def strike(self) -> None:
+        os.abort()
+
+
+class HangsInModels(FailsInModels):
+    wrong, last = 0, 4
+
+    def strike(self) -> None:
+        time.sleep(3600)
+
+
 class Leaks(Bad):
     """Keeps a megabyte of every call."""
 

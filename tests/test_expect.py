@@ -178,7 +178,7 @@ def failure(home: Path) -> str:
 
 def test_a_failure_becomes_an_entry_that_covers_its_like(home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / "known.yaml"
-    told = invoke(home, monkeypatch, failure(home), "--ticket", "T-9", "-o", str(path), "-b", "mine.py:Faulty", "--seconds", "5s")
+    told = invoke(home, monkeypatch, failure(home), "--ticket", "T-9", "-o", str(path), "-b", "mine.py:Faulty", "--seconds", "8s")
     assert told.exit_code == 0, told.output
     ((entry,), _) = load([path])
     assert str(entry.when).startswith("layout(arg0) != contiguous and ")

@@ -16,11 +16,14 @@ from nights import night, quiet, row
 
 from consistency.cli import main
 from consistency.errors import UsageError
-from consistency.matrix import questions
+from consistency.matrix import history, questions
 from consistency.matrix.board import Board, board
+from consistency.matrix.entries import entries, names
 from consistency.matrix.finding import bundles
+from consistency.matrix.language import parse
 from consistency.matrix.pages import about_morning
 from consistency.matrix.store import Store
+from consistency.model import VERDICTS
 
 
 def ask(*words: str) -> Result:
@@ -73,6 +76,17 @@ def test_what_happened_on_the_last_night(nightly: Path) -> None:
     flaky = next(c for (env, group), c in found.cells.items() if found.groups[group].operator == "sin")
     assert flaky.flaky == (6, 14)
     assert len(found.last_turns()) == 2
+
+
+def test_a_night_on_which_nobody_probed_is_no_change_of_the_environment() -> None:
+    plain = {"driver": "31.1"}
+    probed = plain | {"fingerprint.float64": "53 bits", "fingerprint.bmm float32 order": "sequential 8", "fingerprint.hash": "0a"}
+    unsure = {name: told for name, told in probed.items() if "order" not in name} | {"fingerprint.hash": "0b"}
+    other = probed | {"fingerprint.float64": "24 bits", "fingerprint.hash": "0c"}
+    moved = history._moved((probed, plain, probed, unsure, probed, other, {"driver": "31.2"}))
+    assert [[name for name, _, _ in rows] for rows in moved] == [
+        [], [], [], [], [], ["fingerprint.float64", "fingerprint.hash"], ["driver"],
+    ]  # fmt: skip
 
 
 def test_without_a_change_of_the_environment_it_is_news_from_the_second_night_on(tmp_path: Path) -> None:
@@ -260,6 +274,37 @@ def test_names_with_brackets_and_odd_numbers(tmp_path: Path) -> None:
     assert held.problems == []
     assert sorted(map(str, (r for (r,) in held.db.execute("SELECT rho FROM outcomes").fetchall())))[0] == "0.0"
     assert len(board(held).cells) == 1
+
+
+def test_a_cell_s_command_names_the_backend_as_it_was_spelt(tmp_path: Path) -> None:
+    fails = [row("exp", "exp-1", "divergent", 12.0), *quiet("sum")]
+    night(tmp_path, 0, fails, settings={"seed": 0, "specs": {"cpu": "my backends.py:Mine"}})
+    night(tmp_path, 0, fails, label="other", settings={"seed": 0, "specs": ["damaged"]})
+    told = {one["label"]: one["command"] for one in entries(made(tmp_path)) if one["operator"] == "exp"}
+    assert told["lab"].endswith(" --id exp-1 --backend 'my backends.py:Mine' --direction forward")
+    assert told["other"].endswith(" --id exp-1 --backend cpu --direction forward")
+
+
+@pytest.mark.parametrize("before", [1, 2, 5, 14])
+def test_a_first_failure_is_no_flake_and_not_known(before: int, tmp_path: Path) -> None:
+    """Where few nights came before, it could as well be one that comes and goes; nobody has seen it go."""
+    for number in range(before):
+        night(tmp_path, number, [row("exp", "exp-1"), *quiet("sum")])
+    night(tmp_path, before, [row("exp", "exp-1", "divergent", 12.0), *quiet("sum")])
+    board = made(tmp_path)
+    assert {one["operator"]: (one["kind"], one["flaky"]) for one in entries(board)} == {"exp": ("once", None), "sum": ("", None)}
+    morning = about_morning(board, {})
+    assert morning["summary"] == "Nothing certain this morning: 1 failed once"
+    assert [part["title"] for part in morning["parts"]] == ["failed once, nothing else changed"]
+    night(tmp_path, before + 1, [row("exp", "exp-1"), *quiet("sum")])
+    assert about_morning(made(tmp_path), {})["summary"] == "Nothing new this morning, and nothing fails"
+
+
+def test_what_no_environment_tells_can_be_asked_for(tmp_path: Path) -> None:
+    night(tmp_path, 0, quiet())
+    known = names(made(tmp_path))
+    for text in ("verdict:divergent backend:directml driver:>=31", "cudnn:>=9", "count:1(fail)"):
+        assert not any(map(parse(text, known, VERDICTS).holds, entries(made(tmp_path))))
 
 
 def test_a_bundle_of_format_1_counts_too() -> None:

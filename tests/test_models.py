@@ -287,6 +287,59 @@ def test_a_backend_that_raises_is_told() -> None:
     assert report.verdict == "raises where float64 does not: RuntimeError: no such kernel"
 
 
+TRAINED = """
+import torch
+from consistency import Subject
+def trained():  # without a seed: another process makes other numbers, and gets these
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1), torch.nn.Dropout(0.2))
+    return Subject(model, (torch.rand(5, 3),), optimizer=torch.optim.Adam, steps=4)
+"""
+BAD = Path(__file__).with_name("bad_backends.py")
+
+
+def compared_apart(tmp_path: Path, *backends: str, **options: Any) -> consistency.ModelReport:
+    file = tmp_path / "trained.py"
+    file.write_text(TRAINED, encoding="utf-8")
+    return compare_models(f"{file}:trained", [*backends, "cpu"], replicas=2, mistakes=False, **options)
+
+
+def test_what_ends_a_process_costs_that_backend_only(tmp_path: Path) -> None:
+    aborts, hangs = (f"{BAD}:{name}+isolated" for name in ("FailsInModels", "HangsInModels"))
+    report = compared_apart(tmp_path, aborts, hangs, "cpu@nowhere/python", "numpy+isolated", case_timeout=2.0)
+    found = report.backends[aborts]
+    assert re.match(r'crash in aten.addmm in Linear "0" \(call \d+, step 3\): the process ended \(', found.verdict), str(report)
+    assert found.first is not None  # what came back before it ended has been judged
+    assert (found.first.operator, found.first.module, found.first.step) == ("aten.addmm", 'Linear "0"', 2)
+    found = report.backends[hangs]
+    words = r'timeout in aten.addmm in Linear "2" \(call \d+, step 2\): no answer within 2 s'
+    assert re.fullmatch(words, found.verdict), str(report)
+    assert not found.failures
+    (loss,) = (curve for curve in found.curves if curve.name == "loss")
+    assert (loss.steps, loss.leaves) == ((1,), 0)
+    assert report.backends["cpu"].verdict == WITHIN
+    assert report.verdict.startswith("crash in ")
+    assert "could not be started" in report.backends["cpu@nowhere/python"].absent
+    assert "numpy computes single operators" in report.backends["numpy+isolated"].absent
+
+
+@pytest.mark.nightly
+def test_a_model_in_a_process_of_its_own_gives_the_same_numbers(tmp_path: Path) -> None:
+    report = compared_apart(tmp_path, "cpu+isolated", f"cpu@{sys.executable}+env:OMP_NUM_THREADS=1")
+    here = report.backends["cpu"]
+    for backend in report.tested:
+        assert backend.verdict == WITHIN, str(report)
+        assert (backend.curves, backend.layers) == (here.curves, here.layers)
+        assert (backend.calls, backend.looked_at, backend.judged) == (here.calls, here.looked_at, here.judged)
+    assert len(report.tested) == 3
+
+
+def test_what_cannot_be_made_once_more_says_so(tmp_path: Path) -> None:
+    report = compare_models((nn.Linear(2, 2), torch.ones(1, 2)), ["cpu+isolated", "cpu"], replicas=2, mistakes=False)
+    assert "give the target as 'module:factory'" in report.backends["cpu+isolated"].absent
+    with pytest.raises(UsageError, match="case_timeout = 0"):
+        compared_apart(tmp_path, case_timeout=0.0)
+
+
 def test_pytest_gets_an_assertion_error() -> None:
     assert consistency.assert_models_match((nn.Linear(2, 2), torch.ones(1, 2)), ["cpu"], replicas=2).verdict == WITHIN
     _, operator, nth, fault, _ = FAULTS["a permuted layer norm"]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from consistency import find, manifest
 from consistency.cli import main
-from consistency.errors import BundleError, RecipeError
+from consistency.errors import BundleError, RecipeError, UsageError
 from consistency.recording.foreign import convert
 
 HERE = Path(__file__).resolve().parent
@@ -58,6 +60,12 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "out"
 
 
+@pytest.fixture(scope="module")
+def mine(bundle: Path) -> tuple[str, str]:
+    """What a user adds who trusts the program on which the case failed."""
+    return "--backend", f"{bundle.parent / 'mine.py'}:Mine"
+
+
 @pytest.fixture
 def failure(bundle: Path, tmp_path: Path) -> Iterator[Path]:
     """A copy of one failure's folder; the backend is faulty again afterwards."""
@@ -69,16 +77,47 @@ def failure(bundle: Path, tmp_path: Path) -> Iterator[Path]:
     backend(bundle.parent, FAULTY)
 
 
-def test_a_folder_says_where_it_failed_and_it_fails_again(failure: Path) -> None:
-    found = called(str(failure))
+def test_a_folder_says_where_it_failed_and_it_fails_again(failure: Path, mine: tuple[str, str]) -> None:
+    found = called(str(failure), *mine)
     assert found.exit_code == 1
     assert found.output.startswith("✗ exp · float32 · forward · mine   divergent: ")
     assert found.output.splitlines()[-1] == "reproduced on mine"
 
 
-def test_what_does_not_fail_any_more_is_told_with_what_changed(bundle: Path, failure: Path) -> None:
+@pytest.mark.parametrize("command", ["repro", "bisect", "expect"])
+def test_a_program_that_a_folder_names_is_run_only_if_the_user_names_it(
+    command: str, bundle: Path, failure: Path, tmp_path: Path
+) -> None:
+    backend(bundle.parent, f"open({str(tmp_path / 'ran')!r}, 'w')")
+    more = ["--ticket", "https://example.org/1", "-o", str(tmp_path / "known.yaml")] if command == "expect" else []
+    found = CliRunner().invoke(main, [command, str(failure), *more])
+    assert not (tmp_path / "ran").exists()
+    if command != "expect":  # it gets by with what the bundle keeps
+        assert found.exit_code == 2
+        assert re.fullmatch(r"consistency: \S+ says that its backend was '\S+:Mine', which runs a program\. If .*\n", found.output)
+        assert f"add --backend {bundle.parent / 'mine.py'}:Mine" in found.output
+
+
+@pytest.mark.parametrize(
+    ("spec", "nothing"),
+    [
+        ("cpu", True), ("cuda:1+tf32", True), ("cpu+onednn=off+isolated", True), ("directml", True), ("", True),
+        ("cpu+env:ATEN_CPU_CAPABILITY=default", True), ("cpu+env:LD_PRELOAD=x.so", False), ("cpu+env:PYTHONPATH=.", False),
+        ("cpu@./python", False), ("x.py:y", False), ("x:y", False), ("x:y.z+isolated", False), ("a/b:y", False),
+    ],
+)  # fmt: skip
+def test_specs_that_load_nothing(spec: str, nothing: bool, failure: Path) -> None:
+    found = replace(find.find(str(failure)), spec=spec)
+    if nothing:
+        assert found.runnable() == spec
+    else:
+        with pytest.raises(UsageError, match="which runs a program"):
+            found.runnable()
+
+
+def test_what_does_not_fail_any_more_is_told_with_what_changed(bundle: Path, failure: Path, mine: tuple[str, str]) -> None:
     backend(bundle.parent, HEALTHY, driver="2.0")
-    found = called(str(failure))
+    found = called(str(failure), *mine)
     assert found.exit_code == 0, found.output
     assert "not reproduced on mine: divergent then, " in found.output
     assert "  driver: 1.0 then, 2.0 now" in found.output
@@ -127,15 +166,15 @@ def test_a_failure_elsewhere_is_told(failure: Path, bundle: Path, tmp_path: Path
     assert "it was found on mine; it fails on another as well" in found.output
 
 
-def test_a_bundle_and_an_id_name_a_case(bundle: Path, failure: Path) -> None:
+def test_a_bundle_and_an_id_name_a_case(bundle: Path, failure: Path, mine: tuple[str, str]) -> None:
     case = find.find(str(failure)).case
     for identifier in (case.id, sorted((bundle / "failures").iterdir())[0].name):
         assert find.find(str(bundle), identifier).case.digest == case.digest
-    found = called(str(bundle), "--id", case.id)
+    found = called(str(bundle), "--id", case.id, *mine)
     assert found.exit_code == 1
     assert "reproduced on mine" in found.output
     for named in ((str(bundle), "--id", case.id), (str(failure),)):  # the name that results bear is no spec by itself
-        assert "reproduced on mine" in called(*named, "--backend", "mine").output
+        assert f"add {' '.join(mine)}" in called(*named, "--backend", "mine").output
     without = called(str(bundle))
     assert without.exit_code == 2
     assert "is a bundle: which case of it? Add --id ID" in without.output
@@ -166,8 +205,8 @@ def test_a_line_is_found_in_what_was_handed_on(failure: Path, tmp_path: Path) ->
         find.find_case(str(tmp_path / "cut.txt"))
 
 
-def test_scripts_and_issues_stand_alone_on_standard_output(failure: Path) -> None:
-    command = [sys.executable, "-m", "consistency", "repro", str(failure)]
+def test_scripts_and_issues_stand_alone_on_standard_output(failure: Path, mine: tuple[str, str]) -> None:
+    command = [sys.executable, "-m", "consistency", "repro", str(failure), *mine]
     script = subprocess.run([*command, "--script"], capture_output=True, text=True, encoding="utf-8")
     assert script.returncode == 1, script.stderr
     compile(script.stdout, "repro.py", "exec")
@@ -179,9 +218,9 @@ def test_scripts_and_issues_stand_alone_on_standard_output(failure: Path) -> Non
     assert "reproduced on mine" in issue.stderr
 
 
-def test_a_smaller_case_is_written_with_its_script(failure: Path, tmp_path: Path) -> None:
+def test_a_smaller_case_is_written_with_its_script(failure: Path, mine: tuple[str, str], tmp_path: Path) -> None:
     out = tmp_path / "small"
-    found = called(str(failure), "--minimise", "--seconds", "20", "-o", str(out))
+    found = called(str(failure), *mine, "--minimise", "--seconds", "20", "-o", str(out))
     assert found.exit_code == 1, found.output
     assert "  smaller: " in found.output
     assert "it fails in 3 of 3 runs" in found.output
@@ -192,7 +231,7 @@ def test_a_smaller_case_is_written_with_its_script(failure: Path, tmp_path: Path
     told = (out / "issue.md").read_text(encoding="utf-8")
     assert "Not on `cpu`" in told, told  # also where only the backend that failed was asked
     assert "Not on `numpy`" in told, told
-    assert called(str(out)).exit_code == 1
+    assert called(str(out), *mine).exit_code == 1
 
 
 def test_nothing_is_written_for_what_does_not_fail(tmp_path: Path, failure: Path) -> None:

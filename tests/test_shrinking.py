@@ -56,6 +56,12 @@ def minimal(operator: str, wrong: Wrong, seed: int) -> Case:
     return failures[-1].case  # the shrunk form comes after all cases of the batch
 
 
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How small a case becomes is the question here, not how fast on a busy machine."""
+    monkeypatch.setattr(engine, "SHRINK_SECONDS", 40.0)
+
+
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     ("operator", "wrong", "numbers", "nonzero"),

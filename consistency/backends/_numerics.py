@@ -49,8 +49,13 @@ def switches() -> dict[str, str]:
     return found
 
 
+def numeric(name: str) -> bool:
+    """Whether an environment variable is one of those that change numbers, and nothing else."""
+    return _VARIABLES.fullmatch(name) is not None and not _BESIDE.search(name)
+
+
 def variables() -> dict[str, str]:
     """The environment variables that change numbers, as far as they are set."""
     found = {name.upper(): value for name, value in os.environ.items()}
-    chosen = {name: value[:LONGEST] for name, value in found.items() if _VARIABLES.fullmatch(name) and not _BESIDE.search(name)}
+    chosen = {name: value[:LONGEST] for name, value in found.items() if numeric(name)}
     return dict(sorted(chosen.items()))

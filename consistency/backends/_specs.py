@@ -87,6 +87,19 @@ def apart(text: str) -> Apart | None:
     return Apart(spec, python, variables)
 
 
+def loads_nothing(text: str) -> bool:
+    """Whether a spec asks for devices and switches of our own alone: no file, module, interpreter, or variable that may load one.
+
+    What a folder from elsewhere calls its backend is run unasked only if it is such a spec. Raises UsageError.
+    """
+    from ._numerics import numeric
+
+    elsewhere = apart(text)
+    if elsewhere is not None:
+        return not elsewhere.python and all(map(numeric, elsewhere.environment)) and loads_nothing(elsewhere.spec)
+    return not is_users_file(text) and re.fullmatch(r"[0-9]*", parse(text).place) is not None
+
+
 def parse(text: str) -> Spec:
     """The parts of a spec. Raises UsageError for an empty one, and for what is not offered yet."""
     if text.endswith(".py"):

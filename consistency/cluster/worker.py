@@ -17,9 +17,9 @@ from typing import Any
 import psutil
 
 from ..workers.frames import Frame, Header
-from ..workers.process import LOAD, START_SECONDS, LostError, Source, Worker
+from ..workers.process import START_SECONDS, LostError, Program, Worker
 
-PROGRAM = LOAD + "from consistency.cluster.child import main\nmain()\n"
+PROGRAM = "from consistency.cluster.child import main\nmain()\n"
 SILENCE = 300.0  # seconds without a word from the process, or ten times a case's limit, before it is ended
 SEND_SECONDS, SEND_BYTES = 0.3, 1 << 16  # events travel together, but not for long
 LOOK_SECONDS = 0.5
@@ -125,13 +125,8 @@ def _held() -> Iterator[Held]:
         yield held
 
 
-class _Process(Source):
-    def begin(self) -> Any:
-        return self.start(PROGRAM)
-
-
 def _start(threads: str) -> Worker:
-    return Worker(_Process(sys.executable, dict.fromkeys(_THREADS, threads)), psutil.virtual_memory().total * 3 // 4)
+    return Worker(Program(sys.executable, dict.fromkeys(_THREADS, threads), PROGRAM), psutil.virtual_memory().total * 3 // 4)
 
 
 class _Mail:

@@ -54,7 +54,7 @@ def bisect(
     from ..find import find
 
     found = find(case, identifier)
-    where = backend or found.spec or "cpu"
+    where = backend or found.runnable() or "cpu"
     way = direction or found.direction or "forward"
     judge = _Judge(found.case, way, tolerances, case_timeout)
     versions = [item for text in over if text.startswith(_TORCH) for item in text.removeprefix(_TORCH).split(",")]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..cli_options import seconds
 from ..errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
     "--record", "corpus", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER",
     help="Compare nothing: keep the model's operator calls as a corpus for other machines.",
 )  # fmt: skip
+@click.option(
+    "--case-timeout", callback=seconds, default="30", show_default=True, metavar="TIME",
+    help="Longest that one call may take on a backend in a process of its own.",
+)  # fmt: skip
 @click.option("--tolerances", metavar="FILE", help="A tolerances.yaml in place of the packaged one.")
 @click.option(
     "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
@@ -44,7 +49,7 @@ if TYPE_CHECKING:
 @click.option("--out", "-o", type=click.Path(path_type=Path, dir_okay=False), help="Also write a page with the curves (HTML).")
 def model(
     target: str, backends: Sequence[str], steps: int | None, replicas: int, no_local: bool, others: Sequence[str],
-    corpus: Path | None, tolerances: str | None, json_file: Path | None, out: Path | None,
+    corpus: Path | None, case_timeout: float, tolerances: str | None, json_file: Path | None, out: Path | None,
 ) -> None:  # fmt: skip
     """A model, or its training, on every backend beside float64: is it rounding that grew, and if not, who is wrong first?
 
@@ -65,22 +70,24 @@ def model(
     Exit status: 0 within the band · 1 a backend leaves it, or an operator its budget · 2 bad usage
     3 nothing failed, but nothing could be tested, or not on a backend that was asked for
     """
-    from ..models.comparing import compare_models
-    from ..models.examples import listing
-
     if target == "examples":
+        from ..models.examples import listing
+
         click.echo(listing())
         return
     if corpus is not None:
         _record(target, corpus, steps, [*backends, *others, *filter(None, [json_file, out])])
         return
     to_stdout = json_file is not None and str(json_file) == "-"
-    with _Screen() as screen:
+    with _Screen() as screen:  # before torch is there, which takes its time
+        from ..models.comparing import compare_models
+
         report = compare_models(
             target, list(backends) or None, steps=steps, replicas=replicas, local=not no_local, tolerances=tolerances,
-            progress=screen.step,
+            case_timeout=case_timeout, progress=screen.step,
         )  # fmt: skip
-        beside = _ways(target, others, backends, steps, replicas, tolerances) if report.tested else ()
+        sound = [spec for spec, b in zip(backends or report.backends, report.backends.values(), strict=True) if not b.lost]
+        beside = _ways(target, others, sound, steps, replicas) if report.tested and sound else ()
     if not to_stdout:
         click.echo(str(report))
         for one in beside:
@@ -98,9 +105,7 @@ def model(
     sys.exit(1 if fails else 3 if not report.tested or (backends and absent) else 0)
 
 
-def _ways(
-    target: str, others: Sequence[str], backends: Sequence[str], steps: int | None, replicas: int, tolerances: str | None
-) -> tuple[Beside, ...]:
+def _ways(target: str, others: Sequence[str], backends: Sequence[str], steps: int | None, replicas: int) -> tuple[Beside, ...]:
     """Other ways to compute the same: those that were asked for, or those that an example has."""
     from ..models import targets
     from ..models.ways import Way, compare_ways, ways_of
@@ -109,14 +114,7 @@ def _ways(
     if not found:
         return ()
     first = targets.subject(target)
-    return compare_ways(
-        Way(target, first) if others else first,
-        found,
-        list(backends) or None,
-        steps=steps,
-        replicas=replicas,
-        tolerances=tolerances,
-    )
+    return compare_ways(Way(target, first) if others else first, found, list(backends), steps=steps, replicas=replicas)
 
 
 def _record(target: str, corpus: Path, steps: int | None, said: Sequence[Any]) -> None:
@@ -136,7 +134,7 @@ class _Screen:
     def __enter__(self) -> _Screen:
         from rich.console import Console
 
-        self._status = Console(stderr=True).status("copying the model …")
+        self._status = Console(stderr=True).status("loading torch and the model …")
         self._status.start()
         return self
 

@@ -127,8 +127,8 @@ def _run(
     operator = operator_of(found.case)
     prepare(found.case).build()  # what cannot be built is bad usage here, no verdict
     # A name that results bear need not be a spec: `mine` of mine.py:Mine. What is a spec here is never taken for another one.
-    spelt = [spec if known.is_known(spec) else found.specs.get(spec, spec) for spec in specs]
-    wanted = spelt or ([found.spec] if found.spec else None)
+    spelt = [spec if known.is_known(spec) else found.runnable(spec) for spec in specs]
+    wanted = spelt or ([found.runnable()] if found.spec else None)
     ways = list(directions) or ([found.direction] if found.direction else engine.DIRECTIONS)
     chosen = engine.settings([operator], wanted, None, ways, tolerances=tolerances, case_timeout=case_timeout)
     absent = {b.name: known.availability(b) for b in chosen.backends}

@@ -100,8 +100,7 @@ def propose(
 def _settings(asked: Asked) -> tuple[Settings, str]:
     """Settings, and why the backend cannot run here where nobody here knows it: then another one stands in its place, unused."""
     found = asked.found
-    spec = asked.spec or found.spec
-    if not spec:
+    if not (asked.spec or found.spec):
         raise UsageError("where does it fail? Add --backend SPEC, as it was run")
     ways = [asked.direction] if asked.direction else [found.direction] if found.direction else engine.DIRECTIONS
     operators = [operator_of(found.case)]
@@ -109,7 +108,7 @@ def _settings(asked: Asked) -> tuple[Settings, str]:
     if found.recording:
         return settled(operators, ["cpu"], None, ways), "recorded elsewhere"
     try:
-        return settled(operators, [spec], None, ways), ""
+        return settled(operators, [asked.spec or found.runnable()], None, ways), ""
     except UsageError as error:
         if asked.spec or found.failing is None:
             raise

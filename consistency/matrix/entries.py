@@ -9,6 +9,7 @@ from ..report.failure import quote
 from .board import FAILED, NOT_TESTED, PASSED, WARNED, Board, Cell
 from .history import Environment
 
+USUAL = ("driver", "device", "torch", "numpy", "cuda", "cudnn", "torch_directml")  # may be asked for where nobody has one
 STATE = {FAILED: "fail", WARNED: "warn", PASSED: "pass", NOT_TESTED: "untested"}
 
 
@@ -38,8 +39,8 @@ def states(board: Board) -> dict[int, dict[str, int]]:
 
 
 def names(board: Board) -> list[str]:
-    """What environments tell of themselves, as the query language spells it."""
-    found = dict.fromkeys(name for one in board.environments.values() for name in identity_of(one))
+    """What environments tell of themselves, or might, as the query language spells it."""
+    found = dict.fromkeys([*USUAL, *(name for one in board.environments.values() for name in identity_of(one))])
     return sorted(name for name in found if not name.startswith("fingerprint"))
 
 
@@ -70,4 +71,4 @@ def command(board: Board, cell: Cell) -> str:
     """The command that runs the cell's case again, from its bundle."""
     environment, group = board.environments[cell.env], board.groups[cell.group]
     where = f"{quote(environment.nights[cell.night].path)} --id {quote(cell.case_id)}"
-    return f"consistency repro {where} --backend {quote(environment.backend)} --direction {group.direction}"
+    return f"consistency repro {where} --backend {quote(environment.spec(cell.night))} --direction {group.direction}"

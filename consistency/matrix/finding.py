@@ -62,7 +62,12 @@ def bundles(folders: Sequence[Path]) -> tuple[list[Found], list[str]]:
 
 def _read(one: Listed) -> Found:
     header, results = one.header, _results(one.folder)
-    backends = {_name(name): _flat(keys) for name, keys in list(read_environment(one.folder).items())[:MAX_BACKENDS]}
+    specs = header["settings"].get("specs")
+    spelt = specs if isinstance(specs, dict) else {}
+    backends = {
+        _name(name): _flat(keys | ({"spec": str(spelt[name])} if spelt.get(name, name) != name else {}))
+        for name, keys in list(read_environment(one.folder).items())[:MAX_BACKENDS]
+    }
     created = datetime.datetime.fromisoformat(one.created).replace(tzinfo=None)
     corpus, complete = header.get("corpus"), header.get("complete")
     stamps = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in [results] if path is not None]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # Of a case on a night. UNKNOWN: the bundle does not say; LOST: the machine was in trouble (:mod:`.trouble`), which says as little.
 LOST, UNKNOWN, UNTESTED, PASSED, FAILED = -3, -2, -1, 0, 1
 RESTLESS_SHARE, RESTLESS_LEAST = 0.2, 6  # a value that changes on so many nights tells nothing about any of them
+_DIGESTS = ("fingerprint.all orders", "fingerprint.hash")
 MOST_CELLS = 24_000_000  # cases × nights that are held at a time
 _TESTED = np.array([Verdict(name).tested for name in VERDICTS] + [True])
 
@@ -57,6 +58,10 @@ class Environment:
     @property
     def name(self) -> str:
         return f"{self.label} · {self.backend}"
+
+    def spec(self, night: int = -1) -> str:
+        """How the backend was spelt on a night: its name, or ``file.py:attribute`` and the like."""
+        return self.identities[night].get("spec", self.backend) if self.identities else self.backend
 
     def between(self, last: int, night: int) -> tuple[tuple[str, str, str], ...]:
         """What is different on a night from an earlier one."""
@@ -124,9 +129,18 @@ def _moved(identities: Sequence[dict[str, str]]) -> tuple[tuple[tuple[str, str, 
             found.append(())
             continue
         names = sorted({*before, *after}, key=lambda name: (name != "driver", name.startswith("machine."), name))
-        pairs = ((name, before.get(name, ""), after.get(name, "")) for name in names)
-        found.append(tuple(pair for pair in pairs if pair[1] != pair[2]))
+        pairs = [(name, before.get(name, ""), after.get(name, "")) for name in names]
+        found.append(tuple(pair for pair in _comparable(pairs) if pair[1] != pair[2]))
     return tuple(found[: len(identities)])
+
+
+def _comparable(pairs: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """Without what only one of two nights knows of how a backend computes: nobody probed on the other, or nothing was found out.
+
+    Digests of all answers are compared only where both nights have the same ones.
+    """
+    one_sided = {name for name, before, after in pairs if name.startswith("fingerprint") and not (before and after)}
+    return [pair for pair in pairs if pair[0] not in one_sided and not (one_sided and pair[0] in _DIGESTS)]
 
 
 def until(environment: Environment, nights: int) -> Environment:

@@ -81,10 +81,10 @@ def _summary(board: Board, rows: Mapping[str, Sequence[Mapping[str, Any]]], trou
     told = [f"{count:,} {words[name] if count == 1 else several[name]}" for name, count in counts.items() if count]
     told += [f"{troubled:,} machine{'s' if troubled > 1 else ''} in trouble"] if troubled else []
     if not told:
-        failing = sum(cell.rank == FAILED for cell in board.cells.values())
-        return "Nothing new this morning" + (
-            f": {failing:,} known failure{'s' if failing > 1 else ''}" if failing else ", and nothing fails"
-        )
+        once, failing = len(rows.get("once", ())), sum(cell.rank == FAILED for cell in board.cells.values())
+        known = [f"{failing - once:,} known failure{'s' if failing - once > 1 else ''}"] if failing > once else []
+        which = _joined([*known, *([f"{once:,} failed once"] if once else [])]) if failing else ""
+        return f"Nothing {'certain' if once else 'new'} this morning{': ' + which if which else ', and nothing fails'}"
     return f"{_joined(told)} this morning"
 
 

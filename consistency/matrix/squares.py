@@ -85,7 +85,7 @@ def _environment(one: Environment) -> dict[str, Any]:
     last = one.nights[-1]
     return {
         "name": one.name, "label": one.label, "backend": one.backend, "night": last.name, "nights": len(one.nights),
-        "identity": identity_of(one), "path": quote(last.path), "spec": quote(one.backend),
+        "identity": identity_of(one), "path": quote(last.path), "spec": quote(one.spec()),
     }  # fmt: skip
 
 

@@ -58,9 +58,8 @@ class Turn:
 class Line:
     """A group over the nights of an environment: median and largest × budget (octaves), how many cases fail and were tested.
 
-    ``flaky`` holds, of the case that fails now and then most often, how many of how many nights since it has done so;
-    ``odd`` is the
-    number of cases that fail on the last night alone, where nothing has changed in the environment.
+    ``flaky`` holds, of the case that fails now and then most often, how many of how many nights since it did so; ``odd`` counts
+    cases that fail on the last night alone, where nothing has changed in the environment.
     """
 
     env: int
@@ -276,7 +275,7 @@ def _flaky(state: NDArray[np.int8], often: segments.Floats) -> tuple[int, int] |
     """(nights it failed, nights it ran) at its present rate, of the case that fails now and then most often."""
     last = often[:, -1]
     worst: tuple[int, int] | None = None
-    for case in np.flatnonzero((last > segments.SELDOM) & (last < segments.OFTEN)):
+    for case in np.flatnonzero((last > segments.SELDOM) & (last < segments.OFTEN) & ~_first(state)):
         steps = np.flatnonzero(often[case, 1:] != often[case, :-1])
         start = int(steps[-1]) + 1 if len(steps) else 0
         ran = state[case, start:]
@@ -287,5 +286,14 @@ def _flaky(state: NDArray[np.int8], often: segments.Floats) -> tuple[int, int] |
 
 
 def _odd(state: NDArray[np.int8], often: segments.Floats) -> int:
-    """Cases that fail on the last night although they are known to pass: seen once."""
-    return int(((state[:, -1] == FAILED) & (often[:, -1] <= segments.SELDOM)).sum())
+    """Cases that fail on the last night and are known to pass, or have passed until then: seen once, which few nights cannot tell
+    from a flake."""
+    last = often[:, -1]
+    return int(((state[:, -1] == FAILED) & ((last <= segments.SELDOM) | (last < segments.OFTEN) & _first(state))).sum())
+
+
+def _first(state: NDArray[np.int8]) -> NDArray[np.bool_]:
+    """By case, whether it failed for the first time on the last night."""
+    before = state[:, :-1]
+    first: NDArray[np.bool_] = (state[:, -1] == FAILED) & (before >= PASSED).any(axis=1) & ~(before == FAILED).any(axis=1)
+    return first

@@ -9,9 +9,13 @@ traces.py    what is kept of the reference, and how far another world is from it
 facts.py     what is known of an operator before it is called: whether it writes, draws, only moves
 locally.py   each operator on the inputs that it really got: a quick look at all of them, the judge where that is not enough
 quick.py     that quick look
+judging.py   the judge, and what failed so far
+passes.py    one backend taken through all steps
+apart.py child.py marks.py   the same in a process of its own: both ends, and which call is running, seen from outside
 bands.py     what rounding alone would do: distances of the replicas, and the verdict that follows
 reference.py the float64 world and its replicas, one after the other
-comparing.py compare_models: every backend beside them
+comparing.py compare_models: what is asked for
+beside.py    every backend beside them, and its verdict
 findings.py  ModelReport and its parts
 telling.py   the report in words
 curves.py page.py   the report as pictures, as a page

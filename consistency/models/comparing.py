@@ -1,34 +1,23 @@
-"""``compare_models``: the worlds one after the other, each with a copy of the model, and what follows from their distances."""
+"""``compare_models`` and ``assert_models_match``: what is asked for, and what is wrong with the question."""
 
 from __future__ import annotations
 
-import contextlib
-import time
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from .. import backends as _backends
 from .. import tolerances as _tolerances
-from ..backends._outputs import told
-from ..backends.base import Backend, availability
+from ..backends.base import Backend
 from ..errors import UsageError
-from ..judge import times as _times
 from ..tolerances import Tolerances
-from ..workers.isolated import Isolated
+from ..workers.requests import CASE_SECONDS
 from . import bands, targets
 from . import mistakes as _mistakes
-from .findings import WITHIN, BackendReport, Curve, ModelReport, Named
-from .locally import Local
-from .reference import Progress, Reference
-from .subject import Subject, parameters_of
-from .traces import Distances, Key, Trace
-from .worlds import World, quietly
-
-CURVES = {"loss": "loss", "parameter": "parameters"}
+from .beside import Comparison
+from .findings import WITHIN, ModelReport, Named
+from .reference import Progress
 
 
 def compare_models(
@@ -41,6 +30,7 @@ def compare_models(
     local: bool = True,
     mistakes: bool = True,
     tolerances: str | Path | Tolerances | None = None,
+    case_timeout: float = CASE_SECONDS,
     progress: Progress | None = None,
 ) -> ModelReport:
     """Train a model on every backend beside float64, and say whether what differs is rounding; if not, which operator is the first.
@@ -50,7 +40,8 @@ def compare_models(
     ``optimizer`` (a function of the parameters) replace those of the subject; 0 steps are one pass forward and backward.
     ``replicas``: how many times float64 is repeated with every number moved by half an ulp. ``local``: judge each operator on the
     inputs that it really got. ``mistakes``: look for what is wrong with the comparison itself, before a backend is blamed.
-    ``progress(what, done, total)`` is told of every step.
+    ``case_timeout``: seconds that one call may take where a backend has a process of its own. ``progress(what, done, total)`` is
+    told of every step.
 
     Raises UsageError or ConfigurationError with one clear line.
     """
@@ -65,10 +56,16 @@ def compare_models(
         raise UsageError(f"steps = {subject.steps!r:.40}; give a whole number, 0 for one pass forward and backward")
     if type(replicas) is not int or replicas < 2:
         raise UsageError(f"replicas = {replicas!r:.40}; a band needs 2 at least")
+    if not case_timeout > 0.0:
+        raise UsageError(f"case_timeout = {case_timeout!r:.40}; give seconds, such as 30")
+    name = target if isinstance(target, str) and optimizer is None else ""  # by which another process can make the same
     chosen = chosen_from(backends)
+    if name:
+        chosen = [_backends.isolated(backend, backend.name) for backend in chosen]
     rules = tolerances if isinstance(tolerances, Tolerances) else _tolerances.load(tolerances)
     try:
-        report = _Comparison(subject, replicas, rules, local, progress or (lambda what, done, total: None)).report(chosen)
+        with Comparison(subject, replicas, rules, local, progress or (lambda *told: None), case_timeout) as comparison:
+            report = comparison.report(chosen, name)
     except UsageError as error:
         if not found:
             raise
@@ -84,120 +81,6 @@ def chosen_from(backends: Iterable[str | Backend] | None) -> list[Backend]:
     if not found:
         raise UsageError("no backend is named; leave `backends` out for every one that is available here")
     return found
-
-
-def unsuitable(backend: Backend) -> str:
-    """Why a whole model cannot run on a backend; empty where it can."""
-    if isinstance(backend, Isolated):
-        return (
-            "runs single operators in a process of its own; a model runs in this one: "
-            "name the backend without +isolated, +compile, @PYTHON, +env:"
-        )
-    if backend.name == "numpy":
-        return "computes single operators without torch; a model needs torch and its gradients"
-    return availability(backend) or ""
-
-
-@dataclass
-class _Comparison:
-    """One model on some backends, one after the other, beside one reference."""
-
-    subject: Subject
-    replicas: int
-    rules: Tolerances
-    local: bool
-    progress: Progress
-
-    def report(self, backends: list[Backend]) -> ModelReport:
-        reasons = {backend.name: unsuitable(backend) for backend in backends}
-        found: dict[str, BackendReport] = {}
-        notes: tuple[str, ...] = ()
-        if not all(reasons.values()):
-            reference = Reference(self.subject, self.replicas, self.progress)
-            notes = _notes(reference.trace)
-            found = {backend.name: self._backend(backend, reference) for backend in backends if not reasons[backend.name]}
-        ordered = {b.name: found.get(b.name) or BackendReport(b.name, absent=reasons[b.name]) for b in backends}
-        count = sum(p.numel() for p in parameters_of(self.subject.model))
-        return ModelReport(self.subject.name, self.subject.steps, self.replicas, ordered, notes=notes, parameters=count)
-
-    def _backend(self, backend: Backend, reference: Reference, every: int = 0) -> BackendReport:
-        """``every``: look at every call of this many steps, and take no more."""
-        found, began = Distances(reference.trace), time.monotonic()
-        subject = self.subject if not every else replace(self.subject.at_most(every), after=None)
-        raised = ""
-        with quietly() as modules:
-            mode = Local(backend, modules, self.rules, every=bool(every), off=not self.local)
-            try:
-                with backend.switches(), contextlib.closing(World(subject, found, mode, device=backend.device)) as world:
-                    mode.begin(1)
-                    for step in world.run():
-                        self.progress(backend.name if not every else f"{backend.name}, every call", step, self.subject.passes)
-                        mode.begin(step + 1)
-                    backend.finish()
-            except UsageError:
-                raise
-            except Exception as error:
-                raised = told(error)
-        band = reference.band
-        times = band.times(found)
-        outside = bands.first_outside(times)
-        again: BackendReport | None = None
-        remeasured = False
-        if outside is not None and not mode.failures and not every and not raised:
-            if self.local and (outside.step > 1 or mode.passed_over):
-                again = self._backend(backend, reference, every=outside.step)
-            if again is None or again.first is None:
-                band = reference.wider_band
-                times = band.times(found)
-                outside, remeasured = bands.first_outside(times), True
-        report = BackendReport(
-            backend.name, layer=_layer(outside, times), failures=tuple(mode.failures), first=next(iter(mode.failures), None),
-            layers=bands.layers(times), curves=_curves(band, found), calls=mode.calls, looked_at=mode.looked_at,
-            judged=sum(mode.judged.values()), left_out=dict(mode.left_out.most_common()), raised=raised,
-            remeasured=remeasured, seconds=time.monotonic() - began,
-        )  # fmt: skip
-        if again is not None:
-            report = replace(report, first=again.first, failures=again.failures, looked_at=report.looked_at + again.looked_at)
-        return _with_verdict(report, outside)
-
-
-def _notes(reference: Trace) -> tuple[str, ...]:
-    """What makes a comparison tell less than it seems to."""
-    if not any(key.kind == "loss" for key in reference.found):
-        return ("nothing that the model returns is a floating tensor: no loss and no gradients are compared",)
-    lost = next((key for key, values in reference.found.items() if key.kind == "loss" and not np.isfinite(values).all()), None)
-    if lost is None:
-        return ()
-    return (f"float64 itself has no finite loss from step {lost.step} on: what is computed from it tells nothing",)
-
-
-def _with_verdict(report: BackendReport, outside: Key | None) -> BackendReport:
-    first = report.first
-    if report.raised:
-        return replace(report, verdict=f"raises where float64 does not: {report.raised}", step=0)
-    if first is None and outside is None:
-        return report
-    if first is None:
-        assert outside is not None
-        text = f"leaves it at step {outside.step}, first at {report.layer}; no operator by itself leaves its budget"
-        return replace(report, verdict=text, step=outside.step)
-    if outside is None:
-        text = f"stays within it, but {first} leaves its budget at step {first.step}"
-        return replace(report, verdict=text, step=first.step)
-    step = min(first.step, outside.step)
-    return replace(report, verdict=f"leaves it at step {step}, first at {first}", step=step)
-
-
-def _layer(outside: Key | None, times: dict[Key, float]) -> str:
-    if outside is None:
-        return ""
-    name = outside.name or "the whole model"
-    return f"the {outside.kind} of {name} ({_times(times[outside])} × the band)" if outside.kind != "loss" else "the loss"
-
-
-def _curves(band: bands.Bands, found: Distances) -> tuple[Curve, ...]:
-    curves = [band.curve(title, kind, found) for kind, title in CURVES.items()]
-    return tuple(curve for curve in curves if curve is not None)
 
 
 def assert_models_match(target: Any, backends: Iterable[str | Backend] | None = None, **options: Any) -> ModelReport:

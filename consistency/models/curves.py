@@ -59,13 +59,17 @@ def _band(curve: Curve, across: Scale, up: Scale) -> Iterator[str]:
 
 
 def _axes(heights: Sequence[float], low: int, high: int, across: Scale, up: Scale) -> Iterator[str]:
-    for power in decades(min(heights), max(heights), 5):
-        y = up(10.0**power)
+    powers = decades(min(heights), max(heights), 5)
+    heads = [(1, power) for power in powers]
+    if len(heads) < 2:  # within a decade or two
+        heads = [(head, power) for power in range(powers.start - 1, powers.stop + 1) for head in (1, 2, 5)]
+    for head, power in heads:
+        y = up(head * 10.0**power)
         if TOP <= y <= HEIGHT - BOTTOM:
             yield f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
-            yield f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">1e{power}</text>'
+            yield f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{head}e{power}</text>'
     count = min(high - low, 5)
     for step in sorted({round(low + (high - low) * i / max(count, 1)) for i in range(count + 1)}):
         anchor = "end" if step == high else "middle" if step > low else "start"
         yield f'<text x="{across(step):.1f}" y="{HEIGHT - BOTTOM + 17}" text-anchor="{anchor}">{step}</text>'
-    yield f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 2}" text-anchor="middle">step</text>'
+    yield f'<text class="title" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 2}" text-anchor="middle">step</text>'

@@ -83,6 +83,7 @@ class BackendReport:
 
     ``step`` is the first at which something leaves (0: nothing does). ``layer`` is the first layer that leaves the band, and what
     of it, ``first`` the first operator that leaves its budget locally, ``failures`` all of those that were kept.
+    ``raised``: what was raised there and not in float64; ``lost``: how the process that it computed in ended.
     ``remeasured``: its band has replicas that were moved farther, because no operator was to blame for what left the first one.
     """
 
@@ -100,6 +101,7 @@ class BackendReport:
     judged: int = 0
     left_out: Mapping[str, int] = field(default_factory=dict)
     raised: str = ""
+    lost: str = ""
     remeasured: bool = False
     seconds: float = 0.0
 

@@ -6,58 +6,61 @@ where one kind of call repeats in a module within a step, its first few. Where t
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .. import aten_calls, engine
+from .. import aten_calls
 from ..backends._outputs import told
 from ..backends.base import Backend, TorchBackend, flatten
 from ..errors import ConsistencyError, UsageError
-from ..model import Case, Result
-from ..opinfo import BEFORE, operator_of
-from ..recording.judging import Recorded
-from ..tolerances import Tolerances
+from ..model import Case, Outcome
+from ..opinfo import BEFORE
 from ..watching import capture, kinds
 from ..watching.modules import Modules
-from ..watching.watch import elsewhere
 from . import quick
 from .facts import Facts, facts, mapped, written
-from .findings import Named
+from .judging import Place
+from .marks import Mark
 from .projections import combined
 from .wide import drawn
 
 OFTEN = 8  # calls of one kind in one module and step that are looked at
-FEW = 16  # failures of one backend that are kept; after them nothing is looked at any more
 LARGEST = 1 << 28  # bytes of one tensor of a call that becomes a case
+
+
+class Judge(Protocol):
+    """Who judges what a quick look does not settle: :class:`.judging.Judging`, or one that asks it in another process."""
+
+    @property
+    def full(self) -> bool: ...
+    def bound(self, name: str, family: str) -> float: ...
+    def judge(self, case: Case, own: Outcome, place: Place) -> float | None: ...
 
 
 class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Computes on a backend what the model asks for, and looks at what came out: at every call of every step with ``every``, at
-    nothing with ``off``. ``begin`` is called before each step."""
+    nothing with ``off``. ``begin`` is called before each step. ``mark`` is told each call before it is made, and its end."""
 
-    def __init__(self, backend: Backend, modules: Modules, rules: Tolerances, *, every: bool = False, off: bool = False) -> None:
+    def __init__(
+        self, backend: Backend, modules: Modules, judge: Judge | None, *, every: bool = False, off: bool = False,
+        mark: Mark | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()  # type: ignore[no-untyped-call]
         self.backend, self.paused, self.step, self._every, self._off = backend, False, 1, every, off
         self.calls = self.looked_at = 0
         self.passed_over = False  # a call that repeats what was looked at often enough in its step
-        self.judged: Counter[str] = Counter()  # how many calls had to be judged in full, by operator
         self.left_out: Counter[str] = Counter()
-        self.failures: list[Named] = []
-        self._modules, self._rules = modules, rules
+        self._modules, self._judge, self._mark = modules, judge, mark
         self._plain = (
             type(backend).call in (Backend.call, TorchBackend.call) or type(backend).__module__ == "consistency.backends.cpu"
         )
         self._seen: Counter[tuple[Any, ...]] = Counter()
         self._admitted: dict[tuple[Any, ...], float] = {}
         self._bounds: dict[str, float] = {}
-        self._looks = engine.Looks()
         self._device = torch.device(backend.device).type
 
     def begin(self, step: int) -> None:
@@ -77,14 +80,22 @@ class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if known.left_out:
             return func(*args, **kwargs)
         if not self._wanted(func, args, name):
-            return self._call(func, known, args, kwargs)
+            return self._call(func, known, args, kwargs, name)
         return self._looked(func, known, args, kwargs, name)
 
-    def _call(self, func: Any, known: Facts, args: Any, kwargs: Any) -> Any:
-        return func(*args, **kwargs) if self._plain else self.backend.call(known.operator, args, kwargs)
+    def _call(self, func: Any, known: Facts, args: Any, kwargs: Any, name: str) -> Any:
+        if self._mark is None:
+            return func(*args, **kwargs) if self._plain else self.backend.call(known.operator, args, kwargs)
+        self._mark.begin(self.calls, f"aten.{known.base}{f' in {name}' if name else ''} (call {self.calls:,}, step {self.step})")
+        try:
+            out = self.backend.call(known.operator, args, kwargs)
+            self.backend.finish()  # so that what ends the process, or never comes back, is this call's
+            return out
+        finally:
+            self._mark.end()
 
     def _wanted(self, func: Any, args: Any, name: str) -> bool:
-        if self._off or len(self.failures) >= FEW:
+        if self._off or self._judge is None or self._judge.full:
             return False
         if self._every or self.step & (self.step - 1):
             return self._every
@@ -97,7 +108,7 @@ class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _looked(self, func: Any, known: Facts, args: Any, kwargs: Any, name: str) -> Any:
         given, named = _with_copies(known, args, kwargs) if known.writes else (args, kwargs)
         number = self.calls
-        out = self._call(func, known, args, kwargs)
+        out = self._call(func, known, args, kwargs, name)
         try:
             if self._device != "cpu":
                 given, named = mapped(_to_cpu, tuple(given)), mapped(_to_cpu, dict(named))
@@ -105,7 +116,7 @@ class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
             found = self._score(func, known, given, named, out, args, kwargs)
             kind = (func, name)
             if found > max(1.0, self._admitted.get(kind, 0.0)):
-                self._judge(func, known, (given, named), (args, kwargs), out, Place(number, name, self.step, found, kind))
+                self._in_full(func, known, (given, named), (args, kwargs), out, Place(number, name, self.step, found, kind))
         except (quick.Refused, ConsistencyError) as reason:
             self.left_out[f"{known.base}: {reason}"] += 1
         except Exception as error:  # of the look itself: the model goes on
@@ -145,48 +156,23 @@ class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _bound(self, known: Facts, args: Any) -> float:
         """c of the rules, in ulp."""
+        assert self._judge is not None
         if known.base not in self._bounds:
-            name, family = known.rules
-            self._bounds[known.base] = self._rules.rule(name, "float32", family=family).c
+            self._bounds[known.base] = self._judge.bound(*known.rules)
         return self._bounds[known.base]
 
-    def _judge(self, func: Any, known: Facts, before: tuple[Any, Any], after: tuple[Any, Any], out: Any, place: Place) -> None:
-        """The call as a case, which the judge looks at; what fails is kept."""
+    def _in_full(self, func: Any, known: Facts, before: tuple[Any, Any], after: tuple[Any, Any], out: Any, place: Place) -> None:
+        """The call as a case, which is judged."""
+        assert self._judge is not None
         case = _case(func, *before)
         own = capture.own_outcome(case, func, after[0], after[1], out)
         if own is None:
             self.left_out[f"{known.base}: what it returned cannot be kept"] += 1
             return
-        recorded = Recorded(self.backend.name, self.backend.identity, _NOWHERE)
-        recorded.ruled_as, recorded.hand = self.backend.ruled_as or self.backend.name, own
-        found: list[Result] = []
-        elsewhere(
-            lambda: found.extend(
-                engine.judge_case(case, operator_of(case), [recorded], self._rules, ("forward",), looks=self._looks)
-            ),
-            _NEVER,
-        )
-        self.judged[known.base] += 1
-        (result,) = found
-        if result.verdict.fails:
-            rho = float(result.metrics.get("rho_max", float("inf")))
-            operator = f"aten.{known.base}"
-            self.failures.append(Named(operator, place.module, place.call, place.step, rho, result))
-            return
-        # Of the same kind of call, so much may pass without another look.
-        rho = max(float(result.metrics.get("rho_max", 0.0)), 0.125)
-        self._admitted[place.kind] = max(self._admitted.get(place.kind, 0.0), place.score * 0.5 / rho)
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Which call it is: its number, module and step, its score, and what it has in common with others of its kind."""
-
-    call: int
-    module: str
-    step: int
-    score: float
-    kind: tuple[Any, ...]
+        rho = self._judge.judge(case, own, place)
+        if rho is not None:  # of the same kind of call, so much may pass without another look
+            admitted = place.score * 0.5 / max(rho, 0.125)
+            self._admitted[place.kind] = max(self._admitted.get(place.kind, 0.0), admitted)
 
 
 def _with_copies(known: Facts, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -231,5 +217,3 @@ def out_dtype(out: Any) -> torch.dtype | None:
 _STRAIGHT = frozenset(
     {"addcmul_", "addcdiv_", "lerp_", "add_", "mul_", "div_", "sub_", "sqrt", "addcmul", "addcdiv", "where", "clone", "copy_"}
 )
-_NOWHERE = Path()
-_NEVER = threading.Event()

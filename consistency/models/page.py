@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from ..report.failure import message, printable
 from ..report.page import policy_of, source
 from .curves import described, picture
 from .findings import BackendReport, Layer, ModelReport
-from .telling import REMEASURED
+from .telling import REMEASURED, looked
 
 ROWS = 24  # layers of a backend that are shown
 _COLUMNS = (
@@ -27,13 +28,15 @@ def page(report: ModelReport) -> str:
     from markupsafe import Markup
 
     here = Path(__file__).parent
+    layers = [layer for backend in report.backends.values() for layer in backend.layers]
+    used = [(name, title) for name, title in _COLUMNS if any(getattr(layer, name) is not None for layer in layers)]
     style = source("report.css") + (here / "templates" / "model.css").read_text(encoding="utf-8")
     templates = Environment(loader=FileSystemLoader(here / "templates"), autoescape=True, undefined=StrictUndefined)
     return templates.get_template("model.html").render(
         style=Markup(style), policy=policy_of(style, ""), report=report,
-        name=printable(report.name), facts=_facts(report), columns=[title for _, title in _COLUMNS],
+        name=printable(report.name), facts=_facts(report), columns=[title for _, title in used],
         pictures=[(name, Markup(svg), legend) for name, svg, legend in _pictures(report)],
-        headline=_headline(report), backends=[_backend(backend) for backend in sorted(report.backends.values(), key=_rank)],
+        headline=_headline(report), backends=[_backend(backend, used) for backend in sorted(report.backends.values(), key=_rank)],
     )  # fmt: skip
 
 
@@ -41,7 +44,9 @@ def _headline(report: ModelReport) -> str:
     failing = next(iter(report.failures), None)
     if failing is None:
         return "Every backend stays within the band" if report.tested else "Not tested"
-    return printable(f"{failing.name} {failing.verdict}").replace(" leaves it ", " leaves the band ", 1)
+    return printable(f"{failing.name}{':' if failing.lost else ''} {failing.verdict}").replace(
+        " leaves it ", " leaves the band ", 1
+    )
 
 
 def _rank(backend: BackendReport) -> int:
@@ -50,7 +55,7 @@ def _rank(backend: BackendReport) -> int:
 
 
 def _facts(report: ModelReport) -> list[str]:
-    steps = f"{report.steps} steps of training" if report.steps else "one pass forward and backward"
+    steps = f"{report.steps} step{'s' if report.steps > 1 else ''} of training" if report.steps else "one pass forward and backward"
     return [f"{report.parameters:,} parameters", steps, f"{report.replicas} replicas", f"torch {torch.__version__}"]
 
 
@@ -65,7 +70,7 @@ def _pictures(report: ModelReport) -> list[tuple[str, str, list[tuple[int, str, 
     return found
 
 
-def _backend(backend: BackendReport) -> dict[str, Any]:
+def _backend(backend: BackendReport, columns: Sequence[tuple[str, str]]) -> dict[str, Any]:
     rows = sorted(backend.layers, key=lambda layer: -layer.worst)[:ROWS]
     shown = [layer for layer in backend.layers if layer in rows]  # in the order in which they were computed
     return {
@@ -73,14 +78,14 @@ def _backend(backend: BackendReport) -> dict[str, Any]:
         "verdict": printable(backend.verdict), "layer": printable(backend.layer),
         "message": printable(message(backend.first.result, again=False)) if backend.first is not None else "",
         "others": [printable(str(found)) for found in backend.failures[1:6]],
-        "rows": [(printable(layer.name or "(the model)"), _cells(layer)) for layer in shown],
+        "rows": [(printable(layer.name or "(the model)"), _cells(layer, columns)) for layer in shown],
         "more": len(backend.layers) - len(shown),
         "remeasured": REMEASURED if backend.remeasured else "",
-        "looked": f"{backend.calls:,} calls, {backend.looked_at:,} looked at, {backend.judged:,} judged in full",
+        "looked": looked(backend),
         "left_out": [f"{count:,} × {printable(why)}" for why, count in list(backend.left_out.items())[:6]],
     }  # fmt: skip
 
 
-def _cells(layer: Layer) -> list[tuple[str, bool]]:
-    values = [getattr(layer, name) for name, _ in _COLUMNS]
+def _cells(layer: Layer, columns: Sequence[tuple[str, str]]) -> list[tuple[str, bool]]:
+    values = [getattr(layer, name) for name, _ in columns]
     return [("", False) if v is None else (times(v), v > 1.0) for v in values]

@@ -44,9 +44,15 @@ def _backend(backend: BackendReport) -> list[str]:
         others = Counter(f"{f.operator} in {f.module}" for f in backend.failures[1:])
         if others:
             lines.append(f"    also: {', '.join(f'{count} × {what}' for what, count in others.most_common(REASONS))}")
-    lines.append(f"    {backend.calls:,} calls, {backend.looked_at:,} of them looked at, {backend.judged:,} judged in full")
+    lines.append(f"    {looked(backend)}")
     lines += [f"    not judged: {count:,} × {why}" for why, count in list(backend.left_out.items())[:REASONS]]
     return lines
+
+
+def looked(backend: BackendReport) -> str:
+    """How much was looked at; of a process that was lost nobody knows."""
+    at = "" if backend.lost else f", {backend.looked_at:,} of them looked at"
+    return f"{backend.calls:,} calls{at}, {backend.judged:,} judged in full"
 
 
 def _curve(curve: Curve) -> str:

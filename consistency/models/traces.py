@@ -87,10 +87,12 @@ class Distances:
     missing: list[Key] = field(default_factory=list)
 
     def __call__(self, key: Key, tensor: torch.Tensor) -> None:
-        if key in self.found:
-            return
+        if key not in self.found:
+            self.add(key, self.reference.samples.of(tensor))
+
+    def add(self, key: Key, got: Doubles) -> None:
+        """The samples of something that was computed, perhaps in another process."""
         want = self.reference.found.get(key)
-        got = self.reference.samples.of(tensor)
         if want is None or got.shape != want.shape:
             self.missing.append(key)
             return

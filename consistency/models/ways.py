@@ -14,18 +14,14 @@ from typing import Any
 
 import torch
 
-from ..backends._outputs import told
 from ..backends.base import Backend
-from ..errors import UsageError
-from ..tolerances import Tolerances
-from ..tolerances import load as load_rules
 from . import bands, comparing
-from .locally import Local
+from .beside import unsuitable
 from .mistakes import Mistake, check_pair
+from .passes import Order, take
 from .reference import Reference
 from .subject import Subject
 from .traces import Distances, Key, Samples, Tap, Trace
-from .worlds import World, quietly
 
 
 @dataclass(frozen=True)
@@ -73,17 +69,16 @@ class Beside:
 
 def compare_ways(
     first: Subject | Way, others: Iterable[Subject | Way], backends: Iterable[str | Backend] | None = None, *,
-    steps: int | None = None, replicas: int = bands.REPLICAS, tolerances: str | Tolerances | None = None,
+    steps: int | None = None, replicas: int = bands.REPLICAS,
 ) -> tuple[Beside, ...]:  # fmt: skip
     """Each of ``others`` beside ``first``, on every backend. Raises UsageError or ConfigurationError with one clear line."""
-    rules = tolerances if isinstance(tolerances, Tolerances) else load_rules(tolerances)
     one, more = _way(first, steps), [_way(other, steps) for other in others]
-    present = [backend for backend in comparing.chosen_from(backends) if not comparing.unsuitable(backend)]
+    present = [backend for backend in comparing.chosen_from(backends) if not unsuitable(backend)]
     if not present or not more:
         return ()
     with one.context():
         reference = Reference(one.subject, replicas, lambda what, done, total: None)
-    return tuple(beside for backend in present for beside in _on(backend, one, more, reference, rules))
+    return tuple(beside for backend in present for beside in _on(backend, one, more, reference))
 
 
 def _way(given: Subject | Way, steps: int | None) -> Way:
@@ -92,16 +87,16 @@ def _way(given: Subject | Way, steps: int | None) -> Way:
     return replace(way, subject=subject if steps is None else replace(subject, steps=steps))
 
 
-def _on(backend: Backend, one: Way, others: Sequence[Way], reference: Reference, rules: Tolerances) -> list[Beside]:
+def _on(backend: Backend, one: Way, others: Sequence[Way], reference: Reference) -> list[Beside]:
     trace = Trace(Samples(one.subject.passes + 1))
-    if _run(backend, one, trace, rules):
+    if _run(backend, one, trace):
         return []  # of a backend on which the first way raises, the comparison with float64 has told
-    return [_beside(backend, one, other, trace, reference, rules) for other in others]
+    return [_beside(backend, one, other, trace, reference) for other in others]
 
 
-def _beside(backend: Backend, one: Way, other: Way, trace: Trace, reference: Reference, rules: Tolerances) -> Beside:
+def _beside(backend: Backend, one: Way, other: Way, trace: Trace, reference: Reference) -> Beside:
     mistakes, distances = check_pair(one.subject.model, other.subject.model), Distances(trace)
-    raised = _run(backend, other, distances, rules)
+    raised = _run(backend, other, distances)
     if raised:
         return Beside(one.name, other.name, backend.name, raised=raised, mistakes=mistakes)
     found = {key: value for key, value in distances.found.items() if key in reference.trace.found}
@@ -113,23 +108,10 @@ def _beside(backend: Backend, one: Way, other: Way, trace: Trace, reference: Ref
     return Beside(one.name, other.name, backend.name, same, largest, _place(first), len(distances.found), mistakes=mistakes)
 
 
-def _run(backend: Backend, way: Way, tap: Tap, rules: Tolerances) -> str:
+def _run(backend: Backend, way: Way, tap: Tap) -> str:
     """Take a way through its steps on a backend; returns what was raised there."""
-    with quietly() as modules:
-        try:
-            mode = Local(backend, modules, rules, off=True)
-            with (
-                backend.switches(), way.context(),
-                contextlib.closing(World(way.subject, tap, mode, device=backend.device)) as world,
-            ):  # fmt: skip
-                for _ in world.run():
-                    pass
-                backend.finish()
-        except UsageError:
-            raise
-        except Exception as error:
-            return told(error)
-    return ""
+    with way.context():
+        return take(way.subject, backend, Order(way.subject.steps, local=False), tap, None, lambda step: None).raised
 
 
 def _place(key: Key | None) -> str:

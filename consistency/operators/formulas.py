@@ -406,6 +406,8 @@ def of_contiguous(name: str, *args: Any) -> Any:
 _FLOAT32_ONLY = frozenset({"gelu", "tanh"})
 # Among equal numbers (a tape begins with some) their gradients are defined differently, or not at all.
 _FORWARD_ONLY = frozenset({"max_pool2d", "std"})
+# Each gradient has a factor that is a sum, of as many terms as went in.
+_THROUGH_SUMS = frozenset({"norm", "logsumexp", "cosine_similarity", "pairwise_distance", "cdist", "cross_entropy"})
 REFERENCES = {"rfft": parts, "kron": of_contiguous}
 
 
@@ -417,7 +419,7 @@ def declared(short: str, original: str, formula: Formula, sample: Sample) -> Ope
         reference=functools.partial(REFERENCES.get(short, run), original),
         function=functools.partial(formula, run) if resolve(original) is not None else None,
         error=error, differentiable=short not in _FORWARD_ONLY,
-        traits=frozenset({"constant"}) if short == "max_pool2d" else frozenset(),
+        traits=frozenset({"constant"} if short == "max_pool2d" else {"through-sums"} if short in _THROUGH_SUMS else ()),
     )  # fmt: skip
 
 

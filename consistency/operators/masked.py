@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import torch
 
 from ..recipe import TensorRecipe
+from . import moments, softmax
 from ._shared import jointly
 from .cumulative import row
 from .declare import (
@@ -21,8 +23,10 @@ from .declare import (
     Domain,
     Drawing,
     ErrorModel,
+    Magnitude,
     Operator,
     Sample,
+    Terms,
     accumulated,
     call,
     one,
@@ -66,6 +70,21 @@ def twice(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     return tuple(2.0 * torch.nan_to_num(output.abs(), posinf=0.0) for output in outputs)
 
 
+def filled(inner: Magnitude, value: float) -> Magnitude:
+    """S as of the operator without a mask, where what is left out is ``value``."""
+
+    def size(args: Args, kwargs: Kwargs, outputs: Tensors) -> Any:
+        mask = torch.as_tensor(kwargs["mask"])
+        more = {name: given for name, given in kwargs.items() if name != "mask"}
+        return inner((args[0].masked_fill(~mask, value), *args[1:]), more, outputs)
+
+    return size
+
+
+def as_softmax(forward: Magnitude, backward: Magnitude, terms: Terms = softmax.length, value: float = -math.inf) -> ErrorModel:
+    return accumulated(filled(forward, value), terms, backward=filled(backward, value))
+
+
 def op(name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = FLOATS, **more: Any) -> Operator:
     return Operator(name=f"masked.{name}", family="masked", sample=sample, error=error, dtypes=dtypes, **more)
 
@@ -85,10 +104,15 @@ OPERATORS = [
     op("normalize", over(UNIT, 2.0, keepdim=False), SHARES, FLOAT, differentiable=False),
     op("var", over(SUMMED), SHARES, FLOAT),
     op("std", over(SUMMED), SHARES, FLOAT, differentiable=False),
-    op("softmax", over(LOGARITHMS, keepdim=False), SHARES, FLOAT),
-    op("softmin", over(LOGARITHMS, keepdim=False), SHARES, FLOAT),
-    op("log_softmax", over(LOGARITHMS, keepdim=False), SHARES, FLOAT),
-    op("logsumexp", over(LOGARITHMS), SHARES, FLOAT),
+    op("softmax", over(LOGARITHMS, keepdim=False), as_softmax(softmax.of_share(1.0), softmax.of_share_slope(1.0)), FLOAT),
+    op(
+        "softmin",
+        over(LOGARITHMS, keepdim=False),
+        as_softmax(softmax.of_share(-1.0), softmax.of_share_slope(-1.0), value=math.inf),
+        FLOAT,
+    ),
+    op("log_softmax", over(LOGARITHMS, keepdim=False), as_softmax(softmax.of_logarithm, softmax.of_logarithm_slope), FLOAT),
+    op("logsumexp", over(LOGARITHMS), as_softmax(moments.of_logsumexp, moments.of_softmax_share, reduced), FLOAT),
     op("logaddexp", pairs, accumulated("normwise", one, backward=jointly), FLOAT),
     op("cumsum", over(SUMMED, keepdim=False), replace(products(row), growth="linear"), FLOAT, traits=frozenset({"linear"})),
     op("cumprod", over(FACTORS, keepdim=False), replace(accumulated(twice, row, backward=jointly), growth="linear"), FLOAT),

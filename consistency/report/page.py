@@ -165,7 +165,8 @@ def compared(found: Mapping[str, Mapping[str, str]], order: Sequence[str]) -> di
 
 def _notes(stored: Stored) -> list[str]:
     told = repeated(stored.tally)
-    return [line.strip() for line in (*notes(stored.tally), *told) if line != determinism.TITLE]
+    elsewhere = (determinism.TITLE, stored.tally.undecided())  # the second stands below what was not tested
+    return [line.strip() for line in (*notes(stored.tally), *told) if line not in elsewhere]
 
 
 def _reasons(stored: Stored) -> list[tuple[int, str, str]]:

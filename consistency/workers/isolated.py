@@ -60,6 +60,12 @@ class Isolated(Backend):
         self._growth = Growth(self._memory)
         self._refusals: dict[tuple[str, ...], str | None] = {}
 
+    @property
+    def origin(self) -> tuple[str, dict[str, str | None]]:
+        """The interpreter of its processes, and what their environment has otherwise (None: not at all)."""
+        strange = {"PYTHONPATH": None, "PYTHONHOME": None} if self.python else {}
+        return self.python or sys.executable, {**strange, **self.variables}
+
     # What a run asks.
 
     def why_unavailable(self) -> str | None:
@@ -305,8 +311,7 @@ class Isolated(Backend):
     def _spawn(self) -> Worker:
         """A process that loads torch, and is not waited for yet. Raises OSError."""
         if self._source is None:
-            strange = {"PYTHONPATH": None, "PYTHONHOME": None} if self.python else {}
-            self._source = Source(self.python or sys.executable, {**strange, **self.variables})
+            self._source = Source(*self.origin)
         return Worker(self._source, self.limits.most_bytes)
 
     def _start(self) -> wire.Header:

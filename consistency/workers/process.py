@@ -89,6 +89,17 @@ class Source:
         return [self.python, "-X", "utf8", "-c", program, str(_PACKAGE)]
 
 
+class Program(Source):
+    """Where processes come from that run ``program`` (what comes behind :data:`LOAD`) and take frames as workers do."""
+
+    def __init__(self, python: str, changes: Mapping[str, str | None], program: str) -> None:
+        super().__init__(python, changes)
+        self._program = LOAD + program
+
+    def begin(self) -> Any:
+        return self.start(self._program)
+
+
 class Worker:
     """A child process that runs cases; ``most_bytes`` is what it may take of memory."""
 
