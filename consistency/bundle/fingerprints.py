@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from ..backends.base import Backend
+from ..errors import BundleError
 from ..events import Event, Finished, Started
 from ..fingerprint import kept
 from .files import replace
@@ -31,6 +32,7 @@ class Fingerprints:
     def __init__(self, folder: Path, wanted: bool | None = None, progress: Progress = _silent) -> None:
         """``wanted``: None asks backends of which it is not known (:mod:`consistency.fingerprint.kept`), True all, False none."""
         self.folder, self._wanted, self._progress = folder, wanted, progress
+        self.asked: Sequence[Backend] = ()
         self._backends: Sequence[Backend] = ()
         self._budget: float | None = None
 
@@ -48,11 +50,11 @@ class Fingerprints:
 
     def _finish(self, seconds: float) -> None:
         there = {b.name: {} if self._wanted else kept.before(b) for b in self._backends}
-        asked = [b for b in self._backends if not there[b.name] and (self._wanted or kept.due(b, seconds, self._budget))]
-        self._keep({b.name: kept.before(b) for b in self._backends if b not in asked})
-        if asked:
-            with self._progress([b.name for b in asked], kept.probes_of_each() * len(asked)) as step:
-                for backend in asked:
+        self.asked = [b for b in self._backends if not there[b.name] and (self._wanted or kept.due(b, seconds, self._budget))]
+        self._keep({b.name: kept.before(b) for b in self._backends if b not in self.asked})
+        if self.asked:
+            with self._progress([b.name for b in self.asked], kept.probes_of_each() * len(self.asked)) as step:
+                for backend in self.asked:
                     self._keep({backend.name: kept.probe(backend, step)})
 
     def _keep(self, found: Mapping[str, Mapping[str, str]]) -> None:
@@ -60,4 +62,7 @@ class Fingerprints:
         lines = {name: {"fingerprint": dict(text)} for name, text in found.items() if text and name in known}
         if lines:
             whole = {name: {**about, **lines.get(name, {})} for name, about in known.items()}
-            replace(self.folder / "environment.json", json.dumps(whole, indent=1))
+            try:
+                replace(self.folder / "environment.json", json.dumps(whole, indent=1))
+            except OSError as error:
+                raise BundleError(f"cannot write the bundle {self.folder}: {error.strerror}; it lacks fingerprints only") from None

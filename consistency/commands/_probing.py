@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
-from ..bundle.fingerprints import Progress, Step
+from ..bundle.fingerprints import Fingerprints, Progress, Step
+from ..events import Event, Handler
+from ..report import page
 from ..report.terminal import Screen
 
 
-def probing(screen: Screen) -> Progress:
+def handlers(folder: Path, wanted: bool | None, screen: Screen) -> list[Handler]:
+    """What stands behind the screen: probes, and the page once more where they found something out."""
+    fingerprints, again = Fingerprints(folder, wanted, _probing(screen)), page.after(folder)
+
+    def finish(event: Event) -> None:
+        if fingerprints.asked:
+            again(event)
+
+    return [fingerprints, finish]
+
+
+def _probing(screen: Screen) -> Progress:
     """A line that says so, and a bar on a terminal. Ctrl-C leaves out what is not known by then, and ends the run as usual."""
 
     @contextlib.contextmanager

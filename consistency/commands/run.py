@@ -13,7 +13,6 @@ import click
 from ..cli_options import INTERRUPTED, expectations_option, seconds, size
 from ..errors import UsageError, did_you_mean
 from ..profiles import PROFILES
-from ._probing import probing
 from ._replaying import NIGHTLY, prepared
 from ._rows import json_writer, opened
 from .cluster import Asked, begun_under, cluster_options, default_specs, run_on_cluster
@@ -143,6 +142,7 @@ def run(
     from ..expectations import ledger
     from ..report import page
     from ..report.terminal import Screen, exit_status
+    from . import _probing
 
     if resume and no_bundle:
         raise UsageError("--resume completes a bundle and --no-bundle writes none: leave one of them out")
@@ -179,8 +179,8 @@ def run(
         if folder is not None:
             writer = bundle.Writer(folder, resume=resume, label=label)
             stack.callback(writer.close)
-            handlers += [writer, ledger.Keeper(folder)]
-            last = [bundle.Fingerprints(folder, probed, probing(screen)), page.after(folder)]
+            handlers += [writer, ledger.Keeper(folder), page.after(folder)]
+            last = _probing.handlers(folder, probed, screen)
         stream = stack.enter_context(opened(json_file))
         if stream is not None:
             handlers.append(json_writer(stream))
