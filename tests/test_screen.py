@@ -190,7 +190,7 @@ def test_backends_come_first_each_with_what_is_new() -> None:
         Named("gpu", environment=gpu), Named("gone", "no adapter"),
     )  # fmt: skip
     lines = shown([], chosen, elsewhere=["mps", "xpu"])
-    assert re.fullmatch(r"consistency \S+ · torch \S+ · 1 operators × dtypes, 1 case each · seed 0", lines[0])
+    assert re.fullmatch(r"consistency \S+ · torch \S+ · 1 operator × dtype, 1 case each · seed 0", lines[0])
     assert lines[1:6] == [
         "  ✓ a            numpy 2.4.6 · threads 2 · onednn on",
         "  ✓ much longer  onednn off",

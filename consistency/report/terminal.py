@@ -104,7 +104,8 @@ class Screen:
         from .. import __version__
 
         settings = self._settings = event.settings
-        each = f"{event.groups:,} operators × dtypes, {settings.examples} case{'s' if settings.examples > 1 else ''} each"
+        pairs = "1 operator × dtype" if event.groups == 1 else f"{event.groups:,} operators × dtypes"
+        each = f"{pairs}, {settings.examples} case{'s' if settings.examples > 1 else ''} each"
         what = event.title or (f"{each} · seed {settings.seed}" if settings.corpus is None else _replaying(settings))
         title = f"consistency {__version__} · {self.where or f'torch {torch.__version__}'} · {what}"
         ran_on = {b.name: {} if b.name in event.unavailable else b.identity for b in settings.backends}
@@ -130,7 +131,7 @@ class Screen:
         self.meter.step(event.case.operator, len({key[0] for key in self.tally.failures}), id(self))
 
     def remark(self, text: str) -> None:
-        """A line between the progress and the table."""
+        """A line of what else is done."""
         self._line(f"  {text} …", "dim")
 
     def stop(self) -> None:
