@@ -86,7 +86,8 @@ def run(
         earlier = bundle.earlier_results(Path(out)) if resume else None
         writer = bundle.Writer(Path(out), resume=resume)
         with contextlib.closing(writer):  # it comes before the handlers: what they raise costs no result
-            engine.drive(chosen, [collect, writer, ledger.Keeper(Path(out)), page.after(Path(out)), *handlers], earlier)
+            finish: list[Handler] = [ledger.Keeper(Path(out)), bundle.Fingerprints(Path(out)), page.after(Path(out))]
+            engine.drive(chosen, [collect, writer, *finish, *handlers], earlier)
     folder = Path(out) if out is not None else None
     return engine.Run(tuple(collect.results), chosen, collect.seconds, folder, tuple(collect.scalings))
 

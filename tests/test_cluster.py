@@ -354,7 +354,9 @@ def test_a_backend_that_was_asked_for_and_is_nowhere_is_status_3(tmp_path: Path,
 
 
 def test_bundles_hold_how_the_backends_of_their_workers_compute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "take", lambda backend: Fingerprint.of(backend.name, [Fact("exp/float32/ulp", f"of {backend.name}")]))
+    monkeypatch.setattr(
+        kept, "take", lambda backend, **more: Fingerprint.of(backend.name, [Fact("exp/float32/ulp", f"of {backend.name}")])
+    )
     monkeypatch.setenv("CONSISTENCY_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("CONSISTENCY_PROBES")
     words = ("-b", "cpu", "-b", "numpy", "--resource", "numpy=big")

@@ -125,7 +125,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """Who is probed, in a cache of its own, with one quick probe."""
     names: list[str] = []
 
-    def taken(backend: Backend) -> Fingerprint:
+    def taken(backend: Backend, step: object = None) -> Fingerprint:
         names.append(backend.name)
         return Fingerprint.of(backend.name, [Fact("exp/float32/ulp", "within 0.5 ulp")])
 
@@ -175,6 +175,26 @@ def test_no_time_for_probes_where_time_is_budgeted(asked: list[str], monkeypatch
     monkeypatch.setattr(kept, "LONG_SECONDS", 0.5)
     run_into("b", "--time-budget", "1s")
     assert asked == ["cpu"]
+
+
+def test_results_are_told_before_and_probes_may_be_left_out(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    result = cli("run", "neg", "-b", "cpu", "--dtype", "float32", "--examples", "1", "--out", "a")
+    assert (
+        0 < result.output.index("rounding or exact") < result.output.index("finding out how cpu computes, once in this environment")
+    )
+    assert "How the backends compute" in Path("a/report.html").read_text(encoding="utf-8")
+
+    def interrupted(backend: Backend, step: object = None) -> Fingerprint:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(kept, "take", interrupted)
+    monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")  # another environment
+    result = cli("run", "neg", "-b", "cpu", "--dtype", "float32", "--examples", "1", "--out", "b")
+    assert result.exit_code == 0
+    assert "not all of that was found out; the bundle has everything else" in result.output
+    assert kept_in("b") == {"cpu": None}
+    assert json.loads(Path("b/bundle.json").read_text(encoding="utf-8"))["complete"] is True
+    assert Path("b/report.html").exists()
 
 
 def test_ones_own_backend_is_asked_again_and_in_long_runs_only(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

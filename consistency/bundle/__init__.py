@@ -15,6 +15,7 @@ Bundles come from other machines: everything is JSON or safetensors, sizes are b
 from __future__ import annotations
 
 from .files import MAX_LINE, lines, mend, replace
+from .fingerprints import Fingerprints
 from .header import FORMAT, read_environment, read_header
 from .many import Listed, gather
 from .naming import failure_id
@@ -26,6 +27,7 @@ from .writing import Writer
 __all__ = [
     "FORMAT",
     "MAX_LINE",
+    "Fingerprints",
     "Listed",
     "Writer",
     "_cases",

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from .. import literals
 from ..errors import BundleError
 from ..events import Event, Finished, GroupDone, Grown, Judged, Key, Repeated, Scaled, Shrunk, Started
-from ..fingerprint import kept
 from ..model import Result
 from .files import lines, mend, replace
 from .header import new_header, new_id, read_header
@@ -22,9 +21,6 @@ from .packing import unpack
 from .reading import _cases
 from .rows import row_of
 
-if TYPE_CHECKING:
-    from ..backends.base import Backend
-
 SECONDS_BETWEEN_COUNTS = 20.0
 MAX_FAILURE_FOLDERS = 200  # beyond the shrunk ones, which all get theirs
 _BEFORE = {"reference": "float64", "source": "drawn"}  # what bundles mean that are older than these settings
@@ -34,20 +30,14 @@ class Writer:
     """The handler that writes a bundle. Each line is flushed before the next case begins."""
 
     def __init__(
-        self, folder: Path, *, resume: bool = False, label: str = "", about: Mapping[str, Any] | None = None,
-        fingerprints: bool | None = None, said: Callable[[str], None] = lambda text: None,
+        self, folder: Path, *, resume: bool = False, label: str = "", about: Mapping[str, Any] | None = None
     ) -> None:  # fmt: skip
         """``label``: what the user calls this environment. ``about``: the machine (:func:`~consistency.bundle.machine.machine`),
-        where that is not this one. ``fingerprints``: keep how the backends compute with what they ran on: None asks those of which
-        it is not known yet (:mod:`consistency.fingerprint.kept`), True all, False none; ``said`` is told before that.
+        where that is not this one.
         """
         self.folder = folder
         self._resume = resume
         self._label = tidy(label)
-        self._wanted, self._told = fingerprints, said
-        self._lines: dict[str, Mapping[str, str]] = {}  # fingerprints, by backend
-        self._budget: float | None = None
-        self._backends: Sequence[Backend] = ()
         self._about = about
         self._lock: Lock | None = None
         self._corpus: dict[str, Any] | None = None
@@ -96,11 +86,7 @@ class Writer:
             there = (self.folder / "bundle.json").exists()
             if there and not self._resume:
                 raise BundleError(f"{self.folder} already holds a bundle; add --resume to complete it, or name another folder")
-            self._backends = [b for b in event.settings.backends if b.name not in event.unavailable]
-            self._identities = {b.name: b.identity for b in self._backends}
-            self._budget = event.settings.time_budget
-            if self._wanted is None:
-                self._lines = {b.name: kept.before(b) for b in self._backends}
+            self._identities = {b.name: b.identity for b in event.settings.backends if b.name not in event.unavailable}
             if there:
                 self._check_same(event)
                 unpack(self.folder)
@@ -109,7 +95,7 @@ class Writer:
                 self._there = {(str(row.get("case_id")), str(row.get("backend")), str(row.get("direction"))) for row in rows}
             else:
                 replace(self.folder / "bundle.json", json.dumps(self._header(event), indent=1))
-            self._write_environment()
+            replace(self.folder / "environment.json", json.dumps(self._identities, indent=1))
             for name in ("cases.jsonl", "results.jsonl"):
                 mend(self.folder / name)
             self._cases = (self.folder / "cases.jsonl").open("a", encoding="utf-8", newline="\n")
@@ -198,28 +184,8 @@ class Writer:
         )  # fmt: skip
 
     def _finish(self, event: Finished) -> None:
-        self._probe(event.seconds)
         self._say({"seconds": round(event.seconds, 3), "complete": not event.out_of_time or self._explores})
         self.close()
-
-    def _probe(self, seconds: float) -> None:
-        """Fingerprints cost seconds, so they come last: a run that is interrupted has its results all the same."""
-        if self._wanted is False:
-            return
-        asked = [b for b in self._backends if not self._lines.get(b.name) and (self._wanted or kept.due(b, seconds, self._budget))]
-        if asked:
-            names = ", ".join(backend.name for backend in asked)
-            self._told(f"finding out how {names} compute{'s' if len(asked) == 1 else ''}, once in this environment")
-        for backend in self._backends:
-            self._lines[backend.name] = kept.probe(backend) if backend in asked else kept.before(backend)
-        self._write_environment()
-
-    def _write_environment(self) -> None:
-        found = {
-            name: {**identity, "fingerprint": dict(self._lines[name])} if self._lines.get(name) else identity
-            for name, identity in self._identities.items()
-        }
-        replace(self.folder / "environment.json", json.dumps(found, indent=1))
 
     def close(self) -> None:
         for stream in (self._cases, self._results):

@@ -37,7 +37,7 @@ Told = tuple[Environment, Event]
 
 
 class Front(Roll):
-    """One run on a crew: :meth:`gather`, then :meth:`run`. ``fingerprints``: as :class:`~consistency.bundle.Writer` has it."""
+    """One run on a crew: :meth:`gather`, then :meth:`run`. ``fingerprints``: as :class:`~consistency.bundle.Fingerprints` has."""
 
     def __init__(self, chosen: Settings, crew: Crew, *, fingerprints: bool | None = None, **more: Any) -> None:
         super().__init__(chosen, crew, **more)

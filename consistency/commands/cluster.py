@@ -149,5 +149,6 @@ def _handlers(environment: Environment, asked: Asked, folder: Path | None) -> tu
     if folder is None:
         return [], lambda: None
     about = {key: value for key, value in environment.about.items() if key not in ("torch", "threads")}
-    writer = bundle.Writer(folder, resume=asked.resume, label=environment.name, about=about, fingerprints=asked.fingerprints)
-    return [writer, ledger.Keeper(folder), page.after(folder)], writer.close
+    writer = bundle.Writer(folder, resume=asked.resume, label=environment.name, about=about)
+    fingerprints = bundle.Fingerprints(folder, asked.fingerprints)
+    return [writer, ledger.Keeper(folder), fingerprints, page.after(folder)], writer.close

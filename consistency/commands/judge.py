@@ -66,7 +66,7 @@ def judge(
         if out is not None:
             writer = bundle.Writer(out)
             stack.callback(writer.close)
-            handlers += [writer, ledger.Keeper(out), page.after(out)]
+            handlers += [writer, ledger.Keeper(out), bundle.Fingerprints(out), page.after(out)]
         stream = stack.enter_context(opened(json_file))
         if stream is not None:
             handlers.append(json_writer(stream))

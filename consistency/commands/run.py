@@ -142,6 +142,7 @@ def run(
     from ..expectations import ledger
     from ..report import page
     from ..report.terminal import Screen, exit_status
+    from . import _probing
 
     if resume and no_bundle:
         raise UsageError("--resume completes a bundle and --no-bundle writes none: leave one of them out")
@@ -174,15 +175,17 @@ def run(
     with contextlib.ExitStack() as stack:
         stack.callback(screen.stop)
         handlers: list[Handler] = []
+        last: list[Handler] = []  # behind what the screen says
         if folder is not None:
-            writer = bundle.Writer(folder, resume=resume, label=label, fingerprints=probed, said=screen.remark)
+            writer = bundle.Writer(folder, resume=resume, label=label)
             stack.callback(writer.close)
             handlers += [writer, ledger.Keeper(folder), page.after(folder)]
+            last = _probing.handlers(folder, probed, screen)
         stream = stack.enter_context(opened(json_file))
         if stream is not None:
             handlers.append(json_writer(stream))
         try:
-            engine.drive(chosen, [*handlers, screen], earlier)
+            engine.drive(chosen, [*handlers, screen, *last], earlier)
         except KeyboardInterrupt:
             screen.stop()
             again = f"; complete it with --resume --out {folder}" if folder else ""

@@ -10,7 +10,7 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from .. import __version__
 from ..backends.base import Backend, availability
 from ..places import cache
 from ..recipe import canonical
-from .card import take
+from .card import probes, take
 from .sections import short
 
 LONG_SECONDS = 30.0  # of a run: long enough for probes, whatever else
@@ -46,11 +46,15 @@ def due(backend: Backend, seconds: float, budget: float | None) -> bool:
     return seconds >= LONG_SECONDS or (budget is None and _file(backend) is not None)
 
 
-def probe(backend: Backend) -> dict[str, str]:
-    """Ask, and keep the answers for the next time. Nothing of a backend that cannot be asked."""
+def probes_of_each() -> int:
+    return len(probes())
+
+
+def probe(backend: Backend, step: Callable[[str], None] | None = None) -> dict[str, str]:
+    """Ask, and keep the answers for the next time; ``step`` is told each probe. Nothing of a backend that cannot be asked."""
     if backend.stored or availability(backend):
         return {}
-    lines, path = short(take(backend)), _file(backend)
+    lines, path = short(take(backend, step=step)), _file(backend)
     if path is not None and lines:
         scratch = path.with_name(f"{path.name}.{os.getpid()}")
         try:

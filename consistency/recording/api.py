@@ -59,7 +59,7 @@ def judge_recordings(
 
             writer = bundle.Writer(Path(out))
             try:
-                _drive(planned, [collect, writer, *handlers])
+                _drive(planned, [collect, writer, bundle.Fingerprints(Path(out)), *handlers])
             finally:
                 writer.close()
     finally:

@@ -131,7 +131,7 @@ class Screen:
         self.meter.step(event.case.operator, len({key[0] for key in self.tally.failures}), id(self))
 
     def remark(self, text: str) -> None:
-        """A line between the progress and the table."""
+        """A line of what else is done."""
         self._line(f"  {text} …", "dim")
 
     def stop(self) -> None:
