@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from compared_models import resnet, transformer
 
 from consistency import Subject, backends, compare_models, tolerances
+from consistency.models.judging import Judging
 from consistency.models.locally import Local
 from consistency.models.worlds import World, quietly
 
@@ -38,14 +39,15 @@ def overhead(name: str, make: Callable[..., Subject], spec: str) -> None:
     backend = backends.resolve(spec)
     plain, looked, judged = [], [], 0
     with quietly() as modules, backend.switches():
-        mode = Local(backend, modules, tolerances.load())
+        judging = Judging.of(backend, tolerances.load())
+        mode = Local(backend, modules, judging)
         world = World(subject, lambda key, tensor: None, mode)
         bare = World(subject, lambda key, tensor: None, Bare())
         for turn in range(TURNS + 1):
             mode.begin(1)
-            before = sum(mode.judged.values())
+            before = sum(judging.judged.values())
             a, b = cpu_seconds(lambda: list(bare.run())), cpu_seconds(lambda: list(world.run()))
-            judged = sum(mode.judged.values()) - before
+            judged = sum(judging.judged.values()) - before
             if turn:
                 plain.append(a)
                 looked.append(b)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from . import generate, operators, opinfo
+from . import aten_calls, generate, operators, opinfo
 from .errors import ConsistencyError, Untestable
 from .model import Case
 from .operators.declare import Operator
@@ -80,16 +80,23 @@ def drawn(chosen: Settings, out_of_time: Callable[[], bool]) -> Iterator[Group]:
 def replayed(chosen: Settings) -> Iterator[Group]:
     """The cases of the corpus that the settings choose: two of every operator × dtype, then more and more of each."""
     assert chosen.corpus is not None
-    found: dict[tuple[str, str, str], list[Case]] = {}
-    known: dict[tuple[str, str], Operator] = {}
+    found: dict[tuple[str, str, str, int], list[Case]] = {}
+    known: dict[tuple[str, str, str], list[Operator]] = {}
     for case in chosen.corpus.cases:
-        key = (case.operator, case.dtype, case.source)
-        if key not in found:
-            operator = operator_in(chosen, case)
-            if operator is None:
-                continue
-            known[case.operator, case.source] = operator
-        found.setdefault(key, []).append(case)
+        named = (case.operator, case.dtype, case.source)
+        if named not in known:
+            first = operator_in(chosen, case)
+            known[named] = [] if first is None else [first]
+        kinds = known[named]
+        if not kinds:
+            continue
+        # What is known of a call of aten's depends on its arguments: a convolution's rank, a number that float32 does not hold.
+        operator = operator_in(chosen, case) if case.source.startswith(f"{aten_calls.NAME}/") else kinds[0]
+        if operator is None:
+            continue
+        if operator not in kinds:
+            kinds.append(operator)
+        found.setdefault((*named, kinds.index(operator)), []).append(case)
     places = {operator.name: i for i, operator in enumerate(chosen.operators)}
     order = sorted(found, key=lambda key: (places.get(key[0], len(places)), key))  # of a corpus whose lines stand in any order
     begin = part = 0
@@ -99,7 +106,7 @@ def replayed(chosen: Settings) -> Iterator[Group]:
             cases = tuple(found[key][begin:end])
             if cases:
                 more = end < len(found[key])
-                yield Group(known[key[0], key[2]], key[1], cases, origin=REPLAYED, part=part, more=more)
+                yield Group(known[key[:3]][key[3]], key[1], cases, origin=REPLAYED, part=part, more=more)
         begin, part = end, part + 1
 
 

@@ -166,6 +166,19 @@ def test_replayed_elsewhere_nothing_fails(captured: tuple[Path, corpus.Kept], tm
     assert len(tested) > 0.9 * kept.cases
 
 
+def test_calls_of_one_operator_are_judged_each_by_what_is_known_of_it(tmp_path: Path) -> None:
+    """float32 holds 0.5 and not 0.0316…, by which torch divides as by a rounded number: two budgets for one operator."""
+
+    class Divides(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (x / 0.5) / 0.1**1.5  # type: ignore[no-any-return]
+
+    record(Subject(Divides(), (torch.rand(16, 16, generator=_drawn()),)), tmp_path / "corpus")
+    run = consistency.run(backends=["cpu"], corpus=tmp_path / "corpus")
+    assert [result.explanation for result in run.failures] == []
+    assert len({result.family for result in run.results if result.operator == "aten.div"}) == 2
+
+
 def test_the_model_is_left_as_it_was_and_large_tensors_are_not_held(tmp_path: Path) -> None:
     subject = EXAMPLES["batch-norm"]()
     before, state = {k: v.clone() for k, v in subject.model.state_dict().items()}, torch.get_rng_state()

@@ -264,6 +264,43 @@ def test_two_copies_and_two_corpora_are_said(tmp_path: Path) -> None:
     assert "are missing in" not in shown
 
 
+ASKED = {"operators": ["matmul", "exp"], "backends": ["cpu", "cuda"], "dtypes": None, "directions": ["forward"]}
+
+
+@pytest.mark.parametrize(
+    ("header", "regression", "why"),
+    [
+        ({"seconds": None}, True, "the run did not end"), ({"unavailable": {"cuda": "driver too old"}}, True, "driver too old"),
+        ({}, True, "no results"), ({"complete": False}, False, "it did not get that far"),
+        ({"settings": ASKED | {"backends": ["cpu"]}}, False, ""), ({"settings": ASKED | {"operators": ["exp"]}}, False, ""),
+        ({"corpus": CORPUS | {"digest": "e" * 64}}, False, "different corpora"),
+        ({"settings": {}}, False, "are not there any more"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("drawn", [False, True])
+def test_what_a_run_was_asked_for_and_does_not_have_is_no_longer_tested(
+    drawn: bool, header: Row, regression: bool, why: str, tmp_path: Path
+) -> None:
+    """It was killed, lost a backend or a part of its file; not where its time was up, or less was asked for."""
+    there, gone = row("c1") | {"operator": "exp"}, [row(f"c{i}") for i in range(2, 9)]
+    plan: Row = {"settings": ASKED} | ({"corpus": None} if drawn else {})
+    old, rows = written(tmp_path / "aaaaaaaa", [there, *gone], **plan), [there]
+    if "unavailable" in header:
+        old, rows = written(tmp_path / "bbbbbbbb", [there | {"backend": "cpu"}, *gone], **plan), [there | {"backend": "cpu"}]
+    new = written(tmp_path / "cccccccc", rows, **plan | header)
+    if header.get("seconds", 0) is None:
+        said = json.loads((new / "bundle.json").read_text(encoding="utf-8"))
+        del said["seconds"]
+        (new / "bundle.json").write_text(json.dumps(said), encoding="utf-8")
+    shown = CliRunner().invoke(main, ["diff", str(old), str(new)])
+    assert shown.exit_code == regression, shown.output
+    if not (drawn and "corpus" in header):
+        assert why in shown.output
+    if regression:
+        assert "– matmul · float32 · forward · cuda   0.2 → nothing   " in shown.output
+        assert "    7 of 7 cases; " in shown.output
+
+
 def test_a_pooled_drift_reads_well(tmp_path: Path) -> None:
     old = written(tmp_path / "aaaaaaaa", [row(f"c{i}", 0.1) | {"operator": f"op{i % 30}"} for i in range(90)])
     new = written(tmp_path / "bbbbbbbb", [row(f"c{i}", 0.15) | {"operator": f"op{i % 30}"} for i in range(90)])

@@ -419,6 +419,16 @@ def test_mistakes_in_arguments_are_one_clear_line() -> None:
     for mistakes in (True, False):
         with pytest.raises(UsageError, match="going through the batches raises OSError: no such file"):
             compare_models(lost, ["cpu"], mistakes=mistakes)
+    weight = nn.Parameter(torch.ones(2, 2))
+    with pytest.raises(UsageError, match=r"in float64 the model raises .* \(perhaps because .* uses weight from around it"):
+        compare_models((lambda x: x @ weight, torch.ones(1, 2)), ["cpu"])
+
+    class Leaves(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            raise SystemExit(3)
+
+    with pytest.raises(UsageError, match="on the CPU the model raises SystemExit: 3"):
+        compare_models((Leaves(), torch.ones(1, 2)), ["cpu"])
     with pytest.raises(UsageError, match="its loss is an int"):
         compare_models((nn.Linear(2, 2), torch.ones(1, 2), 3), ["cpu"])
 

@@ -83,6 +83,15 @@ def table(*results: Result, backends: Sequence[str] = ("cpu", "numpy")) -> list[
     return [line.plain for line in terminal.table(tally, backends)]
 
 
+def test_of_operators_that_fail_without_a_number_the_one_that_errs_most_is_the_worst() -> None:
+    tally = Tally()
+    for name, rho in (("exp", 3.0), ("log", 900.0), ("tan", 1e9)):
+        tally.add(result("divergent", name, rho=rho))
+        if name != "tan":
+            tally.add(result("precision-scaling", name))
+    assert [results[0].operator for results in tally.by_operator()] == ["log", "exp", "tan"]
+
+
 # --- the table ------------------------------------------------------------------------------------------------------
 
 

@@ -122,7 +122,8 @@ def _counted(found: Difference) -> Iterator[str]:
     if found.before.corpus and found.after.corpus and found.before.corpus != found.after.corpus:
         yield f"they replayed different corpora ({found.before.corpus[:12]}, {found.after.corpus[:12]}): fewer cases are alike"
     if found.not_reached:
-        many = f"{found.not_reached:,} results of the corpus are" if found.not_reached > 1 else "1 result of the corpus is"
+        what = " of the corpus" if found.after.corpus else ""
+        many = f"{found.not_reached:,} results{what} are" if found.not_reached > 1 else f"1 result{what} is"
         yield f"{many} missing in {found.after.folder}: {_why(found.after)}"
 
 
@@ -131,7 +132,7 @@ def _why(side: Side) -> str:
 
 
 def _numbers(change: Change) -> str:
-    return f"{change.before:.2g} → {change.after:.2g} × budget"
+    return f"{change.before:.2g} → {'nothing' if change.kind == 'untested' else f'{change.after:.2g} × budget'}"
 
 
 def _markdown(found: Difference) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from .. import bundle
 from ..errors import BundleError
-from . import drifts, seen, trouble, verdicts
+from . import absent, drifts, seen, trouble, verdicts
 from .seen import KINDS, Change, Group, Results
 
 MACHINE = "machine"  # what is about all backends stands under this name
@@ -41,7 +41,7 @@ class Difference:
     like: int
     changes: tuple[Change, ...] = ()
     environments: Mapping[str, Moved] = field(default_factory=dict)
-    not_reached: int = 0  # results on cases of the same corpus, which the newer run had no time for
+    not_reached: int = 0  # results on the same corpus, or on the same draws, that the newer run does not have
 
     @property
     def regressions(self) -> tuple[Change, ...]:
@@ -60,12 +60,11 @@ def difference(old: Path, new: Path) -> Difference:
             groups[group].append((case, then, now))
             like += 1
     rest, troubled = trouble.apart(groups, before, after)
-    changes = [*troubled, *verdicts.changes(rest), *drifts.drifts(groups)]
+    changes = [*troubled, *verdicts.changes(rest, absent.groups(headers[0], headers[1], before, after)), *drifts.drifts(groups)]
     changes.sort(key=lambda c: (KINDS.index(c.kind), -c.after if c.after == c.after else 0.0, c.group))
     sides = (_side(old, headers[0], before, after), _side(new, headers[1], after, before))
-    left = sum(one.origin == "replayed" and key not in after for key, one in before.items())
-    same = sides[0].corpus == sides[1].corpus != ""
-    return Difference(*sides, like, tuple(changes), _environments(old, new, *headers), left if same else 0)
+    left = absent.results(headers[0], headers[1], before, after)
+    return Difference(*sides, like, tuple(changes), _environments(old, new, *headers), left)
 
 
 def _side(folder: Path, header: Mapping[str, Any], ours: Results, theirs: Results) -> Side:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from .seen import Change, Group, Seen
 
@@ -11,9 +11,9 @@ Pair = tuple[str, Seen, Seen]  # case, before, after
 MOST_LOST = 5  # groups of one backend that lose their results for the same reason, told one by one
 
 
-def changes(groups: Mapping[Group, Sequence[Pair]]) -> Iterator[Change]:
-    """The changes of each group; a backend that is gone altogether is one."""
-    every = [change for group, pairs in groups.items() for change in _of_group(group, pairs)]
+def changes(groups: Mapping[Group, Sequence[Pair]], absent: Iterable[Change] = ()) -> Iterator[Change]:
+    """The changes of each group, with those of groups that are ``absent``; a backend that is gone altogether is one."""
+    every = [*(change for group, pairs in groups.items() for change in _of_group(group, pairs)), *absent]
     lost: defaultdict[tuple[str, str], list[Change]] = defaultdict(list)
     for change in every:
         if change.kind == "untested":

@@ -18,6 +18,7 @@ from . import mistakes as _mistakes
 from .beside import Comparison
 from .findings import WITHIN, ModelReport, Named
 from .reference import Progress
+from .subject import subject_of
 
 
 def compare_models(
@@ -52,8 +53,7 @@ def compare_models(
         subject = replace(subject, steps=steps)
     if optimizer is not None:
         subject = replace(subject, optimizer=optimizer)
-    if type(subject.steps) is not int or subject.steps < 0:
-        raise UsageError(f"steps = {subject.steps!r:.40}; give a whole number, 0 for one pass forward and backward")
+    subject = subject_of(subject, "what is asked for")
     if type(replicas) is not int or replicas < 2:
         raise UsageError(f"replicas = {replicas!r:.40}; a band needs 2 at least")
     if not case_timeout > 0.0:
@@ -67,9 +67,10 @@ def compare_models(
         with Comparison(subject, replicas, rules, local, progress or (lambda *told: None), case_timeout) as comparison:
             report = comparison.report(chosen, name)
     except UsageError as error:
-        if not found:
+        why = next((mistake for mistake in found if mistake.name in _mistakes.RAISING), None)
+        if why is None:
             raise
-        raise UsageError(f"{error} (perhaps because {found[0]})") from error
+        raise UsageError(f"{error} (perhaps because {why})") from error
     return replace(report, mistakes=found)
 
 

@@ -16,6 +16,9 @@ from .. import aten_calls, aten_models, operators
 from ..operators.declare import Operator, call
 from ..watching import kinds
 
+WIDER = {
+    torch.float32: torch.float64, torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.complex64: torch.complex128,
+}  # fmt: skip
 _VIEWS_OF_BITS = frozenset({"view_as_real", "view_as_complex", "_conj", "_neg_view"})
 # Nothing is rounded: numbers are moved, chosen, or get another sign.
 _MOVED = frozenset(

@@ -23,6 +23,7 @@ from .subject import Subject, users_own
 MOST_NAMED = 3  # places that a sentence gives
 MOST_BATCHES = 64  # that are looked at twice
 MOST_BYTES = 1 << 28  # of a model that is made once more, to see whether it is the same
+RAISING = ("not-moved", "promoted", "mixed-dtypes")  # what may be why a model raises in float64, or on a device
 _OWN = frozenset(vars(nn.Module()))  # _parameters, _buffers, _modules, hooks
 
 

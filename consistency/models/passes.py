@@ -63,6 +63,6 @@ def take(
                 backend.finish()
         except UsageError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raised = told(error)
     return Pass(mode.calls, mode.looked_at, dict(mode.left_out.most_common()), mode.passed_over, raised)

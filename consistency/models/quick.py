@@ -16,7 +16,7 @@ import torch
 from .. import dtypes
 from ..backends.base import flatten
 from ..watching.watch import elsewhere
-from .facts import Facts, mapped, written
+from .facts import WIDER, Facts, mapped, written
 from .projections import Combined
 
 SAMPLE = 1 << 13  # numbers that are looked at where each stands by itself
@@ -24,9 +24,6 @@ ROW = 8.0  # units of roundoff of a row's largest number
 MOST = 512.0  # the same for sums of many terms, whose budget is larger than that
 UNIT, TINY = dtypes.FORMATS["float32"].unit_roundoff, dtypes.FORMATS["float32"].smallest_normal
 _EXPONENT = 0x7FF0000000000000
-_WIDER = {
-    torch.float32: torch.float64, torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.complex64: torch.complex128,
-}  # fmt: skip
 _INFINITE = float("inf")
 
 
@@ -40,12 +37,12 @@ def reference(func: Any, known: Facts, args: Sequence[Any], kwargs: Mapping[str,
 
     def wide(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            target = value.dtype if known.moves else _WIDER.get(value.dtype, value.dtype)
+            target = value.dtype if known.moves else WIDER.get(value.dtype, value.dtype)
             if value.dtype == target:
                 return value.clone() if id(value) in copied else value
             return value.to(target)
         if isinstance(value, torch.dtype) and not known.moves:
-            return _WIDER.get(value, value)
+            return WIDER.get(value, value)
         if isinstance(value, (list, tuple)):
             return type(value)([wide(item) for item in value])
         return value
@@ -77,7 +74,7 @@ def leading(known: Facts, out: Any) -> list[Any]:
 
 def widened(outputs: Sequence[Any]) -> tuple[Any, ...]:
     """In float64, for what is computed from them."""
-    return tuple(t.to(_WIDER.get(t.dtype, t.dtype)) if isinstance(t, torch.Tensor) else t for t in outputs)
+    return tuple(t.to(WIDER.get(t.dtype, t.dtype)) if isinstance(t, torch.Tensor) else t for t in outputs)
 
 
 def score(got: torch.Tensor, want: torch.Tensor, known: Facts, c: float, precision: int = 53, terms: float = 1.0) -> float:

@@ -120,7 +120,7 @@ def users_own(doing: str) -> Iterator[None]:
         yield
     except UsageError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(f"{doing} raises {told(error)}") from error
 
 

@@ -17,14 +17,11 @@ from .. import dtypes
 from ..backends.base import flatten
 from ..watching import kinds
 from ..watching.modules import Modules
-from .facts import Facts, facts, mapped, written
+from .facts import WIDER, Facts, facts, mapped, written
 from .signs import Signs
 from .sums import SHARE, sizes
 
 SINGLE = 24
-_WIDER = {
-    torch.float32: torch.float64, torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.complex64: torch.complex128,
-}  # fmt: skip
 _NARROW = {24: torch.float32, 11: torch.float16, 8: torch.bfloat16, 53: torch.float64}
 
 
@@ -137,10 +134,10 @@ def _widened(known: Facts, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tu
 
     def wider(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            target = _WIDER.get(value.dtype)
+            target = WIDER.get(value.dtype)
             return value if target is None or id(value) in kept else value.to(target)
         if isinstance(value, torch.dtype):
-            return _WIDER.get(value, value)
+            return WIDER.get(value, value)
         if isinstance(value, (list, tuple)):
             return type(value)([wider(item) for item in value])
         return value
@@ -170,7 +167,7 @@ def drawn(func: Any, known: Facts, args: Sequence[Any], kwargs: Mapping[str, Any
     def returned(tensor: torch.Tensor) -> torch.Tensor:
         if id(tensor) in back:
             return back[id(tensor)]
-        return tensor.to(device, _WIDER.get(tensor.dtype, tensor.dtype) if dtype is not None else tensor.dtype)
+        return tensor.to(device, WIDER.get(tensor.dtype, tensor.dtype) if dtype is not None else tensor.dtype)
 
     return mapped(returned, out)
 

@@ -43,13 +43,20 @@ def scan(domain: Domain) -> Sample:
 
 
 def factors(d: Drawing) -> Call:
-    """Near 1 where a row is long, so that products stay in range."""
+    """Near 1 where a row is long, so that products stay in range.
+
+    In float16 away from 0: the gradient that torch computes is a sum of products divided by a factor, and they must not vanish.
+    """
     shape = reducible(d, 512)
     dim = d.dim(shape)
     if not d.floating:
         return call(d.tensor(shape, values=("integers", -1, 1)), dim)
-    few = not shape or shape[dim] <= (4 if d.dtype == "float16" else 12)
-    return call(d.tensor(shape, Domain(wide=(-2, 1)) if few else Domain(0.875, 1.125)), dim)
+    count = shape[dim] if shape else 1
+    if d.dtype == "float16":
+        domain = Domain(0.25, 2.0) if count <= 4 else Domain(0.875, 1.125) if count <= 64 else Domain(1.0 - 2.0**-6, 1.0 + 2.0**-6)
+    else:
+        domain = Domain(wide=(-2, 1)) if count <= 12 else Domain(0.875, 1.125)
+    return call(d.tensor(shape, domain), dim)
 
 
 def differences(d: Drawing) -> Call:

@@ -103,7 +103,11 @@ class Tally:
         found: dict[str, list[Result]] = defaultdict(list)
         for result in sorted(self.failures.values(), key=_severity, reverse=True):
             found[result.operator].append(result)
-        return list(found.values())
+
+        def weight(results: list[Result]) -> tuple[float, float]:  # of operators that fail without a number, who errs most with one
+            return _severity(results[0]), max(r.metrics.get("rho_max", 0.0) for r in results)
+
+        return sorted(found.values(), key=weight, reverse=True)
 
     def undecidable_rates(self) -> list[tuple[str, float]]:
         """Operators with the share of their results that could not tell anything, the largest first; those with none left out."""
