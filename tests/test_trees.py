@@ -221,6 +221,7 @@ def test_rows_that_begin_elsewhere_in_memory() -> None:
     found = asked(Sums(choose), terms=35, rows=8, columns=11)
     assert found.exact
     assert sorted(order.outputs for order in found.orders) == [6] * 4 + [16] * 4
+    assert {order.where for order in found.orders} >= {"[::4, :8]", "[3::4, :8]", "[1::4, 8:]"}
 
 
 def test_kernels_chosen_by_shape_are_asked_at_the_shape_that_counts() -> None:

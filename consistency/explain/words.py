@@ -13,6 +13,7 @@ from ..scaling import power
 from .account import Account
 
 BOTH = "Both"
+DRAWN = 3  # orders of a side, the most frequent ones
 
 
 def lines(account: Account) -> list[str]:
@@ -177,19 +178,26 @@ def _share(value: float) -> str:
 def picture(account: Account) -> str:
     """The trees of both sides below each other, as SVG; empty where none was found."""
     shapes = " · ".join("×".join(map(str, shape)) for shape in account.shapes)
+    one, other = account.orders
+    shown = [(side.name, orders) for side, orders in zip(account.sides, account.orders, strict=True)]
+    if one.orders and _each(BOTH, one) == _each(BOTH, other):
+        shown = [(BOTH, one)]
     trees = [
         (
-            side.name + ("" if len(orders.orders) == 1 else f", {_at(order)}"),
+            name + ("" if len(orders.orders) == 1 else f", {_at(order)}"),
             f"{text(order.tree)}{_with(order)} · {order.outputs:,} of {orders.outputs:,} outputs replayed bit for bit",
             order.tree,
         )
-        for side, orders in zip(account.sides, account.orders, strict=True)
-        for order in orders.orders[:3]
-    ]  # fmt: skip
+        for name, orders in shown
+        for order in orders.orders[:DRAWN]
+    ]
     if not trees:
         return ""
     a, b = (side.name for side in account.sides)
-    return drawing(f"{a} and {b}", trees, [f"{account.operator.name}, {account.case.dtype}, {shapes}", *_short(account)])
+    more = [
+        f"{len(orders.orders) - DRAWN} more orders of {name} are not drawn." for name, orders in shown if len(orders.orders) > DRAWN
+    ]
+    return drawing(f"{a} and {b}", trees, [f"{account.operator.name}, {account.case.dtype}, {shapes}", *_short(account), *more])
 
 
 def _short(account: Account) -> list[str]:

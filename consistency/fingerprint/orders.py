@@ -142,10 +142,15 @@ class _Index:
         return tuple(int(i) for i in np.unravel_index(self.places[row, column], self.shape))
 
     def box(self, where: Array) -> str:
-        """``[:, :, 3:]`` where the outputs are a block of the result; otherwise empty."""
-        inside = np.unravel_index(self.places[: len(where)][where], self.shape)
-        ends = [(int(along.min()), int(along.max()) + 1) for along in inside]
-        if where.sum() in (self.places.size, 0) or np.prod([stop - start for start, stop in ends]) != where.sum():
+        """``[:, :, 3:]``, ``[1::4, :8]`` where the outputs are a block of the result, or every so many of one; otherwise empty."""
+        if where.sum() in (self.places.size, 0):
             return ""
-        told = [f"{start or ''}:{stop if stop < n else ''}" for (start, stop), n in zip(ends, self.shape, strict=True)]
+        inside = [np.unique(along) for along in np.unravel_index(self.places[: len(where)][where], self.shape)]
+        steps = [np.unique(np.diff(along)) for along in inside]
+        if np.prod([len(along) for along in inside]) != where.sum() or any(len(step) > 1 for step in steps):
+            return ""
+        told = []
+        for along, step, n in zip(inside, steps, self.shape, strict=True):
+            by, start, stop = int(step[0]) if len(step) else 1, int(along[0]), int(along[-1]) + 1
+            told.append(f"{start or ''}:{'' if stop + by > n else stop}{f':{by}' if by > 1 else ''}")
         return f"[{', '.join(told)}]"
