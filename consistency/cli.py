@@ -93,7 +93,7 @@ def main() -> None:
     below 1 is rounding, above is a divergence, shown with the command that repeats it.
 
     \b
-    consistency run                          everything that is available here, in a minute or two
+    consistency run                          everything that is available here, in two or three minutes
     consistency run matmul 'nn.functional.*' --backend cpu --backend cuda
     consistency backends                     what is available, and why not
     consistency operators --family pooling   what is covered

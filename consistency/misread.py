@@ -45,7 +45,7 @@ def _meant(given: str, command: click.Command | None, path: str) -> str:
     stem = word.lower().removesuffix("s")
     for name in re.findall(r"[A-Za-z]{2,}", operands):
         if len(stem) > 1 and name.lower().startswith(stem):
-            return f": {name.upper()} is no option but an argument, as in {path} {operands}"
+            return f": {name.upper()} is no option but an argument, as in {path} {_plain(operands)}"
     options = {
         name.lstrip("-"): p for p in command.params if isinstance(p, click.Option) for name in p.opts if name.startswith("--")
     }
@@ -55,6 +55,11 @@ def _meant(given: str, command: click.Command | None, path: str) -> str:
         return did_you_mean(word, options).replace("mean ", "mean --").replace(" or ", " or --")
     once = ", once for each" if options[near].multiple and word.lower().endswith("s") else ""
     return f"; did you mean --{near}{once}?"
+
+
+def _plain(operands: str) -> str:
+    """``[OPERATOR]...`` as ``OPERATOR …``."""
+    return re.sub(r"\s*\.\.\.", " …", re.sub(r"[\[\]]", "", operands))
 
 
 def _surplus(word: str, command: click.Command | None) -> str:

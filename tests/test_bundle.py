@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path, PureWindowsPath
 from typing import Any
@@ -24,9 +24,10 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
+from spying import spied
 
 import consistency
-from consistency import bundle, engine, evaluate, tolerances
+from consistency import bundle, engine, tolerances
 from consistency.bundle import files
 from consistency.bundle.locking import Lock
 from consistency.bundle.packing import FILES, pack
@@ -194,22 +195,6 @@ def test_every_failure_gets_a_row_but_not_every_one_a_folder(tmp_path: Path, mon
 def judged(results: Mapping[Any, Result] | list[Result]) -> dict[tuple[str, str, str], str]:
     every = results.values() if isinstance(results, Mapping) else results
     return {r.key: r.verdict.value for r in every}
-
-
-@contextlib.contextmanager
-def spied(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, str, str]]]:
-    """The keys of everything that is judged meanwhile."""
-    seen: list[tuple[str, str, str]] = []
-    original = evaluate.evaluate
-
-    def spy(*args: Any, **kwargs: Any) -> list[Result]:
-        results = original(*args, **kwargs)
-        seen.extend(r.key for r in results)
-        return results
-
-    with monkeypatch.context() as patch:
-        patch.setattr(evaluate, "evaluate", spy)
-        yield seen
 
 
 @pytest.mark.parametrize("after", [1, 2, 4, 6, 9])

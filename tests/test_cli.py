@@ -349,7 +349,7 @@ NOT_UNDERSTOOD = [
     ),
     (
         ["run", "--ops=exp"],
-        "no such option '--ops': OPERATOR is no option but an argument, as in consistency run [OPERATOR]...; see",
+        "no such option '--ops': OPERATOR is no option but an argument, as in consistency run OPERATOR …; see",
     ),
     (["repro", "--case", "x"], "no such option '--case': CASE is no option but an argument, as in consistency repro CASE; see"),
     (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import os
@@ -19,9 +18,10 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from spying import spied
 
 import consistency
-from consistency import bundle, engine, evaluate, events, planning
+from consistency import bundle, engine, events, planning
 from consistency.cli import main
 from consistency.corpus import standard as standard_module
 from consistency.corpus.merging import DRAWN, PER_KIND, SMALL, Merged
@@ -181,22 +181,6 @@ def test_a_nightly_run_replays_the_standard_corpus_within_its_time(cache: Path, 
 
 
 # --- interrupted ------------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def spied(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, str, str]]]:
-    """The keys of everything that is judged meanwhile."""
-    seen: list[tuple[str, str, str]] = []
-    original = evaluate.evaluate
-
-    def spy(*args: Any, **kwargs: Any) -> Any:
-        results = original(*args, **kwargs)
-        seen.extend(r.key for r in results)
-        return results
-
-    with monkeypatch.context() as patch:
-        patch.setattr(evaluate, "evaluate", spy)
-        yield seen
 
 
 @pytest.mark.skipif(os.name != "posix", reason="kill -9")

@@ -1,38 +1,28 @@
 """A month of nights on three machines, with planted changes: each is found on its night, and nothing else is told.
 
-The year on twelve machines is benchmarks/nightly_simulation.py; its figures are in docs/matrix.md.
+The year on twelve machines is benchmarks/nightly_py; its figures are in docs/matrix.md.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from consistency.matrix.board import board
 from consistency.matrix.finding import bundles
 from consistency.matrix.store import Store
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
-@pytest.fixture(scope="module")
-def simulation() -> Any:
-    path = Path(__file__).parent.parent / "benchmarks" / "nightly_simulation.py"
-    spec = importlib.util.spec_from_file_location("nightly_simulation", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+from simulated.bundles import make
+from simulated.scores import mornings, score
+from simulated.world import World
 
 
-def test_planted_changes_are_found_and_nothing_else(simulation: Any, tmp_path: Path) -> None:
-    world = simulation.World(environments=3, nights=50, cases=200, seed=5)
-    planted, many = simulation.make(world, tmp_path / "nights", processes=1)
+def test_planted_changes_are_found_and_nothing_else(tmp_path: Path) -> None:
+    world = World(environments=3, nights=50, cases=200, seed=5)
+    planted, many = make(world, tmp_path / "nights", processes=1)
     assert many > 25_000
     found, problems = bundles([tmp_path / "nights"])
     assert any("the same run" in line for line in problems)
@@ -40,26 +30,26 @@ def test_planted_changes_are_found_and_nothing_else(simulation: Any, tmp_path: P
     held.take(found)
     assert any("damaged line" in line for line in held.problems)
     made = board(held)
-    result = simulation.score(made, planted)
+    result = score(made, planted)
     assert sum(result.planted.values()) >= 8
     assert {"new", "drifted"} <= set(result.planted)
     assert result.missed == []
     assert result.false == []
     assert sum(1 for cell in made.cells.values() if cell.flaky) >= 2
-    told = simulation.mornings(held, made, planted, 12, 0)
+    told = mornings(held, made, planted, 12, 0)
     assert told["told"] == told["planted"] > 0
     assert told["false"] == 0
 
 
-def test_a_score_notices_what_was_missed_and_what_was_made_up(simulation: Any, tmp_path: Path) -> None:
-    world = simulation.World(environments=1, nights=40, cases=120, seed=1)
-    planted, _ = simulation.make(world, tmp_path / "nights", processes=1)
+def test_a_score_notices_what_was_missed_and_what_was_made_up(tmp_path: Path) -> None:
+    world = World(environments=1, nights=40, cases=120, seed=1)
+    planted, _ = make(world, tmp_path / "nights", processes=1)
     held = Store()
     held.take(bundles([tmp_path / "nights"])[0])
     made = board(held)
-    assert simulation.score(made, planted).missed == []
+    assert score(made, planted).missed == []
     moved = replace(made, turns=[replace(turn, night=turn.night + 1) for turn in made.turns])
-    wrong = simulation.score(moved, planted)
+    wrong = score(moved, planted)
     assert len(wrong.missed) == len(planted)
     assert len(wrong.false) == len(planted)
     assert wrong.share("new", "drifted") == 0.0

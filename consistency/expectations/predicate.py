@@ -1,11 +1,9 @@
 """Predicates on a case, such as ``layout(arg0) != contiguous and K > 256``: read, checked, and asked; nothing is ever executed.
 
 The text is parsed as a Python expression, of which a short list of nodes is admitted and turned into functions of
-:class:`~consistency.expectations.facts.Facts`. There are no powers, shifts, attributes, comprehensions or calls of anything but the
-functions of :data:`FUNCTIONS`, and length and depth are bounded, so that a predicate costs microseconds whoever wrote it.
-
-What does not apply to a case (it has no such argument, a text is compared with a number) is neither true nor false: ``and``, ``or``
-and ``not`` treat it as unknown (Kleene 1938), and a predicate holds only where it is true.
+:class:`~consistency.expectations.facts.Facts` (:mod:`consistency.expectations.logic`). There are no powers, shifts, attributes,
+comprehensions or calls of anything but the functions of :data:`FUNCTIONS`, and length and depth are bounded, so that a predicate
+costs microseconds whoever wrote it.
 """
 
 from __future__ import annotations
@@ -19,12 +17,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ..errors import ConfigurationError, did_you_mean
-from .facts import FUNCTIONS, UNKNOWN, VOCABULARY, Facts, Words
+from . import logic
+from .facts import FUNCTIONS, VOCABULARY, Facts
+from .logic import Ask, Relation
 
 MAX_LENGTH = 400  # characters
 MAX_DEPTH = 12
 MAX_NUMBER = 10**18
-Ask = Callable[[Facts], Any]
 
 _COMPARE: Final[dict[type, Callable[[Any, Any], Any]]] = {
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
@@ -51,7 +50,7 @@ class Predicate:
 
     def holds(self, facts: Facts) -> bool:
         """Whether the predicate is true of a case; False where it does not apply."""
-        return truth(self._ask(facts)) is True
+        return logic.truth(self._ask(facts)) is True
 
     def __str__(self) -> str:
         return self.text
@@ -88,11 +87,6 @@ def value_of(text: str) -> Ask:
     return _Reader().value(ast.parse(text, mode="eval").body, 0)
 
 
-def truth(value: Any) -> Any:
-    """A value as a condition: True, False or UNKNOWN. A tensor that is given is true, an argument None is false."""
-    return UNKNOWN if value is UNKNOWN or isinstance(value, (Words, tuple)) else bool(value)
-
-
 class _Reader:
     """From nodes to functions; collects the names that were used."""
 
@@ -106,11 +100,11 @@ class _Reader:
             raise PredicateError(f"is nested more than {MAX_DEPTH} deep; write it flatter")
         match node:
             case ast.BoolOp(op=ast.And(), values=parts):
-                return _all([self.condition(part, depth + 1) for part in parts])
+                return logic.every([self.condition(part, depth + 1) for part in parts])
             case ast.BoolOp(op=ast.Or(), values=parts):
-                return _any([self.condition(part, depth + 1) for part in parts])
+                return logic.some([self.condition(part, depth + 1) for part in parts])
             case ast.UnaryOp(op=ast.Not(), operand=part):
-                return _not(self.condition(part, depth + 1))
+                return logic.opposite(self.condition(part, depth + 1))
             case ast.Compare(left=left, ops=ops, comparators=others):
                 return self._comparison([left, *others], ops, depth)
             case ast.Call() if _vocabulary(node):
@@ -125,7 +119,7 @@ class _Reader:
         kind = next((kind for kind in map(_vocabulary, nodes) if kind), None)
         parts = [self.value(node, depth + 1, kind) for node in nodes]
         links = [(parts[i], _relation(op), parts[i + 1]) for i, op in enumerate(ops)]
-        return _all([functools.partial(_related, *link) for link in links])
+        return logic.every([functools.partial(logic.related, *link) for link in links])
 
     def value(self, node: ast.expr, depth: int, kind: str | None = None) -> Ask:
         """A number, a text, an argument, … ``kind`` says of which vocabulary bare words are."""
@@ -137,25 +131,25 @@ class _Reader:
                 meant = did_you_mean(word, VOCABULARY[kind]) or f"; known: {', '.join(VOCABULARY[kind])}"
                 raise PredicateError(f"has {word!r:.40}, which is no {kind}{meant}")
             self.words[id(node)] = word
-            return _constant(word)
+            return logic.constant(word)
         match node:
             case ast.Constant(value=None | bool() as value):
-                return _constant(value)
+                return logic.constant(value)
             case ast.Constant(value=str() as text) if text.isprintable() and not {"'", '"'} & set(text):
-                return _constant(text)
+                return logic.constant(text)
             case ast.Constant(value=int() | float() as value) if abs(value) <= MAX_NUMBER:
-                return _constant(value)
+                return logic.constant(value)
             case ast.Tuple(elts=items) | ast.List(elts=items):
-                return _tuple([self.value(item, depth + 1, kind) for item in items])
+                return logic.several([self.value(item, depth + 1, kind) for item in items])
             case ast.UnaryOp(op=ast.USub(), operand=part):
-                return _calculated(operator.sub, _constant(0), self.value(part, depth + 1))
+                return logic.calculated(operator.sub, logic.constant(0), self.value(part, depth + 1))
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
-                return _calculated(_ARITHMETIC[type(op)], self.value(left, depth + 1), self.value(right, depth + 1))
+                return logic.calculated(_ARITHMETIC[type(op)], self.value(left, depth + 1), self.value(right, depth + 1))
             case ast.Subscript(value=inner, slice=place):
-                return _item(self.value(inner, depth + 1), _whole(place))
+                return logic.item(self.value(inner, depth + 1), _whole(place))
             case ast.Name(id=name):
                 self.names.add(name)
-                return functools.partial(_argument, name)
+                return functools.partial(logic.argument, name)
             case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
                 return self._call(name, args, depth)
         raise PredicateError(f"has {_shown(node)}, which is not allowed; allowed are {_ALLOWED}")
@@ -164,7 +158,7 @@ class _Reader:
         if name in _NUMBERS:
             if not args or (len(args) > 1 and name in ("abs", "len")):
                 raise PredicateError(f"has {name}() with {len(args)} arguments; give it one")
-            return functools.partial(_applied, _NUMBERS[name], [self.value(arg, depth + 1) for arg in args])
+            return functools.partial(logic.applied, _NUMBERS[name], [self.value(arg, depth + 1) for arg in args])
         if name not in FUNCTIONS:
             known = (*FUNCTIONS, *_NUMBERS)
             raise PredicateError(
@@ -172,7 +166,7 @@ class _Reader:
             )
         if len(args) != 1 or not isinstance(args[0], (ast.Name, ast.Subscript)):
             raise PredicateError(f"has {name}() of something that is no argument; write it like {name}(arg0)")
-        return functools.partial(_described, name, self.value(args[0], depth + 1))
+        return functools.partial(logic.described, name, self.value(args[0], depth + 1))
 
 
 class _Normal(ast.NodeTransformer):
@@ -231,125 +225,17 @@ def _shown(node: ast.expr) -> str:
         return "something"
 
 
-# What the functions do. All of them pass UNKNOWN on.
-
-
-def _constant(value: Any) -> Ask:
-    return lambda facts: value
-
-
-def _argument(name: str, facts: Facts) -> Any:
-    return facts.named(name)
-
-
-def _described(name: str, part: Ask, facts: Facts) -> Any:
-    return facts.described(name, part(facts))
-
-
-def _tuple(parts: Sequence[Ask]) -> Ask:
-    def ask(facts: Facts) -> Any:
-        found = tuple(part(facts) for part in parts)
-        return UNKNOWN if UNKNOWN in found else found
-
-    return ask
-
-
-def _item(part: Ask, place: int) -> Ask:
-    def ask(facts: Facts) -> Any:
-        found = part(facts)
-        return found[place] if isinstance(found, tuple) and -len(found) <= place < len(found) else UNKNOWN
-
-    return ask
-
-
-def _calculated(how: Callable[[Any, Any], Any], left: Ask, right: Ask) -> Ask:
-    def ask(facts: Facts) -> Any:
-        a, b = left(facts), right(facts)
-        if not (isinstance(a, (int, float)) and isinstance(b, (int, float))):
-            return UNKNOWN
-        try:
-            return how(a, b)
-        except ArithmeticError:  # a division by zero, or a whole number that no float holds
-            return UNKNOWN
-
-    return ask
-
-
-def _applied(how: Callable[..., Any], parts: Sequence[Ask], facts: Facts) -> Any:
-    found = [part(facts) for part in parts]
-    if UNKNOWN in found:
-        return UNKNOWN
-    try:
-        return how(*found)
-    except (TypeError, ValueError):  # of nothing, or of things that have no order
-        return UNKNOWN
-
-
-Relation = Callable[[Any, Any], Any]
-
-
 def _relation(op: ast.cmpop) -> Relation:
     match op:
         case ast.Eq():
-            return _equal
+            return logic.equal
         case ast.NotEq():
-            return lambda a, b: _negated(_equal(a, b))
+            return lambda a, b: logic.negated(logic.equal(a, b))
         case ast.In():
-            return _within
+            return logic.within
         case ast.NotIn():
-            return lambda a, b: _negated(_within(a, b))
+            return lambda a, b: logic.negated(logic.within(a, b))
     how = _COMPARE.get(type(op))
     if how is None:
         raise PredicateError("has 'is' in it; write == or !=")
-    return functools.partial(_ordered, how)
-
-
-def _related(left: Ask, relation: Relation, right: Ask, facts: Facts) -> Any:
-    a, b = left(facts), right(facts)
-    return UNKNOWN if a is UNKNOWN or b is UNKNOWN else relation(a, b)
-
-
-def _equal(a: Any, b: Any) -> Any:
-    """Of words, whether they have it: a tensor with several layouts equals each of them."""
-    words, other = (a, b) if isinstance(a, Words) else (b, a)
-    return words == other if isinstance(other, Words) or not isinstance(words, Words) else other in words
-
-
-def _within(a: Any, b: Any) -> Any:
-    if isinstance(b, Words):
-        return isinstance(a, str) and a in b
-    if not isinstance(b, tuple):
-        return UNKNOWN
-    return any(word in a for word in b) if isinstance(a, Words) else a in b
-
-
-def _ordered(how: Relation, a: Any, b: Any) -> Any:
-    return how(a, b) if isinstance(a, (int, float)) and isinstance(b, (int, float)) else UNKNOWN
-
-
-def _negated(value: Any) -> Any:
-    return UNKNOWN if value is UNKNOWN else not value
-
-
-def _all(parts: Sequence[Ask]) -> Ask:
-    return parts[0] if len(parts) == 1 else functools.partial(_joined, parts, False)
-
-
-def _any(parts: Sequence[Ask]) -> Ask:
-    return functools.partial(_joined, parts, True)
-
-
-def _joined(parts: Sequence[Ask], decisive: bool, facts: Facts) -> Any:
-    """``or`` where one True decides, ``and`` where one False does; otherwise unknown if anything is."""
-    found = not decisive
-    known = True
-    for part in parts:
-        value = truth(part(facts))
-        if value is decisive:
-            return decisive
-        known = known and value is not UNKNOWN
-    return found if known else UNKNOWN
-
-
-def _not(part: Ask) -> Ask:
-    return lambda facts: _negated(truth(part(facts)))
+    return functools.partial(logic.ordered, how)

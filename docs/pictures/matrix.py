@@ -6,13 +6,13 @@ Needs a Chromium (chromium or google-chrome on PATH).
 
 from __future__ import annotations
 
-import importlib.util
+import datetime
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+
+import screenshot
 
 from consistency.matrix.board import board
 from consistency.matrix.finding import bundles
@@ -20,6 +20,11 @@ from consistency.matrix.site import write
 from consistency.matrix.store import Store
 
 HERE = Path(__file__)
+sys.path.insert(0, str(HERE.parents[2] / "benchmarks"))
+
+from simulated.bundles import make  # noqa: E402
+from simulated.world import FIRST_NIGHT, World  # noqa: E402
+
 PICTURE = HERE.with_name("matrix.png")
 WIDTH, HEIGHT = 1180, 1000
 MOST_BYTES = 200_000
@@ -30,41 +35,21 @@ OPERATORS = {
 }  # fmt: skip
 
 
-def simulation() -> Any:
-    spec = importlib.util.spec_from_file_location("nightly_simulation", HERE.parents[2] / "benchmarks" / "nightly_simulation.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 def main() -> None:
-    browser = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
-    if browser is None:
-        sys.exit("no chromium or google-chrome on PATH")
-    module = simulation()
-    world = module.World(environments=6, nights=50, cases=40 * len(OPERATORS), seed=11)
+    world = World(environments=6, nights=50, cases=40 * len(OPERATORS), seed=11)
     names = list(OPERATORS)
     world.names = [(names[i // 4], *one[1:3], OPERATORS[names[i // 4]]) for i, one in enumerate(world.names)]
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "nightly"
-        planted, _ = module.make(world, folder, processes=1)
+        planted, _ = make(world, folder, processes=1)
         last = max(one.night for one in planted if one.with_driver)
         for night in folder.glob("*/*"):
-            if night.name > f"{module.FIRST_NIGHT + module.datetime.timedelta(days=int(last)):%Y-%m-%d}":
+            if night.name > f"{FIRST_NIGHT + datetime.timedelta(days=int(last)):%Y-%m-%d}":
                 shutil.rmtree(night)
         held = Store()
         held.take(bundles([folder])[0])
         site = write(board(held), Path(scratch) / "site")
-        options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--window-size={WIDTH},{HEIGHT}"]
-        arguments = [*options, f"--user-data-dir={scratch}/profile", "--virtual-time-budget=3000", f"--screenshot={PICTURE}"]
-        subprocess.run([browser, *arguments, (site / "index.html").as_uri()], check=True, stderr=subprocess.DEVNULL)
-    size = PICTURE.stat().st_size
-    print(f"wrote {PICTURE} ({size:,} bytes)")
-    if size > MOST_BYTES:
-        sys.exit(f"that is more than {MOST_BYTES:,} bytes: make the window smaller")
+        screenshot.take(site / "index.html", PICTURE, WIDTH, HEIGHT, MOST_BYTES)
 
 
 if __name__ == "__main__":

@@ -6,13 +6,12 @@ are told otherwise: 11 bits of each number instead of 24. Needs a Chromium (chro
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+import screenshot
 import torch
 
 import consistency
@@ -50,21 +49,12 @@ def shorter(arg: Any) -> Any:
 
 
 def main() -> None:
-    browser = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
-    if browser is None:
-        sys.exit("no chromium or google-chrome on PATH")
     with tempfile.TemporaryDirectory() as scratch:
         out = Path(scratch) / "a-laptop"
         chosen = sys.argv[1:] or [f"family:{name}" for name in FAMILIES]
         consistency.run(chosen, ["cpu", "cpu+onednn=off", "numpy", Tf32()], dtypes=["float32", "float64"], examples=5, out=out)
         html = page.write(out)
-        options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--window-size={WIDTH},{HEIGHT}"]
-        arguments = [*options, f"--user-data-dir={scratch}/profile", "--virtual-time-budget=3000", f"--screenshot={PICTURE}"]
-        subprocess.run([browser, *arguments, html.as_uri()], check=True, stderr=subprocess.DEVNULL)
-    size = PICTURE.stat().st_size
-    print(f"wrote {PICTURE} ({size:,} bytes)")
-    if size > MOST_BYTES:
-        sys.exit(f"that is more than {MOST_BYTES:,} bytes: make the window smaller")
+        screenshot.take(html, PICTURE, WIDTH, HEIGHT, MOST_BYTES)
 
 
 if __name__ == "__main__":
