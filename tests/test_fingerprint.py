@@ -11,7 +11,18 @@ from synthetic import pointwise as made
 
 from consistency import backends
 from consistency.errors import BundleError
-from consistency.fingerprint import accumulator, card, determinism, division, edges, elementary, multiplicand, subnormals, width
+from consistency.fingerprint import (
+    accumulator,
+    card,
+    contraction,
+    determinism,
+    division,
+    edges,
+    elementary,
+    multiplicand,
+    subnormals,
+    width,
+)  # fmt: skip
 from consistency.fingerprint.asking import Ask, NotAnswered, from_words, numbers, words
 from consistency.fingerprint.facts import Fact, Fingerprint, differences, unknown
 from consistency.fingerprint.sections import sections, short
@@ -146,6 +157,19 @@ def test_a_random_order_hides_no_widths() -> None:
 def test_nothing_is_said_of_batches_where_bits_change_by_themselves() -> None:
     facts = {fact.question: fact for fact in determinism.batches(Ask(made.Atomic()))}
     assert facts["matmul/float32/batch"].inconclusive == "the bits change from run to run"
+
+
+def test_nor_where_they_change_in_step_with_the_questions() -> None:
+    facts = [fact for fact in determinism.facts(Ask(made.Restless())) if not fact.question.endswith("/repeated")]
+    assert facts
+    assert {fact.question for fact in facts if fact.known} <= {"exp/float32/layout"}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_zeros_alone_establish_nothing(dtype: str) -> None:
+    """Where normal numbers do not come back either, nothing is flushed, and no product rounded."""
+    ask = Ask(made.Zeros())
+    assert not [fact for fact in (*subnormals.facts(ask, dtype), *contraction.fused(ask, dtype)) if fact.known]
 
 
 def test_batch_and_layout_classes() -> None:

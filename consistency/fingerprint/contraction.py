@@ -114,25 +114,37 @@ def fused(ask: Ask, dtype: str) -> Iterator[Fact]:
     """``addcmul/…/fma`` and, of float32 and float64, ``complex-mul/…/fma``: fused, separate, or other in the vector's tail."""
     half = {"float32": 12, "float64": 27, "float16": 6, "bfloat16": 4}[dtype]
     x, z = 1.0 + 2.0**-half, -(1.0 + 2.0 ** (1 - half))
-    asked = [call("addcmul", dtype, *(numbers(np.full(n, v), dtype) for v in (z, x, x))) for n in _LENGTHS]
-    text = f"(1+2^-{half})² − (1+2^-{half - 1}), {' and '.join(map(str, _LENGTHS))} elements"
-    yield _fusion(ask, f"addcmul/{dtype}/fma", asked, 2.0 ** (-2 * half), text)
-    if dtype in ("float32", "float64"):
+
+    def sums(z: float) -> list[Request]:
+        return [call("addcmul", dtype, *(numbers(np.full(n, v), dtype) for v in (z, x, x))) for n in _LENGTHS]
+
+    def complex_products(z: float) -> list[Request]:
         kind = {"float32": torch.complex64, "float64": torch.complex128}[dtype]
         pairs = [[torch.tensor(v, dtype=kind).repeat(n) for v in (complex(x, 1.0), complex(x, -z))] for n in _LENGTHS]
-        name = str(kind).removeprefix("torch.")
-        yield _fusion(ask, f"complex-mul/{dtype}/fma", [call("mul", name, *pair) for pair in pairs], 2.0 ** (-2 * half), text)
+        return [call("mul", str(kind).removeprefix("torch."), *pair) for pair in pairs]
+
+    text = f"(1+2^-{half})² − (1+2^-{half - 1}), {' and '.join(map(str, _LENGTHS))} elements"
+    yield _fusion(ask, f"addcmul/{dtype}/fma", sums(z), sums(z + 1.0), 2.0 ** (-2 * half), text)
+    if dtype in ("float32", "float64"):
+        yield _fusion(ask, f"complex-mul/{dtype}/fma", complex_products(z), complex_products(z + 1.0), 2.0 ** (-2 * half), text)
 
 
 _LENGTHS = (1, 67)
 
 
-def _fusion(ask: Ask, question: str, asked: list[Request], exact: float, text: str) -> Fact:
+def _real(answer: torch.Tensor) -> torch.Tensor:
+    return torch.view_as_real(answer)[..., 0] if answer.is_complex() else answer
+
+
+def _fusion(ask: Ask, question: str, asked: list[Request], control: list[Request], exact: float, text: str) -> Fact:
+    """``control`` is the same with 1 more, which has to come back either way: zeros alone tell nothing."""
     try:
-        answers = ask.many(asked)
+        seen, one = ([doubles(_real(a)) for a in ask.many(requests)] for requests in (asked, control))
     except NotAnswered as reason:
         return unknown(question, str(reason))
-    seen = [doubles(torch.view_as_real(a)[..., 0] if a.is_complex() else a) / exact for a in answers]
+    if any((s != 1.0).any() for s in one):
+        return unknown(question, f"the same with 1 more gives {float(next(s for s in one if (s != 1.0).any())[0])!r}, not 1", text)
+    seen = [s / exact for s in seen]
     if any(not np.isin(s, (0.0, 1.0)).all() for s in seen):
         return unknown(question, f"neither 0 nor the exact result: {seen[0].reshape(-1)[0] * exact!r}", text)
     kinds = [{0.0: "separate", 1.0: "fused"}[float(v)] for v in (seen[0][0], seen[1][0])]

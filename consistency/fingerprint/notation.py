@@ -51,10 +51,15 @@ class Form:
         return 1 if not self.runs else sum(run.part.size * run.count for run in self.runs)
 
     @functools.cached_property
+    def extent(self) -> int:
+        """From the first term to the last."""
+        runs = [run for run in self.runs if run.part.how != BIAS]
+        return max((run.begin + abs(run.step) * (run.count - 1) + run.part.extent for run in runs), default=1)
+
+    @property
     def gapless(self) -> bool:
-        """Whether the leaves are one range."""
-        ends = [run.offset + max(run.step * (run.count - 1), 0) + run.part.size for run in self.runs]
-        return not self.runs or (max(ends) == self.size and all(run.part.gapless for run in self.runs))
+        """Whether its terms are one range."""
+        return self.extent == self.size - any(run.part.how == BIAS for run in self.runs)
 
     def __str__(self) -> str:
         if not self.runs:

@@ -43,7 +43,7 @@ def sections(found: Fingerprint, everything: bool = False) -> list[Section]:
         Section("Sums of products", ("", *COLUMNS.values()), tuple(_sums(found))),
         Section(_ORDER, (), tuple(_orders(found))),
         Section("Rounding and range", (), tuple(_pointwise(found))),
-        Section("Functions: the largest error in ulp", ("", *_MEASURED, "alone, in short rows"), tuple(_functions(found))),
+        Section("Functions: the largest error found, in ulp", ("", *_MEASURED, "alone, in short rows"), tuple(_functions(found))),
         Section("Corner cases that are not usual", ("", "here", "usually"), tuple(_edges(found))),
         Section(_DEPENDS, (), tuple(_bits(found))),
         Section("Not established", (), tuple(_open(found))),

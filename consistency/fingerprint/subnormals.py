@@ -20,6 +20,7 @@ from .facts import Fact, unknown
 LENGTHS = (1, 33, 1 << 17)
 _RETURNED = (*(TORCH[name] for name in FORMATS), torch.bool)
 _SIDE = 48  # matrices of this size
+CONTROL = "control"
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Numbers:
 class Test:
     """One call: what it is given, and the bits that come back where subnormals are kept, or taken for zero."""
 
-    kind: str  # inputs, results
+    kind: str  # inputs, results, numbers; CONTROL: normal numbers, which have to come back before anything is called flushed
     make: Callable[[int], Request]
     kept: int
     flushed: tuple[int, ...]
@@ -69,13 +70,12 @@ def facts(ask: Ask, dtype: str) -> Iterator[Fact]:
 
 
 def _fact(ask: Ask, question: str, tests: list[Test]) -> Fact:
-    seen: dict[str, dict[int, str]] = {}
     try:
-        for test in tests:
-            answers = ask.many([test.make(n) for n in test.lengths])
-            if any(answer.dtype not in _RETURNED for answer in answers):
-                raise NotAnswered(f"{answers[0].dtype} came back")
-            seen[test.kind] = {n: _kept(words(test.finish(a)), test) for n, a in zip(test.lengths, answers, strict=True)}
+        seen = {test.kind: _seen(ask, test) for test in tests if test.kind != CONTROL}
+        if any(what not in ("kept", "other") for found in seen.values() for what in found.values()):
+            for test in tests:
+                if test.kind == CONTROL and set(_seen(ask, test).values()) != {"kept"}:
+                    return unknown(question, "normal numbers do not come back either")
     except NotAnswered as reason:
         return unknown(question, str(reason))
     evidence = "; ".join(f"{kind}: {', '.join(f'{n} {what}' for n, what in found.items())}" for kind, found in seen.items())
@@ -89,6 +89,14 @@ def _fact(ask: Ask, question: str, tests: list[Test]) -> Fact:
     whole = not partly and all(len(flushing[kind]) == len(seen[kind]) for kind in kinds)
     answer = f"{' and '.join(kinds)} flushed"
     return Fact(question, answer if whole else f"{answer}, not everywhere", evidence)
+
+
+def _seen(ask: Ask, test: Test) -> dict[int, str]:
+    """What becomes of the numbers, by how many there are."""
+    answers = ask.many([test.make(n) for n in test.lengths])
+    if any(answer.dtype not in _RETURNED for answer in answers):
+        raise NotAnswered(f"{answers[0].dtype} came back")
+    return {n: _kept(words(test.finish(a)), test) for n, a in zip(test.lengths, answers, strict=True)}
 
 
 def _kept(found: Words, test: Test) -> str:
@@ -113,47 +121,65 @@ def _tests(dtype: str) -> dict[str, list[Test]]:
         "add": [
             found("inputs", "add", (half, t), one_and_half, (t,)),
             found("results", "add", (one_and_half, minus), half, zero),
+            found(CONTROL, "add", (t, t), f.scaled(1), ()),
         ],
         "mul": [
             found("inputs", "mul", (half, f.power(2)), f.scaled(1), zero),
             found("results", "mul", (t, f.power(-1)), half, zero),
+            found(CONTROL, "mul", (t, f.power(2)), f.scaled(2), ()),
         ],
         "div": [
             found("inputs", "div", (half, f.power(-2)), f.scaled(1), zero),
             found("results", "div", (t, f.power(1)), half, zero),
+            found(CONTROL, "div", (t, f.power(-2)), f.scaled(2), ()),
         ],
-        "relu": [found("numbers", "nn.functional.relu", (half,), half, zero)],
-        "maximum": [found("numbers", "maximum", (half, 0), half, zero)],
-        "lt": [found("inputs", "lt", (0, half), 1, (0,))],
+        "relu": [found("numbers", "nn.functional.relu", (half,), half, zero), found(CONTROL, "nn.functional.relu", (t,), t, ())],
+        "maximum": [found("numbers", "maximum", (half, 0), half, zero), found(CONTROL, "maximum", (t, 0), t, ())],
+        "lt": [found("inputs", "lt", (0, half), 1, (0,)), found(CONTROL, "lt", (0, t), 1, ())],
         "sum": [
             Test("inputs", lambda n: call("sum", dtype, _row(dtype, n, half, t)), one_and_half, (t,)),
             Test("results", lambda n: call("sum", dtype, _row(dtype, n, one_and_half, minus)), half, zero),
+            Test(CONTROL, lambda n: call("sum", dtype, _row(dtype, n, t, t)), f.scaled(1), ()),
         ],
     }
     if FORMATS[dtype].min_exponent % 2 == 0:
         root = f.power(FORMATS[dtype].min_exponent // 2 - 1)
-        tests["sqrt"] = [found("inputs", "sqrt", (f.scaled(-2),), root, zero)]
-    logarithm = int(
-        words(torch.log(torch.tensor([2.0 ** (FORMATS[dtype].min_exponent - 1)], dtype=torch.float64)).to(TORCH[dtype]))[0]
-    )
-    tests["log"] = [Test("inputs", given("log", half), 0, (infinity | f.sign,), _near(logarithm))]
+        tests["sqrt"] = [
+            found("inputs", "sqrt", (f.scaled(-2),), root, zero),
+            found(CONTROL, "sqrt", (f.scaled(2),), f.power(FORMATS[dtype].min_exponent // 2 + 1), ()),
+        ]
+    tests["log"] = [
+        Test("inputs", given("log", half), _NEAR, (infinity | f.sign,), _near(_logarithm(dtype, -1))),
+        Test(CONTROL, given("log", t), _NEAR, (), _near(_logarithm(dtype, 0))),
+    ]
     for form in OPERATORS:
         a_kept, b_kept = _matrices(dtype, half, f.power(2)), _matrices(dtype, t, f.power(-1))
+        normal = _matrices(dtype, t, f.power(2))
         tests[form] = [
             Test("inputs", _product(form, dtype, *a_kept), f.scaled(1), zero, _of(form), (_SIDE,)),
             Test("results", _product(form, dtype, *b_kept), half, zero, _of(form), (_SIDE,)),
+            Test(CONTROL, _product(form, dtype, *normal), f.scaled(2), (), _of(form), (_SIDE,)),
         ]
     tests |= _casts(dtype)
     return tests
 
 
+_NEAR = 1  # a bit pattern that no logarithm has
+
+
+def _logarithm(dtype: str, power: int) -> int:
+    """The bits of log(t · 2^power)."""
+    exact = torch.log(torch.tensor([2.0 ** (FORMATS[dtype].min_exponent + power)], dtype=torch.float64))
+    return int(words(exact.to(TORCH[dtype]))[0])
+
+
 def _near(expected: int) -> Callable[[torch.Tensor], torch.Tensor]:
-    """0 where a result is within a few last bits of the expected one, itself elsewhere."""
+    """``_NEAR`` where a result is within a few last bits of the expected one, itself elsewhere."""
 
     def finish(answer: torch.Tensor) -> torch.Tensor:
         found = words(answer)
         apart = np.minimum(found - found.dtype.type(expected), found.dtype.type(expected) - found)  # modulo 2^bits
-        return from_words(np.where(apart <= 4, 0, found), str(answer.dtype).removeprefix("torch."))
+        return from_words(np.where(apart <= 4, _NEAR, found), str(answer.dtype).removeprefix("torch."))
 
     return finish
 
@@ -186,11 +212,13 @@ def _casts(dtype: str) -> dict[str, list[Test]]:
     for source, target in ((dtype, other), (other, dtype)) if dtype in ("float16", "bfloat16") else ((dtype, other),):
         narrow = min((source, target), key=lambda name: FORMATS[name].precision)
         exponent = FORMATS[narrow].min_exponent - 1
-        given, wanted = (_power(name, exponent) for name in (source, target))
-        make = lambda n, s=source, t=target, p=given: call(  # noqa: E731
-            "call/Tensor.to", s, from_words(np.full(n, p, dtype=np.uint64), s), TORCH[t]
-        )
-        tests[f"{source}-to-{target}"] = [Test("numbers", make, wanted, (0,))]
+
+        def made(kind: str, exponent: int, flushed: tuple[int, ...], s: str = source, t: str = target) -> Test:
+            given, wanted = (_power(name, exponent) for name in (s, t))
+            make = lambda n: call("call/Tensor.to", s, from_words(np.full(n, given, dtype=np.uint64), s), TORCH[t])  # noqa: E731
+            return Test(kind, make, wanted, flushed)
+
+        tests[f"{source}-to-{target}"] = [made("numbers", exponent, (0,)), made(CONTROL, 0, ())]
     return tests
 
 

@@ -132,6 +132,30 @@ class Atomic(consistency.Backend):
         return super().call(operator, args, kwargs)
 
 
+class Restless(consistency.Backend):
+    """Every third call is an ulp off, whatever is asked: 12 sizes, asked twice, have the same bits both times."""
+
+    name = "restless"
+
+    def __init__(self) -> None:
+        self.turn = 0
+
+    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        found = super().call(operator, args, kwargs)
+        self.turn += 1
+        up = self.turn % 3 == 0
+        return each(found, lambda t: torch.nextafter(t, torch.full_like(t, 1e30)) if up and t.is_floating_point() else t)
+
+
+class Zeros(consistency.Backend):
+    """Nothing but zeros comes back: neither flushed subnormals nor rounded products are established by them."""
+
+    name = "zeros"
+
+    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        return each(super().call(operator, args, kwargs), torch.zeros_like)
+
+
 class ByBatch(consistency.Backend):
     """Another order of summation from eight rows on, and for transposed left factors."""
 
