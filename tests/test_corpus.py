@@ -392,7 +392,11 @@ def test_what_is_no_corpus_is_one_line(failing: Path, small: Path, tmp_path: Pat
     empty = tmp_path / "empty"
     shutil.copytree(small, empty)
     (empty / "cases.jsonl").write_bytes(b"")
-    for place, words in ((failing, "is not a recording"), (tmp_path / "none", "is not a recording"), (empty, "holds no case")):
+    for place, words in (
+        (failing, "is not a corpus: it has no"),
+        (tmp_path / "none", "is not a corpus: there is no"),
+        (empty, "holds no case"),
+    ):
         shown = cli("run", "exp", "--corpus", place, "--backend", "cpu", "--no-bundle")
         assert (shown.exit_code, words in shown.output, len(shown.output.strip().splitlines())) == (2, True, 1)
     shown = cli("run", "tanh", "--corpus", small, "--backend", "cpu", "--no-bundle")

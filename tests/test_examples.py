@@ -85,6 +85,15 @@ def verdicts(lines: list[str]) -> list[str]:
     return [line.partition(" (")[0] for line in lines if not line.startswith("  ")]
 
 
+def sums_in_bfloat16() -> bool:
+    """Whether this torch adds up a layer norm's gradients in 8 bits, so that ones are lost from 256 on."""
+    x, one = torch.randn(2048, 8, generator=torch.Generator().manual_seed(0)).bfloat16(), torch.ones(8)
+    mean, scale = x.float().mean(1, keepdim=True), torch.ones(2048, 1)
+    mask = [True, True, True]
+    found = torch.ops.aten.native_layer_norm_backward(torch.ones_like(x), x, [8], mean, scale, one, torch.zeros(8), mask)
+    return float(found[2].max()) < 2000.0
+
+
 def as_the_page_shows(name: str, folder: Path) -> None:
     """What an example prints, in the lines that say how it ends, is what the page shows; and it ends as it is meant to."""
     (shown,) = re.findall(rf"^```text\n\$ (consistency model examples:{name} .*)\n([^`]*)```$", PAGE, re.MULTILINE)
@@ -92,12 +101,11 @@ def as_the_page_shows(name: str, folder: Path) -> None:
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     assert [mistake["name"] for mistake in report["mistakes"]] == ([SHOWN[name]] if name in SHOWN else [])
     assert not any(way["fails"] for way in report.get("ways", []))
-    if name != "autocast-layer-norm":  # where torch itself is wrong, which another version may not be
+    if name != "autocast-layer-norm" or not sums_in_bfloat16():
         assert (report["verdict"], done.exit_code) == (WITHIN, 0), done.output
-    elif done.exit_code:
-        assert report["backends"][0]["first"]["operator"] == "aten.native_layer_norm_backward"
     else:
-        return
+        assert done.exit_code == 1, done.output
+        assert report["backends"][0]["first"]["operator"] == "aten.native_layer_norm_backward"
     assert verdicts(plain(done.output)) == verdicts(plain(shown[1]))
 
 

@@ -21,7 +21,7 @@ from consistency.matrix.board import Board, board
 from consistency.matrix.entries import entries, names
 from consistency.matrix.finding import bundles
 from consistency.matrix.language import parse
-from consistency.matrix.pages import about_morning
+from consistency.matrix.pages import about_morning, about_operator
 from consistency.matrix.store import Store
 from consistency.model import VERDICTS
 
@@ -298,6 +298,15 @@ def test_a_first_failure_is_no_flake_and_not_known(before: int, tmp_path: Path) 
     assert [part["title"] for part in morning["parts"]] == ["failed once, nothing else changed"]
     night(tmp_path, before + 1, [row("exp", "exp-1"), *quiet("sum")])
     assert about_morning(made(tmp_path), {})["summary"] == "Nothing new this morning, and nothing fails"
+
+
+def test_an_operator_s_page_begins_with_what_fails(tmp_path: Path) -> None:
+    night(
+        tmp_path, 0, [row("exp", "exp-1", dtype="a"), row("exp", "exp-2", "divergent", dtype="b"), row("exp", "exp-3", dtype="c")]
+    )
+    board = made(tmp_path)
+    kinds = about_operator(board, sorted(board.groups.values(), key=lambda group: group.dtype), {})["kinds"]
+    assert [kind["name"].split()[0] for kind in kinds] == ["b", "a", "c"]
 
 
 def test_what_no_environment_tells_can_be_asked_for(tmp_path: Path) -> None:

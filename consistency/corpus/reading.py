@@ -38,6 +38,9 @@ class Line:
 
 def header_of(folder: Path) -> Header:
     """recording.json of a corpus. Raises BundleError."""
+    if not (folder / "recording.json").exists():
+        why = "it has no recording.json" if folder.is_dir() else "there is no such folder"
+        raise BundleError(f"{folder} is not a corpus: {why}; consistency corpus make -o FOLDER makes one")
     header = read_header(folder)
     if header.kind != CORPUS:
         raise BundleError(f"{folder} is a recording of {header.backend}, not a corpus: name the one that it was made of")

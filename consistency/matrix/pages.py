@@ -178,7 +178,7 @@ def about_operator(board: Board, groups: Sequence[Group], links: Mapping[tuple[i
         if turn.group in mine:
             turns[turn.env, turn.group].append(turn)
     left = MOST_PICTURES
-    kinds = []
+    kinds: list[dict[str, Any]] = []
     for group in groups:
         rows, pictures = [], []
         for env, environment in board.environments.items():
@@ -199,6 +199,7 @@ def about_operator(board: Board, groups: Sequence[Group], links: Mapping[tuple[i
                 )
         rows.sort(key=lambda row: -RANKS.index(row["rank"]))
         kinds.append({"name": group.kind, "rows": rows, "pictures": pictures})
+    kinds.sort(key=lambda kind: all(row["rank"] != RANKS[FAILED] for row in kind["rows"]))
     worst = max((cell.rank for env in board.environments for g in groups if (cell := board.cells.get((env, g.number)))), default=0)
     return {
         "kinds": kinds,

@@ -83,7 +83,7 @@ class Apart:
                     case "done":
                         return Pass(
                             int(reply["calls"]), int(reply["looked_at"]), {str(k): int(v) for k, v in reply["left_out"].items()},
-                            reply["passed_over"] is True, str(reply["raised"]),
+                            str(reply["raised"]),
                         )  # fmt: skip
                     case _:
                         raise LostError("crash", f"its process could not do it: {str(reply.get('wrong'))[:300]}")

@@ -106,7 +106,7 @@ class Comparison:
         again: BackendReport | None = None
         remeasured = False
         if outside is not None and not judging.failures and not every and not done.raised and not done.lost:
-            if self.local and (outside.step > 1 or done.passed_over):
+            if self.local:
                 again = self._backend(backend, reference, every=outside.step)
             if again is None or again.first is None:
                 band = reference.wider_band

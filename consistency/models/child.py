@@ -94,7 +94,7 @@ class _Served:
         self.send(
             {
                 "kind": "done", "calls": done.calls, "looked_at": done.looked_at, "left_out": dict(done.left_out),
-                "passed_over": done.passed_over, "raised": done.raised,
+                "raised": done.raised,
             }
         )  # fmt: skip
 

@@ -29,6 +29,7 @@ from .projections import combined
 from .wide import drawn
 
 OFTEN = 8  # calls of one kind in one module and step that are looked at
+DOUBT = 1 / 16  # a score from which on a call is judged in full, where the band was left and nobody is to blame
 LARGEST = 1 << 28  # bytes of one tensor of a call that becomes a case
 
 
@@ -52,7 +53,6 @@ class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.backend, self.paused, self.step, self._every, self._off = backend, False, 1, every, off
         self.calls = self.looked_at = 0
-        self.passed_over = False  # a call that repeats what was looked at often enough in its step
         self.left_out: Counter[str] = Counter()
         self._modules, self._judge, self._mark = modules, judge, mark
         self._plain = (
@@ -102,7 +102,6 @@ class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
         first = next((a for a in args if isinstance(a, torch.Tensor)), None)
         kind = (func, name, first.shape if first is not None else None)
         self._seen[kind] += 1
-        self.passed_over = self.passed_over or self._seen[kind] > OFTEN
         return self._seen[kind] <= OFTEN
 
     def _looked(self, func: Any, known: Facts, args: Any, kwargs: Any, name: str) -> Any:
@@ -115,7 +114,7 @@ class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.looked_at += 1
             found = self._score(func, known, given, named, out, args, kwargs)
             kind = (func, name)
-            if found > max(1.0, self._admitted.get(kind, 0.0)):
+            if found > max(DOUBT if self._every and not known.strict else 1.0, self._admitted.get(kind, 0.0)):
                 self._in_full(func, known, (given, named), (args, kwargs), out, Place(number, name, self.step, found, kind))
         except (quick.Refused, ConsistencyError) as reason:
             self.left_out[f"{known.base}: {reason}"] += 1

@@ -19,13 +19,12 @@ from .worlds import World, quietly
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """How it went: calls and how many were looked at, what was not judged and why, whether calls were passed over because they
-    repeat, what was raised, and, of a process of its own, how that was lost."""
+    """How it went: calls and how many were looked at, what was not judged and why, what was raised, and, of a process of its
+    own, how that was lost."""
 
     calls: int = 0
     looked_at: int = 0
     left_out: Mapping[str, int] = field(default_factory=dict)
-    passed_over: bool = False
     raised: str = ""
     lost: str = ""
 
@@ -65,4 +64,4 @@ def take(
             raise
         except (Exception, SystemExit) as error:
             raised = told(error)
-    return Pass(mode.calls, mode.looked_at, dict(mode.left_out.most_common()), mode.passed_over, raised)
+    return Pass(mode.calls, mode.looked_at, dict(mode.left_out.most_common()), raised)

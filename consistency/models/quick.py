@@ -22,6 +22,7 @@ from .projections import Combined
 SAMPLE = 1 << 13  # numbers that are looked at where each stands by itself
 ROW = 8.0  # units of roundoff of a row's largest number
 MOST = 512.0  # the same for sums of many terms, whose budget is larger than that
+SINGLE = dtypes.FORMATS["float32"].precision
 UNIT, TINY = dtypes.FORMATS["float32"].unit_roundoff, dtypes.FORMATS["float32"].smallest_normal
 _EXPONENT = 0x7FF0000000000000
 _INFINITE = float("inf")
@@ -108,23 +109,28 @@ def score(got: torch.Tensor, want: torch.Tensor, known: Facts, c: float, precisi
             return _INFINITE
     if not known.strict:
         rows = _rows(want.abs())
-        bound = rows.amax(-1, keepdim=True).mul_((admitted(terms) + c) * form.unit_roundoff).clamp_(min=form.smallest_normal)
+        bound = (
+            rows.amax(-1, keepdim=True)
+            .mul_((admitted(terms, form.precision) + c) * form.unit_roundoff)
+            .clamp_(min=form.smallest_normal)
+        )
         return float(_rows(error).amax(-1, keepdim=True).div_(bound).max())
     # A power of two below each number, times 2^(1 - precision), is its ulp.
     ulp = want.contiguous().view(torch.int64).bitwise_and(_EXPONENT).view(torch.float64).clamp_(min=form.smallest_normal)
     return float(error.div_(ulp).max()) * 2.0 ** (form.precision - 1) / max(c, 0.5)
 
 
-def admitted(terms: float) -> float:
-    """Units of roundoff that a sum of so many terms may be off by, without another look."""
-    return min(MOST, ROW + terms / 8.0)
+def admitted(terms: float, precision: int) -> float:
+    """Units of roundoff that a sum of so many terms may be off by, without another look: never more than a 64th of what it is, but
+    for the few units of a format with few bits."""
+    return min(MOST, ROW + terms / 8.0, max(ROW, 2.0 ** (precision - 6)))
 
 
 def score_of(found: Sequence[Combined], known: Facts) -> float:
     """The largest score of combinations of a call's results."""
     worst = 0.0
     for got, want, size, terms in found:
-        rows = _rows(size).amax(-1, keepdim=True).mul_(admitted(terms) * UNIT).clamp_(min=TINY)
+        rows = _rows(size).amax(-1, keepdim=True).mul_(admitted(terms, SINGLE) * UNIT).clamp_(min=TINY)
         value = float(_rows((got - want).abs_()).amax(-1, keepdim=True).div_(rows).max()) if got.numel() else 0.0
         worst = max(worst, value if value == value else _INFINITE)
     return worst

@@ -77,6 +77,7 @@ def _as_json(backend: BackendReport) -> dict[str, Any]:
     return body | {
         "verdict": backend.verdict, "step": backend.step, "layer": backend.layer, "calls": backend.calls,
         "looked_at": backend.looked_at, "judged": backend.judged, "remeasured": backend.remeasured,
+        "raised": backend.raised, "lost": backend.lost,
         "seconds": round(backend.seconds, 3),
         "first": _named(backend.first) if backend.first is not None else None, "failures": [_named(f) for f in backend.failures],
         "layers": [{k: _number(v) for k, v in asdict(layer).items()} for layer in backend.layers],
