@@ -81,5 +81,5 @@ def test_the_command_shows_it() -> None:
     row = json.loads(answer.output.splitlines()[-1])
     assert (row["operator"], row["valid_share"], row["good"]) == ("exp", 1.0, True)
     shown = CliRunner().invoke(main, ["operators", "exp", "--health", "--examples", "20"]).output
-    assert "1 of 1 operators are within bounds" in shown
+    assert "1 of 1 operators within bounds" in shown
     assert CliRunner().invoke(main, ["operators", "--health", "--coverage"]).exit_code == 2

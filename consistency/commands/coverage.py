@@ -154,7 +154,7 @@ def health_lines(found: Sequence[Health]) -> Iterator[str]:
     good = sum(one.good for one in found)
     times = sorted(1000.0 * one.seconds for one in found if one.drawn)
     bounds = f"valid ≥ {VALID:.0%}, ordinary draws that can tell nothing ≤ {UNDECIDABLE:.0%}"
-    yield f"{good} of {len(found)} operators are within bounds ({bounds})"
+    yield f"{good} of {len(found)} operators within bounds ({bounds})"
     distinct = sum(one.distinct for one in found) / max(drawn, 1)
     yield f"{drawn:,} draws: {valid / max(drawn, 1):.2%} valid, {distinct:.0%} different in more than where on the tape they lie"
     yield f"{ordinary:,} ordinary ones: {blind / max(ordinary, 1):.2%} can tell nothing"

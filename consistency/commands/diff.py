@@ -88,7 +88,7 @@ def _text(found: Difference) -> Iterator[str]:
         if len(chosen) > MOST:
             yield f"  … and {len(chosen) - MOST} more (--json has all)"
     if not found.changes and found.like:
-        yield "nothing has changed"
+        yield "nothing has changed among the results that both have"
 
 
 def _short(value: str) -> str:
