@@ -379,7 +379,8 @@ def test_what_bundles_keep(tmp_path: Path) -> None:
         (folder / "environment.json").write_text(json.dumps(kept), encoding="utf-8")
         return str(folder)
 
-    one, two, none = bundle("one", float64="53 bits", hash="a"), bundle("two", float64="24 bits", hash="b"), bundle("none")
+    one = bundle("one", float64="53 bits", sums="11 bits", hash="a")
+    two, none = bundle("two", float64="24 bits", sums="?", hash="b"), bundle("none")  # "?": not established
     result = run(one, f"{two}#cpu")
     assert result.exit_code == 0, result.output
     assert "1 of 2 lines differ" in result.output

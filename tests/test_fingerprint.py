@@ -280,6 +280,12 @@ def test_only_established_answers_differ() -> None:
     left = Fingerprint.of("a", [Fact("x/float32/p", "1"), Fact("y/float32/p", "1"), unknown("z/float32/p", "?")])
     right = Fingerprint.of("b", [Fact("x/float32/p", "2"), unknown("y/float32/p", "?"), Fact("z/float32/p", "3")])
     assert [d.question for d in differences(left, right)] == ["x/float32/p"]
+    sums = [
+        Fingerprint.of(text, [Fact("matmul/float16/accumulator", text)])
+        for text in ("24 bits", "24 bits, nearest even", "24 bits, toward zero")
+    ]
+    assert not differences(sums[0], sums[1])  # how it is rounded was not found out of one
+    assert differences(sums[1], sums[2])
 
 
 def test_bits_there_and_back() -> None:

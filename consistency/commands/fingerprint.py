@@ -158,7 +158,7 @@ def all_lines(found: Result, path: Path) -> Iterator[str]:
     rate, share = found.inputs / max(found.seconds, 1e-9) / 1e6, found.misrounded / max(found.inputs, 1)
     took = f"{found.seconds:.0f} s ({rate:.0f} million a second)"
     yield f"{found.function} · float32 · {found.backend}: {found.inputs:,} inputs in {took}"
-    yield f"  largest error {found.ulp:.6g} ulp; {found.misrounded:,} not correctly rounded ({share:.2%})"
+    yield f"  largest error {found.ulp:.6g} ulp; {found.misrounded:,} not correctly rounded ({100 * share:.2g}%)"
     for kind, count in found.counts.items():
         yield f"  {kind}: {count:,} otherwise, for example of {number(found.examples[kind])} ({found.examples[kind]:#010x})"
     if found.worst:

@@ -10,7 +10,7 @@ from ..backends.base import Backend
 from ..bundle import read_environment
 from ..errors import BundleError, UsageError
 from ..fingerprint.card import Probe, probes, take
-from ..fingerprint.facts import MAX_JSON, Difference, Fact, Fingerprint, differences
+from ..fingerprint.facts import MAX_JSON, Difference, Fact, Fingerprint, differences, unknown
 from ..fingerprint.sections import short
 from ..fingerprint.short_form import lines_of
 
@@ -64,14 +64,20 @@ def in_bundle(text: str, beside: str) -> Fingerprint | None:
     name = name or (beside if beside in known else next(iter(known)) if len(known) == 1 else "")
     if name not in known:
         raise UsageError(f"{folder} keeps fingerprints of {', '.join(map(str, known))}; write {folder}#{next(iter(known))}")
-    return Fingerprint.of(f"{name} in {folder}", [Fact(f"{_KEPT}{line}", told) for line, told in known[name].items() if told])
+    return Fingerprint.of(f"{name} in {folder}", [_line(*pair) for pair in known[name].items()])
 
 
 def as_kept(found: Fingerprint) -> Fingerprint:
     """A whole fingerprint in the form that a bundle keeps."""
     if _is_kept(found):
         return found
-    return Fingerprint.of(found.backend, [Fact(f"{_KEPT}{line}", told) for line, told in short(found).items() if told])
+    return Fingerprint.of(found.backend, [_line(*pair) for pair in short(found).items()])
+
+
+def _line(name: str, told: str) -> Fact:
+    """What a bundle keeps as ``?`` was not established."""
+    known = told.strip("?")
+    return Fact(f"{_KEPT}{name}", told) if known else unknown(f"{_KEPT}{name}", "not established")
 
 
 def _is_kept(found: Fingerprint) -> bool:
@@ -99,10 +105,11 @@ def lines(left: Fingerprint, right: Fingerprint) -> Iterator[str]:
 
 def _kept_lines(left: Fingerprint, right: Fingerprint) -> Iterator[str]:
     found = [d for d in differences(left, right) if d.question != f"{_KEPT}hash"]
+    both = sum(1 for question in left.facts if (twin := right.get(question)) is not None and twin.known and left[question].known)
     if not found:
-        yield f"{left.backend} and {right.backend} compute alike, as far as a bundle keeps it: {len(left)} lines are the same."
+        yield f"{left.backend} and {right.backend} compute alike, as far as a bundle keeps it: {both} lines are the same."
         return
-    yield f"{left.backend} → {right.backend}: {len(found)} of {len(left)} lines differ"
+    yield f"{left.backend} → {right.backend}: {len(found)} of {both} lines differ"
     for d in found:
         one, other = (_cut(fact.answer) if fact is not None else "" for fact in (d.left, d.right))
         yield f"  {d.question.removeprefix(_KEPT)}: {one} → {other}"
