@@ -2,8 +2,8 @@
 
 Each float32 case has a *twin*: the same recipe in float64, whose numbers agree to 24 bits and have full mantissas. Two rules:
 
-- one-sided, per case: ``e64 ≤ max(1e-6 · e32, 16 · eps64 · max|ref|)``, errors as the largest absolute one of an output. Where
-  sums cancel, S stands in for \\|ref\\|: a sum's error is relative to what was summed.
+- one-sided, per case: ``e64 ≤ max(1e-6 · e32, max(16, 4·G) · eps64 · max|ref|)``, errors as the largest absolute one of an output.
+  Where sums cancel, S stands in for \\|ref\\|: a sum's error is relative to what was summed, and grows with G (√n of n terms).
 - two-sided, pooled: the geometric mean of RMS32/RMS64 over the cases in which both err. Above 2³⁴ the float32 path is degraded
   (TF32 gives about 2⁴²), below 2²⁰ the float64 path is. Expected is 2²⁹; torch's CPU gives 2.6e7 to 2.4e9 for nine tenths of
   its operators.
@@ -198,13 +198,13 @@ def _tells(result: Result) -> bool:
 
 
 def _largest(reference: Reference, index: int) -> float:
-    """max \\|ref\\|, or the largest S where that is larger and known, × the growth of a sum."""
+    """max \\|ref\\|, or the largest S where that is larger and known, × a quarter of the growth of a sum."""
     tensor = reference.outputs[index].tensor
     found = _finite_max(tensor)
     magnitudes = reference.magnitudes
     s: Any = magnitudes[index] if index < len(magnitudes) else None
     if s is not None:
-        found = max(found, (_finite_max(s) if isinstance(s, torch.Tensor) else float(s)) * max(reference.growth(index) / 16.0, 1.0))
+        found = max(found, (_finite_max(s) if isinstance(s, torch.Tensor) else float(s)) * max(reference.growth(index) / 4.0, 1.0))
     return found
 
 
