@@ -163,6 +163,14 @@ def test_the_gradient_of_a_masked_softmin_has_the_error_of_its_exponents(slope: 
     assert result.verdict.fails == (slope > 1.0), result.explanation
 
 
+@pytest.mark.parametrize("operator", ["formula.tanh", "formula.mish"])
+def test_the_slope_of_a_sigmoid_is_made_of_its_rounded_result(operator: str) -> None:
+    """1 − y has the whole error of y, where y is near 1."""
+    x = drawn("float32", [1], 1017, ["uniform", -4.0, 4.0], ["select", 0, 0])
+    for result in judged(case(operator, "float32", x, cotangent=1753), "cpu", directions=("backward",)):
+        assert not result.verdict.fails, result.explanation
+
+
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_softmax_may_add_its_blanks_in_any_order(order: int) -> None:
     """Half of the numbers are zeros, whose exponentials add up with one and the same rounding error."""

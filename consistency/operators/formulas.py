@@ -22,6 +22,8 @@ SUMS = Domain(wide=(-4, 3), sums=True)
 APART = Domain(0.5, 4.0)
 _STEP = 2.0**-28
 _PATTERNS = 3
+# Slopes that are differences of the rounded result, which cancel where it is near 1.
+_SLOPES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {"sigmoid": lambda y: y * (1.0 - y), "tanh": lambda y: 1.0 - y * y}
 # Steps with roundings of their own between that cancel where the operands are constant.
 _OF_STEPS: dict[str, Formula] = {"softmax": written.softmax, "log_softmax": written.log_softmax}
 
@@ -59,18 +61,28 @@ class _Stirring:
         if not isinstance(value, torch.Tensor) or not value.is_floating_point():
             return value
         self.seen += 1
-        salt = self.seen + 0.37 * self.pattern
-        if self.seen == self.chosen:
-            return stirred(value, salt)
-        if self.seen + self.last == self.chosen and value.requires_grad:
-            value = value.view_as(value)  # a hook on the argument itself would see the gradients of all its uses
-            value.register_hook(lambda gradient: stirred(gradient, salt))
+        return stirred(value, self._salt) if self.seen == self.chosen else self._hooked(value)
+
+    @property
+    def _salt(self) -> float:
+        return self.seen + 0.37 * self.pattern
+
+    def _hooked(self, value: torch.Tensor) -> torch.Tensor:
+        if self.seen + self.last != self.chosen or not value.requires_grad:
+            return value
+        value, salt = value.view_as(value), self._salt  # a hook on the argument itself would see the gradients of all its uses
+        value.register_hook(lambda gradient: stirred(gradient, salt))  # type: ignore[no-untyped-call]
         return value
 
     def __call__(self, name: str, *args: Any, **kwargs: Any) -> Any:
         if name in _OF_STEPS:
             return _OF_STEPS[name](self, *args, **kwargs)
-        return self.touch(run(name, *[self.touch(arg) for arg in args], **kwargs))
+        touched = [self.touch(arg) for arg in args]
+        result = run(name, *touched, **kwargs)
+        if name not in _SLOPES or not result.requires_grad:
+            return self.touch(result)
+        kept = self.touch(result.detach())  # the gradient is made of the result as it was rounded
+        return self._hooked(kept + (touched[0] - touched[0].detach()) * _SLOPES[name](kept))
 
 
 def responses(evaluate: Callable[[_Stirring], list[torch.Tensor]], backward: bool) -> list[float]:
