@@ -98,6 +98,13 @@ HEALTHY = {
         drawn("float32", [17, 1], 1780, ["uniform", 0.0, 1.0], ["expand", 17, 122]),
         drawn("float32", [1, 19], 17672, ["uniform", 0.0, 1.0], ["expand", 122, 19]),
     ),
+    "an epsilon that is 1e-12 in float32": case(
+        "nn.functional.cosine_embedding_loss",
+        "float64",
+        drawn("float64", [1, 1], 2988, ["uniform", -1.0, 1.0]),
+        drawn("float64", [1, 1], 1, ["uniform", -1.0, 1.0]),
+        drawn("float64", [1], 0, ["tokens", 1.0, 1.0, "-1", "-1", "1"]),
+    ),
     "the sign of a zero within bounds": case(
         "nn.functional.hardtanh",
         "float64",

@@ -16,7 +16,7 @@ from .declare import COMPLEX, Call, Domain, Drawing, ErrorModel, Operator, Sampl
 from .inplace import alone
 from .linear_algebra import square
 from .sampling import along, operands, shape_of, unary
-from .unary import gradient_of
+from .unary import MODERATE, gradient_of
 
 _NAMES = {
     "elementwise functions, arithmetic and comparisons": """
@@ -111,6 +111,7 @@ ERRORS: dict[str, ErrorModel] = {
 STEEP = Domain(-8.0, 8.0, points=(0.625, 3.0), wide=(-24, 2))
 SAMPLES: dict[str, Callable[[Any], Call]] = {
     "div": quotient, "pow": power, **dict.fromkeys(("tan", "tanh", "sigmoid", "expm1"), unary(STEEP)),
+    **dict.fromkeys(("sin", "cos"), unary(MODERATE)),  # whose other part is an exponential: times a zero, overflow is NaN
     "prod": product,
     **dict.fromkeys(("tanh_", "sigmoid_"), alone(STEEP)),
     "cholesky_inverse": square(17, definite=True, upper=(True,)),  # whose diagonal is real

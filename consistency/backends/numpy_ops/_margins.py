@@ -86,12 +86,15 @@ def cosine_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Array:
-    """Both squared lengths get 1e-12 added, as in PyTorch's implementation: its documentation leaves it out."""
+    """Both squared lengths get 1e-12 added, as in PyTorch's implementation: its documentation leaves it out.
+
+    It stands there as a float32, which differs by 4e-9: that shows in float64 where vectors are short.
+    """
 
     def dot(x: Array, y: Array) -> Array:
         return np.asarray(reduce_rows(x * y, -1, False, row_sum))
 
-    zero, one, tiny = (constant(number, input1) for number in (0, 1, 1e-12))
+    zero, one, tiny = (constant(number, input1) for number in (0, 1, float(np.float32(1e-12))))
     lengths = np.sqrt((dot(input1, input1) + tiny) * (dot(input2, input2) + tiny))
     cosine = dot(input1, input2) / lengths
     same = np.where(target == 1, one - cosine, zero)
