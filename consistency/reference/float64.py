@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from . import dtypes
-from .backends.base import collect, failed
-from .magnitudes import MAGNITUDES, floats, unsigned
-from .materialise import Adjust, Arguments, Materials
-from .model import Outcome, Output
-from .operators.declare import Operator
-from .recipe import TensorRecipe, tensors
-from .values import EXACT_CLASSES
+from .. import dtypes
+from ..backends.base import collect, failed
+from ..magnitudes import MAGNITUDES, floats, unsigned
+from ..materialise import Adjust, Arguments, Materials
+from ..model import Outcome, Output
+from ..operators.declare import Operator
+from ..recipe import TensorRecipe, tensors
+from ..values import EXACT_CLASSES
 
 _LOW_ENTROPY = 16
 _FEW_KINDS, _VARIED = 0.25, 0.45  # distinct shares: fewer make errors add up, or make results err alike
@@ -72,6 +72,7 @@ class Reference:
     def __init__(self, operator: Operator, materials: Materials, direction: str) -> None:
         self.operator, self.materials, self.direction = operator, materials, direction
         self.verified: str | None = None
+        self.integers_too = False  # whether integers were made float64 before the call
         self.error_models: dict[tuple[int, int], float | tuple[float, float, float]] = {}  # by output and precision (measure.py)
         self.flattened: dict[int, tuple[Any, ...]] = {}  # by output: what comparisons share (measure.py)
         self.model = operator.error.of(materials.case.dtype)
@@ -99,7 +100,7 @@ class Reference:
         try:
             arguments = self.materials.build("float64", integers_too=True)
             self.outcome = Outcome("ok", _call(self.operator, arguments, False))
-            self.independent = True
+            self.independent = self.integers_too = True
         except (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError):
             return  # an operator that takes integers only: its own result stays the reference
 

@@ -1,0 +1,213 @@
+"""Certificates: what an operator gives at single elements, proved for the inputs of a case."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._pytree import tree_map
+
+from ...backends._outputs import _against, _limited, collect
+from ...materialise import Arguments, Materials
+from ...model import Output
+from ...operators.declare import Operator
+from . import balls
+from .balls import Element, Unknowable, Unsure
+from .complex_numbers import Pair, Tensor
+from .elementwise import node_of
+from .gradients import gradients
+from .movement import reshape, view
+from .nodes import Constant, Deadline, Node, evaluate
+from .rounding import nearest_double
+from .tracing import Trace
+
+BITS = (128, 256, 512, 1024, 2048)
+DIGITS = 40
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """One element: ``high`` is the exact value rounded to float64 (or a whole number, a truth value), ``tail`` what is left over.
+
+    Of complex numbers both are complex. ``digits`` is the value as text, to at most 40 digits, all of them proved; ``bits`` are
+    those of the balls that proved it.
+    """
+
+    position: int
+    high: Any
+    tail: Any
+    digits: str
+    bits: int
+
+
+class Certifier:
+    """Proves elements of one case in one direction. ``reason`` says why nothing could be proved, after :meth:`prove` could not.
+
+    ``observed`` turns outputs into the quantities that are compared, as :meth:`consistency.reference.Reference.observed` does.
+    """
+
+    def __init__(self, operator: Operator, materials: Materials, direction: str, *, integers_too: bool = False) -> None:
+        self.operator, self.materials, self.direction = operator, materials, direction
+        self.integers_too = integers_too
+        self.reason = ""
+        self.missing: set[str] = set()
+        self._outputs: list[Tensor] | None = None
+
+    def outputs(self) -> list[Tensor]:
+        """The nodes of what is compared. Raises Unsure, and whatever the operator raises."""
+        if self._outputs is None:
+            backward = self.direction == "backward"
+            with balls.precision(BITS[0]):
+                if "random" in self.operator.traits:
+                    raise Unknowable("its numbers are drawn at random")
+                self._outputs = self._backward() if backward else self._forward()
+        return self._outputs
+
+    def prove(self, output: int, positions: Sequence[int], seconds: float = 1.0) -> list[Certificate | None]:
+        """Of output number ``output`` the elements at flat ``positions``; None where nothing could be proved in ``seconds``."""
+        before, Deadline.until = Deadline.until, time.monotonic() + seconds
+        found: dict[int, Certificate | None] = dict.fromkeys(positions)
+        try:
+            for bits in BITS:
+                left = [p for p in found if found[p] is None]
+                if not left:
+                    break
+                with balls.precision(bits):
+                    found |= self._proved(output, left, bits)
+        except Unknowable as reason:
+            self.reason = str(reason)
+        except Exception as error:  # whatever a formula of ours meets in a case it was not made for: nothing is proved
+            self.reason = f"{type(error).__name__}: {error}"
+        finally:
+            Deadline.until = before
+        return [found[p] for p in positions]
+
+    def _proved(self, output: int, positions: list[int], bits: int) -> dict[int, Certificate | None]:
+        node = self.outputs()[output]
+        places = np.asarray(positions, dtype=np.int64)
+        try:
+            if isinstance(node, Pair):
+                parts = zip(evaluate(node.re, places).tolist(), evaluate(node.im, places).tolist(), strict=True)
+                return {p: _complex(p, re, im, bits) for p, (re, im) in zip(positions, parts, strict=True)}
+            values = evaluate(node, places).tolist()
+            return {p: _certificate(p, value, bits) for p, value in zip(positions, values, strict=True)}
+        except Unknowable:
+            raise
+        except Unsure as reason:
+            self.reason = str(reason)
+            if len(positions) == 1:
+                return {}
+        made: dict[int, Certificate | None] = {}
+        for p in positions:  # one of them spoils it for the others
+            made |= self._proved(output, [p], bits)
+        return made
+
+    def _call(self, arguments: Arguments) -> tuple[Output, ...]:
+        function = self.operator.reference or self.operator
+        return collect(lambda args, kwargs: function(*args, **kwargs), self.operator, arguments, False)
+
+    def _build(self, gradients: bool = False) -> Arguments:
+        leaves = gradients and self.operator.leaves
+        return self.materials.build("float64", gradients=leaves, integers_too=self.integers_too)
+
+    def _forward(self) -> list[Tensor]:
+        arguments = self._build()
+        trace = Trace()
+        with torch.no_grad(), trace:
+            outputs = self._call(arguments)
+            tensors = [o.tensor for o in outputs]
+            if self.operator.observe is not None and outputs:
+                again = self._build()
+                tensors = list(self.operator.observe(tuple(again.args), again.kwargs, tuple(tensors)))
+        self.missing = trace.missing
+        return [trace.node(t) if t is not None else Constant(np.zeros(())) for t in tensors]
+
+    def _backward(self) -> list[Tensor]:
+        arguments = self._build(gradients=True)
+        trace = Trace(gradients=True)
+        leaves = [t for t in arguments.tensors if t.requires_grad]
+        copies = {id(t): t.detach().clone(memory_format=torch.contiguous_format).requires_grad_(True) for t in leaves}
+        nodes = [trace.leaf(copies[id(t)]) for t in leaves]
+        swapped = tree_map(lambda x: copies.get(id(x), x), (tuple(arguments.args), arguments.kwargs))
+        function = self.operator.reference or self.operator
+        with torch.enable_grad(), trace:
+            args = _written_copies(swapped[0], self.operator, arguments, copies)
+            result = list(_limited(function(*args, **swapped[1])))
+        roots = []
+        with torch.no_grad():
+            for root, cotangent in _against(result, arguments):
+                roots += _real_pairs(trace.node(root), trace.node(cotangent.detach().clone()))
+        self.missing = trace.missing
+        flat = gradients(roots, [_flat_leaf(node) for node in nodes])
+        if trace.blocked and any(g is None for g in flat):
+            raise Unknowable("a part is computed under torch.no_grad()")
+        made = [_shaped(g, tuple(t.shape), t.is_complex()) for g, t in zip(flat, leaves, strict=True)]
+        if self.operator.observe_gradients is None:
+            return made
+        tensors = []
+        for node, leaf in zip(made, leaves, strict=True):
+            tensor = torch.zeros_like(leaf, memory_format=torch.contiguous_format).detach()
+            trace.write(tensor, node)
+            tensors.append(tensor)
+        again = self._build()
+        with torch.no_grad(), trace:
+            seen = self.operator.observe_gradients(tuple(again.args), again.kwargs, tuple(tensors))
+        return [trace.node(t) if t is not None else Constant(np.zeros(())) for t in seen]
+
+
+def _written_copies(args: Any, operator: Operator, arguments: Arguments, copies: dict[int, torch.Tensor]) -> Any:
+    """Tensors that are written are copied inside of the trace: a leaf cannot be written to."""
+    if not operator.mutates:
+        return args
+    written = {id(copies.get(id(arguments.tensors[i]), arguments.tensors[i])) for i in operator.mutates}
+    return tuple(a.clone() if id(a) in written else a for a in args)
+
+
+def _real_pairs(root: Tensor, cotangent: Tensor) -> list[tuple[Node, Node]]:
+    if isinstance(root, Pair):
+        zero = node_of(0.0)
+        parts = (cotangent.re, cotangent.im) if isinstance(cotangent, Pair) else (cotangent, zero)
+        return [(root.re, parts[0]), (root.im, parts[1])]
+    return [(root, cotangent.re if isinstance(cotangent, Pair) else cotangent)]
+
+
+def _flat_leaf(node: Tensor) -> Node:
+    """The storage's node behind the tensor of a leaf."""
+    found = node.re if isinstance(node, Pair) else node
+    while found.inputs:
+        found = found.inputs[0]
+    return found
+
+
+def _shaped(flat: Node | None, shape: tuple[int, ...], is_complex: bool) -> Tensor:
+    count = int(np.prod(shape, dtype=np.int64))
+    if flat is None:
+        zero = Constant(np.zeros(shape))
+        return Pair(zero, zero) if is_complex else zero
+    if not is_complex:
+        return reshape(flat, shape)
+    re, im = (reshape(view(flat, (count,), (2,), part), shape) for part in (0, 1))
+    return Pair(re, im)
+
+
+def _certificate(position: int, value: Element, bits: int) -> Certificate | None:
+    if isinstance(value, (bool, int)):
+        return Certificate(position, value, 0, str(value), bits)
+    found = nearest_double(value)
+    return None if found is None else Certificate(position, *found, _digits(value), bits)
+
+
+def _complex(position: int, re: Element, im: Element, bits: int) -> Certificate | None:
+    a, b = nearest_double(re), nearest_double(im)
+    if a is None or b is None:
+        return None
+    digits = f"{_digits(re)} + {_digits(im)}i"
+    return Certificate(position, complex(a[0], b[0]), complex(a[1], b[1]), digits, bits)
+
+
+def _digits(value: Element) -> str:
+    return repr(value) if type(value) is float else str(value.str(DIGITS, radius=False))

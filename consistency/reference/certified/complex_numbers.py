@@ -1,0 +1,187 @@
+"""Complex tensors as pairs of real ones, and the arithmetic that takes either."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flint import acb
+
+from . import balls, movement, sums
+from . import elementwise as real
+from .balls import Element
+from .elementwise import Function, node_of, to_real
+from .functions import atan2, hypot
+from .nodes import Node
+
+
+class Pair:
+    """A complex tensor: the nodes of its real and imaginary parts, of one shape."""
+
+    def __init__(self, re: Node, im: Node) -> None:
+        self.re, self.im = movement.broadcast(to_real(re), to_real(im))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.re.shape
+
+    @property
+    def ndim(self) -> int:
+        return self.re.ndim
+
+    @property
+    def size(self) -> int:
+        return self.re.size
+
+
+Tensor = Node | Pair
+
+
+def pair(x: Any) -> Pair:
+    """Anything as a complex tensor."""
+    if isinstance(x, Pair):
+        return x
+    if isinstance(x, complex):
+        return Pair(node_of(x.real), node_of(x.imag))
+    node = to_real(node_of(x))
+    return Pair(node, movement.expand(node_of(0.0), node.shape))
+
+
+def is_complex(*xs: Any) -> bool:
+    return any(isinstance(x, (Pair, complex)) for x in xs)
+
+
+def each(of: Callable[..., Any], *xs: Any) -> Any:
+    """A movement or a linear function, of both parts where any argument is complex."""
+    if not is_complex(*xs):
+        return of(*(node_of(x) for x in xs))
+    pairs = [pair(x) for x in xs]
+    return Pair(of(*(p.re for p in pairs)), of(*(p.im for p in pairs)))
+
+
+def add(a: Any, b: Any) -> Any:
+    return each(real.add, a, b)
+
+
+def sub(a: Any, b: Any) -> Any:
+    return each(real.sub, a, b)
+
+
+def neg(a: Any) -> Any:
+    return each(real.neg, a)
+
+
+def conj(a: Any) -> Any:
+    return Pair(a.re, real.neg(a.im)) if isinstance(a, Pair) else a
+
+
+def _bilinear(of: Callable[[Node, Node], Node], a: Any, b: Any) -> Any:
+    if not is_complex(a, b):
+        return of(node_of(a), node_of(b))
+    if not is_complex(a):
+        b = pair(b)
+        return Pair(of(node_of(a), b.re), of(node_of(a), b.im))
+    if not is_complex(b):
+        a = pair(a)
+        return Pair(of(a.re, node_of(b)), of(a.im, node_of(b)))
+    a, b = pair(a), pair(b)
+    return Pair(real.sub(of(a.re, b.re), of(a.im, b.im)), real.add(of(a.re, b.im), of(a.im, b.re)))
+
+
+def mul(a: Any, b: Any) -> Any:
+    return _bilinear(real.mul, a, b)
+
+
+def matmul(a: Any, b: Any) -> Any:
+    return _bilinear(sums.matmul, a, b)
+
+
+def square_modulus(a: Any) -> Node:
+    if not isinstance(a, Pair):
+        return real.mul(node_of(a), node_of(a))
+    return real.add(real.mul(a.re, a.re), real.mul(a.im, a.im))
+
+
+def div(a: Any, b: Any) -> Any:
+    if not is_complex(b):
+        return each(lambda x: real.div(x, node_of(b)), a)
+    b = pair(b)
+    return div(mul(a, conj(b)), square_modulus(b))
+
+
+def modulus(a: Any) -> Node:
+    from .functions import abs_
+
+    return hypot(a.re, a.im) if isinstance(a, Pair) else abs_(a)
+
+
+def angle(a: Any) -> Node:
+    a = pair(a)
+    return atan2(a.im, a.re)
+
+
+def sum_(a: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    return each(lambda x: sums.sum_(x, dim, keepdim), a)
+
+
+def mean(a: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    return each(lambda x: sums.mean(x, dim, keepdim), a)
+
+
+def where(test: Any, a: Any, b: Any) -> Any:
+    test = node_of(test)
+    return each(lambda x, y: real.where(test, x, y), a, b)
+
+
+def analytic(name: str, of: Callable[[acb], acb], slope: Callable[[Any, Any], Any]) -> Callable[[Any], Pair]:
+    """A holomorphic function of complex tensors. ``slope(z, f(z))`` is its derivative as a pair."""
+
+    def part(which: str) -> Function:
+        def value(re: Element, im: Element) -> Element:
+            for x in (re, im):
+                if type(x) is float and x - x != 0.0:
+                    return balls.UNSURE
+            return getattr(of(acb(balls.ball(re), balls.ball(im))), which)
+
+        def by_re(re: Node, im: Node, y: Node) -> Node:
+            return getattr(derivative(re, im), "re" if which == "real" else "im")  # type: ignore[no-any-return]
+
+        def by_im(re: Node, im: Node, y: Node) -> Node:
+            found = derivative(re, im)
+            return real.neg(found.im) if which == "real" else found.re
+
+        return Function(f"{which} of {name}", value, (by_re, by_im))
+
+    def derivative(re: Node, im: Node) -> Pair:
+        z = Pair(re, im)
+        return pair(slope(z, call(z)))
+
+    parts = part("real"), part("imag")
+
+    def call(z: Any) -> Pair:
+        z = pair(z)
+        return Pair(parts[0](z.re, z.im), parts[1](z.re, z.im))
+
+    return call
+
+
+def real_or_complex(of_real: Callable[[Node], Node], of_complex: Callable[[Any], Pair]) -> Callable[[Any], Any]:
+    """A function that takes either kind of tensor."""
+    return lambda x: of_complex(x) if is_complex(x) else of_real(to_real(node_of(x)))
+
+
+exp = analytic("exp", acb.exp, lambda z, y: y)
+log = analytic("log", acb.log, lambda z, y: div(1.0, z))
+sqrt = analytic("sqrt", acb.sqrt, lambda z, y: div(0.5, y))
+sin: Callable[[Any], Pair] = analytic("sin", acb.sin, lambda z, y: cos(z))
+cos: Callable[[Any], Pair] = analytic("cos", acb.cos, lambda z, y: neg(sin(z)))
+tan = analytic("tan", acb.tan, lambda z, y: add(1.0, mul(y, y)))
+sinh: Callable[[Any], Pair] = analytic("sinh", acb.sinh, lambda z, y: cosh(z))
+cosh: Callable[[Any], Pair] = analytic("cosh", acb.cosh, lambda z, y: sinh(z))
+tanh = analytic("tanh", acb.tanh, lambda z, y: sub(1.0, mul(y, y)))
+asin = analytic("asin", acb.asin, lambda z, y: div(1.0, sqrt(sub(1.0, mul(z, z)))))
+acos = analytic("acos", acb.acos, lambda z, y: neg(div(1.0, sqrt(sub(1.0, mul(z, z))))))
+atan = analytic("atan", acb.atan, lambda z, y: div(1.0, add(1.0, mul(z, z))))
+asinh = analytic("asinh", acb.asinh, lambda z, y: div(1.0, sqrt(add(1.0, mul(z, z)))))
+acosh = analytic("acosh", acb.acosh, lambda z, y: div(1.0, mul(sqrt(sub(z, 1.0)), sqrt(add(z, 1.0)))))
+atanh = analytic("atanh", acb.atanh, lambda z, y: div(1.0, sub(1.0, mul(z, z))))

@@ -1,0 +1,100 @@
+"""What torch's ATen operators compute, one entry per operator, in nodes.
+
+An entry is a function whose parameters have the names of torch's schema (``self``, ``other``, ``alpha`` …); it is handed nodes in
+place of tensors and gives the node of the result, or a tuple where there are several. One entry serves all overloads, the in-place
+and the ``out=`` form, which differ by where the result goes. A parameter called ``result`` is handed what the call really gave, for
+its shape and dtype; its numbers are never looked at.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..balls import Unsure
+
+Entry = Callable[..., Any]
+ENTRIES: dict[str, Entry] = {}
+# Arguments that say how results are held, not what they are: the tensors that come back are read for that.
+_IGNORED = frozenset(
+    [
+        "dtype",
+        "layout",
+        "device",
+        "pin_memory",
+        "memory_format",
+        "non_blocking",
+        "copy",
+        "generator",
+        "out",
+        "output_dtype",
+        "dtype_opt",
+    ]
+)
+
+
+def entry(*names: str) -> Callable[[Entry], Entry]:
+    """Enter a function under the names of ATen operators, without overloads."""
+
+    def enter(function: Entry) -> Entry:
+        for name in names:
+            assert name not in ENTRIES, f"{name} is entered twice"
+            ENTRIES[name] = function
+        return function
+
+    return enter
+
+
+@functools.cache
+def _load() -> None:
+    for family in pkgutil.iter_modules(__path__):
+        importlib.import_module(f"{__name__}.{family.name}")
+
+
+def lookup(name: str) -> Callable[[Mapping[str, Any], Any], Any] | None:
+    """The entry of an ATen operator, called with (arguments by name, what the call gave); None where there is none."""
+    _load()
+    found = ENTRIES.get(name) or ENTRIES.get(name.removesuffix("_")) or ENTRIES.get(name.removesuffix("_copy"))
+    if found is not None:
+        return functools.partial(_call, found)
+    if name.startswith("_foreach_"):
+        single = ENTRIES.get(name.removeprefix("_foreach_").removesuffix("_"))
+        return None if single is None else functools.partial(_each, single)
+    return None
+
+
+def _call(function: Entry, given: Mapping[str, Any], result: Any) -> Any:
+    known = _parameters(function)
+    arguments = {}
+    for name, value in given.items():
+        if name in known:
+            arguments[name] = value
+        elif name not in _IGNORED and not (value is None or value is False) and not name.startswith("out"):
+            raise Unsure(f"argument {name} = {value!r:.60}")
+    if "result" in known:
+        arguments["result"] = result
+    return function(**arguments)
+
+
+@functools.cache
+def _parameters(function: Entry) -> frozenset[str]:
+    return frozenset(inspect.signature(function).parameters)
+
+
+def _each(function: Entry, given: Mapping[str, Any], result: Any) -> Any:
+    """Lists of tensors, and of numbers, one after the other."""
+    count = len(given["self"])
+    made = []
+    for i in range(count):
+        one = {_singular(name): value[i] if isinstance(value, (list, tuple)) and len(value) == count else value
+               for name, value in given.items()}  # fmt: skip
+        made.append(_call(function, one, result[i] if isinstance(result, (list, tuple)) else None))
+    return made
+
+
+def _singular(name: str) -> str:
+    return {"scalars": "scalar", "tensors1": "tensor1", "weight": "weight"}.get(name, name)

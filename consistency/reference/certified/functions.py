@@ -1,0 +1,289 @@
+"""Elementary functions of one and two elements, with their derivatives."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from flint import arb
+
+from . import balls
+from .balls import Element, function
+from .elementwise import Function, Number, add, and_, div, equal, less_equal, mul, neg, on_numbers, sub, where
+from .nodes import Node
+
+_INF, _NAN = math.inf, math.nan
+
+
+def _unary(name: str, of: Any, slope: Any, **bounds: Any) -> Function:
+    return Function(name, on_numbers(function(of, **bounds)), (slope,))
+
+
+def ln2() -> Node:
+    return Number(arb.const_log2)
+
+
+def ln10() -> Node:
+    return Number(arb.const_log10)
+
+
+def pi() -> Node:
+    return Number(arb.pi)
+
+
+def square(x: Node) -> Node:
+    return mul(x, x)
+
+
+exp = _unary("exp", arb.exp, lambda x, y: y, at_low=0.0, at_high=_INF)
+exp2 = _unary("exp2", lambda x: arb(2) ** x, lambda x, y: mul(y, ln2()), at_low=0.0, at_high=_INF)
+expm1 = _unary("expm1", arb.expm1, lambda x, y: exp(x), at_low=arb(-1), at_high=_INF, zero="odd")
+log = _unary("log", arb.log, lambda x, y: div(1.0, x), low=0.0, at_high=_INF, zero=-_INF)
+log2 = _unary("log2", lambda x: x.log() / arb.const_log2(), lambda x, y: div(1.0, mul(x, ln2())), low=0.0, at_high=_INF, zero=-_INF)
+log10 = _unary(
+    "log10", lambda x: x.log() / arb.const_log10(), lambda x, y: div(1.0, mul(x, ln10())), low=0.0, at_high=_INF, zero=-_INF
+)
+sqrt = _unary("sqrt", arb.sqrt, lambda x, y: div(0.5, y), low=0.0, at_high=_INF, zero="odd")
+sin: Function = _unary("sin", arb.sin, lambda x, y: cos(x), zero="odd")
+cos: Function = _unary("cos", arb.cos, lambda x, y: neg(sin(x)))
+tan = _unary("tan", arb.tan, lambda x, y: add(1.0, square(y)), zero="odd")
+asin = _unary("asin", arb.asin, lambda x, y: div(1.0, sqrt(sub(1.0, square(x)))), low=-1.0, high=1.0, zero="odd")
+acos = _unary("acos", arb.acos, lambda x, y: neg(div(1.0, sqrt(sub(1.0, square(x))))), low=-1.0, high=1.0)
+sinh: Function = _unary("sinh", arb.sinh, lambda x, y: cosh(x), at_low=-_INF, at_high=_INF, zero="odd")
+cosh: Function = _unary("cosh", arb.cosh, lambda x, y: sinh(x), at_low=_INF, at_high=_INF)
+asinh = _unary("asinh", arb.asinh, lambda x, y: div(1.0, sqrt(add(square(x), 1.0))), at_low=-_INF, at_high=_INF, zero="odd")
+acosh = _unary(
+    "acosh", arb.acosh, lambda x, y: div(1.0, mul(sqrt(sub(x, 1.0)), sqrt(add(x, 1.0)))), low=1.0, at_high=_INF, zero=_NAN
+)
+
+
+def _atanh(x: arb) -> Element:
+    if x.is_exact() and abs(x) == 1:
+        return math.copysign(_INF, 1.0 if x > 0 else -1.0)
+    return x.atanh()
+
+
+def _log1p(x: arb) -> Element:
+    return -_INF if x.is_exact() and x == -1 else x.log1p()
+
+
+atanh = _unary("atanh", _atanh, lambda x, y: div(1.0, sub(1.0, square(x))), low=-1.0, high=1.0, zero="odd")
+log1p = _unary("log1p", _log1p, lambda x, y: div(1.0, add(1.0, x)), low=-1.0, at_high=_INF, zero="odd")
+
+
+def _half_pi(x: Element) -> Element:
+    return arb.pi() / 2 if x > 0 else -arb.pi() / 2
+
+
+def _atan(x: Element) -> Element:
+    if type(x) is float:
+        return _half_pi(x) if x - x != 0.0 and x == x else x
+    return x.atan()
+
+
+atan = Function("atan", on_numbers(_atan), (lambda x, y: div(1.0, add(1.0, square(x))),))
+tanh = Function(
+    "tanh",
+    on_numbers(
+        lambda x: arb(int(math.copysign(1, x))) if type(x) is float and abs(x) == _INF else x if type(x) is float else x.tanh()
+    ),
+    (lambda x, y: sub(1.0, square(y)),),
+)
+
+
+def _abs(x: Element) -> Element:
+    return abs(x)
+
+
+def _sign(x: Element) -> Element:
+    """−1, 0, 1; NaN of NaN."""
+    if type(x) is float:
+        return x if x != x or x == 0.0 else arb(1 if x > 0 else -1)
+    side = balls.sign(x)
+    return arb(0).union(arb(-1)).union(arb(1)) if side is None else balls.element(side)
+
+
+sign = Function("sign", on_numbers(_sign))
+abs_ = Function("abs", on_numbers(_abs), (lambda x, y: sign(x),))
+
+
+def _whole(of: Any) -> Any:
+    return on_numbers(lambda x: x if type(x) is float else _signed_zero(of(x), x))
+
+
+def _signed_zero(found: arb, x: arb) -> Element:
+    return math.copysign(0.0, 1.0 if x > 0 else -1.0) if found.is_zero() and not x.is_zero() else found
+
+
+def _truncated(x: arb) -> arb:
+    return x.floor() if x > 0 else x.ceil() if x < 0 else x.floor().union(x.ceil())
+
+
+def nearest_even(x: arb) -> arb:
+    """The nearest whole number, ties to the even one."""
+    low = (x - arb(0.5)).ceil()
+    high = (x + arb(0.5)).floor()
+    if low.is_exact() and high.is_exact() and low == high:
+        return low
+    if x.is_exact():  # just between two
+        return low if (low / 2).is_integer() else high
+    return low.union(high)
+
+
+floor = Function("floor", _whole(arb.floor))
+ceil = Function("ceil", _whole(arb.ceil))
+trunc = Function("trunc", _whole(_truncated))
+round_ = Function("round", _whole(nearest_even))
+
+
+# --- of two elements ------------------------------------------------------------------------------------------------------
+
+
+def _is_whole(x: Element) -> bool:
+    return type(x) is arb and x.is_exact() and x.is_integer()
+
+
+def _odd(x: arb) -> bool:
+    return not (x / 2).is_integer()
+
+
+def power(x: Element, y: Element) -> Element:
+    """x to the power y with IEEE 754's special cases (pow)."""
+    if type(y) is float and y == 0.0:
+        return balls.ONE
+    if type(x) is arb and x.is_exact() and x == 1:
+        return balls.ONE
+    if type(x) is float and type(y) is float:
+        if x != x or y != y:
+            return _NAN
+        return math.pow(x, y) if x != 0.0 else (0.0 if y > 0 else _INF)
+    if type(y) is float:  # NaN or infinite, of a regular base
+        if y != y:
+            return y
+        size = abs(x)
+        if size == 1:
+            return balls.ONE
+        return (_INF if y > 0 else 0.0) if size > 1 else (0.0 if y > 0 else _INF) if size < 1 else balls.UNSURE
+    if type(x) is float:
+        if x != x:
+            return x
+        whole, side = _is_whole(y), balls.sign(y)
+        if not y.is_exact() and not y.is_integer() and y.contains_integer():
+            return balls.UNSURE
+        if side is None or side == 0:
+            return balls.UNSURE
+        size = (0.0 if side > 0 else _INF) if x == 0.0 else (_INF if side > 0 else 0.0)
+        return math.copysign(size, x) if whole and _odd(y) else size
+    if _is_whole(y) and abs(y) < 1 << 40:
+        return x ** y.unique_fmpz()
+    if x > 0:
+        return x**y
+    if x < 0:
+        return _NAN if y.is_exact() or not y.contains_integer() else balls.UNSURE
+    if x.is_zero():
+        side = balls.sign(y)
+        return balls.ZERO if side == 1 else _INF if side == -1 else balls.UNSURE
+    return balls.UNSURE if not (y > 0) else (x.abs_upper() ** y).union(0) if x >= 0 else balls.UNSURE
+
+
+def _pow_by_base(x: Node, y: Node, z: Node) -> Node:
+    return where(equal(y, 0.0), 0.0, mul(y, pow_(x, sub(y, 1.0))))
+
+
+def _pow_by_exponent(x: Node, y: Node, z: Node) -> Node:
+    return where(and_(equal(x, 0.0), less_equal(0.0, y)), 0.0, mul(z, log(x)))
+
+
+pow_ = Function("pow", on_numbers(power), (_pow_by_base, _pow_by_exponent))
+
+
+def _angle(y: Element, x: Element) -> Element:
+    """The angle of the point (x, y): atan2 with IEEE 754's special cases."""
+    if type(x) is float and type(y) is float:
+        if x != x or y != y:
+            return _NAN
+        quarter = math.atan2(y, x)
+        eighths = round(quarter / (math.pi / 4))
+        return math.copysign(0.0, y) if eighths == 0 else arb.pi() * eighths / 4
+    for z in (x, y):
+        if type(z) is float and z != z:
+            return _NAN
+    if type(x) is float:  # ±0 or ±∞ beside a regular y
+        side = balls.sign(y)
+        if not side:
+            return balls.UNSURE
+        if x == 0.0:
+            return arb.pi() * side / 2
+        return math.copysign(0.0, side) if x > 0 else arb.pi() * side
+    if type(y) is float:
+        if y != 0.0:
+            return arb.pi() / 2 if y > 0 else -arb.pi() / 2
+        side = balls.sign(x)
+        return balls.UNSURE if not side else y if side > 0 else arb.pi() * int(math.copysign(1, y))
+    return arb.atan2(y, x)
+
+
+def _over_squares(x: Node, y: Node) -> Node:
+    return add(square(x), square(y))
+
+
+atan2 = Function(
+    "atan2", on_numbers(_angle), (lambda a, b, y: div(b, _over_squares(a, b)), lambda a, b, y: neg(div(a, _over_squares(a, b))))
+)
+
+
+def _hypot(x: Element, y: Element) -> Element:
+    for z in (x, y):
+        if type(z) is float and abs(z) == _INF:
+            return _INF
+    return square_root(balls.add(balls.mul(x, x), balls.mul(y, y)))
+
+
+square_root = function(arb.sqrt, low=0.0, at_high=_INF, zero="odd")
+hypot = Function("hypot", on_numbers(_hypot), (lambda a, b, y: div(a, y), lambda a, b, y: div(b, y)))
+
+
+def _copy_sign(x: Element, y: Element) -> Element:
+    if type(y) is float and y == y:
+        negative: bool | None = math.copysign(1.0, y) < 0
+    else:
+        side = balls.sign(y)
+        negative = None if not side else side < 0
+    size = abs(x)
+    if negative is None:
+        return size.union(-size) if type(size) is arb else balls.UNSURE
+    return -size if negative else size
+
+
+copysign = Function("copysign", on_numbers(_copy_sign), (lambda a, b, y: mul(sign(a), copysign_of_one(b)), None))
+
+
+def copysign_of_one(b: Node) -> Node:
+    return copysign(1.0, b)
+
+
+def _remainder(x: Element, y: Element) -> Element:
+    """x − y·⌊x/y⌋, in Python's manner: with the sign of y."""
+    return _modulo(x, y, arb.floor)
+
+
+def _fmod(x: Element, y: Element) -> Element:
+    """x − y·trunc(x/y), in C's manner: with the sign of x."""
+    return _modulo(x, y, _truncated)
+
+
+def _modulo(x: Element, y: Element, whole: Any) -> Element:
+    if type(x) is float and x == 0.0 and type(y) is arb:
+        return x
+    if type(x) is float or type(y) is float:
+        if type(y) is float and y == y and abs(y) == _INF and not (type(x) is float and x - x != 0.0):
+            same = balls.sign(x)
+            if whole is _truncated or same == balls.sign(y) or same == 0:
+                return x
+            return y
+        return _NAN
+    return x - y * whole(x / y)
+
+
+remainder = Function("remainder", on_numbers(_remainder), (lambda a, b, y: 1.0, lambda a, b, y: neg(floor(div(a, b)))))
+fmod = Function("fmod", on_numbers(_fmod), (lambda a, b, y: 1.0, lambda a, b, y: neg(trunc(div(a, b)))))

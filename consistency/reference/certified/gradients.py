@@ -1,0 +1,43 @@
+"""Gradients of the definition: nodes differentiated backwards, for given cotangents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .elementwise import add
+from .nodes import Node
+
+
+def gradients(roots: Sequence[tuple[Node, Node]], leaves: Sequence[Node]) -> list[Node | None]:
+    """Of Σ root·cotangent by every leaf: nodes in the leaves' shapes, None where nothing depends on one."""
+    reach = _between([root for root, _ in roots], leaves)
+    found: dict[Node, Node] = {}
+    for root, cotangent in roots:
+        if root in reach:
+            found[root] = add(found[root], cotangent) if root in found else cotangent
+    for node in sorted(reach, key=lambda n: -n.number):
+        gradient = found.get(node)
+        if gradient is None or not any(source in reach for source in node.inputs):
+            continue
+        for source, part in zip(node.inputs, node.pull(gradient), strict=True):
+            if part is not None and source in reach:
+                found[source] = add(found[source], part) if source in found else part
+    return [found.get(leaf) for leaf in leaves]
+
+
+def _between(roots: Sequence[Node], leaves: Sequence[Node]) -> set[Node]:
+    """The nodes on a way from a root to a leaf."""
+    below: list[Node] = []
+    seen: set[Node] = set()
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            below.append(node)
+            stack.extend(node.inputs)
+    targets = set(leaves)
+    for node in sorted(below, key=lambda n: n.number):
+        if node not in targets and any(source in targets for source in node.inputs):
+            targets.add(node)
+    return targets & seen

@@ -1,0 +1,235 @@
+"""Nodes that only move numbers: strided views, gathers, scatters, and places that were written over."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import balls
+from .balls import Elements
+from .nodes import Constant, Node, Positions, Shape
+
+Labels = npt.NDArray[np.int64]
+
+
+class View(Node):
+    """The elements of a flat source at ``offset + Σ index·stride``."""
+
+    def __init__(self, source: Node, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> None:
+        super().__init__(shape, (source,))
+        self.strides, self.offset, self.kind = tuple(strides), offset, source.kind
+
+    def needs(self, positions: Positions) -> tuple[Positions, ...]:
+        found = np.full(positions.shape, self.offset, dtype=np.int64)
+        for size, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            positions, index = np.divmod(positions, size)
+            if stride:
+                found += index * stride
+        return (found,)
+
+    def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
+        return given[0]
+
+    def pull(self, gradient: Node) -> Sequence[Node | None]:
+        source = self.inputs[0]
+        return (scatter(gradient, self.needs(np.arange(self.size))[0], source.shape),)
+
+
+class Gather(Node):
+    """``source[labels]``; where a label is −1, ``fill``. Labels may be found later: a function without arguments."""
+
+    def __init__(self, source: Node, labels: Labels | Callable[[], Labels], shape: Sequence[int], fill: Any = 0.0) -> None:
+        super().__init__(shape, (source,))
+        self._labels, self.fill, self.kind = labels, fill, source.kind
+
+    @functools.cached_property
+    def labels(self) -> Labels:
+        found = self._labels() if callable(self._labels) else self._labels
+        return np.asarray(found, dtype=np.int64).reshape(-1)
+
+    def needs(self, positions: Positions) -> tuple[Positions, ...]:
+        wanted = self.labels[positions]
+        return (wanted[wanted >= 0],)
+
+    def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
+        wanted = self.labels[positions]
+        made = np.empty(positions.size, dtype=object)
+        made[:] = self.fill
+        made[wanted >= 0] = given[0]
+        return made
+
+    def pull(self, gradient: Node) -> Sequence[Node | None]:
+        return (scatter(gradient, lambda: self.labels, self.inputs[0].shape),)
+
+
+class Scatter(Node):
+    """Σ of the source's elements by label, over a tensor of zeros: element j is the sum of all with label j."""
+
+    def __init__(self, source: Node, labels: Labels | Callable[[], Labels], shape: Sequence[int]) -> None:
+        super().__init__(shape, (source,))
+        self._labels = labels
+
+    @functools.cached_property
+    def labels(self) -> Labels:
+        found = self._labels() if callable(self._labels) else self._labels
+        return np.asarray(found, dtype=np.int64).reshape(-1)
+
+    @functools.cached_property
+    def _sorted(self) -> tuple[Labels, Labels]:
+        order = np.argsort(self.labels, kind="stable")
+        return order, np.searchsorted(self.labels[order], np.arange(self.size + 1))
+
+    def needs(self, positions: Positions) -> tuple[Positions, ...]:
+        order, starts = self._sorted
+        lists = [order[starts[p] : starts[p + 1]] for p in positions.tolist()]
+        return (np.concatenate(lists) if lists else np.empty(0, dtype=np.int64),)
+
+    def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
+        _, starts = self._sorted
+        values, made, begin = given[0].tolist(), [], 0
+        for count in (starts[positions + 1] - starts[positions]).tolist():
+            made.append(balls.total(values[begin : begin + count]))
+            begin += count
+        return made
+
+    def pull(self, gradient: Node) -> Sequence[Node | None]:
+        return (Gather(gradient, lambda: self.labels, self.inputs[0].shape),)
+
+
+class Overlay(Node):
+    """A tensor in which the elements at ``labels`` were replaced; the last write to a place counts."""
+
+    def __init__(self, below: Node, above: Node, labels: Labels | Callable[[], Labels]) -> None:
+        super().__init__(below.shape, (below, above))
+        self._labels, self.kind = labels, below.kind
+
+    @functools.cached_property
+    def owner(self) -> Labels:
+        """For every place the element of ``above`` that was written there, or −1."""
+        labels = np.asarray(self._labels() if callable(self._labels) else self._labels, dtype=np.int64).reshape(-1)
+        made = np.full(self.size, -1, dtype=np.int64)
+        made[labels] = np.arange(labels.size)
+        return made
+
+    def needs(self, positions: Positions) -> tuple[Positions, ...]:
+        owner = self.owner[positions]
+        return positions[owner < 0], owner[owner >= 0]
+
+    def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
+        owner = self.owner[positions]
+        made = np.empty(positions.size, dtype=object)
+        made[owner < 0], made[owner >= 0] = given
+        return made
+
+    def pull(self, gradient: Node) -> Sequence[Node | None]:
+        below, above = self.inputs
+        kept = Gather(gradient, lambda: np.where(self.owner < 0, np.arange(self.size), -1), below.shape)
+        return kept, Gather(gradient, lambda: _last_places(self.owner, above.size), above.shape)
+
+
+def _last_places(owner: Labels, size: int) -> Labels:
+    made = np.full(size, -1, dtype=np.int64)
+    places = np.flatnonzero(owner >= 0)
+    made[owner[places]] = places
+    return made
+
+
+def scatter(source: Node, labels: Labels | Callable[[], Labels], shape: Sequence[int]) -> Node:
+    """Σ by label; labels of −1 go nowhere."""
+    return Scatter(source, labels, shape)
+
+
+def row_major(shape: Sequence[int]) -> Shape:
+    """Strides of a contiguous tensor, in elements."""
+    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def view(source: Node, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> Node:
+    """A strided view, of a constant right away."""
+    if type(source) is Constant:
+        made = View(source, shape, strides, offset)
+        return Constant(source.data.reshape(-1)[made.needs(np.arange(made.size))[0]].reshape(made.shape))
+    if tuple(shape) == source.shape and tuple(strides) == row_major(shape) and not offset:
+        return source
+    return View(source, shape, strides, offset)
+
+
+def gather(source: Node, labels: Labels | Callable[[], Labels], shape: Sequence[int], fill: Any = 0.0) -> Node:
+    """``source[labels]`` by flat positions (−1: ``fill``), with the labels' shape given."""
+    if type(source) is Constant and not callable(labels) and (labels.size == 0 or labels.min() >= 0):
+        return Constant(source.data.reshape(-1)[labels.reshape(-1)].reshape(tuple(shape)))
+    return Gather(source, labels, shape, fill)
+
+
+def labelled(source: Node, move: Callable[[Labels], Any], fill: Any = 0.0) -> Node:
+    """``source`` moved as ``move`` moves an array: of labels, in the source's shape; −1 stands for ``fill``."""
+    labels = np.ascontiguousarray(move(np.arange(source.size).reshape(source.shape)))
+    return gather(source, labels, labels.shape, fill)
+
+
+def reshape(source: Node, shape: Sequence[int]) -> Node:
+    shape = tuple(shape)
+    if -1 in shape:
+        rest = math.prod(s for s in shape if s != -1)
+        shape = tuple(source.size // rest if s == -1 else s for s in shape)
+    return source if shape == source.shape else view(source, shape, row_major(shape))
+
+
+def expand(source: Node, shape: Sequence[int]) -> Node:
+    """Broadcast to ``shape``."""
+    shape = tuple(shape)
+    if shape == source.shape:
+        return source
+    lead = len(shape) - source.ndim
+    own = row_major(source.shape)
+    strides = (0,) * lead + tuple(0 if n == 1 else s for n, s in zip(source.shape, own, strict=True))
+    return view(source, shape, strides)
+
+
+def broadcast(*nodes: Node) -> tuple[Node, ...]:
+    shapes = {node.shape for node in nodes}
+    if len(shapes) == 1:
+        return nodes
+    shape = np.broadcast_shapes(*shapes)
+    return tuple(expand(node, shape) for node in nodes)
+
+
+def permute(source: Node, dims: Sequence[int]) -> Node:
+    own = row_major(source.shape)
+    dims = [d % source.ndim for d in dims]
+    return view(source, [source.shape[d] for d in dims], [own[d] for d in dims])
+
+
+def transpose(source: Node, a: int, b: int) -> Node:
+    dims = list(range(source.ndim))
+    dims[a], dims[b] = dims[b], dims[a]
+    return permute(source, dims)
+
+
+def unsqueeze(source: Node, dim: int) -> Node:
+    shape = list(source.shape)
+    shape.insert(dim % (source.ndim + 1), 1)
+    return reshape(source, shape)
+
+
+def cat(nodes: Sequence[Node], dim: int) -> Node:
+    """Joined along ``dim``."""
+    sizes = [node.shape[dim] for node in nodes]
+    shape = list(nodes[0].shape)
+    shape[dim] = sum(sizes)
+    positions = np.arange(math.prod(shape)).reshape(shape)
+    base: Node = Constant(np.zeros(shape))
+    if all(type(node) is Constant for node in nodes):
+        return Constant(np.concatenate([node.data for node in nodes], axis=dim))  # type: ignore[attr-defined]
+    base.kind = nodes[0].kind
+    begin = 0
+    for node, size in zip(nodes, sizes, strict=True):
+        where = np.take(positions, np.arange(begin, begin + size), axis=dim)
+        base, begin = Overlay(base, node, where), begin + size
+        base.kind = node.kind
+    return base

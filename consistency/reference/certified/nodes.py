@@ -1,0 +1,184 @@
+"""Nodes: tensors of a certified computation, whose elements are found when they are asked for.
+
+A node knows which elements of its inputs an element needs (:meth:`Node.needs`) and how it follows from them
+(:meth:`Node.compute`); :func:`evaluate` walks down from what is asked for and up again, each node once, without recursion.
+Positions are flat, in row-major order. Values are kept for the precision at which they were found.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import flint
+import numpy as np
+import numpy.typing as npt
+
+from .balls import Elements, Unknowable, Unsure, elements
+
+Positions = npt.NDArray[np.int64]
+Shape = tuple[int, ...]
+_count = itertools.count()
+_NOTHING: Positions = np.empty(0, dtype=np.int64)
+
+
+class Deadline:
+    """When a computation is given up, in seconds of ``time.monotonic``; the nodes look here while they work."""
+
+    until = math.inf
+
+    @classmethod
+    def check(cls) -> None:
+        if time.monotonic() > cls.until:
+            raise Unknowable("it takes too long")
+
+
+class Node:
+    """A tensor of ``shape``; ``kind`` is ``real``, ``int`` or ``bool``. ``pull`` gives the gradients of its inputs."""
+
+    kind = "real"
+    inputs: tuple[Node, ...] = ()
+
+    def __init__(self, shape: Sequence[int], inputs: Sequence[Node] = ()) -> None:
+        self.shape: Shape = tuple(shape)
+        self.size = math.prod(self.shape)
+        self.inputs = tuple(inputs)
+        self.number = next(_count)
+        self._at: Positions = _NOTHING
+        self._values: Elements = np.empty(0, dtype=object)
+        self._bits = 0
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def needs(self, positions: Positions) -> tuple[Positions, ...]:
+        """Of every input, an array of positions, of any shape: :meth:`compute` is given values in these shapes."""
+        return (positions,) * len(self.inputs)
+
+    def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
+        """The values at ``positions``, as a list or an array of objects."""
+        raise NotImplementedError
+
+    def pull(self, gradient: Node) -> Sequence[Node | None]:
+        """Given the gradient of a sum by this node, its gradient by each input; None where there is none."""
+        return (None,) * len(self.inputs)
+
+    def known(self) -> Positions:
+        if self._bits != flint.ctx.prec:
+            self._at, self._values, self._bits = _NOTHING, np.empty(0, dtype=object), flint.ctx.prec
+        return self._at
+
+    def store(self, positions: Positions, values: Any) -> None:
+        made = np.empty(positions.size, dtype=object)
+        made[:] = values
+        if self._at.size:
+            positions = np.concatenate([self._at, positions])
+            made = np.concatenate([self._values, made])
+            order = np.argsort(positions, kind="stable")
+            positions, made = positions[order], made[order]
+        self._at, self._values = positions, made
+
+    def look_up(self, positions: Positions) -> Elements:
+        flat = positions.reshape(-1)
+        places = flat if self._at.size == self.size else np.searchsorted(self._at, flat)
+        found: Elements = self._values[places].reshape(positions.shape)
+        return found
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.number} {list(self.shape)}>"
+
+
+class Constant(Node):
+    """Given numbers: floats are exact; whole numbers and truth values keep their kind."""
+
+    def __init__(self, data: npt.NDArray[Any]) -> None:
+        super().__init__(data.shape)
+        self.data = data
+        self.kind = {"f": "real", "b": "bool"}.get(data.dtype.kind, "int")
+
+    def known(self) -> Positions:
+        return np.arange(self.size)
+
+    def look_up(self, positions: Positions) -> Elements:
+        return elements(self.data.reshape(-1)[positions]).reshape(positions.shape)
+
+
+class Leaf(Constant):
+    """Given numbers by which gradients are asked for."""
+
+
+class Unknown(Node):
+    """A tensor of which nothing is known, and why; ``inputs`` are those that it depends on, in a way that is not known either."""
+
+    def __init__(self, shape: Sequence[int], why: str, kind: str = "real", inputs: Sequence[Node] = ()) -> None:
+        super().__init__(shape, inputs)
+        self.why, self.kind = why, kind
+
+    def needs(self, positions: Positions) -> tuple[Positions, ...]:
+        raise Unknowable(self.why)
+
+    def pull(self, gradient: Node) -> Sequence[Node | None]:
+        return [Unknown(source.shape, self.why) for source in self.inputs]
+
+    def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
+        raise Unknowable(self.why)
+
+
+class Blocked(Node):
+    """The same numbers, of which no gradient is asked: what ``detach`` gives."""
+
+    def __init__(self, of: Node) -> None:
+        super().__init__(of.shape, (of,))
+        self.kind = of.kind
+
+    def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
+        return given[0]
+
+
+def evaluate(root: Node, positions: Positions) -> Elements:
+    """The elements of ``root`` at flat ``positions``, in the current precision. Raises Unsure."""
+    demands: dict[Node, list[Positions]] = {root: [np.asarray(positions, dtype=np.int64).reshape(-1)]}
+    heap, order = [(-root.number, root)], []
+    while heap:
+        node = heapq.heappop(heap)[1]
+        asked = demands.pop(node)
+        wanted = np.unique(asked[0] if len(asked) == 1 else np.concatenate(asked))
+        known = node.known()
+        if known.size == node.size:
+            continue
+        if known.size:
+            wanted = np.setdiff1d(wanted, known, assume_unique=True)
+        if not wanted.size:
+            continue
+        needs = node.needs(wanted)
+        order.append((node, wanted, needs))
+        for source, need in zip(node.inputs, needs, strict=True):
+            if source not in demands:
+                demands[source] = []
+                heapq.heappush(heap, (-source.number, source))
+            demands[source].append(need.reshape(-1))
+    for node, wanted, needs in reversed(order):
+        Deadline.check()
+        given = [source.look_up(need) for source, need in zip(node.inputs, needs, strict=True)]
+        node.store(wanted, node.compute(wanted, given))
+    return root.look_up(np.asarray(positions, dtype=np.int64))
+
+
+def everything(node: Node) -> Elements:
+    """All elements, in the node's shape."""
+    return evaluate(node, np.arange(node.size)).reshape(node.shape)
+
+
+def whole_numbers(node: Node) -> npt.NDArray[Any]:
+    """All elements of a node of whole numbers or truth values as an array of NumPy's. Raises Unsure where one is undecided."""
+    if isinstance(node, Constant):
+        return node.data
+    values = everything(node)
+    if any(v is None for v in values.reshape(-1).tolist()):
+        raise Unsure("a choice that balls do not decide")
+    return values.astype(np.bool_ if node.kind == "bool" else np.int64)

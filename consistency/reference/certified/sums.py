@@ -1,0 +1,211 @@
+"""Sums, products and other reductions of rows, and sums of products."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import balls
+from .balls import Element, Elements
+from .elementwise import div, equal, mul, to_real, where
+from .movement import expand, gather, labelled, permute, reshape, unsqueeze
+from .nodes import Node, Positions
+
+
+class Rows(Node):
+    """One element per row of a matrix, by a function of the row's elements.
+
+    ``pulled`` gives the matrix's gradient from (the matrix, this node, this node's gradient); without it there is none.
+    """
+
+    def __init__(
+        self, of: Callable[[list[Element]], Element], matrix: Node, kind: str = "real",
+        pulled: Callable[[Node, Node, Node], Node | None] | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(matrix.shape[:1], (matrix,))
+        self.of, self.kind, self.pulled = of, kind, pulled
+
+    def needs(self, positions: Positions) -> tuple[Positions, ...]:
+        width = self.inputs[0].shape[1]
+        return (positions[:, None] * width + np.arange(width),)
+
+    def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
+        return [self.of(row) for row in given[0].tolist()]
+
+    def pull(self, gradient: Node) -> Sequence[Node | None]:
+        return (None if self.pulled is None else self.pulled(self.inputs[0], self, gradient),)
+
+
+class Products(Node):
+    """Σₖ a[…, i, k]·b[…, k, j] of batches of matrices (B × M × K, B × K × N)."""
+
+    def __init__(self, a: Node, b: Node) -> None:
+        super().__init__((a.shape[0], a.shape[1], b.shape[2]), (a, b))
+
+    def needs(self, positions: Positions) -> tuple[Positions, ...]:
+        _, m, n = self.shape
+        k = self.inputs[0].shape[2]
+        rest, column = np.divmod(positions, n)
+        batch = rest // m
+        along = np.arange(k)
+        return rest[:, None] * k + along, (batch[:, None] * k + along) * n + column[:, None]
+
+    def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
+        return [balls.dot(x, y) for x, y in zip(given[0].tolist(), given[1].tolist(), strict=True)]
+
+    def pull(self, gradient: Node) -> Sequence[Node | None]:
+        a, b = self.inputs
+        return Products(gradient, permute(b, (0, 2, 1))), Products(permute(a, (0, 2, 1)), gradient)
+
+
+def dims_of(dim: Any, ndim: int) -> tuple[int, ...]:
+    """Reduced dimensions as torch takes them: None and an empty list are all of them."""
+    if dim is None or (isinstance(dim, (list, tuple)) and not dim):
+        return tuple(range(ndim))
+    return tuple(sorted({d % max(ndim, 1) for d in (dim if isinstance(dim, (list, tuple)) else (dim,))} if ndim else ()))
+
+
+def as_rows(x: Node, dims: Sequence[int]) -> Node:
+    """A matrix with a row per element of the reduction over ``dims``."""
+    kept = [d for d in range(x.ndim) if d not in dims]
+    width = math.prod(x.shape[d] for d in dims)
+    moved = permute(x, [*kept, *dims]) if x.ndim else x
+    return reshape(moved, (math.prod(x.shape[d] for d in kept), width))
+
+
+def reduced_shape(shape: Sequence[int], dims: Sequence[int], keepdim: bool) -> tuple[int, ...]:
+    return tuple(1 if d in dims else n for d, n in enumerate(shape) if keepdim or d not in dims)
+
+
+def reduce_rows(
+    of: Callable[[list[Element]], Element], x: Node, dim: Any = None, keepdim: bool = False, *, kind: str = "real",
+    pulled: Callable[[Node, Node, Node], Node | None] | None = None,
+) -> Node:  # fmt: skip
+    """A function of the elements of every row along ``dim`` (None: of all elements)."""
+    dims = dims_of(dim, x.ndim)
+    return reshape(Rows(of, as_rows(x, dims), kind, pulled), reduced_shape(x.shape, dims, keepdim))
+
+
+def _over_rows(matrix: Node, per_row: Node) -> Node:
+    """One element per row, for every element of the row."""
+    return expand(reshape(per_row, (matrix.shape[0], 1)), matrix.shape)
+
+
+def _pull_sum(matrix: Node, result: Node, gradient: Node) -> Node:
+    return _over_rows(matrix, gradient)
+
+
+def sum_(x: Node, dim: Any = None, keepdim: bool = False) -> Node:
+    return reduce_rows(balls.total, to_real(x), dim, keepdim, pulled=_pull_sum)
+
+
+def mean(x: Node, dim: Any = None, keepdim: bool = False) -> Node:
+    count = math.prod(x.shape[d] for d in dims_of(dim, x.ndim))
+    return div(sum_(x, dim, keepdim), count)
+
+
+def _product(values: list[Element]) -> Element:
+    found: Element = balls.ONE
+    for value in values:
+        found = balls.mul(found, value)
+    return found
+
+
+def _pull_product(matrix: Node, result: Node, gradient: Node) -> Node:
+    """By each factor the product of the others, zeros among them or not."""
+    rows, width = matrix.shape
+    others = np.array([[j for j in range(width) if j != i] for i in range(width)], dtype=np.int64).reshape(width, max(width - 1, 0))
+    labels = (np.arange(rows)[:, None, None] * width + others[None]).reshape(rows * width, -1)
+    rest = Rows(_product, gather(matrix, labels, labels.shape), pulled=None)
+    return mul(_over_rows(matrix, gradient), reshape(rest, matrix.shape))
+
+
+def prod(x: Node, dim: Any = None, keepdim: bool = False) -> Node:
+    return reduce_rows(_product, to_real(x), dim, keepdim, pulled=_pull_product)
+
+
+def _largest(values: list[Element]) -> Element:
+    found = values[0]
+    for value in values[1:]:
+        found = balls.maximum(found, value)
+    return found
+
+
+def _smallest(values: list[Element]) -> Element:
+    return balls.neg(_largest([balls.neg(v) for v in values]))
+
+
+def _pull_extremum(matrix: Node, result: Node, gradient: Node) -> Node:
+    """Shared evenly by all that are the extreme, as torch's amax does."""
+    mine = where(equal(matrix, _over_rows(matrix, result)), 1.0, 0.0)
+    shares = div(mine, _over_rows(matrix, sum_(mine, 1)))
+    return mul(_over_rows(matrix, gradient), shares)
+
+
+def amax(x: Node, dim: Any = None, keepdim: bool = False) -> Node:
+    return reduce_rows(_largest, x, dim, keepdim, kind=x.kind, pulled=_pull_extremum)
+
+
+def amin(x: Node, dim: Any = None, keepdim: bool = False) -> Node:
+    return reduce_rows(_smallest, x, dim, keepdim, kind=x.kind, pulled=_pull_extremum)
+
+
+def cumulated(x: Node, dim: int, of: Callable[[list[Element]], Element]) -> Node:
+    """A function of the elements up to each along ``dim``; what a scan gives. Not differentiable by itself."""
+    dims = (dim % x.ndim,) if x.ndim else ()
+    matrix = as_rows(x, dims)
+    made: Node = Prefixes(of, matrix)
+    if not x.ndim:
+        return reshape(made, ())
+    kept = [d for d in range(x.ndim) if d not in dims]
+    moved = reshape(made, [x.shape[d] for d in (*kept, *dims)])
+    back = np.argsort([*kept, *dims]).tolist()
+    return permute(moved, back)
+
+
+class Prefixes(Node):
+    """Of every element of a matrix a function of its row up to there. The gradient is that of a sum: the sum from there on."""
+
+    def __init__(self, of: Callable[[list[Element]], Element], matrix: Node) -> None:
+        super().__init__(matrix.shape, (matrix,))
+        self.of = of
+
+    def needs(self, positions: Positions) -> tuple[Positions, ...]:
+        width = self.shape[1]
+        lists = [np.arange(p - p % width, p + 1) for p in positions.tolist()]
+        return (np.concatenate(lists) if lists else np.empty(0, dtype=np.int64),)
+
+    def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
+        width, values, made, begin = self.shape[1], given[0].tolist(), [], 0
+        for position in positions.tolist():
+            count = position % width + 1
+            made.append(self.of(values[begin : begin + count]))
+            begin += count
+        return made
+
+    def pull(self, gradient: Node) -> Sequence[Node | None]:
+        if self.of is not balls.total:
+            raise balls.Unsure("the gradient of a scan")
+        flipped = labelled(gradient, lambda labels: labels[:, ::-1])
+        return (labelled(Prefixes(balls.total, flipped), lambda labels: labels[:, ::-1]),)
+
+
+def matmul(a: Node, b: Node) -> Node:
+    """As torch.matmul does it, for one or more dimensions each."""
+    a, b = to_real(a), to_real(b)
+    lone_a, lone_b = a.ndim == 1, b.ndim == 1
+    a = unsqueeze(a, 0) if lone_a else a
+    b = unsqueeze(b, 1) if lone_b else b
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    count = math.prod(batch)
+    x = reshape(expand(a, (*batch, *a.shape[-2:])), (count, *a.shape[-2:]))
+    y = reshape(expand(b, (*batch, *b.shape[-2:])), (count, *b.shape[-2:]))
+    shape = (*batch, *(() if lone_a else (a.shape[-2],)), *(() if lone_b else (b.shape[-1],)))
+    return reshape(Products(x, y), shape)
+
+
+def square_sum(x: Node, dim: Any = None, keepdim: bool = False) -> Node:
+    return sum_(mul(x, x), dim, keepdim)

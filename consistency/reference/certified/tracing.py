@@ -1,0 +1,303 @@
+"""From a call of torch's functions to nodes: every ATen operator that is called is carried out in nodes as well.
+
+The call really runs, on tensors that hold the same numbers; shapes, strides and which storage a view belongs to are read off its
+tensors. Beside every storage stands a node with one element per number in memory (two per complex number), so that views of any
+kind and writes through them need no entries of their own. What is computed is looked up in :mod:`.entries` by the operator's name,
+its arguments by the names in torch's schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from flint import arb
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+from .balls import Unsure
+from .complex_numbers import Pair, Tensor, neg, pair
+from .elementwise import node_of, to_real
+from .movement import Overlay, cat, gather, reshape, unsqueeze, view
+from .nodes import Blocked, Constant, Leaf, Node, Unknown, evaluate
+from .rounding import rounded_to
+
+_VIEWS_IN_PLACE = frozenset({"squeeze_", "unsqueeze_", "transpose_", "t_", "swapaxes_", "swapdims_"})
+_FIXED = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted"})
+
+
+@dataclass
+class Written:
+    """What an entry returns that also writes to arguments which the schema does not mark: their new values by name."""
+
+    outputs: Any
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """While it is entered, keeps nodes beside the tensors that calls make. ``missing`` names the operators without an entry.
+
+    With ``gradients``, what is computed under ``torch.no_grad()`` or detached is of no gradient; ``blocked`` says that it happened.
+    """
+
+    def __init__(self, gradients: bool = False) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.gradients = gradients
+        self.missing: set[str] = set()
+        self.called: set[str] = set()
+        self.blocked = False
+        self._storages: dict[int, Node] = {}
+        self._alive: list[torch.Tensor] = []
+
+    # --- tensors and their nodes ------------------------------------------------------------------------------------------
+
+    def leaf(self, tensor: torch.Tensor) -> Tensor:
+        """Gradients will be asked for by this tensor, which must be contiguous and alone in its storage."""
+        numbers = Leaf(_numbers(tensor))
+        self._keep(tensor)
+        self._storages[_key(tensor)] = numbers
+        return self.node(tensor)
+
+    def node(self, tensor: torch.Tensor) -> Tensor:
+        """The node of a tensor as it is now; of numbers that no call made, a constant."""
+        with torch.utils._python_dispatch._disable_current_modes():
+            return self._node(tensor)
+
+    def _node(self, tensor: torch.Tensor) -> Tensor:
+        kind = tensor.dtype
+        if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_nested:
+            return Unknown(tuple(tensor.shape), "a tensor that is not strided")
+        key = _key(tensor)
+        storage = self._storages.get(key)
+        if storage is None:
+            self._keep(tensor)
+            storage = self._storages[key] = Constant(_numbers(_whole_storage(tensor)))
+        width = 2 if kind.is_complex else 1
+        held = tensor.untyped_storage().nbytes() // max(tensor.element_size() // width, 1)
+        if storage.size != held or (storage.kind == "real") != (kind.is_floating_point or kind.is_complex):
+            return Unknown(tuple(tensor.shape), "bits read as another dtype")
+        shape, strides, offset = tuple(tensor.shape), tensor.stride(), int(tensor.storage_offset())
+        if not kind.is_complex:
+            found: Tensor = view(storage, shape, strides, offset)
+            return neg(found) if tensor.is_neg() else found
+        doubled = [2 * s for s in strides]
+        re, im = view(storage, shape, doubled, 2 * offset), view(storage, shape, doubled, 2 * offset + 1)
+        return Pair(re, neg(im)) if tensor.is_conj() else Pair(re, im)
+
+    def _keep(self, tensor: torch.Tensor) -> None:
+        self._alive.append(tensor)  # or another storage could take its address
+
+    def write(self, tensor: torch.Tensor, made: Any) -> None:
+        """A tensor holds these numbers now, rounded to its dtype."""
+        with torch.utils._python_dispatch._disable_current_modes():
+            self._write(tensor, made)
+
+    def _write(self, tensor: torch.Tensor, made: Any) -> None:
+        kind = tensor.dtype
+        made = coerced(made, kind, tuple(tensor.shape))
+        self._keep(tensor)
+        key, width = _key(tensor), 2 if kind.is_complex else 1
+        held = tensor.untyped_storage().nbytes() // max(tensor.element_size() // width, 1)
+        flat: Node
+        if isinstance(made, Pair):
+            flat = reshape(cat([unsqueeze(made.re, -1), unsqueeze(neg(made.im) if tensor.is_conj() else made.im, -1)], -1), (-1,))
+        else:
+            flat = reshape(neg(made) if tensor.is_neg() else made, (made.size,))
+        plain = tensor.is_contiguous() and not tensor.storage_offset() and held == width * tensor.numel()
+        if plain:
+            self._storages[key] = flat
+            return
+        labels = _labels(tensor)
+        if held == labels.size and key not in self._storages:
+            inverse = np.empty(held, dtype=np.int64)
+            inverse[labels] = np.arange(held)
+            self._storages[key] = gather(flat, inverse, (held,))
+            return
+        below = self._storages.get(key)
+        if below is None or below.size != held:
+            below = Constant(_numbers(_whole_storage(tensor)))
+        if flat.kind != below.kind:
+            flat, below = to_real(flat), to_real(below)
+        self._storages[key] = Overlay(below, flat, labels)
+
+    # --- calls ------------------------------------------------------------------------------------------------------------
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        schema = func._schema
+        namespace, _, name = schema.name.partition("::")
+        self.called.add(name)
+        if namespace != "aten" or name in _VIEWS_IN_PLACE or _is_view(schema):
+            if name == "detach" and self.gradients:
+                return self._detached(args[0])
+            return func(*args, **kwargs)
+        if name in _FIXED:
+            return func(*args, **kwargs)
+        bound = _bound(schema, args, kwargs)
+        given = tree_map(lambda x: self.node(x) if isinstance(x, torch.Tensor) else x, bound)
+        out = func(*args, **kwargs)
+        made = self._made(func, name, given, out)
+        if self.gradients and not torch.is_grad_enabled():
+            self.blocked = True
+            made = tree_map(_blocked, made)
+        if isinstance(made, Written):
+            for argument, value in made.arguments.items():
+                if isinstance(bound.get(argument), torch.Tensor):
+                    self.write(bound[argument], value)
+            made = made.outputs
+        self._hand_over(schema, bound, out, made)
+        if isinstance(out, (bool, int, float)) and not isinstance(made, Unknown):
+            self._check_number(name, out, made)
+        return out
+
+    def _made(self, func: Any, name: str, given: dict[str, Any], out: Any) -> Any:
+        from .entries import lookup
+
+        entry = lookup(name)
+        sources = _nodes_in(given)
+        if entry is None:
+            self.missing.add(name)
+            return tree_map(lambda x: _unknown(x, f"torch.ops.aten.{name} has no entry", sources), out)
+        try:
+            return entry(given, out)
+        except Unsure as reason:
+            why = str(reason)
+        except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, NotImplementedError) as error:
+            why = f"torch.ops.aten.{name}: {type(error).__name__}: {error}"
+        return tree_map(lambda x: _unknown(x, why, sources), out)
+
+    def _hand_over(self, schema: Any, bound: Mapping[str, Any], out: Any, made: Any) -> None:
+        """The results' nodes to the tensors that hold them: those that were written to, and new ones."""
+        written = [a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+        targets: list[Any] = []
+        if written:
+            for name in written:
+                target = bound.get(name)
+                targets += list(target) if isinstance(target, (list, tuple)) else [target]
+            values = list(made) if isinstance(made, (list, tuple)) else [made]
+            if not schema.returns or len(values) == len(targets):
+                pairs = list(zip(targets, values, strict=False))
+            else:
+                pairs = [(t, _unknown(t, f"{schema.name} writes in a way of its own")) for t in targets]
+            for target, value in pairs:
+                if isinstance(target, torch.Tensor):
+                    self.write(target, value)
+            return
+        results = list(out) if isinstance(out, (list, tuple)) else [out]
+        values = list(made) if isinstance(made, (list, tuple)) else [made]
+        for position, tensor in enumerate(results):
+            if isinstance(tensor, torch.Tensor):
+                value = values[position] if position < len(values) else _unknown(tensor, f"{schema.name} gives more than its entry")
+                self.write(tensor, value)
+
+    def _detached(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Of its own storage, so that the numbers are the same and no gradient flows through."""
+        with torch.utils._python_dispatch._disable_current_modes():
+            copy = tensor.detach().clone()
+        self.write(copy, tree_map(_blocked, self.node(tensor)))
+        return copy
+
+    def _check_number(self, name: str, out: Any, made: Any) -> None:
+        """A number that left the tensors goes on exactly as it is: only where it is the exact value may the trace go on."""
+        node = node_of(made) if not isinstance(made, Pair) else None
+        if node is None or node.size != 1:
+            raise Unsure(f"{name}: a complex number leaves the tensors")
+        value = evaluate(node, np.zeros(1, dtype=np.int64))[0]
+        same = value == out if not isinstance(value, arb) else value.is_exact() and value == arb(out)
+        if not (same or (value != value and out != out)):
+            raise Unsure(f"{name}: a number that is not exact leaves the tensors")
+
+
+def _is_view(schema: Any) -> bool:
+    return any(r.alias_info is not None and not r.alias_info.is_write for r in schema.returns)
+
+
+def _bound(schema: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments by the schema's names, defaults filled in."""
+    found = {}
+    for position, argument in enumerate(schema.arguments):
+        if position < len(args) and not argument.kwarg_only:
+            found[argument.name] = args[position]
+        elif argument.name in kwargs:
+            found[argument.name] = kwargs[argument.name]
+        else:
+            found[argument.name] = argument.default_value if argument.has_default_value() else None
+    return found
+
+
+def _blocked(x: Any) -> Any:
+    if isinstance(x, Pair):
+        return Pair(Blocked(x.re), Blocked(x.im))
+    return Blocked(x) if isinstance(x, Node) else x
+
+
+def _nodes_in(given: Any) -> list[Node]:
+    """Every node among the arguments of a call."""
+    found: list[Node] = []
+    for x in tree_leaves(given):
+        found += [x.re, x.im] if isinstance(x, Pair) else [x] if isinstance(x, Node) else []
+    return found
+
+
+def _unknown(x: Any, why: str, inputs: Sequence[Node] = ()) -> Any:
+    if not isinstance(x, torch.Tensor):
+        return Unknown((), why, inputs=inputs)
+    shape = tuple(x.shape)
+    kind = "bool" if x.dtype == torch.bool else "real" if x.dtype.is_floating_point or x.dtype.is_complex else "int"
+    if x.dtype.is_complex:
+        return Pair(Unknown(shape, why, inputs=inputs), Unknown(shape, why, inputs=inputs))
+    return Unknown(shape, why, kind, inputs)
+
+
+def coerced(made: Any, dtype: torch.dtype, shape: Sequence[int]) -> Any:
+    """A node as a tensor of ``dtype`` holds it, in a shape that it broadcasts to. Raises Unsure where the shapes do not fit."""
+    from .movement import expand
+    from .rounding import to_whole
+
+    if dtype.is_complex:
+        found = pair(made)
+        if found.shape != tuple(shape):
+            found = Pair(expand(found.re, shape), expand(found.im, shape))
+        return Pair(rounded_to(found.re, dtype.to_real()), rounded_to(found.im, dtype.to_real()))
+    if isinstance(made, Pair):
+        made = made.re
+    node = node_of(made)
+    if node.shape != tuple(shape):
+        node = reshape(node, shape) if node.size == int(np.prod(shape)) and node.ndim != len(shape) else expand(node, shape)
+    if dtype.is_floating_point:
+        return rounded_to(to_real(node), dtype)
+    return to_whole(node, dtype)
+
+
+def _key(tensor: torch.Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
+
+
+def _whole_storage(tensor: torch.Tensor) -> torch.Tensor:
+    flat = tensor.detach()
+    if flat.is_conj() or flat.is_neg():
+        flat = torch._neg_view(flat) if flat.is_neg() else flat.conj()
+    size = tensor.untyped_storage().nbytes() // max(tensor.element_size(), 1)
+    return flat.as_strided((size,), (1,), 0)
+
+
+def _numbers(tensor: torch.Tensor) -> Any:
+    """The numbers of a contiguous tensor as a flat array: floats as float64, complex numbers as two, others as they are."""
+    flat = tensor.detach().reshape(-1)
+    if flat.dtype.is_complex:
+        flat = torch.view_as_real(flat).reshape(-1)
+    if flat.dtype.is_floating_point:
+        flat = flat.to(torch.float64)
+    return flat.numpy().copy()
+
+
+def _labels(tensor: torch.Tensor) -> Any:
+    """Where in the storage each element lies, in row-major order of the elements; complex ones take two places."""
+    found = np.zeros(tuple(tensor.shape), dtype=np.int64) + int(tensor.storage_offset())
+    for dim, (size, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
+        found += (np.arange(size) * stride).reshape([-1 if d == dim else 1 for d in range(tensor.ndim)])
+    flat = found.reshape(-1)
+    return (2 * flat[:, None] + np.arange(2)).reshape(-1) if tensor.dtype.is_complex else flat
