@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Protocol
 
@@ -13,10 +13,14 @@ from .backends.base import Backend, refusal
 from .backends.cpu import Cpu
 from .comparison import compare
 from .dtypes import FORMATS, PARTS, floats
+from .evidence import ROUNDS, inconclusive, settled
+from .evidence import needs_proof as evidence_is_needed
+from .evidence import proof as evidence_of_numbers
+from .evidence import words as evidence_in_words
 from .expectations import Expectation, Occasion
 from .judge import Judgement, convicted, far_from_the_cpu, judge, reconsider, suspicious
 from .materialise import Materials, prepare
-from .model import DIRECTIONS, Case, Comparison, Evidence, Known, Outcome, Result, Verdict
+from .model import DIRECTIONS, Case, Comparison, Evidence, Known, Outcome, Proof, Result, Verdict
 from .operators.declare import Operator
 from .reference import Reference, quiet
 from .second_look import Looks, look_for_a_formula, look_for_fewer_bits
@@ -82,28 +86,76 @@ def _one_direction(
     reference = Reference(operator, materials, direction)
     sharpen(reference, against)
     baseline = _CPU.run(operator, materials, direction)
-    twin = compare(baseline, reference)
     outcomes = [baseline if isinstance(b, Cpu) and not b.switched else _run(b, operator, materials, direction) for b in backends]
+    trial = _Trial(case, operator, direction, backends, outcomes, baseline, reference, rules)
     everyone = {backend.name: outcome for backend, outcome in zip(backends, outcomes, strict=True)}
     results = []
-    for backend, outcome in zip(backends, outcomes, strict=True):
-        judged = functools.partial(judgement, operator, backend, direction, twin, reference, rules)
-        comparison = twin if outcome is baseline else compare(outcome, reference, baseline)
-        found, evidence = judged(comparison), None
-        if reference.verified is not None and case.dtype == "float64" and isinstance(backend, Cpu) and not backend.switched:
+    for backend, outcome, (comparison, found) in zip(backends, outcomes, trial.heard(), strict=True):
+        judged = functools.partial(judgement, operator, backend, direction, trial.twin, reference, rules)
+        policy = policy_of(operator, backend, case.dtype, rules)
+        evidence: Evidence | None = None
+        known = found.verdict.fails and _is_known(case, backend, direction, found, rules)
+        proved = evidence_of_numbers(reference, outcome, found) if evidence_is_needed(found) and not known else None
+        itself = _plain(backend) and case.dtype in ("float64", "complex128") and reference.verified is not None
+        if evidence_is_needed(found) and not known and proved is None:
+            found = inconclusive(reference, found, backend.name)
+        elif itself:
             found = _of_float64_itself(found, reference)
-        elif looks is not None and found.verdict.fails and not _is_known(case, backend, direction, found, rules):
+        elif looks is not None and found.verdict.fails and not known:
             flagged = Flagged(operator, materials, direction, backend, outcome, reference, baseline, found, judged, everyone)
             evidence = looks.look(flagged)
-            found = reconsider(found, evidence, policy_of(operator, backend, case.dtype, rules))
+            found = reconsider(found, evidence, policy)
         elif outcome is not baseline and suspicious(found):
-            cause = look_for_fewer_bits(operator, reference, outcome, found)
-            found = convicted(found, cause, policy_of(operator, backend, case.dtype, rules))
+            found = convicted(found, look_for_fewer_bits(operator, reference, outcome, found), policy)
         if outcome is not baseline and far_from_the_cpu(found):
-            cause = look_for_a_formula(reference, outcome, found)
-            found = convicted(found, cause, policy_of(operator, backend, case.dtype, rules))
-        results.append(_result(case, operator, backend, direction, found, comparison, evidence, reference, rules))
+            found = convicted(found, look_for_a_formula(reference, outcome, found), policy)
+        if proved is None and evidence_is_needed(found) and not known:
+            proved = evidence_of_numbers(reference, outcome, found)
+            found = found if proved is not None else inconclusive(reference, found, backend.name)
+        if proved is not None and found.verdict.fails:
+            found = replace(found, explanation=f"{found.explanation}; {evidence_in_words(proved)}")
+        results.append(_result(case, operator, backend, direction, found, comparison, evidence, reference, rules, proved))
     return results
+
+
+@dataclass
+class _Trial:
+    """One case on all backends: judged, what fails proved, and judged again as long as that changes what is right."""
+
+    case: Case
+    operator: Operator
+    direction: str
+    backends: Sequence[Backend]
+    outcomes: Sequence[Outcome]
+    baseline: Outcome
+    reference: Reference
+    rules: Rules
+    twin: Comparison | None = None
+
+    def heard(self) -> list[tuple[Comparison, Judgement]]:
+        rows = self._once()
+        for count in ROUNDS:
+            changed = False
+            for backend, outcome, (_, found) in zip(self.backends, self.outcomes, rows, strict=True):
+                if evidence_is_needed(found) and not _is_known(self.case, backend, self.direction, found, self.rules):
+                    changed |= settled(self.reference, outcome, found, count)
+            if not changed:
+                break
+            rows = self._once()
+        return rows
+
+    def _once(self) -> list[tuple[Comparison, Judgement]]:
+        self.twin = compare(self.baseline, self.reference)
+        rows = []
+        for backend, outcome in zip(self.backends, self.outcomes, strict=True):
+            comparison = self.twin if outcome is self.baseline else compare(outcome, self.reference, self.baseline)
+            found = judgement(self.operator, backend, self.direction, self.twin, self.reference, self.rules, comparison)
+            rows.append((comparison, found))
+        return rows
+
+
+def _plain(backend: Backend) -> bool:
+    return isinstance(backend, Cpu) and not backend.switched
 
 
 def _of_float64_itself(found: Judgement, reference: Reference) -> Judgement:
@@ -160,11 +212,11 @@ def policy_of(operator: Operator, backend: Backend, dtype: str, rules: Rules) ->
 
 def _result(
     case: Case, operator: Operator, backend: Backend, direction: str, found: Judgement, comparison: Comparison,
-    evidence: Evidence | None, reference: Reference, rules: Rules,
+    evidence: Evidence | None, reference: Reference, rules: Rules, proved: Proof | None,
 ) -> Result:  # fmt: skip
     result = Result(
         case, backend.name, direction, found.verdict, found.explanation, MappingProxyType(dict(found.metrics)), operator.family,
-        found.worst, found.output, _shapes(reference), comparison, reference.materials.sha256, evidence,
+        found.worst, found.output, _shapes(reference), comparison, reference.materials.sha256, evidence, proof=proved,
     )  # fmt: skip
     return expected(result, rules, backend) if result.verdict.fails else result
 

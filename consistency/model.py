@@ -326,12 +326,23 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
+class Proof:
+    """What is exactly right at one element: ``digits`` of its value, all of them proved, in balls of ``bits``."""
+
+    output: str
+    index: tuple[int, ...]
+    digits: str
+    bits: int
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """One case × one backend × one direction, judged.
 
     ``metrics`` maps names to numbers: ``rho_max`` (× budget), ``ulp_max``, ``scaled_max`` (× G·u·S), ``rmse_ratio`` (to the
     CPU in the same dtype) and others. ``worst`` names the worst element, where there is one. ``recorded_id`` is the recording's own
-    id of an outcome that was recorded elsewhere. ``known``: where the verdict is ``expected``, by which entry.
+    id of an outcome that was recorded elsewhere. ``known``: where the verdict is ``expected``, by which entry. ``proof`` is what was
+    certified of the worst element, where the result fails by its numbers.
     """
 
     case: Case
@@ -349,6 +360,7 @@ class Result:
     evidence: Evidence | None = None
     recorded_id: str = ""
     known: Known | None = None
+    proof: Proof | None = None
 
     @property
     def cause(self) -> str:

@@ -1,43 +1,37 @@
-"""A reference for what float64 on the CPU cannot judge: itself, and integers.
+"""What stands behind float64 on the CPU: wider numbers where there are any, and certificates, in one of three modes.
 
-Where NumPy's long double is wider than float64 (x86), independent NumPy implementations evaluated in it stand behind float64
-results; integer and boolean results are checked against NumPy's. Where neither exists, the CPU stays its own reference, and its
-verdict there is ``undecidable``. Above that stand the oracles (:mod:`consistency.oracles`), in one of three modes:
+``float64``   nothing is proved beforehand
+``spot``      of every case in float64, complex128, whole numbers and truth values some elements, forwards and backwards
+``verified``  of every case all elements up to :data:`LIMIT`, evenly spaced ones beyond
 
-``float64``   none is asked
-``spot``      a fixed choice of cases, and of these some elements; where the CPU turns out to be wrong, more of that case (and what
-              costs next to nothing: where numbers are only moved, chosen or compared)
-``verified``  every case, all elements up to :data:`LIMIT`, evenly spaced ones beyond
-
-What an oracle says takes the place of float64 on the CPU for every dtype and every backend of the case.
+What was proved takes the place of float64 on the CPU for every dtype and every backend of the case. Whatever the mode, nothing fails
+before its worst element is proved (:mod:`consistency.evidence`). Where NumPy's long double is wider than float64 (x86), independent
+NumPy implementations evaluated in it stand behind all elements of forward results, as do NumPy's whole numbers.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from . import dtypes, operators, oracles
+from . import dtypes
 from .backends.numpy_backend import Numpy
 from .errors import UsageError, did_you_mean
 from .magnitudes import floats
 from .model import Outcome, Output
-from .oracles import Answer, Oracle, Unsure, gradients
 from .reference import Reference
+from .reference.proofs import spots
 
 MODES = ("float64", "spot", "verified")
-EACH = "each"  # as spot, but for every case: what a command asks for that looks at one
+EACH = "each"  # as spot, but for every dtype: what a command asks for that looks at one case
 ITSELF_OFF = "float64 on the CPU is itself off"  # how such a verdict's sentence begins
 LIMIT = 4096
-GRADIENTS = 512  # elements of a gradient, each of which takes three values of many bits
-SPOTS, CLOSER = 16, 64  # elements of a spot check, and of the closer look where one is off
-ONE_CASE_IN = 4
-_OFF = 16.0  # ulp: float64 on the CPU may be further off, which is for the judge to say, but then it is no reference
+SPOTS = 4  # elements of an output that are proved in a spot check
+CLOSER = 64  # and where the CPU turns out to be wrong
 
 
 @functools.cache
@@ -46,165 +40,45 @@ def _numpy() -> Numpy:
 
 
 def usable(mode: str) -> str:
-    """``mode``, or a UsageError: an unknown one, or ``verified`` without mpmath."""
+    """``mode``, or a UsageError."""
     if mode not in MODES:
         raise UsageError(f"unknown reference {mode!r}{did_you_mean(mode, MODES) or '; known: ' + ', '.join(MODES)}")
-    if mode == "verified" and not oracles.available():
-        raise UsageError("reference 'verified' needs mpmath, which cannot be imported: pip install 'consistency[mpmath]'")
     return mode
 
 
 def sharpen(reference: Reference, mode: str = "float64") -> None:
     """Put something better than the CPU behind ``reference``, where there is something; sets ``independent``."""
     dtype = reference.materials.case.dtype
-    if reference.operator.mutates or reference.outcome.status != "ok":
+    if reference.outcome.status != "ok" or reference.model.kind == "structure" or "random" in reference.operator.traits:
         return
-    each = mode == EACH or (mode == "spot" and int(reference.materials.case.digest[:8], 16) % ONE_CASE_IN == 0)
-    if reference.direction == "backward":
-        if mode == "verified" or (each and dtype == "float64"):
-            _gradients(reference, GRADIENTS if mode == "verified" else SPOTS)
-        return
-    if mode == "verified" and _by_oracle(reference, LIMIT):
-        return
-    if not reference.independent and reference.operator.observe is None:
+    forward = reference.direction == "forward"
+    if forward and not reference.operator.mutates and not reference.independent and reference.operator.observe is None:
         if dtype in ("float64", "complex128"):
             _long_double(reference)
         elif not dtypes.floats(dtype):
             _integers(reference)
-    if dtype == "float64" and (reference.independent or mode == "float64"):
-        return
-    if each or dtype == "float64":
-        _spot(reference, only_exact=not each)
+    own = dtype in ("float64", "complex128") or not dtypes.floats(dtype)
+    if mode == "verified":
+        _prove(reference, LIMIT)
+    elif mode == EACH or (mode == "spot" and own):
+        _prove(reference, SPOTS)
 
 
-def _oracle(reference: Reference) -> Oracle | None:
-    """The oracle, provided that the operator is the registry's and not one of a user's that has its name."""
-    known = operators.registry().get(reference.operator.name)
-    if known is None or known.callable is not reference.operator.callable or reference.materials.case.dtype not in dtypes.FORMATS:
-        return None
-    return oracles.of(known)
-
-
-def _gradients(reference: Reference, most: int) -> None:
-    """An oracle's gradients in place of the CPU's; where it looked at a few of many only if they show that the CPU is off."""
-    operator = operators.registry().get(reference.operator.name)
-    if operator is None or operator.callable is not reference.operator.callable or not gradients.knows(operator):
-        return
-    if reference.materials.case.dtype not in dtypes.FORMATS:
-        return
-    arguments = reference.materials.build("float64", gradients=operator.leaves)
-    if most < GRADIENTS and sum(tensor.numel() for tensor in arguments.tensors) > CLOSER:
-        return
-    stop = reference.materials.case.cotangent
-    answers = _fitting(reference, lambda: gradients.evaluate(operator, arguments, stop, most))
-    if answers is None:
-        return
-    if most == GRADIENTS or _off(reference, answers) or all(answer.complete for answer in answers):
-        _replace(reference, answers)
-
-
-def _asked(oracle: Oracle, reference: Reference, most: int) -> list[Answer] | None:
-    return _fitting(reference, lambda: oracle(tuple(reference.arguments.args), reference.arguments.kwargs, most))
-
-
-def _fitting(reference: Reference, ask: Callable[[], list[Answer]]) -> list[Answer] | None:
-    """The answers, if they fit the outputs that they are about."""
-    try:
-        answers = ask()
-    except Unsure:
-        return None
-    tensors = [output.tensor for output in reference.outcome.outputs]
-    if len(answers) != len(tensors):
-        return None
-    for tensor, answer in zip(tensors, answers, strict=True):
-        if tensor is None and reference.direction == "backward" and not answer.high.any():
-            continue  # no gradient at all, which stands for zeros
-        if tensor is None or tuple(tensor.shape) != answer.shape:
-            return None
-        if reference.direction == "forward" and reference.operator.observe is not None and not tensor.is_floating_point():
-            return None  # positions of what is chosen, of which several may be right
-        if tensor.dtype != torch.float64 and (answer.tail is not None or answer.high.dtype.kind == "f"):
-            return None
-    return answers
-
-
-def _by_oracle(reference: Reference, most: int) -> bool:
-    oracle = _oracle(reference)
-    answers = _asked(oracle, reference, most) if oracle is not None else None
-    if answers is None:
-        return False
-    _replace(reference, answers)
-    return True
-
-
-def _spot(reference: Reference, *, only_exact: bool) -> None:
-    oracle = _oracle(reference)
-    if oracle is None or not _cheap(oracle, reference) or (only_exact and oracle.source != "exact"):
-        return
-    answers = _asked(oracle, reference, SPOTS)
-    if answers is None:
-        return
-    if _off(reference, answers) and not all(answer.complete for answer in answers):
-        answers = _asked(oracle, reference, CLOSER) or answers
-    elif not all(answer.complete for answer in answers):
-        return
-    _replace(reference, answers)
-
-
-def _cheap(oracle: Oracle, reference: Reference) -> bool:
-    """Whether an answer takes about a millisecond."""
-    if oracle.source in ("mpmath", "exact"):
-        return True
-    into = sum(tensor.numel() for tensor in reference.arguments.tensors)
-    out = sum(output.tensor.numel() for output in reference.outcome.outputs if output.tensor is not None)
-    return into + out <= 64 if oracle.source == "formulas" else into + out <= 1024 and into * out <= 1 << 18
-
-
-def _off(reference: Reference, answers: Sequence[Answer]) -> bool:
-    """Whether float64 on the CPU is further from the answers than a few ulp anywhere, or not finite where they are."""
-    for output, answer in zip(reference.outcome.outputs, answers, strict=True):
-        if output.tensor is None:
+def _prove(reference: Reference, count: int) -> None:
+    """Some elements of every output; more where the CPU turns out to be wrong. ``independent`` if each output has one that is proved."""
+    proofs, everywhere, total, known = reference.proofs, True, 0, 0
+    for index, output in enumerate(reference.outputs):
+        if output.tensor is None or not output.tensor.numel():
             continue
-        own = output.tensor.numpy().reshape(-1)
-        own = own if answer.places is None else own[answer.places]
-        if own.dtype.kind != "f":
-            if not np.array_equal(own, answer.high):
-                return True
-            continue
-        same = (own == answer.high) | ((own != own) & (answer.high != answer.high))
-        error = np.abs(own - answer.high - (0.0 if answer.tail is None else answer.tail))
-        if not (same | (error <= _OFF * np.spacing(np.maximum(np.abs(answer.high), np.finfo(np.float64).tiny)))).all():
-            return True
-    return False
-
-
-def _replace(reference: Reference, answers: Sequence[Answer]) -> None:
-    """The answers in place of the CPU's float64, which stays where they do not reach. The sign of a zero stays, too."""
-    outputs: list[Output] = []
-    tails: list[torch.Tensor | None] = []
-    known = total = 0
-    for output, answer in zip(reference.outcome.outputs, answers, strict=True):
-        if output.tensor is None:
-            outputs.append(output)
-            tails.append(None)
-            continue
-        high = output.tensor.detach().numpy().reshape(-1).copy()
-        places = slice(None) if answer.places is None else answer.places
-        known, total = known + answer.high.size, total + high.size
-        zeros = (high[places] == 0) & (answer.high == 0)
-        tail = np.zeros(high.shape)
-        high[places] = np.where(zeros, high[places], answer.high)
-        if answer.tail is not None:
-            tail[places] = answer.tail
-        outputs.append(Output(output.name, torch.from_numpy(high.reshape(answer.shape)), output.dtype))
-        tails.append(None if answer.tail is None else torch.from_numpy(tail.reshape(answer.shape)))
-    reference.outcome = Outcome("ok", tuple(outputs))
-    reference.outputs = reference.observed(tuple(outputs))
-    backward = reference.direction == "backward"
-    observed = (reference.operator.observe_gradients if backward else reference.operator.observe) is not None
-    reference.tails = (None,) * len(reference.outputs) if observed else tuple(tails)
-    reference.independent = reference.independent or 2 * known >= min(total, GRADIENTS if backward else LIMIT)
-    reference.verified = "" if known == total else f"verified at {known} of {total} elements"
+        size = output.tensor.numel()
+        proofs.settle(index, spots(reference.materials.case.digest, index, size, count))
+        if count < CLOSER and any(i == index for i, _ in proofs.wrong):
+            proofs.settle(index, spots(reference.materials.case.digest, index, size, CLOSER))
+        found = proofs.count(index)
+        everywhere, total, known = everywhere and found > 0, total + size, known + found
+    if known:
+        reference.independent = reference.independent or everywhere
+        reference.verified = "" if known == total else f"certified at {known:,} of {total:,} elements"
 
 
 def _long_double(reference: Reference) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BundleError
-from ..model import Case, Cause, Comparison, Evidence, Known, Measured, Result, Span, Verdict, Worst
+from ..model import Case, Cause, Comparison, Evidence, Known, Measured, Proof, Result, Span, Verdict, Worst
 
 
 def result_from_json(path: Path, number: int, row: dict[str, Any], cases: Mapping[str, Case]) -> Result:
@@ -24,7 +24,7 @@ def result_from_json(path: Path, number: int, row: dict[str, Any], cases: Mappin
             case, str(row["backend"]), str(row["direction"]), verdict, str(row["explanation"]),
             metrics, str(row["family"]), worst, str(row["output"]), tuple(map(str, row["shapes"])), comparison, str(row["sha256"]),
             _evidence(row["evidence"]) if "evidence" in row else None, str(row.get("recorded_id", "")),
-            known_of(row.get("expectation")),
+            known_of(row.get("expectation")), _proof(row.get("proof")),
         )  # fmt: skip
     except KeyError as error:
         raise BundleError(f"{path}:{number}  damaged: it has no {error}") from None
@@ -39,6 +39,13 @@ def known_of(data: Any) -> Known | None:
     entry, place, verdict = (str(data[key])[:400] for key in ("entry", "place", "verdict"))
     ratchet = data["max_rho"]
     return Known(entry, place, verdict, None if ratchet is None else float(ratchet), bool(data["flaky"]))
+
+
+def _proof(data: Any) -> Proof | None:
+    """What was certified of a failing result's worst element."""
+    if data is None:
+        return None
+    return Proof(str(data["output"])[:40], tuple(int(i) for i in data["index"]), str(data["digits"])[:200], int(data["bits"]))
 
 
 def _allowed(row: Mapping[str, Any]) -> bool:

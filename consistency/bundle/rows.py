@@ -21,6 +21,9 @@ def result_to_json(result: Result, *, case: bool = True) -> dict[str, Any]:
     if result.worst is not None:
         worst = result.worst
         row["worst"] = {"index": list(worst.index), "actual": _number(worst.actual), "expected": _number(worst.expected)}
+    if result.proof is not None:
+        proof = result.proof
+        row["proof"] = {"output": proof.output, "index": list(proof.index), "digits": proof.digits, "bits": proof.bits}
     if result.cause:
         row |= {"cause": result.cause, "share": round(result.share, 6)}
     if result.workaround:

@@ -25,6 +25,7 @@ from ..model import Outcome, Output
 from ..operators.declare import Operator
 from ..recipe import TensorRecipe, tensors
 from ..values import EXACT_CLASSES
+from .proofs import Proofs
 
 _LOW_ENTROPY = 16
 _FEW_KINDS, _VARIED = 0.25, 0.45  # distinct shares: fewer make errors add up, or make results err alike
@@ -65,7 +66,7 @@ class Reference:
     ``outcome`` is the raw float64 :class:`Outcome`; ``outputs`` are the quantities to compare (after the operator's ``observe``
     hook). ``tails`` hold, per output, what must be added to the float64 value to come closer to the truth (from a wider
     reference), or None. ``independent`` is False where nothing but the reference's own computation stands behind it.
-    ``verified`` is None unless an oracle stands behind it, and then says where that could not look (empty: nowhere).
+    ``verified`` is None unless elements were proved, and then says how many (empty: all of them).
     Warnings that torch gives on the way pass through: make and use a Reference under :func:`quiet`.
     """
 
@@ -103,6 +104,11 @@ class Reference:
             self.independent = self.integers_too = True
         except (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError):
             return  # an operator that takes integers only: its own result stays the reference
+
+    @functools.cached_property
+    def proofs(self) -> Proofs:
+        """What is proved of this reference, element by element."""
+        return Proofs(self)
 
     @functools.cached_property
     def arguments(self) -> Arguments:

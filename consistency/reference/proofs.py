@@ -1,0 +1,125 @@
+"""Certified elements of a reference: what was proved takes the place of float64 on the CPU, for every dtype and every backend."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from .. import dtypes
+from ..model import Output
+from .certified.certificate import Certificate, Certifier
+
+if TYPE_CHECKING:
+    from .float64 import Reference
+
+_TELLS = 2.0**-30  # of an ulp of the tested dtype: a smaller correction changes no verdict
+SECONDS = 2.0  # for the elements of one output
+
+
+class Proofs:
+    """What was proved of one :class:`~consistency.reference.Reference`.
+
+    ``certificates`` by output and flat position. ``wrong`` are those where float64 on the CPU was off by more than 16 ulp, or
+    another number altogether. ``reason`` says why something could not be proved; empty where nothing was asked in vain.
+    """
+
+    def __init__(self, reference: Reference) -> None:
+        self.reference = reference
+        self.certificates: dict[tuple[int, int], Certificate] = {}
+        self.refused: set[tuple[int, int]] = set()
+        self.wrong: set[tuple[int, int]] = set()
+        self.reason = ""
+        self.certifier = Certifier(
+            reference.operator, reference.materials, reference.direction, integers_too=reference.integers_too
+        )
+
+    def settle(self, index: int, positions: Sequence[int], seconds: float = SECONDS) -> bool:
+        """Prove these elements of output ``index`` and put what was proved into the reference; whether anything changed there."""
+        asked = [p for p in positions if (index, p) not in self.certificates and (index, p) not in self.refused]
+        if not asked:
+            return False
+        proved = self.certifier.prove(index, asked, seconds)
+        self.reason = self.certifier.reason or self.reason
+        found = {}
+        for position, certificate in zip(asked, proved, strict=True):
+            if certificate is None:
+                self.refused.add((index, position))
+            else:
+                self.certificates[index, position] = found[position] = certificate
+        return self._put(index, found) if found else False
+
+    def proves(self, index: int, position: int) -> Certificate | None:
+        """The certificate of an element, asked for now if it was not before."""
+        self.settle(index, [position])
+        return self.certificates.get((index, position))
+
+    def count(self, index: int) -> int:
+        return sum(1 for i, _ in self.certificates if i == index)
+
+    def _put(self, index: int, found: dict[int, Certificate]) -> bool:
+        reference, output = self.reference, self.reference.outputs[index]
+        tensor = output.tensor
+        if tensor is None:
+            return False
+        numbers = tensor.detach().resolve_conj().resolve_neg().reshape(-1).numpy().copy()
+        places = np.fromiter(found, dtype=np.int64)
+        high = np.array([c.high for c in found.values()]).astype(numbers.dtype)
+        tail = np.array([c.tail for c in found.values()]).astype(numbers.dtype)
+        before = numbers[places]
+        zeros = (before == 0) & (high == 0)  # the sign of a zero stays
+        numbers[places] = np.where(zeros, before, high)
+        changed = self._changed(index, places, before, high)
+        if numbers.dtype.kind in "fc":
+            tails = list(reference.tails)
+            known = tails[index]
+            rest = np.zeros_like(numbers) if known is None else known.reshape(-1).numpy().copy()
+            changed = changed or bool((_size(rest[places] - tail) > _TELLS * self._spacing(high)).any())
+            rest[places] = tail
+            tails[index] = torch.from_numpy(rest.reshape(tuple(tensor.shape)))
+            reference.tails = tuple(tails)
+        made = Output(output.name, torch.from_numpy(numbers.reshape(tuple(tensor.shape))), output.dtype)
+        reference.outputs = (*reference.outputs[:index], made, *reference.outputs[index + 1 :])
+        return changed
+
+    def _changed(self, index: int, places: Any, before: Any, high: Any) -> bool:
+        """Whether the CPU's numbers were others than those proved, by as much as matters in the tested dtype; notes where."""
+        if before.dtype.kind not in "fc":
+            wrong = before != high
+        else:
+            same = (before == high) | ((before != before) & (high != high))
+            step = np.spacing(np.maximum(_size(high), np.finfo(np.float64).tiny))
+            gap = np.where(same, 0.0, _size(before - high))
+            wrong = ~same & ~(gap <= _OFF * step)
+        self.wrong |= {(index, int(p)) for p in places[wrong]}
+        if before.dtype.kind not in "fc":
+            return bool(wrong.any())
+        return bool((~same & ~(gap <= _TELLS * self._spacing(high))).any())
+
+    def _spacing(self, numbers: Any) -> Any:
+        name = self.reference.materials.case.dtype
+        form = dtypes.FORMATS.get(dtypes.PARTS.get(name, name), dtypes.FORMATS["float64"])
+        size = np.nan_to_num(_size(numbers), posinf=1e300)
+        return dtypes.spacing(size.astype(np.float64), form, np.empty(size.shape))
+
+
+_OFF = 16.0  # ulp of float64
+
+
+def _size(numbers: Any) -> Any:
+    return np.abs(numbers)
+
+
+def spots(digest: str, index: int, size: int, count: int) -> list[int]:
+    """Up to ``count`` flat positions of ``size``, the same for the same case everywhere: the last, and some chosen by its hash."""
+    if size <= count:
+        return list(range(size))
+    seed = int.from_bytes(hashlib.sha256(f"{digest}/{index}".encode()).digest()[:8], "big")
+    chosen = {size - 1}
+    while len(chosen) < count:
+        seed = (seed * 6364136223846793005 + 1442695040888963407) % (1 << 64)
+        chosen.add((seed >> 16) % size)
+    return sorted(chosen)
