@@ -150,7 +150,8 @@ def _coming(
             if backend in backends and (case.id, backend.name, direction) not in earlier.results:
                 yield operator, case, direction
         twin = scaling.twin(case) if position < twins else None
-        if twin is not None:
+        if twin is not None:  # both are run, one after the other, to measure how errors shrink
+            yield operator, case, "forward"
             yield operator, twin, "forward"
 
 

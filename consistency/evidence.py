@@ -105,7 +105,9 @@ def _largest(reference: Reference, outcome: Outcome, index: int, count: int) -> 
     error = np.abs(got - want)
     error[(got == want) | (np.isnan(got) & np.isnan(want))] = 0.0
     form = dtypes.form_of(outputs[index].dtype) or dtypes.FORMATS["float64"]
-    unit = dtypes.spacing(np.nan_to_num(np.abs(want), posinf=1e300), form, np.empty_like(want)) + _scale(reference, index, want, form)
+    unit = dtypes.spacing(np.nan_to_num(np.abs(want), posinf=1e300), form, np.empty_like(want)) + _scale(
+        reference, index, want, form
+    )
     ratio = np.nan_to_num(error / unit, nan=np.inf)
     if expected.is_complex():
         ratio = ratio.reshape(-1, 2).max(1)

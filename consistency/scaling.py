@@ -4,12 +4,12 @@ Each float32 case has a *twin*: the same recipe in float64, whose numbers agree 
 
 - one-sided, per case: ``e64 ≤ max(1e-6 · e32, max(16, 4·G) · eps64 · max|ref|)``, errors as the largest absolute one of an output.
   Where sums cancel, S stands in for \\|ref\\|: a sum's error is relative to what was summed, and grows with G (√n of n terms).
-- two-sided, pooled: the geometric mean of RMS32/RMS64 over the cases in which both err. Above 2³⁴ the float32 path is degraded
+- two-sided, pooled: the geometric mean of RMS32/RMS64 over the cases in which both err, RMS64 over certified elements. Above 2³⁴ the float32 path is degraded
   (TF32 gives about 2⁴²), below 2²⁰ the float64 path is. Expected is 2²⁹; torch's CPU gives 2.6e7 to 2.4e9 for nine tenths of
   its operators.
 
-0/0 says nothing. The float64 error needs a reference above float64; where there is none, nothing is measured. A two-sided window
-per sample would misfire on half of all healthy ones: many are exact in one precision or in both.
+0/0 says nothing. The float64 error is measured at elements whose exact value is certified; where none is, nothing is measured. A
+two-sided window per sample would misfire on half of all healthy ones: many are exact in one precision or in both.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import torch
 
 from . import recipe
@@ -27,15 +28,16 @@ from .backends.base import Backend, refusal
 from .comparison import compare
 from .errors import RecipeError
 from .materialise import prepare
-from .model import Case, Comparison, Result, Verdict
+from .model import Case, Outcome, Result, Verdict
 from .operators.declare import Operator
 from .recipe import TensorRecipe
 from .reference import Reference, quiet
-from .wider import sharpen
+from .reference.proofs import spots
 
 EXPECTED = 2.0**29
 LOWEST, HIGHEST = 2.0**20, 2.0**34
 ENOUGH = 8  # pairs in which both precisions err; fewer say nothing about a mean
+PROVED = 8  # elements of an output whose float64 error is measured
 _SHRINKS = 1e-6
 _EPS = 2.0**-52
 _UNEVEN = ("nn.functional.tanhshrink",)  # x − tanh x is exact in float64 for large x, and never in float32
@@ -145,41 +147,47 @@ class Pool:
 
     def add(self, results: Iterable[Result]) -> None:
         """Run the twin of one case, whose forward float32 results on the backends are given."""
-        single = {r.backend: r.comparison for r in results if _tells(r)}
-        case = next(iter(results)).case if single else None
+        backends = [self.backends[r.backend] for r in results if r.backend in self.backends and _tells(r)]
+        case = next(iter(results)).case if backends else None
         double = twin(case) if case is not None else None
-        if double is None:
+        if case is None or double is None:
             return
         with quiet():
             try:
-                self._pair(double, single)
+                self._pair(case, double, backends)
             except RecipeError:
                 return
 
-    def _pair(self, double: Case, single: Mapping[str, Comparison | None]) -> None:
-        materials = prepare(double)
-        reference = Reference(self.operator, materials, "forward")
-        sharpen(reference)
-        if not reference.independent or reference.outcome.status != "ok":
+    def _pair(self, single: Case, double: Case, backends: Sequence[Backend]) -> None:
+        narrow, wide = (Reference(self.operator, prepare(case), "forward") for case in (single, double))
+        if narrow.outcome.status != "ok" or wide.outcome.status != "ok":
             return
-        for name, comparison in single.items():
-            backend = self.backends.get(name)
-            if backend is None or comparison is None or refusal(backend, self.operator, "float64", "forward"):
+        for index, output in enumerate(wide.outputs):
+            if output.tensor is not None and output.tensor.dtype == torch.float64:
+                wide.proofs.settle(index, spots(double.digest, index, output.tensor.numel(), PROVED))
+        if not wide.proofs.certificates:
+            return
+        for backend in backends:
+            if refusal(backend, self.operator, "float64", "forward"):
                 continue
-            wide = compare(backend.run(self.operator, materials), reference)
-            if wide.status == "ok" and not wide.structure and len(wide.outputs) == len(comparison.outputs):
-                self._record(name, double, comparison, wide, reference)
+            outcomes = [backend.run(self.operator, reference.materials) for reference in (narrow, wide)]
+            if all(outcome.status == "ok" for outcome in outcomes) and not compare(outcomes[1], wide).structure:
+                self._record(backend.name, double, narrow, wide, outcomes)
 
-    def _record(self, name: str, case: Case, single: Comparison, double: Comparison, reference: Reference) -> None:
+    def _record(self, name: str, case: Case, narrow: Reference, wide: Reference, outcomes: Sequence[Outcome]) -> None:
         self._measured[name] = self._measured.get(name, 0) + 1
-        for index, (narrow, wide) in enumerate(zip(single.outputs, double.outputs, strict=True)):
-            if narrow.special or wide.special or not wide.elements or wide.dtype != "float64":
+        pairs = zip(narrow.observed(outcomes[0].outputs), wide.observed(outcomes[1].outputs), strict=True)
+        for index, (single, double) in enumerate(pairs):
+            places, e64 = wide.proofs.errors(index, double.tensor)
+            e32 = _errors(narrow.outputs[index].tensor, single.tensor, places)
+            kept = np.isfinite(e32) & np.isfinite(e64)
+            if not kept.any():
                 continue
-            if narrow.rms > 0.0 and wide.rms > 0.0:
-                self._logs.setdefault(name, []).append(math.log2(narrow.rms) - math.log2(wide.rms))
-            e32, e64 = (max((span.abs_max for span in o.spans), default=0.0) for o in (narrow, wide))
-            if e64 > _SHRINKS * e32 and e64 > 16.0 * _EPS * _largest(reference, index):
-                self._violations.setdefault(name, []).append((case, e32, e64))
+            e32, e64 = e32[kept], e64[kept]
+            if e32.any() and e64.any():
+                self._logs.setdefault(name, []).append(_log_rms(e32) - _log_rms(e64))
+            if e64.max() > _SHRINKS * e32.max() and e64.max() > 16.0 * _EPS * _largest(wide, index):
+                self._violations.setdefault(name, []).append((case, float(e32.max()), float(e64.max())))
 
     def scalings(self) -> tuple[Scaling, ...]:
         """One per backend on which anything was measured."""
@@ -195,6 +203,20 @@ class Pool:
 def _tells(result: Result) -> bool:
     found = result.comparison
     return result.direction == "forward" and found is not None and found.status == "ok" and not found.structure
+
+
+def _log_rms(errors: Any) -> float:
+    """log2 of the root of the mean square, which squares of large errors would overflow."""
+    largest = float(errors.max())
+    return math.log2(largest) + 0.5 * math.log2(float(np.mean((errors / largest) ** 2)))
+
+
+def _errors(expected: torch.Tensor | None, actual: torch.Tensor | None, places: Any) -> Any:
+    """Absolute errors at flat ``places``; NaN where there is nothing to compare."""
+    if expected is None or actual is None or expected.shape != actual.shape or not expected.is_floating_point():
+        return np.full(places.size, np.nan)
+    gap = actual.detach().reshape(-1)[places].to(torch.float64) - expected.detach().reshape(-1)[places]
+    return gap.abs().numpy()
 
 
 def _largest(reference: Reference, index: int) -> float:

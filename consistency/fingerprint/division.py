@@ -8,10 +8,10 @@ import numpy as np
 import torch
 
 from ..dtypes import FORMATS
-from ..oracles.double_double import two_product
 from . import samples
 from .asking import Ask, NotAnswered, Request, call, doubles, from_words
 from .bench import Array
+from .exact_pairs import two_product
 from .facts import Fact, unknown
 
 COUNT = 1 << 16

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..oracles.double_double import two_product, two_sum
+from .exact_pairs import two_product, two_sum
 
 Array = np.ndarray[Any, Any]
 

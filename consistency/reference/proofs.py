@@ -57,6 +57,20 @@ class Proofs:
         self.settle(index, [position])
         return self.certificates.get((index, position))
 
+    def errors(self, index: int, actual: torch.Tensor | None) -> tuple[Any, Any]:
+        """The flat positions of output ``index`` that are proved, and the absolute errors of ``actual``, of float64, there.
+
+        Nothing where ``actual`` does not fit.
+        """
+        expected = self.reference.outputs[index].tensor
+        if actual is None or expected is None or actual.dtype != torch.float64 or actual.shape != expected.shape:
+            return np.empty(0, dtype=np.int64), np.empty(0)
+        proved = {p: c for (i, p), c in self.certificates.items() if i == index and type(c.high) is float}
+        places = np.fromiter(proved, dtype=np.int64)
+        got = actual.detach().reshape(-1)[places].numpy()
+        gap = (got - np.array([c.high for c in proved.values()])) - np.array([c.tail for c in proved.values()])
+        return places, np.abs(gap)
+
     def count(self, index: int) -> int:
         return sum(1 for i, _ in self.certificates if i == index)
 
