@@ -341,8 +341,8 @@ class Result:
 
     ``metrics`` maps names to numbers: ``rho_max`` (× budget), ``ulp_max``, ``scaled_max`` (× G·u·S), ``rmse_ratio`` (to the
     CPU in the same dtype) and others. ``worst`` names the worst element, where there is one. ``recorded_id`` is the recording's own
-    id of an outcome that was recorded elsewhere. ``known``: where the verdict is ``expected``, by which entry. ``proof`` is what was
-    certified of the worst element, where the result fails by its numbers.
+    id of an outcome that was recorded elsewhere. ``known``: where the verdict is ``expected``, by which entry. ``proof`` is what
+    was certified of the worst element, where the result fails by its numbers.
     """
 
     case: Case

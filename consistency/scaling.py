@@ -4,9 +4,9 @@ Each float32 case has a *twin*: the same recipe in float64, whose numbers agree 
 
 - one-sided, per case: ``e64 ≤ max(1e-6 · e32, max(16, 4·G) · eps64 · max|ref|)``, errors as the largest absolute one of an output.
   Where sums cancel, S stands in for \\|ref\\|: a sum's error is relative to what was summed, and grows with G (√n of n terms).
-- two-sided, pooled: the geometric mean of RMS32/RMS64 over the cases in which both err, RMS64 over certified elements. Above 2³⁴ the float32 path is degraded
-  (TF32 gives about 2⁴²), below 2²⁰ the float64 path is. Expected is 2²⁹; torch's CPU gives 2.6e7 to 2.4e9 for nine tenths of
-  its operators.
+- two-sided, pooled: the geometric mean of RMS32/RMS64 over the cases in which both err, at the same elements. Above 2³⁴ the
+  float32 path is degraded (TF32 gives about 2⁴²), below 2²⁰ the float64 path is. Expected is 2²⁹; torch's CPU gives 2.6e7 to
+  2.4e9 for nine tenths of its operators.
 
 0/0 says nothing. The float64 error is measured at elements whose exact value is certified; where none is, nothing is measured. A
 two-sided window per sample would misfire on half of all healthy ones: many are exact in one precision or in both.

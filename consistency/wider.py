@@ -4,9 +4,9 @@
 ``spot``      of every case in float64, complex128, whole numbers and truth values some elements, forwards and backwards
 ``verified``  of every case all elements up to :data:`LIMIT`, evenly spaced ones beyond
 
-What was proved takes the place of float64 on the CPU for every dtype and every backend of the case. Whatever the mode, nothing fails
-before its worst element is proved (:mod:`consistency.evidence`). Where NumPy's long double is wider than float64 (x86), independent
-NumPy implementations evaluated in it stand behind all elements of forward results, as do NumPy's whole numbers.
+What was proved takes the place of float64 on the CPU for every dtype and every backend of the case. Whatever the mode, nothing
+fails before its worst element is proved (:mod:`consistency.evidence`). Where NumPy's long double is wider than float64 (x86),
+independent NumPy implementations evaluated in it stand behind all elements of forward results, as do NumPy's whole numbers.
 """
 
 from __future__ import annotations
@@ -65,7 +65,10 @@ def sharpen(reference: Reference, mode: str = "float64") -> None:
 
 
 def _prove(reference: Reference, count: int) -> None:
-    """Some elements of every output; more where the CPU turns out to be wrong. ``independent`` if each output has one that is proved."""
+    """Some elements of every output; more where the CPU turns out to be wrong.
+
+    The reference is ``independent`` if something of every output is proved.
+    """
     proofs, everywhere, total, known = reference.proofs, True, 0, 0
     for index, output in enumerate(reference.outputs):
         if output.tensor is None or not output.tensor.numel():
