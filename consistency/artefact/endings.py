@@ -43,7 +43,7 @@ def value(result: Result, element: Element, run: Ran, right: str, sheet: Sheet) 
     recorded = scalar(element.recorded, sheet)
     named = "the CPU" if element.exact else "float64 on the CPU"
     shown = f"{named} {{right!r}}, recorded {{recorded!r}}" if right else "right is {recorded!r}"
-    lines.append(f"recorded = {recorded}  # what is right, as it was computed when this was found")
+    lines.append(f"recorded = {recorded}  # {_source(result, element)}")
     where = place_of(element)
     if isinstance(element.recorded, float) and not math.isfinite(element.recorded):
         return special(result, element, run, right, sheet)
@@ -61,6 +61,14 @@ def value(result: Result, element: Element, run: Ran, right: str, sheet: Sheet) 
     lines.append(f'print(f"{where}: {{device}} gives {{got!r}}; {shown}")')
     lines.append('print(f"{abs(got - recorded) / admitted:,.3g} times the error that rounding explains")')
     return [*lines, 'assert abs(got - recorded) <= admitted, "no rounding explains this"']
+
+
+def _source(result: Result, element: Element) -> str:
+    """Where the number that is right comes from."""
+    proof = result.proof
+    if proof is None or proof.output != result.output or proof.index != element.index[: len(proof.index)]:
+        return "what is right, as it was computed when this was found"
+    return f"proved in ball arithmetic (Arb, {proof.bits} bits): {proof.digits}"
 
 
 def _admitted(element: Element) -> str:

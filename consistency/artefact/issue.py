@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from .. import dtypes
-from ..model import Result
+from ..model import Proof, Result
 from ..opinfo import YOURS
 from ..recipe import INLINE_BYTES
 from ..report.failure import command, dtype_of, number, quote, size_of, values_of
@@ -114,6 +114,8 @@ def _by(result: Result) -> str:
 
 def _points(result: Result, others: Sequence[Result], minimal: Minimal | None) -> Iterator[str]:
     evidence = result.evidence
+    if result.proof is not None:
+        yield f"- {prose(_proved(result.proof), 300)}"
     if evidence is not None and evidence.cause is not None and evidence.cause.name != "nondeterministic":
         cause = str(evidence.cause)
         yield f"- Likely cause: {prose(cause + ' of the error' if cause.endswith('%') else cause)}"
@@ -140,6 +142,13 @@ def _points(result: Result, others: Sequence[Result], minimal: Minimal | None) -
         yield f"- {also} {code(other.backend)}: {prose(_short(other), 160)}"
     if evidence is not None and evidence.company and not shown:
         yield f"- {_capital(prose(evidence.company))}"
+
+
+def _proved(proof: Proof) -> str:
+    """What is exactly right, and how that is known."""
+    place = f" at index {list(proof.index)}" if proof.index else ""
+    how = f"enclosed in ball arithmetic of {proof.bits} bits (Arb), from the definition and without any kernel of torch's"
+    return f"The exact value{place} is {proof.digits}: {how}"
 
 
 def _of_float64(result: Result) -> str:

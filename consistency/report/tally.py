@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from ..determinism import Repeatability
 from ..engine import JUDGING_FAILED
 from ..events import kind
+from ..evidence import UNPROVED
 from ..expectations.ledger import Standing
 from ..model import Result
 from ..scaling import Scaling
@@ -60,6 +61,7 @@ class Tally:
         self.repeated: list[Repeatability] = []
         self.standings: list[Standing] = []
         self.grown: dict[tuple[str, str], float] = {}  # bytes a call, by backend and operator
+        self.disputes: dict[tuple[str, str], Result] = {}  # by operator and backend: what differs where nobody could be proved right
         self.decided: dict[str, list[int]] = defaultdict(lambda: [0, 0])  # of each operator: undecidable, all that ran
         self.results = 0
         self.lost = 0
@@ -79,6 +81,8 @@ class Tally:
             if reason in self.reasons or len(self.reasons) < MOST_REASONS:
                 self.reasons[reason] += 1
             self.lost += verdict.value == "unavailable"
+            if result.explanation.startswith(UNPROVED):
+                self.disputes.setdefault((result.operator, result.backend), result)
             self.harness_failures += result.explanation.startswith(JUDGING_FAILED)
         if verdict.fails:
             self.failing_cases[kind(result)] += 1

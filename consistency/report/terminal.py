@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 IN_FULL = 4  # operators whose worst failure is shown with its command
 MOST_FAILURES = 20
 MOST_ALSO = 4
+MOST_DISPUTES = 5
 MOST_GENERIC = 12
 PAGE = "report.html"  # in a bundle
 _COLOURS = {"passed": "green", "warned": "yellow", "failed": "red", "not tested": "dim"}
@@ -163,6 +164,11 @@ class Screen:
             self._line(f"… and {len(failures) - MOST_FAILURES} more operators fail")
         if len(failures) > IN_FULL and self.out:
             self._line(f"  the commands that repeat them: {self.out / 'failures' / '*' / 'message.txt'}")
+        for result in list(self.tally.disputes.values())[:MOST_DISPUTES]:
+            self._line(f"? {failure.headline(result)}", "yellow")
+            self._line(f"  again:   {failure.command(result, bundle=self.out)}")
+        if len(self.tally.disputes) > MOST_DISPUTES:
+            self._line(f"? and {len(self.tally.disputes) - MOST_DISPUTES} more in which nobody could be proved right")
         self.console.print()
         for text in repeated(self.tally):
             self._line(text)
