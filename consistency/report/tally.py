@@ -61,7 +61,7 @@ class Tally:
         self.repeated: list[Repeatability] = []
         self.standings: list[Standing] = []
         self.grown: dict[tuple[str, str], float] = {}  # bytes a call, by backend and operator
-        self.disputes: dict[tuple[str, str], Result] = {}  # by operator and backend: what differs where nobody could be proved right
+        self.disputes: dict[tuple[str, str], Result] = {}  # by operator and backend: differences without a proof
         self.decided: dict[str, list[int]] = defaultdict(lambda: [0, 0])  # of each operator: undecidable, all that ran
         self.results = 0
         self.lost = 0

@@ -137,7 +137,7 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if name in _FIXED:
             return func(*args, **kwargs)
         bound = _bound(schema, args, kwargs)
-        given = tree_map(lambda x: self.node(x) if isinstance(x, torch.Tensor) else x, bound)
+        given = tree_map(lambda x: self._node(x) if isinstance(x, torch.Tensor) else x, bound)
         out = func(*args, **kwargs)
         made = self._made(func, name, given, out)
         if self.gradients and not torch.is_grad_enabled():
@@ -146,7 +146,7 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if isinstance(made, Written):
             for argument, value in made.arguments.items():
                 if isinstance(bound.get(argument), torch.Tensor):
-                    self.write(bound[argument], value)
+                    self._write(bound[argument], value)
             made = made.outputs
         self._hand_over(schema, bound, out, made)
         if isinstance(out, (bool, int, float)) and not isinstance(made, Unknown):
@@ -184,14 +184,14 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 pairs = [(t, _unknown(t, f"{schema.name} writes in a way of its own")) for t in targets]
             for target, value in pairs:
                 if isinstance(target, torch.Tensor):
-                    self.write(target, value)
+                    self._write(target, value)
             return
         results = list(out) if isinstance(out, (list, tuple)) else [out]
         values = list(made) if isinstance(made, (list, tuple)) else [made]
         for position, tensor in enumerate(results):
             if isinstance(tensor, torch.Tensor):
                 value = values[position] if position < len(values) else _unknown(tensor, f"{schema.name} gives more than its entry")
-                self.write(tensor, value)
+                self._write(tensor, value)
 
     def _detached(self, tensor: torch.Tensor) -> torch.Tensor:
         """Of its own storage, so that the numbers are the same and no gradient flows through."""
