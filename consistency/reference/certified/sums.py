@@ -1,8 +1,9 @@
-"""Sums, products and other reductions of rows, and sums of products."""
+"""Sums, extremes and other reductions of rows, and sums of products."""
 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from . import balls
 from .balls import Element, Elements
 from .elementwise import div, equal, mul, to_real, where
-from .movement import expand, gather, labelled, permute, reshape, unsqueeze
+from .movement import expand, permute, reshape, unsqueeze
 from .nodes import Node, Positions
 
 
@@ -44,6 +45,7 @@ class Products(Node):
 
     def __init__(self, a: Node, b: Node) -> None:
         super().__init__((a.shape[0], a.shape[1], b.shape[2]), (a, b))
+        self.kind = "real" if a.kind == b.kind == "real" else "int"
 
     def needs(self, positions: Positions) -> tuple[Positions, ...]:
         _, m, n = self.shape
@@ -54,11 +56,16 @@ class Products(Node):
         return rest[:, None] * k + along, (batch[:, None] * k + along) * n + column[:, None]
 
     def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
-        return [balls.dot(x, y) for x, y in zip(given[0].tolist(), given[1].tolist(), strict=True)]
+        of = balls.dot if self.kind == "real" else _whole_dot
+        return [of(x, y) for x, y in zip(given[0].tolist(), given[1].tolist(), strict=True)]
 
     def pull(self, gradient: Node) -> Sequence[Node | None]:
         a, b = self.inputs
         return Products(gradient, permute(b, (0, 2, 1))), Products(permute(a, (0, 2, 1)), gradient)
+
+
+def _whole_dot(a: list[int | None], b: list[int | None]) -> int | None:
+    return None if None in a or None in b else sum(map(operator.mul, a, b))
 
 
 def dims_of(dim: Any, ndim: int) -> tuple[int, ...]:
@@ -98,8 +105,15 @@ def _pull_sum(matrix: Node, result: Node, gradient: Node) -> Node:
     return _over_rows(matrix, gradient)
 
 
+def _whole_total(values: list[Element]) -> int | None:
+    return None if None in values else sum(values)
+
+
 def sum_(x: Node, dim: Any = None, keepdim: bool = False) -> Node:
-    return reduce_rows(balls.total, to_real(x), dim, keepdim, pulled=_pull_sum)
+    """Whole numbers and truth values have a whole sum."""
+    if x.kind != "real":
+        return reduce_rows(_whole_total, x, dim, keepdim, kind="int")
+    return reduce_rows(balls.total, x, dim, keepdim, pulled=_pull_sum)
 
 
 def mean(x: Node, dim: Any = None, keepdim: bool = False) -> Node:
@@ -107,35 +121,30 @@ def mean(x: Node, dim: Any = None, keepdim: bool = False) -> Node:
     return div(sum_(x, dim, keepdim), count)
 
 
-def _product(values: list[Element]) -> Element:
-    found: Element = balls.ONE
-    for value in values:
-        found = balls.mul(found, value)
-    return found
-
-
-def _pull_product(matrix: Node, result: Node, gradient: Node) -> Node:
-    """By each factor the product of the others, zeros among them or not."""
-    rows, width = matrix.shape
-    others = np.array([[j for j in range(width) if j != i] for i in range(width)], dtype=np.int64).reshape(width, max(width - 1, 0))
-    labels = (np.arange(rows)[:, None, None] * width + others[None]).reshape(rows * width, -1)
-    rest = Rows(_product, gather(matrix, labels, labels.shape), pulled=None)
-    return mul(_over_rows(matrix, gradient), reshape(rest, matrix.shape))
-
-
-def prod(x: Node, dim: Any = None, keepdim: bool = False) -> Node:
-    return reduce_rows(_product, to_real(x), dim, keepdim, pulled=_pull_product)
-
-
 def _largest(values: list[Element]) -> Element:
+    """NaN where one is among them; of zeros of either sign one whose sign nobody knows."""
     found = values[0]
     for value in values[1:]:
         found = balls.maximum(found, value)
-    return found
+    return _either_zero(found, values)
 
 
 def _smallest(values: list[Element]) -> Element:
-    return balls.neg(_largest([balls.neg(v) for v in values]))
+    found = values[0]
+    for value in values[1:]:
+        found = balls.minimum(found, value)
+    return _either_zero(found, values)
+
+
+def _either_zero(found: Element, values: list[Element]) -> Element:
+    if type(found) is not float or found != 0.0:
+        return found
+    signs = {math.copysign(1.0, v) for v in values if type(v) is float and v == 0.0}
+    return found if len(signs) == 1 else balls.ZERO
+
+
+def _whole(of: Callable[[list[Element]], Element]) -> Callable[[list[Element]], Element]:
+    return lambda values: None if None in values else of(values)
 
 
 def _pull_extremum(matrix: Node, result: Node, gradient: Node) -> Node:
@@ -146,56 +155,17 @@ def _pull_extremum(matrix: Node, result: Node, gradient: Node) -> Node:
 
 
 def amax(x: Node, dim: Any = None, keepdim: bool = False) -> Node:
-    return reduce_rows(_largest, x, dim, keepdim, kind=x.kind, pulled=_pull_extremum)
+    return reduce_rows(_largest if x.kind == "real" else _whole(max), x, dim, keepdim, kind=x.kind, pulled=_pull_extremum)
 
 
 def amin(x: Node, dim: Any = None, keepdim: bool = False) -> Node:
-    return reduce_rows(_smallest, x, dim, keepdim, kind=x.kind, pulled=_pull_extremum)
-
-
-def cumulated(x: Node, dim: int, of: Callable[[list[Element]], Element]) -> Node:
-    """A function of the elements up to each along ``dim``; what a scan gives. Not differentiable by itself."""
-    dims = (dim % x.ndim,) if x.ndim else ()
-    matrix = as_rows(x, dims)
-    made: Node = Prefixes(of, matrix)
-    if not x.ndim:
-        return reshape(made, ())
-    kept = [d for d in range(x.ndim) if d not in dims]
-    moved = reshape(made, [x.shape[d] for d in (*kept, *dims)])
-    back = np.argsort([*kept, *dims]).tolist()
-    return permute(moved, back)
-
-
-class Prefixes(Node):
-    """Of every element of a matrix a function of its row up to there. The gradient is that of a sum: the sum from there on."""
-
-    def __init__(self, of: Callable[[list[Element]], Element], matrix: Node) -> None:
-        super().__init__(matrix.shape, (matrix,))
-        self.of = of
-
-    def needs(self, positions: Positions) -> tuple[Positions, ...]:
-        width = self.shape[1]
-        lists = [np.arange(p - p % width, p + 1) for p in positions.tolist()]
-        return (np.concatenate(lists) if lists else np.empty(0, dtype=np.int64),)
-
-    def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
-        width, values, made, begin = self.shape[1], given[0].tolist(), [], 0
-        for position in positions.tolist():
-            count = position % width + 1
-            made.append(self.of(values[begin : begin + count]))
-            begin += count
-        return made
-
-    def pull(self, gradient: Node) -> Sequence[Node | None]:
-        if self.of is not balls.total:
-            raise balls.Unsure("the gradient of a scan")
-        flipped = labelled(gradient, lambda labels: labels[:, ::-1])
-        return (labelled(Prefixes(balls.total, flipped), lambda labels: labels[:, ::-1]),)
+    return reduce_rows(_smallest if x.kind == "real" else _whole(min), x, dim, keepdim, kind=x.kind, pulled=_pull_extremum)
 
 
 def matmul(a: Node, b: Node) -> Node:
-    """As torch.matmul does it, for one or more dimensions each."""
-    a, b = to_real(a), to_real(b)
+    """As torch.matmul does it, for one or more dimensions each; of whole numbers if both are."""
+    if "real" in (a.kind, b.kind):
+        a, b = to_real(a), to_real(b)
     lone_a, lone_b = a.ndim == 1, b.ndim == 1
     a = unsqueeze(a, 0) if lone_a else a
     b = unsqueeze(b, 1) if lone_b else b

@@ -65,3 +65,15 @@ def addbmm(self: Any, batch1: Any, batch2: Any, beta: Any = 1, alpha: Any = 1) -
 def addr(self: Any, vec1: Any, vec2: Any, beta: Any = 1, alpha: Any = 1) -> Any:
     outer = c.mul(c.each(lambda x: unsqueeze(x, 1), vec1), c.each(lambda x: unsqueeze(x, 0), vec2))
     return _plus(self, outer, beta, alpha)
+
+
+@entry("_trilinear")
+def trilinear(i1: Any, i2: Any, i3: Any, expand1: Any, expand2: Any, expand3: Any, sumdim: Any, unroll_dim: int = 1) -> Any:
+    """Σ i1·i2·i3 over ``sumdim``, with dimensions of size 1 put into each at its ``expand`` before."""
+    factors = []
+    for x, dims in ((i1, expand1), (i2, expand2), (i3, expand3)):
+        for dim in sorted(dims):
+            x = c.each(lambda node, d=dim: unsqueeze(node, d), x)
+        factors.append(x)
+    product = c.mul(c.mul(factors[0], factors[1]), factors[2])
+    return c.sum_(product, list(sumdim)) if sumdim else product

@@ -1,14 +1,14 @@
-"""Sums, means, variances, norms, extremes, scans and softmax."""
+"""Sums, means, products, counts and truths of rows."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-from .. import balls, sums
 from .. import complex_numbers as c
 from .. import elementwise as e
-from .. import functions as f
+from .. import movement, scans, sums
+from ..balls import Element
+from ..complex_numbers import Pair
 from ..elementwise import to_real
 from ..nodes import Node
 from . import entry
@@ -24,69 +24,61 @@ def mean(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
     return c.mean(self, dim, keepdim)
 
 
+@entry("nansum")
+def nansum(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    if not isinstance(self, Pair) and self.kind == "real":
+        self = e.where(e.is_nan(self), 0.0, self)
+    return c.sum_(self, dim, keepdim)
+
+
 @entry("prod")
 def prod(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    return sums.prod(self, dim, keepdim)
+    return scans.prod(self, dim, keepdim)
 
 
-@entry("amax")
-def amax(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    return sums.amax(self, dim, keepdim)
+@entry("trace")
+def trace(self: Any) -> Any:
+    rows, columns = self.shape
+    return c.sum_(c.each(lambda x: movement.view(x, (min(rows, columns),), (columns + 1,)), self))
 
 
-@entry("amin")
-def amin(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    return sums.amin(self, dim, keepdim)
+def truths(x: Any) -> Node:
+    """Which elements are not 0, NaN among them."""
+    return e.or_(e.truth(x.re), e.truth(x.im)) if isinstance(x, Pair) else e.truth(x)
 
 
-def variance(x: Any, dim: Any, correction: Any, keepdim: bool) -> Node:
-    """Σ|x − mean|² ÷ max(n − correction, 0)."""
-    dims = sums.dims_of(dim, x.ndim)
-    count = math.prod(x.shape[d] for d in dims)
-    deviation = c.sub(x, c.mean(x, dims, True)) if x.ndim else c.sub(x, x)
-    return e.div(sums.sum_(c.square_modulus(deviation), dims, keepdim), max(float(count) - float(correction), 0.0))
+def _all(values: list[Element]) -> bool | None:
+    return False if False in values else None if None in values else True
 
 
-def _correction(correction: Any, unbiased: Any) -> Any:
-    return (1 if unbiased is None or unbiased else 0) if correction is None else correction
+def _any(values: list[Element]) -> bool | None:
+    return True if True in values else None if None in values else False
 
 
-@entry("var")
-def var(self: Any, dim: Any = None, correction: Any = None, keepdim: bool = False, unbiased: Any = None) -> Any:
-    return variance(self, dim, _correction(correction, unbiased), keepdim)
+@entry("all")
+def all_(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    return sums.reduce_rows(_all, truths(self), dim, keepdim, kind="bool")
 
 
-@entry("std")
-def std(self: Any, dim: Any = None, correction: Any = None, keepdim: bool = False, unbiased: Any = None) -> Any:
-    return f.sqrt(variance(self, dim, _correction(correction, unbiased), keepdim))
+@entry("any")
+def any_(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    return sums.reduce_rows(_any, truths(self), dim, keepdim, kind="bool")
 
 
-@entry("var_mean")
-def var_mean(self: Any, dim: Any = None, correction: Any = None, keepdim: bool = False) -> Any:
-    return var(self, dim, correction, keepdim), c.mean(self, dim, keepdim)
+@entry("count_nonzero")
+def count_nonzero(self: Any, dim: Any = None) -> Any:
+    return sums.sum_(truths(self), dim)
 
 
-@entry("std_mean")
-def std_mean(self: Any, dim: Any = None, correction: Any = None, keepdim: bool = False) -> Any:
-    return std(self, dim, correction, keepdim), c.mean(self, dim, keepdim)
+@entry("linalg_cross")
+def cross(self: Any, other: Any, dim: int = -1) -> Any:
+    """cᵢ = aᵢ₊₁·bᵢ₊₂ − aᵢ₊₂·bᵢ₊₁, counted round."""
+    import numpy as np
 
+    shape = np.broadcast_shapes(self.shape, other.shape)
+    a, b = (c.each(lambda x: to_real(movement.expand(x, shape)), x) for x in (self, other))
 
-@entry("cumsum")
-def cumsum(self: Any, dim: int) -> Any:
-    return c.each(lambda x: sums.cumulated(to_real(x), dim, balls.total), self)
+    def turned(x: Any, by: int) -> Any:
+        return c.each(lambda node: movement.labelled(node, lambda labels: np.roll(labels, -by, dim)), x)
 
-
-@entry("_softmax", "_safe_softmax")
-def softmax(self: Any, dim: int, half_to_float: bool = False) -> Any:
-    powers = f.exp(self)
-    return e.div(powers, sums.sum_(powers, dim, True))
-
-
-@entry("_log_softmax")
-def log_softmax(self: Any, dim: int, half_to_float: bool = False) -> Any:
-    return e.sub(self, f.log(sums.sum_(f.exp(self), dim, True)))
-
-
-@entry("logsumexp")
-def logsumexp(self: Any, dim: Any, keepdim: bool = False) -> Any:
-    return f.log(sums.sum_(f.exp(to_real(self)), dim, keepdim))
+    return c.sub(c.mul(turned(a, 1), turned(b, 2)), c.mul(turned(a, 2), turned(b, 1)))

@@ -1,0 +1,64 @@
+"""The loss of connectionist temporal classification (Graves et al. 2006): −log of the probability of all paths to a target."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import elementwise as e
+from .. import functions as f
+from ..balls import Unsure
+from ..movement import cat, gather, reshape, view
+from ..nodes import Node, Unknown, whole_numbers
+from . import entry
+
+
+def _lengths(values: Any) -> list[int]:
+    return [int(v) for v in (whole_numbers(values).reshape(-1) if isinstance(values, Node) else values)]
+
+
+def _probability(frames: Node, target: list[int], blank: int) -> Node:
+    """Of frames (time, classes): the sum over all paths, frame after frame. Between labels, and around them, there may be blanks.
+
+    A label follows the one before it directly if the two differ.
+    """
+    labels = [blank] + [x for label in target for x in (label, blank)]
+    count, (steps, classes) = len(labels), frames.shape
+    here = np.array(labels, dtype=np.int64)
+    before = np.arange(-1, count - 1)
+    skipped = np.array([s - 2 if s > 1 and labels[s] not in (blank, labels[s - 2]) else -1 for s in range(count)], dtype=np.int64)
+    if not steps:
+        raise Unsure("a sequence without frames")
+    start = np.where(np.arange(count) < 2, here, -1)
+    alpha = gather(frames, start, (count,))
+    for t in range(1, steps):
+        reached = e.add(e.add(alpha, gather(alpha, before, (count,))), gather(alpha, skipped, (count,)))
+        alpha = e.mul(reached, gather(frames, t * classes + here, (count,)))
+    last = view(alpha, (), (), count - 1)
+    return last if count == 1 else e.add(last, view(alpha, (), (), count - 2))
+
+
+@entry("_ctc_loss")
+def ctc_loss(
+    log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, result: Any, blank: int = 0, zero_infinity: bool = False
+) -> Any:  # fmt: skip
+    lone = log_probs.ndim == 2
+    steps, classes = log_probs.shape[0], log_probs.shape[-1]
+    batch = 1 if lone else log_probs.shape[1]
+    frames, numbers = _lengths(input_lengths), whole_numbers(targets)
+    counts = _lengths(target_lengths)
+    begins = np.concatenate([[0], np.cumsum(counts)])
+    probabilities = f.exp(log_probs)
+    made = []
+    for n in range(batch):
+        target = numbers[n, : counts[n]] if numbers.ndim == 2 else numbers.reshape(-1)[begins[n] : begins[n + 1]]
+        if frames[n] > steps:
+            raise Unsure("a sequence longer than its frames")
+        own = view(probabilities, (frames[n], classes), (batch * classes, 1), n * classes)
+        made.append(reshape(e.neg(f.log(_probability(own, [int(x) for x in target], blank))), (1,)))
+    losses = cat(made, 0)
+    if zero_infinity:
+        losses = e.where(e.is_infinite(losses), 0.0, losses)
+    shape = tuple(result[0].shape)
+    return reshape(losses, shape), Unknown(tuple(result[1].shape), "the table of the paths' probabilities")

@@ -1,0 +1,57 @@
+"""Norms and distances."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .. import complex_numbers as c
+from .. import norms
+from ..balls import Unsure
+from ..movement import gather, unsqueeze
+from . import entry
+
+
+@entry("linalg_vector_norm")
+def vector_norm(self: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False) -> Any:
+    if not isinstance(ord, (int, float)):
+        raise Unsure("a norm of a complex order")
+    return norms.vector_norm(self, ord, dim, keepdim)
+
+
+@entry("norm")
+def norm(self: Any, p: Any = 2, dim: Any = None, keepdim: bool = False) -> Any:
+    return vector_norm(self, 2 if p is None else p, dim, keepdim)
+
+
+@entry("dist")
+def dist(self: Any, other: Any, p: Any = 2) -> Any:
+    return vector_norm(c.sub(self, other), p)
+
+
+def _distance(difference: Any, p: float) -> Any:
+    """Along the last dim. Of the maximum norm, which of several equal differences a gradient goes to is not documented."""
+    if math.isinf(p):
+        return norms.farthest(difference, -1)
+    return norms.vector_norm(difference, p, -1)
+
+
+@entry("_cdist_forward")
+def cdist(x1: Any, x2: Any, p: float, compute_mode: Any = None) -> Any:
+    return _distance(c.sub(unsqueeze(x1, -2), unsqueeze(x2, -3)), p)
+
+
+@entry("_euclidean_dist")
+def euclidean(x1: Any, x2: Any) -> Any:
+    return cdist(x1, x2, 2.0)
+
+
+@entry("_pdist_forward")
+def pdist(self: Any, p: float = 2) -> Any:
+    """Between every two rows i < j, in the order of (i, j)."""
+    import numpy as np
+
+    count, width = self.shape
+    first, second = np.triu_indices(count, 1)
+    a, b = (gather(self, rows[:, None] * width + np.arange(width), (rows.size, width)) for rows in (first, second))
+    return _distance(c.sub(a, b), p)

@@ -1,0 +1,32 @@
+"""Running sums and products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import complex_numbers as c
+from .. import functions as f
+from .. import scans
+from ..elementwise import to_real
+from ..exponentials import shift
+from . import entry
+
+
+@entry("cumsum")
+def cumsum(self: Any, dim: int) -> Any:
+    return scans.running_total(self, dim)
+
+
+@entry("cumprod")
+def cumprod(self: Any, dim: int) -> Any:
+    return scans.running_product(self, dim)
+
+
+@entry("logcumsumexp")
+def logcumsumexp(self: Any, dim: int) -> Any:
+    """log Σ exp(x), of the elements up to each. Any number may be taken out of the sums: here the row's largest finite one."""
+    if c.is_complex(self):
+        return c.log(scans.running_total(c.exp(self), dim))
+    x = to_real(self)
+    by = shift(x, dim, finite=True)
+    return c.add(f.log(scans.running_total(f.exp(c.sub(x, by)), dim)), by)

@@ -1,0 +1,63 @@
+"""Sums of exponentials: softmax and its kin, with the row's largest element taken out, as torch defines them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import balls, sums
+from . import elementwise as e
+from . import functions as f
+from .balls import Element
+from .elementwise import to_real
+from .nodes import Node
+
+
+def _exact_largest(values: list[Element]) -> Element:
+    """A number at the largest element: exact, and so not the element itself where that is a ball. NaN if one is among them."""
+    found: Element = None
+    for value in values:
+        if type(value) is float and value != value:
+            return value
+        middle = value.mid() if type(value) is balls.arb else value
+        if found is None or middle > found:
+            found = middle
+    return found
+
+
+def _exact_largest_finite(values: list[Element]) -> Element:
+    finite = [v for v in values if type(v) is balls.arb or v == 0.0]
+    return _exact_largest(finite) if finite else 0.0
+
+
+def shift(x: Node, dim: Any, *, finite: bool = False) -> Node:
+    """What is taken out of rows before the exponential; of no gradient, as nothing depends on it but infinities.
+
+    With an infinity taken out (``finite`` says no), rows become NaN where torch's become NaN: ∞ − ∞.
+    """
+    return sums.reduce_rows(_exact_largest_finite if finite else _exact_largest, to_real(x), dim, True)
+
+
+def softmax(x: Node, dim: Any) -> Node:
+    powers = f.exp(e.sub(x, shift(x, dim)))
+    return e.div(powers, sums.sum_(powers, dim, True))
+
+
+def log_softmax(x: Node, dim: Any) -> Node:
+    moved = e.sub(x, shift(x, dim))
+    return e.sub(moved, f.log(sums.sum_(f.exp(moved), dim, True)))
+
+
+def safe_softmax(x: Node, dim: Any) -> Node:
+    """Rows of nothing but −∞ become 0."""
+    hidden = e.equal(sums.amax(x, dim, True), float("-inf"))
+    return e.where(hidden, 0.0, softmax(e.where(hidden, 0.0, x), dim))
+
+
+def logsumexp(x: Node, dim: Any, keepdim: bool = False) -> Node:
+    x = to_real(x)
+    by = shift(x, dim, finite=True)
+    dims = sums.dims_of(dim, x.ndim)
+    found = e.add(f.log(sums.sum_(f.exp(e.sub(x, by)), dim, True)), by)
+    from .movement import reshape
+
+    return reshape(found, sums.reduced_shape(x.shape, dims, keepdim))

@@ -1,0 +1,127 @@
+"""Where the extreme of a row is, and the element that is there; of whole rows, and up to each element."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import balls
+from .balls import Element
+from .elementwise import equal, node_of, where
+from .movement import expand, reshape, scatter
+from .nodes import Node, whole_numbers
+from .scans import Scan, along
+from .sums import Rows, _largest, _smallest, _whole, as_rows, dims_of, reduced_shape
+
+
+def _place(largest: bool) -> Callable[[list[Element]], int | None]:
+    """The first of the largest (or smallest); NaN is taken for larger, and for smaller, than any number."""
+
+    def of(values: list[Element]) -> int | None:
+        best = 0
+        for i, value in enumerate(values):
+            if value is None:
+                return None
+            if type(value) is float and value != value:
+                return i
+            beaten = balls.less(values[best], value) if largest else balls.less(value, values[best])
+            if i and beaten is None:
+                return _beyond_all(values, largest)
+            if beaten:
+                best = i
+        return best
+
+    return of
+
+
+def _beyond_all(values: list[Element], largest: bool) -> int | None:
+    """Where balls overlap: still, one may be beyond all others."""
+    for i, value in enumerate(values):
+        if type(value) is float and value != value:
+            return i
+    for i, value in enumerate(values):
+        others = (balls.less(other, value) if largest else balls.less(value, other) for j, other in enumerate(values) if j != i)
+        if all(test is True for test in others):
+            return i
+    return None
+
+
+def places(x: Node, dim: Any, keepdim: bool, largest: bool) -> Node:
+    """The index of the extreme along one dim; in the flat tensor where ``dim`` is None."""
+    dims = dims_of(dim, x.ndim)
+    return reshape(Rows(_place(largest), as_rows(x, dims), "int"), reduced_shape(x.shape, dims, keepdim))
+
+
+def chosen(x: Node, dim: int, keepdim: bool, largest: bool) -> tuple[Node, Node]:
+    """The extreme along ``dim`` and its place, to which the gradient goes."""
+    dims = dims_of(dim, x.ndim)
+    shape = reduced_shape(x.shape, dims, keepdim)
+    matrix = as_rows(x, dims)
+    place = Rows(_place(largest), matrix, "int")
+
+    def pulled(rows: Node, result: Node, gradient: Node) -> Node:
+        columns = expand(node_of(np.arange(rows.shape[1])), rows.shape)
+        mine = equal(expand(reshape(place, (rows.shape[0], 1)), rows.shape), columns)
+        return where(mine, expand(reshape(gradient, (rows.shape[0], 1)), rows.shape), 0.0)
+
+    of = (_largest if largest else _smallest) if x.kind == "real" else _whole(max if largest else min)
+    value = Rows(of, matrix, x.kind, pulled)
+    return reshape(value, shape), reshape(place, shape)
+
+
+# --- scans: states are (element, its place, the place of the last element seen); a place of None is undecided ------------------
+
+Best = tuple[Element, int | None, int]
+
+
+def _begin(_: Any, value: Element) -> Best:
+    return value, 0, 0
+
+
+def _is_nan(x: Element) -> bool:
+    return type(x) is float and x != x
+
+
+def _further(largest: bool) -> Callable[[Best, Element], Best]:
+    """The latest place counts where elements are equal, and the latest NaN, which beats all."""
+
+    def step(state: Best, value: Element) -> Best:
+        best, place, last = state[0], state[1], state[2] + 1
+        if value is None or best is None:
+            return None, None, last
+        if _is_nan(value):
+            return value, last, last
+        if _is_nan(best):
+            return best, place, last
+        worse = balls.less(value, best) if largest else balls.less(best, value)
+        if worse is None:
+            return (balls.maximum if largest else balls.minimum)(best, value), None, last
+        return (best, place, last) if worse else (value, last, last)
+
+    return step
+
+
+class Running(Scan):
+    """The extreme up to each element; its gradient goes to ``chosen``, the places in the row."""
+
+    def __init__(self, matrix: Node, largest: bool, chosen: Node) -> None:
+        super().__init__(_further(largest), matrix, matrix.kind, _begin, operator.itemgetter(0))
+        self.chosen = chosen
+
+    def pull(self, gradient: Node) -> Sequence[Node | None]:
+        rows, width = self.shape
+        base = np.arange(rows)[:, None] * width
+        return (scatter(gradient, lambda: base + whole_numbers(self.chosen), self.shape),)
+
+
+def running(x: Node, dim: int, largest: bool) -> tuple[Node, Node]:
+    """Extremes up to each element along ``dim``, and their places."""
+
+    def places_of(rows: Node) -> Node:
+        return Scan(_further(largest), rows, "int", _begin, operator.itemgetter(1))
+
+    values = along(x, dim, lambda rows: Running(rows, largest, places_of(rows)))
+    return values, along(x, dim, places_of)

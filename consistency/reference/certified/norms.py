@@ -1,0 +1,104 @@
+"""Norms of rows, with torch's conventions at kinks: at 0 a norm has the gradient 0, and extremes share it evenly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from flint import arb
+
+from . import balls, sums
+from .balls import Element
+from .complex_numbers import Pair, Tensor
+from .elementwise import Function, div, equal, mul, or_, sub, to_real, where
+from .functions import abs_, hypot, pow_, power, sign, square_root
+from .movement import cat, expand, reshape, unsqueeze
+from .nodes import Node
+
+_INF = math.inf
+
+# |z| of a complex number; at 0 its gradient is 0.
+modulus = Function(
+    "modulus", hypot.of, (lambda a, b, y: where(equal(y, 0.0), 0.0, div(a, y)), lambda a, b, y: where(equal(y, 0.0), 0.0, div(b, y)))
+)
+
+
+def sizes(x: Tensor) -> Node:
+    """Of every element its absolute value."""
+    return modulus(x.re, x.im) if isinstance(x, Pair) else abs_(to_real(x))
+
+
+def _square(x: Element) -> Element:
+    return balls.mul(x, x)
+
+
+def _euclidean(values: list[Element]) -> Element:
+    return square_root(balls.total([_square(v) for v in values]))
+
+
+def _by_power(order: float) -> Callable[[list[Element]], Element]:
+    """(Σ |x|ᵖ)^(1/p)."""
+    exponent = arb(order)
+
+    def of(values: list[Element]) -> Element:
+        total = balls.total([power(abs(v), exponent) for v in values])
+        return power(total, 1 / exponent)
+
+    return of
+
+
+def _spread(matrix: Node, per_row: Node) -> Node:
+    return expand(reshape(per_row, (matrix.shape[0], 1)), matrix.shape)
+
+
+def _pull_euclidean(matrix: Node, result: Node, gradient: Node) -> Node:
+    length = _spread(matrix, result)
+    return mul(_spread(matrix, gradient), where(equal(length, 0.0), 0.0, div(matrix, length)))
+
+
+def _pull_power(order: float) -> Callable[[Node, Node, Node], Node]:
+    """sign(x)·(|x| ÷ norm)ᵖ⁻¹; 0 at 0."""
+
+    def pulled(matrix: Node, result: Node, gradient: Node) -> Node:
+        length = _spread(matrix, result)
+        slope = mul(sign(matrix), pow_(div(abs_(matrix), length), sub(order, 1.0)))
+        return mul(_spread(matrix, gradient), where(or_(equal(length, 0.0), equal(matrix, 0.0)), 0.0, slope))
+
+    return pulled
+
+
+def vector_norm(x: Any, order: float, dim: Any = None, keepdim: bool = False) -> Node:
+    """(Σ |x|ᵖ)^(1/p) for any p but 0 and ±∞: the number of those that are not 0, and the largest and the smallest size."""
+    order = float(order)
+    if order == 2.0:
+        if isinstance(x, Pair):
+            dims = sums.dims_of(dim, x.ndim)
+            both = cat([unsqueeze(x.re, -1), unsqueeze(x.im, -1)], -1)
+            made = sums.reduce_rows(_euclidean, both, [*dims, x.ndim], False, pulled=_pull_euclidean)
+            return reshape(made, sums.reduced_shape(x.shape, dims, keepdim))
+        return sums.reduce_rows(_euclidean, to_real(x), dim, keepdim, pulled=_pull_euclidean)
+    size = sizes(x)
+    if order in (_INF, -_INF):
+        return (sums.amax if order > 0 else sums.amin)(size, dim, keepdim)
+    if order == 0.0:
+        return sums.sum_(where(equal(size, 0.0), 0.0, 1.0), dim, keepdim)
+    if order == 1.0:
+        return sums.sum_(size, dim, keepdim)
+    if order != order:
+        raise balls.Unsure("a norm of order NaN")
+    return sums.reduce_rows(_by_power(order), size, dim, keepdim, pulled=_pull_power(order))
+
+
+def farthest(x: Node, dim: Any) -> Node:
+    """The largest size; where several elements have it, nobody knows which of them a distance gives its gradient to."""
+
+    def pulled(matrix: Node, result: Node, gradient: Node) -> Node:
+        mine = where(equal(matrix, _spread(matrix, result)), 1.0, 0.0)
+        alone = equal(_spread(matrix, sums.sum_(mine, 1)), 1.0)
+        return mul(_spread(matrix, gradient), where(alone, mine, where(or_(equal(matrix, 0.0), equal(mine, 0.0)), 0.0, _UNDECIDED(matrix))))
+
+    return sums.reduce_rows(sums._largest, abs_(x), dim, pulled=pulled)
+
+
+_UNDECIDED = Function("undecided", lambda x: balls.UNSURE)
