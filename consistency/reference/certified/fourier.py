@@ -120,34 +120,47 @@ class Transform(Node):
     def __init__(self, parts: Sequence[Node], plan: Plan, out_parts: int) -> None:
         super().__init__((parts[0].shape[0], math.prod(plan.made), out_parts), parts)
         self.plan = plan
+        self._terms_bits = 0
+        self._terms: dict[int, tuple[list[int], list[acb]]] = {}  # by row
+        self._elements: dict[tuple[int, int], tuple[Element, Element]] = {}  # by row and k
+
+    def _forget(self) -> None:
+        """What was found in another precision."""
+        if self._terms_bits != flint.ctx.prec:
+            self._terms_bits = flint.ctx.prec
+            self._terms, self._elements = {}, {}
 
     def needs(self, positions: Positions) -> tuple[Positions, ...]:
+        self._forget()
         width = self.inputs[0].shape[1]
         if width * positions.size > _TERMS:
             raise balls.Unknowable("a transform of so many numbers takes too long")
-        rows = np.unique(positions // (self.shape[1] * self.shape[2]))
+        rows = self._unknown_rows(positions)
         return (rows[:, None] * width + np.arange(width),) * len(self.inputs)
+
+    def _unknown_rows(self, positions: Positions) -> Positions:
+        rows = np.unique(positions // (self.shape[1] * self.shape[2])).tolist()
+        return np.asarray([b for b in rows if b not in self._terms], dtype=np.int64)
 
     def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
         _, made, parts = self.shape
-        rows = np.unique(positions // (made * parts))
-        terms = {b: self._terms([g[i].tolist() for g in given]) for i, b in enumerate(rows.tolist())}
-        found: dict[tuple[int, int], tuple[Element, Element]] = {}
+        for i, b in enumerate(self._unknown_rows(positions).tolist()):
+            self._terms[b] = self._row([g[i].tolist() for g in given])
         values = []
         for position in positions.tolist():
             place, part = divmod(position, parts)
-            key = divmod(place, made)
-            if key not in found:
+            b, k = divmod(place, made)
+            if (b, k) not in self._elements:
                 Deadline.check()
-                found[key] = self._element(*terms[key[0]], key[1], parts)
-            values.append(found[key][part])
+                self._elements[b, k] = self._element(*self._terms[b], k, parts)
+            values.append(self._elements[b, k][part])
         return values
 
-    def _terms(self, parts: list[list[Element]]) -> tuple[list[int], list[acb]]:
+    def _row(self, parts: list[list[Element]]) -> tuple[list[int], list[acb]]:
         """The indices of what is not zero, and these numbers."""
         kept, numbers = [], []
         for j, xs in enumerate(zip(*parts, strict=True)):
-            if all(type(x) is float and x == 0.0 for x in xs):
+            if xs == (0.0,) or xs == (0.0, 0.0):
                 continue
             z = acb(*(balls.ball(x) for x in xs))
             if not z.is_finite():
