@@ -15,7 +15,7 @@ from . import balls, movement, spectra
 from . import complex_numbers as c
 from .balls import Unsure
 from .complex_numbers import Tensor
-from .matrices import MatrixFunction, Result, adjoint, lower, masked, real_part, reshaped
+from .matrices import MatrixFunction, Result, adjoint, lower, masked, reshaped
 from .ranks import exact_rank
 
 Shape = tuple[int, int]
@@ -69,10 +69,13 @@ exponential: MatrixFunction = MatrixFunction("exponential", _same, lambda a: (a.
 
 
 def _pull_cholesky(given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor) -> Sequence[Tensor | None]:
-    """dL = L·Φ(L⁻¹·dA·L⁻ᴴ), Φ the lower triangle with half the diagonal (Murray 2016); the gradient by a Hermitian matrix."""
+    """dL = L·Φ(L⁻¹·dA·L⁻ᴴ), Φ the lower triangle with half the diagonal (Murray 2016), by Hermitian matrices.
+
+    Many gradients agree on these. This is torch's, which is Hermitian unless G has imaginary parts where L is real.
+    """
     back = inverse(adjoint(made[0]))[0]
     inner = c.mul(0.5, c.matmul(adjoint(made[0]), g))
-    below, diagonal = lower(inner, -1), masked(real_part(inner), np.eye(inner.shape[-1], dtype=bool))
+    below, diagonal = lower(inner, -1), masked(inner, np.eye(inner.shape[-1], dtype=bool))
     middle = c.add(c.add(below, adjoint(below)), diagonal)
     return (c.matmul(c.matmul(back, middle), adjoint(back)),)
 
