@@ -34,7 +34,9 @@ class Axis:
     @functools.cache  # noqa: B019 (axes live as long as their convolution)
     def of(self, role: int) -> list[Labels]:
         """For every coordinate of one of the three the triples that it is part of."""
-        coordinates = self.triples[:, role] // self.strides[role] if self.strides[role] else np.zeros(len(self.triples), dtype=np.int64)
+        coordinates = (
+            self.triples[:, role] // self.strides[role] if self.strides[role] else np.zeros(len(self.triples), dtype=np.int64)
+        )
         order = np.argsort(coordinates, kind="stable")
         ends = np.searchsorted(coordinates[order], np.arange(self.sizes[role] + 1))
         return [self.triples[order[a:b]] for a, b in itertools.pairwise(ends.tolist())]
@@ -128,7 +130,10 @@ def windows(labels: Labels, size: Sequence[int], dilation: Sequence[int], paddin
     rows, columns = labels.shape[-2:]
     edge = [(0, 0)] * (labels.ndim - 2) + [(p, p) for p in padding]
     padded = np.pad(labels, edge, constant_values=-1)
-    places = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, d, p, s in zip((rows, columns), size, dilation, padding, stride, strict=True)]
+    places = [
+        (n + 2 * p - d * (k - 1) - 1) // s + 1
+        for n, k, d, p, s in zip((rows, columns), size, dilation, padding, stride, strict=True)
+    ]
     row, column = (np.arange(k)[:, None] * d + np.arange(n) * s for k, d, n, s in zip(size, dilation, places, stride, strict=True))
     found = padded[..., row[:, None, :, None], column[None, :, None, :]]  # (…, channels, k₁, k₂, places₁, places₂)
     shape = (*labels.shape[:-3], labels.shape[-3] * math.prod(size), math.prod(places))

@@ -1,0 +1,210 @@
+"""Inverses, solutions of linear systems, determinants, Cholesky's factor, and what is made of these."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from .. import complex_numbers as c
+from .. import functions as f
+from .. import matrix_functions as m
+from ..balls import Unsure
+from ..elementwise import to_real
+from ..matrices import adjoint, expanded, lower, masked, reshaped, stack, transposed, upper
+from ..movement import labelled
+from ..nodes import Blocked, Constant
+from ..tracing import unknown
+from . import entry
+
+
+def real(x: Any) -> Any:
+    return x if c.is_complex(x) else to_real(x)
+
+
+def _info(made: Any, result: Any) -> Any:
+    return reshaped(made, tuple(result.shape))
+
+
+@entry("_linalg_check_errors")
+def check_errors(info: Any, api_name: Any, is_matrix: Any) -> Any:
+    """It raises where a factorization failed, and did not."""
+    return ()
+
+
+@entry("linalg_inv_ex")
+def inverse(A: Any, result: Any) -> Any:
+    found, info = m.inverse(stack(real(A)))
+    return reshaped(found, A.shape), _info(info, result[1])
+
+
+def solved(a: Any, b: Any) -> tuple[Any, Any]:
+    """A·X = B with batches broadcast, and what says that A is regular."""
+    a, b = real(a), real(b)
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    found, info = m.solution(stack(expanded(a, (*batch, *a.shape[-2:]))), stack(expanded(b, (*batch, *b.shape[-2:]))))
+    return reshaped(found, (*batch, *b.shape[-2:])), info
+
+
+def on_either_side(a: Any, b: Any, left: bool) -> tuple[Any, Any]:
+    """A·X = B, or X·A = B."""
+    if left:
+        return solved(a, b)
+    found, info = solved(transposed(a), transposed(b))
+    return transposed(found), info
+
+
+def is_vector(a: Any, b: Any) -> bool:
+    """Whether the right side is one vector per matrix, as the documentation of torch.linalg.solve says."""
+    return b.ndim == 1 or (a.ndim - 1 == b.ndim and b.shape == a.shape[:-1])
+
+
+@entry("_linalg_solve_ex")
+def solve(A: Any, B: Any, result: Any, left: bool = True) -> Any:
+    vector = is_vector(A, B)
+    b = reshaped(B, (*B.shape, 1)) if vector else B
+    if vector and not left:
+        raise Unsure("a vector on the left")
+    found, info = on_either_side(A, b, left)
+    shape = tuple(result[0].shape)
+    return reshaped(found, shape), *[_unfollowed(r, A) for r in result[1:3]], _info(info, result[3])
+
+
+def _unfollowed(result: torch.Tensor, *sources: Any) -> Any:
+    return unknown(result, "factors and pivots are not unique", sources)
+
+
+@entry("linalg_solve_triangular")
+def solve_triangular(self: Any, B: Any, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
+    """Of A one triangle is read, without its diagonal where that is taken as ones."""
+    a = _triangle(real(self), upper, unitriangular)
+    return on_either_side(a, B, left)[0]
+
+
+def _triangle(a: Any, above: bool, unit: bool) -> Any:
+    kept = upper(a) if above else lower(a)
+    if not unit:
+        return kept
+    n = a.shape[-1]
+    eye = np.eye(n, dtype=bool)
+    return c.add(masked(kept, ~eye), Constant(np.eye(n)))
+
+
+@entry("_linalg_det")
+def det(A: Any, result: Any) -> Any:
+    found = reshaped(m.determinant(stack(real(A)))[0], A.shape[:-2])
+    return found, *[_unfollowed(r, A) for r in result[1:]]
+
+
+@entry("_linalg_slogdet")
+def slogdet(A: Any, result: Any) -> Any:
+    """det/|det| and log|det|."""
+    found = det(A, result[:1])[0]
+    size = c.modulus(found)
+    sign = c.div(found, size) if c.is_complex(found) else f.sign(found)
+    return sign, f.log(size), *[_unfollowed(r, A) for r in result[2:]]
+
+
+@entry("linalg_cholesky_ex")
+def cholesky(self: Any, result: Any, upper: bool = False) -> Any:
+    """Of the triangle that the factor is in; the gradient is that by a Hermitian matrix."""
+    a = adjoint(real(self)) if upper else real(self)
+    found, info = m.cholesky(stack(a))
+    found = reshaped(found, self.shape)
+    return adjoint(found) if upper else found, _info(info, result[1])
+
+
+def _from_factor(factor: Any, above: bool) -> Any:
+    """L·Lᴴ, or Rᴴ·R."""
+    factor = _triangle(real(factor), above, False)
+    return c.matmul(adjoint(factor), factor) if above else c.matmul(factor, adjoint(factor))
+
+
+@entry("cholesky_inverse")
+def cholesky_inverse(self: Any, upper: bool = False) -> Any:
+    return reshaped(m.inverse(stack(_from_factor(self, upper)))[0], self.shape)
+
+
+@entry("cholesky_solve")
+def cholesky_solve(self: Any, input2: Any, upper: bool = False) -> Any:
+    return solved(_from_factor(input2, upper), self)[0]
+
+
+@entry("linalg_matrix_exp")
+def matrix_exp(self: Any) -> Any:
+    return reshaped(m.exponential(stack(real(self)))[0], self.shape)
+
+
+def _exact(x: Any) -> float | None:
+    """A tolerance, given as a number or as a tensor of one."""
+    if x is None or isinstance(x, (int, float)):
+        return x
+    if not isinstance(x, Constant) or x.size != 1:
+        raise Unsure("a tolerance that is not one given number")
+    return float(x.data.reshape(-1)[0])
+
+
+def pseudo_inverse(a: Any, absolute: float, relative: float) -> Any:
+    """Of matrices that certainly have full rank: (Aᴴ·A)⁻¹·Aᴴ or Aᴴ·(A·Aᴴ)⁻¹."""
+    a = stack(a)
+    sure = c.each(Blocked, m.full_rank(a, absolute, relative))
+    if a.shape[1] == a.shape[2]:
+        found = m.inverse(a)[0]
+    elif a.shape[1] > a.shape[2]:
+        found = m.solution(c.matmul(adjoint(a), a), adjoint(a))[0]
+    else:
+        found = adjoint(m.solution(c.matmul(a, adjoint(a)), a)[0])
+    return c.mul(found, sure)
+
+
+@entry("linalg_pinv")
+def pinv(self: Any, result: Any, atol: Any = None, rtol: Any = None, rcond: Any = None, hermitian: bool = False) -> Any:
+    if hermitian:
+        raise Unsure("a pseudo-inverse of Hermitian matrices")
+    absolute = _exact(atol)
+    relative = _exact(rcond if rtol is None else rtol)
+    if relative is None:
+        relative = 0.0 if absolute else max(self.shape[-2:]) * torch.finfo(result.dtype).eps
+    return reshaped(pseudo_inverse(real(self), absolute or 0.0, relative), tuple(result.shape))
+
+
+@entry("linalg_lstsq")
+def lstsq(self: Any, b: Any, result: Any, rcond: Any = None, driver: Any = None) -> Any:
+    """Of full rank: the least-squares solution, or the shortest one."""
+    if is_vector(self, b):
+        b = reshaped(b, (*b.shape, 1))
+    relative = max(self.shape[-2:]) * torch.finfo(result[0].dtype).eps if rcond is None else float(rcond)
+    a, b = real(self), real(b)
+    inverted = pseudo_inverse(a, 0.0, max(relative, 0.0))
+    found = c.matmul(reshaped(inverted, (*a.shape[:-2], *reversed(a.shape[-2:]))), b)
+    return reshaped(found, tuple(result[0].shape)), *[_unfollowed(r, self, b) for r in result[1:]]
+
+
+@entry("linalg_cross")
+def cross(self: Any, other: Any, dim: int = -1) -> Any:
+    shape = np.broadcast_shapes(self.shape, other.shape)
+    a, b = expanded(real(self), shape), expanded(real(other), shape)
+
+    def rolled(x: Any, by: int) -> Any:
+        return c.each(lambda node: labelled(node, lambda labels: np.roll(labels, -by, dim)), x)
+
+    return c.sub(c.mul(rolled(a, 1), rolled(b, 2)), c.mul(rolled(a, 2), rolled(b, 1)))
+
+
+@entry("linalg_householder_product")
+def householder_product(input: Any, tau: Any) -> Any:
+    """The first columns of H₁·H₂·…·Hₖ, with Hᵢ = I − τᵢ·vᵢ·vᵢᴴ and vᵢ = (0, …, 0, 1, what is below the diagonal in column i)."""
+    a = stack(real(input))
+    batch, rows, columns = a.shape
+    t = reshaped(real(tau), (batch, 1, tau.shape[-1]))
+    found: Any = expanded(Constant(np.eye(rows, columns)), (batch, rows, columns))
+    unit = c.add(lower(a, -1), Constant(np.eye(rows, columns)))
+    for i in reversed(range(tau.shape[-1])):
+        v = _column(unit, i)
+        found = c.sub(found, c.matmul(c.mul(v, _column(t, i)), c.matmul(adjoint(v), found)))
+    return reshaped(found, input.shape)
+
+
+def _column(x: Any, i: int) -> Any:
+    return c.each(lambda node: labelled(node, lambda labels: labels[:, :, i : i + 1]), x)

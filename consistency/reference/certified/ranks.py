@@ -1,0 +1,41 @@
+"""The rank of a matrix of exact numbers, by whole numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flint import acb_mat, arb, fmpz_mat
+
+_BITS = 1 << 12
+
+
+def exact_rank(a: Any) -> int:
+    """Of an ``arb_mat`` or ``acb_mat``; where its numbers are not exact, or spread over too many bits, the largest it can be.
+
+    A complex matrix X + iY has half the rank of [[X, −Y], [Y, X]].
+    """
+    most = min(a.nrows(), a.ncols())
+    parts = [[x.real for x in row] for row in a.tolist()] if isinstance(a, acb_mat) else a.tolist()
+    if isinstance(a, acb_mat):
+        imaginary = [[x.imag for x in row] for row in a.tolist()]
+        top = [[*x, *(-y for y in row)] for x, row in zip(parts, imaginary, strict=True)]
+        below = [[*row, *x] for x, row in zip(parts, imaginary, strict=True)]
+        found = _rank([*top, *below])
+        return most if found is None else found // 2
+    found = _rank(parts)
+    return most if found is None else found
+
+
+def _rank(rows: list[list[arb]]) -> int | None:
+    """By row scaled to whole numbers, which the rank does not mind."""
+    whole = []
+    for row in rows:
+        if not all(x.is_exact() for x in row):
+            return None
+        pairs = [(int(m), int(e)) for m, e in (x.man_exp() for x in row)]
+        powers = [e for m, e in pairs if m]
+        low = min(powers, default=0)
+        if max(powers, default=0) - low > _BITS:
+            return None
+        whole.append([m << (e - low) if m else 0 for m, e in pairs])
+    return int(fmpz_mat(whole).rank())
