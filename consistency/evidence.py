@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +19,9 @@ from .elements import flat
 from .judge import Judgement
 from .model import Outcome, Proof, Verdict
 from .reference import Reference
-from .reference.certified.certificate import Certificate
+
+if TYPE_CHECKING:
+    from .reference.certified.certificate import Certificate
 
 BY_NUMBERS = frozenset({"divergent", "special-values", "reduced-precision"})
 ROUNDS = (8, 64, 512, 4096)  # elements that are proved before the next look, as long as the reference keeps changing

@@ -1,4 +1,4 @@
-"""Nobody is accused before the element that accuses him is proved; where torch's float64 is wrong, that is the CPU's own verdict."""
+"""Nobody is accused before what accuses him is proved; where torch's float64 is wrong, that is the CPU's own verdict."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ CASES = 12
 
 
 def judged(operator: Operator, aten: str, direction: str, dtype: str) -> tuple[list[Result], int]:
-    """Results of some cases on the CPU, which is wrong, on NumPy, and on a backend that is right; and how often the CPU was wrong."""
+    """Results of some cases on the CPU, NumPy, and a backend that is right; and how often something was planted in the CPU."""
     rules, found, wrong = load(), [], 0
     present = [backends.resolve("cpu"), backends.resolve("numpy"), Honest()]
     for case in batch(operator, dtype, CASES):
@@ -86,7 +86,7 @@ def test_a_failure_shows_what_is_true() -> None:
 
 
 def test_without_proof_nobody_is_accused(monkeypatch: pytest.MonkeyPatch) -> None:
-    from consistency.reference.certified import entries
+    from consistency.reference.certified import tracing
 
     class Off(consistency.Backend):
         name = "off"
@@ -94,8 +94,8 @@ def test_without_proof_nobody_is_accused(monkeypatch: pytest.MonkeyPatch) -> Non
         def call(self, operator: Operator, args: Any, kwargs: Any) -> Any:
             return super().call(operator, args, kwargs) * 1.01
 
-    found = entries.lookup
-    monkeypatch.setattr(entries, "lookup", lambda name: None if name == "exp" else found(name))
+    found = tracing.lookup
+    monkeypatch.setattr(tracing, "lookup", lambda name: None if name == "exp" else found(name))
     run = consistency.run(["exp"], [Off()], dtypes=["float32"], directions=("forward",), examples=4)
     assert not run.failures
     disputed = [r for r in run.results if r.explanation.startswith(evidence.UNPROVED)]

@@ -1,4 +1,4 @@
-"""torch's own float64 off in one element: a dispatch mode that changes what one ATen operator gives, in float64 and complex128 only.
+"""torch's own float64 off in one element: a dispatch mode that changes what one ATen operator gives in float64.
 
 Whoever computes inside of :func:`elsewhere` (a backend that stands for another library) is not touched.
 """

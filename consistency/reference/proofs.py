@@ -11,9 +11,9 @@ import torch
 
 from .. import dtypes
 from ..model import Output
-from .certified.certificate import Certificate, Certifier
 
 if TYPE_CHECKING:
+    from .certified.certificate import Certificate
     from .float64 import Reference
 
 _TELLS = 2.0**-30  # of an ulp of the tested dtype: a smaller correction changes no verdict
@@ -28,6 +28,8 @@ class Proofs:
     """
 
     def __init__(self, reference: Reference) -> None:
+        from .certified.certificate import Certifier  # a worker's side never needs it, nor python-flint
+
         self.reference = reference
         self.certificates: dict[tuple[int, int], Certificate] = {}
         self.refused: set[tuple[int, int]] = set()

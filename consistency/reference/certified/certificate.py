@@ -19,6 +19,7 @@ from . import balls
 from .balls import Element, Unknowable, Unsure
 from .complex_numbers import Pair, Tensor
 from .elementwise import node_of
+from .entries import load
 from .gradients import gradients
 from .movement import reshape, view
 from .nodes import Constant, Deadline, Node, evaluate
@@ -51,6 +52,7 @@ class Certifier:
     """
 
     def __init__(self, operator: Operator, materials: Materials, direction: str, *, integers_too: bool = False) -> None:
+        load()
         self.operator, self.materials, self.direction = operator, materials, direction
         self.integers_too = integers_too
         self.reason = ""

@@ -21,6 +21,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from .balls import Unsure
 from .complex_numbers import Pair, Tensor, neg, pair
 from .elementwise import node_of, to_real
+from .entries import lookup
 from .movement import Overlay, cat, gather, reshape, unsqueeze, view
 from .nodes import Blocked, Constant, Leaf, Node, Unknown, evaluate
 from .rounding import rounded_to
@@ -154,8 +155,6 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return out
 
     def _made(self, func: Any, name: str, given: dict[str, Any], out: Any) -> Any:
-        from .entries import lookup
-
         entry = lookup(name)
         sources = _nodes_in(given)
         if entry is None:

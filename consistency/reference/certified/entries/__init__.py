@@ -12,6 +12,7 @@ import functools
 import importlib
 import inspect
 import pkgutil
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -35,6 +36,7 @@ _IGNORED = frozenset(
         "dtype_opt",
     ]
 )
+_OUT = re.compile(r"out\d*")
 
 
 def entry(*names: str) -> Callable[[Entry], Entry]:
@@ -50,14 +52,15 @@ def entry(*names: str) -> Callable[[Entry], Entry]:
 
 
 @functools.cache
-def _load() -> None:
+def load() -> None:
+    """Import every module of this folder, which enters its functions."""
     for family in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{family.name}")
 
 
 def lookup(name: str) -> Callable[[Mapping[str, Any], Any], Any] | None:
     """The entry of an ATen operator, called with (arguments by name, what the call gave); None where there is none."""
-    _load()
+    load()
     found = ENTRIES.get(name) or ENTRIES.get(name.removesuffix("_")) or ENTRIES.get(name.removesuffix("_copy"))
     if found is not None:
         return functools.partial(_call, found)
@@ -73,7 +76,7 @@ def _call(function: Entry, given: Mapping[str, Any], result: Any) -> Any:
     for name, value in given.items():
         if name in known:
             arguments[name] = value
-        elif name not in _IGNORED and not (value is None or value is False) and not name.startswith("out"):
+        elif name not in _IGNORED and not (value is None or value is False) and not _OUT.fullmatch(name):
             raise Unsure(f"argument {name} = {value!r:.60}")
     if "result" in known:
         arguments["result"] = result
