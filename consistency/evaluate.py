@@ -164,15 +164,24 @@ def _of_float64_itself(found: Judgement, reference: Reference) -> Judgement:
     if found.verdict.fails and worst is not None:
         size = abs(worst.expected)
         error = f"{abs(worst.actual - worst.expected) / size:.1e} relative" if 0.0 < size < float("inf") else "wrong"
-        inputs = [t[worst.index] if tuple(t.shape) == tuple(o.shape) else None
-                  for t in reference.arguments.tensors for o in [reference.outcome.outputs[0].tensor] if o is not None]  # fmt: skip
-        place = ", ".join(repr(x.item()) for x in inputs if x is not None and x.numel() == 1)
+        place = _numbers_at(reference, worst.index) if found.output.startswith("out/") else ""
         where = f"x = {place}" if place else f"{list(worst.index)}"
         text = f"{ITSELF_OFF}: {error} at {where}: {reference.operator.name}; {found.explanation}"
         return replace(found, explanation=text)
     if reference.verified and found.verdict.passes:
         return replace(found, explanation=f"{found.explanation} ({reference.verified})")
     return found
+
+
+def _numbers_at(reference: Reference, index: tuple[int, ...]) -> str:
+    """The numbers that corresponding elements of the arguments hold; empty where they are not of the result's shape."""
+    output = reference.outputs[0].tensor
+    tensors = reference.arguments.tensors
+    if output is None or not tensors or "elementwise" not in reference.operator.traits:
+        return ""
+    if any(tuple(t.shape) != tuple(output.shape) for t in tensors) or len(index) < output.ndim:
+        return ""
+    return ", ".join(repr(t[index[: output.ndim]].item()) for t in tensors)
 
 
 def _run(backend: Backend, operator: Operator, materials: Materials, direction: str) -> Outcome:

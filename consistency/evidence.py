@@ -47,13 +47,15 @@ def settled(reference: Reference, outcome: Outcome, found: Judgement, count: int
 
 
 def proof(reference: Reference, outcome: Outcome, found: Judgement) -> Proof | None:
-    """The certificate of a failing result's worst element, or None where there is none."""
+    """The certificate of a failing result's worst element; None where there is none, or where it speaks for the accused."""
     index = _index(reference, found)
     if index is None:
         return None
     place = _place(reference, index, found)
     for position in [place] if place is not None else _largest(reference, outcome, index, 1):
-        certificate = reference.proofs.proves(index, position)
+        if reference.proofs.settle(index, [position]):
+            return None  # it was judged by a number that is wrong
+        certificate = reference.proofs.certificates.get((index, position))
         if certificate is not None:
             return _told(reference, index, certificate, found)
     return None
@@ -65,7 +67,7 @@ def inconclusive(reference: Reference, found: Judgement, who: str) -> Judgement:
     if found.worst is not None:
         where = f" at {list(found.worst.index)}" if found.worst.index else ""
         both = f"{found.worst.actual!r}{where}, float64 on the CPU says {found.worst.expected!r}"
-    reason = reference.proofs.reason or "nothing is known of it"
+    reason = reference.proofs.reason or "float64 on the CPU is wrong at more elements than are looked at"
     text = f"{UNPROVED}: {who} says {both}, and neither is proved ({reason}); would be {found.verdict}: {found.explanation}"
     return Judgement(Verdict("undecidable"), text, found.metrics, found.worst, found.output)
 

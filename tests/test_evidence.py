@@ -28,7 +28,7 @@ FORWARD = {
     "nn.functional.batch_norm": "native_batch_norm", "softmax": "_softmax", "log_softmax": "_log_softmax", "logsumexp": "logsumexp",
     "var": "var", "std": "std", "linalg.vector_norm": "linalg_vector_norm", "prod": "prod", "cumprod": "cumprod",
     "nn.functional.conv1d": "convolution", "nn.functional.conv2d": "convolution", "nn.functional.avg_pool2d": "avg_pool2d",
-    "cdist": "_cdist_forward", "fft.fft": "_fft_c2c", "fft.rfft": "_fft_r2c", "linalg.inv": "linalg_inv_ex",
+    "cdist": "_cdist_forward", "fft.irfft": "_fft_c2r", "fft.rfft": "_fft_r2c", "linalg.inv": "linalg_inv_ex",
     "linalg.det": "_linalg_det", "linalg.solve": "_linalg_solve_ex", "linalg.matrix_exp": "linalg_matrix_exp",
 }  # fmt: skip
 BACKWARD = {

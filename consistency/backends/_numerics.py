@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import functools
 import os
 import re
+from pathlib import Path
 
 import torch
 
@@ -36,6 +39,25 @@ def build() -> dict[str, str]:
     }  # fmt: skip
     found["build type"] = "debug" if torch.version.debug else found["build type"].lower()
     return {key: value for key, value in found.items() if value and value != "release"}
+
+
+# What MKL calls its branches (mkl.h, MKL_CBWR_*). On CPUs of other makers it chooses by itself, and says so ("auto").
+_BRANCHES = {
+    2: "auto", 3: "compatible", 4: "SSE2", 6: "SSSE3", 7: "SSE4.1", 8: "SSE4.2", 9: "AVX", 10: "AVX2", 12: "AVX-512",
+    14: "AVX-512 with VNNI",
+}  # fmt: skip
+
+
+@functools.cache
+def mkl_instructions() -> str:
+    """The instruction set of the kernels that MKL takes in this process; empty where torch was built without it."""
+    if not torch.backends.mkl.is_available():
+        return ""
+    for name in ("libtorch_cpu.so", "torch_cpu.dll"):
+        with contextlib.suppress(OSError, AttributeError):
+            branch = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / name)).mkl_serv_cbwr_get_auto_branch()
+            return _BRANCHES.get(branch, f"branch {branch}")
+    return ""
 
 
 def switches() -> dict[str, str]:

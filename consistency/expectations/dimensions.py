@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from .. import operators
+from ..model import Case
 
 Shape = tuple[int, ...]
 
@@ -15,6 +16,8 @@ Shape = tuple[int, ...]
 class Shapes(Protocol):
     """As much of a case as is asked here."""
 
+    @property
+    def case(self) -> Case: ...
     def shape(self, name: str) -> Shape | None: ...
     def named(self, name: str) -> Any: ...
 
@@ -80,6 +83,48 @@ def _images(case: Shapes) -> Sizes:
     return {"C": x[1], "W": x[-1]} | ({"H": x[-2]} if len(x) > 3 else {}) if x and len(x) > 2 else {}
 
 
+def _transformed(case: Shapes) -> Sizes:
+    """N, the length of a Fourier transform, and P, its largest prime factor: of several, where P is largest and not all of N."""
+    x, operator = case.shape("arg0"), case.case.operator
+    if not x:
+        return {}
+    name = operator.rpartition(".")[2].removesuffix("_")
+    size, dim = (_given(case.case, *place) for place in (("s" if name[-1] in "2n" else "n", 1), ("dim", 2)))
+    dims = dim if isinstance(dim, tuple) else (dim,) if type(dim) is int else (-2, -1) if name.endswith("2") else (-1,)
+    if name.endswith("n") and not isinstance(dim, tuple):
+        dims = tuple(range(-len(size), 0)) if isinstance(size, tuple) else tuple(range(-len(x), 0))
+    if not all(type(d) is int and -len(x) <= d < len(x) for d in dims):
+        return {}
+    given = size if isinstance(size, tuple) else (size,) if type(size) is int else ()
+    lengths = list(given) if len(given) == len(dims) else [x[d] for d in dims]
+    if name in _FROM_HALF and not given:
+        lengths[-1] = 2 * (lengths[-1] - 1)
+    if not all(type(n) is int and n > 0 for n in lengths):
+        return {}
+    found = [(n, _largest_prime(n)) for n in lengths]
+    n, p = max(found, key=lambda pair: (pair[0] != pair[1], pair[1]))
+    return {"N": n, "P": p}
+
+
+def _given(case: Case, name: str, position: int) -> Any:
+    value = case.kwargs.get(name, case.args[position] if position < len(case.args) else None)
+    return tuple(value) if isinstance(value, list) else value
+
+
+_FROM_HALF = frozenset({"irfft", "irfft2", "irfftn", "hfft", "hfft2", "hfftn"})
+
+
+@functools.lru_cache(maxsize=4096)
+def _largest_prime(n: int) -> int:
+    """The largest prime factor; 1 of 1."""
+    found, p = 1, 2
+    while p * p <= n:
+        while n % p == 0:
+            found, n = p, n // p
+        p += 1
+    return max(found, n) if n > 1 else found
+
+
 _BY_NAME: Mapping[str, tuple[str, Callable[[Shapes], Sizes]]] = {
     **{
         name: ("K M N", functools.partial(_product, 0))
@@ -94,6 +139,7 @@ _BY_NAME: Mapping[str, tuple[str, Callable[[Shapes], Sizes]]] = {
 }
 _BY_FAMILY: Mapping[str, tuple[str, Callable[[Shapes], Sizes]]] = {
     **dict.fromkeys(("reduction", "softmax", "cumulative"), ("N", _row)),
+    "fft": ("N P", _transformed),
     **dict.fromkeys(("pooling", "interpolate", "normalisation"), ("C H W", _images)),
 }
 _NONE: tuple[str, Callable[[Shapes], Sizes]] = ("", lambda case: {})

@@ -17,6 +17,7 @@ from ..model import Case
 from .facts import Facts
 from .predicate import Predicate
 
+INSTRUCTIONS = "mkl instructions"  # how environments call it
 IMPROBABLE = 1e-3  # from here on, that an expected failure stayed away by chance
 RATE_ALONE, RATE_DESCRIBED, RATE_FLAKY = 0.03, 0.5, 0.01  # share of failing results, where an entry does not say it
 LEAST = 3  # results, before anything is said to happen no longer
@@ -26,7 +27,7 @@ LEAST = 3  # results, before anything is said to happen no longer
 class Expectation:
     """A known divergence with its ticket; ``since`` and ``expires`` are the first and the last day it holds.
 
-    ``when`` says on which cases it happens, ``torch`` and ``driver`` in which versions. ``max_rho`` (× budget) is the ratchet: what
+    ``when`` says on which cases it happens, ``torch`` and ``driver`` in which versions, ``instructions`` where MKL takes them. ``max_rho`` (× budget) is the ratchet: what
     errs more is another failure. ``rate`` is the share of the results covered that fail (None: not said), ``flaky`` says that the
     same case fails sometimes only. ``place`` is ``tolerances.yaml:41``.
     """
@@ -45,6 +46,7 @@ class Expectation:
     device: str = "*"
     driver: str = ""
     torch: str = ""
+    instructions: str = "*"
     when: Predicate | None = None
     rate: float | None = None
     flaky: bool = False
@@ -54,6 +56,7 @@ class Expectation:
         """Ten digits that stay the same when the entry moves in its file, is renewed or explained otherwise."""
         when = self.when.text if self.when is not None else ""
         said = [self.operator, self.dtype, self.direction, self.backend, self.device, self.driver, self.torch, when]
+        said += [] if self.instructions == "*" else [self.instructions]
         return hashlib.sha256(json.dumps([*said, sorted(self.verdicts)]).encode()).hexdigest()[:10]
 
     @property
@@ -69,8 +72,9 @@ class Expectation:
         return LEAST if self.likely >= 1.0 else max(LEAST, math.ceil(math.log(IMPROBABLE) / math.log1p(-self.likely)))
 
     def speaks_of(
-        self, *, operator: str, dtype: str, direction: str, backend: str, device: str = "", driver: str = "", torch: str = ""
-    ) -> bool:
+        self, *, operator: str, dtype: str, direction: str, backend: str, device: str = "", driver: str = "", torch: str = "",
+        instructions: str = "",
+    ) -> bool:  # fmt: skip
         """Whether results of this kind are covered; of which cases, ``when`` says."""
         return (
             fnmatchcase(operator, self.operator)
@@ -78,6 +82,7 @@ class Expectation:
             and self.direction in ("*", direction)
             and is_backend(backend, self.backend)
             and fnmatchcase(device, self.device)
+            and fnmatchcase(instructions, self.instructions)
             and in_range(driver, self.driver)
             and in_range(torch, self.torch)
         )
@@ -95,10 +100,12 @@ class Expectation:
 
     def matches(
         self, *, operator: str, dtype: str, direction: str, backend: str, verdict: str, rho: float | None = None,
-        today: date | None = None, device: str = "", driver: str = "", torch: str = "", case: Case | None = None,
+        today: date | None = None, device: str = "", driver: str = "", torch: str = "", instructions: str = "",
+        case: Case | None = None,
     ) -> bool:  # fmt: skip
         """Whether a failing result was expected."""
         where = {"dtype": dtype, "direction": direction, "backend": backend, "device": device, "driver": driver, "torch": torch}
+        where |= {"instructions": instructions}
         return (
             verdict in self.verdicts
             and self.speaks_of(operator=operator, **where)
@@ -130,6 +137,7 @@ class Occasion:
 
     def spoken_of_by(self, entry: Expectation) -> bool:
         where = {key: str(self.identity.get(key, "")) for key in ("device", "driver", "torch")}
+        where |= {"instructions": str(self.identity.get(INSTRUCTIONS, ""))}
         asked = {"dtype": self.case.dtype, "direction": self.direction, "backend": self.backend}
         return any(entry.speaks_of(operator=name, **asked, **where) for name in self.names)
 

@@ -43,6 +43,7 @@ class ExpectationEntry(FileModel):
     )  # fmt: skip
     backend: Text = Field(default="*", description="name or glob")
     device: Text = Field(default="*", description="glob on the device's name")
+    instructions: Text = Field(default="*", description="glob on the instruction set that MKL takes, such as 'AVX-512*'")
     driver: Versions = Field(default="", description="range of driver versions such as '>=31.0.15,<32'")
     torch: Versions = Field(default="", description="range of torch versions such as '>=2.13,<2.15'")
     verdicts: list[Failing] = Field(min_length=1, description="the verdicts that are expected")

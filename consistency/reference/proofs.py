@@ -54,11 +54,6 @@ class Proofs:
                 self.certificates[index, position] = found[position] = certificate
         return self._put(index, found) if found else False
 
-    def proves(self, index: int, position: int) -> Certificate | None:
-        """The certificate of an element, asked for now if it was not before."""
-        self.settle(index, [position])
-        return self.certificates.get((index, position))
-
     def errors(self, index: int, actual: torch.Tensor | None) -> tuple[Any, Any]:
         """The flat positions of output ``index`` that are proved, and the absolute errors of ``actual``, of float64, there.
 
