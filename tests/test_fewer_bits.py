@@ -145,7 +145,7 @@ def judged(ways: dict[str, Product], *factors: torch.Tensor) -> list[consistency
 
 @pytest.mark.parametrize("k", [256, 2048])
 def test_three_products_of_bfloat16_within_budget_are_found_whatever_the_cpu_errs(cpu: str, k: int) -> None:
-    for seed in range(3):
+    for seed in range(2):
         (result,) = judged({"mine": three_products(in_parts(192))}, *operands(k, seed))
         assert result.verdict.value == "reduced-precision", result.explanation
         assert result.metrics["rho_max"] <= 1.0
@@ -155,13 +155,10 @@ def test_three_products_of_bfloat16_within_budget_are_found_whatever_the_cpu_err
 def test_three_products_are_found_whatever_their_own_order(cpu: str) -> None:
     """At K = 2048 a kernel that adds all terms in turn errs several times more than bf16×3 leaves out: there nothing can tell."""
     ways = {own: three_products(kernel) for own, kernel in KERNELS.items()}
-    for seed in range(2):
-        for result in judged(ways, *operands(256, seed)):
-            assert result.verdict.value == "reduced-precision", f"{result.backend}: {result.explanation}"
-        for result in judged(
-            {own: one_chain(kernel) for own, kernel in KERNELS.items() if own != "by pairs"}, *operands(256, seed)
-        ):
-            assert result.verdict.fails, f"{result.backend}: {result.explanation}"  # of a sum three times as long
+    for result in judged(ways, *operands(256, 0)):
+        assert result.verdict.value == "reduced-precision", f"{result.backend}: {result.explanation}"
+    for result in judged({own: one_chain(kernel) for own, kernel in KERNELS.items() if own != "by pairs"}, *operands(256, 0)):
+        assert result.verdict.fails, f"{result.backend}: {result.explanation}"  # of a sum three times as long
 
 
 @pytest.mark.parametrize("block", [16, 32])
@@ -184,10 +181,9 @@ def healthy(k: int, seed: int, draw: Callable[..., torch.Tensor]) -> dict[str, t
 @pytest.mark.parametrize("draw", [torch.rand, torch.randn])
 @pytest.mark.parametrize("k", [64, 256, 2048])
 def test_healthy_kernels_are_not_convicted(cpu: str, k: int, draw: Callable[..., torch.Tensor]) -> None:
-    for seed in range(2 if k < 2048 else 1):
-        ways = {name: functools.partial(_given, result) for name, result in healthy(k, seed, draw).items()}
-        for result in judged(ways, *operands(k, seed, draw)):
-            assert result.verdict.passes, f"{result.backend}: {result.explanation}"
+    ways = {name: functools.partial(_given, result) for name, result in healthy(k, 0, draw).items()}
+    for result in judged(ways, *operands(k, 0, draw)):
+        assert result.verdict.passes, f"{result.backend}: {result.explanation}"
 
 
 def test_a_healthy_order_may_err_many_times_as_much_as_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
