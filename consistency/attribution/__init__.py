@@ -58,25 +58,32 @@ def explain(scene: Scene, seconds: float = SECONDS, only: frozenset[str] | None 
     return _cause(*best) if best is not None else None
 
 
-_WITHIN_BUDGET = frozenset({"tf32-inputs", "bfloat16-inputs", "bfloat16x3-inputs", "truncating-accumulator"})
+_INPUTS = frozenset({"tf32-inputs", "bfloat16-inputs", "bfloat16x3-inputs"})
+_WITHIN_BUDGET = _INPUTS | {"truncating-accumulator"}
 _A_QUARTER = 0.25  # of the root mean square; errors that have nothing to do with the fault would grow instead
+_NO_CHANCE = 6.0  # standard deviations, by which errors follow a prediction
 
 
-def shorter(scene: Scene) -> Cause | None:
-    """The loss of precision that takes a quarter off the errors of a result within budget, or None.
+def shorter(scene: Scene, only: frozenset[str] = _WITHIN_BUDGET) -> Cause | None:
+    """The loss of precision that the errors of a result within budget follow, or None. ``only``: no others are tried.
 
     Errors of a healthy sum are independent of what a suspect predicts: taking a prediction of size p from errors of size e leaves
     √(e² + p²). A quarter less needs a correlation of 0.66, over 128 elements more than seven standard deviations. The share need
-    not be nine tenths here: the backend's own rounding, of a like size, is in these errors, too.
+    not be nine tenths here: the backend's own rounding, of a like size, is in these errors, too. Where that is the larger part,
+    errors may still follow a prediction of shorter inputs by more than chance does (:meth:`Scene.follows`); a share above 0 then
+    says that they do so to more than half its size. Truncation has one sign everywhere, and that alone proves nothing.
     """
     best: Cause | None = None
     for suspect in precision.suspects(scene):
-        if suspect.name in _WITHIN_BUDGET:
+        if suspect.name in only:
             try:
-                share = scene.share(suspect.play())
+                predicted = suspect.play()
+                share = scene.share(predicted)
             except REFUSALS:
                 continue
-            if share >= (_A_QUARTER if best is None else best.share + _CLEARLY):
+            if share <= (0.0 if best is None else best.share + _CLEARLY):
+                continue
+            if share >= _A_QUARTER or (suspect.name in _INPUTS and scene.follows(predicted) > _NO_CHANCE):
                 best = _cause(share, suspect)
     return best
 

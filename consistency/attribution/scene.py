@@ -113,6 +113,20 @@ class Scene:
             left = math.hypot(_norm(after), _norm(missing))
         return 1.0 - left / self.size if self.size > 0.0 and math.isfinite(left) else 0.0
 
+    def follows(self, predicted: Predicted) -> float:
+        """By how many standard deviations the errors follow a prediction: Σ e·p / √Σ (e·p)².
+
+        If the signs of e have nothing to do with p, this exceeds t with a probability of exp(−t²/2) at most, however sizes differ.
+        """
+        tensor = predicted[self.index].tensor if self.index < len(predicted) else None
+        if tensor is None or flat(tensor).size != self.expected.size:
+            return 0.0
+        with np.errstate(all="ignore"):
+            both = (self.actual - self.expected) / self.unit * ((flat(tensor) - self.expected) / self.unit)
+        both = both[self.guilty & np.isfinite(both)]
+        size = _norm(both)
+        return float(both.sum()) / size if size > 0.0 else 0.0
+
     def _special_share(self, p: Doubles) -> float:
         near = np.abs(self.actual - p) <= 0.01 * np.abs(self.actual) + 4.0 * self.unit
         close = _agree_in_kind(self.actual, p) & (~np.isfinite(p) | near)
