@@ -304,7 +304,7 @@ def _span_rho(span: Span, output: Measured, rule: Rule | None, policy: Policy) -
 
 # × σ of the roundings of its own steps, up to which a function may differ from its reference in float64: constants of few digits,
 # polynomials. In float32 these are rounding as large as any other.
-_ANOTHER_FORMULA = {"float16": 0.125, "bfloat16": 0.125}
+_ANOTHER_FORMULA = {"float16": 0.0625, "bfloat16": 0.0625}
 
 
 def _of_steps(output: Measured) -> str:

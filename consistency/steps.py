@@ -21,6 +21,7 @@ from .backends.base import collect
 from .materialise import Arguments, Materials
 from .operators.declare import Operator
 
+_ROUNDED_ONCE = 0.6  # ulp, in a format shorter than float32; up to that, functions of torch's err in float32, too
 _FEW = 32  # numbers, which may all be exact by chance
 # Steps whose result is one of the numbers that went in, or its negative.
 _MOVES = frozenset(
@@ -41,7 +42,8 @@ class UntraceableError(Exception):
 class Step:
     """One operator of torch's, its arguments, what it returned or wrote, and whether that was rounded.
 
-    ``off`` is how much further from float64 on the same numbers it is than correct rounding, as an RMS (1: not at all).
+    ``off`` are, by result, how far it is from float64 on the same numbers where correct rounding does not explain that: the RMS
+    error, an absolute number, or 0.
     """
 
     call: Any
@@ -50,7 +52,7 @@ class Step:
     results: tuple[torch.Tensor | None, ...]
     writes: tuple[int | str, ...]
     rounds: bool = False
-    off: float = 1.0
+    off: tuple[float, ...] = ()
 
     @property
     def name(self) -> str:
@@ -182,15 +184,18 @@ def _look_at(step: Step, args: Any, kwargs: Any) -> None:
         return
     returned = step.call(*args, **kwargs)
     exact = _written(step.writes, args, kwargs) if step.writes else _leaves(returned)
-    errors = []
+    few = step.name not in _MOVES and sum(r.numel() for r in floating) < _FEW
+    step.rounds = few and any(bool((r != 0).any()) for r in floating)
+    off = []
     for given, true in zip(step.results, exact, strict=True):
-        if given is not None and given.is_floating_point():
-            error = (given.to(torch.float64) - true).div_(ulp(true, given.dtype))
-            errors.append(error[error.isfinite()])
-    error = torch.cat(errors)
-    few = step.name not in _MOVES and error.numel() < _FEW and any(bool((r != 0).any()) for r in floating)
-    step.rounds = few or bool((error != 0).any())
-    step.off = max(float(error.square().mean().mul(12.0).sqrt()), 1.0) if error.numel() else 1.0
+        off.append(0.0)
+        if given is None or not given.is_floating_point() or not given.numel():
+            continue
+        error = torch.nan_to_num((given.to(torch.float64) - true).abs_(), nan=0.0, posinf=0.0)
+        step.rounds = step.rounds or bool(error.any())
+        if bool((error > _ROUNDED_ONCE * ulp(true, given.dtype)).any()):
+            off[-1] = float(error.square().mean().sqrt())
+    step.off = tuple(off)
 
 
 def _writes(func: Any, args: Any, kwargs: Any) -> tuple[int | str, ...]:
