@@ -311,7 +311,9 @@ def _of_steps(output: Measured) -> str:
     """What a function that is judged by its own steps shows although every element is within budget; empty if nothing."""
     apart, usual = output.of_steps or (0.0, 0.0)
     if apart > _ANOTHER_FORMULA.get(output.dtype, 1.0):
-        return f"where nothing is rounded, in float64, it is off from its reference by {times(apart)} times what its roundings explain"
+        return (
+            f"where nothing is rounded, in float64, it is off from its reference by {times(apart)} times what its roundings explain"
+        )
     if output.sigma_rms > usual:
         return f"its RMS error is {output.sigma_rms:.1f} times what the roundings of its own steps explain{_where(output)}"
     return ""

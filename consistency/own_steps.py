@@ -6,8 +6,8 @@ random and independently; the standard deviation σ over such replays is what he
 arithmetic: Parker, Pierce and Eggert 2000), cancellation and amplification included. The shifts are 2⁻²⁰ of real ones, so that σ is
 of first order, and the random numbers are always the same.
 
-σ says nothing of a fault that is as small as rounding. But a formula can be asked in float64 what it gives where nothing is rounded:
-how far that lies from the reference, in σ, is the other number that goes to the judge.
+σ says nothing of a fault that is as small as rounding. But a formula can be asked in float64 what it gives where nothing is
+rounded: how far that lies from the reference, in σ, is the other number that goes to the judge.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def of_its_own(operator: Operator, materials: Materials) -> Operator | None:
 
 
 def _faithful(steps: Steps, operator: Operator, materials: Materials) -> bool:
-    """Whether a small change of the inputs moves the recorded steps as it moves the function: what passes through NumPy does not."""
+    """Whether a small change of the inputs moves the recorded steps as it moves the function: not what passes through NumPy."""
     plain, moved = (materials.build("float64", adjust=adjust) for adjust in (None, _nudged))
     found = []
     for arguments in (plain, moved):
@@ -102,9 +102,12 @@ def _in_float64(operator: Operator, arguments: Arguments) -> list[torch.Tensor |
     """What the function gives for float64 numbers, no cast to a shorter format carried out."""
     from .backends.base import collect
 
+    own = arguments.materials.case.kwargs  # what the reference was given beside, as its dtype's default, is not for the function
     try:
-        with torch.no_grad(), Lifted():
-            outputs = collect(lambda args, kwargs: operator(*args, **kwargs), operator, arguments, False)
+        with torch.no_grad(), Lifted():  # type: ignore[no-untyped-call]
+            outputs = collect(
+                lambda args, kwargs: operator(*args, **{k: v for k, v in kwargs.items() if k in own}), operator, arguments, False
+            )
     except Exception as error:  # a user's function, under a mode that it may not bear
         raise UntraceableError(f"{type(error).__name__}: {str(error)[:100]}") from error
     return [o.tensor if o.tensor is not None and o.tensor.is_floating_point() else None for o in outputs]
@@ -169,8 +172,8 @@ def _rounded(random: torch.Generator, step: Step, number: int, value: torch.Tens
 def _even(random: torch.Generator, value: torch.Tensor) -> torch.Tensor:
     """Numbers evenly between −½ and ½: mostly one for each element, now and then one for each binade.
 
-    What is subtracted from numbers on a coarse grid, such as a mean in bfloat16, is rounded in the same way for all of a binade, and
-    what is multiplied by few numbers with the sign of the product.
+    What is subtracted from numbers on a coarse grid, such as a mean in bfloat16, is rounded in the same way for all of a binade,
+    and what is multiplied by few numbers with the sign of the product.
     """
     kind = int(torch.randint(0, 4, (), generator=random))
     if kind < 2:

@@ -26,10 +26,11 @@ _FEW = 32  # numbers, which may all be exact by chance
 # Steps whose result is one of the numbers that went in, or its negative.
 _MOVES = frozenset(
     {
-        "amax", "amin", "max", "min", "maximum", "minimum", "where", "neg", "abs", "relu", "threshold", "clamp", "clamp_min", "clamp_max",
-        "cat", "stack", "index", "gather", "index_select", "embedding", "clone", "copy", "_to_copy", "fill", "zero", "masked_fill",
-        "constant_pad_nd", "flip", "roll", "repeat", "sort", "topk", "slice_scatter", "select_backward", "slice_backward", "new_zeros",
-        "zeros_like", "ones_like", "full_like", "full", "zeros", "ones", "arange", "scalar_tensor", "lift_fresh_copy", "sign",
+        "amax", "amin", "max", "min", "maximum", "minimum", "where", "neg", "abs", "relu", "threshold", "clamp", "clamp_min",
+        "clamp_max", "cat", "stack", "index", "gather", "index_select", "embedding", "clone", "copy", "_to_copy", "fill", "zero",
+        "masked_fill", "constant_pad_nd", "flip", "roll", "repeat", "sort", "topk", "slice_scatter", "select_backward",
+        "slice_backward", "new_zeros", "zeros_like", "ones_like", "full_like", "full", "zeros", "ones", "arange", "scalar_tensor",
+        "lift_fresh_copy", "sign",
     }
 )  # fmt: skip
 
@@ -173,7 +174,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if tensor.device.type != "cpu" or tensor.layout != torch.strided:
             raise UntraceableError("a constant of another kind or on another device")
         self.known.add(_storage(tensor))
-        whole = torch.empty(0, dtype=tensor.dtype).set_(tensor.untyped_storage())  # type: ignore[call-overload]
+        whole = torch.empty(0, dtype=tensor.dtype).set_(tensor.untyped_storage())
         self.constants[_storage(tensor)] = whole.to(torch.float64)
 
 
