@@ -139,7 +139,7 @@ def assert_consistent(
 
 
 def _judged(model: Operator, judged: Callable[..., list[Result]], case: Case, composed: bool) -> tuple[Result, ...]:
-    """The results; those of a function that may be ``composed`` by the roundings of its own steps, where it rounds several times."""
+    """The results; those of a function that may be ``composed`` by the roundings of its own steps, where it rounds several."""
 
     def by(operator: Operator, looks: Looks | None) -> tuple[Result, ...]:
         try:

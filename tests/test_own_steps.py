@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 import torch
+from click.testing import CliRunner
 from torch.nn import functional as F
 
 import consistency
+from consistency.cli import main as cli
 from consistency.dtypes import name_of
 from consistency.materialise import case_of, prepare
 from consistency.operators.declare import Operator, call
@@ -72,7 +74,7 @@ def verdict_of(function: Callable[..., Any], args: list[torch.Tensor], **how: An
     try:
         return str(consistency.assert_consistent(function, *args, **how)[0].verdict)
     except consistency.Divergence as divergence:
-        return str(divergence.results[0].verdict)
+        return str(divergence.results[0].verdict)  # type: ignore[attr-defined]
 
 
 def accused(name: str, dtype: torch.dtype, seeds: range, off: str = "", *, itself: bool = False) -> list[int]:
@@ -266,3 +268,19 @@ def test_the_same_numbers_every_time() -> None:
     args = arguments(2, 3, torch.bfloat16)
     one, other = (consistency.assert_consistent(layer_norm, *args)[0].metrics for _ in range(2))
     assert one == other
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_explain_judges_a_formula_by_its_own_steps(dtype: str) -> None:
+    """x @ W.T + b rounds twice, which its RMS error shows: once that was called divergent at 0.0096 × budget."""
+    found = CliRunner().invoke(cli, ["explain", "linear", "x @ W.T + b", "--dtype", dtype, "--shape", "16,64,32"])
+    assert found.exit_code in (0, 3), found.output
+    assert "budget from float64: rounding" in found.output
+    assert "divergent" not in found.output
+
+
+def test_explain_of_another_formula_shows_no_small_number() -> None:
+    found = CliRunner().invoke(cli, ["explain", "linear", "x @ W.T * 1.004 + b", "--dtype", "bfloat16", "--shape", "16,64,32"])
+    assert found.exit_code == 1
+    assert "divergent: each element by itself might be rounding, but where nothing is rounded, in float64" in found.output
+    assert "× budget from" not in found.output.partition("divergent")[2]

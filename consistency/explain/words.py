@@ -47,7 +47,7 @@ def _judged(account: Account) -> str:
 
 def _objection(found: Judgement) -> str:
     """The verdict and its reason. Where every element is within budget a number in front of it would read as if all were well."""
-    within, but, statistic = found.explanation.partition(" × budget, but ")
+    _, but, statistic = found.explanation.partition(" × budget, but ")
     if but and found.metrics.get("rho_max", 0.0) <= 1.0:
         return f"{found.verdict}: each element by itself might be rounding, but {statistic}"
     return f"{found.verdict}: {found.explanation}"
