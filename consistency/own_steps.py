@@ -33,6 +33,7 @@ DTYPES = ("float16", "bfloat16", "float32")
 REPLAYS, FEWEST = 64, 24
 _MOST = 1 << 26  # numbers on the way, beyond which the replays would take minutes
 _AT_ONCE = 1 << 24  # numbers drawn for all replays of a function, beyond which fewer are made
+_LOOKED_AT = 1 << 14  # elements, evenly, of which the mean square is taken
 _SHIFT = 2.0**-20  # of a real rounding error
 _SPREAD = 6.0  # standard deviations of the mean square, as replays show them
 _USUAL = 1.5  # at least: real roundings are not quite even (ties)
@@ -128,7 +129,7 @@ def magnitudes(reference: Reference, count: int) -> Magnitudes:
             if moved is not None and still is not None:
                 shift = torch.nan_to_num((moved - still).div_(_SHIFT), nan=0.0, posinf=0.0, neginf=0.0)
                 squares[i].addcmul_(shift, shift)
-                kept[i].append(shift)
+                kept[i].append(shift.reshape(-1)[:: max(shift.numel() // _LOOKED_AT, 1)].clone())
     formula = _in_float64(reference.operator, arguments) if _has_another(reference) else [None] * len(plain)
     found: list[torch.Tensor | float | None] = []
     for i in range(count):
@@ -177,7 +178,7 @@ def _even(random: torch.Generator, value: torch.Tensor) -> torch.Tensor:
     """
     kind = int(torch.randint(0, 4, (), generator=random))
     if kind < 2:
-        return torch.rand(value.shape, generator=random, dtype=torch.float64).sub_(0.5)
+        return torch.rand(value.shape, generator=random, dtype=torch.float32).to(torch.float64).sub_(0.5)
     by_binade = torch.rand(_BINADES, generator=random, dtype=torch.float64).sub_(0.5)
     binade = torch.bitwise_and(torch.bitwise_right_shift(value.contiguous().view(torch.int64), 52), _BINADES - 1)
     found = by_binade[binade]
@@ -217,6 +218,7 @@ def _apart(formula: torch.Tensor | None, tested: torch.Tensor | None, sigma: tor
 
 def _usual(kept: list[torch.Tensor], sigma: torch.Tensor) -> float:
     """Up to what an RMS error in σ is usual: the steps of a row have errors in common, so that few rows scatter much."""
+    sigma = sigma.reshape(-1)[:: max(sigma.numel() // _LOOKED_AT, 1)]
     told = sigma > 0.0
     if not bool(told.any()):
         return _USUAL
