@@ -54,7 +54,7 @@ Family = Literal[
     "unary", "binary", "ternary", "comparison", "cast", "reduction", "cumulative", "matmul", "convolution",
     "normalisation", "softmax", "activation", "pooling", "loss", "indexing", "movement", "sorting", "linalg", "fft",
     "interpolate", "embedding", "attention", "rnn", "creation", "random", "inplace", "masked", "polynomial", "signal",
-    "programs", "formulas", "sequences", "foreach", "optimizers",
+    "programs", "formulas", "own steps", "sequences", "foreach", "optimizers",
 ]  # fmt: skip
 
 

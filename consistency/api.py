@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +15,7 @@ import torch
 
 from . import backends as _backends
 from . import dtypes as _dtypes
-from . import engine, named_calls, operators
+from . import engine, named_calls, operators, own_steps
 from . import tolerances as _tolerances
 from .backends.base import Backend, flatten
 from .comparison import compare as _compare
@@ -99,19 +100,23 @@ def assert_consistent(
     backends: Iterable[str | Backend] | None = None,
     rule: Rule | None = None,
     operator: str | None = None,
+    directions: Iterable[str] = ("forward",),
     **kwargs: Any,
 ) -> tuple[Result, ...]:
     """Check that ``fn(*args, **kwargs)`` differs from float64 by rounding only; raise :class:`Divergence` if not.
 
     ``fn`` runs on each of ``backends`` (default: the CPU, in the dtype of the tensors given); ``reference`` (default: ``fn``
     itself) runs in float64 on the same numbers. The error model is that of the operator whose function ``reference`` (or
-    ``fn``) is, or of ``operator`` if named; any other function is judged by its sensitivity to its inputs. ``rule`` gives c and λ.
+    ``fn``) is, or of ``operator`` if named; any other function is judged by its sensitivity to its inputs. But a function composed
+    of torch's, in float16, bfloat16 or float32, is judged by the roundings of its own steps (:mod:`consistency.own_steps`).
+    ``rule`` gives c and λ for the first of these ways. ``directions``: ``"backward"`` judges the gradients of all floating tensors.
     Returns the results, whose ``explanation`` shows × budget. Tensors on other devices are brought to the CPU first. The results of
     a Divergence hold the tensors, too: where ``fn`` is torch's own, its message ends with the command that calls it again, and
     :func:`save` keeps any of them.
     """
+    directions = tuple(directions)
     model = _operator_for(fn, reference, operator)
-    case = case_of(model.name, _main_dtype(args, kwargs), args, kwargs)
+    case = case_of(model.name, _main_dtype(args, kwargs), args, kwargs, _COTANGENT if "backward" in directions else 0)
     case = replace(case, source=_source(fn, reference, model))
     chosen = _backends.resolve_all(backends) if backends is not None else [_Plain()]
     for backend in chosen:
@@ -119,12 +124,8 @@ def assert_consistent(
             text = "runs in a process of its own, where a function of yours cannot be called; name the backend without @, +env: and"
             raise UsageError(f"backend {backend.name!r} {text} +isolated")
     loaded: Rules = _tolerances.load() if rule is None else _OneRule(rule)
-    try:
-        results = tuple(evaluate(case, chosen, loaded, directions=("forward",), operator=model, looks=Looks()))
-    except _HOOK_ERRORS as error:
-        results = tuple(
-            evaluate(case, chosen, loaded, directions=("forward",), operator=_by_sensitivity(model, error), looks=Looks())
-        )
+    composed = rule is None and not named_calls.name_of(fn) and _by_function(fn) is None
+    results = _judged(model, functools.partial(evaluate, case, chosen, loaded, directions=directions), case, composed)
     failing = tuple(r for r in results if not r.verdict.passes and not r.verdict.warns)
     if failing:
         from .report.failure import message
@@ -135,6 +136,25 @@ def assert_consistent(
             told += [message(result, again=False), *again(result, f"error.results[{number}]")]
         raise Divergence("\n".join(told), failing)
     return results
+
+
+def _judged(model: Operator, judged: Callable[..., list[Result]], case: Case, composed: bool) -> tuple[Result, ...]:
+    """The results; those of a function that may be ``composed`` by the roundings of its own steps, where it rounds several."""
+
+    def by(operator: Operator, looks: Looks | None) -> tuple[Result, ...]:
+        try:
+            return tuple(judged(operator=operator, looks=looks))
+        except _HOOK_ERRORS as error:
+            return tuple(judged(operator=_by_sensitivity(operator, error), looks=looks))
+
+    if not composed:
+        return by(model, Looks())
+    first = by(model, None)
+    if all(result.verdict.passes and result.metrics.get("ulp_max", 0.0) <= _CORRECT for result in first):
+        return first
+    with quiet():
+        own = own_steps.of_its_own(model, prepare(case))
+    return by(own or model, Looks())
 
 
 def _source(fn: Callable[..., Any], reference: Callable[..., Any] | None, model: Operator) -> str:
@@ -171,6 +191,10 @@ def save(
 
 # What an operator's error model may raise on arguments that a user gave by keyword, or left out.
 _HOOK_ERRORS = (LookupError, TypeError, AttributeError)
+
+
+_CORRECT = 0.5  # ulp
+_COTANGENT = 1 << 20  # a place on the tape behind which there are enough numbers
 
 
 class _Plain(Backend):

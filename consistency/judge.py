@@ -209,7 +209,7 @@ def _judge_output(output: Measured, twin: Measured | None, rule: Rule, policy: P
     if twin is not None:
         numbers["rmse_ratio"] = output.rms / twin.rms if twin.rms > 0.0 else (1.0 if output.rms == 0.0 else _capped(math.inf))
     worst = span.worst[corner] if 0 <= corner < len(span.worst) else (span.worst[0] if span.worst else None)
-    statistics = "" if rho > 1.0 else _statistics(output, twin, rule)
+    statistics = "" if rho > 1.0 else _of_steps(output) if output.of_steps is not None else _statistics(output, twin, rule)
     if (rho > 1.0 or statistics) and policy.reduced_precision and _budget(output, _with_reduced_inputs(rule), policy)[0] <= 1.0:
         text = f"{times(rho)} × budget, within what the reduced precision that was asked for explains"
         return Judgement(Verdict("reduced-precision", allowed=True), text, numbers, worst, output.name)
@@ -315,6 +315,23 @@ def _span_rho(span: Span, output: Measured, rule: Rule | None, policy: Policy) -
     if rule.absolute is not None and span.abs_max > 0.0:
         rho = min(rho, span.abs_max / rule.absolute)
     return _capped(rho), corner
+
+
+# × σ of the roundings of its own steps, up to which a function may differ from its reference in float64: constants of few digits,
+# polynomials. In float32 these are rounding as large as any other.
+_ANOTHER_FORMULA = {"float16": 0.0625, "bfloat16": 0.0625}
+
+
+def _of_steps(output: Measured) -> str:
+    """What a function that is judged by its own steps shows although every element is within budget; empty if nothing."""
+    apart, usual = output.of_steps or (0.0, 0.0)
+    if apart > _ANOTHER_FORMULA.get(output.dtype, 1.0):
+        return (
+            f"where nothing is rounded, in float64, it is off from its reference by {times(apart)} times what its roundings explain"
+        )
+    if output.sigma_rms > usual:
+        return f"its RMS error is {output.sigma_rms:.1f} times what the roundings of its own steps explain{_where(output)}"
+    return ""
 
 
 def _statistics(output: Measured, twin: Measured | None, rule: Rule) -> str:

@@ -119,6 +119,17 @@ def _normwise(reference: Reference, count: int) -> Magnitudes:
     return tuple(largest)
 
 
+def _own_steps(reference: Reference, count: int) -> Magnitudes:
+    """What the roundings of a function's own steps do to it; where these cannot be followed, its sensitivity to its inputs."""
+    from .own_steps import magnitudes
+    from .steps import UntraceableError
+
+    try:
+        return magnitudes(reference, count)
+    except UntraceableError:
+        return _normwise(reference, count)
+
+
 def _responses(reference: Reference, adjust: Adjust) -> list[torch.Tensor | None]:
     """|change of each output| per unit of relative change of the inputs, as float64; None where it cannot be measured."""
     pairs = zip(reference.outputs, reference.evaluate(adjust), strict=False)
@@ -157,4 +168,5 @@ MAGNITUDES: dict[str, Callable[[Reference, int], Magnitudes]] = {
     "products": _products,
     "pointwise": _pointwise,
     "normwise": _normwise,
+    "own steps": _own_steps,
 }

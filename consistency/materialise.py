@@ -116,7 +116,8 @@ class Arguments:
         self.args: list[Any] = [self._make(arg) for arg in materials.case.args]
         self.kwargs: dict[str, Any] = {name: self._make(arg) for name, arg in materials.case.kwargs.items()}
         case = materials.case
-        if dtype not in (None, case.dtype) and case.dtype in dtypes.FORMATS:
+        yours = case.source == f"yours/{case.operator}"  # a user's function that happens to be called like one of torch's
+        if dtype not in (None, case.dtype) and case.dtype in dtypes.FORMATS and not yours:
             own_defaults.give(case.operator, case.dtype, self.args, self.kwargs)
 
     def _make(self, arg: recipe.Arg) -> Any:

@@ -52,7 +52,7 @@ class Floating(Elements):
             self.name, self.dtype, self.shape, n, spans, exact, sums.differing,
             math.sqrt(sums.squares / n), math.sqrt(sums.sigma_squares / n), math.sqrt(sums.sigma_max), self._independent(sums),
             sums.positive, sums.negative, sums.outward, self.special, self.special_worst, self._vacuous(sums, n), pattern,
-            self.cluster, self._terms(),
+            self.cluster, self._terms(), self._of_steps(),
         )  # fmt: skip
 
     def _terms(self) -> float:
@@ -60,6 +60,10 @@ class Floating(Elements):
         if self.model.kind != "accumulated":
             return 0.0
         return self.reference.terms(self.index) if self.reference.direction == "forward" else self.reference.counted(self.index)
+
+    def _of_steps(self) -> tuple[float, float] | None:
+        found = self.reference.of_steps.get(self.index)
+        return None if found is None else found[:2]
 
     def _subnormal(self) -> bool:
         """Whether numbers are so small that a backend may flush them, which the judge can only tell from the hull."""
@@ -98,7 +102,7 @@ class Floating(Elements):
             model = self._error_model(growth, u)
             metrics.scaled(self.actual, self.expected, self.tail, s, model, sums, self._sizes if self.paired else None)
             unusual = sums.sigma_squares > 2.25 * self.expected.size or sums.sigma_max > metrics.UNUSUAL_PEAK
-            if isinstance(model, tuple) and unusual and reference.heavy_tailed:
+            if isinstance(model, tuple) and unusual and self._sums_products() and reference.heavy_tailed:
                 sums.sigma_squares = sums.sigma_max = 0.0
                 metrics.scaled(
                     self.actual, self.expected, self.tail, s, (model[0], model[1], max(model[1], model[2])), sums, self._sizes
@@ -138,6 +142,8 @@ class Floating(Elements):
             if self._sums_products():
                 terms, ordered = self.reference.terms(self.index), self.reference.ordered_signs
                 known = (known, *metrics.healthy_variance(terms, u, self.form.unit_roundoff, ordered=ordered))
+            elif self.index in self.reference.of_steps:
+                known = (known, u * u / 12.0, (u / self.reference.of_steps[self.index][2]) ** 2)
             self.reference.error_models[key] = known
         return known
 

@@ -178,7 +178,9 @@ class Measured:
     agreement here would prove nothing, ``pattern`` where the large errors lie. ``cluster`` is the group of elements (a row, a
     tile, the last of a vector) with the
     largest RMS error, in the same σ: that RMS, how many they are, and where; None where no error is above 3 σ. ``terms`` is n, how
-    many numbers were accumulated into an element; 0 where nothing is accumulated, or nobody counted.
+    many numbers were accumulated into an element; 0 where nothing is accumulated, or nobody counted. ``of_steps`` is there
+    where a function was judged by the roundings of its own steps, of which σ is made then: how far it is from its reference in
+    float64 already, in σ, and up to what its RMS error is usual.
     """
 
     name: str
@@ -201,6 +203,7 @@ class Measured:
     pattern: str = ""
     cluster: tuple[float, int, str] | None = None
     terms: float = 0.0
+    of_steps: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from .dtypes import FORMATS, floats, form_of
 from .judge import Judgement, unusual
 from .model import Cause, Evidence, Outcome
 from .operators.declare import Operator
+from .own_steps import NAME as OWN_STEPS
 from .reference import Reference
 from .trials import CONTIGUOUS, Flagged, adds_up, company, differs, error_in_float64, in_float64, trials
 
@@ -195,6 +196,8 @@ def _repeated(flagged: Flagged, evidence: Evidence, scene: Scene | None, repeats
 def _may_be_ill_conditioned(flagged: Flagged) -> bool:
     """Functions of single elements have a right answer to the last bit; sums and factorisations are as good as their data."""
     traits, error = flagged.operator.traits, flagged.reference.model
+    if error.magnitude == OWN_STEPS:
+        return False  # what its steps amplify is part of the budget, and its inputs are exact
     floating = floats(flagged.materials.case.dtype)
     return floating and error.kind == "accumulated" and "elementwise" not in traits and flagged.found.verdict.value == "divergent"
 

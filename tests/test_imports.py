@@ -19,7 +19,7 @@ LAYERS = {
     "values": "errors profiles places threads dtypes model recipe tape values",
     "generate": "own_defaults layouts materialise operators strategies generate probing",
     "execute": "backends workers opinfo named_calls aten_calls aten_models aten_references",
-    "compare": "reference magnitudes wider metrics elements measure casting comparison fingerprint",
+    "compare": "reference magnitudes steps own_steps wider metrics elements measure casting comparison fingerprint",
     "judge": "_file_vocabulary _located_yaml expectations _tolerances_file tolerances judge monte_carlo formulations "
     "attribution trials circumstances second_look evidence",
     "run and record": "evaluate scaling determinism settings events one_case collecting engine coverage health literals bundle "

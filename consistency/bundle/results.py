@@ -85,6 +85,8 @@ def _measured(data: Any) -> Measured:
     special_worst = _worst(data["special_worst"]) if "special_worst" in data else None
     cluster = data.get("cluster")
     values["cluster"] = (float(cluster[0]), int(cluster[1]), str(cluster[2])) if cluster else None
+    of_steps = data.get("of_steps")
+    values["of_steps"] = (float(of_steps[0]), float(of_steps[1])) if of_steps else None
     return Measured(
         **values, shape=tuple(map(int, data.get("shape", ()))), spans=spans, special=special, special_worst=special_worst
     )

@@ -19,7 +19,7 @@ from ..fingerprint.trees import agreement
 from ..judge import Judgement
 from ..materialise import prepare
 from ..model import Case
-from ..operators.declare import Operator
+from ..operators.declare import HALF, Operator
 from ..opinfo import operator_of
 from ..reference import Reference, quiet
 from ..second_look import Looks
@@ -100,12 +100,31 @@ def of_formula(
         return Side(name, backend), by_formula(formula, backend, ready, plan.arguments, whole)
 
     found = account(plan.case(dtype, sizes, seed), sides(sizes), say=say)
+    if found.differing and not found.explained and dtype in HALF:
+        found = replace(found, properties=_roundings(found))
     name = plan.vary.partition("=")[0]
     if found.differing and name in ("K", "N") and found.orders[0].orders:
         say(f"looking for the smallest {name} at which they differ")
         threshold = _threshold(found, plan, sides, sizes, dtype, seed, name)
         found = replace(found, threshold=threshold)
     return found
+
+
+def _roundings(found: Account) -> tuple[str, ...]:
+    """``x @ W.T + b rounds 2 times to float16 (mm, add), F.linear once (addmm)``, where they do not round alike."""
+    materials = prepare(found.case)
+    with quiet():
+        steps = [side.roundings(found.operator, materials) for side in found.sides]
+    if not all(steps) or len(steps[0]) == len(steps[1]):
+        return ()
+    told = [
+        f"{side.name} rounds {_TIMES.get(len(names), f'{len(names)} times')} on its way ({', '.join(names)})"
+        for side, names in zip(found.sides, steps, strict=True)
+    ]
+    return (f"{told[0]}; {told[1]}",)
+
+
+_TIMES = {1: "once", 2: "twice"}
 
 
 def of_case(case: Case, left: Backend, right: Backend, say: Callable[[str], None] = lambda text: None) -> Account:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -20,17 +20,23 @@ from ..judge import Judgement
 from ..materialise import Materials
 from ..model import Outcome
 from ..operators.declare import Operator
+from ..own_steps import of_its_own
 from ..reference import Reference
+from ..steps import Steps, UntraceableError
 from ..sweep.expressions import Compiled
 from .routed import Routed
 
 
 @dataclass(frozen=True)
 class Side:
-    """One way to compute a case: how it is called in sentences, and who computes it."""
+    """One way to compute a case: how it is called in sentences, who computes it, and by which formula of the operator's arguments.
+
+    A formula is judged by the roundings of its own steps, of which it may have more than the operator.
+    """
 
     name: str
     backend: Backend
+    formula: Callable[..., Any] | None = None
 
     def run(self, operator: Operator, materials: Materials, dtype: str | None = None) -> Outcome:
         """Raises UsageError where nothing comes back."""
@@ -46,7 +52,22 @@ class Side:
         return found
 
     def judged(self, operator: Operator, outcome: Outcome, reference: Reference, rules: Any) -> Judgement:
+        own = of_its_own(self._computing(operator), reference.materials) if self.formula is not None else None
+        if own is not None:
+            operator, reference = own, Reference(own, reference.materials, "forward")
         return judgement(operator, self.backend, "forward", None, reference, rules, compare(outcome, reference))
+
+    def _computing(self, operator: Operator) -> Operator:
+        return replace(operator, function=self.formula, reference=operator.reference or operator.callable)
+
+    def roundings(self, operator: Operator, materials: Materials) -> tuple[str, ...]:
+        """The steps that round, by torch's own names of them; none where they cannot be followed."""
+        if self.formula is not None:
+            operator = self._computing(operator)
+        try:
+            return tuple(step.name for step in Steps(operator, materials, "forward").steps if step.rounds)
+        except UntraceableError:
+            return ()
 
     def orders(self, operator: Operator, materials: Materials) -> Orders:
         """In which order the sums of this case are added here; inconclusive where that cannot be asked."""
@@ -66,7 +87,7 @@ def by_formula(name: str, inner: Backend, formula: Compiled, arguments: Sequence
         return formula({**sizes, **dict(zip(arguments, args, strict=False)), **kwargs})
 
     if not isinstance(inner, TorchBackend) or not type(inner).__module__.startswith("consistency.backends."):
-        return Side(name, Routed(inner, computed))
+        return Side(name, Routed(inner, computed), computed)
     made = Formulated(inner, lambda call, *args, **kwargs: computed(*args, **kwargs))
     made.ruled_as = inner.ruled_as or inner.name
-    return Side(name, made)
+    return Side(name, made, computed)

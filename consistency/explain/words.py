@@ -9,6 +9,7 @@ from ..fingerprint.drawing import drawing
 from ..fingerprint.notation import text
 from ..fingerprint.orders import Order, Orders
 from ..fingerprint.trees import Tree
+from ..judge import Judgement
 from ..scaling import power
 from .account import Account
 
@@ -40,11 +41,16 @@ def _judged(account: Account) -> str:
     if account.rounding:
         return f"each is {times(max(rhos))}: rounding"
     told = zip(account.sides, account.judged, rhos, strict=True)
-    sentences = [
-        f"{s.name} is {times(rho)}: rounding" if f.verdict.passes else f"{s.name}: {f.verdict}: {f.explanation}"
-        for s, f, rho in told
-    ]
+    sentences = [f"{s.name} is {times(rho)}: rounding" if f.verdict.passes else f"{s.name}: {_objection(f)}" for s, f, rho in told]
     return "; ".join(sentences)
+
+
+def _objection(found: Judgement) -> str:
+    """The verdict and its reason. Where every element is within budget a number in front of it would read as if all were well."""
+    _, but, statistic = found.explanation.partition(" × budget, but ")
+    if but and found.metrics.get("rho_max", 0.0) <= 1.0:
+        return f"{found.verdict}: each element by itself might be rounding, but {statistic}"
+    return f"{found.verdict}: {found.explanation}"
 
 
 def _precision(account: Account) -> list[str]:
@@ -68,6 +74,8 @@ def _orders(account: Account) -> list[str]:
     missing = [
         f"{side.name}: {_missing(orders)}" for side, orders in zip(account.sides, account.orders, strict=True) if _missing(orders)
     ]
+    if len(missing) == 2 and _missing(a) == _missing(b):
+        missing = [f"{BOTH}: {_missing(a)}"]
     known = [line for side, orders in zip(account.sides, account.orders, strict=True) for line in _each(side.name, orders)]
     if a.equal or b.equal:
         part = "Explained in part" if account.differing else "Found in part"

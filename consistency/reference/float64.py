@@ -75,6 +75,7 @@ class Reference:
         self.verified: str | None = None
         self.integers_too = False  # whether integers were made float64 before the call
         self.error_models: dict[tuple[int, int], float | tuple[float, float, float]] = {}  # by output and precision (measure.py)
+        self.of_steps: dict[int, tuple[float, float, float]] = {}  # by output: what else its own steps told (own_steps.py)
         self.flattened: dict[int, tuple[Any, ...]] = {}  # by output: what comparisons share (measure.py)
         self.model = operator.error.of(materials.case.dtype)
         self.independent = dtypes.floats(materials.case.dtype) and materials.case.dtype not in ("float64", "complex128")
