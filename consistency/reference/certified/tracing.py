@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from .balls import Unsure
 from .complex_numbers import Pair, Tensor, neg, pair
-from .elementwise import node_of, to_real
+from .elementwise import node_of, or_, to_real, truth
 from .movement import Overlay, cat, gather, reshape, unsqueeze, view
 from .nodes import Blocked, Constant, Leaf, Node, Unknown, evaluate
 from .rounding import rounded_to
@@ -263,7 +263,7 @@ def coerced(made: Any, dtype: torch.dtype, shape: Sequence[int]) -> Any:
             found = Pair(expand(found.re, shape), expand(found.im, shape))
         return Pair(rounded_to(found.re, dtype.to_real()), rounded_to(found.im, dtype.to_real()))
     if isinstance(made, Pair):
-        made = made.re
+        made = or_(truth(made.re), truth(made.im)) if dtype == torch.bool else made.re
     node = node_of(made)
     if node.shape != tuple(shape):
         node = reshape(node, shape) if node.size == int(np.prod(shape)) and node.ndim != len(shape) else expand(node, shape)
