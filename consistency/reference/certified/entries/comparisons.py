@@ -196,5 +196,3 @@ def isin(elements: Any = None, test_elements: Any = None, element: Any = None, t
 
 def _some(tests: list[bool | None]) -> bool | None:
     return True if True in tests else None if None in tests else False
-
-

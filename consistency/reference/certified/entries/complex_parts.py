@@ -59,5 +59,3 @@ _angle_of_real = Function("angle", on_numbers(_half_turn))
 @entry("angle")
 def angle(self: Any) -> Any:
     return c.angle(self) if isinstance(self, Pair) else _angle_of_real(self)
-
-

@@ -102,5 +102,3 @@ def clamp_min(self: Any, min: Any) -> Any:
 @entry("clamp_max")
 def clamp_max(self: Any, max: Any) -> Any:
     return clamp(self, max=max)
-
-
