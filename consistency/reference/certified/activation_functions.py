@@ -39,8 +39,10 @@ from .nodes import Node
 _INF = math.inf
 
 
-def _regular(of: Callable[[arb], Element], zero: str = "odd", **at: Element) -> Callable[..., Element]:
-    return on_numbers(function(of, zero=zero, **({"at_low": balls.UNSURE, "at_high": balls.UNSURE} | at)))
+def _regular(
+    of: Callable[[arb], Element], zero: str = "odd", *, at_low: Element = balls.UNSURE, at_high: Element = balls.UNSURE
+) -> Callable[..., Element]:
+    return on_numbers(function(of, zero=zero, at_low=at_low, at_high=at_high))
 
 
 def _of_regular(slope: Any) -> Any:
@@ -103,7 +105,7 @@ def _inner_slope(x: arb) -> arb:
     return 2 * (2 / arb.pi()).sqrt() * (1 + 3 * arb(44715) / 1000000 * x**2)
 
 
-def _gelu_tanh_slope(x: arb) -> arb:
+def _gelu_tanh_slope(x: arb) -> Element:
     z = _inner(x)
     return sigmoid.of(z) + x * sigmoid.of(z) * sigmoid.of(-z) * _inner_slope(x)
 

@@ -55,7 +55,11 @@ def turned(value: Callable[[Element, Element], acb | None]) -> Callable[[Element
 
 
 def analytic(
-    name: str, of: Callable[[acb], acb] | Callable[[Element, Element], acb | None], slope: Callable[[Any, Any], Any], *, cuts: bool = False
+    name: str,
+    of: Callable[[acb], acb] | Callable[[Element, Element], acb | None],
+    slope: Callable[[Any, Any], Any],
+    *,
+    cuts: bool = False,
 ) -> Callable[[Any], Pair]:
     """A holomorphic function of complex tensors. ``slope(z, f(z))`` is its derivative as a pair.
 
@@ -99,7 +103,7 @@ def _below(bound: float) -> Cut:
 
 def _outside(x: arb) -> bool | None:
     """Of [−1, 1]."""
-    return True if x > 1 or x < -1 else False if -1 <= x and x <= 1 else None
+    return True if x > 1 or x < -1 else False if x >= -1 and x <= 1 else None
 
 
 def _half_pi(x: arb) -> arb:

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flint import acb
-
-from . import balls, movement, sums
 from . import elementwise as real
-from .balls import Element
+from . import movement, sums
 from .elementwise import Function, node_of, to_real
 from .functions import abs_, atan2, hypot_value
 from .nodes import Node

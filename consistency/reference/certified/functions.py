@@ -9,7 +9,24 @@ from flint import arb
 
 from . import balls
 from .balls import Element, function
-from .elementwise import Function, Number, add, and_, div, equal, is_finite, is_nan, less_equal, mul, neg, not_, on_numbers, sub, unless, where
+from .elementwise import (
+    Function,
+    Number,
+    add,
+    and_,
+    div,
+    equal,
+    is_finite,
+    is_nan,
+    less_equal,
+    mul,
+    neg,
+    not_,
+    on_numbers,
+    sub,
+    unless,
+    where,
+)
 from .nodes import Node
 
 _INF, _NAN = math.inf, math.nan
@@ -48,7 +65,11 @@ def _one_less(x: Node) -> Node:
 
 def _at_zero(of: Any) -> Any:
     """A function of numbers from 0 on that is infinite at 0."""
-    return on_numbers(function(lambda x: _INF if x.is_zero() else of(x), low=0.0, at_high=0.0, zero=_INF))
+
+    def value(x: arb) -> Element:
+        return _INF if x.is_zero() else of(x)
+
+    return on_numbers(function(value, low=0.0, at_high=0.0, zero=_INF))
 
 
 _over_root = Function("1/√x", _at_zero(arb.rsqrt))
@@ -133,7 +154,7 @@ def _sign(x: Element) -> Element:
 
 
 sign = Function("sign", on_numbers(_sign))
-abs_ = Function("abs", on_numbers(_abs), (lambda x, y: sign(x),))
+abs_ = Function("abs", on_numbers(_abs), (lambda x, y: unless(sign(x), is_nan(x)),))  # of NaN torch makes 0
 
 
 def _whole(of: Any) -> Any:

@@ -11,6 +11,7 @@ from flint import acb, arb
 from . import balls
 from .balls import Element, function
 from .elementwise import Function, on_numbers
+from .nodes import Node
 
 _INF, _NAN = math.inf, math.nan
 
@@ -40,7 +41,11 @@ def _digamma_of(x: Element) -> Element:
     return _digamma(x)
 
 
-digamma: Function = Function("digamma", on_numbers(_digamma_of), (lambda x, y: polygamma(1)(x),))
+def _slope_of_digamma(x: Node) -> Node:
+    return polygamma(1)(x)
+
+
+digamma: Function = Function("digamma", on_numbers(_digamma_of), (lambda x, y: _slope_of_digamma(x),))
 lgamma = Function("lgamma", on_numbers(function(_lgamma, at_low=_INF, at_high=_INF, zero=_INF)), (lambda x, y: digamma(x),))
 
 

@@ -6,11 +6,28 @@ import functools
 import math
 from collections.abc import Callable
 
+import flint
 from flint import arb
 
 from . import balls
 from .balls import Element, function
-from .elementwise import Function, Number, add, and_, div, equal, is_infinite, is_nan, less_equal, mul, neg, on_numbers, sub, unless, where
+from .elementwise import (
+    Function,
+    Number,
+    add,
+    and_,
+    div,
+    equal,
+    is_infinite,
+    is_nan,
+    less_equal,
+    mul,
+    neg,
+    on_numbers,
+    sub,
+    unless,
+    where,
+)
 from .functions import exp2, log, log1p, sigmoid
 from .nodes import Node
 
@@ -117,13 +134,13 @@ def _sinc_slope(x: arb) -> Element:
     if not abs(x) < 0.01:
         return (x.cos_pi() - x.sinc_pi()) / x
     square, found, k = (arb.pi() * x) ** 2, arb(0), 1
-    term = -arb.pi() ** 2 * x  # (−1)ᵏ·π²ᵏ·x²ᵏ⁻¹
+    term = -(arb.pi() ** 2) * x  # (−1)ᵏ·π²ᵏ·x²ᵏ⁻¹
     while True:
         summand = term * (2 * k) / arb.fac_ui(2 * k + 1)
         found += summand
         term, k = -term * square, k + 1
         left = abs(term) * (2 * k) / arb.fac_ui(2 * k + 1)
-        if left <= abs(found) * arb(2) ** -balls.flint.ctx.prec or k > 300:
+        if left <= abs(found) * arb(2) ** -flint.ctx.prec or k > 300:
             return found + left.union(-left)
 
 

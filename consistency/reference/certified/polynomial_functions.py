@@ -55,7 +55,12 @@ def polynomial(name: str, first: Callable[[arb], arb], step: Step, *, shifted: b
     return Function(name, on_numbers(of))
 
 
-_FIRST: dict[str, Callable[[arb], arb]] = {"t": lambda x: x, "u": lambda x: 2 * x, "v": lambda x: 2 * x - 1, "w": lambda x: 2 * x + 1}
+_FIRST: dict[str, Callable[[arb], arb]] = {
+    "t": lambda x: x,
+    "u": lambda x: 2 * x,
+    "v": lambda x: 2 * x - 1,
+    "w": lambda x: 2 * x + 1,
+}
 POLYNOMIALS = {
     **{f"chebyshev_polynomial_{k}": polynomial(f"Chebyshev {k}", first, _chebyshev) for k, first in _FIRST.items()},
     **{

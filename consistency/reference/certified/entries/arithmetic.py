@@ -26,8 +26,9 @@ def nonfinite(*xs: Any) -> Node | None:
 
 
 def beyond_doubt(made: Any, *operands: Any) -> Any:
-    """Complex ``made``, of which nothing is known where an operand is infinite or NaN: C99 recovers infinities from products that are
-    NaN part by part, torch's vector code does not, and its documentation does not say.
+    """Complex ``made``, of which nothing is known where an operand is infinite or NaN.
+
+    C99 recovers infinities from products that are NaN part by part, torch's vector code does not, and nothing is documented.
     """
     doubt = nonfinite(*operands) if isinstance(made, Pair) else None
     return made if doubt is None else Pair(doubted(made.re, doubt), doubted(made.im, doubt))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from flint import arb
 
 from .. import balls
 from .. import complex_numbers as c
@@ -167,7 +168,7 @@ def _close(rtol: float, atol: float, equal_nan: bool) -> Function:
         same = balls.equal(a, b)
         if any(type(x) is float and x - x != 0.0 for x in (a, b)) or same:
             return same
-        allowed = balls.arb(atol) + balls.arb(rtol) * abs(balls.ball(b))
+        allowed = arb(atol) + arb(rtol) * abs(balls.ball(b))
         distance = abs(balls.ball(a) - balls.ball(b))
         return True if distance <= allowed else False if distance > allowed else None
 

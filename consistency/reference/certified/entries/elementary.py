@@ -15,9 +15,28 @@ from ..elementwise import Number, to_real
 from . import ENTRIES, entry
 from .arithmetic import quotient
 
-_NAMES = (
-    "exp exp2 expm1 log log2 log10 log1p sqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh"
-).split()
+_NAMES = [
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "sqrt",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "asinh",
+    "acosh",
+    "atanh",
+]
 for _name in _NAMES:
     _real, _complex = getattr(f, _name), getattr(cf, _name)
     ENTRIES[_name] = (lambda of: lambda self: of(self))(c.real_or_complex(_real, _complex))

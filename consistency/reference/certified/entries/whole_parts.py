@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import torch
+from flint import arb
 
 from .. import balls
 from .. import complex_numbers as c
@@ -86,7 +87,7 @@ def _split(x: Element) -> tuple[Element, int | None]:
         return balls.UNSURE, None
     mantissa, exponent = abs(x).mid().man_exp()
     power = int(exponent) + int(mantissa).bit_length()
-    part = x / balls.arb(2) ** power
+    part = x / arb(2) ** power
     inside = abs(part)
     return (part, power) if inside >= 0.5 and inside < 1 else (balls.UNSURE, None)
 
