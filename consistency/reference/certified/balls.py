@@ -246,7 +246,7 @@ def dot(a: Any, b: Any) -> Element:
 
 
 def function(
-    of: Callable[[arb], arb], *, low: float = -_INF, high: float = _INF, at_low: Element = _NAN, at_high: Element = _NAN,
+    of: Callable[[arb], Element], *, low: float = -_INF, high: float = _INF, at_low: Element = _NAN, at_high: Element = _NAN,
     zero: str | Element = "", nan_outside: bool = True,
 ) -> Callable[[Element], Element]:  # fmt: skip
     """A real function as one of elements. It lives on [low, high] (NaN outside); ``at_low`` and ``at_high`` are its values at these

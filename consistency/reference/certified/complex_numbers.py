@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flint import acb
-
-from . import balls, movement, sums
 from . import elementwise as real
-from .balls import Element
+from . import movement, sums
 from .elementwise import Function, node_of, to_real
-from .functions import atan2, hypot
+from .functions import abs_, atan2, hypot_value
 from .nodes import Node
 
 
@@ -109,10 +106,17 @@ def div(a: Any, b: Any) -> Any:
     return div(mul(a, conj(b)), square_modulus(b))
 
 
-def modulus(a: Any) -> Node:
-    from .functions import abs_
+def _share(part: Node, size: Node) -> Node:
+    """A part over the modulus, 0 of zero."""
+    zero = real.equal(size, 0.0)
+    return real.where(zero, 0.0, real.div(part, real.where(zero, 1.0, size)))
 
-    return hypot(a.re, a.im) if isinstance(a, Pair) else abs_(a)
+
+modulus_of_parts = Function("modulus", hypot_value, (lambda a, b, y: _share(a, y), lambda a, b, y: _share(b, y)))
+
+
+def modulus(a: Any) -> Node:
+    return modulus_of_parts(a.re, a.im) if isinstance(a, Pair) else abs_(node_of(a))
 
 
 def angle(a: Any) -> Node:
@@ -133,55 +137,6 @@ def where(test: Any, a: Any, b: Any) -> Any:
     return each(lambda x, y: real.where(test, x, y), a, b)
 
 
-def analytic(name: str, of: Callable[[acb], acb], slope: Callable[[Any, Any], Any]) -> Callable[[Any], Pair]:
-    """A holomorphic function of complex tensors. ``slope(z, f(z))`` is its derivative as a pair."""
-
-    def part(which: str) -> Function:
-        def value(re: Element, im: Element) -> Element:
-            for x in (re, im):
-                if type(x) is float and x - x != 0.0:
-                    return balls.UNSURE
-            return getattr(of(acb(balls.ball(re), balls.ball(im))), which)
-
-        def by_re(re: Node, im: Node, y: Node) -> Node:
-            return getattr(derivative(re, im), "re" if which == "real" else "im")  # type: ignore[no-any-return]
-
-        def by_im(re: Node, im: Node, y: Node) -> Node:
-            found = derivative(re, im)
-            return real.neg(found.im) if which == "real" else found.re
-
-        return Function(f"{which} of {name}", value, (by_re, by_im))
-
-    def derivative(re: Node, im: Node) -> Pair:
-        z = Pair(re, im)
-        return pair(slope(z, call(z)))
-
-    parts = part("real"), part("imag")
-
-    def call(z: Any) -> Pair:
-        z = pair(z)
-        return Pair(parts[0](z.re, z.im), parts[1](z.re, z.im))
-
-    return call
-
-
 def real_or_complex(of_real: Callable[[Node], Node], of_complex: Callable[[Any], Pair]) -> Callable[[Any], Any]:
     """A function that takes either kind of tensor."""
     return lambda x: of_complex(x) if is_complex(x) else of_real(to_real(node_of(x)))
-
-
-exp = analytic("exp", acb.exp, lambda z, y: y)
-log = analytic("log", acb.log, lambda z, y: div(1.0, z))
-sqrt = analytic("sqrt", acb.sqrt, lambda z, y: div(0.5, y))
-sin: Callable[[Any], Pair] = analytic("sin", acb.sin, lambda z, y: cos(z))
-cos: Callable[[Any], Pair] = analytic("cos", acb.cos, lambda z, y: neg(sin(z)))
-tan = analytic("tan", acb.tan, lambda z, y: add(1.0, mul(y, y)))
-sinh: Callable[[Any], Pair] = analytic("sinh", acb.sinh, lambda z, y: cosh(z))
-cosh: Callable[[Any], Pair] = analytic("cosh", acb.cosh, lambda z, y: sinh(z))
-tanh = analytic("tanh", acb.tanh, lambda z, y: sub(1.0, mul(y, y)))
-asin = analytic("asin", acb.asin, lambda z, y: div(1.0, sqrt(sub(1.0, mul(z, z)))))
-acos = analytic("acos", acb.acos, lambda z, y: neg(div(1.0, sqrt(sub(1.0, mul(z, z))))))
-atan = analytic("atan", acb.atan, lambda z, y: div(1.0, add(1.0, mul(z, z))))
-asinh = analytic("asinh", acb.asinh, lambda z, y: div(1.0, sqrt(add(1.0, mul(z, z)))))
-acosh = analytic("acosh", acb.acosh, lambda z, y: div(1.0, mul(sqrt(sub(z, 1.0)), sqrt(add(z, 1.0)))))
-atanh = analytic("atanh", acb.atanh, lambda z, y: div(1.0, sub(1.0, mul(z, z))))

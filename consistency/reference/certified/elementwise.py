@@ -131,8 +131,8 @@ equal = Function("equal", on_numbers(balls.equal), kind="bool")
 
 
 def _share(a: Node, b: Node) -> Node:
-    """What ``a`` gets of the gradient of max(a, b): all, nothing, or, where both are equal, half."""
-    return where(less(b, a), 1.0, where(equal(a, b), 0.5, 0.0))
+    """What ``a`` gets of the gradient of max(a, b): all, nothing, or, where both are equal, half. Of NaN nobody says what."""
+    return unless(where(less(b, a), 1.0, where(equal(a, b), 0.5, 0.0)), or_(is_nan(a), is_nan(b)))
 
 
 def _not(x: bool | None) -> bool | None:
@@ -158,6 +158,23 @@ and_ = Function("and", lambda x, y: _and(_truth(x), _truth(y)), kind="bool")
 or_ = Function("or", lambda x, y: _not(_and(_not(_truth(x)), _not(_truth(y)))), kind="bool")
 is_nan = Function("is nan", lambda x: type(x) is float and x != x, kind="bool")
 is_infinite = Function("is infinite", lambda x: type(x) is float and x - x != 0.0 and x == x, kind="bool")
+
+
+def _is_finite(x: Element) -> bool:
+    return type(x) is not float or x - x == 0.0
+
+
+def _unless(x: Element, doubt: bool | None) -> Element:
+    return x if doubt is False else balls.UNSURE
+
+
+is_finite = Function("is finite", _is_finite, kind="bool")
+unless: Function = Function("unless", _unless, (lambda x, doubt, y: unless(1.0, doubt), None))  # unsure where in doubt
+
+
+def doubted(x: Node, doubt: Node) -> Node:
+    """``x``, of which nothing is known where ``doubt`` holds: neither the number nor what gradient flows through it."""
+    return unless(to_real(x), doubt)
 
 
 def less_equal(a: Any, b: Any) -> Node:

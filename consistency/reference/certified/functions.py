@@ -9,14 +9,38 @@ from flint import arb
 
 from . import balls
 from .balls import Element, function
-from .elementwise import Function, Number, add, and_, div, equal, less_equal, mul, neg, on_numbers, sub, where
+from .elementwise import (
+    Function,
+    Number,
+    add,
+    and_,
+    div,
+    equal,
+    is_finite,
+    is_nan,
+    less_equal,
+    mul,
+    neg,
+    not_,
+    on_numbers,
+    sub,
+    unless,
+    where,
+)
 from .nodes import Node
 
 _INF, _NAN = math.inf, math.nan
 
 
 def _unary(name: str, of: Any, slope: Any, **bounds: Any) -> Function:
-    return Function(name, on_numbers(function(of, **bounds)), (slope,))
+    """Of a function that lives on a part of the line nothing is said about slopes elsewhere."""
+    if "low" not in bounds and "high" not in bounds:
+        return Function(name, on_numbers(function(of, **bounds)), (slope,))
+
+    def inside(x: Node, y: Node) -> Node:
+        return unless(slope(x, y), and_(is_nan(y), not_(is_nan(x))))
+
+    return Function(name, on_numbers(function(of, **bounds)), (inside,))
 
 
 def ln2() -> Node:
@@ -35,6 +59,21 @@ def square(x: Node) -> Node:
     return mul(x, x)
 
 
+def _one_less(x: Node) -> Node:
+    return mul(sub(1.0, x), add(1.0, x))
+
+
+def _at_zero(of: Any) -> Any:
+    """A function of numbers from 0 on that is infinite at 0."""
+
+    def value(x: arb) -> Element:
+        return _INF if x.is_zero() else of(x)
+
+    return on_numbers(function(value, low=0.0, at_high=0.0, zero=_INF))
+
+
+_over_root = Function("1/√x", _at_zero(arb.rsqrt))
+_inverse = Function("1/x right of 0", _at_zero(lambda x: 1 / x))
 exp = _unary("exp", arb.exp, lambda x, y: y, at_low=0.0, at_high=_INF)
 exp2 = _unary("exp2", lambda x: arb(2) ** x, lambda x, y: mul(y, ln2()), at_low=0.0, at_high=_INF)
 expm1 = _unary("expm1", arb.expm1, lambda x, y: exp(x), at_low=arb(-1), at_high=_INF, zero="odd")
@@ -47,13 +86,13 @@ sqrt = _unary("sqrt", arb.sqrt, lambda x, y: div(0.5, y), low=0.0, at_high=_INF,
 sin: Function = _unary("sin", arb.sin, lambda x, y: cos(x), zero="odd")
 cos: Function = _unary("cos", arb.cos, lambda x, y: neg(sin(x)))
 tan = _unary("tan", arb.tan, lambda x, y: add(1.0, square(y)), zero="odd")
-asin = _unary("asin", arb.asin, lambda x, y: div(1.0, sqrt(sub(1.0, square(x)))), low=-1.0, high=1.0, zero="odd")
-acos = _unary("acos", arb.acos, lambda x, y: neg(div(1.0, sqrt(sub(1.0, square(x))))), low=-1.0, high=1.0)
+asin = _unary("asin", arb.asin, lambda x, y: _over_root(_one_less(x)), low=-1.0, high=1.0, zero="odd")
+acos = _unary("acos", arb.acos, lambda x, y: neg(_over_root(_one_less(x))), low=-1.0, high=1.0)
 sinh: Function = _unary("sinh", arb.sinh, lambda x, y: cosh(x), at_low=-_INF, at_high=_INF, zero="odd")
 cosh: Function = _unary("cosh", arb.cosh, lambda x, y: sinh(x), at_low=_INF, at_high=_INF)
 asinh = _unary("asinh", arb.asinh, lambda x, y: div(1.0, sqrt(add(square(x), 1.0))), at_low=-_INF, at_high=_INF, zero="odd")
 acosh = _unary(
-    "acosh", arb.acosh, lambda x, y: div(1.0, mul(sqrt(sub(x, 1.0)), sqrt(add(x, 1.0)))), low=1.0, at_high=_INF, zero=_NAN
+    "acosh", arb.acosh, lambda x, y: mul(_over_root(sub(x, 1.0)), _over_root(add(x, 1.0))), low=1.0, at_high=_INF, zero=_NAN
 )
 
 
@@ -67,7 +106,7 @@ def _log1p(x: arb) -> Element:
     return -_INF if x.is_exact() and x == -1 else x.log1p()
 
 
-atanh = _unary("atanh", _atanh, lambda x, y: div(1.0, sub(1.0, square(x))), low=-1.0, high=1.0, zero="odd")
+atanh = _unary("atanh", _atanh, lambda x, y: _inverse(_one_less(x)), low=-1.0, high=1.0, zero="odd")
 log1p = _unary("log1p", _log1p, lambda x, y: div(1.0, add(1.0, x)), low=-1.0, at_high=_INF, zero="odd")
 
 
@@ -91,6 +130,17 @@ tanh = Function(
 )
 
 
+def _sigmoid(x: Element) -> Element:
+    """1/(1 + e⁻ˣ), so that no exponential is large."""
+    if type(x) is float:
+        return x if x != x else arb(0.5) if x == 0.0 else arb(1) if x > 0.0 else 0.0
+    power = (-abs(x)).exp()
+    return 1 / (1 + power) if x >= 0 else power / (1 + power) if x <= 0 else 1 / (1 + (-x).exp())
+
+
+sigmoid: Function = Function("sigmoid", on_numbers(_sigmoid), (lambda x, y: mul(sigmoid(x), sigmoid(neg(x))),))
+
+
 def _abs(x: Element) -> Element:
     return abs(x)
 
@@ -104,7 +154,7 @@ def _sign(x: Element) -> Element:
 
 
 sign = Function("sign", on_numbers(_sign))
-abs_ = Function("abs", on_numbers(_abs), (lambda x, y: sign(x),))
+abs_ = Function("abs", on_numbers(_abs), (lambda x, y: unless(sign(x), is_nan(x)),))  # of NaN torch makes 0
 
 
 def _whole(of: Any) -> Any:
@@ -240,7 +290,8 @@ def _hypot(x: Element, y: Element) -> Element:
 
 
 square_root = function(arb.sqrt, low=0.0, at_high=_INF, zero="odd")
-hypot = Function("hypot", on_numbers(_hypot), (lambda a, b, y: div(a, y), lambda a, b, y: div(b, y)))
+hypot_value = on_numbers(_hypot)
+hypot = Function("hypot", hypot_value, (lambda a, b, y: div(a, y), lambda a, b, y: div(b, y)))
 
 
 def _copy_sign(x: Element, y: Element) -> Element:
@@ -255,7 +306,12 @@ def _copy_sign(x: Element, y: Element) -> Element:
     return -size if negative else size
 
 
-copysign = Function("copysign", on_numbers(_copy_sign), (lambda a, b, y: mul(sign(a), copysign_of_one(b)), None))
+def _pull_sign(a: Node, b: Node, y: Node) -> Node:
+    """Whether x keeps its sign; 0 at 0, as torch has it. Of an infinity torch takes ∞/∞."""
+    return unless(mul(sign(a), copysign_of_one(b)), not_(is_finite(a)))
+
+
+copysign = Function("copysign", on_numbers(_copy_sign), (_pull_sign, None))
 
 
 def copysign_of_one(b: Node) -> Node:
@@ -277,10 +333,10 @@ def _modulo(x: Element, y: Element, whole: Any) -> Element:
         return x
     if type(x) is float or type(y) is float:
         if type(y) is float and y == y and abs(y) == _INF and not (type(x) is float and x - x != 0.0):
-            same = balls.sign(x)
-            if whole is _truncated or same == balls.sign(y) or same == 0:
+            side = balls.sign(x)
+            if whole is _truncated or side in (0, balls.sign(y)):
                 return x
-            return y
+            return balls.UNSURE if side is None else y
         return _NAN
     return x - y * whole(x / y)
 

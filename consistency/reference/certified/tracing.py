@@ -20,11 +20,12 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from .balls import Unsure
 from .complex_numbers import Pair, Tensor, neg, pair
-from .elementwise import node_of, to_real
+from .elementwise import node_of, or_, to_real, truth
 from .entries import lookup
 from .movement import Overlay, cat, gather, reshape, unsqueeze, view
 from .nodes import Blocked, Constant, Leaf, Node, Unknown, evaluate
 from .rounding import rounded_to
+from .whole_calls import WholeCalls
 
 _VIEWS_IN_PLACE = frozenset({"squeeze_", "unsqueeze_", "transpose_", "t_", "swapaxes_", "swapdims_"})
 _FIXED = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted"})
@@ -52,6 +53,16 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.blocked = False
         self._storages: dict[int, Node] = {}
         self._alive: list[torch.Tensor] = []
+        self._whole_calls = WholeCalls(self)
+
+    def __enter__(self) -> Trace:
+        self._whole_calls.__enter__()  # type: ignore[no-untyped-call]
+        super().__enter__()  # type: ignore[no-untyped-call]
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        super().__exit__(*exception)  # type: ignore[no-untyped-call]
+        self._whole_calls.__exit__(*exception)  # type: ignore[no-untyped-call]
 
     # --- tensors and their nodes ------------------------------------------------------------------------------------------
 
@@ -268,7 +279,7 @@ def coerced(made: Any, dtype: torch.dtype, shape: Sequence[int]) -> Any:
             found = Pair(expand(found.re, shape), expand(found.im, shape))
         return Pair(rounded_to(found.re, dtype.to_real()), rounded_to(found.im, dtype.to_real()))
     if isinstance(made, Pair):
-        made = made.re
+        made = or_(truth(made.re), truth(made.im)) if dtype == torch.bool else made.re
     node = node_of(made)
     if node.shape != tuple(shape):
         node = reshape(node, shape) if node.size == int(np.prod(shape)) and node.ndim != len(shape) else expand(node, shape)

@@ -1,4 +1,4 @@
-"""Functions of corresponding elements: arithmetic, elementary functions, comparisons."""
+"""Sums, products, quotients and choices of corresponding elements; whole numbers exactly, wrapping around."""
 
 from __future__ import annotations
 
@@ -7,32 +7,45 @@ from typing import Any
 from .. import complex_numbers as c
 from .. import elementwise as e
 from .. import functions as f
+from .. import whole_numbers as w
 from ..complex_numbers import Pair
-from ..elementwise import to_real
-from . import ENTRIES, entry
+from ..elementwise import doubted, node_of, not_, or_, to_real
+from ..nodes import Node
+from ..whole_numbers import whole
+from . import entry
 
-_UNARY = {
-    "exp": (f.exp, c.exp), "log": (f.log, c.log), "sqrt": (f.sqrt, c.sqrt), "sin": (f.sin, c.sin), "cos": (f.cos, c.cos),
-    "tan": (f.tan, c.tan), "sinh": (f.sinh, c.sinh), "cosh": (f.cosh, c.cosh), "tanh": (f.tanh, c.tanh), "asin": (f.asin, c.asin),
-    "acos": (f.acos, c.acos), "atan": (f.atan, c.atan), "asinh": (f.asinh, c.asinh), "acosh": (f.acosh, c.acosh),
-    "atanh": (f.atanh, c.atanh),
-}  # fmt: skip
-for _name, (_real, _complex) in _UNARY.items():
-    ENTRIES[_name] = (lambda of: lambda self: of(self))(c.real_or_complex(_real, _complex))
-for _name, _real in {"exp2": f.exp2, "expm1": f.expm1, "log2": f.log2, "log10": f.log10, "log1p": f.log1p}.items():
-    ENTRIES[_name] = (lambda of: lambda self: of(to_real(self)))(_real)
-for _name, _real in {"floor": f.floor, "ceil": f.ceil, "trunc": f.trunc}.items():
-    ENTRIES[_name] = (lambda of: lambda self: of(self) if self.kind == "real" else self)(_real)
+
+def nonfinite(*xs: Any) -> Node | None:
+    """Where any part is infinite or NaN; None where none can be."""
+    found: Node | None = None
+    for x in xs:
+        for part in (x.re, x.im) if isinstance(x, Pair) else (x,) if isinstance(x, Node) else ():
+            test = not_(e.is_finite(part))
+            found = test if found is None else or_(found, test)
+    return found
+
+
+def beyond_doubt(made: Any, *operands: Any) -> Any:
+    """Complex ``made``, of which nothing is known where an operand is infinite or NaN.
+
+    C99 recovers infinities from products that are NaN part by part, torch's vector code does not, and nothing is documented.
+    """
+    doubt = nonfinite(*operands) if isinstance(made, Pair) else None
+    return made if doubt is None else Pair(doubted(made.re, doubt), doubted(made.im, doubt))
 
 
 @entry("add")
 def add(self: Any, other: Any, alpha: Any = 1) -> Any:
-    return c.add(self, other if alpha == 1 else c.mul(other, alpha))
+    if whole(self, other, alpha):
+        return w.add(self, other if alpha == 1 else w.mul(other, alpha))
+    return c.add(self, other if alpha == 1 else mul(other, alpha))
 
 
 @entry("sub")
 def sub(self: Any, other: Any, alpha: Any = 1) -> Any:
-    return c.sub(self, other if alpha == 1 else c.mul(other, alpha))
+    if whole(self, other, alpha):
+        return w.sub(self, other if alpha == 1 else w.mul(other, alpha))
+    return c.sub(self, other if alpha == 1 else mul(other, alpha))
 
 
 @entry("rsub")
@@ -42,50 +55,79 @@ def rsub(self: Any, other: Any, alpha: Any = 1) -> Any:
 
 @entry("mul")
 def mul(self: Any, other: Any) -> Any:
-    return c.mul(self, other)
-
-
-@entry("div", "true_divide")
-def div(self: Any, other: Any, rounding_mode: str | None = None) -> Any:
-    found = c.div(self, other)
-    return found if rounding_mode is None else f.floor(found) if rounding_mode == "floor" else f.trunc(found)
+    if whole(self, other):
+        return w.mul(self, other)
+    return beyond_doubt(c.mul(self, other), self, other)
 
 
 @entry("neg")
 def neg(self: Any) -> Any:
-    return c.neg(self)
-
-
-@entry("reciprocal")
-def reciprocal(self: Any) -> Any:
-    return c.div(1.0, self)
-
-
-@entry("rsqrt")
-def rsqrt(self: Any) -> Any:
-    return c.div(1.0, ENTRIES["sqrt"](self))
+    return w.neg(self) if whole(self) else c.neg(self)
 
 
 @entry("square")
 def square(self: Any) -> Any:
-    return c.mul(self, self)
+    return mul(self, self)
 
 
 @entry("abs")
 def abs_(self: Any) -> Any:
-    return c.modulus(self)
+    return w.abs_(self) if whole(self) else c.modulus(self)
+
+
+def quotient(a: Any, b: Any) -> Any:
+    """a ÷ b, of which nothing is said where a complex divisor is 0."""
+    made = c.div(a, b)
+    if not isinstance(made, Pair):
+        return made
+    doubt = nonfinite(a, b)
+    by_zero = e.equal(c.square_modulus(b), 0.0)
+    doubt = by_zero if doubt is None else or_(doubt, by_zero)
+    return Pair(doubted(made.re, doubt), doubted(made.im, doubt))
+
+
+@entry("div", "true_divide")
+def div(self: Any, other: Any, rounding_mode: str | None = None) -> Any:
+    if rounding_mode is None:
+        return quotient(self, other)
+    if whole(self, other):
+        return (w.floor_divide if rounding_mode == "floor" else w.truncate_divide)(self, other)
+    return floor_divide(self, other) if rounding_mode == "floor" else f.trunc(c.div(self, other))
+
+
+@entry("floor_divide")
+def floor_divide(self: Any, other: Any) -> Any:
+    """Of infinities Python's rule and the floor of the quotient differ: nothing is said."""
+    if whole(self, other):
+        return w.floor_divide(self, other)
+    doubt = or_(e.is_infinite(node_of(self)), e.is_infinite(node_of(other)))
+    return doubted(f.floor(c.div(self, other)), doubt)
+
+
+@entry("remainder")
+def remainder(self: Any, other: Any) -> Any:
+    return (w if whole(self, other) else f).remainder(self, other)
+
+
+@entry("fmod")
+def fmod(self: Any, other: Any) -> Any:
+    return (w if whole(self, other) else f).fmod(self, other)
+
+
+@entry("reciprocal")
+def reciprocal(self: Any) -> Any:
+    return quotient(1.0, self)
 
 
 @entry("pow")
 def power(self: Any, exponent: Any) -> Any:
-    if c.is_complex(self, exponent):
-        if isinstance(exponent, int) and 0 < exponent <= 64:
-            found = self
-            for _ in range(exponent - 1):
-                found = c.mul(found, self)
-            return found
-        return c.exp(c.mul(exponent, c.log(self)))
-    return f.pow_(self, exponent)
+    if whole(self, exponent):
+        return w.power(self, exponent)
+    if not c.is_complex(self, exponent):
+        return f.pow_(self, exponent)
+    from ..complex_functions import power as complex_power
+
+    return beyond_doubt(complex_power(self, exponent), self, exponent)
 
 
 @entry("where")
@@ -95,72 +137,45 @@ def where(condition: Any, self: Any, other: Any) -> Any:
 
 @entry("maximum")
 def maximum(self: Any, other: Any) -> Any:
-    return e.maximum(self, other)
+    return (w if whole(self, other) else e).maximum(self, other)
 
 
 @entry("minimum")
 def minimum(self: Any, other: Any) -> Any:
-    return e.minimum(self, other)
-
-
-@entry("eq")
-def eq(self: Any, other: Any) -> Any:
-    if c.is_complex(self, other):
-        a, b = c.pair(self), c.pair(other)
-        return e.and_(e.equal(a.re, b.re), e.equal(a.im, b.im))
-    return e.equal(self, other)
-
-
-@entry("ne")
-def ne(self: Any, other: Any) -> Any:
-    return e.not_(eq(self, other))
-
-
-@entry("lt")
-def lt(self: Any, other: Any) -> Any:
-    return e.less(self, other)
-
-
-@entry("gt")
-def gt(self: Any, other: Any) -> Any:
-    return e.less(other, self)
-
-
-@entry("le")
-def le(self: Any, other: Any) -> Any:
-    return e.less_equal(self, other)
-
-
-@entry("ge")
-def ge(self: Any, other: Any) -> Any:
-    return e.less_equal(other, self)
-
-
-@entry("conj_physical", "_conj_physical")
-def conj_physical(self: Any) -> Any:
-    return c.conj(self)
-
-
-@entry("sigmoid")
-def sigmoid(self: Any) -> Any:
-    return c.div(1.0, c.add(1.0, ENTRIES["exp"](c.neg(self))))
-
-
-@entry("relu")
-def relu(self: Any) -> Any:
-    return e.where(e.less(0.0, self), self, e.where(e.is_nan(to_real(self)), self, 0.0)) if not isinstance(self, Pair) else None
+    return (w if whole(self, other) else e).minimum(self, other)
 
 
 @entry("addcmul")
 def addcmul(self: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Any:
-    return c.add(self, c.mul(c.mul(tensor1, tensor2), value))
+    if whole(self, tensor1, tensor2, value):
+        return w.add(self, w.mul(w.mul(tensor1, tensor2), value))
+    return add(self, mul(mul(tensor1, tensor2), value))
 
 
 @entry("addcdiv")
 def addcdiv(self: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Any:
-    return c.add(self, c.mul(c.div(tensor1, tensor2), value))
+    return add(self, mul(quotient(tensor1, tensor2), value))
 
 
 @entry("lerp")
 def lerp(self: Any, end: Any, weight: Any) -> Any:
-    return c.add(self, c.mul(weight, c.sub(end, self)))
+    """start + weight·(end − start). Where an end is infinite, torch's two ways of writing it differ: nothing is said."""
+    found = c.add(self, c.mul(weight, c.sub(end, self)))
+    if isinstance(found, Pair):
+        return beyond_doubt(found, self, end, weight)
+    return doubted(found, or_(e.is_infinite(to_real(node_of(self))), e.is_infinite(to_real(node_of(end)))))
+
+
+@entry("hypot")
+def hypot(self: Any, other: Any) -> Any:
+    return f.hypot(self, other)
+
+
+@entry("atan2", "arctan2")
+def atan2(self: Any, other: Any) -> Any:
+    return f.atan2(self, other)
+
+
+@entry("copysign")
+def copysign(self: Any, other: Any) -> Any:
+    return f.copysign(self, other)

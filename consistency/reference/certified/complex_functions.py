@@ -1,0 +1,205 @@
+"""Elementary functions of complex numbers, on their branch cuts as C99 has it: the sign of a zero says on which side one stands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from flint import acb, arb
+
+from . import balls
+from . import elementwise as real
+from .balls import Element
+from .complex_numbers import Pair, add, div, mul, neg, pair, square_modulus, sub
+from .elementwise import Function
+from .functions import ln2, ln10
+from .nodes import Node
+
+Point = Callable[[arb, arb], acb]
+Cut = Callable[[arb], bool | None]
+
+
+def _no_cut(of: Callable[[acb], acb]) -> Callable[[Element, Element], acb | None]:
+    return lambda re, im: of(acb(balls.ball(re), balls.ball(im)))
+
+
+def on_real_cut(
+    of: Callable[[acb], acb], cut: Cut, above: Callable[[arb], tuple[arb, arb]]
+) -> Callable[[Element, Element], acb | None]:
+    """With a cut on the real axis, where ``cut`` holds; ``above`` is the value there on the side of +0. Real on real arguments."""
+
+    def value(re: Element, im: Element) -> acb | None:
+        x, y = balls.ball(re), balls.ball(im)
+        if not y.is_zero():
+            return of(acb(x, y))
+        there = cut(x)
+        if there is False:
+            return of(acb(x, y))
+        if there is None or type(im) is not float:
+            return None  # on which side of the cut?
+        a, b = above(x)
+        return acb(a, b if math.copysign(1.0, im) > 0 else -b)
+
+    return value
+
+
+def turned(value: Callable[[Element, Element], acb | None]) -> Callable[[Element, Element], acb | None]:
+    """g(z) = −i·f(i·z): what asinh is to asin, and atan to atanh."""
+
+    def call(re: Element, im: Element) -> acb | None:
+        found = value(-im, re)
+        return None if found is None else acb(found.imag, -found.real)
+
+    return call
+
+
+def analytic(
+    name: str,
+    of: Callable[[acb], acb] | Callable[[Element, Element], acb | None],
+    slope: Callable[[Any, Any], Any],
+    *,
+    cuts: bool = False,
+) -> Callable[[Any], Pair]:
+    """A holomorphic function of complex tensors. ``slope(z, f(z))`` is its derivative as a pair.
+
+    With ``cuts`` it is a function of elements, which gives None where nobody knows. Nothing is said of infinities and NaN.
+    """
+    plain: Any = of if cuts else _no_cut(of)  # type: ignore[arg-type]
+
+    def part(which: str) -> Function:
+        def value(re: Element, im: Element) -> Element:
+            for x in (re, im):
+                if type(x) is float and x - x != 0.0:
+                    return balls.UNSURE
+            found = plain(re, im)
+            return balls.UNSURE if found is None else getattr(found, which)
+
+        def by_re(re: Node, im: Node, y: Node) -> Node:
+            return getattr(derivative(re, im), "re" if which == "real" else "im")  # type: ignore[no-any-return]
+
+        def by_im(re: Node, im: Node, y: Node) -> Node:
+            found = derivative(re, im)
+            return real.neg(found.im) if which == "real" else found.re
+
+        return Function(f"{which} of {name}", value, (by_re, by_im))
+
+    def derivative(re: Node, im: Node) -> Pair:
+        z = Pair(re, im)
+        return pair(slope(z, call(z)))
+
+    parts = part("real"), part("imag")
+
+    def call(z: Any) -> Pair:
+        z = pair(z)
+        return Pair(parts[0](z.re, z.im), parts[1](z.re, z.im))
+
+    return call
+
+
+def _below(bound: float) -> Cut:
+    return lambda x: True if x < bound else False if x >= bound else None
+
+
+def _outside(x: arb) -> bool | None:
+    """Of [−1, 1]."""
+    return True if x > 1 or x < -1 else False if x >= -1 and x <= 1 else None
+
+
+def _half_pi(x: arb) -> arb:
+    return arb.pi() / 2 if x > 0 else -arb.pi() / 2
+
+
+def _log_above(x: arb) -> tuple[arb, arb]:
+    return (-x).log(), arb.pi()
+
+
+def _log1p_above(x: arb) -> tuple[arb, arb]:
+    return (-1 - x).log(), arb.pi()
+
+
+def _sqrt_above(x: arb) -> tuple[arb, arb]:
+    return arb(0), (-x).sqrt()
+
+
+def _asin_above(x: arb) -> tuple[arb, arb]:
+    return _half_pi(x), abs(x).acosh()
+
+
+def _acos_above(x: arb) -> tuple[arb, arb]:
+    return (arb(0) if x > 0 else arb.pi()), -abs(x).acosh()
+
+
+def _acosh_above(x: arb) -> tuple[arb, arb]:
+    if x >= -1:
+        return arb(0), x.acos()
+    return (-x).acosh(), arb.pi()
+
+
+def _atanh_above(x: arb) -> tuple[arb, arb]:
+    return (1 / x).atanh(), arb.pi() / 2
+
+
+def _logarithm(scale: Callable[[], Node] | None) -> Callable[[Any], Pair]:
+    def call(z: Any) -> Pair:
+        found = log(z)
+        return found if scale is None else Pair(real.div(found.re, scale()), real.div(found.im, scale()))
+
+    return call
+
+
+def _one_less_square(z: Any) -> Any:
+    """√(1 − z)·√(1 + z). Subtracting from z keeps the sign of a zero, which says on which side of the roots' cuts it is."""
+    return mul(sqrt(neg(sub(z, 1.0))), sqrt(sub(z, -1.0)))
+
+
+_sqrt_value = on_real_cut(acb.sqrt, _below(0.0), _sqrt_above)
+_asin_value = on_real_cut(acb.asin, _outside, _asin_above)
+_atanh_value = on_real_cut(acb.atanh, _outside, _atanh_above)
+
+exp = analytic("exp", acb.exp, lambda z, y: y)
+exp2 = analytic("exp2", lambda z: (z * arb.const_log2()).exp(), lambda z, y: mul(y, ln2()))
+expm1 = analytic("expm1", acb.expm1, lambda z, y: add(y, 1.0))
+log = analytic("log", on_real_cut(acb.log, _below(0.0), _log_above), lambda z, y: div(1.0, z), cuts=True)
+log1p = analytic("log1p", on_real_cut(acb.log1p, _below(-1.0), _log1p_above), lambda z, y: div(1.0, add(1.0, z)), cuts=True)
+log2, log10 = _logarithm(ln2), _logarithm(ln10)
+sqrt = analytic("sqrt", _sqrt_value, lambda z, y: div(0.5, y), cuts=True)
+sin: Callable[[Any], Pair] = analytic("sin", acb.sin, lambda z, y: cos(z))
+cos: Callable[[Any], Pair] = analytic("cos", acb.cos, lambda z, y: neg(sin(z)))
+tan = analytic("tan", acb.tan, lambda z, y: add(1.0, mul(y, y)))
+sinh: Callable[[Any], Pair] = analytic("sinh", acb.sinh, lambda z, y: cosh(z))
+cosh: Callable[[Any], Pair] = analytic("cosh", acb.cosh, lambda z, y: sinh(z))
+tanh = analytic("tanh", acb.tanh, lambda z, y: sub(1.0, mul(y, y)))
+asin = analytic("asin", _asin_value, lambda z, y: div(1.0, _one_less_square(z)), cuts=True)
+acos = analytic("acos", on_real_cut(acb.acos, _outside, _acos_above), lambda z, y: neg(div(1.0, _one_less_square(z))), cuts=True)
+atan = analytic("atan", turned(_atanh_value), lambda z, y: div(1.0, add(1.0, mul(z, z))), cuts=True)
+asinh = analytic("asinh", turned(_asin_value), lambda z, y: div(1.0, sqrt(sub(mul(z, z), -1.0))), cuts=True)
+acosh = analytic(
+    "acosh",
+    on_real_cut(acb.acosh, _below(1.0), _acosh_above),
+    lambda z, y: div(1.0, mul(sqrt(sub(z, 1.0)), sqrt(sub(z, -1.0)))),
+    cuts=True,
+)
+atanh = analytic("atanh", _atanh_value, lambda z, y: div(1.0, sub(1.0, mul(z, z))), cuts=True)
+
+
+def power(base: Any, exponent: Any) -> Any:
+    """exp(w·log z); whole numbers and halves as exponents go their own way, past the logarithm's cut."""
+    if isinstance(exponent, (int, float)) and float(exponent).is_integer() and abs(exponent) <= 64:
+        found: Any = 1.0
+        for _ in range(abs(int(exponent))):
+            found = base if isinstance(found, float) else mul(found, base)
+        if not exponent:
+            return pair(found)
+        return found if exponent > 0 else _reciprocal(found)
+    if isinstance(exponent, float) and exponent in (0.5, -0.5):
+        root = sqrt(base)
+        return root if exponent > 0 else _reciprocal(root)
+    return exp(mul(exponent, log(base)))
+
+
+def _reciprocal(z: Any) -> Any:
+    """1/z, of which nothing is said at 0."""
+    made = div(1.0, z)
+    doubt = real.equal(square_modulus(z), 0.0)
+    return Pair(real.doubted(made.re, doubt), real.doubted(made.im, doubt))

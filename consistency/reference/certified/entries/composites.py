@@ -1,0 +1,66 @@
+"""Functions that torch composes of operators with rounded numbers among them, such as log 2π: taken as a whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from flint import arb
+from torch.nn import functional as F
+
+from .. import balls
+from ..balls import Unsure
+from ..classes import cross_entropy
+from ..elementwise import Function, Number, add, div, less_equal, mul, node_of, on_numbers, sub, to_real, where
+from ..error_functions import ndtr
+from ..functions import exp, log, square
+from ..losses import MEAN, NONE, SUM, reduced
+from ..nodes import Node
+from ..whole_calls import whole
+
+REDUCTIONS = {"none": NONE, "mean": MEAN, "sum": SUM}
+
+
+def _log_two_pi() -> arb:
+    return (2 * arb.pi()).log()
+
+
+@whole(F.gaussian_nll_loss)
+def gaussian(input: Node, target: Node, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> Node:
+    """½·(log max(var, eps) + (x − t)²/max(var, eps)), and ½·log 2π. Gradients do not see that the variance was clamped."""
+    held = _clamped(node_of(var), eps)
+    terms = mul(add(log(held), div(square(sub(input, target)), held)), 0.5)
+    return reduced(add(terms, mul(Number(_log_two_pi), 0.5)) if full else terms, REDUCTIONS[reduction])
+
+
+_clamped = Function("clamped from below", on_numbers(balls.maximum), (lambda x, bound, y: 1.0, None))
+
+
+@whole(F.poisson_nll_loss)
+def poisson(
+    input: Node, target: Node, log_input: bool = True, full: bool = False, size_average: Any = None, eps: float = 1e-8,
+    reduce: Any = None, reduction: str = "mean",
+) -> Node:  # fmt: skip
+    """eˣ − t·x or x − t·log(x + eps), and for targets above 1 Stirling's t·log t − t + ½·log(2πt)."""
+    if size_average is not None or reduce is not None:
+        raise Unsure("a reduction said in the old way")
+    terms = sub(exp(input), mul(target, input)) if log_input else sub(input, mul(target, log(add(input, eps))))
+    if full:
+        stirling = add(sub(mul(target, log(target)), target), mul(add(Number(_log_two_pi), log(target)), 0.5))
+        terms = add(terms, where(less_equal(target, 1.0), 0.0, stirling))
+    return reduced(terms, REDUCTIONS[reduction])
+
+
+@whole(F.cross_entropy)
+def smoothed(
+    input: Node, target: Node, weight: Node | None = None, size_average: Any = None, ignore_index: int = -100, reduce: Any = None,
+    reduction: str = "mean", label_smoothing: float = 0.0,
+) -> Node:  # fmt: skip
+    if size_average is not None or reduce is not None:
+        raise Unsure("a reduction said in the old way")
+    return cross_entropy(input, target, weight, REDUCTIONS[reduction], ignore_index, label_smoothing)
+
+
+@whole(torch.special.ndtr)
+def normal_distribution(input: Node, out: Any = None) -> Node:
+    return ndtr(to_real(input))

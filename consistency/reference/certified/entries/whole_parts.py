@@ -1,0 +1,149 @@
+"""Rounding to whole numbers, signs, and what floats are made of."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from flint import arb
+
+from .. import balls
+from .. import complex_numbers as c
+from .. import elementwise as e
+from .. import functions as f
+from .. import whole_numbers as w
+from ..balls import Element, Unsure
+from ..complex_numbers import Pair
+from ..elementwise import Function, div, doubted, equal, is_nan, mul, not_, on_numbers, to_real, where
+from ..whole_numbers import whole
+from . import ENTRIES, entry
+
+for _name, _real in {"floor": f.floor, "ceil": f.ceil, "trunc": f.trunc}.items():
+    ENTRIES[_name] = (lambda of: lambda self: self if whole(self) else of(self))(_real)
+
+
+@entry("frac")
+def frac(self: Any) -> Any:
+    """x − trunc(x)."""
+    return e.sub(self, f.trunc(self))
+
+
+@entry("round")
+def round_(self: Any, decimals: int = 0) -> Any:
+    """To the nearest, ties to even; with decimals of x·10ᵈ, exactly."""
+    if whole(self):
+        if decimals < 0:
+            raise Unsure("whole numbers rounded to tens")
+        return self
+    scale = 10 ** abs(decimals)
+    if decimals >= 0:
+        return f.round_(self) if not decimals else div(f.round_(mul(self, scale)), scale)
+    return mul(f.round_(div(self, scale)), scale)
+
+
+@entry("sign")
+def sign(self: Any) -> Any:
+    """Of NaN torch gives 0 and documents nothing."""
+    return w.sign(self) if whole(self) else doubted(f.sign(self), is_nan(self))
+
+
+@entry("sgn")
+def sgn(self: Any) -> Any:
+    if not isinstance(self, Pair):
+        return sign(self)
+    size = c.modulus(self)
+    zero = equal(size, 0.0)
+    doubt = e.or_(not_(e.is_finite(self.re)), not_(e.is_finite(self.im)))
+    return c.each(lambda x: doubted(where(zero, 0.0, div(x, where(zero, 1.0, size))), doubt), self)
+
+
+def _replaced(nan: float, high: float, low: float) -> Function:
+    made = [balls.element(value) for value in (nan, high, low)]
+
+    def of(x: Element) -> Element:
+        if type(x) is not float or x == 0.0:
+            return x
+        return made[0] if x != x else made[1] if x > 0.0 else made[2]
+
+    return Function("nan to num", on_numbers(of), (lambda x, y: where(e.is_finite(x), 1.0, 0.0),))
+
+
+@entry("nan_to_num")
+def nan_to_num(self: Any, result: Any, nan: Any = None, posinf: Any = None, neginf: Any = None) -> Any:
+    """By default NaN is 0 and an infinity the dtype's largest number."""
+    if not isinstance(self, Pair) and whole(self):
+        return self
+    form = torch.finfo(result.dtype)
+    given = (0.0 if nan is None else nan, form.max if posinf is None else posinf, form.min if neginf is None else neginf)
+    of = _replaced(*map(float, given))
+    return c.each(of, self)
+
+
+def _split(x: Element) -> tuple[Element, int | None]:
+    if type(x) is float:
+        return x, 0 if x == 0.0 else None
+    if not x.is_finite() or x.contains(0):
+        return balls.UNSURE, None
+    mantissa, exponent = abs(x).mid().man_exp()
+    power = int(exponent) + int(mantissa).bit_length()
+    part = x / arb(2) ** power
+    inside = abs(part)
+    return (part, power) if inside >= 0.5 and inside < 1 else (balls.UNSURE, None)
+
+
+_mantissa = Function("mantissa", on_numbers(lambda x: _split(x)[0]))
+_exponent = Function("exponent", on_numbers(lambda x: _split(x)[1]), kind="int")
+
+
+@entry("frexp")
+def frexp(self: Any) -> Any:
+    """x = mantissa·2^exponent, the mantissa in [½, 1)."""
+    return _mantissa(self), _exponent(self)
+
+
+@entry("ldexp")
+def ldexp(self: Any, other: Any) -> Any:
+    return mul(self, f.exp2(to_real(other)))
+
+
+@entry("heaviside")
+def heaviside(self: Any, values: Any) -> Any:
+    if whole(self, values):
+        return where(e.less(self, 0), 0, where(equal(self, 0), values, 1))
+    found = where(e.less(self, 0.0), 0.0, where(equal(self, 0.0), values, 1.0))
+    return doubted(found, is_nan(self))
+
+
+def _after(x: Element, y: Element) -> Element:
+    """The float64 next to x towards y, for exact ones."""
+    numbers = [float(z) if type(z) is float else float(z.mid()) for z in (x, y)]
+    for z, number in zip((x, y), numbers, strict=True):
+        if type(z) is not float and not (z.is_exact() and z == number):
+            return balls.UNSURE
+    return balls.element(math.nextafter(*numbers))
+
+
+_next_after = Function("next after", on_numbers(_after))
+
+
+@entry("nextafter")
+def nextafter(self: Any, other: Any, result: Any) -> Any:
+    if result.dtype != torch.float64:
+        raise Unsure("the next number of another dtype")
+    return _next_after(self, other)
+
+
+@entry("signbit")
+def signbit(self: Any) -> Any:
+    return e.less(self, 0) if whole(self) else _sign_bit(self)
+
+
+def _negative(x: Element) -> bool | None:
+    if type(x) is float:
+        return None if x != x else math.copysign(1.0, x) < 0.0
+    side = balls.sign(x)
+    return None if not side else side < 0
+
+
+_sign_bit = Function("sign bit", on_numbers(_negative), kind="bool")

@@ -1,0 +1,120 @@
+"""The gamma function's relatives: lgamma, digamma, polygamma, incomplete gamma, Hurwitz' zeta."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+from flint import acb, arb
+
+from . import balls
+from .balls import Element, function
+from .elementwise import Function, on_numbers
+from .nodes import Node
+
+_INF, _NAN = math.inf, math.nan
+
+
+def _pole(x: arb) -> bool:
+    """0 or a negative whole number."""
+    return bool(x.is_exact() and x <= 0 and x.is_integer())
+
+
+def _lgamma(x: arb) -> Element:
+    """log|Γ(x)|; left of 0 by reflection, log(π/|sin πx|) − log Γ(1 − x)."""
+    if x > 0:
+        return x.lgamma()
+    if _pole(x):
+        return _INF
+    return (arb.pi() / abs(x.sin_pi())).log() - (1 - x).lgamma() if x < 0 else balls.UNSURE
+
+
+def _digamma(x: arb) -> Element:
+    return _NAN if _pole(x) else x.digamma()
+
+
+def _digamma_of(x: Element) -> Element:
+    """At a zero the infinity of its side; NaN at the other poles and at −∞."""
+    if type(x) is float:
+        return -math.copysign(_INF, x) if x == 0.0 else x if x != x or x > 0.0 else _NAN
+    return _digamma(x)
+
+
+def _slope_of_digamma(x: Node) -> Node:
+    return polygamma(1)(x)
+
+
+digamma: Function = Function("digamma", on_numbers(_digamma_of), (lambda x, y: _slope_of_digamma(x),))
+lgamma = Function("lgamma", on_numbers(function(_lgamma, at_low=_INF, at_high=_INF, zero=_INF)), (lambda x, y: digamma(x),))
+
+
+@functools.cache
+def polygamma(order: int) -> Function:
+    """The derivative of digamma, so many times. At a pole its limit, where both sides have the same."""
+    if order == 0:
+        return digamma
+
+    def of(x: arb) -> Element:
+        if _pole(x):
+            return _INF if order % 2 else balls.UNSURE
+        if x > 0:
+            found = arb(order + 1).zeta(x) * arb.fac_ui(order)
+            return found if order % 2 else -found
+        return acb(x).polygamma(acb(order)).real
+
+    zero = _INF if order % 2 else balls.UNSURE
+    value = on_numbers(function(of, at_low=balls.UNSURE, at_high=0.0 if order % 2 else -0.0, zero=zero))
+    return Function(f"polygamma {order}", value, (lambda x, y: polygamma(order + 1)(x),))
+
+
+@functools.cache
+def multivariate(p: int) -> Function:
+    """log Γ_p(x) = p(p − 1)/4·log π + Σⱼ lgamma(x − j/2), for x > (p − 1)/2."""
+
+    def of(x: arb) -> Element:
+        if not x > arb(p - 1) / 2:
+            return balls.UNSURE
+        found = arb.pi().log() * (p * (p - 1)) / 4
+        for j in range(p):
+            found += (x - arb(j) / 2).lgamma()
+        return found
+
+    return Function(f"multivariate lgamma {p}", on_numbers(function(of, at_low=balls.UNSURE, at_high=_INF)), (_slope_of(p),))
+
+
+def _slope_of(p: int) -> Any:
+    def slope(x: arb) -> Element:
+        found = arb(0)
+        for j in range(p):
+            found += (x - arb(j) / 2).digamma()
+        return found
+
+    of = Function(f"slope of multivariate lgamma {p}", on_numbers(function(slope, at_low=balls.UNSURE, at_high=_INF)))
+    return lambda x, y: of(x)
+
+
+def _zeta(s: Element, q: Element) -> Element:
+    """Σ (q + k)^(−s), where all that is regular."""
+    if type(s) is not arb or type(q) is not arb:
+        return _NAN if s != s or q != q else balls.UNSURE
+    return s.zeta(q) if s > 1 and q > 0 else balls.UNSURE
+
+
+def _regularized(which: str) -> Any:
+    def of(a: Element, x: Element) -> Element:
+        if type(a) is not arb or not a > 0:
+            return _NAN if a != a or x != x else balls.UNSURE
+        if type(x) is float:
+            if x != x:
+                return x
+            lower = x == 0.0
+            return balls.UNSURE if x < 0 else (0.0 if lower else arb(1)) if which == "gamma_lower" else arb(1) if lower else 0.0
+        return getattr(x, which)(a, regularized=1) if x > 0 else balls.UNSURE
+
+    return of
+
+
+zeta = Function("zeta", on_numbers(_zeta))
+igamma = Function("igamma", on_numbers(_regularized("gamma_lower")))
+igammac = Function("igammac", on_numbers(_regularized("gamma_upper")))

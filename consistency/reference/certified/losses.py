@@ -1,0 +1,73 @@
+"""Losses of single elements, and how they are reduced."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flint import arb
+
+from . import balls, sums
+from .activation_functions import softplus
+from .balls import Element
+from .elementwise import Function, add, div, less, maximum, mul, neg, on_numbers, sub, where
+from .functions import abs_, log, log1p, square
+from .nodes import Blocked, Node
+
+NONE, MEAN, SUM = 0, 1, 2
+
+
+def reduced(terms: Node, reduction: int) -> Node:
+    return terms if reduction == NONE else sums.mean(terms) if reduction == MEAN else sums.sum_(terms)
+
+
+def _clamped(x: Element, bound: Element) -> Element:
+    return balls.minimum(balls.maximum(x, -bound), bound)
+
+
+_within = Function("within ±", on_numbers(_clamped))
+
+
+def _huber(d: Element, delta: Element) -> Element:
+    """d²/2 up to delta, then delta·(|d| − delta/2)."""
+    inside = balls.mul(balls.mul(d, d), arb(0.5))
+    outside = balls.mul(delta, balls.sub(abs(d), balls.mul(delta, arb(0.5))))
+    return inside if type(d) is float and d != d else balls.choose(balls.less(delta, abs(d)), outside, inside)
+
+
+_huber_of = Function("huber", on_numbers(_huber), (lambda d, delta, y: _within(d, delta), None))
+
+
+def huber(x: Node, target: Node, delta: float) -> Node:
+    return _huber_of(sub(x, target), delta)
+
+
+def smooth_l1(x: Node, target: Node, beta: float) -> Node:
+    """Huber's over beta; with beta = 0 the absolute difference."""
+    if not beta:
+        return abs_(sub(x, target))
+    return div(_huber_of(sub(x, target), beta), beta)
+
+
+def cross_entropy(x: Node, target: Node) -> Node:
+    """−t·log x − (1 − t)·log(1 − x), logarithms no less than −100, as documented."""
+    first = mul(target, maximum(log(x), -100.0))
+    second = mul(sub(1.0, target), maximum(log1p(neg(x)), -100.0))
+    return neg(add(first, second))
+
+
+def cross_entropy_with_logits(x: Node, target: Node, positive: Node | None) -> Node:
+    """(1 − t)·x + (1 + (p − 1)·t)·log(1 + e⁻ˣ)."""
+    tail = softplus(neg(x))
+    if positive is not None:
+        tail = mul(add(1.0, mul(sub(positive, 1.0), target)), tail)
+    return add(mul(sub(1.0, target), x), tail)
+
+
+def weighted(terms: Node, weight: Node | None) -> Node:
+    return terms if weight is None else mul(terms, weight)
+
+
+def hinge_power(z: Node, p: Any) -> Node:
+    """max(0, z)ᵖ for p of 1 or 2; at 0 its slope is 0."""
+    raised = square(z) if p == 2 else z
+    return where(less(0.0, z), raised, mul(Blocked(z), 0.0))
