@@ -9,7 +9,7 @@ from .. import movement
 from . import entry
 
 
-@entry("clone", "_to_copy", "contiguous", "alias_copy", "detach_copy", "lift_fresh_copy")
+@entry("clone", "_to_copy", "contiguous", "alias_copy", "detach_copy", "lift_fresh_copy", "_local_scalar_dense")
 def clone(self: Any) -> Any:
     return self
 
