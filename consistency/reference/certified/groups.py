@@ -58,7 +58,8 @@ class Others(Node):
         order, starts = self.groups._sorted
         place = self.groups.labels[position]
         found: Labels = order[starts[place] : starts[place + 1]] if place >= 0 else order[:0]
-        return found[found != position]
+        others: Labels = found[found != position]
+        return others
 
     def needs(self, positions: Positions) -> tuple[Positions, ...]:
         lists = [self._members(p) for p in positions.tolist()]

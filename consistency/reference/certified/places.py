@@ -36,10 +36,14 @@ class Later(Node):
 
 
 class Lookup(Node):
-    """``source`` at the flat positions ``offset + stride·index``, of which only those that are asked for are found."""
+    """``source`` at the flat positions ``offset + stride·index``, of which only those that are asked for are found.
 
-    def __init__(self, source: Node, index: Node, offset: Labels, stride: int = 1) -> None:
+    ``unique`` is the index of the element that gets the gradient, where several ones would give the same number.
+    """
+
+    def __init__(self, source: Node, index: Node, offset: Labels, stride: int = 1, unique: Node | None = None) -> None:
         super().__init__(index.shape, (source,))
+        self.unique = unique or index
         self.index, self.offset, self.stride, self.kind = index, offset.reshape(-1), stride, source.kind
 
     def needs(self, positions: Positions) -> tuple[Positions, ...]:
@@ -52,7 +56,7 @@ class Lookup(Node):
         return given[0]
 
     def pull(self, gradient: Node) -> Sequence[Node | None]:
-        labels = lambda: self.offset + self.stride * whole_numbers(self.index).reshape(-1)  # noqa: E731
+        labels = lambda: self.offset + self.stride * whole_numbers(self.unique).reshape(-1)  # noqa: E731
         return (scatter(gradient, labels, self.inputs[0].shape),)
 
 

@@ -130,7 +130,7 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         schema = func._schema
-        namespace, _, name = schema.name.partition("::")
+        _, _, name = schema.name.partition("::")
         self.called.add(name)
         if name in _VIEWS_IN_PLACE or _is_view(schema):
             if name == "detach" and self.gradients:

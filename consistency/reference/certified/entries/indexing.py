@@ -103,7 +103,11 @@ def nonzero(self: Any, result: Any) -> Any:
 @entry("nonzero_numpy")
 def nonzero_numpy(self: Any, result: Any) -> Any:
     found = truth(self)
-    return [Later(tuple(r.shape), lambda d=d: np.nonzero(whole_numbers(found))[d]) for d, r in enumerate(result)]
+
+    def of(dim: int, shape: Sequence[int]) -> Node:
+        return Later(shape, lambda: np.nonzero(whole_numbers(found))[dim])
+
+    return [of(dim, tuple(r.shape)) for dim, r in enumerate(result)]
 
 
 class Bisection(Node):
@@ -158,8 +162,10 @@ def bucketize(self: Any, boundaries: Any, right: bool = False) -> Any:
 
 
 @entry("isin")
-def isin(elements: Any = None, test_elements: Any = None, element: Any = None, test_element: Any = None, assume_unique: bool = False,
-         invert: bool = False) -> Any:  # fmt: skip
+def isin(
+    elements: Any = None, test_elements: Any = None, element: Any = None, test_element: Any = None, assume_unique: bool = False,
+    invert: bool = False,
+) -> Any:  # fmt: skip
     values = e.node_of(element if elements is None else elements)
     tests = e.node_of(test_element if test_elements is None else test_elements)
     if c.is_complex(values, tests):

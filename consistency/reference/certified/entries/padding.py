@@ -13,7 +13,7 @@ from .rearrangements import moved
 
 
 def _padded(x: Labels, pads: Sequence[int], inside: Callable[[Labels, int], Labels]) -> Labels:
-    """Of every dimension, from the last one on, (left, right) more elements; ``inside`` finds positions that lie outside (−1: none)."""
+    """Of every dimension, from the last one on, (left, right) more elements: ``inside`` says which stands there (−1: none)."""
     for i in range(len(pads) // 2):
         axis = x.ndim - 1 - i
         size = x.shape[axis]

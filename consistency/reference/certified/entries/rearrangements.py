@@ -212,26 +212,30 @@ def as_strided(self: Any, part: Any, size: Any, stride: Any, storage_offset: Any
     return part
 
 
-def _parts(self: Any, dim: int, ends: Sequence[int]) -> list[Any]:
-    starts = [0, *ends[:-1]]
-    return [moved(self, lambda x, a=a, b=b: np.take(x, np.arange(a, b), dim)) for a, b in zip(starts, ends, strict=True)]
+def _range(x: Any, dim: int, begin: int, end: int) -> Any:
+    return moved(x, lambda labels: np.take(labels, np.arange(begin, end), dim))
 
 
 @entry("unsafe_split_with_sizes", "split_with_sizes_copy")
 def split_with_sizes(self: Any, split_sizes: Any, dim: int = 0) -> Any:
-    return _parts(self, dim, np.cumsum(split_sizes).tolist())
+    ends = np.cumsum(split_sizes).tolist()
+    return [_range(self, dim, end - size, end) for end, size in zip(ends, split_sizes, strict=True)]
 
 
 @entry("unsafe_split", "split_copy")
 def split(self: Any, split_size: int, dim: int = 0) -> Any:
     """Parts of equal sizes, the last one perhaps smaller."""
     size = self.shape[dim]
-    return _parts(self, dim, [min(end, size) for end in range(split_size, size + split_size, split_size)] if size else [0])
+    return [_range(self, dim, begin, min(begin + split_size, size)) for begin in range(0, max(size, 1), max(split_size, 1))]
 
 
 @entry("unbind_copy")
 def unbind(self: Any, dim: int = 0) -> Any:
-    return [moved(self, lambda x, i=i: np.take(x, i, dim)) for i in range(self.shape[dim])]
+    return [select_(self, dim, i) for i in range(self.shape[dim])]
+
+
+def select_(x: Any, dim: int, index: int) -> Any:
+    return moved(x, lambda labels: np.take(labels, index, dim))
 
 
 def _tuple(value: Any) -> tuple[int, ...]:

@@ -23,7 +23,7 @@ _HOW = {"add": "sum", "multiply": "prod"}
 
 
 def written(self: Any, source: Any, labels: Callable[[], Labels], shape: tuple[int, ...]) -> Any:
-    """The elements of ``source``, broadcast to ``shape``, at the labels of ``self``. One number may go to a place more than once."""
+    """The elements of ``source``, broadcast to ``shape``, at labels of ``self``. One number may go to a place twice."""
     source = _node(source)
     single = source.size == 1
     return overlaid(self, source, labels if single else lambda: once_each(labels()), shape)
