@@ -19,7 +19,7 @@ SUM, MEAN, MAX = 0, 1, 2
 
 
 class Rows(Gather):
-    """Rows of a table, one after the other. Of the padding's row no gradient is told; others may be divided by how often they come."""
+    """Rows of a table. Of the padding's row no gradient is told; the others' may be divided by how often they come."""
 
     def __init__(self, table: Node, rows: Labels, padding: int, by_frequency: bool) -> None:
         self.rows, self.padding, self.by_frequency, self.width = rows, padding, by_frequency, table.shape[1]

@@ -1,4 +1,4 @@
-"""Sampling at places that are computed: affine_grid and grid_sample. Definitions are those of torch.nn.functional's documentation."""
+"""Sampling at places that are computed: affine_grid and grid_sample, as torch.nn.functional documents them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-
 
 from ..balls import Element
 from ..elementwise import Function, add, and_, div, less, mul, on_numbers, sub, where
@@ -45,11 +44,16 @@ def affine_grid(theta: Any, size: Any, align_corners: bool) -> Any:
     ones: Node = Constant(np.ones(shape))
     found: Node | None = None
     for k, base in enumerate([*coordinates, ones]):
-        column = labelled(theta, lambda x, k=k: x[:, :, k].reshape(x.shape[0], *(1,) * len(shape), x.shape[1]))
+        column = reshape(_last(theta, k), (theta.shape[0], *(1,) * len(shape), theta.shape[1]))
         part = mul(column, reshape(base, (1, *shape, 1)))
         found = part if found is None else add(found, part)
     assert found is not None
     return found
+
+
+def _last(x: Node, k: int) -> Node:
+    """Number k along the last dimension."""
+    return labelled(x, lambda labels: labels[..., k])
 
 
 # --- places ---------------------------------------------------------------------------------------------------------------
@@ -102,7 +106,7 @@ def _padded(x: Node, size: int, padding: int, aligned: bool) -> Node:
 @entry("grid_sampler_2d", "grid_sampler_3d")
 def grid_sampler(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool, result: Any) -> Any:
     sizes = input.shape[2:]
-    parts = [labelled(grid, lambda x, d=d: x[..., d]) for d in range(len(sizes))]
+    parts = [_last(grid, d) for d in range(len(sizes))]
     places = [
         _unnormalized(part, size, align_corners) for part, size in zip(reversed(parts), sizes, strict=True)
     ]  # x comes first in the grid and last in the picture
