@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from ...operators.declare import Operator
 from . import balls
 from .balls import Element, Unknowable, Unsure
 from .complex_numbers import Pair, Tensor
+from .definitions import DEFINITIONS
 from .elementwise import node_of
 from .entries import load
 from .gradients import gradients
@@ -109,8 +110,12 @@ class Certifier:
         return made
 
     def _call(self, arguments: Arguments) -> tuple[Output, ...]:
-        function = self.operator.reference or self.operator
+        function = self._function()
         return collect(lambda args, kwargs: function(*args, **kwargs), self.operator, arguments, False)
+
+    def _function(self) -> Callable[..., Any]:
+        """What is traced: a definition where the operator computes with Python's numbers, which are rounded and leave no trace."""
+        return DEFINITIONS.get(self.operator.name) or self.operator.reference or self.operator
 
     def _build(self, gradients: bool = False) -> Arguments:
         leaves = gradients and self.operator.leaves
@@ -135,7 +140,7 @@ class Certifier:
         copies = {id(t): t.detach().clone(memory_format=torch.contiguous_format).requires_grad_(True) for t in leaves}
         nodes = [trace.leaf(copies[id(t)]) for t in leaves]
         swapped = tree_map(lambda x: copies.get(id(x), x), (tuple(arguments.args), arguments.kwargs))
-        function = self.operator.reference or self.operator
+        function = self._function()
         with torch.enable_grad(), trace:
             args = _written_copies(swapped[0], self.operator, arguments, copies)
             result = list(_limited(function(*args, **swapped[1])))

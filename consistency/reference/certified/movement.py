@@ -17,6 +17,13 @@ from .nodes import Constant, Node, Positions, Shape
 Labels = npt.NDArray[np.int64]
 
 
+def element_of(number: Any, kind: str) -> balls.Element:
+    """A number as an element of a node of this kind."""
+    if not isinstance(number, (bool, int, float)):
+        return number
+    return balls.element(float(number)) if kind == "real" else bool(number) if kind == "bool" else int(number)
+
+
 class View(Node):
     """The elements of a flat source at ``offset + Σ index·stride``."""
 
@@ -45,7 +52,8 @@ class Gather(Node):
 
     def __init__(self, source: Node, labels: Labels | Callable[[], Labels], shape: Sequence[int], fill: Any = 0.0) -> None:
         super().__init__(shape, (source,))
-        self._labels, self.fill, self.kind = labels, fill, source.kind
+        self._labels, self.kind = labels, source.kind
+        self.fill = element_of(fill, self.kind)
 
     @functools.cached_property
     def labels(self) -> Labels:
@@ -168,7 +176,7 @@ def gather(source: Node, labels: Labels | Callable[[], Labels], shape: Sequence[
 
 def labelled(source: Node, move: Callable[[Labels], Any], fill: Any = 0.0) -> Node:
     """``source`` moved as ``move`` moves an array: of labels, in the source's shape; −1 stands for ``fill``."""
-    labels = np.ascontiguousarray(move(np.arange(source.size).reshape(source.shape)))
+    labels = np.asarray(move(np.arange(source.size).reshape(source.shape)), dtype=np.int64)
     return gather(source, labels, labels.shape, fill)
 
 

@@ -28,6 +28,8 @@ from .rounding import rounded_to
 from .whole_calls import WholeCalls
 
 _VIEWS_IN_PLACE = frozenset({"squeeze_", "unsqueeze_", "transpose_", "t_", "swapaxes_", "swapdims_"})
+# Numbers that say how a tensor is held, whatever it holds.
+_METADATA = frozenset({"is_same_size", "_has_same_storage_numel", "is_pinned", "_debug_has_internal_overlap", "_version"})
 _FIXED = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted"})
 
 
@@ -140,16 +142,19 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         schema = func._schema
-        namespace, _, name = schema.name.partition("::")
+        _, _, name = schema.name.partition("::")
         self.called.add(name)
-        if namespace != "aten" or name in _VIEWS_IN_PLACE or _is_view(schema):
+        if name in _VIEWS_IN_PLACE or _is_view(schema):
             if name == "detach" and self.gradients:
                 return self._detached(args[0])
             return func(*args, **kwargs)
         if name in _FIXED:
-            return func(*args, **kwargs)
+            return self._empty(func(*args, **kwargs))
         bound = _bound(schema, args, kwargs)
-        given = tree_map(lambda x: self._node(x) if isinstance(x, torch.Tensor) else x, bound)
+        read = {name: value for name, value in bound.items() if name not in _only_written(schema)}
+        given = tree_map(lambda x: self._node(x) if isinstance(x, torch.Tensor) else x, read)
+        if name.startswith("as_strided"):
+            given |= self._by_strides(bound)
         out = func(*args, **kwargs)
         made = self._made(func, name, given, out)
         if self.gradients and not torch.is_grad_enabled():
@@ -161,16 +166,35 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     self._write(bound[argument], value)
             made = made.outputs
         self._hand_over(schema, bound, out, made, _nodes_in(given))
-        if isinstance(out, (bool, int, float)) and not isinstance(made, Unknown):
+        if isinstance(out, (bool, int, float, complex)) and name not in _METADATA:
             self._check_number(name, out, made)
         return out
 
+    def _by_strides(self, bound: Mapping[str, Any]) -> dict[str, Any]:
+        """What operators that address memory need: the view that is asked for, and where every element of ``self`` lies."""
+        source = bound["self"]
+        with torch.utils._python_dispatch._disable_current_modes():
+            part = torch.as_strided(source, bound["size"], bound["stride"], bound["storage_offset"])
+            return {"part": self._node(part), "places": _labels(part), "own_places": _labels(source)}
+
+    def _empty(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Memory that nothing was written to holds nothing that anybody knows."""
+        with torch.utils._python_dispatch._disable_current_modes():
+            if tensor.layout == torch.strided:
+                whole = _whole_storage(tensor)
+                self._keep(tensor)
+                size = whole.numel() * (2 if tensor.dtype.is_complex else 1)
+                kind = "bool" if tensor.dtype == torch.bool else "real" if _is_real(tensor.dtype) else "int"
+                self._storages[_key(tensor)] = Unknown((size,), "memory that was never written to", kind)
+        return tensor
+
     def _made(self, func: Any, name: str, given: dict[str, Any], out: Any) -> Any:
-        entry = lookup(name)
+        entry = lookup(name) if func._schema.name.startswith("aten::") else None
         sources = _nodes_in(given)
         if entry is None:
             self.missing.add(name)
-            return tree_map(lambda x: _unknown(x, f"torch.ops.aten.{name} has no entry", sources), out)
+            missing = f"torch.ops.{func._schema.name.replace('::', '.')} has no entry"
+            return tree_map(lambda x: _unknown(x, missing, sources), out)
         try:
             return entry(given, out)
         except Unsure as reason:
@@ -180,7 +204,10 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return tree_map(lambda x: _unknown(x, why, sources), out)
 
     def _hand_over(self, schema: Any, bound: Mapping[str, Any], out: Any, made: Any, sources: Sequence[Node]) -> None:
-        """The results' nodes to the tensors that hold them: those that were written to, and new ones."""
+        """The results' nodes to the tensors that hold them: those that were written to, and new ones.
+
+        What is not known depends on the sources all the same: its gradient is not known either.
+        """
         written = [a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
         targets: list[Any] = []
         if written:
@@ -188,10 +215,11 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 target = bound.get(name)
                 targets += list(target) if isinstance(target, (list, tuple)) else [target]
             values = list(made) if isinstance(made, (list, tuple)) else [made]
-            if not schema.returns or len(values) == len(targets):
-                pairs = list(zip(targets, values, strict=False))
-            else:
-                pairs = [(t, _unknown(t, f"{schema.name} writes in a way of its own", sources)) for t in targets]
+            if len(values) == len(targets):
+                pairs = list(zip(targets, values, strict=True))
+            else:  # of nothing that was written anything is known, not even where an entry gave up and left nothing
+                why = next((v.why for v in values if isinstance(v, Unknown)), f"{schema.name} writes in a way of its own")
+                pairs = [(t, _unknown(t, why, sources)) for t in targets]
             for target, value in pairs:
                 if isinstance(target, torch.Tensor):
                     self._write(target, value)
@@ -200,8 +228,8 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         values = list(made) if isinstance(made, (list, tuple)) else [made]
         for position, tensor in enumerate(results):
             if isinstance(tensor, torch.Tensor):
-                more = position >= len(values)
-                value = _unknown(tensor, f"{schema.name} gives more than its entry", sources) if more else values[position]
+                more = f"{schema.name} gives more than its entry"
+                value = values[position] if position < len(values) else _unknown(tensor, more, sources)
                 self._write(tensor, value)
 
     def _detached(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -213,13 +241,25 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _check_number(self, name: str, out: Any, made: Any) -> None:
         """A number that left the tensors goes on exactly as it is: only where it is the exact value may the trace go on."""
-        node = node_of(made) if not isinstance(made, Pair) else None
-        if node is None or node.size != 1:
-            raise Unsure(f"{name}: a complex number leaves the tensors")
-        value = evaluate(node, np.zeros(1, dtype=np.int64))[0]
-        same = value == out if not isinstance(value, arb) else value.is_exact() and value == arb(out)
-        if not (same or (value != value and out != out)):
-            raise Unsure(f"{name}: a number that is not exact leaves the tensors")
+        parts = [(made.re, out.real), (made.im, out.imag)] if isinstance(made, Pair) else [(node_of(made), out)]
+        for node, number in parts:
+            if node.size != 1:
+                raise Unsure(f"{name}: a number leaves the tensors in a way of its own")
+            value = evaluate(node, np.zeros(1, dtype=np.int64))[0]
+            same = value == number if not isinstance(value, arb) else value.is_exact() and value == arb(number)
+            if value is None or not (same or (value != value and number != number)):
+                raise Unsure(f"{name}: a number that is not exact leaves the tensors")
+
+
+def _only_written(schema: Any) -> frozenset[str]:
+    """The arguments that results are written to (``out=``, or under the names of several results)."""
+    if not schema.is_mutable:
+        return frozenset()
+    return frozenset(a.name for a in schema.arguments if a.kwarg_only and a.alias_info is not None and a.alias_info.is_write)
+
+
+def _is_real(dtype: torch.dtype) -> bool:
+    return dtype.is_floating_point or dtype.is_complex
 
 
 def _is_view(schema: Any) -> bool:

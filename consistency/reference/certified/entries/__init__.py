@@ -34,6 +34,9 @@ _IGNORED = frozenset(
         "out",
         "output_dtype",
         "dtype_opt",
+        "part",  # of operators that address memory (as_strided…), for those that ask for them
+        "places",
+        "own_places",
     ]
 )
 _OUT = re.compile(r"out\d*")
@@ -63,15 +66,16 @@ def lookup(name: str) -> Callable[[Mapping[str, Any], Any], Any] | None:
     load()
     found = ENTRIES.get(name) or ENTRIES.get(name.removesuffix("_")) or ENTRIES.get(name.removesuffix("_copy"))
     if found is not None:
-        return functools.partial(_call, found)
+        return functools.partial(call_entry, found)
     if name.startswith("_foreach_"):
-        single = ENTRIES.get(name.removeprefix("_foreach_").removesuffix("_"))
-        return None if single is None else functools.partial(_each, single)
+        from ..lists import each_of
+
+        return each_of(name.removeprefix("_foreach_").removesuffix("_"))
     return None
 
 
-def _call(function: Entry, given: Mapping[str, Any], result: Any) -> Any:
-    known = _parameters(function)
+def call_entry(function: Entry, given: Mapping[str, Any], result: Any) -> Any:
+    known = parameters_of(function)
     arguments = {}
     for name, value in given.items():
         if name in known:
@@ -84,20 +88,5 @@ def _call(function: Entry, given: Mapping[str, Any], result: Any) -> Any:
 
 
 @functools.cache
-def _parameters(function: Entry) -> frozenset[str]:
+def parameters_of(function: Entry) -> frozenset[str]:
     return frozenset(inspect.signature(function).parameters)
-
-
-def _each(function: Entry, given: Mapping[str, Any], result: Any) -> Any:
-    """Lists of tensors, and of numbers, one after the other."""
-    count = len(given["self"])
-    made = []
-    for i in range(count):
-        one = {_singular(name): value[i] if isinstance(value, (list, tuple)) and len(value) == count else value
-               for name, value in given.items()}  # fmt: skip
-        made.append(_call(function, one, result[i] if isinstance(result, (list, tuple)) else None))
-    return made
-
-
-def _singular(name: str) -> str:
-    return {"scalars": "scalar", "tensors1": "tensor1", "weight": "weight"}.get(name, name)

@@ -15,7 +15,7 @@ from ..rounding import whole
 from . import entry
 
 
-@entry("clone", "contiguous", "alias_copy", "detach_copy", "lift_fresh_copy")
+@entry("clone", "contiguous", "alias_copy", "detach_copy", "lift_fresh_copy", "_local_scalar_dense")
 def clone(self: Any) -> Any:
     return self
 

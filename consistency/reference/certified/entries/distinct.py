@@ -1,0 +1,116 @@
+"""Distinct values, slices and runs, how often they come, and histograms."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import balls
+from .. import complex_numbers as c
+from ..balls import Element, Unknowable, Unsure
+from ..elementwise import Function, to_real
+from ..movement import Labels, gather, scatter
+from ..nodes import Constant, Node, everything, whole_numbers
+from ..orders import is_nan, keys
+from ..places import Later
+from . import entry
+
+
+class _Runs:
+    """Rows that are equal, one after the other in an order: the first of each run, the run of each row, how long runs are.
+
+    Of rows that are equal the first one in the tensor stands for all; zeros of either sign are equal.
+    """
+
+    def __init__(self, rows: list[tuple[Any, ...]], ordered: bool) -> None:
+        order = sorted(range(len(rows)), key=rows.__getitem__) if ordered else list(range(len(rows)))
+        self.first: list[int] = []
+        self.counts: list[int] = []
+        self.inverse = np.zeros(len(rows), dtype=np.int64)
+        for place, i in enumerate(order):
+            if not place or rows[i] != rows[order[place - 1]]:
+                self.first.append(i)
+                self.counts.append(0)
+            self.counts[-1] += 1
+            self.inverse[i] = len(self.first) - 1
+
+
+def _runs(self: Any, dim: int | None, ordered: bool) -> Callable[[], _Runs]:
+    if c.is_complex(self):
+        raise Unknowable("an order of complex numbers")
+
+    @functools.cache
+    def find() -> _Runs:
+        values = everything(self)
+        if any(is_nan(v) for v in values.reshape(-1).tolist()):
+            raise Unknowable("distinct values with NaN among them")
+        made = np.empty(self.size, dtype=object)
+        made[:] = keys(values.reshape(-1).tolist())
+        table = made.reshape(self.shape)
+        rows = table.reshape(-1, 1) if dim is None else np.moveaxis(table, dim, 0).reshape(self.shape[dim], -1)
+        return _Runs([tuple(row) for row in rows.tolist()], ordered)
+
+    return find
+
+
+def _made(self: Any, runs: Callable[[], _Runs], dim: int | None, result: Any) -> tuple[Node, Node, Node]:
+    labels = np.arange(self.size).reshape(self.shape)
+    flat = labels.reshape(-1) if dim is None else labels
+    shape = tuple(result[0].shape)
+
+    def first() -> Labels:
+        found = np.take(flat, runs().first, dim or 0)
+        if found.shape != shape:
+            raise Unknowable("there are other values than the call met")
+        return found
+
+    def later(position: int, make: Callable[[], Any]) -> Node:
+        empty = not result[position].numel()
+        return Constant(np.zeros(tuple(result[position].shape), np.int64)) if empty else Later(tuple(result[position].shape), make)
+
+    inverse = later(1, lambda: runs().inverse.reshape(tuple(result[1].shape)))
+    return gather(self, first, shape), inverse, later(2, lambda: np.asarray(runs().counts))
+
+
+@entry("_unique2")
+def unique(self: Any, result: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False) -> Any:
+    return _made(self, _runs(self, None, True), None, result)
+
+
+@entry("unique_dim")
+def unique_dim(
+    self: Any, dim: int, result: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+) -> Any:
+    """Slices in lexicographic order."""
+    return _made(self, _runs(self, dim, True), dim, result)
+
+
+@entry("unique_consecutive")
+def unique_consecutive(self: Any, result: Any, return_inverse: bool = False, return_counts: bool = False, dim: Any = None) -> Any:
+    return _made(self, _runs(self, dim, False), dim, result)
+
+
+def _bin(x: Element, low: Element, high: Element, bins: int) -> int:
+    """The bin of a number, −1 outside; bins are half open but for the last, which holds its upper bound."""
+    if type(x) is float and x - x != 0.0:
+        return -1
+    outside = [balls.less(x, low), balls.less(high, x)]
+    if True in outside:
+        return -1
+    place = (balls.ball(x) - balls.ball(low)) * bins / (balls.ball(high) - balls.ball(low))
+    found = place.floor().unique_fmpz()
+    if None in outside or found is None:
+        raise Unsure("a bin that balls do not decide")
+    return min(int(found), bins - 1)
+
+
+@entry("histc")
+def histc(self: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> Any:
+    if min == max:
+        raise Unknowable("a histogram whose range is that of its numbers")
+    low, high = balls.element(float(min)), balls.element(float(max))
+    place = Function("bin", lambda x: _bin(balls.real(x), low, high, bins), kind="int")(to_real(self))
+    return scatter(Constant(np.ones(self.shape)), lambda: whole_numbers(place).reshape(-1), (bins,))

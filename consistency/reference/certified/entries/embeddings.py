@@ -1,0 +1,88 @@
+"""Look-ups in tables, and bags of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..balls import Unknowable
+from ..elementwise import div, mul
+from ..movement import Gather, Labels, gather, reshape, scatter
+from ..nodes import Constant, Node, whole_numbers
+from ..places import Lookup, wrapped
+from . import entry
+from .pooling import Largest
+
+SUM, MEAN, MAX = 0, 1, 2
+
+
+class Rows(Gather):
+    """Rows of a table. Of the padding's row no gradient is told; the others' may be divided by how often they come."""
+
+    def __init__(self, table: Node, rows: Labels, padding: int, by_frequency: bool) -> None:
+        self.rows, self.padding, self.by_frequency, self.width = rows, padding, by_frequency, table.shape[1]
+        super().__init__(table, (rows[:, None] * self.width + np.arange(self.width)).reshape(-1), (rows.size, self.width))
+
+    def pull(self, gradient: Node) -> Sequence[Node | None]:
+        if self.by_frequency:
+            often = np.bincount(self.rows, minlength=self.inputs[0].shape[0])[self.rows]
+            gradient = div(gradient, Constant(often.astype(np.float64).reshape(-1, 1)))
+        labels = np.where(np.repeat(self.rows == self.padding, self.width), -1, self.labels)
+        return (scatter(gradient, labels, self.inputs[0].shape),)
+
+
+@entry("embedding")
+def embedding(
+    weight: Any, indices: Any, result: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
+) -> Any:
+    rows = wrapped(whole_numbers(indices).reshape(-1), weight.shape[0])
+    return reshape(Rows(weight, rows, padding_idx, scale_grad_by_freq), tuple(result.shape))
+
+
+@entry("_embedding_bag", "_embedding_bag_forward_only")
+def embedding_bag(
+    weight: Any, indices: Any, offsets: Any, result: Any, scale_grad_by_freq: bool = False, mode: int = 0, sparse: bool = False,
+    per_sample_weights: Any = None, include_last_offset: bool = False, padding_idx: int = -1,
+) -> Any:  # fmt: skip
+    """Bags of rows, by where each bag begins; rows of the padding take no part, and empty bags are 0."""
+    if scale_grad_by_freq:
+        raise Unknowable("gradients of bags that are divided by how often a row comes")
+    rows = wrapped(whole_numbers(indices).reshape(-1), weight.shape[0])
+    starts = whole_numbers(offsets).reshape(-1)
+    bags, width = int(result[0].shape[0]), weight.shape[1]
+    if (np.diff(starts) < 0).any() or (starts.size and starts[0] != 0) or (starts > rows.size).any():
+        raise Unknowable("offsets that do not ascend from 0")
+    if include_last_offset and int(starts[-1]) != rows.size:
+        raise Unknowable("a last offset that is not the end")
+    bag = np.searchsorted(starts[:bags], np.arange(rows.size), side="right") - 1
+    used = rows != padding_idx
+    if mode == MAX:
+        return _largest(weight, rows[used], bag[used], bags)
+    taken = gather(weight, (rows[:, None] * width + np.arange(width)).reshape(-1), (rows.size, width))
+    if per_sample_weights is not None:
+        taken = mul(taken, reshape(per_sample_weights, (rows.size, 1)))
+    places = np.where(used[:, None], bag[:, None] * width + np.arange(width), -1)
+    summed = scatter(taken, places.reshape(-1), (bags, width))
+    if mode == SUM:
+        return (summed,)
+    counts = np.maximum(np.bincount(bag[used], minlength=bags), 1).astype(np.float64).reshape(-1, 1)
+    return (div(summed, Constant(counts)),)
+
+
+def _largest(weight: Node, rows: Labels, bag: Labels, bags: int) -> tuple[Node, ...]:
+    """The largest of every column; of several equal ones the first has the gradient."""
+    width = weight.shape[1]
+    counts = np.bincount(bag, minlength=bags)
+    table = np.full((bags, max(int(counts.max(initial=0)), 1)), -1, dtype=np.int64)
+    for b in range(bags):
+        table[b, : counts[b]] = rows[bag == b]
+    labels = np.where(table[:, None, :] >= 0, table[:, None, :] * width + np.arange(width)[:, None], -1)
+    filled = np.flatnonzero(counts)
+    size = filled.size * width
+    chosen = labels[filled].reshape(size, table.shape[1])
+    zeros = np.zeros(size, dtype=np.int64)
+    found = Lookup(weight, Largest(weight, chosen, False), zeros, unique=Largest(weight, chosen, True))
+    places = (filled[:, None] * width + np.arange(width)).reshape(-1)
+    return (scatter(found, places, (bags, width)),)

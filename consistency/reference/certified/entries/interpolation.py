@@ -1,0 +1,139 @@
+"""Resampling at regular places: each output element is a sum of neighbours, weighted along one axis after the other.
+
+Scales and places are rational numbers and computed as such: a scale is the input's size divided by the output's, or one divided by
+the scale factor where one is given; with aligned corners it is that of the outermost pixels' centers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ..elementwise import mul
+from ..fractions_of import Fractions
+from ..movement import expand, gather, reshape
+from ..nodes import Node
+from ..orders import rows_along
+from ..sums import sum_
+from . import ENTRIES
+
+Taps = list[tuple[int, Fraction]]  # input positions and their weights
+Axis = Callable[[int, int, Fraction, bool], list[Taps]]  # of (input size, output size, scale, align_corners)
+
+
+def weighted(x: Node, dim: int, taps: list[Taps]) -> Node:
+    """Along one dimension, element i is the sum of the input's elements in ``taps[i]`` times their weights."""
+    matrix, back = rows_along(x, dim)
+    rows, width = matrix.shape
+    count = max(map(len, taps))
+    table = [[*of_one, *[(-1, Fraction(0))] * (count - len(of_one))] for of_one in taps]
+    places = np.array([[place for place, _ in row] for row in table], dtype=np.int64).reshape(1, len(taps), count)
+    labels = np.where(places >= 0, np.arange(rows)[:, None, None] * width + places, -1)
+    weights = Fractions([weight for row in table for _, weight in row], (1, len(taps), count))
+    return back(sum_(mul(gather(matrix, labels, labels.shape), expand(weights, labels.shape)), 2))
+
+
+def nearest(size: int, wanted: int, scale: Fraction, aligned: bool) -> list[Taps]:
+    return [[(min(math.floor(i * scale), size - 1), Fraction(1))] for i in range(wanted)]
+
+
+def nearest_exact(size: int, wanted: int, scale: Fraction, aligned: bool) -> list[Taps]:
+    return [[(min(math.floor((i + Fraction(1, 2)) * scale), size - 1), Fraction(1))] for i in range(wanted)]
+
+
+def _place(i: int, scale: Fraction, aligned: bool) -> Fraction:
+    return i * scale if aligned else scale * (i + Fraction(1, 2)) - Fraction(1, 2)
+
+
+def linear(size: int, wanted: int, scale: Fraction, aligned: bool) -> list[Taps]:
+    """Between two neighbours; the outermost pixels go on."""
+    made: list[Taps] = []
+    for i in range(wanted):
+        x = max(_place(i, scale, aligned), Fraction(0))
+        low = min(math.floor(x), size - 1)
+        t = min(x - low, Fraction(1))
+        high = min(low + 1, size - 1)
+        made.append([(low, Fraction(1))] if low == high else [(low, 1 - t), (high, t)])
+    return made
+
+
+def keys_filter(distance: Fraction, a: Fraction) -> Fraction:
+    """R. Keys' cubic convolution kernel (IEEE Trans. ASSP 29, 1981): of a = −1/2 and, in torch's bicubic, −3/4."""
+    x = abs(distance)
+    if x <= 1:
+        return ((a + 2) * x - (a + 3)) * x * x + 1
+    return (((x - 5) * x + 8) * x - 4) * a if x < 2 else Fraction(0)
+
+
+def cubic(size: int, wanted: int, scale: Fraction, aligned: bool) -> list[Taps]:
+    made: list[Taps] = []
+    for i in range(wanted):
+        x = _place(i, scale, aligned)
+        low = math.floor(x)
+        near = range(low - 1, low + 3)
+        made.append([(min(max(j, 0), size - 1), keys_filter(x - j, Fraction(-3, 4))) for j in near])
+    return made
+
+
+def triangle(distance: Fraction) -> Fraction:
+    return max(1 - abs(distance), Fraction(0))
+
+
+def catmull_rom(distance: Fraction) -> Fraction:
+    return keys_filter(distance, Fraction(-1, 2))
+
+
+def antialiased(kernel: Callable[[Fraction], Fraction], reach: int) -> Axis:
+    """The kernel is stretched by the scale where the picture shrinks; weights are divided by their sum, as PIL does it."""
+
+    def axis(size: int, wanted: int, scale: Fraction, aligned: bool) -> list[Taps]:
+        stretch = max(scale, Fraction(1))
+        made: list[Taps] = []
+        for i in range(wanted):
+            center = scale * (i + Fraction(1, 2))
+            begin = max(_towards_zero(center - reach * stretch + Fraction(1, 2)), 0)
+            end = min(_towards_zero(center + reach * stretch + Fraction(1, 2)), size)
+            weights = [kernel((j - center + Fraction(1, 2)) / stretch) for j in range(begin, end)]
+            total = sum(weights)
+            made.append([(j, w / total) for j, w in zip(range(begin, end), weights, strict=True)])
+        return made
+
+    return axis
+
+
+def _towards_zero(x: Fraction) -> int:
+    return math.trunc(x)
+
+
+def _entry(rank: int, axis: Axis) -> Callable[..., Any]:
+    def call(
+        result: Any, self: Any = None, input: Any = None, output_size: Any = None, align_corners: bool = False, scales: Any = None,
+        scales_d: Any = None, scales_h: Any = None, scales_w: Any = None, scale_factors: Any = None,
+    ) -> Any:  # fmt: skip
+        x: Node = self if input is None else input
+        factors: Sequence[Any] = scale_factors or [scales_d, scales_h, scales_w if scales is None else scales][3 - rank :]
+        for d, factor in enumerate(factors, x.ndim - rank):
+            size, wanted = x.shape[d], int(result.shape[d])
+            x = weighted(x, d, axis(size, wanted, _scale(size, wanted, factor, align_corners), align_corners))
+        return reshape(x, tuple(result.shape))
+
+    return call
+
+
+def _scale(size: int, wanted: int, factor: Any, aligned: bool) -> Fraction:
+    if aligned:
+        return Fraction(size - 1, wanted - 1) if wanted > 1 else Fraction(0)
+    return 1 / Fraction(factor) if factor else Fraction(size, wanted)
+
+
+for _rank, _smooth in enumerate(("linear", "bilinear", "trilinear"), 1):
+    ENTRIES[f"upsample_nearest{_rank}d"] = _entry(_rank, nearest)
+    ENTRIES[f"_upsample_nearest_exact{_rank}d"] = _entry(_rank, nearest_exact)
+    ENTRIES[f"upsample_{_smooth}{_rank}d"] = _entry(_rank, linear)
+ENTRIES["upsample_bicubic2d"] = _entry(2, cubic)
+ENTRIES["_upsample_bilinear2d_aa"] = _entry(2, antialiased(triangle, 1))
+ENTRIES["_upsample_bicubic2d_aa"] = _entry(2, antialiased(catmull_rom, 2))

@@ -1,0 +1,97 @@
+"""Sorting and what selects by order. Ties go to the element that comes first, unless it says otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import complex_numbers as c
+from ..balls import Element, Unknowable
+from ..movement import labelled, reshape
+from ..nodes import Node
+from ..orders import Orders, middle, middle_of_numbers, most_frequent, rows_along
+from ..places import Lookup
+from ..sums import Rows, reduced_shape
+from . import entry
+
+Pick = Callable[[list[Element]], int]
+
+
+def _real(x: Any) -> Node:
+    if c.is_complex(x):
+        raise Unknowable("an order of complex numbers")
+    return x  # type: ignore[no-any-return]
+
+
+def _looked_up(matrix: Node, index: Node) -> Node:
+    """Of every row the elements at the positions in the row of ``index``."""
+    offset = np.repeat(np.arange(index.shape[0]) * matrix.shape[1], index.shape[1])
+    return Lookup(matrix, index, offset)
+
+
+def _sorted(self: Any, dim: int, descending: bool, begin: int = 0, end: int | None = None) -> tuple[Node, Node]:
+    matrix, back = rows_along(_real(self), dim)
+    index: Node = Orders(matrix, descending)
+    if begin or end is not None:
+        index = labelled(index, lambda x: x[:, begin:end])
+    return back(_looked_up(matrix, index)), back(index)
+
+
+@entry("sort")
+def sort(self: Any, dim: int = -1, descending: bool = False, stable: Any = None) -> Any:
+    return _sorted(self, dim, descending)
+
+
+@entry("argsort")
+def argsort(self: Any, dim: int = -1, descending: bool = False, stable: Any = None) -> Any:
+    return sort(self, dim, descending)[1]
+
+
+@entry("msort")
+def msort(self: Any) -> Any:
+    return sort(self, 0)[0]
+
+
+@entry("topk")
+def topk(self: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    """In descending order; in which order they come where ``sorted`` is False nobody says."""
+    return _sorted(self, dim, largest, 0, k)
+
+
+@entry("kthvalue")
+def kthvalue(self: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    values, index = _sorted(self, dim, False, k - 1, k)
+    shape = reduced_shape(self.shape, (dim % max(self.ndim, 1),), keepdim)
+    return reshape(values, shape), reshape(index, shape)
+
+
+def _picked(self: Any, dim: int, keepdim: bool, pick: Pick) -> tuple[Node, Node]:
+    matrix, _ = rows_along(_real(self), dim)
+    index = Rows(pick, matrix, "int")
+    shape = reduced_shape(self.shape, (dim % max(self.ndim, 1),), keepdim)
+    values = Lookup(matrix, index, np.arange(matrix.shape[0]) * matrix.shape[1])
+    return reshape(values, shape), reshape(index, shape)
+
+
+def _median(self: Any, dim: Any, keepdim: bool, pick: Pick) -> Any:
+    if dim is not None:
+        return _picked(self, dim, keepdim, pick)
+    flat = reshape(_real(self), (self.size,))
+    return _picked(flat, 0, False, pick)[0]
+
+
+@entry("median")
+def median(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    return _median(self, dim, keepdim, middle)
+
+
+@entry("nanmedian")
+def nanmedian(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    return _median(self, dim, keepdim, middle_of_numbers)
+
+
+@entry("mode")
+def mode(self: Any, dim: int = -1, keepdim: bool = False) -> Any:
+    return _picked(self, dim, keepdim, most_frequent)

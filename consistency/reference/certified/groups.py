@@ -1,0 +1,95 @@
+"""Numbers that are brought to places and reduced there: a product or an extreme of all that come together."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import balls
+from .balls import Elements
+from .elementwise import div, equal, mul, to_real, where
+from .movement import Labels, Scatter, cat, gather, reshape, scatter
+from .nodes import Constant, Node, Positions
+from .sums import _largest, _product, _smallest
+
+_OF = {"prod": _product, "amax": _largest, "amin": _smallest}
+
+
+class Groups(Scatter):
+    """Of every place the product, the largest or the smallest of the elements with its label; each place has one at least."""
+
+    def __init__(self, how: str, source: Node, labels: Labels | Callable[[], Labels], shape: Sequence[int]) -> None:
+        super().__init__(source, labels, shape)
+        self.how = how
+
+    def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
+        _, starts = self._sorted
+        values, made, begin = given[0].tolist(), [], 0
+        for count in (starts[positions + 1] - starts[positions]).tolist():
+            if not count:
+                raise balls.Unknowable("a reduction of nothing")
+            made.append(_OF[self.how](values[begin : begin + count]))
+            begin += count
+        return made
+
+    def pull(self, gradient: Node) -> Sequence[Node | None]:
+        """To a factor the product of the others; an extreme's is shared evenly by all that are equal to it, as torch does."""
+        source = self.inputs[0]
+        if self.how == "prod":
+            return (mul(self._back(gradient), Others(source, self)),)
+        mine = where(equal(source, self._back(self)), 1.0, 0.0)
+        return (mul(mine, self._back(div(gradient, scatter(mine, lambda: self.labels, self.shape)))),)
+
+    def _back(self, per_place: Node) -> Node:
+        return gather(per_place, lambda: self.labels, self.inputs[0].shape)
+
+
+class Others(Node):
+    """For every element of groups the product of the other ones at its place."""
+
+    def __init__(self, source: Node, groups: Groups) -> None:
+        super().__init__(source.shape, (source,))
+        self.groups = groups
+
+    def _members(self, position: int) -> Labels:
+        order, starts = self.groups._sorted
+        place = self.groups.labels[position]
+        found: Labels = order[starts[place] : starts[place + 1]] if place >= 0 else order[:0]
+        others: Labels = found[found != position]
+        return others
+
+    def needs(self, positions: Positions) -> tuple[Positions, ...]:
+        lists = [self._members(p) for p in positions.tolist()]
+        return (np.concatenate(lists) if lists else np.empty(0, dtype=np.int64),)
+
+    def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
+        values, made, begin = given[0].tolist(), [], 0
+        for p in positions.tolist():
+            count = self._members(p).size
+            made.append(_product(values[begin : begin + count]))
+            begin += count
+        return made
+
+
+def reduced(how: str, below: Node, above: Node, labels: Callable[[], Labels], include_self: bool) -> Node:
+    """``below`` with the elements of ``above`` brought to the labels and reduced there, with or without what was there before.
+
+    Where nothing is brought everything stays. A mean counts what was there, too, where it takes part.
+    """
+    below, above = to_real(below), to_real(above)
+
+    @functools.cache
+    def both() -> Labels:
+        own, brought = np.arange(below.size), labels().reshape(-1)
+        if not include_self:
+            own[brought] = -1
+        return np.concatenate([own, brought])
+
+    together = cat([reshape(below, (-1,)), reshape(above, (-1,))], 0)
+    if how not in ("sum", "mean"):
+        return Groups(how, together, both, below.shape)
+    total = scatter(together, both, below.shape)
+    return total if how == "sum" else div(total, scatter(Constant(np.ones(together.shape)), both, below.shape))

@@ -1,0 +1,76 @@
+"""Windows that pass over the last dimensions of a tensor: which elements each of them holds."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .movement import Labels
+
+Ranges = list[list[int]]
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Per spatial dimension and output position the input positions of a window, negative or too large in the padding."""
+
+    spatial: tuple[int, ...]
+    axes: tuple[tuple[tuple[int, ...], ...], ...]
+
+    @functools.cached_property
+    def plane(self) -> Labels:
+        """Per window of a plane the flat positions in the plane, −1 in the padding; all of a width."""
+        widths = [max(len(window) for window in axis) for axis in self.axes]
+        count = math.prod(len(axis) for axis in self.axes)
+        made = np.zeros((*(len(axis) for axis in self.axes), *widths), dtype=np.int64)
+        inside = np.ones_like(made, dtype=bool)
+        rank = len(self.axes)
+        for d, (axis, size, width) in enumerate(zip(self.axes, self.spatial, widths, strict=True)):
+            table = np.full((len(axis), width), -1, dtype=np.int64)
+            for i, window in enumerate(axis):
+                table[i, : len(window)] = window
+            shape = [1] * (2 * rank)
+            shape[d], shape[rank + d] = table.shape
+            table = table.reshape(shape)
+            inside &= (table >= 0) & (table < size)
+            made = made * size + np.clip(table, 0, size - 1)
+        return np.where(inside, made, -1).reshape(count, math.prod(widths))
+
+    def labels(self, planes: int) -> Labels:
+        """The same for a tensor of so many planes."""
+        plane = self.plane
+        size = math.prod(self.spatial)
+        return np.where(plane >= 0, np.arange(planes)[:, None, None] * size + plane, -1).reshape(-1, plane.shape[1])
+
+    def counts(self, planes: int) -> Labels:
+        """How many elements of the tensor each window holds."""
+        return np.tile((self.plane >= 0).sum(axis=1), planes)
+
+
+def sliding(
+    spatial: Sequence[int], wanted: Sequence[int], kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int],
+    dilation: Sequence[int],
+) -> Windows:  # fmt: skip
+    """Window i begins at i·stride − padding and takes every ``dilation``-th of the elements from there on."""
+    axes = []
+    for n, k, s, p, d in zip(wanted, kernel, stride, padding, dilation, strict=True):
+        axes.append(tuple(tuple(i * s - p + j * d for j in range(k)) for i in range(n)))
+    return Windows(tuple(spatial), tuple(axes))
+
+
+def adaptive(spatial: Sequence[int], wanted: Sequence[int]) -> Windows:
+    """Window i goes from ⌊i·size/wanted⌋ to ⌈(i + 1)·size/wanted⌉."""
+    axes = []
+    for size, n in zip(spatial, wanted, strict=True):
+        axes.append(tuple(tuple(range(i * size // n, -(-(i + 1) * size // n))) for i in range(n)))
+    return Windows(tuple(spatial), tuple(axes))
+
+
+def spread(value: int | Sequence[int], rank: int) -> tuple[int, ...]:
+    """One number for every dimension, as torch takes it."""
+    values = (value,) if isinstance(value, int) else tuple(value)
+    return values * rank if len(values) == 1 else values
