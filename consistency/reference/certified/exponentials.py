@@ -9,6 +9,7 @@ from . import elementwise as e
 from . import functions as f
 from .balls import Element
 from .elementwise import to_real
+from .movement import reshape
 from .nodes import Node
 
 
@@ -58,6 +59,4 @@ def logsumexp(x: Node, dim: Any, keepdim: bool = False) -> Node:
     by = shift(x, dim, finite=True)
     dims = sums.dims_of(dim, x.ndim)
     found = e.add(f.log(sums.sum_(f.exp(e.sub(x, by)), dim, True)), by)
-    from .movement import reshape
-
     return reshape(found, sums.reduced_shape(x.shape, dims, keepdim))

@@ -11,7 +11,7 @@ import numpy as np
 
 from . import balls
 from .balls import Element, Elements
-from .elementwise import div, equal, mul, to_real, where
+from .elementwise import div, mul, to_real
 from .movement import expand, permute, reshape, unsqueeze
 from .nodes import Node, Positions
 
@@ -149,9 +149,32 @@ def _whole(of: Callable[[list[Element]], Element]) -> Callable[[list[Element]], 
 
 def _pull_extremum(matrix: Node, result: Node, gradient: Node) -> Node:
     """Shared evenly by all that are the extreme, as torch's amax does."""
-    mine = where(equal(matrix, _over_rows(matrix, result)), 1.0, 0.0)
-    shares = div(mine, _over_rows(matrix, sum_(mine, 1)))
-    return mul(_over_rows(matrix, gradient), shares)
+    return mul(_over_rows(matrix, gradient), Shares(matrix, result))
+
+
+class Shares(Node):
+    """What each element of a row gets of the gradient of the row's extreme: if only one can be it, that one gets all."""
+
+    def __init__(self, matrix: Node, extremes: Node) -> None:
+        super().__init__(matrix.shape, (matrix, extremes))
+
+    def needs(self, positions: Positions) -> tuple[Positions, ...]:
+        rows = positions // self.shape[1]
+        return rows[:, None] * self.shape[1] + np.arange(self.shape[1]), rows
+
+    def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
+        made = []
+        for position, row, extreme in zip(positions.tolist(), given[0].tolist(), given[1].tolist(), strict=True):
+            tests = [balls.equal(balls.real(x), balls.real(extreme)) for x in row]
+            sole = sum(test is not False for test in tests) == 1
+            mine = tests[position % self.shape[1]]
+            if mine is False:
+                made.append(0.0 if any(test is not False for test in tests) else math.nan)
+            elif sole:
+                made.append(balls.ONE)
+            else:
+                made.append(balls.UNSURE if None in tests else balls.ONE / tests.count(True))
+        return made
 
 
 def amax(x: Node, dim: Any = None, keepdim: bool = False) -> Node:

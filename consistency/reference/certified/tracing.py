@@ -24,6 +24,7 @@ from .elementwise import node_of, to_real
 from .movement import Overlay, cat, gather, reshape, unsqueeze, view
 from .nodes import Blocked, Constant, Leaf, Node, Unknown, evaluate
 from .rounding import rounded_to
+from .whole_calls import WholeCalls
 
 _VIEWS_IN_PLACE = frozenset({"squeeze_", "unsqueeze_", "transpose_", "t_", "swapaxes_", "swapdims_"})
 _FIXED = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted"})
@@ -51,6 +52,16 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.blocked = False
         self._storages: dict[int, Node] = {}
         self._alive: list[torch.Tensor] = []
+        self._whole_calls = WholeCalls(self)
+
+    def __enter__(self) -> Trace:
+        self._whole_calls.__enter__()
+        super().__enter__()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        super().__exit__(*exception)
+        self._whole_calls.__exit__(*exception)
 
     # --- tensors and their nodes ------------------------------------------------------------------------------------------
 

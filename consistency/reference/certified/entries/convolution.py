@@ -9,7 +9,7 @@ import numpy as np
 from .. import complex_numbers as c
 from ..movement import gather, reshape, scatter
 from ..nodes import Node
-from ..windows import IMAGE, RESULT, Meetings, meetings, windows
+from ..sliding import IMAGE, RESULT, Meetings, meetings, windows
 from . import entry
 
 

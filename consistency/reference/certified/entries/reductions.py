@@ -9,7 +9,6 @@ from .. import elementwise as e
 from .. import movement, scans, sums
 from ..balls import Element
 from ..complex_numbers import Pair
-from ..elementwise import to_real
 from ..nodes import Node
 from . import entry
 
@@ -27,7 +26,7 @@ def mean(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
 @entry("nansum")
 def nansum(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
     if not isinstance(self, Pair) and self.kind == "real":
-        self = e.where(e.is_nan(self), 0.0, self)
+        self = e.mul(e.where(e.is_nan(self), 0.0, 1.0), e.where(e.is_nan(self), 0.0, self))
     return c.sum_(self, dim, keepdim)
 
 
@@ -68,17 +67,3 @@ def any_(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
 @entry("count_nonzero")
 def count_nonzero(self: Any, dim: Any = None) -> Any:
     return sums.sum_(truths(self), dim)
-
-
-@entry("linalg_cross")
-def cross(self: Any, other: Any, dim: int = -1) -> Any:
-    """cᵢ = aᵢ₊₁·bᵢ₊₂ − aᵢ₊₂·bᵢ₊₁, counted round."""
-    import numpy as np
-
-    shape = np.broadcast_shapes(self.shape, other.shape)
-    a, b = (c.each(lambda x: to_real(movement.expand(x, shape)), x) for x in (self, other))
-
-    def turned(x: Any, by: int) -> Any:
-        return c.each(lambda node: movement.labelled(node, lambda labels: np.roll(labels, -by, dim)), x)
-
-    return c.sub(c.mul(turned(a, 1), turned(b, 2)), c.mul(turned(a, 2), turned(b, 1)))
