@@ -174,7 +174,8 @@ def _sorted_once(positions: Positions) -> Positions:
     if positions.size < 2 or bool((positions[1:] > positions[:-1]).all()):
         return positions
     positions = np.sort(positions)
-    return positions[np.concatenate([[True], positions[1:] != positions[:-1]])]
+    found: Positions = positions[np.concatenate([[True], positions[1:] != positions[:-1]])]
+    return found
 
 
 def everything(node: Node) -> Elements:

@@ -20,7 +20,9 @@ _INF = math.inf
 
 # |z| of a complex number; at 0 its gradient is 0.
 modulus = Function(
-    "modulus", hypot.of, (lambda a, b, y: where(equal(y, 0.0), 0.0, div(a, y)), lambda a, b, y: where(equal(y, 0.0), 0.0, div(b, y)))
+    "modulus",
+    hypot.of,
+    (lambda a, b, y: where(equal(y, 0.0), 0.0, div(a, y)), lambda a, b, y: where(equal(y, 0.0), 0.0, div(b, y))),
 )
 
 
@@ -96,7 +98,8 @@ def farthest(x: Node, dim: Any) -> Node:
     def pulled(matrix: Node, result: Node, gradient: Node) -> Node:
         mine = where(equal(matrix, _spread(matrix, result)), 1.0, 0.0)
         alone = equal(_spread(matrix, sums.sum_(mine, 1)), 1.0)
-        return mul(_spread(matrix, gradient), where(alone, mine, where(or_(equal(matrix, 0.0), equal(mine, 0.0)), 0.0, _UNDECIDED(matrix))))
+        shared = where(or_(equal(matrix, 0.0), equal(mine, 0.0)), 0.0, _UNDECIDED(matrix))
+        return mul(_spread(matrix, gradient), where(alone, mine, shared))
 
     return sums.reduce_rows(sums._largest, abs_(x), dim, pulled=pulled)
 

@@ -55,13 +55,13 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._whole_calls = WholeCalls(self)
 
     def __enter__(self) -> Trace:
-        self._whole_calls.__enter__()
-        super().__enter__()
+        self._whole_calls.__enter__()  # type: ignore[no-untyped-call]
+        super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
     def __exit__(self, *exception: Any) -> None:
-        super().__exit__(*exception)
-        self._whole_calls.__exit__(*exception)
+        super().__exit__(*exception)  # type: ignore[no-untyped-call]
+        self._whole_calls.__exit__(*exception)  # type: ignore[no-untyped-call]
 
     # --- tensors and their nodes ------------------------------------------------------------------------------------------
 

@@ -100,7 +100,9 @@ def multi_head_attention(
     others = (bias_k, bias_v, key_padding_mask, static_k, static_v)
     if any(x is not None for x in others) or add_zero_attn or is_causal or query.ndim != 3 or (training and dropout_p):
         raise Unsure("a form of attention that has no formula here")
-    weights = [q_proj_weight, k_proj_weight, v_proj_weight] if use_separate_proj_weight else [_part(in_proj_weight, i) for i in range(3)]
+    weights = (
+        [q_proj_weight, k_proj_weight, v_proj_weight] if use_separate_proj_weight else [_part(in_proj_weight, i) for i in range(3)]
+    )
     tensors = zip((query, key, value), weights, range(3), strict=True)
     q, k, v = (_heads(_projected(to_real(x), to_real(w), _part(in_proj_bias, i)), num_heads) for x, w, i in tensors)
     if attn_mask is not None and attn_mask.ndim == 3:

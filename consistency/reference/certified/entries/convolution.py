@@ -18,11 +18,19 @@ def _spread(value: Any, rank: int) -> list[int]:
     return found * rank if len(found) == 1 else found
 
 
-@entry("convolution", "_convolution", "convolution_overrideable", "mkldnn_convolution", "_slow_conv2d_forward", "slow_conv3d", "thnn_conv2d")
+@entry(
+    "convolution",
+    "_convolution",
+    "convolution_overrideable",
+    "mkldnn_convolution",
+    "_slow_conv2d_forward",
+    "slow_conv3d",
+    "thnn_conv2d",
+)
 def convolution(
-    input: Any, weight: Any, result: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, transposed: bool = False,
-    output_padding: Any = None, groups: int = 1, benchmark: bool = False, deterministic: bool = False, cudnn_enabled: bool = False,
-    allow_tf32: bool = False, kernel_size: Any = None,
+    input: Any, weight: Any, result: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+    transposed: bool = False, output_padding: Any = None, groups: int = 1, benchmark: bool = False, deterministic: bool = False,
+    cudnn_enabled: bool = False, allow_tf32: bool = False, kernel_size: Any = None,
 ) -> Any:  # fmt: skip
     """Transposed, the input stands where the result of a convolution would, and the result where its image would."""
     out = result[0] if isinstance(result, tuple) else result

@@ -54,7 +54,13 @@ def group_norm(
     return _affine(y, weight, bias, (C, *[1] * (x.ndim - 2))), reshape(mean, (N, group)), reshape(scale, (N, group))
 
 
-@entry("native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_functional", "cudnn_batch_norm", "_native_batch_norm_legit_no_training")
+@entry(
+    "native_batch_norm",
+    "_native_batch_norm_legit",
+    "_native_batch_norm_legit_functional",
+    "cudnn_batch_norm",
+    "_native_batch_norm_legit_no_training",
+)
 def batch_norm(
     input: Any, weight: Any = None, bias: Any = None, running_mean: Any = None, running_var: Any = None, training: bool = False,
     momentum: float = 0.1, eps: float = 1e-5, epsilon: float | None = None, exponential_average_factor: float | None = None,
