@@ -170,7 +170,8 @@ def _written_copies(args: Any, operator: Operator, arguments: Arguments, copies:
     """Tensors that are written are copied inside of the trace: a leaf cannot be written to."""
     if not operator.mutates:
         return args
-    written = {id(copies.get(id(arguments.tensors[i]), arguments.tensors[i])) for i in operator.mutates}
+    changed = [arguments.tensors[i] for i in operator.mutates if i < len(arguments.tensors)]
+    written = {id(copies.get(id(t), t)) for t in changed}
     return tuple(a.clone() if id(a) in written else a for a in args)
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import balls, sums
+from flint import arb
+
 from . import elementwise as e
 from . import functions as f
+from . import sums
 from .balls import Element
 from .elementwise import to_real
+from .movement import reshape
 from .nodes import Node
 
 
@@ -18,14 +21,14 @@ def _exact_largest(values: list[Element]) -> Element:
     for value in values:
         if type(value) is float and value != value:
             return value
-        middle = value.mid() if type(value) is balls.arb else value
+        middle = value.mid() if type(value) is arb else value
         if found is None or middle > found:
             found = middle
     return found
 
 
 def _exact_largest_finite(values: list[Element]) -> Element:
-    finite = [v for v in values if type(v) is balls.arb or v == 0.0]
+    finite = [v for v in values if type(v) is arb or v == 0.0]
     return _exact_largest(finite) if finite else 0.0
 
 
@@ -58,6 +61,4 @@ def logsumexp(x: Node, dim: Any, keepdim: bool = False) -> Node:
     by = shift(x, dim, finite=True)
     dims = sums.dims_of(dim, x.ndim)
     found = e.add(f.log(sums.sum_(f.exp(e.sub(x, by)), dim, True)), by)
-    from .movement import reshape
-
     return reshape(found, sums.reduced_shape(x.shape, dims, keepdim))

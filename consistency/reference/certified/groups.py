@@ -13,7 +13,15 @@ from .balls import Elements
 from .elementwise import div, equal, mul, to_real, where
 from .movement import Labels, Scatter, cat, gather, reshape, scatter
 from .nodes import Constant, Node, Positions
-from .sums import _largest, _product, _smallest
+from .sums import _largest, _smallest
+
+
+def _product(values: list[balls.Element]) -> balls.Element:
+    found: balls.Element = balls.ONE
+    for value in values:
+        found = balls.mul(found, value)
+    return found
+
 
 _OF = {"prod": _product, "amax": _largest, "amin": _smallest}
 

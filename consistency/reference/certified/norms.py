@@ -98,9 +98,8 @@ def farthest(x: Node, dim: Any) -> Node:
     def pulled(matrix: Node, result: Node, gradient: Node) -> Node:
         mine = where(equal(matrix, _spread(matrix, result)), 1.0, 0.0)
         alone = equal(_spread(matrix, sums.sum_(mine, 1)), 1.0)
-        return mul(
-            _spread(matrix, gradient), where(alone, mine, where(or_(equal(matrix, 0.0), equal(mine, 0.0)), 0.0, _UNDECIDED(matrix)))
-        )
+        shared = where(or_(equal(matrix, 0.0), equal(mine, 0.0)), 0.0, _UNDECIDED(matrix))
+        return mul(_spread(matrix, gradient), where(alone, mine, shared))
 
     return sums.reduce_rows(sums._largest, abs_(x), dim, pulled=pulled)
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from flint import arb
+from torch.nn import functional as F
 
 from .. import elementwise as e
 from .. import exponentials, sums
 from ..balls import Unsure
 from ..elementwise import Number, to_real
-from ..movement import expand, reshape, transpose, unsqueeze
+from ..movement import expand, permute, reshape, row_major, transpose, unsqueeze, view
 from ..nodes import Constant, Node
+from ..whole_calls import whole
 from . import entry
 
 
@@ -31,8 +34,8 @@ def in_groups(x: Node, heads: int) -> Node:
     return reshape(expand(unsqueeze(x, 2), (batch, own, heads // own, *rest)), (batch, heads, *rest))
 
 
-def attention(query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scale: float | None) -> tuple[Node, Node]:
-    """The result, and the logarithms of the sums of exponentials. Queries that see nothing have the result 0."""
+def scores_of(query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scale: float | None) -> tuple[Node, Node]:
+    """Scores, −∞ where nothing is seen, and the values for every head of the query."""
     query, key, value = (to_real(t) for t in (query, key, value))
     if query.ndim == 4:
         key, value = (in_groups(t, query.shape[1]) for t in (key, value))
@@ -42,7 +45,13 @@ def attention(query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scal
         scores = e.where(Constant(seen), scores, float("-inf"))
     if mask is not None:
         scores = e.where(mask, scores, float("-inf")) if mask.kind == "bool" else e.add(scores, mask)
-    return sums.matmul(exponentials.safe_softmax(scores, -1), value), exponentials.logsumexp(scores, -1)
+    return scores, value
+
+
+def attention(query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scale: float | None) -> Node:
+    """Queries that see nothing have the result 0."""
+    scores, value = scores_of(query, key, value, mask, is_causal, scale)
+    return sums.matmul(exponentials.safe_softmax(scores, -1), value)
 
 
 @entry("_scaled_dot_product_flash_attention_for_cpu")
@@ -51,4 +60,64 @@ def flash(
 ) -> Any:  # fmt: skip
     if dropout_p:
         raise Unsure("dropout is random")
+    scores, value = scores_of(query, key, value, attn_mask, is_causal, scale)
+    return sums.matmul(exponentials.safe_softmax(scores, -1), value), exponentials.logsumexp(scores, -1)
+
+
+@whole(F.scaled_dot_product_attention)
+def scaled_dot_product_attention(
+    query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
+    scale: float | None = None, enable_gqa: bool = False,
+) -> Node:  # fmt: skip
+    """As a whole: ATen is handed √scale, rounded."""
+    if dropout_p:
+        raise Unsure("dropout is random")
     return attention(query, key, value, attn_mask, is_causal, scale)
+
+
+def _projected(x: Node, weight: Node, bias: Any) -> Node:
+    found = sums.matmul(x, transpose(weight, 0, 1))
+    return found if bias is None else e.add(found, bias)
+
+
+def _part(x: Any, number: int) -> Any:
+    """One third of what the packed projections hold."""
+    if x is None:
+        return None
+    shape = (x.shape[0] // 3, *x.shape[1:])
+    return view(x, shape, row_major(shape), number * math.prod(shape))
+
+
+@whole(F.multi_head_attention_forward)
+def multi_head_attention(
+    query: Any, key: Any, value: Any, embed_dim_to_check: int, num_heads: int, in_proj_weight: Any, in_proj_bias: Any, bias_k: Any,
+    bias_v: Any, add_zero_attn: bool, dropout_p: float, out_proj_weight: Any, out_proj_bias: Any, training: bool = True,
+    key_padding_mask: Any = None, need_weights: bool = True, attn_mask: Any = None, use_separate_proj_weight: bool = False,
+    q_proj_weight: Any = None, k_proj_weight: Any = None, v_proj_weight: Any = None, static_k: Any = None, static_v: Any = None,
+    average_attn_weights: bool = True, is_causal: bool = False,
+) -> Any:  # fmt: skip
+    """Heads of attention between projections (Vaswani et al. 2017), lengths first; as a whole: torch rounds 1/√width."""
+    others = (bias_k, bias_v, key_padding_mask, static_k, static_v)
+    if any(x is not None for x in others) or add_zero_attn or is_causal or query.ndim != 3 or (training and dropout_p):
+        raise Unsure("a form of attention that has no formula here")
+    weights = (
+        [q_proj_weight, k_proj_weight, v_proj_weight] if use_separate_proj_weight else [_part(in_proj_weight, i) for i in range(3)]
+    )
+    tensors = zip((query, key, value), weights, range(3), strict=True)
+    q, k, v = (_heads(_projected(to_real(x), to_real(w), _part(in_proj_bias, i)), num_heads) for x, w, i in tensors)
+    if attn_mask is not None and attn_mask.ndim == 3:
+        attn_mask = reshape(attn_mask, (q.shape[0], num_heads, *attn_mask.shape[1:]))
+    scores, v = scores_of(q, k, v, attn_mask, False, None)
+    shares = exponentials.safe_softmax(scores, -1) if not need_weights else exponentials.softmax(scores, -1)
+    joined = reshape(permute(sums.matmul(shares, v), (2, 0, 1, 3)), (*query.shape[:2], embed_dim_to_check))
+    return _projected(joined, to_real(out_proj_weight), out_proj_bias), _seen(shares, need_weights, average_attn_weights)
+
+
+def _heads(x: Node, count: int) -> Node:
+    """(length, batch, width) as (batch, head, length, width of a head)."""
+    length, batch, width = x.shape
+    return permute(reshape(x, (length, batch, count, width // count)), (1, 2, 0, 3))
+
+
+def _seen(shares: Node, asked: bool, averaged: bool) -> Node | None:
+    return None if not asked else sums.mean(shares, 1) if averaged else shares

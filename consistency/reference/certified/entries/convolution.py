@@ -9,7 +9,7 @@ import numpy as np
 from .. import complex_numbers as c
 from ..movement import gather, reshape, scatter
 from ..nodes import Node
-from ..windows import IMAGE, RESULT, Meetings, meetings, windows
+from ..sliding import IMAGE, RESULT, Meetings, meetings, windows
 from . import entry
 
 
@@ -28,9 +28,9 @@ def _spread(value: Any, rank: int) -> list[int]:
     "thnn_conv2d",
 )
 def convolution(
-    input: Any, weight: Any, result: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, transposed: bool = False,
-    output_padding: Any = None, groups: int = 1, benchmark: bool = False, deterministic: bool = False, cudnn_enabled: bool = False,
-    allow_tf32: bool = False, kernel_size: Any = None,
+    input: Any, weight: Any, result: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+    transposed: bool = False, output_padding: Any = None, groups: int = 1, benchmark: bool = False, deterministic: bool = False,
+    cudnn_enabled: bool = False, allow_tf32: bool = False, kernel_size: Any = None,
 ) -> Any:  # fmt: skip
     """Transposed, the input stands where the result of a convolution would, and the result where its image would."""
     out = result[0] if isinstance(result, tuple) else result

@@ -5,10 +5,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+import torch
+
 from .. import complex_numbers as c
-from .. import norms
+from .. import elementwise as e
+from .. import norms, sums
 from ..balls import Unsure
-from ..movement import gather, unsqueeze
+from ..elementwise import to_real
+from ..movement import broadcast, gather, unsqueeze
+from ..whole_calls import whole
 from . import entry
 
 
@@ -27,6 +33,18 @@ def norm(self: Any, p: Any = 2, dim: Any = None, keepdim: bool = False) -> Any:
 @entry("dist")
 def dist(self: Any, other: Any, p: Any = 2) -> Any:
     return vector_norm(c.sub(self, other), p)
+
+
+# max(x, bound): at the bound itself the gradient is that of x.
+_at_least = e.Function("at least", e.maximum.of, (lambda a, b, y: e.where(e.less(a, b), 0.0, 1.0), None))
+
+
+@whole(torch.cosine_similarity)
+def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
+    """Σ x·y ÷ (max(‖x‖, eps)·max(‖y‖, eps)); as a whole, for torch takes the maxima where no gradient sees them."""
+    a, b = broadcast(to_real(x1), to_real(x2))
+    lengths = (_at_least(norms.vector_norm(x, 2, dim), eps) for x in (a, b))
+    return e.div(sums.sum_(e.mul(a, b), dim), e.mul(*lengths))
 
 
 def _distance(difference: Any, p: float) -> Any:
@@ -49,8 +67,6 @@ def euclidean(x1: Any, x2: Any) -> Any:
 @entry("_pdist_forward")
 def pdist(self: Any, p: float = 2) -> Any:
     """Between every two rows i < j, in the order of (i, j)."""
-    import numpy as np
-
     count, width = self.shape
     first, second = np.triu_indices(count, 1)
     a, b = (gather(self, rows[:, None] * width + np.arange(width), (rows.size, width)) for rows in (first, second))

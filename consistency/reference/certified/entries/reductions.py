@@ -9,6 +9,7 @@ from .. import elementwise as e
 from .. import movement, scans, sums
 from ..balls import Element
 from ..complex_numbers import Pair
+from ..elementwise import Function
 from ..nodes import Node
 from . import entry
 
@@ -23,10 +24,14 @@ def mean(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
     return c.mean(self, dim, keepdim)
 
 
+# NaN as 0, with a slope of 0: an infinite gradient times that is NaN, where a mean is of nothing.
+_numbers = Function("numbers", lambda x: 0.0 if type(x) is float and x != x else x, (lambda x, y: e.where(e.is_nan(x), 0.0, 1.0),))
+
+
 @entry("nansum")
 def nansum(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
     if not isinstance(self, Pair) and self.kind == "real":
-        self = e.where(e.is_nan(self), 0.0, self)
+        self = _numbers(self)
     return c.sum_(self, dim, keepdim)
 
 

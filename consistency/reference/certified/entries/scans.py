@@ -9,7 +9,7 @@ from .. import functions as f
 from .. import scans
 from ..elementwise import to_real
 from ..exponentials import shift
-from . import entry
+from . import ENTRIES, entry
 
 
 @entry("cumsum")
@@ -26,7 +26,7 @@ def cumprod(self: Any, dim: int) -> Any:
 def logcumsumexp(self: Any, dim: int) -> Any:
     """log Σ exp(x), of the elements up to each. Any number may be taken out of the sums: here the row's largest finite one."""
     if c.is_complex(self):
-        return c.log(scans.running_total(c.exp(self), dim))
+        return ENTRIES["log"](scans.running_total(ENTRIES["exp"](self), dim))
     x = to_real(self)
     by = shift(x, dim, finite=True)
     return c.add(f.log(scans.running_total(f.exp(c.sub(x, by)), dim)), by)

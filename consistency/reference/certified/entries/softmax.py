@@ -7,7 +7,7 @@ from typing import Any
 from .. import complex_numbers as c
 from .. import exponentials
 from ..elementwise import to_real
-from . import entry
+from . import ENTRIES, entry
 
 
 @entry("_softmax")
@@ -28,5 +28,5 @@ def log_softmax(self: Any, dim: int, half_to_float: bool = False) -> Any:
 @entry("logsumexp")
 def logsumexp(self: Any, dim: Any, keepdim: bool = False) -> Any:
     if c.is_complex(self):
-        return c.log(c.sum_(c.exp(self), dim, keepdim))
+        return ENTRIES["log"](c.sum_(ENTRIES["exp"](self), dim, keepdim))
     return exponentials.logsumexp(self, dim, keepdim)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import elementwise as e
-from .. import extremes, sums
+from .. import row_extremes, sums
 from . import entry
 
 
@@ -29,31 +29,31 @@ def max_(self: Any, dim: Any = None, keepdim: bool = False, other: Any = None) -
     """Of two tensors, of all elements, or along a dim: then with places."""
     if other is not None:
         return e.maximum(self, other)
-    return sums.amax(self) if dim is None else extremes.chosen(self, dim, keepdim, True)
+    return row_extremes.of_all(self, True) if dim is None else row_extremes.chosen(self, dim, keepdim, True)
 
 
 @entry("min")
 def min_(self: Any, dim: Any = None, keepdim: bool = False, other: Any = None) -> Any:
     if other is not None:
         return e.minimum(self, other)
-    return sums.amin(self) if dim is None else extremes.chosen(self, dim, keepdim, False)
+    return row_extremes.of_all(self, False) if dim is None else row_extremes.chosen(self, dim, keepdim, False)
 
 
 @entry("argmax")
 def argmax(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    return extremes.places(self, dim, keepdim, True)
+    return row_extremes.places(self, dim, keepdim, True)
 
 
 @entry("argmin")
 def argmin(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    return extremes.places(self, dim, keepdim, False)
+    return row_extremes.places(self, dim, keepdim, False)
 
 
 @entry("cummax")
 def cummax(self: Any, dim: int) -> Any:
-    return extremes.running(self, dim, True)
+    return row_extremes.running(self, dim, True)
 
 
 @entry("cummin")
 def cummin(self: Any, dim: int) -> Any:
-    return extremes.running(self, dim, False)
+    return row_extremes.running(self, dim, False)

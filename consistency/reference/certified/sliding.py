@@ -1,7 +1,8 @@
 """Convolutions: sums of products over windows, forwards and backwards the same thing.
 
 A convolution is Σ x·w·y over *meetings* of an image's, a kernel's and a result's elements. Which of their coordinates meet is a
-list of triples per axis; each of the three tensors is the sum over the other two. So the derivatives of a convolution are of its own kind.
+list of triples per axis; each of the three tensors is the sum over the other two, and so the derivatives of a convolution are of
+its own kind.
 """
 
 from __future__ import annotations
@@ -34,9 +35,7 @@ class Axis:
     @functools.cache  # noqa: B019 (axes live as long as their convolution)
     def of(self, role: int) -> list[Labels]:
         """For every coordinate of one of the three the triples that it is part of."""
-        coordinates = (
-            self.triples[:, role] // self.strides[role] if self.strides[role] else np.zeros(len(self.triples), dtype=np.int64)
-        )
+        coordinates = self.triples[:, role] // max(self.strides[role], 1)
         order = np.argsort(coordinates, kind="stable")
         ends = np.searchsorted(coordinates[order], np.arange(self.sizes[role] + 1))
         return [self.triples[order[a:b]] for a, b in itertools.pairwise(ends.tolist())]
@@ -117,7 +116,8 @@ def meetings(
 
 
 def _all(size: int, held: tuple[int, int, int]) -> Labels:
-    return np.arange(size)[:, None] * np.array(held)
+    found: Labels = np.arange(size)[:, None] * np.array(held)
+    return found
 
 
 def _axis(coordinates: Labels, strides: Sequence[int], sizes: tuple[int, int, int]) -> Axis:
@@ -130,11 +130,9 @@ def windows(labels: Labels, size: Sequence[int], dilation: Sequence[int], paddin
     rows, columns = labels.shape[-2:]
     edge = [(0, 0)] * (labels.ndim - 2) + [(p, p) for p in padding]
     padded = np.pad(labels, edge, constant_values=-1)
-    places = [
-        (n + 2 * p - d * (k - 1) - 1) // s + 1
-        for n, k, d, p, s in zip((rows, columns), size, dilation, padding, stride, strict=True)
-    ]
+    steps = zip((rows, columns), size, dilation, padding, stride, strict=True)
+    places = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, d, p, s in steps]
     row, column = (np.arange(k)[:, None] * d + np.arange(n) * s for k, d, n, s in zip(size, dilation, places, stride, strict=True))
     found = padded[..., row[:, None, :, None], column[None, :, None, :]]  # (…, channels, k₁, k₂, places₁, places₂)
-    shape = (*labels.shape[:-3], labels.shape[-3] * math.prod(size), math.prod(places))
-    return found.reshape(shape)
+    made: Labels = found.reshape((*labels.shape[:-3], labels.shape[-3] * math.prod(size), math.prod(places)))
+    return made

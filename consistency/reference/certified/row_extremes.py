@@ -8,13 +8,28 @@ from typing import Any
 
 import numpy as np
 
-from . import balls
+from . import balls, sums
 from .balls import Element
-from .elementwise import equal, node_of, where
+from .elementwise import div, equal, is_nan, node_of, where
 from .movement import expand, reshape, scatter
 from .nodes import Node, whole_numbers
 from .scans import Scan, along
 from .sums import Rows, _largest, _smallest, _whole, as_rows, dims_of, reduced_shape
+
+
+def of_all(x: Node, largest: bool) -> Node:
+    """The extreme of all elements, which share its gradient; that of NaN is shared by NaN, as torch has it."""
+
+    def pulled(rows: Node, result: Node, gradient: Node) -> Node:
+        def over(per_row: Node) -> Node:
+            return expand(reshape(per_row, (rows.shape[0], 1)), rows.shape)
+
+        lost = where(is_nan(rows), 1.0, 0.0)
+        among = where(equal(lost, 0.0), 0.0, div(over(gradient), over(sums.sum_(lost, 1))))
+        return where(over(is_nan(result)), among, sums._pull_extremum(rows, result, gradient))
+
+    of = (sums._largest if largest else sums._smallest) if x.kind == "real" else sums._whole(max if largest else min)
+    return sums.reduce_rows(of, x, kind=x.kind, pulled=pulled)
 
 
 def _place(largest: bool) -> Callable[[list[Element]], int | None]:
