@@ -5,7 +5,7 @@ Gradients are Re⟨G, dY⟩ = Re⟨gradient, dA⟩ solved for what stands beside
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -80,9 +80,15 @@ def _pull_cholesky(given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor) -
     return (c.matmul(c.matmul(back, middle), adjoint(back)),)
 
 
-cholesky = MatrixFunction(
-    "Cholesky's factor", lambda a: (Result(*a), _INFO), lambda a: (spectra.cholesky(a), _SUCCESS), (_pull_cholesky,)
-)
+def _cholesky(name: str, read: Callable[[Any], Any]) -> MatrixFunction:
+    """L of a Hermitian matrix of which ``read`` gives the lower triangle."""
+    return MatrixFunction(
+        name, lambda a: (Result(*a), _INFO), lambda a: (spectra.cholesky(read(a)), _SUCCESS), (_pull_cholesky,)
+    )
+
+
+cholesky = _cholesky("Cholesky's factor", lambda a: a)
+cholesky_of_upper = _cholesky("Cholesky's factor", spectra.conjugate_transposed)
 
 
 def _values_and_vectors(a: Any) -> Sequence[Any]:
