@@ -1,8 +1,8 @@
 """What is known of a call as a whole, by definition, in place of what its trace would give.
 
-Factors are not unique, but what :mod:`consistency.operators.decompositions` compares of them is, and exactly known: they multiply to
-the matrix, and their columns are orthonormal. Window functions are documented with π and decimal fractions, which the Python
-code that is traced rounds on the way.
+Factors are not unique, but what :mod:`consistency.operators.decompositions` compares of them is, and exactly known: they
+multiply to the matrix, and their columns are orthonormal. Window functions are documented with π and decimal fractions, which the
+Python code that is traced rounds on the way.
 """
 
 from __future__ import annotations
@@ -29,12 +29,14 @@ from .tracing import Trace, coerced
 from .windows import window
 
 Kwargs = dict[str, Any]
+Build = Callable[[], Arguments]
+CallOf = Callable[[Arguments], Sequence[Output]]
 Observed = Callable[[tuple[Any, ...], Kwargs, Sequence[Any]], Sequence[Tensor]]
 
 
 def _identity(x: Any) -> Tensor:
     """Shaped like a stack of square matrices that was observed."""
-    return expanded(Constant(np.eye(x.shape[-1])), tuple(x.shape))
+    return expanded(Constant(np.eye(x.shape[-1])), tuple(x.shape))  # type: ignore[no-any-return]
 
 
 def _zeros(x: Any) -> Tensor:
@@ -115,7 +117,7 @@ _OBSERVED: dict[Any, Observed] = {
 }
 
 
-def known(operator: Operator, build: Callable[[], Arguments], call: Callable[[Arguments], Sequence[Output]]) -> list[Tensor] | None:
+def known(operator: Operator, build: Build, call: CallOf) -> list[Tensor] | None:
     """What is compared of a call, where it is known by definition: nodes of the outputs, or of the unique quantities that the
     operator's hook makes of them. Of what ``call`` gives in torch only shapes and dtypes are looked at.
     """
@@ -135,7 +137,7 @@ def known(operator: Operator, build: Callable[[], Arguments], call: Callable[[Ar
     return found
 
 
-def _window(operator: Operator, build: Callable[[], Arguments], call: Callable[[Arguments], Sequence[Output]]) -> list[Tensor] | None:
+def _window(operator: Operator, build: Build, call: CallOf) -> list[Tensor] | None:
     short = operator.name.removeprefix("signal.windows.")
     if operator.reference is not None or operator.callable is not getattr(torch.signal.windows, short, None):
         return None

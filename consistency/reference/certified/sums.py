@@ -154,7 +154,7 @@ class Shares(Node):
         return rows[:, None] * self.shape[1] + np.arange(self.shape[1]), rows
 
     def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
-        made = []
+        made: list[Element] = []
         for position, row, extreme in zip(positions.tolist(), given[0].tolist(), given[1].tolist(), strict=True):
             tests = [balls.equal(balls.real(x), balls.real(extreme)) for x in row]
             sole = sum(test is not False for test in tests) == 1

@@ -57,7 +57,7 @@ def on_either_side(a: Any, b: Any, left: bool) -> tuple[Any, Any]:
 
 def is_vector(a: Any, b: Any) -> bool:
     """Whether the right side is one vector per matrix, as the documentation of torch.linalg.solve says."""
-    return b.ndim == 1 or (a.ndim - 1 == b.ndim and b.shape == a.shape[:-1])
+    return bool(b.ndim == 1 or (a.ndim - 1 == b.ndim and b.shape == a.shape[:-1]))
 
 
 @entry("_linalg_solve_ex")
