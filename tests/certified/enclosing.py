@@ -20,7 +20,6 @@ from consistency.reference.certified.tracing import Trace
 
 BITS = 500  # of mpmath's numbers
 STEP = 160  # a derivative is the difference over 2⁻¹⁶⁰, which errs by about 2⁻³²⁰
-PRECISIONS = (128, 256, 512, 1024, 2048)
 
 
 def enclosed(function: Callable[..., Any], *tensors: torch.Tensor, bits: int = 128) -> list[Any]:
@@ -75,7 +74,7 @@ def holds(ball: Any, truth: Any, scale: float, slack: int = 300) -> bool:
 def tight(elements: Any) -> float:
     """The share of elements that are known well enough for a certificate."""
     known = [nearest_double(x) is not None for x in elements]
-    return sum(known) / max(len(known), 1)
+    return sum(known) / len(known) if known else 1.0
 
 
 def numbers(x: torch.Tensor) -> Any:
