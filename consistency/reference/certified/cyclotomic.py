@@ -34,9 +34,9 @@ def vanishes(numbers: Sequence[acb], exponents: Sequence[int], order: int, part:
         return False
     low = min(power for _, power, _ in terms)
     coefficients = [0] * degree
-    for mantissa, power, f in terms:
-        value = mantissa << (power - low)
+    for whole, power, f in terms:
+        value = whole << (power - low)
         coefficients[f // common] += value
         coefficients[-(f // common) % degree] += value
     rest = fmpz_poly(coefficients) % fmpz_poly.cyclotomic(degree)
-    return bool(rest == 0)
+    return rest.degree() < 0

@@ -26,7 +26,7 @@ _ENTRIES = 1 << 14  # of one matrix; more would take minutes
 
 @dataclass(frozen=True)
 class Result:
-    """One result of a function: its rows and columns; ``kind`` is ``same`` (complex where the arguments are), ``real`` or ``int``."""
+    """One result of a function. ``kind`` is ``same`` (complex where the arguments are), ``real`` or ``int``."""
 
     rows: int
     columns: int
@@ -74,14 +74,15 @@ class Call:
     def compute(self, given: Sequence[Elements]) -> list[list[Any]]:
         """From the numbers of one matrix of each node."""
         Deadline.check()
-        matrices, parts = [], iter(given)
+        parts = iter(given)
+        matrices: list[Matrix] = []
         for x in self.arguments:
             lists = [[balls.ball(value) for value in next(parts).tolist()] for _ in range(2 if isinstance(x, Pair) else 1)]
-            shape = x.shape[1:]
+            _, rows, columns = x.shape
             if len(lists) == 2:
-                matrices.append(acb_mat(*shape, [acb(*z) for z in zip(*lists, strict=True)]))
+                matrices.append(acb_mat(rows, columns, [acb(*z) for z in zip(*lists, strict=True)]))
             else:
-                matrices.append(acb_mat(*shape, lists[0]) if self.complex else arb_mat(*shape, lists[0]))
+                matrices.append(acb_mat(rows, columns, lists[0]) if self.complex else arb_mat(rows, columns, lists[0]))
             if not all(value.is_finite() for numbers in lists for value in numbers):
                 raise balls.Unsure("a matrix of what is not finite")
         try:
@@ -176,11 +177,11 @@ def masked(x: Tensor, keep: Any) -> Any:
 
 
 def lower(x: Tensor, diagonal: int = 0) -> Any:
-    return masked(x, np.tri(*x.shape[-2:], diagonal, dtype=bool))
+    return masked(x, np.tri(x.shape[-2], x.shape[-1], diagonal, dtype=bool))
 
 
 def upper(x: Tensor) -> Any:
-    return masked(x, ~np.tri(*x.shape[-2:], -1, dtype=bool))
+    return masked(x, ~np.tri(x.shape[-2], x.shape[-1], -1, dtype=bool))
 
 
 def stack(x: Tensor) -> Any:
@@ -195,7 +196,3 @@ def reshaped(x: Tensor, shape: Sequence[int]) -> Any:
 
 def expanded(x: Tensor, shape: Sequence[int]) -> Any:
     return c.each(lambda node: movement.expand(node, tuple(shape)), x)
-
-
-def identity(n: int) -> Node:
-    return movement.view(c.node_of(np.eye(n)), (n, n), (n, 1))

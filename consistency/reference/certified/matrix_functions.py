@@ -5,7 +5,7 @@ Gradients are Re⟨G, dY⟩ = Re⟨gradient, dA⟩ solved for what stands beside
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from flint import arb
 from . import balls, movement, spectra
 from . import complex_numbers as c
 from .balls import Unsure
-from .complex_numbers import Tensor
+from .complex_numbers import Pair, Tensor
 from .matrices import MatrixFunction, Result, adjoint, lower, masked, reshaped
 from .ranks import exact_rank
 
@@ -80,9 +80,13 @@ def _pull_cholesky(given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor) -
     return (c.matmul(c.matmul(back, middle), adjoint(back)),)
 
 
-cholesky = MatrixFunction(
-    "Cholesky's factor", lambda a: (Result(*a), _INFO), lambda a: (spectra.cholesky(a), _SUCCESS), (_pull_cholesky,)
-)
+def _cholesky(name: str, read: Callable[[Any], Any]) -> MatrixFunction:
+    """L of a Hermitian matrix of which ``read`` gives the lower triangle."""
+    return MatrixFunction(name, lambda a: (Result(*a), _INFO), lambda a: (spectra.cholesky(read(a)), _SUCCESS), (_pull_cholesky,))
+
+
+cholesky = _cholesky("Cholesky's factor", lambda a: a)
+cholesky_of_upper = _cholesky("Cholesky's factor", spectra.conjugate_transposed)
 
 
 def _values_and_vectors(a: Any) -> Sequence[Any]:
@@ -91,8 +95,11 @@ def _values_and_vectors(a: Any) -> Sequence[Any]:
 
 
 def _pull_eigenvalues(given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor) -> Sequence[Tensor | None]:
-    """dλ = vᴴ·dA·v of simple eigenvalues, with |v| = 1."""
-    return (_scaled_product(made[1], g, adjoint(made[1])),)
+    """dλ = vᴴ·dA·v of simple eigenvalues, with |v| = 1. What comes of it is Hermitian, its diagonal real."""
+    found = _scaled_product(made[1], g, adjoint(made[1]))
+    if not c.is_complex(found):
+        return (found,)
+    return (Pair(found.re, masked(found.im, ~np.eye(found.shape[-1], dtype=bool))),)
 
 
 def _scaled_product(left: Tensor, factors: Tensor, right: Tensor) -> Any:

@@ -34,7 +34,8 @@ def conjugate_transposed(a: Matrix) -> Matrix:
 
 def cholesky(a: Matrix) -> list[list[Any]]:
     """L with L·Lᴴ = A, by rows; A is given by its lower triangle. Unsure unless A is positive definite for certain."""
-    n, made = a.nrows(), []
+    n = a.nrows()
+    made: list[list[Any]] = []
     zero = acb(0) if isinstance(a, acb_mat) else arb(0)
     given = a.tolist()
     for i in range(n):

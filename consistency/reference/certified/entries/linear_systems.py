@@ -57,7 +57,7 @@ def on_either_side(a: Any, b: Any, left: bool) -> tuple[Any, Any]:
 
 def is_vector(a: Any, b: Any) -> bool:
     """Whether the right side is one vector per matrix, as the documentation of torch.linalg.solve says."""
-    return b.ndim == 1 or (a.ndim - 1 == b.ndim and b.shape == a.shape[:-1])
+    return bool(b.ndim == 1 or (a.ndim - 1 == b.ndim and b.shape == a.shape[:-1]))
 
 
 @entry("_linalg_solve_ex")
@@ -109,8 +109,7 @@ def slogdet(A: Any, result: Any) -> Any:
 @entry("linalg_cholesky_ex")
 def cholesky(self: Any, result: Any, upper: bool = False) -> Any:
     """Of the triangle that the factor is in; the gradient is that by a Hermitian matrix."""
-    a = adjoint(real(self)) if upper else real(self)
-    found, info = m.cholesky(stack(a))
+    found, info = (m.cholesky_of_upper if upper else m.cholesky)(stack(real(self)))
     found = reshaped(found, self.shape)
     return adjoint(found) if upper else found, _info(info, result[1])
 

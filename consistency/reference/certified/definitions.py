@@ -1,0 +1,149 @@
+"""What is known of a call as a whole, by definition, in place of what its trace would give.
+
+Factors are not unique, but what :mod:`consistency.operators.decompositions` compares of them is, and exactly known: they
+multiply to the matrix, and their columns are orthonormal. Window functions are documented with π and decimal fractions, which the
+Python code that is traced rounds on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from ...materialise import Arguments
+from ...model import Output
+from ...operators import decompositions
+from ...operators.declare import Operator
+from . import complex_numbers as c
+from . import matrix_functions as m
+from .balls import Unsure
+from .complex_numbers import Pair, Tensor
+from .entries.linear_systems import real
+from .matrices import adjoint, expanded, lower, reshaped, stack
+from .movement import cat, unsqueeze
+from .nodes import Constant
+from .tracing import Trace, coerced
+from .windows import window
+
+Kwargs = dict[str, Any]
+Build = Callable[[], Arguments]
+CallOf = Callable[[Arguments], Sequence[Output]]
+Observed = Callable[[tuple[Any, ...], Kwargs, Sequence[Any]], Sequence[Tensor]]
+
+
+def _identity(x: Any) -> Tensor:
+    """Shaped like a stack of square matrices that was observed."""
+    return expanded(Constant(np.eye(x.shape[-1])), tuple(x.shape))  # type: ignore[no-any-return]
+
+
+def _zeros(x: Any) -> Tensor:
+    return Constant(np.zeros(tuple(x.shape)))
+
+
+def _ones(x: Any) -> Tensor:
+    return Constant(np.ones(tuple(x.shape)))
+
+
+def _hermitian(a: Any, kwargs: Kwargs) -> Tensor:
+    """The matrix with this triangle."""
+    a = adjoint(a) if kwargs.get("UPLO", "L").upper() == "U" else a
+    diagonal = c.sub(lower(a), lower(a, -1))
+    diagonal = diagonal.re if isinstance(diagonal, Pair) else diagonal
+    return c.add(c.add(lower(a, -1), adjoint(lower(a, -1))), diagonal)  # type: ignore[no-any-return]
+
+
+def _svd(args: tuple[Any, ...], kwargs: Kwargs, seen: Sequence[Any]) -> Sequence[Tensor]:
+    """Σ, U·Σ·Vᴴ, and the orthonormal columns of U and V."""
+    values = reshaped(m.singular_values(stack(args[0]))[0], tuple(seen[0].shape))
+    return (values,) if len(seen) == 1 else (values, args[0], _identity(seen[2]), _identity(seen[3]))
+
+
+def _eigh(args: tuple[Any, ...], kwargs: Kwargs, seen: Sequence[Any]) -> Sequence[Tensor]:
+    """λ, V·Λ·Vᴴ, and the orthonormal columns of V."""
+    a = _hermitian(args[0], kwargs)
+    values = reshaped(m.eigen(stack(a))[0], tuple(seen[0].shape))
+    return (values,) if len(seen) == 1 else (values, a, _identity(seen[2]))
+
+
+def _qr(args: tuple[Any, ...], kwargs: Kwargs, seen: Sequence[Any]) -> Sequence[Tensor]:
+    """Q·R and the orthonormal columns of Q, or Rᴴ·R where there is no Q; and nothing below the diagonal of R."""
+    a = args[0]
+    if len(seen) == 2:
+        return c.matmul(adjoint(a), a), _zeros(seen[1])
+    return a, _identity(seen[1]), _zeros(seen[2])
+
+
+def _eigenvalues(args: tuple[Any, ...], kwargs: Kwargs, seen: Sequence[Any]) -> Sequence[Tensor]:
+    """Σλ, Σλ² and Σλ³ are the traces of A, A² and A³."""
+    found, power = [], args[0]
+    for sums in seen[:3]:
+        trace = c.pair(c.sum_(c.mul(power, Constant(np.eye(power.shape[-1]))), (-2, -1)))
+        found.append(reshaped(_as_numbers(trace), tuple(sums.shape)))
+        power = c.matmul(power, args[0])
+    return found
+
+
+def _as_numbers(x: Pair) -> Tensor:
+    return cat([unsqueeze(x.re, -1), unsqueeze(x.im, -1)], -1)
+
+
+def _eig(args: tuple[Any, ...], kwargs: Kwargs, seen: Sequence[Any]) -> Sequence[Tensor]:
+    """The power sums, A·V − V·Λ = 0, and vectors of length 1."""
+    return *_eigenvalues(args, kwargs, seen), _zeros(seen[3]), _ones(seen[4])
+
+
+def _lu(args: tuple[Any, ...], kwargs: Kwargs, seen: Sequence[Any]) -> Sequence[Tensor]:
+    """P·L·U, and no deviation from the shapes and the size that partial pivoting gives the factors."""
+    if not kwargs.get("pivot", True):
+        raise Unsure("factors without pivots")
+    return args[0], _zeros(seen[1]), _zeros(seen[2]), _zeros(seen[3]), _ones(seen[4]), _ones(seen[5])
+
+
+def _lu_factor(args: tuple[Any, ...], kwargs: Kwargs, seen: Sequence[Any]) -> Sequence[Tensor]:
+    return (args[0],)
+
+
+_OBSERVED: dict[Any, Observed] = {
+    decompositions.of_svd: _svd,
+    decompositions.of_eigh: _eigh,
+    decompositions.of_qr: _qr,
+    decompositions.of_eigenvalues: _eigenvalues,
+    decompositions.of_eig: _eig,
+    decompositions.of_lu: _lu,
+    decompositions.of_lu_factor: _lu_factor,
+}
+
+
+def known(operator: Operator, build: Build, call: CallOf) -> list[Tensor] | None:
+    """What is compared of a call, where it is known by definition: nodes of the outputs, or of the unique quantities that the
+    operator's hook makes of them. Of what ``call`` gives in torch only shapes and dtypes are looked at.
+    """
+    observe = _OBSERVED.get(operator.observe)
+    if observe is None:
+        return _window(operator, build, call) if operator.family == "signal" else None
+    trace = Trace()
+    arguments = build()
+    with torch.no_grad():
+        outputs = tuple(o.tensor for o in call(arguments))
+        again = build()
+        seen = operator.observe(tuple(again.args), again.kwargs, outputs)  # type: ignore[misc]
+    args = [trace.node(x) if isinstance(x, torch.Tensor) else x for x in again.args]
+    found = list(observe((real(args[0]), *args[1:]), again.kwargs, seen))
+    if len(found) != len(seen) or any(x.shape != tuple(y.shape) for x, y in zip(found, seen, strict=True)):
+        raise Unsure("observed quantities of other shapes")
+    return found
+
+
+def _window(operator: Operator, build: Build, call: CallOf) -> list[Tensor] | None:
+    short = operator.name.removeprefix("signal.windows.")
+    if operator.reference is not None or operator.callable is not getattr(torch.signal.windows, short, None):
+        return None
+    arguments = build()
+    found = window(short, *arguments.args, **arguments.kwargs)
+    if found is None:
+        return None
+    made = call(arguments)[0].tensor
+    return None if made is None else [coerced(found, made.dtype, tuple(made.shape))]

@@ -1,0 +1,38 @@
+"""What is known of factorisations by definition agrees with what torch's factors give, and is proved in full."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+from consistency import generate, operators
+from consistency.materialise import prepare
+from consistency.reference import Reference, quiet
+from consistency.reference.certified.certificate import Certifier
+
+NAMES = [f"linalg.{name}" for name in ("svd", "eigh", "eigvals", "eig", "qr", "lu", "lu_factor", "lu_factor_ex")]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("name", NAMES)
+def test_observed_quantities_are_those_of_torch(name: str, dtype: str) -> None:
+    operator = operators.registry()[name]
+    for case in generate.batch(operator, dtype, 3, 0):
+        materials = prepare(case)
+        with quiet(), warnings.catch_warnings():
+            reference = Reference(operator, materials, "forward")
+            certifier = Certifier(operator, materials, "forward")
+            assert len(certifier.outputs()) == len(reference.outputs)
+            given = materials.build("float64").args[0]
+            scale = float(given.abs().max()) ** 3 * given.numel()
+            for i, output in enumerate(reference.outputs):
+                assert output.tensor is not None
+                values = output.tensor.reshape(-1)
+                some = np.random.default_rng(1).integers(0, values.numel(), 4).tolist()
+                for position, certificate in zip(some, certifier.prove(i, some), strict=True):
+                    assert certificate is not None, (i, certifier.reason)
+                    assert abs(values[position].item() - certificate.high) <= 1e-13 * scale
+    assert torch.get_num_threads() == 1
