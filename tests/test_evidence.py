@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -47,7 +48,7 @@ CASES = 12
 
 def judged(operator: Operator, aten: str, direction: str, dtype: str) -> tuple[list[Result], int]:
     """Results of some cases on the CPU, NumPy, and a backend that is right; and how often something was planted in the CPU."""
-    rules, found, wrong = load(), [], 0
+    rules, found, wrong = replace(load(), expectations=()), [], 0
     present = [backends.resolve("cpu"), backends.resolve("numpy"), Honest()]
     for case in batch(operator, dtype, CASES):
         with WrongFloat64([aten]) as plant:

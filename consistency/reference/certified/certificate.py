@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,11 +12,12 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_map
 
+from ... import operators
 from ...backends._outputs import _against, _limited, collect
 from ...materialise import Arguments, Materials
 from ...model import Output
 from ...operators.declare import Operator
-from . import balls, definitions
+from . import balls, unique_quantities
 from .balls import Element, Unknowable, Unsure
 from .complex_numbers import Pair, Tensor
 from .definitions import DEFINITIONS
@@ -115,14 +117,21 @@ class Certifier:
 
     def _function(self) -> Callable[..., Any]:
         """What is traced: a definition where the operator computes with Python's numbers, which are rounded and leave no trace."""
-        return DEFINITIONS.get(self.operator.name) or self.operator.reference or self.operator
+        definition = DEFINITIONS.get(self.operator.name) if self._declared else None
+        return definition or self.operator.reference or self.operator
+
+    @functools.cached_property
+    def _declared(self) -> bool:
+        """Whether the operator is the registry's, and not one of a user's that has its name."""
+        known = operators.registry().get(self.operator.name)
+        return known is not None and known.callable is self.operator.callable
 
     def _build(self, gradients: bool = False) -> Arguments:
         leaves = gradients and self.operator.leaves
         return self.materials.build("float64", gradients=leaves, integers_too=self.integers_too)
 
     def _forward(self) -> list[Tensor]:
-        known = definitions.known(self.operator, self._build, self._call)
+        known = unique_quantities.known(self.operator, self._build, self._call) if self._declared else None
         if known is not None:
             return known
         arguments = self._build()
