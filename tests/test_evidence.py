@@ -109,9 +109,11 @@ def test_without_proof_nobody_is_accused(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_gradient_of_a_wrong_formula_is_the_cpus_own_verdict() -> None:
     """The gradient of ldexp by a negative whole exponent is 0 in torch 2.13, and NumPy has no gradients to disagree."""
-    x = torch.tensor([1.0, 3.0], dtype=torch.float64)
+    x = torch.tensor([1.0, 3.0, 5.0, 7.0], dtype=torch.float64)
     (result,) = evaluate(
-        materialise.case_of("ldexp", "float64", (x, torch.tensor([-3, -3], dtype=torch.int32)), {}),
-        [backends.resolve("cpu")], load(), directions=["backward"], against="spot",
+        materialise.case_of("ldexp", "float64", (x, torch.tensor([-3, 1, 2, 3], dtype=torch.int32)), {}, 4000),
+        [backends.resolve("cpu")], replace(load(), expectations=()), directions=["backward"], against="spot",
     )  # fmt: skip
-    assert result.proof is not None or result.verdict.passes
+    if torch.__version__ >= "2.13":
+        assert result.explanation.startswith(ITSELF_OFF)
+        assert result.proof is not None
