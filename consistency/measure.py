@@ -60,8 +60,8 @@ class Floating(Elements):
         """How many errors are positive, negative, and away from zero; none are counted where that proves nothing.
 
         Of numbers 2ᵐ + a, all alike but for their last digits, products are 2²ᵐ + 2ᵐ(a + b) + ab, of which a running sum keeps the
-        first two terms whole: what is rounded away has the one sign of ab, also in healthy sums, of which four fifths then err to
-        one side at most. Truncation makes all of them.
+        first two terms whole: what is rounded away has the one sign of ab, also in healthy sums, of which up to 86% then err to one
+        side. Truncation makes all of them.
         """
         counts = (sums.positive, sums.negative, sums.outward)
         signed = sums.positive + sums.negative
