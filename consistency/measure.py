@@ -19,6 +19,8 @@ _SETTLED_ULP = 0.5
 _SETTLED_SCALED = 1.0
 _MOST_ZEROS = 0.65
 _FEW_TERMS = 8  # with so few, √n and n are much the same
+_LEANING, _ALL = 3.0, 0.9  # standard deviations from which on signs are looked at more closely, and the share that proves a fault
+_HALF_OF_THE_DIGITS = 4.0  # × √u, the relative range of numbers below which sums of their products lean (seen up to 2 × √u)
 _NOTABLE, _MOST_GROUPED = 9.0, 1 << 20  # σ² of the largest error, and elements, between which groups are compared
 
 
@@ -51,9 +53,28 @@ class Floating(Elements):
         return Measured(
             self.name, self.dtype, self.shape, n, spans, exact, sums.differing,
             math.sqrt(sums.squares / n), math.sqrt(sums.sigma_squares / n), math.sqrt(sums.sigma_max), self._independent(sums),
-            sums.positive, sums.negative, sums.outward, self.special, self.special_worst, self._vacuous(sums, n), pattern,
-            self.cluster, self._terms(), self._of_steps(),
+            *self._signs(sums), self.special, self.special_worst, self._vacuous(sums, n), pattern, self.cluster, self._terms(),
         )  # fmt: skip
+
+    def _signs(self, sums: metrics.Sums) -> tuple[int, int, int]:
+        """How many errors are positive, negative, and away from zero; none are counted where that proves nothing.
+
+        Of numbers 2ᵐ + a, all alike but for their last digits, products are 2²ᵐ + 2ᵐ(a + b) + ab, of which a running sum keeps the
+        first two terms whole: what is rounded away has the one sign of ab, also in healthy sums, of which up to 86% then err to one
+        side. Truncation makes all of them.
+        """
+        counts = (sums.positive, sums.negative, sums.outward)
+        signed = sums.positive + sums.negative
+        leaning = max(*counts, signed - sums.outward)
+        if 2 * leaning - signed > _LEANING * math.sqrt(signed) and leaning < _ALL * signed and self._alike():
+            return 0, 0, 0
+        return counts
+
+    def _alike(self) -> bool:
+        """Whether the numbers of every operand agree in nearly half of their digits."""
+        numbers = [dtypes.real_of(base) for base in self.reference.materials.bases if base.dtype.kind in "fc" and base.size]
+        least = _HALF_OF_THE_DIGITS * math.sqrt(self.form.unit_roundoff)
+        return all(float(np.ptp(x)) < least * float(np.abs(x).max()) for x in numbers)
 
     def _terms(self) -> float:
         """n, for a picture of errors against it; 0 where nothing is accumulated, or counting would cost another run."""

@@ -186,6 +186,20 @@ def test_healthy_kernels_are_not_convicted(cpu: str, k: int, draw: Callable[...,
         assert result.verdict.passes, f"{result.backend}: {result.explanation}"
 
 
+def large_mean(*shape: int, generator: torch.Generator) -> torch.Tensor:
+    return 4096.0 + torch.rand(*shape, generator=generator)
+
+
+@pytest.mark.parametrize("k", [16, 32, 64])
+def test_sums_of_numbers_that_are_alike_may_lean_where_the_cpu_s_do_not(cpu: str, k: int) -> None:
+    """Added in turn with FMA three quarters of the errors have one sign; without FMA, by pairs and in lanes fewer."""
+    ways = {name: functools.partial(_given, result) for name, result in healthy(k, 0, large_mean).items()}
+    for result in judged(ways, *operands(k, 0, large_mean)):
+        assert result.verdict.passes, f"{result.backend}: {result.explanation}"
+    (result,) = judged({"mine": in_order(toward_zero, 1)}, *operands(k, 0, large_mean))
+    assert result.verdict.fails
+
+
 def test_a_healthy_order_may_err_many_times_as_much_as_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evaluate, "_CPU", Products(by_pairs, "cpu"))
     (result,) = judged({"mine": in_turn}, *operands(2048, 0))

@@ -114,18 +114,21 @@ class Scene:
         return 1.0 - left / self.size if self.size > 0.0 and math.isfinite(left) else 0.0
 
     def follows(self, predicted: Predicted) -> float:
-        """By how many standard deviations the errors follow a prediction: Σ e·p / √Σ (e·p)².
+        """By how many standard deviations the errors follow a prediction: Σ e·p / √Σ (e·p)², of both what differs from their means.
 
         If the signs of e have nothing to do with p, this exceeds t with a probability of exp(−t²/2) at most, however sizes differ.
+        Means are left out because healthy sums may lean to one side, as those of a large mean with little added to it do.
         """
         tensor = predicted[self.index].tensor if self.index < len(predicted) else None
         if tensor is None or flat(tensor).size != self.expected.size:
             return 0.0
         with np.errstate(all="ignore"):
-            both = (self.actual - self.expected) / self.unit * ((flat(tensor) - self.expected) / self.unit)
-        both = both[self.guilty & np.isfinite(both)]
-        size = _norm(both)
-        return float(both.sum()) / size if size > 0.0 else 0.0
+            error, expected = ((values - self.expected) / self.unit for values in (self.actual, flat(tensor)))
+            both = self.guilty & np.isfinite(error) & np.isfinite(expected)
+            error, expected = error[both], expected[both]
+            together = (error - error.mean()) * (expected - expected.mean()) if error.size else error
+        size = _norm(together)
+        return float(together.sum()) / size if size > 0.0 else 0.0
 
     def _special_share(self, p: Doubles) -> float:
         near = np.abs(self.actual - p) <= 0.01 * np.abs(self.actual) + 4.0 * self.unit
