@@ -145,6 +145,10 @@ def ctc(x: Any) -> Any:
     return F.ctc_loss(x, torch.tensor([TARGET]), torch.tensor([5]), torch.tensor([3]), reduction="none")
 
 
+def layers(x: Any, *affine: Any) -> Any:
+    return F.layer_norm(x, [4], *affine)
+
+
 def in_training(x: Any) -> Any:
     return F.batch_norm(x, None, None, training=True)
 
@@ -152,7 +156,7 @@ def in_training(x: Any) -> Any:
 QKV = [(2, 2, 3, 2), (2, 2, 4, 2), (2, 2, 4, 3)]
 SDPA = F.scaled_dot_product_attention
 ROWS = [
-    Row("layer_norm", lambda x, *wb: F.layer_norm(x, [4], *wb), lambda x, w, b: standardised(x, 1) * w + b, [(2, 4), (4,), (4,)], "some"),
+    Row("layer_norm", layers, lambda x, w, b: standardised(x, 1) * w + b, [(2, 4), (4,), (4,)], "some"),
     Row("layer_norm alike", lambda x: F.layer_norm(x, [4]), lambda x: standardised(x, 1), [(2, 4)], "alike"),
     Row("group_norm", lambda x: F.group_norm(x, 2), groups, [(2, 4, 3)], "some"),
     Row("batch_norm in training", in_training, lambda x: standardised(x, (0, 2)), [(2, 3, 2)], "some"),
