@@ -230,6 +230,20 @@ def test_queries_that_see_nothing() -> None:
     assert SDPA(q, q, q, attn_mask=mask).reshape(-1).tolist() == [1.0, 1.0, 0.0, 0.0]
 
 
+def test_a_mask_of_truths_hides_keys_in_a_whole_layer() -> None:
+    row = Row("hidden", multi_head, None, [(3, 1, 4), (12, 4), (4, 4)], "some")
+    x, packed, out = drawn(row, 0)
+    nothing = (None, None, None, False, 0.0)
+    for mask in (torch.tensor([[False, True, False]] * 3), torch.tensor([[[False, True, True]] * 3, [[False] * 3] * 3])):
+
+        def call(attn_mask: torch.Tensor = mask) -> Any:
+            args = (x, x, x, 4, 2, packed, *nothing, out, None)
+            return F.multi_head_attention_forward(*args, training=False, need_weights=False, attn_mask=attn_mask)
+
+        found = [float(a.mid()) for a in elements(call)]
+        assert found == pytest.approx(call()[0].reshape(-1).tolist(), rel=1e-12)
+
+
 def test_a_target_that_no_path_leads_to() -> None:
     x = torch.zeros(2, 1, 3, dtype=torch.float64)
     for zero, wanted in ((False, INF), (True, 0.0)):
