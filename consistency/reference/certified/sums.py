@@ -121,6 +121,13 @@ def mean(x: Node, dim: Any = None, keepdim: bool = False) -> Node:
     return div(sum_(x, dim, keepdim), count)
 
 
+def _product(values: list[Element]) -> Element:
+    found: Element = balls.ONE
+    for value in values:
+        found = balls.mul(found, value)
+    return found
+
+
 def _largest(values: list[Element]) -> Element:
     """NaN where one is among them; of zeros of either sign one whose sign nobody knows."""
     found = values[0]

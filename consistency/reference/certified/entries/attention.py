@@ -72,6 +72,8 @@ def scaled_dot_product_attention(
     """As a whole: ATen is handed √scale, rounded."""
     if dropout_p:
         raise Unsure("dropout is random")
+    if enable_gqa and query.ndim != 4:
+        raise Unsure("groups of heads in fewer or more than 4 dimensions")
     return attention(query, key, value, attn_mask, is_causal, scale)
 
 
@@ -105,6 +107,8 @@ def multi_head_attention(
     )
     tensors = zip((query, key, value), weights, range(3), strict=True)
     q, k, v = (_heads(_projected(to_real(x), to_real(w), _part(in_proj_bias, i)), num_heads) for x, w, i in tensors)
+    if attn_mask is not None and attn_mask.kind == "bool":  # here True is what is hidden
+        attn_mask = e.where(attn_mask, float("-inf"), 0.0)
     if attn_mask is not None and attn_mask.ndim == 3:
         attn_mask = reshape(attn_mask, (q.shape[0], num_heads, *attn_mask.shape[1:]))
     scores, v = scores_of(q, k, v, attn_mask, False, None)

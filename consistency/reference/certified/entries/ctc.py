@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from torch.nn import functional as F
 
 from .. import elementwise as e
 from .. import functions as f
+from .. import sums
 from ..balls import Unsure
 from ..movement import cat, gather, reshape, view
 from ..nodes import Node, Unknown, whole_numbers
+from ..whole_calls import whole
 from . import entry
 
 
@@ -39,13 +42,12 @@ def _probability(frames: Node, target: list[int], blank: int) -> Node:
     return last if count == 1 else e.add(last, view(alpha, (), (), count - 2))
 
 
-@entry("_ctc_loss")
-def ctc_loss(
-    log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, result: Any, blank: int = 0, zero_infinity: bool = False
-) -> Any:  # fmt: skip
-    lone = log_probs.ndim == 2
+def _losses(
+    log_probs: Node, targets: Node, input_lengths: Any, target_lengths: Any, blank: int, zero_infinity: bool
+) -> Node:  # fmt: skip
+    """One per sequence, whose targets are rows of a matrix or follow each other."""
     steps, classes = log_probs.shape[0], log_probs.shape[-1]
-    batch = 1 if lone else log_probs.shape[1]
+    batch = 1 if log_probs.ndim == 2 else log_probs.shape[1]
     frames, numbers = _lengths(input_lengths), whole_numbers(targets)
     counts = _lengths(target_lengths)
     begins = np.concatenate([[0], np.cumsum(counts)])
@@ -58,7 +60,28 @@ def ctc_loss(
         own = view(probabilities, (frames[n], classes), (batch * classes, 1), n * classes)
         made.append(reshape(e.neg(f.log(_probability(own, [int(x) for x in target], blank))), (1,)))
     losses = cat(made, 0)
-    if zero_infinity:
-        losses = e.where(e.is_infinite(losses), 0.0, losses)
-    shape = tuple(result[0].shape)
-    return reshape(losses, shape), Unknown(tuple(result[1].shape), "the table of the paths' probabilities")
+    return e.where(e.is_infinite(losses), 0.0, losses) if zero_infinity else losses
+
+
+@entry("_ctc_loss")
+def _ctc_loss(
+    log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, result: Any, blank: int = 0, zero_infinity: bool = False
+) -> Any:  # fmt: skip
+    losses = _losses(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity)
+    table = Unknown(tuple(result[1].shape), "the table of the paths' probabilities", inputs=[log_probs])
+    return reshape(losses, tuple(result[0].shape)), table
+
+
+@whole(F.ctc_loss)
+def ctc_loss(
+    log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Node:  # fmt: skip
+    """As a whole, for lengths become tensors that no operator writes. The mean is of losses over their targets' lengths, 0 as 1."""
+    losses = _losses(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity)
+    if reduction == "sum":
+        return sums.sum_(losses)
+    if reduction == "mean":
+        counts = np.array([float(max(count, 1)) for count in _lengths(target_lengths)])
+        return sums.mean(e.div(losses, e.node_of(counts)))
+    return losses if log_probs.ndim == 3 else reshape(losses, ())
