@@ -15,7 +15,7 @@ from ...backends._outputs import _against, _limited, collect
 from ...materialise import Arguments, Materials
 from ...model import Output
 from ...operators.declare import Operator
-from . import balls, definitions
+from . import balls, factorisations
 from .balls import Element, Unknowable, Unsure
 from .complex_numbers import Pair, Tensor
 from .elementwise import node_of
@@ -115,7 +115,7 @@ class Certifier:
         return self.materials.build("float64", gradients=leaves, integers_too=self.integers_too)
 
     def _forward(self) -> list[Tensor]:
-        known = definitions.known(self.operator, self._build, self._call)
+        known = factorisations.known(self.operator, self._build, self._call)
         if known is not None:
             return known
         arguments = self._build()

@@ -148,7 +148,7 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 if isinstance(bound.get(argument), torch.Tensor):
                     self.write(bound[argument], value)
             made = made.outputs
-        self._hand_over(schema, bound, out, made, _nodes_in(given))
+        self._hand_over(schema, bound, out, made)
         if isinstance(out, (bool, int, float)) and not isinstance(made, Unknown):
             self._check_number(name, out, made)
         return out
@@ -169,7 +169,7 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
             why = f"torch.ops.aten.{name}: {type(error).__name__}: {error}"
         return tree_map(lambda x: _unknown(x, why, sources), out)
 
-    def _hand_over(self, schema: Any, bound: Mapping[str, Any], out: Any, made: Any, sources: Sequence[Node]) -> None:
+    def _hand_over(self, schema: Any, bound: Mapping[str, Any], out: Any, made: Any) -> None:
         """The results' nodes to the tensors that hold them: those that were written to, and new ones."""
         written = [a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
         targets: list[Any] = []
@@ -181,7 +181,7 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if not schema.returns or len(values) == len(targets):
                 pairs = list(zip(targets, values, strict=False))
             else:
-                pairs = [(t, _unknown(t, f"{schema.name} writes in a way of its own", sources)) for t in targets]
+                pairs = [(t, _unknown(t, f"{schema.name} writes in a way of its own")) for t in targets]
             for target, value in pairs:
                 if isinstance(target, torch.Tensor):
                     self.write(target, value)
@@ -190,8 +190,7 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         values = list(made) if isinstance(made, (list, tuple)) else [made]
         for position, tensor in enumerate(results):
             if isinstance(tensor, torch.Tensor):
-                more = position >= len(values)
-                value = _unknown(tensor, f"{schema.name} gives more than its entry", sources) if more else values[position]
+                value = values[position] if position < len(values) else _unknown(tensor, f"{schema.name} gives more than its entry")
                 self.write(tensor, value)
 
     def _detached(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -241,11 +240,6 @@ def _nodes_in(given: Any) -> list[Node]:
     for x in tree_leaves(given):
         found += [x.re, x.im] if isinstance(x, Pair) else [x] if isinstance(x, Node) else []
     return found
-
-
-def unknown(x: Any, why: str, arguments: Any) -> Any:
-    """In place of a tensor of a result, of which an entry says nothing; it depends on these arguments."""
-    return _unknown(x, why, _nodes_in(arguments))
 
 
 def _unknown(x: Any, why: str, inputs: Sequence[Node] = ()) -> Any:
