@@ -41,7 +41,7 @@ def lu(a: Any, pivot: bool) -> Sequence[Any]:
             rest[i] = [*row[:k], factor, *(x - factor * y for x, y in zip(row[k + 1 :], top[k + 1 :], strict=True))]
     permutation = [[int(order[j] == i) for j in range(rows)] for i in range(rows)]
     left = [[rest[i][j] if j < i else int(i == j) for j in range(least)] for i in range(rows)]
-    right = [[rest[i][j] if j >= i else 0 for j in range(columns)] for i in range(least)]
+    right: list[list[Any]] = [[rest[i][j] if j >= i else 0 for j in range(columns)] for i in range(least)]
     kind = type(a)
     success = None if any(right[k][k].contains(0) for k in range(least)) else 0
     return kind(permutation), kind(left), kind(right), [[p] for p in pivots], kind(rest), [[success]]
