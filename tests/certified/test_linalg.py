@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -78,6 +79,39 @@ def triangle(x: Any, upper: bool = False) -> Any:
 def of_factor(x: Any, upper: bool = False) -> Any:
     factor = mat(triangle(x, upper))
     return factor.H * factor if upper else factor * factor.H
+
+
+def factored(x: Any) -> list[list[Any]]:
+    """L and U with partial pivoting."""
+    n = len(x)
+    rows = [list(row) for row in x]
+    for k in range(n):
+        best = max(range(k, n), key=lambda i: abs(rows[i][k]))
+        rows[k], rows[best] = rows[best], rows[k]
+        for i in range(k + 1, n):
+            rows[i][k] = rows[i][k] / rows[k][k]
+            rows[i][k + 1 :] = [a - rows[i][k] * b for a, b in zip(rows[i][k + 1 :], rows[k][k + 1 :], strict=True)]
+    return [
+        [rows[i][j] if j < i else mpmath.mpf(i == j) for i in range(n) for j in range(n)],
+        [rows[i][j] if j >= i else mpmath.mpf(0) for i in range(n) for j in range(n)],
+    ]
+
+
+def triangular_solve(b: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it is deprecated
+        return torch.triangular_solve(b, a, transpose=True)[0]
+
+
+def rotated(left: bool, transpose: bool) -> Callable[..., list[list[Any]]]:
+    def of(x: Any, tau: Any, b: Any) -> list[list[Any]]:
+        rows = len(x)
+        wide = np.concatenate([x, np.zeros((rows, rows - x.shape[1]), dtype=int)], 1)
+        product = mpmath.matrix(np.array(reflected(wide, tau)[0], dtype=object).reshape(rows, rows).tolist())
+        product = product.H if transpose else product
+        return [flat(product * mat(b) if left else mat(b) * product)]
+
+    return of
 
 
 def det(x: Any) -> Any:
@@ -176,6 +210,27 @@ ROWS = [
         for order in ("nuc", 2, -2)
     ),
     Row("cross", L.cross, crossed, lambda d, n, c: [normal(d, (3,), c), normal(d, (3,), c)]),
+    Row("lu", lambda a: tuple(L.lu(a)[1:]), factored, lambda d, n, c: [normal(d, (n, n), c)], kinds=(False,)),
+    *(
+        Row(
+            f"lu_solve {options}", lambda a, b, o=options: L.lu_solve(*L.lu_factor(a), b, **o),
+            one(lambda a, b, o=options: mpmath.lu_solve(a.H if "adjoint" in o else a, b)),
+            lambda d, n, c: [regular(d, n, c), normal(d, (n, 1), c)], kinds=(False,),
+        )
+        for options in ({}, {"adjoint": True})
+    ),
+    Row(
+        "triangular_solve", triangular_solve,
+        lambda b, a: one(mpmath.lu_solve)(triangle(a, True).T, b), lambda d, n, c: [normal(d, (n, 1), c), regular(d, n, c)],
+    ),
+    *(
+        Row(
+            f"ormqr {left} {transpose}", lambda x, t, b, k=left, f=transpose: torch.ormqr(x, t, b, left=k, transpose=f),
+            rotated(left, transpose),
+            lambda d, n, c: [normal(d, (n + 1, n), c), normal(d, (n,), c) / 16, normal(d, (n + 1, n + 1), c)],
+        )
+        for left in (True, False) for transpose in (True, False)
+    ),
     Row(
         "householder_product", L.householder_product, reflected,
         lambda d, n, c: [normal(d, (n + 1, n), c), normal(d, (n,), c) / 16],
@@ -319,6 +374,25 @@ def test_tolerances_that_may_cut_off_singular_values_are_unsure() -> None:
 def test_what_is_not_finite_is_unsure() -> None:
     with pytest.raises(balls.Unsure):
         enclosed(L.det, torch.tensor([[math.nan]], dtype=torch.float64))
+
+
+def test_ties_of_pivots_are_unsure() -> None:
+    with pytest.raises(balls.Unsure):
+        enclosed(lambda a: L.lu(a)[2], torch.tensor([[1.0, 2.0], [-1.0, 3.0]], dtype=torch.float64))
+    assert enclosed(lambda a: L.lu(a)[2], torch.tensor([[1.0, 2.0], [-2.0, 3.0]], dtype=torch.float64))[0].tolist() == [
+        -2,
+        3,
+        0,
+        3.5,
+    ]
+
+
+def test_frequencies_are_exact_quotients() -> None:
+    for n in (7, 8):
+        (found,) = enclosed(lambda n=n: torch.fft.fftfreq(n, d=0.1, dtype=torch.float64))
+        with mpmath.workprec(BITS):
+            truth = [(k if 2 * k < n else k - n) / (n * mpmath.mpf(0.1)) for k in range(n)]
+        assert all(holds(x, t, 1.0) for x, t in zip(found, truth, strict=True))
 
 
 def test_success_is_reported_where_it_is_certain() -> None:

@@ -17,7 +17,7 @@ from ...backends._outputs import _against, _limited, collect
 from ...materialise import Arguments, Materials
 from ...model import Output
 from ...operators.declare import Operator
-from . import balls, unique_quantities
+from . import balls, factorisations
 from .balls import Element, Unknowable, Unsure
 from .complex_numbers import Pair, Tensor
 from .definitions import DEFINITIONS
@@ -133,7 +133,7 @@ class Certifier:
         return self.materials.build("float64", gradients=leaves, integers_too=self.integers_too)
 
     def _forward(self) -> list[Tensor]:
-        known = unique_quantities.known(self.operator, self._build, self._call) if self._declared else None
+        known = factorisations.known(self.operator, self._build, self._call) if self._declared else None
         if known is not None:
             return known
         arguments = self._build()

@@ -34,8 +34,8 @@ def vanishes(numbers: Sequence[acb], exponents: Sequence[int], order: int, part:
         return False
     low = min(power for _, power, _ in terms)
     coefficients = [0] * degree
-    for whole, power, f in terms:
-        value = whole << (power - low)
+    for whole, exponent, f in terms:
+        value = whole << (exponent - low)
         coefficients[f // common] += value
         coefficients[-(f // common) % degree] += value
     rest = fmpz_poly(coefficients) % fmpz_poly.cyclotomic(degree)

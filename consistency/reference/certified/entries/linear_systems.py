@@ -15,8 +15,16 @@ from ..elementwise import to_real
 from ..matrices import adjoint, expanded, lower, masked, reshaped, stack, transposed, upper
 from ..movement import labelled
 from ..nodes import Blocked, Constant
-from ..tracing import unknown
 from . import entry
+
+NOT_UNIQUE = "factors and pivots are not unique"
+
+
+def unfollowed(result: torch.Tensor, why: str, *arguments: Any) -> Any:
+    """In place of a result of which nothing is said; it depends on these arguments, and so its gradient is unknown, too."""
+    from ..tracing import _nodes_in, _unknown
+
+    return _unknown(result, why, _nodes_in(list(arguments)))
 
 
 def real(x: Any) -> Any:
@@ -68,11 +76,7 @@ def solve(A: Any, B: Any, result: Any, left: bool = True) -> Any:
         raise Unsure("a vector on the left")
     found, info = on_either_side(A, b, left)
     shape = tuple(result[0].shape)
-    return reshaped(found, shape), *[_unfollowed(r, A) for r in result[1:3]], _info(info, result[3])
-
-
-def _unfollowed(result: torch.Tensor, *sources: Any) -> Any:
-    return unknown(result, "factors and pivots are not unique", sources)
+    return reshaped(found, shape), *[unfollowed(r, NOT_UNIQUE, A) for r in result[1:3]], _info(info, result[3])
 
 
 @entry("linalg_solve_triangular")
@@ -94,7 +98,7 @@ def _triangle(a: Any, above: bool, unit: bool) -> Any:
 @entry("_linalg_det")
 def det(A: Any, result: Any) -> Any:
     found = reshaped(m.determinant(stack(real(A)))[0], A.shape[:-2])
-    return found, *[_unfollowed(r, A) for r in result[1:]]
+    return found, *[unfollowed(r, NOT_UNIQUE, A) for r in result[1:]]
 
 
 @entry("_linalg_slogdet")
@@ -103,7 +107,7 @@ def slogdet(A: Any, result: Any) -> Any:
     found = det(A, result[:1])[0]
     size = c.modulus(found)
     sign = c.div(found, size) if c.is_complex(found) else f.sign(found)
-    return sign, f.log(size), *[_unfollowed(r, A) for r in result[2:]]
+    return sign, f.log(size), *[unfollowed(r, NOT_UNIQUE, A) for r in result[2:]]
 
 
 @entry("linalg_cholesky_ex")
@@ -177,7 +181,9 @@ def lstsq(self: Any, b: Any, result: Any, rcond: Any = None, driver: Any = None)
     a, b = real(self), real(b)
     inverted = pseudo_inverse(a, 0.0, max(relative, 0.0))
     found = c.matmul(reshaped(inverted, (*a.shape[:-2], *reversed(a.shape[-2:]))), b)
-    return reshaped(found, tuple(result[0].shape)), *[_unfollowed(r, self, b) for r in result[1:]]
+    return reshaped(found, tuple(result[0].shape)), *[
+        unfollowed(r, "they are not unique, or not looked at", self, b) for r in result[1:]
+    ]
 
 
 @entry("linalg_cross")

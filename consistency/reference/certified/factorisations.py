@@ -1,8 +1,7 @@
-"""What is known of a call as a whole, by definition, in place of what its trace would give.
+"""What is compared of factorisations, known by definition.
 
 Factors are not unique, but what :mod:`consistency.operators.decompositions` compares of them is, and exactly known: they
-multiply to the matrix, and their columns are orthonormal. Window functions are documented with π and decimal fractions, which the
-Python code that is traced rounds on the way.
+multiply to the matrix, and their columns are orthonormal.
 """
 
 from __future__ import annotations
@@ -25,8 +24,7 @@ from .entries.linear_systems import real
 from .matrices import adjoint, expanded, lower, reshaped, stack
 from .movement import cat, unsqueeze
 from .nodes import Constant
-from .tracing import Trace, coerced
-from .windows import window
+from .tracing import Trace
 
 Kwargs = dict[str, Any]
 Build = Callable[[], Arguments]
@@ -118,12 +116,12 @@ _OBSERVED: dict[Any, Observed] = {
 
 
 def known(operator: Operator, build: Build, call: CallOf) -> list[Tensor] | None:
-    """What is compared of a call, where it is known by definition: nodes of the outputs, or of the unique quantities that the
-    operator's hook makes of them. Of what ``call`` gives in torch only shapes and dtypes are looked at.
+    """The unique quantities that the operator's hook makes of outputs, or None where nothing is known of them. Of what ``call``
+    gives in torch only shapes are looked at.
     """
     observe = _OBSERVED.get(operator.observe)
     if observe is None:
-        return _window(operator, build, call) if operator.family == "signal" else None
+        return None
     trace = Trace()
     arguments = build()
     with torch.no_grad():
@@ -135,15 +133,3 @@ def known(operator: Operator, build: Build, call: CallOf) -> list[Tensor] | None
     if len(found) != len(seen) or any(x.shape != tuple(y.shape) for x, y in zip(found, seen, strict=True)):
         raise Unsure("observed quantities of other shapes")
     return found
-
-
-def _window(operator: Operator, build: Build, call: CallOf) -> list[Tensor] | None:
-    short = operator.name.removeprefix("signal.windows.")
-    if operator.reference is not None or operator.callable is not getattr(torch.signal.windows, short, None):
-        return None
-    arguments = build()
-    found = window(short, *arguments.args, **arguments.kwargs)
-    if found is None:
-        return None
-    made = call(arguments)[0].tensor
-    return None if made is None else [coerced(found, made.dtype, tuple(made.shape))]
