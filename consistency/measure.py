@@ -54,6 +54,7 @@ class Floating(Elements):
             self.name, self.dtype, self.shape, n, spans, exact, sums.differing,
             math.sqrt(sums.squares / n), math.sqrt(sums.sigma_squares / n), math.sqrt(sums.sigma_max), self._independent(sums),
             *self._signs(sums), self.special, self.special_worst, self._vacuous(sums, n), pattern, self.cluster, self._terms(),
+            self._of_steps(),
         )  # fmt: skip
 
     def _signs(self, sums: metrics.Sums) -> tuple[int, int, int]:

@@ -51,7 +51,7 @@ _BRANCHES = {
 @functools.cache
 def mkl_instructions() -> str:
     """The instruction set of the kernels that MKL takes in this process; empty where torch was built without it."""
-    if not torch.backends.mkl.is_available():
+    if not torch._C.has_mkl:
         return ""
     for name in ("libtorch_cpu.so", "torch_cpu.dll"):
         with contextlib.suppress(OSError, AttributeError):

@@ -27,7 +27,8 @@ LEAST = 3  # results, before anything is said to happen no longer
 class Expectation:
     """A known divergence with its ticket; ``since`` and ``expires`` are the first and the last day it holds.
 
-    ``when`` says on which cases it happens, ``torch`` and ``driver`` in which versions, ``instructions`` where MKL takes them. ``max_rho`` (× budget) is the ratchet: what
+    ``when`` says on which cases it happens, ``torch`` and ``driver`` in which versions, ``instructions`` where MKL takes them.
+    ``max_rho`` (× budget) is the ratchet: what
     errs more is another failure. ``rate`` is the share of the results covered that fail (None: not said), ``flaky`` says that the
     same case fails sometimes only. ``place`` is ``tolerances.yaml:41``.
     """

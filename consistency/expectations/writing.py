@@ -17,7 +17,8 @@ from .entries import Expectation
 
 _BEGINNING = "# Known divergences (consistency run --expectations {name}); what an entry may say: docs/expectations.md\n"
 KEYS = (
-    "operator", "dtype", "direction", "when", "backend", "device", "instructions", "driver", "torch", "verdicts", "max_rho", "rate", "flaky",
+    "operator", "dtype", "direction", "when", "backend", "device", "instructions", "driver", "torch", "verdicts", "max_rho", "rate",
+    "flaky",
     "reason", "ticket", "since", "expires",
 )  # fmt: skip
 
