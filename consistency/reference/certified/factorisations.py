@@ -45,9 +45,9 @@ def _ones(x: Any) -> Tensor:
     return Constant(np.ones(tuple(x.shape)))
 
 
-def _hermitian(a: Any, kwargs: Kwargs) -> Tensor:
+def _hermitian(a: Any, triangle: str = "L") -> Tensor:
     """The matrix with this triangle."""
-    a = adjoint(a) if kwargs.get("UPLO", "L").upper() == "U" else a
+    a = adjoint(a) if triangle.upper() == "U" else a
     diagonal = c.sub(lower(a), lower(a, -1))
     diagonal = diagonal.re if isinstance(diagonal, Pair) else diagonal
     return c.add(c.add(lower(a, -1), adjoint(lower(a, -1))), diagonal)  # type: ignore[no-any-return]
@@ -61,7 +61,7 @@ def _svd(args: tuple[Any, ...], kwargs: Kwargs, seen: Sequence[Any]) -> Sequence
 
 def _eigh(args: tuple[Any, ...], kwargs: Kwargs, seen: Sequence[Any]) -> Sequence[Tensor]:
     """λ, V·Λ·Vᴴ, and the orthonormal columns of V."""
-    a = _hermitian(args[0], kwargs)
+    a = _hermitian(*args[:2], *(kwargs[name] for name in ("UPLO",) if name in kwargs))
     values = reshaped(m.eigen(stack(a))[0], tuple(seen[0].shape))
     return (values,) if len(seen) == 1 else (values, a, _identity(seen[2]))
 

@@ -161,5 +161,5 @@ def _frobenius(a: Any) -> arb:
     total = balls.ZERO
     for row in a.tolist():
         for x in row:
-            total += x.real**2 + x.imag**2 if hasattr(x, "imag") and not isinstance(x, arb) else x * x
+            total += spectra.square_modulus(x)
     return total.sqrt()

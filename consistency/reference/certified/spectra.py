@@ -28,6 +28,11 @@ def _conj(x: Any) -> Any:
     return x.conjugate() if isinstance(x, acb) else x
 
 
+def square_modulus(x: Any) -> arb:
+    """By products: the square that python-flint makes of a ball around 0 with ``**`` is NaN."""
+    return x.real * x.real + x.imag * x.imag if isinstance(x, acb) else x * x
+
+
 def conjugate_transposed(a: Matrix) -> Matrix:
     return a.transpose().conjugate() if isinstance(a, acb_mat) else a.transpose()
 
@@ -47,7 +52,7 @@ def cholesky(a: Matrix) -> list[list[Any]]:
             row.append(total / other[j])
         rest = given[i][i].real if isinstance(a, acb_mat) else given[i][i]
         for x in row:
-            rest -= x.real**2 + x.imag**2 if isinstance(x, acb) else x * x
+            rest -= square_modulus(x)
         if not rest > 0:
             raise Unsure("balls cannot tell whether a matrix is positive definite")
         root = rest.sqrt()
@@ -148,5 +153,5 @@ def _vector(x: Matrix, near: list[list[Any]], discs: list[arb], i: int) -> list[
     other = acb(wide, wide) if complex_too else wide
     one = acb(1) if complex_too else arb(1)
     vector = [row[0] for row in (x * type(x)(n, 1, [one if j == i else other for j in range(n)])).tolist()]
-    length = sum(((v.real**2 + v.imag**2) if complex_too else v * v for v in vector), arb(0)).sqrt()
+    length = sum((square_modulus(v) for v in vector), arb(0)).sqrt()
     return [v / length for v in vector]
