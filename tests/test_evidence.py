@@ -21,7 +21,8 @@ from consistency.wider import ITSELF_OFF
 # Operators that nothing but torch's float64 stood behind, with the ATen operator that is made wrong.
 FORWARD = {
     "erf": "erf", "lgamma": "lgamma", "logit": "logit", "special.entr": "special_entr", "atan2": "atan2",
-    "special.i1": "special_i1", "hypot": "hypot", "logaddexp": "logaddexp", "lerp": "lerp", "addcdiv": "addcdiv", "nn.functional.gelu": "gelu",
+    "special.i1": "special_i1", "hypot": "hypot", "logaddexp": "logaddexp", "lerp": "lerp", "addcdiv": "addcdiv",
+    "nn.functional.gelu": "gelu",
     "nn.functional.silu": "silu", "nn.functional.mish": "mish", "nn.functional.softplus": "softplus", "nn.functional.elu": "elu",
     "nn.functional.huber_loss": "huber_loss", "nn.functional.smooth_l1_loss": "smooth_l1_loss",
     "nn.functional.binary_cross_entropy": "binary_cross_entropy", "nn.functional.soft_margin_loss": "soft_margin_loss",

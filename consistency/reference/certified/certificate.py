@@ -99,8 +99,8 @@ class Certifier:
                 parts = zip(evaluate(node.re, places).tolist(), evaluate(node.im, places).tolist(), strict=True)
                 return {p: _complex(p, re, im, bits) for p, (re, im) in zip(positions, parts, strict=True)}
             values = evaluate(node, places).tolist()
-            if self.direction == "backward" and any(type(v) is float and v != v for v in values):
-                raise Unsure("a gradient that is no number, which no definition demands")
+            if self.direction == "backward" and any(type(v) is float and v - v != 0.0 for v in values):
+                raise Unsure("a gradient that is not finite, which depends on the order of what is multiplied and summed")
             return {p: _certificate(p, value, bits) for p, value in zip(positions, values, strict=True)}
         except Unknowable:
             raise

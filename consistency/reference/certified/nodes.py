@@ -140,6 +140,20 @@ class Blocked(Node):
         return given[0]
 
 
+class WithoutGradient(Node):
+    """The same numbers, whose gradient is a matter of convention and so not known."""
+
+    def __init__(self, of: Node, why: str) -> None:
+        super().__init__(of.shape, (of,))
+        self.kind, self.why = of.kind, why
+
+    def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
+        return given[0]
+
+    def pull(self, gradient: Node) -> Sequence[Node | None]:
+        return (Unknown(self.shape, self.why),)
+
+
 def evaluate(root: Node, positions: Positions) -> Elements:
     """The elements of ``root`` at flat ``positions``, in the current precision. Raises Unsure."""
     demands: dict[Node, list[Positions]] = {root: [np.asarray(positions, dtype=np.int64).reshape(-1)]}

@@ -33,6 +33,7 @@ _IGNORED = frozenset(
         "generator",
         "out",
         "output_dtype",
+        "out_int32",
         "dtype_opt",
         "part",  # of operators that address memory (as_strided…), for those that ask for them
         "places",

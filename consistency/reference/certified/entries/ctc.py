@@ -12,7 +12,7 @@ from .. import functions as f
 from .. import sums
 from ..balls import Unsure
 from ..movement import cat, gather, reshape, view
-from ..nodes import Node, Unknown, whole_numbers
+from ..nodes import Node, Unknown, WithoutGradient, whole_numbers
 from ..whole_calls import whole
 from . import entry
 
@@ -59,7 +59,8 @@ def _losses(
             raise Unsure("a sequence longer than its frames")
         own = view(probabilities, (frames[n], classes), (batch * classes, 1), n * classes)
         made.append(reshape(e.neg(f.log(_probability(own, [int(x) for x in target], blank))), (1,)))
-    losses = cat(made, 0)
+    # torch's gradient is that by the numbers from which a log_softmax made these, which is not the derivative of the loss.
+    losses: Node = WithoutGradient(cat(made, 0), "the gradient of the ctc loss is one of what stands before a softmax")
     return e.where(e.is_infinite(losses), 0.0, losses) if zero_infinity else losses
 
 
