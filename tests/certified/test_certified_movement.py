@@ -182,6 +182,13 @@ def test_gradients_of_products_and_extremes_are_those_of_the_definition() -> Non
     assert [float(v) for v in by_y] == [0.0, 1.0, 1.0, 1.0]
 
 
+def test_an_extreme_without_what_was_there_is_none_of_it() -> None:
+    """torch 2.13 counts the overwritten 3 among those that share, and gives a half."""
+    x, y = torch.tensor([3.0], dtype=torch.float64), torch.tensor([3.0, 1.0], dtype=torch.float64)
+    by_x, by_y = slopes(lambda a, b: a.scatter_reduce(0, torch.tensor([0, 0]), b, "amax", include_self=False), x, y)
+    assert [float(v) for v in (*by_x, *by_y)] == [0.0, 1.0, 0.0]
+
+
 def test_the_gradient_of_as_strided_scatter_is_of_what_is_left() -> None:
     """torch 2.13 gives that of the places that were overwritten."""
     x, y = torch.zeros(2, 2, dtype=torch.float64), torch.zeros(1, 1, dtype=torch.float64)

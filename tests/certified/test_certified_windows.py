@@ -83,9 +83,51 @@ def triangle(d: Fraction) -> Fraction:
     return max(1 - abs(d), Fraction(0))
 
 
-def cubic(d: Fraction) -> Fraction:
-    a, x = Fraction(-3, 4), abs(d)
+def cubic(d: Fraction, a: Fraction = Fraction(-3, 4)) -> Fraction:
+    x = abs(d)
     return (a + 2) * x**3 - (a + 3) * x**2 + 1 if x <= 1 else a * (x**3 - 5 * x**2 + 8 * x - 4) if x < 2 else Fraction(0)
+
+
+def antialiased(mode: str, kernel: Callable[[Fraction], Fraction]) -> Row:
+    """Of every pixel the kernel at its distance, stretched where the picture shrinks, as a share of all."""
+
+    def row(rng: random.Random) -> tuple[Any, Any]:
+        n, m = rng.randint(2, 9), rng.randint(1, 11)
+        x = numbers(rng, (1, 1, 1, n), "plain")
+        found = traced(lambda a: F.interpolate(a, size=(1, m), mode=mode, antialias=True), x)[0].reshape(m)
+        exact, scale, truth = fractions(x).reshape(n), Fraction(n, m), []
+        for i in range(m):
+            shares = [kernel((j + HALF - (i + HALF) * scale) / max(scale, Fraction(1))) for j in range(n)]
+            truth.append(sum(w * v for w, v in zip(shares, exact, strict=True)) / sum(shares))
+        return [found], [truth]
+
+    return row
+
+
+def affine(aligned: bool) -> Row:
+    def row(rng: random.Random) -> tuple[Any, Any]:
+        h, w = rng.randint(2 if aligned else 1, 5), rng.randint(2, 5)
+        theta = numbers(rng, (1, 2, 3))
+        found = traced(lambda t: F.affine_grid(t, [1, 1, h, w], aligned), theta)[0]
+        exact, truth = fractions(theta)[0], np.empty((1, h, w, 2), dtype=object)
+
+        def base(i: int, n: int) -> Fraction:
+            return Fraction(2 * i, n - 1) - 1 if aligned else Fraction(2 * i + 1, n) - 1
+
+        for i, j, k in np.ndindex(h, w, 2):
+            truth[0, i, j, k] = exact[k, 0] * base(j, w) + exact[k, 1] * base(i, h) + exact[k, 2]
+        return [found], [truth]
+
+    return row
+
+
+def unpooled(rng: random.Random) -> tuple[Any, Any]:
+    x, places = numbers(rng, (1, 2, 3)), [[rng.randrange(2) + 2 * i for i in range(3)] for _ in range(2)]
+    found = traced(lambda a: F.max_unpool1d(a, torch.tensor([places]), 2), x)[0]
+    exact, truth = fractions(x), np.full((1, 2, 6), Fraction(0), dtype=object)
+    for c, i in itertools.product(range(2), range(3)):
+        truth[0, c, places[c][i]] = exact[0, c, i]
+    return [found], [truth]
 
 
 def sampled(mode: str, weight: Callable[[Fraction], Fraction], aligned: bool, padding: str) -> Row:
@@ -166,6 +208,11 @@ ROWS: dict[str, Row] = {
     "bilinear": weighted("bilinear", triangle, False, True),
     "bicubic": weighted("bicubic", cubic, False, False),
     "bicubic aligned": weighted("bicubic", cubic, True, False),
+    "antialiased bilinear": antialiased("bilinear", triangle),
+    "antialiased bicubic": antialiased("bicubic", lambda d: cubic(d, Fraction(-1, 2))),
+    "affine_grid": affine(False),
+    "affine_grid aligned": affine(True),
+    "max_unpool1d": unpooled,
     **{
         f"grid_sample {mode} {padding} {aligned}": sampled(mode, cubic if mode == "bicubic" else triangle, aligned, padding)
         for mode in ("bilinear", "bicubic")

@@ -47,6 +47,11 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
     With ``gradients``, what is computed under ``torch.no_grad()`` or detached is of no gradient; ``blocked`` says that it happened.
     """
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No: what torch does to skip its compiler here is to import it, which takes seconds."""
+        return False
+
     def __init__(self, gradients: bool = False) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.gradients = gradients

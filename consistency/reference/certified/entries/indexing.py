@@ -149,7 +149,9 @@ def _below(a: Element, b: Element, inclusive: bool) -> bool:
 
 
 @entry("searchsorted")
-def searchsorted(sorted_sequence: Any, self: Any, right: bool = False, side: str | None = None, sorter: Any = None) -> Any:
+def searchsorted(
+    sorted_sequence: Any, self: Any, right: bool = False, side: str | None = None, sorter: Any = None, out_int32: bool = False
+) -> Any:
     if sorter is not None:
         where = along(sorter.shape, -1, whole_numbers(sorter))
         sorted_sequence = gather(sorted_sequence, where, sorter.shape)
@@ -157,5 +159,5 @@ def searchsorted(sorted_sequence: Any, self: Any, right: bool = False, side: str
 
 
 @entry("bucketize")
-def bucketize(self: Any, boundaries: Any, right: bool = False) -> Any:
+def bucketize(self: Any, boundaries: Any, right: bool = False, out_int32: bool = False) -> Any:
     return Bisection(boundaries, e.node_of(self), right)
