@@ -46,6 +46,8 @@ def _losses(
     log_probs: Node, targets: Node, input_lengths: Any, target_lengths: Any, blank: int, zero_infinity: bool
 ) -> Node:  # fmt: skip
     """One per sequence, whose targets are rows of a matrix or follow each other."""
+    # torch's gradient is that by the numbers from which a log_softmax made these, which is not the derivative of the loss.
+    log_probs = WithoutGradient(log_probs, "the gradient of the ctc loss is one by what stands before a softmax")
     steps, classes = log_probs.shape[0], log_probs.shape[-1]
     batch = 1 if log_probs.ndim == 2 else log_probs.shape[1]
     frames, numbers = _lengths(input_lengths), whole_numbers(targets)
@@ -59,8 +61,7 @@ def _losses(
             raise Unsure("a sequence longer than its frames")
         own = view(probabilities, (frames[n], classes), (batch * classes, 1), n * classes)
         made.append(reshape(e.neg(f.log(_probability(own, [int(x) for x in target], blank))), (1,)))
-    # torch's gradient is that by the numbers from which a log_softmax made these, which is not the derivative of the loss.
-    losses: Node = WithoutGradient(cat(made, 0), "the gradient of the ctc loss is one of what stands before a softmax")
+    losses = cat(made, 0)
     return e.where(e.is_infinite(losses), 0.0, losses) if zero_infinity else losses
 
 
