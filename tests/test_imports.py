@@ -22,8 +22,8 @@ LAYERS = {
     "compare": "reference magnitudes steps own_steps wider metrics elements measure casting comparison fingerprint",
     "judge": "_file_vocabulary _located_yaml expectations _tolerances_file tolerances judge monte_carlo formulations "
     "attribution trials circumstances second_look evidence",
-    "run and record": "evaluate scaling determinism settings events one_case collecting engine coverage provable health literals bundle "
-    "find fingerprint.ulp_map cluster explain expectations.ledger expectations.narrowing expectations.trying "
+    "run and record": "evaluate scaling determinism settings events one_case collecting engine coverage provable health literals "
+    "bundle find fingerprint.ulp_map cluster explain expectations.ledger expectations.narrowing expectations.trying "
     "expectations.writing expectations.proposing calibrate recording minimise report.failure report.repeating artefact "
     "manifest bisection environments sweep changes diffing planning corpus",
     "fronts": "__init__ __main__ api cli cli_options misread commands matrix pytest_plugin report suite watching models",

@@ -24,7 +24,6 @@ from .elementwise import (
     less,
     less_equal,
     mul,
-    node_of,
     not_,
     on_numbers,
     or_,
@@ -114,9 +113,14 @@ _gelu_slope = Function("slope of gelu by tanh", _regular(_gelu_tanh_slope, ""))
 gelu_by_tanh = Function("gelu by tanh", _regular(lambda x: x * sigmoid.of(_inner(x)), at_high=_INF), (lambda x, y: _gelu_slope(x),))
 
 
-def _nan_in(x: Node, made: Node) -> Node:
-    """``made``, and NaN where x is."""
-    return where(is_nan(x), x, made)
+def _kept(x: Element, made: Element) -> Element:
+    return x if type(x) is float and x != x else made
+
+
+# ``made``, and NaN where x is: there nobody says what the slope is.
+_nan_in = Function(
+    "NaN kept", on_numbers(_kept), (lambda x, made, y: unless(0.0, is_nan(x)), lambda x, made, y: unless(1.0, is_nan(x)))
+)
 
 
 def _step(x: Node, made: Node) -> Node:
@@ -138,26 +142,27 @@ def threshold(x: Node, bound: Any, value: Any) -> Node:
     return where(less_equal(x, bound), value, x)
 
 
-def _sloped(x: Node, test: Node, right: Node, left: Node) -> Node:
-    """``right`` where x is beyond a threshold, NaN in x kept."""
-    return _nan_in(x, where(test, right, left))
+def _sloped(x: Node, right: Any, left: Any) -> Node:
+    """A function of x right of 0 and one left of it, NaN kept. Each sees 0 on the other's side, where it may be infinite."""
+    test = less(0.0, x)
+    return _nan_in(x, where(test, right(where(test, x, 0.0)), left(where(test, 0.0, x))))
 
 
 def relu(x: Node) -> Node:
-    return _sloped(x, less(0.0, x), x, node_of(0.0))
+    return _nan_in(x, where(less(0.0, x), x, 0.0))
 
 
 def leaky_relu(x: Node, slope: Any) -> Node:
-    return _sloped(x, less(0.0, x), x, mul(x, slope))
+    return _sloped(x, lambda v: v, lambda v: mul(v, slope))
 
 
 def elu(x: Node, alpha: Any, scale: Any, input_scale: Any) -> Node:
     """scale·x, or scale·alpha·(e^(x·input_scale) − 1) for x ≤ 0."""
-    return _sloped(x, less(0.0, x), mul(x, scale), mul(mul(expm1(mul(x, input_scale)), alpha), scale))
+    return _sloped(x, lambda v: mul(v, scale), lambda v: mul(mul(expm1(mul(v, input_scale)), alpha), scale))
 
 
 def hardshrink(x: Node, bound: Any) -> Node:
-    return _sloped(x, or_(less(bound, x), less(x, mul(bound, -1.0))), x, node_of(0.0))
+    return _nan_in(x, where(or_(less(bound, x), less(x, mul(bound, -1.0))), x, 0.0))
 
 
 def softshrink(x: Node, bound: Any) -> Node:
@@ -182,12 +187,13 @@ def hardsigmoid(x: Node) -> Node:
 
 def hardswish(x: Node) -> Node:
     """x·min(max(x + 3, 0), 6)/6; at −∞ that is −∞·0."""
-    found = where(less_equal(x, -3.0), 0.0, where(less_equal(3.0, x), x, mul(x, _third(x))))
+    inner = where(is_finite(x), x, 0.0)
+    found = where(less_equal(x, -3.0), 0.0, where(less_equal(3.0, x), x, mul(inner, _third(inner))))
     return unless(_nan_in(x, found), and_(not_(is_finite(x)), less(x, 0.0)))
 
 
 def prelu(x: Node, weight: Node) -> Node:
-    return _sloped(x, less(0.0, x), x, mul(x, weight))
+    return _sloped(x, lambda v: v, lambda v: mul(v, weight))
 
 
 # The constants of selu are documented as decimals; torch's kernel is called with their nearest float64.

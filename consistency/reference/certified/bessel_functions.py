@@ -1,4 +1,4 @@
-"""Bessel functions and Airy's, of whole orders and real arguments."""
+"""Bessel functions and Airy's, of whole orders and real arguments. At infinity torch often makes NaN: nothing is said."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def _plain(
     return Function(name, on_numbers(function(of, zero=zero, at_low=at_low, at_high=at_high)))
 
 
-def _positive(name: str, of: Callable[[arb], arb], at_zero: Element) -> Function:
+def _positive(name: str, of: Callable[[arb], arb], at_zero: Element, at_high: Element = balls.UNSURE) -> Function:
     """Only right of 0."""
-    return Function(name, on_numbers(function(of, low=0.0, at_high=0.0, zero=at_zero)))
+    return Function(name, on_numbers(function(of, low=0.0, at_high=at_high, zero=at_zero)))
 
 
 _i1_slope = _plain("i1'", _mean(_modified(0), _modified(2)))
@@ -62,7 +62,7 @@ def _i0e_slope(x: Node, y: Node) -> Node:
 
 
 i0e = Function("i0e", on_numbers(function(_scaled(0), at_low=0.0, at_high=0.0)), (_i0e_slope,))
-j0 = _plain("j0", _second(0, arb.bessel_j), at_low=0.0, at_high=0.0)
+j0 = _plain("j0", _second(0, arb.bessel_j))
 j1 = _plain("j1", _second(1, arb.bessel_j), "odd")
 y0 = _positive("y0", _second(0, arb.bessel_y), -_INF)
 y1 = _positive("y1", _second(1, arb.bessel_y), -_INF)
@@ -71,4 +71,4 @@ k1 = _positive("k1", _second(1, arb.bessel_k), _INF)
 k0e = _positive("k0e", lambda x: x.bessel_k(arb(0)) * x.exp(), _INF)
 k1e = _positive("k1e", lambda x: x.bessel_k(arb(1)) * x.exp(), _INF)
 spherical_j0 = _plain("spherical j0", arb.sinc, at_low=0.0, at_high=0.0)
-airy_ai = _plain("Ai", arb.airy_ai, at_high=0.0)
+airy_ai = _plain("Ai", arb.airy_ai)

@@ -8,7 +8,18 @@ from flint import arb
 
 from . import balls
 from .balls import Element, function
-from .elementwise import Function, Number, div, mul, neg, on_numbers, sub
+from .elementwise import (
+    Function,
+    Number,
+    div,
+    is_finite,
+    mul,
+    neg,
+    not_,
+    on_numbers,
+    sub,
+    unless,
+)
 from .functions import exp, square
 from .nodes import Node
 
@@ -80,5 +91,5 @@ ndtri = Function("ndtri", on_numbers(function(_ndtri, low=0.0, high=1.0, zero=-_
 log_ndtr = Function(
     "log ndtr",
     on_numbers(function(_log_ndtr, at_low=-_INF, at_high=0.0)),
-    (lambda x, y: div(Number(lambda: (2 / arb.pi()).sqrt()), erfcx(neg(div(x, Number(_root_two))))),),
+    (lambda x, y: unless(div(Number(lambda: (2 / arb.pi()).sqrt()), erfcx(neg(div(x, Number(_root_two))))), not_(is_finite(x))),),
 )

@@ -23,6 +23,7 @@ from .elementwise import (
     neg,
     not_,
     on_numbers,
+    or_,
     sub,
     unless,
     where,
@@ -199,7 +200,7 @@ def _odd(x: arb) -> bool:
 
 def power(x: Element, y: Element) -> Element:
     """x to the power y with IEEE 754's special cases (pow)."""
-    if type(y) is float and y == 0.0:
+    if (type(y) is float and y == 0.0) or (type(y) is arb and y.is_zero()):
         return balls.ONE
     if type(x) is arb and x.is_exact() and x == 1:
         return balls.ONE
@@ -229,6 +230,8 @@ def power(x: Element, y: Element) -> Element:
     if x > 0:
         return x**y
     if x < 0:
+        if _is_whole(y):
+            return -((-x) ** y) if _odd(y) else (-x) ** y
         return _NAN if y.is_exact() or not y.contains_integer() else balls.UNSURE
     if x.is_zero():
         side = balls.sign(y)
@@ -273,13 +276,12 @@ def _angle(y: Element, x: Element) -> Element:
     return arb.atan2(y, x)
 
 
-def _over_squares(x: Node, y: Node) -> Node:
-    return add(square(x), square(y))
+def _squares(x: Node, y: Node) -> Node:
+    """Where both are 0 the angle has no slope, whatever torch makes of it."""
+    return unless(add(square(x), square(y)), and_(equal(x, 0.0), equal(y, 0.0)))
 
 
-atan2 = Function(
-    "atan2", on_numbers(_angle), (lambda a, b, y: div(b, _over_squares(a, b)), lambda a, b, y: neg(div(a, _over_squares(a, b))))
-)
+atan2 = Function("atan2", on_numbers(_angle), (lambda a, b, y: div(b, _squares(a, b)), lambda a, b, y: neg(div(a, _squares(a, b)))))
 
 
 def _hypot(x: Element, y: Element) -> Element:
@@ -341,5 +343,13 @@ def _modulo(x: Element, y: Element, whole: Any) -> Element:
     return x - y * whole(x / y)
 
 
-remainder = Function("remainder", on_numbers(_remainder), (lambda a, b, y: 1.0, lambda a, b, y: neg(floor(div(a, b)))))
-fmod = Function("fmod", on_numbers(_fmod), (lambda a, b, y: 1.0, lambda a, b, y: neg(trunc(div(a, b)))))
+def _by_divisor(whole: Function) -> Any:
+    """Nothing is said of slopes where there is no remainder."""
+    return (
+        lambda a, b, y: unless(1.0, is_nan(y)),
+        lambda a, b, y: unless(neg(whole(div(a, b))), or_(is_nan(y), not_(is_finite(b)))),
+    )
+
+
+remainder = Function("remainder", on_numbers(_remainder), _by_divisor(floor))
+fmod = Function("fmod", on_numbers(_fmod), _by_divisor(trunc))

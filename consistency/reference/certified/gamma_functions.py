@@ -10,10 +10,16 @@ from flint import acb, arb
 
 from . import balls
 from .balls import Element, function
-from .elementwise import Function, on_numbers
+from .elementwise import (
+    Function,
+    is_nan,
+    on_numbers,
+    unless,
+)
 from .nodes import Node
 
 _INF, _NAN = math.inf, math.nan
+_LARGE = 1000  # beyond it a single value may take minutes
 
 
 def _pole(x: arb) -> bool:
@@ -42,7 +48,8 @@ def _digamma_of(x: Element) -> Element:
 
 
 def _slope_of_digamma(x: Node) -> Node:
-    return polygamma(1)(x)
+    """Nothing is said of slopes where there is no value."""
+    return unless(polygamma(1)(x), is_nan(digamma(x)))
 
 
 digamma: Function = Function("digamma", on_numbers(_digamma_of), (lambda x, y: _slope_of_digamma(x),))
@@ -61,10 +68,10 @@ def polygamma(order: int) -> Function:
         if x > 0:
             found = arb(order + 1).zeta(x) * arb.fac_ui(order)
             return found if order % 2 else -found
-        return acb(x).polygamma(acb(order)).real
+        return acb(x).polygamma(acb(order)).real if x > -_LARGE else balls.UNSURE
 
     zero = _INF if order % 2 else balls.UNSURE
-    value = on_numbers(function(of, at_low=balls.UNSURE, at_high=0.0 if order % 2 else -0.0, zero=zero))
+    value = on_numbers(function(of, at_low=balls.UNSURE, at_high=balls.UNSURE, zero=zero))
     return Function(f"polygamma {order}", value, (lambda x, y: polygamma(order + 1)(x),))
 
 
@@ -97,14 +104,14 @@ def _slope_of(p: int) -> Any:
 def _zeta(s: Element, q: Element) -> Element:
     """Σ (q + k)^(−s), where all that is regular."""
     if type(s) is not arb or type(q) is not arb:
-        return _NAN if s != s or q != q else balls.UNSURE
-    return s.zeta(q) if s > 1 and q > 0 else balls.UNSURE
+        return balls.UNSURE
+    return s.zeta(q) if s > 1 and s <= _LARGE and q > 0 and q <= _LARGE else balls.UNSURE
 
 
 def _regularized(which: str) -> Any:
     def of(a: Element, x: Element) -> Element:
-        if type(a) is not arb or not a > 0:
-            return _NAN if a != a or x != x else balls.UNSURE
+        if type(a) is not arb or not (a > 0 and a <= _LARGE) or (type(x) is arb and not x <= _LARGE):
+            return balls.UNSURE
         if type(x) is float:
             if x != x:
                 return x

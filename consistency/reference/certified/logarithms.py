@@ -109,7 +109,9 @@ def _logit(x: arb) -> Element:
 
 
 logit = Function(
-    "logit", on_numbers(function(_logit, low=0.0, high=1.0, zero=-_INF)), (lambda x, y: div(1.0, mul(x, sub(1.0, x))),)
+    "logit",
+    on_numbers(function(_logit, low=0.0, high=1.0, zero=-_INF)),
+    (lambda x, y: unless(div(1.0, mul(x, sub(1.0, x))), is_nan(y)),),
 )
 
 

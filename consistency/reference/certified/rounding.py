@@ -107,7 +107,7 @@ def nearest_double(x: Element) -> tuple[float, float] | None:
     if size > arb(2) ** 1025 and abs(x) > arb(2) ** 1025:
         return math.copysign(math.inf, 1.0 if x > 0 else -1.0), 0.0
     exponent = max(_exponent(size) - 53, -1074) if not size.is_zero() else -1074
-    if radius > arb(2) ** (exponent - WANTED):
+    if size > arb(2) ** 1026 or not radius <= arb(2) ** (exponent - WANTED):
         return None
     middle = x.mid()
     high = float(middle)  # correctly rounded, but for subnormal numbers and beyond the largest

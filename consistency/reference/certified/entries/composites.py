@@ -46,8 +46,9 @@ def poisson(
         raise Unsure("a reduction said in the old way")
     terms = sub(exp(input), mul(target, input)) if log_input else sub(input, mul(target, log(add(input, eps))))
     if full:
+        held, target = target, where(less_equal(target, 1.0), 2.0, target)  # elsewhere there may be no logarithm
         stirling = add(sub(mul(target, log(target)), target), mul(add(Number(_log_two_pi), log(target)), 0.5))
-        terms = add(terms, where(less_equal(target, 1.0), 0.0, stirling))
+        terms = add(terms, where(less_equal(held, 1.0), 0.0, stirling))
     return reduced(terms, REDUCTIONS[reduction])
 
 
