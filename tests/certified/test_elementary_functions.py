@@ -9,10 +9,13 @@ import mpmath
 import numpy as np
 import pytest
 from exact_rows import COUNTS, Row, check_slopes, check_values, proved
+from flint import arb
 
+from consistency.reference.certified import balls
 from consistency.reference.certified import functions as f
 from consistency.reference.certified import logarithms as lg
 from consistency.reference.certified.nodes import Constant
+from consistency.reference.certified.rounding import nearest_double
 
 BIG, TINY = 1.7e308, 0.0
 ANY = [(-BIG, BIG)]
@@ -86,6 +89,14 @@ def test_remainders_are_those_of_fractions() -> None:
                 else Fraction(int(value.man_exp()[0])) * Fraction(2) ** int(value.man_exp()[1])
             )  # type: ignore[attr-defined]
             assert got == truth
+
+
+def test_powers_that_leave_the_floats() -> None:
+    """Whole exponents of any size keep the sign's rule; a ball around all floats proves nothing."""
+    made = numbers(f.pow_, [-1.0, -0.5, -2.0, 2.0, 3.0], [1.7e308, 1.7e308, 1.7e308, 1.7e308, 0.0])
+    assert [nearest_double(value) for value in made] == [(1.0, 0.0), (0.0, 0.0), (math.inf, 0.0), (math.inf, 0.0), (1.0, 0.0)]
+    with balls.precision(256):
+        assert nearest_double(arb(2) ** arb(1e100)) is None
 
 
 def test_ieee_special_cases() -> None:

@@ -175,6 +175,8 @@ KINKS: list[tuple[Callable[[torch.Tensor], torch.Tensor], list[float], list[floa
     (F.hardswish, [-3.0, 3.0], [0.0, 1.0]),
     (lambda x: F.softshrink(x, 0.5), [0.5, -0.5, 1.0], [0.0, 0.0, 1.0]),
     (torch.sqrt, [0.0], [math.inf]),
+    (F.elu, [math.inf, 0.0], [1.0, 1.0]),
+    (F.hardswish, [math.inf], [1.0]),
     (torch.asin, [1.0, -1.0], [math.inf, math.inf]),
 ]
 

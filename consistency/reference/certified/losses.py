@@ -9,7 +9,21 @@ from flint import arb
 from . import balls, sums
 from .activation_functions import softplus
 from .balls import Element
-from .elementwise import Function, add, div, less, maximum, mul, neg, on_numbers, sub, where
+from .elementwise import (
+    Function,
+    add,
+    and_,
+    div,
+    less,
+    maximum,
+    mul,
+    neg,
+    not_,
+    on_numbers,
+    sub,
+    unless,
+    where,
+)
 from .functions import abs_, log, log1p, square
 from .nodes import Blocked, Node
 
@@ -48,8 +62,17 @@ def smooth_l1(x: Node, target: Node, beta: float) -> Node:
     return div(_huber_of(sub(x, target), beta), beta)
 
 
+def _certain(x: Node, y: Node) -> Node:
+    """At 0 and 1 the logarithms are held at −100, and torch's slope is neither theirs nor 0."""
+    return unless(1.0, not_(and_(less(0.0, x), less(x, 1.0))))
+
+
+_probability = Function("probability", on_numbers(lambda x: x), (_certain,))
+
+
 def cross_entropy(x: Node, target: Node) -> Node:
     """−t·log x − (1 − t)·log(1 − x), logarithms no less than −100, as documented."""
+    x = _probability(x)
     first = mul(target, maximum(log(x), -100.0))
     second = mul(sub(1.0, target), maximum(log1p(neg(x)), -100.0))
     return neg(add(first, second))

@@ -182,6 +182,11 @@ def isclose(self: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal
     return _close(rtol, atol, equal_nan)(self, other)
 
 
+@entry("allclose")
+def allclose(self: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+    return reduce_rows(_all, isclose(self, other, rtol, atol, equal_nan), kind="bool")
+
+
 @entry("isin")
 def isin(elements: Any = None, test_elements: Any = None, element: Any = None, test_element: Any = None,
          assume_unique: bool = False, invert: bool = False) -> Any:  # fmt: skip
