@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ import torch
 from ..recipe import TensorRecipe
 from .declare import EXACT, FLOAT, POSITIVE, Call, Domain, Drawing, ErrorModel, Operator, Sample, accumulated, call, one
 from .observing import Args, Kwargs, Tensors
+from .unary import gradient_of, one_minus_sigmoid, one_minus_tanh_squared
 
 TERM = Domain(wide=(-8, 7))
 DIVISOR = Domain(2.0**-4, 16.0, wide=(-4, 3))
@@ -17,6 +19,12 @@ EXPONENT = Domain(-20.0, 20.0)
 MOST = 4
 ROUND = ErrorModel("rounded", "pointwise", backward="pointwise")
 SUMS = accumulated("pointwise", one, backward="pointwise")
+
+
+def each_gradient(step: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Args, Kwargs, Tensors], tuple[torch.Tensor, ...]]:
+    """S of the gradients by a list of tensors, each made of its own rounded result."""
+    of_one = gradient_of(step)
+    return lambda args, kwargs, outputs: tuple(of_one((x,), {}, (y,)) for x, y in zip(args[0], outputs, strict=False))
 
 
 def longest(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
@@ -108,8 +116,8 @@ OPERATORS = [
     *both("neg", over(TERM), EXACT),
     *both("sign", over(TERM), EXACT, differentiable=False),
     *both("reciprocal", over(DIVISOR)),
-    *both("sigmoid", over(EXPONENT), SUMS),
-    *both("tanh", over(Domain(-4.0, 4.0)), SUMS),
+    *both("sigmoid", over(EXPONENT), replace(SUMS, backward=each_gradient(one_minus_sigmoid))),
+    *both("tanh", over(Domain(-4.0, 4.0)), replace(SUMS, backward=each_gradient(one_minus_tanh_squared))),
     *both("maximum", over(TERM, TERM, number=(-4, 4)), EXACT),
     *both("minimum", over(TERM, TERM, number=(-4, 4)), EXACT),
     *both("pow", over(Domain(0.25, 4.0), Domain(-4.0, 4.0), number=(-2, 3))),

@@ -25,10 +25,14 @@ def negated(x: torch.Tensor) -> torch.Tensor:
 
 
 def gradient_of(step: Any) -> Any:
-    """S of a gradient |cotangent|·step(x)·|f'(x)|, with ``step(x)`` what was lost on the way, relative to f'."""
+    """S of a gradient |cotangent|·step(x)·|f'(x)|, with ``step(x)`` what was lost on the way, relative to f'.
+
+    Where all of it was lost, as of 1 − y for a y of 1, S is 1: no cotangent is larger.
+    """
 
     def magnitude(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
-        return torch.nan_to_num(outputs[0].abs() * step(args[0].detach()).abs(), nan=0.0, posinf=0.0)
+        size = torch.nan_to_num(outputs[0].abs() * step(args[0].detach()).abs(), nan=0.0, posinf=0.0)
+        return torch.where(outputs[0] == 0.0, 1.0, size)
 
     return magnitude
 
@@ -36,6 +40,16 @@ def gradient_of(step: Any) -> Any:
 def from_output(step: Any) -> ErrorModel:
     """Functions whose gradient is formed from their own rounded result, such as 1 - tanh²."""
     return ErrorModel("rounded", "pointwise", backward=gradient_of(step))
+
+
+def one_minus_sigmoid(x: torch.Tensor) -> torch.Tensor:
+    """What is lost of y·(1 − y), relative to it."""
+    return 1 + torch.exp(x.clamp(max=300)) + x.abs()
+
+
+def one_minus_tanh_squared(x: torch.Tensor) -> torch.Tensor:
+    """What is lost of 1 − y², relative to it."""
+    return torch.cosh(x.clamp(-300, 300)) ** 2 + x.abs()
 
 
 def stepping(d: Drawing) -> Call:
@@ -121,14 +135,14 @@ OPERATORS = [
     op("sinh", unary(MODERATE, SINH), ranges=AROUND_ZERO),
     op("cosh", unary(MODERATE, SINH)),
     op("tanh", unary(Domain(points=(0.625, 9.01, -0.55), specials=EVERYWHERE, wide=(-24, 5), tiny=True)),
-       from_output(lambda x: torch.cosh(x.clamp(-300, 300)) ** 2 + x.abs()), dtypes=NUMERIC),
+       from_output(one_minus_tanh_squared), dtypes=NUMERIC),
     op("asinh", unary(Domain(specials=NICE, wide=(-24, 24), tiny=True), half=Domain(wide=(-8, 5), tiny=True)), ranges=AROUND_ZERO),
     # Next to 1 the gradient 1/√(x² − 1) changes x²/(x² − 1) times as much as x, which rounding x² does to it.
     op("acosh", unary(Domain(1.0, points=(1.0, 2.0), wide=(0, 24)), half=Domain(1.0, 100.0, points=(1.0, 2.0))),
        error=from_output(lambda x: x * x / ((x - 1.0) * (x + 1.0)))),
     op("atanh", unary(Domain(-1.0, 1.0, points=(0.5, 1.0, -1.0), specials=("0", "-0", "1", "-1", "nan"), tiny=True)),
        ranges=AROUND_ZERO),
-    op("sigmoid", unary(MODERATE, SIGMOID), from_output(lambda x: 1 + torch.exp(x.clamp(max=300)) + x.abs()), dtypes=NUMERIC,
+    op("sigmoid", unary(MODERATE, SIGMOID), from_output(one_minus_sigmoid), dtypes=NUMERIC,
        ranges=((0, -math.inf, -88.0),)),
     op("deg2rad", unary(Domain(specials=EVERYWHERE, wide=(-24, 12)))),
     op("rad2deg", unary(Domain(specials=EVERYWHERE, wide=(-24, 7)))),

@@ -54,6 +54,15 @@ class Proofs:
                 self.certificates[index, position] = found[position] = certificate
         return self._put(index, found) if found else False
 
+    def traced(self) -> bool:
+        """Whether the call could be traced at all, to numbers that left its tensors and are exact."""
+        try:
+            self.certifier.outputs()
+        except Exception as reason:
+            self.reason = str(reason)
+            return False
+        return not self.certifier.missing
+
     def errors(self, index: int, actual: torch.Tensor | None) -> tuple[Any, Any]:
         """The flat positions of output ``index`` that are proved, and the absolute errors of ``actual``, of float64, there.
 
@@ -76,7 +85,8 @@ class Proofs:
         tensor = output.tensor
         if tensor is None:
             return False
-        numbers = tensor.detach().resolve_conj().resolve_neg().reshape(-1).numpy().copy()
+        kept, narrow = tensor.dtype, tensor.is_floating_point() and tensor.dtype != torch.float64
+        numbers = (tensor.double() if narrow else tensor).detach().resolve_conj().resolve_neg().reshape(-1).numpy().copy()
         places = np.fromiter(found, dtype=np.int64)
         high = np.array([c.high for c in found.values()]).astype(numbers.dtype)
         tail = np.array([c.tail for c in found.values()]).astype(numbers.dtype)
@@ -92,7 +102,7 @@ class Proofs:
             rest[places] = tail
             tails[index] = torch.from_numpy(rest.reshape(tuple(tensor.shape)))
             reference.tails = tuple(tails)
-        made = Output(output.name, torch.from_numpy(numbers.reshape(tuple(tensor.shape))), output.dtype)
+        made = Output(output.name, torch.from_numpy(numbers.reshape(tuple(tensor.shape))).to(kept), output.dtype)
         reference.outputs = (*reference.outputs[:index], made, *reference.outputs[index + 1 :])
         return changed
 

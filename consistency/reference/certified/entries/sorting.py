@@ -10,7 +10,7 @@ import numpy as np
 from .. import complex_numbers as c
 from ..balls import Element, Unknowable
 from ..movement import labelled, reshape
-from ..nodes import Node
+from ..nodes import Node, WithoutGradient
 from ..orders import Orders, middle, middle_of_numbers, most_frequent, rows_along
 from ..places import Lookup
 from ..sums import Rows, reduced_shape
@@ -56,7 +56,9 @@ def msort(self: Any) -> Any:
 
 @entry("topk")
 def topk(self: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
-    """In descending order; in which order they come where ``sorted`` is False nobody says."""
+    """In descending order; in which order they come where ``sorted`` is False nobody says, and so not what their gradients are."""
+    if not sorted and k > 1 and isinstance(self, Node):
+        self = WithoutGradient(self, "the order of what topk gives without sorting it")
     return _sorted(self, dim, largest, 0, k)
 
 
