@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -39,17 +40,20 @@ class Proofs:
             reference.operator, reference.materials, reference.direction, integers_too=reference.integers_too
         )
 
-    def settle(self, index: int, positions: Sequence[int], seconds: float = SECONDS) -> bool:
-        """Prove these elements of output ``index`` and put what was proved into the reference; whether anything changed there."""
+    def settle(self, index: int, positions: Sequence[int], seconds: float = SECONDS, work: float = math.inf) -> bool:
+        """Prove these elements of output ``index`` and put what was proved into the reference; whether anything changed there.
+
+        Elements that are too much ``work`` may be asked for again.
+        """
         asked = [p for p in positions if (index, p) not in self.certificates and (index, p) not in self.refused]
         if not asked:
             return False
-        proved = self.certifier.prove(index, asked, seconds)
+        proved = self.certifier.prove(index, asked, seconds, work)
         self.reason = self.certifier.reason or self.reason
         found = {}
         for position, certificate in zip(asked, proved, strict=True):
             if certificate is None:
-                self.refused.add((index, position))
+                self.refused |= {(index, position)} if work == math.inf else set()
             else:
                 self.certificates[index, position] = found[position] = certificate
         return self._put(index, found) if found else False

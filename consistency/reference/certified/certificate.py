@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -61,20 +62,36 @@ class Certifier:
         self.reason = ""
         self.missing: set[str] = set()
         self._outputs: list[Tensor] | None = None
+        self._refused: tuple[float, str] | None = None  # after how much work the call could not be traced, and why
 
     def outputs(self) -> list[Tensor]:
         """The nodes of what is compared. Raises Unsure, and whatever the operator raises."""
         if self._outputs is None:
-            backward = self.direction == "backward"
-            with balls.precision(BITS[0]):
-                if "random" in self.operator.traits:
-                    raise Unknowable("its numbers are drawn at random")
-                self._outputs = self._backward() if backward else self._forward()
+            work = Deadline.left
+            if self._refused is not None and work <= self._refused[0]:
+                raise Unknowable(self._refused[1])
+            try:
+                with balls.precision(BITS[0]):
+                    self._outputs = self._traced()
+            except Unknowable as reason:
+                self._refused = work, str(reason)
+                raise
         return self._outputs
 
-    def prove(self, output: int, positions: Sequence[int], seconds: float = 1.0) -> list[Certificate | None]:
-        """Of output number ``output`` the elements at flat ``positions``; None where nothing could be proved in ``seconds``."""
-        before, Deadline.until = Deadline.until, time.monotonic() + seconds
+    def _traced(self) -> list[Tensor]:
+        if "random" in self.operator.traits:
+            raise Unknowable("its numbers are drawn at random")
+        return self._backward() if self.direction == "backward" else self._forward()
+
+    def prove(
+        self, output: int, positions: Sequence[int], seconds: float = 1.0, work: float = math.inf
+    ) -> list[Certificate | None]:
+        """Of output number ``output`` the elements at flat ``positions``; None where nothing could be proved.
+
+        That is given up after ``seconds``, or after ``work`` elements of all nodes together.
+        """
+        before = Deadline.until, Deadline.left
+        Deadline.until, Deadline.left = time.monotonic() + seconds, work
         found: dict[int, Certificate | None] = dict.fromkeys(positions)
         try:
             for bits in BITS:
@@ -88,7 +105,7 @@ class Certifier:
         except Exception as error:  # whatever a formula of ours meets in a case it was not made for: nothing is proved
             self.reason = f"{type(error).__name__}: {error}"
         finally:
-            Deadline.until = before
+            Deadline.until, Deadline.left = before
         return [found[p] for p in positions]
 
     def _proved(self, output: int, positions: list[int], bits: int) -> dict[int, Certificate | None]:

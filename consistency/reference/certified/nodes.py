@@ -27,14 +27,25 @@ _NOTHING: Positions = np.empty(0, dtype=np.int64)
 
 
 class Deadline:
-    """When a computation is given up, in seconds of ``time.monotonic``; the nodes look here while they work."""
+    """When a computation is given up: the nodes look here while they work.
+
+    ``until`` is in seconds of ``time.monotonic``. ``left`` counts the elements that may still be asked for, which is the same on
+    every machine.
+    """
 
     until = math.inf
+    left = math.inf
 
     @classmethod
     def check(cls) -> None:
         if time.monotonic() > cls.until:
             raise Unknowable("it takes too long")
+
+    @classmethod
+    def spend(cls, elements: int) -> None:
+        cls.left -= elements
+        if cls.left < 0:
+            raise Unknowable("it takes more work than a spot check is worth")
 
 
 class Node:
@@ -170,6 +181,7 @@ def evaluate(root: Node, positions: Positions) -> Elements:
         if not wanted.size:
             continue
         needs = node.needs(wanted)
+        Deadline.spend(wanted.size + sum(need.size for need in needs))
         order.append((node, wanted, needs))
         for source, need in zip(node.inputs, needs, strict=True):
             if source not in demands:

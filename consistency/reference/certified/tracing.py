@@ -23,7 +23,7 @@ from .complex_numbers import Pair, Tensor, neg, pair
 from .elementwise import node_of, or_, to_real, truth
 from .entries import lookup
 from .movement import Overlay, cat, gather, reshape, unsqueeze, view
-from .nodes import Blocked, Constant, Leaf, Node, Unknown, evaluate
+from .nodes import Blocked, Constant, Deadline, Leaf, Node, Unknown, evaluate
 from .rounding import rounded_to
 from .whole_calls import WholeCalls
 
@@ -31,6 +31,9 @@ _VIEWS_IN_PLACE = frozenset({"squeeze_", "unsqueeze_", "transpose_", "t_", "swap
 # Numbers that say how a tensor is held, whatever it holds.
 _METADATA = frozenset({"is_same_size", "_has_same_storage_numel", "is_pinned", "_debug_has_internal_overlap", "_version"})
 _FIXED = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted"})
+
+
+A_CALL = 100  # elements that could be computed in the time that tracing one call takes
 
 
 @dataclass
@@ -149,6 +152,7 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         schema = func._schema
         _, _, name = schema.name.partition("::")
         self.called.add(name)
+        Deadline.spend(A_CALL)
         if name in _VIEWS_IN_PLACE or _is_view(schema):
             if name == "detach" and self.gradients:
                 return self._detached(args[0])
