@@ -26,6 +26,7 @@ from .materialise import prepare
 from .model import DIRECTIONS
 from .operators.declare import Operator
 from .probing import Reached
+from .provable import Provability, provability
 
 EXAMPLES = 6  # cases of an operator in each of its kinds of dtype, a turn
 TURNS = 6  # at most, as long as there is something new
@@ -77,6 +78,17 @@ class Coverage:
     kernels: tuple[str, ...]
     why_no_database: str = ""
     problems: dict[str, str] = field(default_factory=dict)
+    provability: tuple[Provability, ...] = ()
+
+    def certified(self, direction: str) -> tuple[int, int]:
+        """How many operators are certified in a direction, of how many that have numbers to prove."""
+        asked = [p for p in self.provability if p.direction == direction and p.asked]
+        return sum(p.certified for p in asked), len(asked)
+
+    @property
+    def uncertified(self) -> dict[str, str]:
+        """Operators whose elements cannot be certified, by name and direction, with the reason."""
+        return {f"{p.operator} ({p.direction})": p.reason for p in self.provability if not (p.asked and p.certified)}
 
     @property
     def aten(self) -> frozenset[str]:
@@ -162,16 +174,18 @@ def measure(
     reached: dict[str, frozenset[str]] = {}
     backward: set[str] = set()
     problems: dict[str, str] = {}
+    proved: list[Provability] = []
     for operator in every:
         step(operator.name)
         try:
             found = _reached_by(operator, examples)
+            proved += [provability(operator, direction) for direction in operator.directions]
         except Exception as error:  # one operator's draws must not cost the others
             found, problems[operator.name] = {}, f"{type(error).__name__}: {str(error)[:120]}"
         reached[operator.name] = frozenset().union(*found.values()) if found else frozenset()
         backward |= found.get("backward", set())
     names, why = _database()
-    return Coverage(every, reached, frozenset(backward), names, kernels(), why, problems)
+    return Coverage(every, reached, frozenset(backward), names, kernels(), why, problems, tuple(proved))
 
 
 def _database() -> tuple[tuple[str, ...] | None, str]:
@@ -228,4 +242,6 @@ def as_json(found: Coverage) -> dict[str, Any]:
         "kernels_missing": found.missing_kernels,
         "kernels_unreachable": list(found.unreachable_kernels),
         "problems": found.problems,
+        "certified": {direction: found.certified(direction)[0] for direction in DIRECTIONS},
+        "uncertified": found.uncertified,
     }

@@ -95,9 +95,10 @@ def _one_direction(
         policy = policy_of(operator, backend, case.dtype, rules)
         evidence: Evidence | None = None
         known = found.verdict.fails and _is_known(case, backend, direction, found, rules)
-        proved = evidence_of_numbers(reference, outcome, found) if evidence_is_needed(found) and not known else None
-        itself = _plain(backend) and case.dtype in ("float64", "complex128") and reference.verified is not None
-        if evidence_is_needed(found) and not known and proved is None:
+        proved = evidence_of_numbers(reference, outcome, found) if evidence_is_needed(found, reference) and not known else None
+        wide = case.dtype in ("float64", "complex128")
+        itself = _plain(backend) and wide and (reference.verified is not None or proved is not None)
+        if evidence_is_needed(found, reference) and not known and proved is None:
             found = inconclusive(reference, found, backend.name)
         elif itself:
             found = _of_float64_itself(found, reference)
@@ -109,7 +110,7 @@ def _one_direction(
             found = convicted(found, look_for_fewer_bits(operator, reference, outcome, found), policy)
         if outcome is not baseline and far_from_the_cpu(found):
             found = convicted(found, look_for_a_formula(reference, outcome, found), policy)
-        if proved is None and evidence_is_needed(found) and not known:
+        if proved is None and evidence_is_needed(found, reference) and not known:
             proved = evidence_of_numbers(reference, outcome, found)
             found = found if proved is not None else inconclusive(reference, found, backend.name)
         if proved is not None and found.verdict.fails:
@@ -137,7 +138,9 @@ class _Trial:
         for count in ROUNDS:
             changed = False
             for backend, outcome, (_, found) in zip(self.backends, self.outcomes, rows, strict=True):
-                if evidence_is_needed(found) and not _is_known(self.case, backend, self.direction, found, self.rules):
+                if evidence_is_needed(found, self.reference) and not _is_known(
+                    self.case, backend, self.direction, found, self.rules
+                ):
                     changed |= settled(self.reference, outcome, found, count)
             if not changed:
                 break

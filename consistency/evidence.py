@@ -24,13 +24,20 @@ if TYPE_CHECKING:
     from .reference.certified.certificate import Certificate
 
 BY_NUMBERS = frozenset({"divergent", "special-values", "reduced-precision"})
+BY_DEFINITION = frozenset({"random", "cast"})
 ROUNDS = (8, 64, 512, 4096)  # elements that are proved before the next look, as long as the reference keeps changing
 UNPROVED = "inconclusive"  # how the sentence of a result begins that nothing could be proved of
 
 
-def needs_proof(found: Judgement) -> bool:
-    """Whether a judgement accuses by numbers, so that these must be proved."""
-    return found.verdict.value in BY_NUMBERS and bool(found.output)
+def needs_proof(found: Judgement, reference: Reference) -> bool:
+    """Whether a judgement accuses by numbers of float64, so that these must be proved.
+
+    What random numbers must obey is known by definition, what may become of numbers beyond an integer's range by a list
+    (:mod:`consistency.casting`), and that infinities among complex numbers leave something infinite by C99, Annex G.
+    """
+    if found.verdict.value not in BY_NUMBERS or not found.output or reference.operator.traits & BY_DEFINITION:
+        return False
+    return found.verdict.value != "special-values" or reference.materials.case.dtype not in dtypes.PARTS
 
 
 def settled(reference: Reference, outcome: Outcome, found: Judgement, count: int) -> bool:
@@ -51,6 +58,9 @@ def proof(reference: Reference, outcome: Outcome, found: Judgement) -> Proof | N
     index = _index(reference, found)
     if index is None:
         return None
+    output = reference.outputs[index]
+    if output.tensor is None:  # a number of Python's: a trace goes on only with those that it finds exact
+        return Proof(found.output, (), str(output.value), 0) if reference.proofs.traced() else None
     place = _place(reference, index, found)
     for position in [place] if place is not None else _largest(reference, outcome, index, 1):
         if reference.proofs.settle(index, [position]):

@@ -54,6 +54,8 @@ def summary(found: Coverage) -> Iterator[str]:
     missing, absent = found.missing_kernels, found.unreachable_kernels
     reachable = len(found.kernels) - len(absent)
     done = len(found.kernels) - len(missing)
+    (forwards, asked), (backwards, differentiable) = found.certified("forward"), found.certified("backward")
+    yield f"{forwards:>5} certified forwards (of {asked}), {backwards} backwards (of {differentiable})"
     yield f"{done:>5} of DirectML's {len(found.kernels)} kernels; {reachable} can be reached here: {done / max(reachable, 1):.0%}"
     if found.database is None:
         yield f"    – names of PyTorch's operator database: {found.why_no_database}"
@@ -104,6 +106,9 @@ def page(found: Coverage) -> Iterator[str]:
     yield f"| … on the way back | {len(found.backward)} |"
     done, every = len(found.kernels) - len(missing), len(found.kernels)
     yield f"| DirectML's kernels | {done} of {every}, of which {reachable} can be reached on the CPU |"
+    for direction, words in (("forward", "forwards"), ("backward", "backwards")):
+        proved, asked = found.certified(direction)
+        yield f"| certified {words} (elements of most drawn cases are proved) | {proved} of {asked} that have numbers to prove |"
     yield ""
     yield "## Operators by family"
     yield ""
@@ -114,6 +119,7 @@ def page(found: Coverage) -> Iterator[str]:
         backward = sum(o.differentiable for o in members)
         names = " ".join(f"`{o.name}`" for o in members)
         yield f"| {family} | {len(members)} | {backward} | {dtypes} | {names} |"
+    yield from _table("Operators that are not certified", found.uncertified)
     yield from _table("Kernels of DirectML that are not reached", missing)
     yield from _table("Names of PyTorch's operator database that are not declared", found.missing_names)
 

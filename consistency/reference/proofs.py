@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .certified.certificate import Certificate
     from .float64 import Reference
 
-_TELLS = 2.0**-30  # of an ulp of the tested dtype: a smaller correction changes no verdict
+_TELLS = 2.0**-12  # of an ulp of the tested dtype: a smaller correction changes no verdict
 SECONDS = 2.0  # for the elements of one output
 
 

@@ -151,6 +151,20 @@ class Blocked(Node):
         return given[0]
 
 
+class Alias(Node):
+    """The same numbers under a node of their own, by which gradients can be asked for."""
+
+    def __init__(self, of: Node) -> None:
+        super().__init__(of.shape, (of,))
+        self.kind = of.kind
+
+    def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
+        return given[0]
+
+    def pull(self, gradient: Node) -> Sequence[Node | None]:
+        return (gradient,)
+
+
 class WithoutGradient(Node):
     """The same numbers, whose gradient is a matter of convention and so not known."""
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from flint import arb
+from torch._decomp import decomposition_table
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -33,6 +34,15 @@ _METADATA = frozenset({"is_same_size", "_has_same_storage_numel", "is_pinned", "
 _FIXED = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted"})
 
 
+# Gradients whose decomposition in torch is the derivative itself, without constants that are rounded.
+_DECOMPOSED = frozenset(
+    f"{name}_backward"
+    for name in (
+        "elu", "native_batch_norm", "native_group_norm", "leaky_relu", "hardtanh", "softplus", "hardswish", "smooth_l1_loss",
+        "huber_loss", "binary_cross_entropy", "nll_loss2d", "glu", "slice", "select", "unfold", "log_sigmoid", "mish",
+        "soft_margin_loss", "native_dropout",
+    )
+)  # fmt: skip
 A_CALL = 100  # elements that could be computed in the time that tracing one call takes
 
 
@@ -157,6 +167,9 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if name == "detach" and self.gradients:
                 return self._detached(args[0])
             return func(*args, **kwargs)
+        if name in _DECOMPOSED and lookup(name) is None and func in decomposition_table:
+            with self:
+                return decomposition_table[func](*args, **kwargs)
         if name in _FIXED:
             return self._empty(func(*args, **kwargs))
         bound = _bound(schema, args, kwargs)
