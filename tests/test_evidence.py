@@ -44,7 +44,7 @@ BACKWARD = {
     "nn.functional.conv2d": "convolution_backward", "nn.functional.avg_pool2d": "avg_pool2d_backward", "cdist": "_cdist_backward",
     "nn.functional.batch_norm": "native_batch_norm_backward",
 }  # fmt: skip
-CASES = 12
+CASES = 4
 
 
 def judged(operator: Operator, aten: str, direction: str, dtype: str) -> tuple[list[Result], int]:
