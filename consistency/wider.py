@@ -26,7 +26,7 @@ from .errors import UsageError, did_you_mean
 from .magnitudes import floats
 from .model import Outcome, Output
 from .reference import Reference
-from .reference.proofs import spots
+from .reference.proofs import SECONDS, spots
 
 MODES = ("float64", "spot", "verified")
 EACH = "each"  # as spot, but for every dtype: what a command asks for that looks at one case
@@ -35,6 +35,7 @@ LIMIT = 4096
 SPOTS = 4  # elements of an output that are proved in a spot check
 WORK = 20_000  # elements of all nodes together that one output of a spot check may take
 ONE_CASE_IN = 4  # is spot-checked where something else stands behind all elements
+VERIFYING = 60.0  # seconds that all elements of one output may take
 CLOSER = 64  # and where the CPU turns out to be wrong
 
 
@@ -63,7 +64,7 @@ def sharpen(reference: Reference, mode: str = "float64") -> None:
             _integers(reference)
     own = dtype in ("float64", "complex128") or not dtypes.floats(dtype)
     if mode == "verified":
-        _prove(reference, LIMIT)
+        _prove(reference, LIMIT, seconds=VERIFYING)
     elif mode == EACH:
         _prove(reference, SPOTS)
     elif mode == "spot" and own:
@@ -72,7 +73,7 @@ def sharpen(reference: Reference, mode: str = "float64") -> None:
             _prove(reference, SPOTS, WORK)
 
 
-def _prove(reference: Reference, count: int, work: float = math.inf) -> None:
+def _prove(reference: Reference, count: int, work: float = math.inf, seconds: float = SECONDS) -> None:
     """Some elements of every output; more where the CPU turns out to be wrong.
 
     The reference is ``independent`` if something of every output is proved.
@@ -86,7 +87,7 @@ def _prove(reference: Reference, count: int, work: float = math.inf) -> None:
         if not output.tensor.numel():
             continue
         size = output.tensor.numel()
-        proofs.settle(index, spots(reference.materials.case.digest, index, size, count), work=work)
+        proofs.settle(index, spots(reference.materials.case.digest, index, size, count), seconds, work)
         if count < CLOSER and any(i == index for i, _ in proofs.wrong):
             proofs.settle(index, spots(reference.materials.case.digest, index, size, CLOSER))
         found = proofs.count(index)
