@@ -55,10 +55,9 @@ def provability(operator: Operator, direction: str, examples: int = EXAMPLES) ->
 
 
 def _drawn(operator: Operator, direction: str, examples: int) -> Iterator[Case]:
-    kinds = [d for d in operator.dtypes if d in _KINDS] or list(operator.dtypes[:1])
-    for dtype in kinds:
-        if direction == "forward" or (floats(dtype) and operator.differentiable):
-            yield from batch(operator, dtype, examples)
+    fitting = [d for d in operator.dtypes if direction == "forward" or (floats(d) and operator.differentiable)]
+    for dtype in [d for d in fitting if d in _KINDS] or fitting[:1]:
+        yield from batch(operator, dtype, examples)
 
 
 def _proved(operator: Operator, case: Case, direction: str) -> str | None:
@@ -69,6 +68,10 @@ def _proved(operator: Operator, case: Case, direction: str) -> str | None:
             return None
         asked = False
         for index, output in enumerate(reference.outputs):
+            if output.tensor is None and output.value is not None:
+                asked = True
+                if not reference.proofs.traced():
+                    return reference.proofs.reason
             if output.tensor is None or not output.tensor.numel():
                 continue
             asked = True
