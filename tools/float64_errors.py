@@ -180,8 +180,8 @@ def page(rows: list[dict[str, Any]]) -> Iterator[str]:
     proved, count = sum(row["elements"] for row in rows), sum(row["cases"] for row in rows)
     yield from ("# float64 on the CPU, measured against certified values", "")
     yield "Written by `tools/float64_errors.py`: the worst error that torch's float64 makes on one machine, operator by operator,"
-    yield f"against values that are proved ([judging](judging.md), section 10). Another processor takes other kernels and errs elsewhere."
-    yield f"This one: {where}. {len(rows):,} operators × directions, {count:,} cases, {proved:,} elements proved."
+    yield "against values that are proved ([judging](judging.md), section 10). Another processor takes other kernels and errs"
+    yield f"elsewhere. This one: {where}. {len(rows):,} operators × directions, {count:,} cases, {proved:,} elements proved."
     yield ""
     yield "Errors are in ulp of the result, and in u·S (u = 2⁻⁵³; S is the magnitude that was summed). A large number of ulp beside"
     yield "a small one of u·S is cancellation (∞ where the exact value is 0); large in both is a defect ([findings](findings.md))."
