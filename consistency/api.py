@@ -58,7 +58,7 @@ def run(
     or Backend objects; None for every one available here. ``dtypes``: None for each operator's own. ``examples``: cases per
     operator × dtype. ``time_budget``: seconds, or None. ``tolerances``: a tolerances.yaml. ``out``: a folder for the bundle;
     with ``resume`` an interrupted bundle there is completed. ``handlers`` are called with every event. ``reference``: what
-    results are judged against: ``"float64"`` on the CPU, that spot-checked (``"spot"``), or ``"verified"`` by independent oracles.
+    results are judged against: ``"float64"`` on the CPU, that with some elements proved (``"spot"``), or all (``"verified"``).
     ``source``: ``"opinfo"`` takes the samples of PyTorch's own operator database in place of drawn cases. ``case_timeout``: seconds
     that one case may take on a backend in a process of its own (accelerators, ``+isolated``, ``@PYTHON``, ``+env:NAME=VALUE``).
     ``corpus``: a folder whose cases are replayed; others are drawn after that only if there is a time budget.

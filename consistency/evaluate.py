@@ -162,7 +162,7 @@ def _plain(backend: Backend) -> bool:
 
 
 def _of_float64_itself(found: Judgement, reference: Reference) -> Judgement:
-    """The sentence for float64 on the CPU where an oracle judges it: a second look would only compare it with itself."""
+    """The sentence for float64 on the CPU where proofs judge it: a second look would only compare it with itself."""
     worst = found.worst
     if found.verdict.fails and worst is not None:
         size = abs(worst.expected)

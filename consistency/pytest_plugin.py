@@ -37,7 +37,10 @@ _OPTIONS: dict[str, tuple[str, str]] = {
     "operators": ("NAME,…", "operators: names, globs or family:NAME (default: all)"),
     "dtypes": ("D,…", "dtypes, e.g. float32,float16 (default: each operator's own)"),
     "directions": ("D,…", "forward,backward (default: both)"),
-    "reference": ("MODE", "judge against float64, spot (default) or verified: float64 on the CPU, spot-checked, or by oracles"),
+    "reference": (
+        "MODE",
+        "judge against float64, spot (default) or verified: float64 on the CPU, with some elements proved, or all",
+    ),
     "source": ("NAME", "where cases come from: drawn (default), or opinfo, the samples of PyTorch's own operator database"),
     "expectations": ("FILE,…", "files of known divergences, beside those of the tolerances"),
     "tolerances": ("FILE", "a tolerances.yaml in place of the packaged one"),

@@ -30,7 +30,7 @@ class Settings:
 
     With a time budget the plan is gone through again with fresh examples until the time is up. ``specs`` holds what the user
     wrote for a backend, by its name, so that a command which repeats a failure can say it again. ``reference`` is a mode of
-    :mod:`consistency.wider`: how far float64 on the CPU is checked against the oracles. ``source`` says where cases come from.
+    :mod:`consistency.wider`: how much of float64 on the CPU is proved. ``source`` says where cases come from.
     The cases of a ``corpus`` are replayed first; ``explore`` says whether others are drawn then. ``identity`` is the id of the run,
     where that is known before its bundle is; ``used`` are the seconds of the time budget that went into preparing it.
     """

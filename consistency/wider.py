@@ -3,7 +3,7 @@
 ``float64``   nothing is proved beforehand
 ``spot``      of cases in float64, complex128, whole numbers and truth values some elements, forwards and backwards: of every case
               behind which nothing else stands, and of a quarter of the others
-``verified``  of every case all elements up to :data:`LIMIT`, evenly spaced ones beyond
+``verified``  of every case all elements up to :data:`LIMIT`, so many of larger outputs
 
 What was proved takes the place of float64 on the CPU for every dtype and every backend of the case. Whatever the mode, nothing
 fails before its worst element is proved (:mod:`consistency.evidence`). Where NumPy's long double is wider than float64 (x86),
@@ -35,8 +35,8 @@ LIMIT = 4096
 SPOTS = 4  # elements of an output that are proved in a spot check
 WORK = 20_000  # elements of all nodes together that one output of a spot check may take
 ONE_CASE_IN = 4  # is spot-checked where something else stands behind all elements
+CLOSER = 64  # elements that are proved where one of them shows that the CPU is wrong
 VERIFYING = 60.0  # seconds that all elements of one output may take
-CLOSER = 64  # and where the CPU turns out to be wrong
 
 
 @functools.cache

@@ -70,7 +70,7 @@ _tolerances = click.option("--tolerances", metavar="FILE", help="A tolerances.ya
     metavar="MODE",
     default="spot",
     show_default=True,
-    help="What is right: float64 on the CPU (float64), the same with spot checks (spot), or verified by oracles (verified).",
+    help="What is right: float64 on the CPU (float64), the same with some elements proved (spot), or all (verified).",
 )
 @click.option(
     "--source",

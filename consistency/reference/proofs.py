@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .float64 import Reference
 
 _TELLS = 2.0**-12  # of an ulp of the tested dtype: a smaller correction changes no verdict
+_OFF = 16.0  # ulp of float64: the CPU's own number is called wrong beyond
 SECONDS = 2.0  # for the elements of one output
 
 
@@ -102,7 +103,7 @@ class Proofs:
             tails = list(reference.tails)
             known = tails[index]
             rest = np.zeros_like(numbers) if known is None else known.reshape(-1).numpy().copy()
-            changed = changed or bool((_size(rest[places] - tail) > _TELLS * self._spacing(high)).any())
+            changed = changed or bool((np.abs(rest[places] - tail) > _TELLS * self._spacing(high)).any())
             rest[places] = tail
             tails[index] = torch.from_numpy(rest.reshape(tuple(tensor.shape)))
             reference.tails = tuple(tails)
@@ -116,8 +117,8 @@ class Proofs:
             wrong = before != high
         else:
             same = (before == high) | ((before != before) & (high != high))
-            step = np.spacing(np.maximum(_size(high), np.finfo(np.float64).tiny))
-            gap = np.where(same, 0.0, _size(before - high))
+            step = np.spacing(np.maximum(np.abs(high), np.finfo(np.float64).tiny))
+            gap = np.where(same, 0.0, np.abs(before - high))
             wrong = ~same & ~(gap <= _OFF * step)
         self.wrong |= {(index, int(p)) for p in places[wrong]}
         if before.dtype.kind not in "fc":
@@ -127,15 +128,8 @@ class Proofs:
     def _spacing(self, numbers: Any) -> Any:
         name = self.reference.materials.case.dtype
         form = dtypes.FORMATS.get(dtypes.PARTS.get(name, name), dtypes.FORMATS["float64"])
-        size = np.nan_to_num(_size(numbers), posinf=1e300)
+        size = np.nan_to_num(np.abs(numbers), posinf=1e300)
         return dtypes.spacing(size.astype(np.float64), form, np.empty(size.shape))
-
-
-_OFF = 16.0  # ulp of float64
-
-
-def _size(numbers: Any) -> Any:
-    return np.abs(numbers)
 
 
 def spots(digest: str, index: int, size: int, count: int) -> list[int]:
