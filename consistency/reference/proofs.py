@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,7 @@ class Proofs:
     def __init__(self, reference: Reference) -> None:
         from .certified.certificate import Certifier  # a worker's side never needs it, nor python-flint
 
-        self.reference = reference
+        self._reference = weakref.ref(reference)  # which holds this: a case's tensors are to go when it is judged
         self.certificates: dict[tuple[int, int], Certificate] = {}
         self.refused: set[tuple[int, int]] = set()
         self.wrong: set[tuple[int, int]] = set()
@@ -40,6 +41,12 @@ class Proofs:
         self.certifier = Certifier(
             reference.operator, reference.materials, reference.direction, integers_too=reference.integers_too
         )
+
+    @property
+    def reference(self) -> Reference:
+        found = self._reference()
+        assert found is not None, "a reference's proofs outlive it"
+        return found
 
     def settle(self, index: int, positions: Sequence[int], seconds: float = SECONDS, work: float = math.inf) -> bool:
         """Prove these elements of output ``index`` and put what was proved into the reference; whether anything changed there.

@@ -26,7 +26,7 @@ from .elementwise import node_of
 from .entries import load
 from .gradients import gradients
 from .movement import reshape, view
-from .nodes import Constant, Deadline, Node, evaluate
+from .nodes import Constant, Deadline, Node, evaluate, evaluate_all
 from .rounding import nearest_double
 from .tracing import Trace
 
@@ -113,7 +113,7 @@ class Certifier:
         places = np.asarray(positions, dtype=np.int64)
         try:
             if isinstance(node, Pair):
-                parts = zip(evaluate(node.re, places).tolist(), evaluate(node.im, places).tolist(), strict=True)
+                parts = zip(*(part.tolist() for part in evaluate_all((node.re, node.im), places)), strict=True)
                 return {p: _complex(p, re, im, bits) for p, (re, im) in zip(positions, parts, strict=True)}
             values = evaluate(node, places).tolist()
             if self.direction == "backward" and any(type(v) is float and v - v != 0.0 for v in values):

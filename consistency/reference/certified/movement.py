@@ -30,8 +30,11 @@ class View(Node):
     def __init__(self, source: Node, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> None:
         super().__init__(shape, (source,))
         self.strides, self.offset, self.kind = tuple(strides), offset, source.kind
+        self._contiguous = self.strides == row_major(self.shape)
 
     def needs(self, positions: Positions) -> tuple[Positions, ...]:
+        if self._contiguous:
+            return (positions + self.offset,)
         found = np.full(positions.shape, self.offset, dtype=np.int64)
         for size, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
             positions, index = np.divmod(positions, size)
@@ -44,7 +47,14 @@ class View(Node):
 
     def pull(self, gradient: Node) -> Sequence[Node | None]:
         source = self.inputs[0]
-        return (scatter(gradient, self.needs(np.arange(self.size))[0], source.shape),)
+        if self._contiguous and self.size == source.size:
+            return (reshape(gradient, source.shape),)
+        labels = self.needs(np.arange(self.size))[0]
+        once = np.full(source.size, -1, dtype=np.int64)
+        once[labels] = np.arange(labels.size)
+        if bool((once[labels] == np.arange(labels.size)).all()):  # no number is seen twice: there is nothing to sum
+            return (Gather(gradient, once, source.shape),)
+        return (scatter(gradient, labels, source.shape),)
 
 
 class Gather(Node):
@@ -90,7 +100,8 @@ class Scatter(Node):
     @functools.cached_property
     def _sorted(self) -> tuple[Labels, Labels]:
         order = np.argsort(self.labels, kind="stable")
-        return order, np.searchsorted(self.labels[order], np.arange(self.size + 1))
+        counts = np.bincount(self.labels + 1, minlength=self.size + 1)  # of label −1, 0, 1, …
+        return order, np.cumsum(counts)
 
     def needs(self, positions: Positions) -> tuple[Positions, ...]:
         order, starts = self._sorted
@@ -158,12 +169,16 @@ def row_major(shape: Sequence[int]) -> Shape:
 
 
 def view(source: Node, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> Node:
-    """A strided view, of a constant right away."""
-    if type(source) is Constant:
-        made = View(source, shape, strides, offset)
-        return Constant(source.data.reshape(-1)[made.needs(np.arange(made.size))[0]].reshape(made.shape))
+    """A strided view, of a constant right away; of a contiguous view it is one of what lies below."""
+    if type(source) is View and source._contiguous:
+        return view(source.inputs[0], shape, strides, offset + source.offset)
     if tuple(shape) == source.shape and tuple(strides) == row_major(shape) and not offset:
         return source
+    if type(source) is Constant:
+        made = View(source, shape, strides, offset)
+        if made._contiguous:
+            return Constant(source.data.reshape(-1)[offset : offset + made.size].reshape(made.shape))
+        return Constant(source.data.reshape(-1)[made.needs(np.arange(made.size))[0]].reshape(made.shape))
     return View(source, shape, strides, offset)
 
 

@@ -23,6 +23,7 @@ from .balls import Elements, Unknowable, Unsure, elements
 Positions = npt.NDArray[np.int64]
 Shape = tuple[int, ...]
 _count = itertools.count()
+_ZERO = np.zeros(1, dtype=np.int64)
 _NOTHING: Positions = np.empty(0, dtype=np.int64)
 
 
@@ -85,8 +86,11 @@ class Node:
         return self._at
 
     def store(self, positions: Positions, values: Any) -> None:
-        made = np.empty(positions.size, dtype=object)
-        made[:] = values
+        if type(values) is np.ndarray and values.shape == positions.shape and values.dtype == object:
+            made = values
+        else:
+            made = np.empty(positions.size, dtype=object)
+            made[:] = values
         if self._at.size:
             positions = np.concatenate([self._at, positions])
             made = np.concatenate([self._values, made])
@@ -113,7 +117,7 @@ class Constant(Node):
         self.kind = {"f": "real", "b": "bool"}.get(data.dtype.kind, "int")
 
     def known(self) -> Positions:
-        return np.arange(self.size)
+        return np.broadcast_to(_ZERO, self.size)  # as many as there are, which is all that anybody asks
 
     def look_up(self, positions: Positions) -> Elements:
         return elements(self.data.reshape(-1)[positions]).reshape(positions.shape)
@@ -181,8 +185,15 @@ class WithoutGradient(Node):
 
 def evaluate(root: Node, positions: Positions) -> Elements:
     """The elements of ``root`` at flat ``positions``, in the current precision. Raises Unsure."""
-    demands: dict[Node, list[Positions]] = {root: [np.asarray(positions, dtype=np.int64).reshape(-1)]}
-    heap, order = [(-root.number, root)], []
+    return evaluate_all((root,), positions)[0]
+
+
+def evaluate_all(roots: Sequence[Node], positions: Positions) -> list[Elements]:
+    """The same of several nodes at the same positions; what they share is computed once. Raises Unsure."""
+    places = np.asarray(positions, dtype=np.int64)
+    demands: dict[Node, list[Positions]] = {root: [places.reshape(-1)] for root in roots}
+    heap, order = [(-root.number, root) for root in demands], []
+    heapq.heapify(heap)
     while heap:
         node = heapq.heappop(heap)[1]
         asked = demands.pop(node)
@@ -191,7 +202,7 @@ def evaluate(root: Node, positions: Positions) -> Elements:
         if known.size == node.size:
             continue
         if known.size:
-            wanted = np.setdiff1d(wanted, known, assume_unique=True)
+            wanted = wanted[known[np.minimum(np.searchsorted(known, wanted), known.size - 1)] != wanted]
         if not wanted.size:
             continue
         needs = node.needs(wanted)
@@ -206,7 +217,7 @@ def evaluate(root: Node, positions: Positions) -> Elements:
         Deadline.check()
         given = [source.look_up(need) for source, need in zip(node.inputs, needs, strict=True)]
         node.store(wanted, node.compute(wanted, given))
-    return root.look_up(np.asarray(positions, dtype=np.int64))
+    return [root.look_up(places) for root in roots]
 
 
 def _sorted_once(positions: Positions) -> Positions:

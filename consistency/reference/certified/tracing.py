@@ -8,7 +8,7 @@ its arguments by the names in torch's schema.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,6 @@ import torch
 from flint import arb
 from torch._decomp import decomposition_table
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map
 
 from .balls import Unsure
 from .complex_numbers import Pair, Tensor, neg, pair
@@ -26,6 +25,7 @@ from .entries import lookup
 from .movement import Overlay, cat, gather, reshape, unsqueeze, view
 from .nodes import Blocked, Constant, Deadline, Leaf, Node, Unknown, evaluate
 from .rounding import rounded_to
+from .signatures import Signature, signature
 from .whole_calls import WholeCalls
 
 _VIEWS_IN_PLACE = frozenset({"squeeze_", "unsqueeze_", "transpose_", "t_", "swapaxes_", "swapdims_"})
@@ -73,16 +73,17 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.blocked = False
         self._storages: dict[int, Node] = {}
         self._alive: list[torch.Tensor] = []
-        self._whole_calls = WholeCalls(self)
+        self._whole_calls: list[WholeCalls] = []
 
     def __enter__(self) -> Trace:
-        self._whole_calls.__enter__()  # type: ignore[no-untyped-call]
+        self._whole_calls.append(WholeCalls(self))  # not for longer than needed: each holds the other
+        self._whole_calls[-1].__enter__()  # type: ignore[no-untyped-call]
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
     def __exit__(self, *exception: Any) -> None:
         super().__exit__(*exception)  # type: ignore[no-untyped-call]
-        self._whole_calls.__exit__(*exception)  # type: ignore[no-untyped-call]
+        self._whole_calls.pop().__exit__(*exception)  # type: ignore[no-untyped-call]
 
     # --- tensors and their nodes ------------------------------------------------------------------------------------------
 
@@ -159,11 +160,11 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        schema = func._schema
-        _, _, name = schema.name.partition("::")
+        known = signature(func)
+        name = known.name
         self.called.add(name)
         Deadline.spend(A_CALL)
-        if name in _VIEWS_IN_PLACE or _is_view(schema):
+        if name in _VIEWS_IN_PLACE or known.is_view:
             if name == "detach" and self.gradients:
                 return self._detached(args[0])
             return func(*args, **kwargs)
@@ -172,22 +173,22 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 return decomposition_table[func](*args, **kwargs)
         if name in _FIXED:
             return self._empty(func(*args, **kwargs))
-        bound = _bound(schema, args, kwargs)
-        read = {name: value for name, value in bound.items() if name not in _only_written(schema)}
-        given = tree_map(lambda x: self._node(x) if isinstance(x, torch.Tensor) else x, read)
+        bound = known.bound(args, kwargs)
+        given = {name: self._given(value) for name, value in bound.items() if name not in known.only_written}
         if name.startswith("as_strided"):
             given |= self._by_strides(bound)
         out = func(*args, **kwargs)
-        made = self._made(func, name, given, out)
+        sources = _nodes_in(given)
+        made = self._made(known, given, out, sources)
         if self.gradients and not torch.is_grad_enabled():
             self.blocked = True
-            made = tree_map(_blocked, made)
+            made = mapped(_blocked, made)
         if isinstance(made, Written):
             for argument, value in made.arguments.items():
                 if isinstance(bound.get(argument), torch.Tensor):
                     self._write(bound[argument], value)
             made = made.outputs
-        self._hand_over(schema, bound, out, made, _nodes_in(given))
+        self._hand_over(known, bound, out, made, sources)
         if isinstance(out, (bool, int, float, complex)) and name not in _METADATA:
             self._check_number(name, out, made)
         return out
@@ -210,37 +211,40 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._storages[_key(tensor)] = Unknown((size,), "memory that was never written to", kind)
         return tensor
 
-    def _made(self, func: Any, name: str, given: dict[str, Any], out: Any) -> Any:
-        entry = lookup(name) if func._schema.name.startswith("aten::") else None
-        sources = _nodes_in(given)
+    def _given(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return self._node(value)
+        return mapped(self._given, value) if type(value) in (list, tuple, dict) else value
+
+    def _made(self, known: Signature, given: dict[str, Any], out: Any, sources: Sequence[Node]) -> Any:
+        entry = lookup(known.name) if known.space == "aten" else None
         if entry is None:
-            self.missing.add(name)
-            missing = f"torch.ops.{func._schema.name.replace('::', '.')} has no entry"
-            return tree_map(lambda x: _unknown(x, missing, sources), out)
+            self.missing.add(known.name)
+            missing = f"torch.ops.{known.space}.{known.name} has no entry"
+            return mapped(lambda x: _unknown(x, missing, sources), out)
         try:
             return entry(given, out)
         except Unsure as reason:
             why = str(reason)
         except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, NotImplementedError) as error:
-            why = f"torch.ops.aten.{name}: {type(error).__name__}: {error}"
-        return tree_map(lambda x: _unknown(x, why, sources), out)
+            why = f"torch.ops.aten.{known.name}: {type(error).__name__}: {error}"
+        return mapped(lambda x: _unknown(x, why, sources), out)
 
-    def _hand_over(self, schema: Any, bound: Mapping[str, Any], out: Any, made: Any, sources: Sequence[Node]) -> None:
+    def _hand_over(self, known: Signature, bound: Mapping[str, Any], out: Any, made: Any, sources: Sequence[Node]) -> None:
         """The results' nodes to the tensors that hold them: those that were written to, and new ones.
 
         What is not known depends on the sources all the same: its gradient is not known either.
         """
-        written = [a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
         targets: list[Any] = []
-        if written:
-            for name in written:
+        if known.written:
+            for name in known.written:
                 target = bound.get(name)
                 targets += list(target) if isinstance(target, (list, tuple)) else [target]
             values = list(made) if isinstance(made, (list, tuple)) else [made]
             if len(values) == len(targets):
                 pairs = list(zip(targets, values, strict=True))
             else:  # of nothing that was written anything is known, not even where an entry gave up and left nothing
-                why = next((v.why for v in values if isinstance(v, Unknown)), f"{schema.name} writes in a way of its own")
+                why = next((v.why for v in values if isinstance(v, Unknown)), f"{known} writes in a way of its own")
                 pairs = [(t, _unknown(t, why, sources)) for t in targets]
             for target, value in pairs:
                 if isinstance(target, torch.Tensor):
@@ -250,7 +254,7 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         values = list(made) if isinstance(made, (list, tuple)) else [made]
         for position, tensor in enumerate(results):
             if isinstance(tensor, torch.Tensor):
-                more = f"{schema.name} gives more than its entry"
+                more = f"{known} gives more than its entry"
                 value = values[position] if position < len(values) else _unknown(tensor, more, sources)
                 self._write(tensor, value)
 
@@ -258,7 +262,7 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Of its own storage, so that the numbers are the same and no gradient flows through."""
         with torch.utils._python_dispatch._disable_current_modes():
             copy = tensor.detach().clone()
-        self.write(copy, tree_map(_blocked, self.node(tensor)))
+        self.write(copy, mapped(_blocked, self.node(tensor)))
         return copy
 
     def _check_number(self, name: str, out: Any, made: Any) -> None:
@@ -273,32 +277,8 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 raise Unsure(f"{name}: a number that is not exact leaves the tensors")
 
 
-def _only_written(schema: Any) -> frozenset[str]:
-    """The arguments that results are written to (``out=``, or under the names of several results)."""
-    if not schema.is_mutable:
-        return frozenset()
-    return frozenset(a.name for a in schema.arguments if a.kwarg_only and a.alias_info is not None and a.alias_info.is_write)
-
-
 def _is_real(dtype: torch.dtype) -> bool:
     return dtype.is_floating_point or dtype.is_complex
-
-
-def _is_view(schema: Any) -> bool:
-    return any(r.alias_info is not None and not r.alias_info.is_write for r in schema.returns)
-
-
-def _bound(schema: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments by the schema's names, defaults filled in."""
-    found = {}
-    for position, argument in enumerate(schema.arguments):
-        if position < len(args) and not argument.kwarg_only:
-            found[argument.name] = args[position]
-        elif argument.name in kwargs:
-            found[argument.name] = kwargs[argument.name]
-        else:
-            found[argument.name] = argument.default_value if argument.has_default_value() else None
-    return found
 
 
 def _blocked(x: Any) -> Any:
@@ -309,10 +289,22 @@ def _blocked(x: Any) -> Any:
 
 def _nodes_in(given: Any) -> list[Node]:
     """Every node among the arguments of a call."""
-    found: list[Node] = []
-    for x in tree_leaves(given):
-        found += [x.re, x.im] if isinstance(x, Pair) else [x] if isinstance(x, Node) else []
-    return found
+    if isinstance(given, Node):
+        return [given]
+    if isinstance(given, Pair):
+        return [given.re, given.im]
+    if type(given) not in (list, tuple, dict):
+        return []
+    return [node for x in (given.values() if type(given) is dict else given) for node in _nodes_in(x)]
+
+
+def mapped(function: Callable[[Any], Any], value: Any) -> Any:
+    """``function`` of a value, or of every item of a list, a tuple, a dict, however deep."""
+    if isinstance(value, (list, tuple)) and not isinstance(value, torch.Size):
+        return [mapped(function, x) for x in value]
+    if type(value) is dict:
+        return {name: mapped(function, x) for name, x in value.items()}
+    return function(value)
 
 
 def unknown(x: Any, why: str, arguments: Any) -> Any:

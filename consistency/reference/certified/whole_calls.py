@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_map
 
 from .balls import Unsure
 
@@ -42,28 +41,25 @@ class WholeCalls(TorchFunctionMode):
         self.trace = trace
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        from .entries import lookup
-
-        lookup("")  # loads them all
         formula = _FORMULAS.get(func) if callable(func) else None
         return func(*args, **(kwargs or {})) if formula is None else self._carried_out(func, formula, args, kwargs or {})
 
     def _carried_out(self, function: Any, formula: Formula, args: Any, kwargs: Any) -> Any:
         """The function really runs, outside of the trace; what it gives is what the formula says."""
-        from .tracing import _blocked, _nodes_in, _unknown
+        from .tracing import _blocked, _nodes_in, _unknown, mapped
 
         trace = self.trace
-        given = tree_map(lambda x: trace.node(x) if isinstance(x, torch.Tensor) else x, (tuple(args), dict(kwargs)))
+        given = mapped(lambda x: trace.node(x) if isinstance(x, torch.Tensor) else x, (tuple(args), dict(kwargs)))
         with torch.utils._python_dispatch._disable_current_modes():
             out = function(*args, **kwargs)
         try:
             made = formula(*given[0], **given[1])
         except (Unsure, *_NOT_MADE_FOR) as reason:
             sources, why = _nodes_in(given), f"{formula.__name__}: {reason}"
-            made = tree_map(lambda x: _unknown(x, why, sources), out)
+            made = mapped(lambda x: _unknown(x, why, sources), out)
         if trace.gradients and not torch.is_grad_enabled():
             trace.blocked = True
-            made = tree_map(_blocked, made)
+            made = mapped(_blocked, made)
         results, values = (list(x) if isinstance(x, (list, tuple)) else [x] for x in (out, made))
         for tensor, value in zip(results, values, strict=True):
             if isinstance(tensor, torch.Tensor):
