@@ -187,6 +187,8 @@ def test_kinks_as_torch_has_them(case: int) -> None:
     x = torch.tensor(points, dtype=torch.float64)
     _, slopes = value_and_gradient(lambda x: function(x).sum(), x)
     assert [float(s) for s in slopes] == wanted
+    if function is F.hardswish and torch.__version__ < "2.5":
+        return  # torch 2.4.1's own gradient at its kinks is that of the parabola between them: −0.5 and 1.5
     leaf = x.clone().requires_grad_(True)
     function(leaf).sum().backward()
     assert leaf.grad is not None

@@ -48,6 +48,11 @@ class Certificate:
     digits: str
     bits: int
 
+    @property
+    def signed(self) -> bool:
+        """False of a zero whose sign nobody knows, such as a difference of equal numbers that were rounded nowhere."""
+        return self.digits != "0"
+
 
 class Certifier:
     """Proves elements of one case in one direction. ``reason`` says why nothing could be proved, after :meth:`prove` could not.

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+import torch
 from flint import arb
 from torch.nn import functional as F
 
@@ -48,10 +49,14 @@ def scores_of(query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scal
     return scores, value
 
 
+def _shares(scores: Node) -> Node:
+    """Queries that see nothing have shares of 0 since torch 2.5; before, of 0/0."""
+    return (exponentials.softmax if torch.__version__ < "2.5" else exponentials.safe_softmax)(scores, -1)
+
+
 def attention(query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scale: float | None) -> Node:
-    """Queries that see nothing have the result 0."""
     scores, value = scores_of(query, key, value, mask, is_causal, scale)
-    return sums.matmul(exponentials.safe_softmax(scores, -1), value)
+    return sums.matmul(_shares(scores), value)
 
 
 @entry("_scaled_dot_product_flash_attention_for_cpu")
@@ -61,7 +66,7 @@ def flash(
     if dropout_p:
         raise Unsure("dropout is random")
     scores, value = scores_of(query, key, value, attn_mask, is_causal, scale)
-    return sums.matmul(exponentials.safe_softmax(scores, -1), value), exponentials.logsumexp(scores, -1)
+    return sums.matmul(_shares(scores), value), exponentials.logsumexp(scores, -1)
 
 
 @whole(F.scaled_dot_product_attention)
@@ -112,7 +117,7 @@ def multi_head_attention(
     if attn_mask is not None and attn_mask.ndim == 3:
         attn_mask = reshape(attn_mask, (q.shape[0], num_heads, *attn_mask.shape[1:]))
     scores, v = scores_of(q, k, v, attn_mask, False, None)
-    shares = exponentials.safe_softmax(scores, -1) if not need_weights else exponentials.softmax(scores, -1)
+    shares = _shares(scores) if not need_weights else exponentials.softmax(scores, -1)
     joined = reshape(permute(sums.matmul(shares, v), (2, 0, 1, 3)), (*query.shape[:2], embed_dim_to_check))
     return _projected(joined, to_real(out_proj_weight), out_proj_bias), _seen(shares, need_weights, average_attn_weights)
 
