@@ -1,0 +1,26 @@
+"""Runs for tests that ask whether something fails: nothing is made smaller, which takes seconds a failure and adds no answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from consistency import engine
+from consistency.events import Judged
+from consistency.model import Result
+
+
+def judged(*chosen: Any, **more: Any) -> Iterator[Result]:
+    """What ``consistency.run`` with these arguments judges, one result after another."""
+    for event in engine.run(engine.settings(*chosen, **more, shrink=False)):
+        if isinstance(event, Judged):
+            yield from event.results
+
+
+def failures(*chosen: Any, **more: Any) -> list[Result]:
+    return [result for result in judged(*chosen, **more) if result.verdict.fails]
+
+
+def noticed(*chosen: Any, **more: Any) -> bool:
+    """Whether a result fails; the first one ends the run."""
+    return any(result.verdict.fails for result in judged(*chosen, **more))
