@@ -10,8 +10,15 @@ from consistency.events import Judged
 from consistency.model import Result
 
 
+def unshrunk(*chosen: Any, **more: Any) -> engine.Run:
+    """What ``consistency.run`` with these arguments gives."""
+    settings, collect = engine.settings(*chosen, **more, shrink=False), engine.Collect()
+    engine.drive(settings, [collect])
+    return engine.Run(tuple(collect.results), settings, collect.seconds, scalings=tuple(collect.scalings))
+
+
 def judged(*chosen: Any, **more: Any) -> Iterator[Result]:
-    """What ``consistency.run`` with these arguments judges, one result after another."""
+    """The results of such a run, one after another."""
     for event in engine.run(engine.settings(*chosen, **more, shrink=False)):
         if isinstance(event, Judged):
             yield from event.results

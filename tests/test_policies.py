@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from running import unshrunk
 from torch import Tensor
 
 import consistency
@@ -35,7 +36,7 @@ LENIENT = "extends: packaged\nbackends:\n  lenient:\n    policy: {nan_in_max: an
 def verdicts(name: str, change: Change, operator: str, folder: Path) -> set[str]:
     file = folder / "lenient.yaml"
     file.write_text(LENIENT, encoding="utf-8")
-    run = consistency.run(
+    run = unshrunk(
         operators=[operator], backends=[Changing(name, change)], dtypes=["float32"], directions=["forward"], examples=150,
         tolerances=file,
     )  # fmt: skip
@@ -68,7 +69,7 @@ def test_a_number_from_nowhere_in_place_of_nan_is_no_choice(operator: str, tmp_p
 
 
 def test_the_sentence_tells_a_dropped_nan_from_a_wrong_one() -> None:
-    run = consistency.run(
+    run = unshrunk(
         operators=["maximum"], backends=[Changing("mine", never_chosen)], dtypes=["float32"], directions=["forward"], examples=150
     )
     assert any("NaN is left out and the other number returned" in failure.explanation for failure in run.failures)
@@ -138,7 +139,7 @@ def cast_failures(cast: Cast, operator: str, *dtypes: str, policy: str = "", tmp
     if tmp_path is not None:
         file = tmp_path / "mine.yaml"
         file.write_text(f"extends: packaged\nbackends:\n  mine:\n    policy: {{saturating_casts: {policy}}}\n", encoding="utf-8")
-    run = consistency.run(
+    run = unshrunk(
         operators=[operator], backends=[Casting("mine", cast)], dtypes=dtypes, directions=["forward"], examples=20, tolerances=file
     )
     assert any(result.verdict.tested for result in run.results)
@@ -190,6 +191,6 @@ class Overflowing(consistency.Backend):
 
 @pytest.mark.parametrize("operator", ["fmax", "maximum", "clone"])
 def test_infinity_is_not_the_largest_number(operator: str) -> None:
-    run = consistency.run(operators=[operator], backends=[Overflowing()], dtypes=["float32"], directions=["forward"], examples=200)
+    run = unshrunk(operators=[operator], backends=[Overflowing()], dtypes=["float32"], directions=["forward"], examples=200)
     assert run.failures
     assert "overflow already at" in run.failures[0].explanation
