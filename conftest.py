@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
 from collections.abc import Generator, Iterator
@@ -13,6 +14,7 @@ import hypothesis
 import pytest
 import torch
 
+from consistency import generate
 from consistency.generate import no_local_constants
 
 # Registered by name, because under CI=true Hypothesis would silently choose a profile of its own.
@@ -53,4 +55,13 @@ def _nothing_of_the_users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             patch.setenv("PYTHONPYCACHEPREFIX", str(_shared(tmp_path_factory) / "bytecode"))
         patch.setenv("CONSISTENCY_CACHE", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("CONSISTENCY_PROBES", "off")
+        yield
+
+
+@pytest.fixture(scope="module")
+def drawn_once() -> Iterator[None]:
+    """The tests of a module share the cases that they draw alike: searching for them takes longer than judging them."""
+    kept = functools.cache(generate.batch)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(generate, "batch", lambda *args, **more: list(kept(*args, **more)))
         yield

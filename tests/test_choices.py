@@ -15,6 +15,8 @@ import consistency
 from consistency.model import Result
 from consistency.operators.declare import Operator
 
+pytestmark = pytest.mark.usefixtures("drawn_once")
+
 Deed = Callable[..., Any]
 
 

@@ -18,6 +18,8 @@ from consistency.operators.formulas import PAIRS
 from consistency.operators.programs import VIEWS, WRITES, interpret, perform
 from consistency.recipe import Literal, TensorRecipe
 
+pytestmark = pytest.mark.usefixtures("drawn_once")
+
 FAMILIES = ("forms", "formulas", "programs", "foreach", "optimizers", "sequences")
 OPERATORS = [operator for operator in registry().values() if operator.family in FAMILIES]
 Perform = Callable[[str, list[torch.Tensor], list[Any]], torch.Tensor]

@@ -19,6 +19,8 @@ from consistency.operators import distributions, dropout, random
 from consistency.operators.declare import Operator
 from consistency.tolerances import load
 
+pytestmark = pytest.mark.usefixtures("drawn_once")
+
 Deed = Callable[..., Any]
 OPERATORS = {operator.name: operator for operator in (*random.OPERATORS, *dropout.OPERATORS)}
 
