@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
+import sys
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import hypothesis
 import pytest
 import torch
 
+from consistency import generate
 from consistency.generate import no_local_constants
 
 # Registered by name, because under CI=true Hypothesis would silently choose a profile of its own.
@@ -35,10 +39,29 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
+def _shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of this run that the workers of pytest-xdist have in common."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _nothing_of_the_users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """No cache but our own, in this process and those that it begins, and no probes that a test does not ask for."""
     with pytest.MonkeyPatch.context() as patch:
+        if sys.dont_write_bytecode:
+            # Otherwise each of some hundred processes would compile this project again; nothing is written beside its sources.
+            patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+            patch.setenv("PYTHONPYCACHEPREFIX", str(_shared(tmp_path_factory) / "bytecode"))
         patch.setenv("CONSISTENCY_CACHE", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("CONSISTENCY_PROBES", "off")
+        yield
+
+
+@pytest.fixture(scope="module")
+def drawn_once() -> Iterator[None]:
+    """The tests of a module share the cases that they draw alike: searching for them takes longer than judging them."""
+    kept = functools.cache(generate.batch)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(generate, "batch", lambda *args, **more: list(kept(*args, **more)))
         yield

@@ -15,7 +15,7 @@ from .operators.declare import Operator
 from .second_look import Looks
 from .settings import Settings
 from .tolerances import Tolerances
-from .wider import EACH
+from .wider import EACH, spot_checked
 
 SHRINK_SECONDS = 4.0
 JUDGING_FAILED = "the harness itself failed to judge this case"
@@ -56,7 +56,9 @@ def shrunk(
     """The smallest result with the backend, direction and verdict of ``suspect`` that Hypothesis finds in ``seconds``."""
     first = suspect.evidence.first if suspect.evidence is not None else suspect.verdict.value
 
-    against = EACH if chosen.reference == "spot" else chosen.reference  # a smaller case is another case, spot-checked or not
+    # A smaller case is another case, spot-checked or not; those of dtypes that are not spend the time on more of them.
+    each = chosen.reference == "spot" and spot_checked(suspect.dtype)
+    against = EACH if each else chosen.reference
 
     def same(case: Case) -> bool:
         again = judge_case(case, operator, backends, chosen.tolerances, (suspect.direction,), against=against)

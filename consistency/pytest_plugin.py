@@ -306,6 +306,8 @@ def _expectations(reporter: pytest.TerminalReporter) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """What became of the expectations; on GitHub Actions, an annotation for each of the worst failures."""
+    if hasattr(terminalreporter.config, "workerinput"):  # a worker of pytest-xdist, whose terminal nobody sees
+        return
     _expectations(terminalreporter)
     if not os.environ.get("GITHUB_ACTIONS"):
         return

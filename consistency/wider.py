@@ -51,6 +51,11 @@ def usable(mode: str) -> str:
     return mode
 
 
+def spot_checked(dtype: str) -> bool:
+    """Whether spot checks look at cases of ``dtype``: the numbers that the reference itself has, and whole ones."""
+    return dtype in ("float64", "complex128") or not dtypes.floats(dtype)
+
+
 def sharpen(reference: Reference, mode: str = "float64") -> None:
     """Put something better than the CPU behind ``reference``, where there is something; sets ``independent``."""
     dtype = reference.materials.case.dtype
@@ -62,12 +67,11 @@ def sharpen(reference: Reference, mode: str = "float64") -> None:
             _long_double(reference)
         elif not dtypes.floats(dtype):
             _integers(reference)
-    own = dtype in ("float64", "complex128") or not dtypes.floats(dtype)
     if mode == "verified":
         _prove(reference, LIMIT, seconds=VERIFYING)
     elif mode == EACH:
         _prove(reference, SPOTS)
-    elif mode == "spot" and own:
+    elif mode == "spot" and spot_checked(dtype):
         digest = reference.materials.case.digest
         if not reference.independent or int(digest[:8], 16) % ONE_CASE_IN == 0:
             _prove(reference, SPOTS, WORK)

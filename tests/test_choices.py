@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 import torch
+from running import failures, noticed
 from torch import Tensor
 
 import consistency
+from consistency.model import Result
 from consistency.operators.declare import Operator
+
+pytestmark = pytest.mark.usefixtures("drawn_once")
 
 Deed = Callable[..., Any]
 
@@ -37,10 +41,13 @@ def same(a: Any, b: Any) -> bool:
     return isinstance(a, tuple) and isinstance(b, tuple) and all(map(same, a, b))
 
 
-def run_with(deed: Deed, operator: str, examples: int = 40) -> tuple[consistency.Run, Doing]:
+def failing(deed: Deed, operator: str, examples: int = 40) -> tuple[list[Result], Doing]:
     backend = Doing(deed)
-    run = consistency.run(operators=[operator], backends=[backend], dtypes=["float32"], directions=["forward"], examples=examples)
-    return run, backend
+    return failures([operator], [backend], ["float32"], ["forward"], examples), backend
+
+
+def is_noticed(deed: Deed, operator: str, examples: int = 40) -> bool:
+    return noticed([operator], [Doing(deed)], ["float32"], ["forward"], examples)
 
 
 def given(args: list[Any], kwargs: dict[str, Any], position: int, default: Any) -> Any:
@@ -100,15 +107,15 @@ TIES = {
 
 @pytest.mark.parametrize("operator", TIES)
 def test_ties_may_be_broken_the_other_way(operator: str) -> None:
-    run, backend = run_with(TIES[operator], operator, 100)
-    assert not run.failures, f"{run.failures[0].explanation}\n{run.failures[0].case.line}"
+    found, backend = failing(TIES[operator], operator, 100)
+    assert not found, f"{found[0].explanation}\n{found[0].case.line}"
     assert backend.changed >= 3
 
 
 @pytest.mark.parametrize("operator", ["unique", "unique_consecutive"])
 def test_either_zero_may_stand_for_both(operator: str) -> None:
-    run, _ = run_with(other_zero, operator)
-    assert not run.failures, run.failures[0].explanation
+    found, _ = failing(other_zero, operator)
+    assert not found, found[0].explanation
 
 
 def neighbour(run: Deed, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -153,7 +160,7 @@ WRONG_CHOICES: list[tuple[str, Deed]] = [
 
 @pytest.mark.parametrize(("operator", "deed"), WRONG_CHOICES)
 def test_wrong_choices_are_noticed(operator: str, deed: Deed) -> None:
-    assert run_with(deed, operator)[0].failures
+    assert is_noticed(deed, operator)
 
 
 # Factorisations.
@@ -203,8 +210,8 @@ HEALTHY_FACTORS = {
 
 @pytest.mark.parametrize("operator", HEALTHY_FACTORS)
 def test_factors_may_differ(operator: str) -> None:
-    run, backend = run_with(HEALTHY_FACTORS[operator], operator)
-    assert not run.failures, f"{run.failures[0].explanation}\n{run.failures[0].case.line}"
+    found, backend = failing(HEALTHY_FACTORS[operator], operator)
+    assert not found, f"{found[0].explanation}\n{found[0].case.line}"
     assert backend.changed >= 10
 
 
@@ -318,4 +325,4 @@ WRONG_FACTORS: list[tuple[str, Deed]] = [
 
 @pytest.mark.parametrize(("operator", "deed"), WRONG_FACTORS)
 def test_what_is_no_factorisation_is_noticed(operator: str, deed: Deed) -> None:
-    assert run_with(deed, operator, 25)[0].failures
+    assert is_noticed(deed, operator, 25)

@@ -17,6 +17,8 @@ import consistency
 from consistency import engine
 from consistency.model import Result
 
+pytestmark = pytest.mark.usefixtures("drawn_once")
+
 Run = Callable[[Sequence[Any], Mapping[str, Any]], Any]
 Deed = Callable[[str, Run, list[Any], dict[str, Any]], Any]
 
@@ -209,10 +211,11 @@ Results = dict[str, list[Result]]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _without_shrinking() -> Iterator[None]:
-    """Shrinking has tests of its own; here every backend fails and each would take its seconds."""
+def _verdicts_only() -> Iterator[None]:
+    """Shrinking, causes and work-arounds have tests of their own; here every backend fails and each would take its seconds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine, "SHRUNK_PER_GROUP", 0)
+        patch.setattr(engine.Looks.__init__, "__defaults__", (0.0, 0))  # effort, full
         yield
 
 

@@ -7,15 +7,18 @@ from typing import Any
 
 import pytest
 import torch
+from running import failures, judged, noticed
 
 import consistency
-from consistency import generate
+from consistency import engine, generate
 from consistency.materialise import prepare
 from consistency.model import Result
 from consistency.operators import get, registry
 from consistency.operators.formulas import PAIRS
 from consistency.operators.programs import VIEWS, WRITES, interpret, perform
 from consistency.recipe import Literal, TensorRecipe
+
+pytestmark = pytest.mark.usefixtures("drawn_once")
 
 FAMILIES = ("forms", "formulas", "programs", "foreach", "optimizers", "sequences")
 OPERATORS = [operator for operator in registry().values() if operator.family in FAMILIES]
@@ -104,8 +107,12 @@ class Stale(Playing):
         return interpret(args[0], args[1:], play)
 
 
-def run(operator: str, backend: consistency.Backend | str, examples: int = 150, **options: Any) -> list[Result]:
-    return list(consistency.run([operator], [backend], ["float32"], examples=examples, **options).results)
+def run(operator: str, backend: consistency.Backend | str, examples: int = 150) -> list[Result]:
+    return list(judged([operator], [backend], ["float32"], examples=examples))
+
+
+def is_noticed(operator: str, backend: consistency.Backend, examples: int) -> bool:
+    return noticed([operator], [backend], ["float32"], examples=examples)
 
 
 FAULTS = (
@@ -119,9 +126,11 @@ FAULTS = (
 
 @pytest.mark.parametrize("backend", FAULTS, ids=lambda backend: str(backend.name))
 def test_a_fault_between_steps_is_noticed(backend: consistency.Backend) -> None:
-    failing = [result for result in run("program", backend) if result.verdict.fails]
-    assert failing
-    assert min(len(result.case.args[0]) for result in failing) <= 3, failing[0].case.line
+    chosen = engine.settings(["program"], [backend], ["float32"], examples=150)
+    first = next(result for result in judged(["program"], [backend], ["float32"], examples=150) if result.verdict.fails)
+    small = engine.shrunk(first, get("program"), [backend], chosen)
+    assert small is not None
+    assert len(small.case.args[0]) <= 3, small.case.line
 
 
 def test_programs_that_numpy_interprets_agree() -> None:
@@ -154,7 +163,7 @@ class Norms(consistency.Backend):
 @pytest.mark.parametrize("fault", ["untouched", "batch statistics in evaluation"])
 @pytest.mark.parametrize("norm", ["batch_norm", "instance_norm"])
 def test_running_statistics_are_judged(norm: str, fault: str) -> None:
-    assert any(r.verdict.fails for r in run(f"nn.functional.{norm}.train_then_eval", Norms(fault), 20))
+    assert is_noticed(f"nn.functional.{norm}.train_then_eval", Norms(fault), 20)
 
 
 class Around(consistency.Backend):
@@ -174,7 +183,7 @@ class Around(consistency.Backend):
 
 @pytest.mark.parametrize("name", ["add.out", "exp.out", "matmul.out"])
 def test_writing_around_the_destination_is_noticed(name: str) -> None:
-    assert any(r.verdict.fails for r in run(name, Around(), 40))
+    assert is_noticed(name, Around(), 40)
 
 
 def test_a_form_is_ruled_by_its_operator() -> None:
@@ -193,7 +202,7 @@ def test_forms_come_in_narrow_formats_and_are_judged_by_numpy(dtype: str) -> Non
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_writing_around_a_narrow_destination_is_noticed(dtype: str) -> None:
-    assert consistency.run(["exp.out"], [Around()], [dtype], examples=40).failures
+    assert noticed(["exp.out"], [Around()], [dtype], examples=40)
 
 
 class Cut(consistency.Backend):
@@ -210,7 +219,7 @@ class Cut(consistency.Backend):
 
 def test_ranges_of_the_argument_hold_in_the_memory_behind_out() -> None:
     assert not [r.explanation for r in run("sigmoid.out", consistency.Backend(), 80) if r.verdict.fails]
-    assert any(r.verdict.fails for r in run("sigmoid.out", Cut(), 80))
+    assert is_noticed("sigmoid.out", Cut(), 80)
 
 
 def test_programs_are_judged_by_numpy() -> None:
@@ -247,10 +256,9 @@ FORMULAS = ["linear", "softmax", "logsumexp", "layer_norm", "var", "gelu", "conv
 @pytest.mark.parametrize("name", FORMULAS)
 def test_faults_in_the_gradients_and_float64_of_formulas_are_noticed(name: str) -> None:
     name = f"formula.{name}"
-    off = consistency.run([name], [Steeper()], ["float32"], ("backward",), examples=20)
-    assert {r.direction for r in off.failures} == {"backward"}
+    assert noticed([name], [Steeper()], ["float32"], ("backward",), examples=20)
     for direction in (
         () if "float64" not in get(name).dtypes else ("backward",) if name == "formula.nearest" else ("forward", "backward")
     ):
-        assert consistency.run([name], [Narrow()], ["float64"], (direction,), examples=20).failures
-    assert not [r.explanation for r in consistency.run([name], ["cpu"], examples=20, seed=7).failures]
+        assert noticed([name], [Narrow()], ["float64"], (direction,), examples=20)
+    assert not [r.explanation for r in failures([name], ["cpu"], examples=20, seed=7)]

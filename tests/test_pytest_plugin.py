@@ -90,13 +90,25 @@ def test_an_item_per_operator_dtype_direction_and_backend(project: pytest.Pytest
     assert "rho_max" not in skipped
 
 
-def test_workers_see_the_same_inputs_and_come_to_the_same_outcomes(project: pytest.Pytester) -> None:
-    """On whichever worker an item runs, and whatever backend it is about."""
+KNOWN = """
+expectations:
+  - {operator: exp, backend: "off", direction: forward, verdicts: [divergent], reason: planted, ticket: T-1, max_rho: 1.0e+9}
+  - {operator: exp, backend: one, when: numel(arg0) > 0, verdicts: [divergent], rate: 1, reason: planted, ticket: T-2}
+  - {operator: expp, verdicts: [divergent], reason: misspelt}
+"""
+
+
+def test_items_on_several_workers(project: pytest.Pytester) -> None:
+    """On whichever worker an item runs, and whatever backend it is about: the same inputs, the same outcomes; at the end it is
+    told what became of expectations.
+    """
     pytest.importorskip("xdist")
-    backends = "cpu,numpy,users.py:One,users.py:Two"
-    result = project.runpytest_subprocess(*SUITE, *SMALL, "--backends", backends, "-n", "2", "-v")
-    assert result.ret == 0
+    (project.path / "known.yaml").write_text(KNOWN, encoding="utf-8")
+    backends = "cpu,numpy,users.py:One,users.py:Two,users.py:Off"
+    result = project.runpytest_subprocess(*SUITE, *SMALL, "--backends", backends, "--expectations", "known.yaml", "-n", "2", "-v")
     found = outcomes(result)
+    assert found.pop("exp-float32-backward-off") == "FAILED"
+    assert found.pop("exp-float32-forward-off") == "PASSED"
     assert found == EXPECTED | {f"exp-float32-{d}-{b}": "PASSED" for d in ("forward", "backward") for b in ("one", "two")}
     one, two = ((project.path / f"{name}.txt").read_text(encoding="utf-8").splitlines() for name in ("one", "two"))
     assert sorted(one) == sorted(two)
@@ -105,35 +117,13 @@ def test_workers_see_the_same_inputs_and_come_to_the_same_outcomes(project: pyte
     here = engine.settings(["exp"], ["cpu"], ["float32"], examples=3)
     drawn = {case.id for case in engine.draw(here.operators[0], "float32", 3, 0)[0]}
     assert {line.split()[1] for line in one} == drawn
-
-
-KNOWN = """
-expectations:
-  - {operator: exp, backend: "off", verdicts: [divergent], reason: planted, ticket: T-1, max_rho: 1.0e+9}
-  - {operator: exp, backend: one, when: numel(arg0) > 0, verdicts: [divergent], rate: 1, reason: planted, ticket: T-2}
-  - {operator: expp, verdicts: [divergent], reason: misspelt}
-"""
-
-
-def test_what_became_of_expectations_is_told_at_the_end(project: pytest.Pytester) -> None:
-    """Also of items that ran on several workers."""
-    pytest.importorskip("xdist")
-    (project.path / "known.yaml").write_text(KNOWN, encoding="utf-8")
-    chosen = ("--directions", "forward", "--backends", "users.py:Off,users.py:One", "--operators", "exp,tan")
-    result = project.runpytest_subprocess(*SUITE, *SMALL[2:], *chosen, "--expectations", "known.yaml", "-n", "2", "-v")
-    found = outcomes(result)
-    assert found["exp-float32-forward-off"] == found["exp-float32-forward-one"] == "PASSED"
-    assert found["tan-float32-forward-off"] == "FAILED"
     result.stdout.fnmatch_lines([
         "*- expectations -*",
-        "expected: exp on off: ? results of 3*: planted (known.yaml:3; T-1)",
-        "no longer happens: remove expectation exp on one when numel(arg0) > 0 (known.yaml:4; T-2): all of 3 results pass",
+        "expected: exp forward on off: ? results of 3*: planted (known.yaml:3; T-1)",
+        "no longer happens: remove expectation exp on one when numel(arg0) > 0 (known.yaml:4; T-2): all of 6 results pass",
         "expectation known.yaml:5: operator 'expp' matches none that is known; did you mean exp*",
     ])  # fmt: skip
     assert "tolerances.yaml" not in result.stdout.str()
-    bad = project.runpytest_subprocess(*SUITE, "--expectations", "absent.yaml")
-    assert bad.ret == 4
-    bad.stderr.fnmatch_lines(["ERROR: consistency: absent.yaml  cannot be read: No such file or directory; name an expect*"])
 
 
 def test_failing_and_absent_backends(project: pytest.Pytester) -> None:
@@ -165,10 +155,10 @@ def test_failing_and_absent_backends(project: pytest.Pytester) -> None:
 
 def test_where_artefacts_go_can_be_chosen(project: pytest.Pytester) -> None:
     arguments = (*SUITE, *SMALL, "--directions", "forward", "--backends", "users.py:Off")
-    chosen = project.runpytest_subprocess(*arguments, "--artefacts", "elsewhere")
+    chosen = project.runpytest_inprocess(*arguments, "--artefacts", "elsewhere")
     assert "  artefact: elsewhere/exp-" in chosen.stdout.str().replace("\\", "/")
     assert len(list((project.path / "elsewhere").iterdir())) == 1
-    nowhere = project.runpytest_subprocess(*arguments, "--artefacts", "")
+    nowhere = project.runpytest_inprocess(*arguments, "--artefacts", "")
     assert nowhere.ret == 1
     assert "artefact: " not in nowhere.stdout.str()
     assert not (project.path / "reports").exists()
@@ -218,6 +208,10 @@ def test_cases_from_the_operator_database(project: pytest.Pytester) -> None:
         (["--operators", "exp", "--dtypes", "int8"], "nothing to test: none of the chosen operators takes int8; exp takes *"),
         (["--consistency-examples", "0"], "examples = 0; at least 1 case per operator and dtype is needed"),
         (["--tolerances", "none.yaml"], "none.yaml  cannot be read: No such file or directory; name a tolerances file that exists"),
+        (
+            ["--expectations", "absent.yaml"],
+            "absent.yaml  cannot be read: No such file or directory; name an expectations file that exists",
+        ),
         (["--consistency-backends", "cpu+onedn=off"], "*the CPU has no switch 'onedn'; did you mean onednn?"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -381,7 +375,7 @@ def test_annotations_on_github(project: pytest.Pytester, monkeypatch: pytest.Mon
     assert own.startswith("::error file=test_own.py,line=4,title=")
     if not workers:
         monkeypatch.delenv("GITHUB_ACTIONS")
-        assert not [line for line in project.runpytest_subprocess(*arguments).outlines if line.startswith("::")]
+        assert not [line for line in project.runpytest_inprocess(*arguments).outlines if line.startswith("::")]
 
 
 def test_annotations_are_few_and_one_line_each() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from running import unshrunk
 from torch import Tensor
 
 import consistency
@@ -17,6 +18,8 @@ from consistency.evaluate import evaluate
 from consistency.operators import distributions, dropout, random
 from consistency.operators.declare import Operator
 from consistency.tolerances import load
+
+pytestmark = pytest.mark.usefixtures("drawn_once")
 
 Deed = Callable[..., Any]
 OPERATORS = {operator.name: operator for operator in (*random.OPERATORS, *dropout.OPERATORS)}
@@ -36,7 +39,7 @@ class Doing(consistency.Backend):
 
 def run_with(deed: Deed, operator: str, dtype: str = "", examples: int = 30) -> consistency.Run:
     dtypes = [dtype or OPERATORS[operator].dtypes[0]]
-    return consistency.run(operators=[operator], backends=[Doing(deed)], dtypes=dtypes, directions=["forward"], examples=examples)
+    return unshrunk(operators=[operator], backends=[Doing(deed)], dtypes=dtypes, directions=["forward"], examples=examples)
 
 
 # Planted. Where nothing is drawn (evaluation), torch's own answer is given.

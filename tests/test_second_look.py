@@ -17,6 +17,8 @@ from consistency.judge import Judgement, reconsider
 from consistency.model import Cause, Evidence, Result, Verdict
 from consistency.tolerances import Policy
 
+pytestmark = pytest.mark.usefixtures("drawn_once")
+
 Run = Callable[..., Any]
 Deed = Callable[[Run, list[Any], dict[str, Any]], Any]
 

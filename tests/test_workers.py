@@ -15,6 +15,7 @@ import psutil
 import pytest
 import torch
 from click.testing import CliRunner
+from running import unshrunk
 
 import consistency
 from consistency import backends, bundle, evaluate, operators, tolerances
@@ -46,7 +47,7 @@ def no_orphans() -> Iterator[None]:
 
 def run(name: str, examples: int = 24, **options: object) -> Run:
     given: dict[str, object] = {"dtypes": ["float32"], "directions": ["forward"], "case_timeout": 20.0} | options
-    return consistency.run([OPERATOR], [f"{FILE}:{name}+isolated"], examples=examples, **given)  # type: ignore[arg-type]
+    return unshrunk([OPERATOR], [f"{FILE}:{name}+isolated"], examples=examples, **given)  # type: ignore[arg-type]
 
 
 def bad(result: consistency.Result) -> bool:

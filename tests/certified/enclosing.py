@@ -9,14 +9,12 @@ import mpmath
 import numpy as np
 import torch
 from flint import arb
+from traces import exactly, followed, gradient_nodes
 
 from consistency.reference.certified import balls
-from consistency.reference.certified.certificate import _flat_leaf, _real_pairs, _shaped
 from consistency.reference.certified.complex_numbers import Pair
-from consistency.reference.certified.gradients import gradients
 from consistency.reference.certified.nodes import everything
 from consistency.reference.certified.rounding import nearest_double
-from consistency.reference.certified.tracing import Trace
 
 BITS = 500  # of mpmath's numbers
 STEP = 160  # a derivative is the difference over 2⁻¹⁶⁰, which errs by about 2⁻³²⁰
@@ -24,10 +22,8 @@ STEP = 160  # a derivative is the difference over 2⁻¹⁶⁰, which errs by ab
 
 def enclosed(function: Callable[..., Any], *tensors: torch.Tensor, bits: int = 128) -> list[Any]:
     """What ``function`` gives of tensors: flat arrays of elements, real and imaginary parts apart."""
-    trace = Trace()
     with balls.precision(bits):
-        with torch.no_grad(), trace:
-            made = function(*tensors)
+        made, trace = followed(function, *tensors)
         made = made if isinstance(made, tuple) else (made,)
         return [everything(part).reshape(-1) for x in made for part in _parts(trace.node(x))]
 
@@ -36,18 +32,10 @@ def enclosed_gradients(
     function: Callable[..., Any], cotangents: Sequence[torch.Tensor], *tensors: torch.Tensor, bits: int = 128
 ) -> list[Any]:
     """Gradients of what ``function`` gives against ``cotangents``, as :func:`enclosed` gives values."""
-    trace = Trace(gradients=True)
-    leaves = [t.detach().clone(memory_format=torch.contiguous_format).requires_grad_(True) for t in tensors]
+    given = iter(cotangents)
     with balls.precision(bits):
-        nodes = [trace.leaf(leaf) for leaf in leaves]
-        with torch.enable_grad(), trace:
-            made = function(*leaves)
-        made = made if isinstance(made, tuple) else (made,)
-        roots = []
-        for x, g in zip(made, cotangents, strict=True):
-            roots += _real_pairs(trace.node(x), trace.node(g))
-        flat = gradients(roots, [_flat_leaf(node) for node in nodes])
-        found = [_shaped(g, tuple(t.shape), t.is_complex()) for g, t in zip(flat, tensors, strict=True)]
+        found, _ = gradient_nodes(function, lambda result: next(given), *tensors)
+        assert next(given, None) is None
         return [everything(part).reshape(-1) for x in found for part in _parts(x)]
 
 
@@ -59,8 +47,7 @@ def exact(x: Any) -> arb:
     """A number of mpmath's, a fraction or a float as a ball that it surely is in."""
     with balls.precision(2 * BITS):
         if isinstance(x, mpmath.mpf):
-            sign, mantissa, exponent, _ = x._mpf_
-            return arb(-int(mantissa) if sign else int(mantissa)) * arb(2) ** int(exponent)
+            return exactly(x)
         return arb(x)
 
 

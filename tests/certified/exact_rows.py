@@ -12,7 +12,8 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-from flint import arb, fmpz
+from flint import arb
+from traces import exactly
 
 from consistency.reference.certified import balls
 from consistency.reference.certified.certificate import BITS
@@ -77,14 +78,6 @@ def proved(node: Any, count: int) -> list[Any]:
             for i, value in zip(left, evaluate(node, np.asarray(left)).tolist() if left else [], strict=True):
                 found[i] = value
     return found
-
-
-def exactly(x: Any) -> arb:
-    """An mpf as it is."""
-    sign, mantissa, exponent, _ = mpmath.mpf(x)._mpf_
-    with balls.precision(4096):
-        value = arb(fmpz(int(mantissa))) * arb(2) ** int(exponent)
-        return -value if sign else value
 
 
 def holds(found: Any, truth: Any, bits: int) -> bool:

@@ -11,12 +11,10 @@ import numpy as np
 import pytest
 import torch
 from traced_truths import COUNTS, Row, check_slopes, check_values, elements, exp, log
+from traces import gradient_nodes
 
 from consistency.reference.certified import balls
-from consistency.reference.certified.certificate import _flat_leaf
-from consistency.reference.certified.gradients import gradients
-from consistency.reference.certified.nodes import Constant, everything
-from consistency.reference.certified.tracing import Trace
+from consistency.reference.certified.nodes import everything
 
 NAN, INF = math.nan, math.inf
 
@@ -55,13 +53,7 @@ def test_slopes(row: Row, count: int) -> None:
 
 def slopes(call: Any, data: list[float]) -> list[float]:
     """Of the sum of all results."""
-    x = torch.tensor(data, dtype=torch.float64, requires_grad=True)
-    trace = Trace(gradients=True)
-    leaf = trace.leaf(x)
-    with torch.enable_grad(), trace:
-        out = call(x)
-    (found,) = gradients([(trace.node(out), Constant(np.ones(tuple(out.shape))))], [_flat_leaf(leaf)])
-    assert found is not None
+    (found,), _ = gradient_nodes(call, torch.ones_like, torch.tensor(data, dtype=torch.float64))
     with balls.precision(128):
         return [v if isinstance(v, float) else float(v.mid()) for v in everything(found).reshape(-1)]
 

@@ -13,11 +13,7 @@ import pytest
 import torch
 from exact_rows import holds, proved
 from torch.nn import functional as F
-
-from consistency.reference.certified.certificate import _flat_leaf
-from consistency.reference.certified.gradients import gradients
-from consistency.reference.certified.nodes import Constant
-from consistency.reference.certified.tracing import Trace
+from traces import followed, gradient_nodes
 
 BITS = 400
 
@@ -28,14 +24,9 @@ def numbers(seed: int, *shape: int, low: float = -4.0, high: float = 4.0) -> tor
 
 def value_and_gradient(function: Callable[..., torch.Tensor], x: torch.Tensor, *rest: torch.Tensor) -> tuple[Any, list[Any]]:
     """Of a loss that is one number: its ball, and those of its gradient by the first argument."""
-    trace = Trace(gradients=True)
-    leaf = x.clone().requires_grad_(True)
-    node = trace.leaf(leaf)
-    with torch.enable_grad(), trace:
-        made = function(leaf, *rest)
-    root = trace.node(made)
-    (slope,) = gradients([(root, Constant(np.ones(())))], [_flat_leaf(node)])  # type: ignore[list-item]
-    return proved(root, 1)[0], proved(slope, x.numel())
+    made, trace = followed(function, x, *rest)
+    (slope,), _ = gradient_nodes(lambda x: function(x, *rest), torch.ones_like, x)
+    return proved(trace.node(made), 1)[0], proved(slope, x.numel())
 
 
 def exact(tensor: torch.Tensor) -> list[Any]:

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import torch
 from traced_truths import COUNTS, Row, check_slopes, check_values, elements, exp, log, power, sqrt
+from traces import followed
 
 from consistency.reference.certified.nodes import everything
-from consistency.reference.certified.tracing import Trace
 
 SHAPE = [(3, 5)]
 NAN, INF = math.nan, math.inf
@@ -123,9 +123,7 @@ def test_whole_numbers_wrap() -> None:
 def test_complex_sums_and_products() -> None:
     x = torch.tensor([1.5 + 2j, -0.25 + 1j, 3 - 1j], dtype=torch.complex128)
     for call in (torch.sum, torch.prod, torch.linalg.vector_norm, torch.var):
-        trace = Trace()
-        with torch.no_grad(), trace:
-            out = call(x)
+        out, trace = followed(call, x)
         made = trace.node(out)
         parts = [made.re, made.im] if out.is_complex() else [made]
         found = [float(everything(part).item().mid()) for part in parts]

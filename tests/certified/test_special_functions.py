@@ -9,7 +9,8 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from exact_rows import COUNTS, Row, arguments, check_slopes, check_values, exactly, nodes_of, proved
+from exact_rows import COUNTS, Row, arguments, check_slopes, check_values, nodes_of, proved
+from traces import exactly
 
 from consistency.reference.certified import activation_functions as a
 from consistency.reference.certified import balls

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import torch
 from exact_rows import COUNTS
+from traces import followed
 
 from consistency.reference.certified.nodes import everything
-from consistency.reference.certified.tracing import Trace
 
 INTEGERS = (0, 1, -1, 2, 3, 7, -8, 2**31, 2**62, 2**63 - 1, -(2**63), 12345678901234567)
 
@@ -25,9 +25,7 @@ def held(value: int, bits: int = 64) -> int:
 
 
 def traced(function: Callable[..., Any], *tensors: torch.Tensor) -> list[Any]:
-    trace = Trace()
-    with torch.no_grad(), trace:
-        made = function(*tensors)
+    made, trace = followed(function, *tensors)
     return everything(trace.node(made)).reshape(-1).tolist()  # type: ignore[union-attr]
 
 

@@ -17,12 +17,12 @@ import mpmath
 import numpy as np
 import pytest
 import torch
-from flint import arb, fmpz
+from flint import arb
+from traces import exactly, followed, gradient_nodes
 
 from consistency.reference.certified import balls
-from consistency.reference.certified.certificate import BITS, _flat_leaf, _real_pairs, _shaped
+from consistency.reference.certified.certificate import BITS
 from consistency.reference.certified.complex_numbers import Pair
-from consistency.reference.certified.gradients import gradients
 from consistency.reference.certified.nodes import evaluate
 from consistency.reference.certified.rounding import nearest_double
 from consistency.reference.certified.tracing import Trace
@@ -167,9 +167,8 @@ def holds(element: Any, truth: Any) -> bool:
         return bool(element == t)
     if not element.is_finite():
         return True
-    sign, mantissa, exponent, _ = t._mpf_
     with balls.precision(2 * PRECISION):
-        center = arb(fmpz(int(mantissa))) * arb(2) ** int(exponent) * (-1 if sign else 1)
+        center = exactly(t)
         reach = abs(center) * arb(2) ** -1000 + arb(2) ** -2900
         return bool(element.overlaps(center.union(center + reach).union(center - reach)))
 
@@ -196,10 +195,8 @@ def check_values(row: Row, count: int) -> None:
     seen = found = 0
     for seed in range(count):
         tensors = drawn(row, seed)
-        trace = Trace()
-        with mpmath.workprec(PRECISION), torch.no_grad():
-            with trace:
-                out = first(row.call(*tensors))
+        with mpmath.workprec(PRECISION):
+            out, trace = followed(lambda *given: first(row.call(*given)), *tensors)
             skip_what_others_enter(trace)
             truths = np.asarray(row.truth(*(exact(t) for t in tensors)), dtype=object).reshape(-1)
             assert truths.size == out.numel()
@@ -216,19 +213,17 @@ def check_slopes(row: Row, count: int) -> None:
         pytest.skip("not differentiable")
     seen = found = 0
     for seed in range(count):
-        tensors = [t.requires_grad_(True) for t in drawn(row, seed)]
-        trace = Trace(gradients=True)
-        leaves = [trace.leaf(t) for t in tensors]
-        with torch.enable_grad(), trace:
-            out = first(row.call(*tensors))
+        tensors, draw = drawn(row, seed), random.Random(seed)
+        against: list[float] = []
+
+        def cotangent(out: torch.Tensor, draw: random.Random = draw, against: list[float] = against) -> torch.Tensor:
+            against += [draw.uniform(-1.0, 1.0) for _ in range(out.numel())]
+            return torch.tensor(against, dtype=torch.float64).reshape(out.shape)
+
+        made, trace = gradient_nodes(lambda *given: first(row.call(*given)), cotangent, *tensors)
         skip_what_others_enter(trace)
-        draw = random.Random(seed)
-        against = [draw.uniform(-1.0, 1.0) for _ in range(out.numel())]
-        cotangent = torch.tensor(against, dtype=torch.float64).reshape(out.shape)
-        roots = _real_pairs(trace.node(out), trace.node(cotangent))
-        made = gradients(roots, [_flat_leaf(leaf) for leaf in leaves])
         which = draw.randrange(len(tensors))
-        node = _shaped(made[which], tuple(tensors[which].shape), False)
+        node = made[which]
         assert not isinstance(node, Pair)
         place = draw.randrange(tensors[which].numel())
         with mpmath.workprec(PRECISION):
@@ -252,9 +247,7 @@ def skip_what_others_enter(trace: Trace) -> None:
 
 def elements(call: Callable[..., Any], *arguments: Any) -> list[Any]:
     """All elements of a call's (first) result, as floats where they are exact."""
-    trace = Trace()
-    with torch.no_grad(), trace:
-        out = first(call(*arguments))
+    out, trace = followed(lambda *given: first(call(*given)), *arguments)
     node = trace.node(out)
     with balls.precision(128):
         found = evaluate(node, np.arange(out.numel())).tolist()

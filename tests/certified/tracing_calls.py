@@ -13,14 +13,12 @@ import mpmath
 import numpy as np
 import torch
 from flint import arb
+from traces import followed, gradient_nodes
 
 from consistency.reference.certified import balls
 from consistency.reference.certified.complex_numbers import Pair
-from consistency.reference.certified.elementwise import node_of
-from consistency.reference.certified.gradients import gradients
 from consistency.reference.certified.nodes import everything
 from consistency.reference.certified.rounding import nearest_double
-from consistency.reference.certified.tracing import Trace
 
 CASES = int(os.environ.get("CONSISTENCY_CERTIFIED_CASES", "60"))  # elements that are compared per row of a table
 NIGHTLY = 10_000
@@ -45,9 +43,7 @@ def numbers(rng: random.Random, shape: Sequence[int], kind: str = "wide") -> Ten
 def traced(call: Callable[..., Any], *tensors: Any, bits: int = 256) -> list[np.ndarray[Any, Any]]:
     """All elements of all results, in the results' shapes; of complex ones the real parts, then the imaginary ones."""
     with balls.precision(bits):
-        trace = Trace()
-        with torch.no_grad(), trace:
-            out = call(*tensors)
+        out, trace = followed(call, *tensors)
         assert not trace.missing, trace.missing
         found: list[np.ndarray[Any, Any]] = []
         for tensor in out if isinstance(out, (list, tuple)) else [out]:
@@ -59,22 +55,9 @@ def traced(call: Callable[..., Any], *tensors: Any, bits: int = 256) -> list[np.
 def slopes(call: Callable[..., Tensor], *tensors: Tensor, bits: int = 256) -> list[np.ndarray[Any, Any]]:
     """Gradients of Σ w·result by every tensor, with w = 1, 2, 3 …"""
     with balls.precision(bits):
-        trace = Trace(gradients=True)
-        leaves = [t.clone().requires_grad_(True) for t in tensors]
-        nodes = [trace.leaf(t) for t in leaves]
-        with torch.enable_grad(), trace:
-            out = call(*leaves)
+        made, trace = gradient_nodes(call, lambda out: torch.arange(1.0, out.numel() + 1.0).double().reshape(out.shape), *tensors)
         assert not trace.missing, trace.missing
-        weights = node_of(np.arange(1.0, out.numel() + 1.0).reshape(tuple(out.shape)))
-        roots = []
-        for node in nodes:
-            while node.inputs:
-                node = node.inputs[0]
-            roots.append(node)
-        made = gradients([(trace.node(out), weights)], roots)
-        return [
-            np.zeros(t.shape) if g is None else everything(g).reshape(tuple(t.shape)) for g, t in zip(made, tensors, strict=True)
-        ]
+        return [everything(g).reshape(tuple(t.shape)) for g, t in zip(made, tensors, strict=True)]
 
 
 def fractions(tensor: Tensor) -> np.ndarray[Any, Any]:
