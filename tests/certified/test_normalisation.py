@@ -233,9 +233,9 @@ def test_queries_that_see_nothing() -> None:
     q = torch.ones(1, 1, 2, 2, dtype=torch.float64)
     mask = torch.tensor([[True, False], [False, False]])
     found = elements(lambda: SDPA(q, q, q, attn_mask=mask))
-    for elements_of in (found, SDPA(q, q, q, attn_mask=mask).reshape(-1).tolist()):
-        pairs = zip(elements_of, [1.0, 1.0, nothing, nothing], strict=True)
-        assert all(holds(a, b) if b == b else a != a for a, b in pairs)
+    expected = [1.0, 1.0, nothing, nothing]
+    assert all(holds(a, b) if b == b else a != a for a, b in zip(found, expected, strict=True))
+    assert torch.equal(SDPA(q, q, q, attn_mask=mask).reshape(-1).nan_to_num(9.0), torch.tensor(expected).double().nan_to_num(9.0))
 
 
 def test_a_mask_of_truths_hides_keys_in_a_whole_layer() -> None:
