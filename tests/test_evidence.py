@@ -33,8 +33,6 @@ FORWARD = {
     "cdist": "_cdist_forward", "fft.irfft": "_fft_c2r", "fft.rfft": "_fft_r2c", "linalg.inv": "linalg_inv_ex",
     "linalg.det": "_linalg_det", "linalg.solve": "_linalg_solve_ex", "linalg.matrix_exp": "linalg_matrix_exp",
 }  # fmt: skip
-if torch.__version__ < "2.5":
-    del FORWARD["nn.functional.elu"]  # torch 2.4.1's own is off by 29 ulp, and so is a backend that calls it: nobody here is right
 BACKWARD = {
     "nn.functional.gelu": "gelu_backward", "nn.functional.silu": "silu_backward", "nn.functional.softplus": "softplus_backward",
     "nn.functional.elu": "elu_backward", "sigmoid": "sigmoid_backward", "tanh": "tanh_backward",
@@ -47,17 +45,27 @@ BACKWARD = {
     "nn.functional.batch_norm": "native_batch_norm_backward",
 }  # fmt: skip
 CASES = 4
+RULES = replace(load(), expectations=())
 
 
 def judged(operator: Operator, aten: str, direction: str, dtype: str) -> tuple[list[Result], int]:
     """Results of some cases on the CPU, NumPy, and a backend that is right; and how often something was planted in the CPU."""
-    rules, found, wrong = replace(load(), expectations=()), [], 0
+    found: list[Result] = []
+    wrong = 0
     present = [backends.resolve("cpu"), backends.resolve("numpy"), Honest()]
     for case in batch(operator, dtype, CASES):
         with WrongFloat64([aten]) as plant:
-            found += evaluate(case, present, rules, directions=[direction], looks=engine.Looks(), against="spot")
+            found += evaluate(case, present, RULES, directions=[direction], looks=engine.Looks(), against="spot")
         wrong += plant.done > 0
     return found, wrong
+
+
+def wrong_itself(result: Result) -> bool:
+    """Whether a backend fails in this case where nothing is planted, and it is proved: the FFT of some processors, elu of torch 2.4.1."""
+    backend = Honest() if result.backend == "honest" else backends.resolve(result.backend)
+    directions, looks = [result.direction], engine.Looks()
+    (again,) = evaluate(result.case, [backend], RULES, directions=directions, looks=looks, against="spot")
+    return again.verdict.fails and again.proof is not None
 
 
 @pytest.mark.parametrize(("name", "aten", "direction"), [
@@ -68,11 +76,12 @@ def test_a_wrong_reference_is_recognised_and_nobody_else_accused(name: str, aten
     results, wrong = judged(operator, aten, direction, "float64")
     assert wrong > 0, "nothing was planted"
     accused = [r for r in results if r.verdict.fails]
-    assert [r.backend for r in accused if r.backend != "cpu"] == []
+    assert [r for r in accused if r.backend != "cpu" and not wrong_itself(r)] == []
+    accused = [r for r in accused if r.backend == "cpu"]
     assert accused, "nobody noticed"
     assert all(r.explanation.startswith(ITSELF_OFF) and r.proof is not None for r in accused)
     others, _ = judged(operator, aten, direction, "float32")
-    assert [r for r in others if r.verdict.fails] == []
+    assert [r for r in others if r.verdict.fails and not wrong_itself(r)] == []
 
 
 def test_a_failure_shows_what_is_true() -> None:
