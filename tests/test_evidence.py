@@ -61,7 +61,7 @@ def judged(operator: Operator, aten: str, direction: str, dtype: str) -> tuple[l
 
 
 def wrong_itself(result: Result) -> bool:
-    """Whether a backend fails in this case where nothing is planted, and it is proved: the FFT of some processors, elu of torch 2.4.1."""
+    """Whether a backend fails in this case with nothing planted, proved: the FFT of some processors, elu of torch 2.4.1."""
     backend = Honest() if result.backend == "honest" else backends.resolve(result.backend)
     directions, looks = [result.direction], engine.Looks()
     (again,) = evaluate(result.case, [backend], RULES, directions=directions, looks=looks, against="spot")
