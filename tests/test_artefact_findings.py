@@ -52,8 +52,9 @@ def padded() -> tuple[torch.Tensor, torch.Tensor]:
 # name: operator, dtype, direction, arguments, options, verdict, what the text says
 FINDINGS: dict[str, tuple[str, str, str, Callable[[], tuple[Any, ...]], dict[str, Any], str, str]] = {
     "one-pass variance": (
-        "nn.functional.group_norm", "float32", "forward", lambda: (channels_last(), 2), {}, "divergent",
-        "one-pass variance explains 100% of the error",
+        "nn.functional.group_norm", "float32", "forward", lambda: (channels_last(), 2), {},
+        "divergent reduced-precision",  # of some CPUs' kernels the errors are of one size: sums in fewer bits look so, too
+        "explains 100% of the error",
     ),
     "matrix_exp": (
         "linalg.matrix_exp", "float64", "forward", lambda: (torch.eye(2, dtype=F64) * -0.049,), {}, "divergent",
@@ -62,7 +63,7 @@ FINDINGS: dict[str, tuple[str, str, str, Callable[[], tuple[Any, ...]], dict[str
     "matrix_exp in bfloat16": (
         "linalg.matrix_exp", "bfloat16", "forward", lambda: (torch.eye(2, dtype=BF16),), {}, "divergent", "not one digit is right",
     ),
-    "fmod": ("fmod", "float32", "forward", lambda: (torch.ones(16), 1.47e-39), {}, "special-values", "got nan, float64 says 6.126"),
+    "fmod": ("fmod", "float32", "forward", lambda: (torch.ones(16), 1.47e-39), {}, "special-values divergent", ", float64 says 6.126"),
     "bessel_j0": (
         "special.bessel_j0", "float64", "forward", lambda: (torch.tensor([5.25], dtype=F64),), {}, "divergent",
         "computed apart from torch, with more digits than float64 has",
