@@ -63,7 +63,9 @@ FINDINGS: dict[str, tuple[str, str, str, Callable[[], tuple[Any, ...]], dict[str
     "matrix_exp in bfloat16": (
         "linalg.matrix_exp", "bfloat16", "forward", lambda: (torch.eye(2, dtype=BF16),), {}, "divergent", "not one digit is right",
     ),
-    "fmod": ("fmod", "float32", "forward", lambda: (torch.ones(16), 1.47e-39), {}, "special-values divergent", ", float64 says 6.126"),
+    "fmod": (
+        "fmod", "float32", "forward", lambda: (torch.ones(16), 1.47e-39), {}, "special-values divergent", ", float64 says 6.126",
+    ),
     "bessel_j0": (
         "special.bessel_j0", "float64", "forward", lambda: (torch.tensor([5.25], dtype=F64),), {}, "divergent",
         "computed apart from torch, with more digits than float64 has",
