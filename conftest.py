@@ -14,8 +14,8 @@ import hypothesis
 import pytest
 import torch
 
-from consistency import generate
-from consistency.generate import no_local_constants
+from consistency.generate import search
+from consistency.generate.search import no_local_constants
 
 # Registered by name, because under CI=true Hypothesis would silently choose a profile of its own.
 hypothesis.settings.register_profile("pull-request", deadline=None, derandomize=True, database=None, max_examples=60)
@@ -61,7 +61,7 @@ def _nothing_of_the_users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 @pytest.fixture(scope="module")
 def drawn_once() -> Iterator[None]:
     """The tests of a module share the cases that they draw alike: searching for them takes longer than judging them."""
-    kept = functools.cache(generate.batch)
+    kept = functools.cache(search.batch)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(generate, "batch", lambda *args, **more: list(kept(*args, **more)))
+        patch.setattr(search, "batch", lambda *args, **more: list(kept(*args, **more)))
         yield

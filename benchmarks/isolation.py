@@ -12,12 +12,15 @@ import argparse
 import statistics
 import time
 
-from consistency import backends, engine, evaluate, operators, tolerances
+from consistency import backends, operators
 from consistency.backends.base import Backend
-from consistency.events import Started
-from consistency.model import Case
+from consistency.backends.subprocess.backend import AHEAD
+from consistency.core.model import Case
+from consistency.diagnose import evaluation
+from consistency.engine import engine
+from consistency.engine.events import Started
+from consistency.judge import tolerances
 from consistency.operators.declare import Operator
-from consistency.workers.isolated import AHEAD
 
 OPERATORS = ("add", "exp", "sum", "matmul", "softmax", "nn.functional.layer_norm", "nn.functional.conv2d", "index_select")
 INSIDE, APART = "cpu+threads=1", "cpu+threads=1+isolated"
@@ -28,7 +31,7 @@ def seconds(backend: Backend, cases: list[tuple[Operator, Case]]) -> float:
     began = time.perf_counter()
     for position, (operator, case) in enumerate(cases):
         backend.ahead((o, c, "forward") for o, c in cases[position : position + AHEAD])
-        evaluate.evaluate(case, [backend], rules, directions=("forward",), operator=operator)
+        evaluation.evaluate(case, [backend], rules, directions=("forward",), operator=operator)
     return time.perf_counter() - began
 
 

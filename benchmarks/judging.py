@@ -22,14 +22,16 @@ from typing import Any
 
 import torch
 
-from consistency import generate, operators, tolerances
+from consistency import operators
 from consistency.backends.cpu import Cpu
-from consistency.comparison import compare
-from consistency.evaluate import evaluate
-from consistency.judge import judge
-from consistency.materialise import prepare
-from consistency.model import Case
-from consistency.recipe import TensorRecipe
+from consistency.core.model import Case
+from consistency.core.recipe import TensorRecipe
+from consistency.diagnose.evaluation import evaluate
+from consistency.generate import search
+from consistency.generate.materialize import prepare
+from consistency.judge import tolerances
+from consistency.judge.compare import compare
+from consistency.judge.judge import judge
 from consistency.reference import Reference, quiet
 
 SIZES = {"small": 64, "64 K": 1 << 16, "4 M": 1 << 22}
@@ -123,7 +125,7 @@ def drawing() -> dict[str, float]:
     """Cases drawn a second, and 64 × 64 float32 cases materialised a second."""
     names = ("matmul", "softmax", "nn.functional.conv2d", "add")
     start = time.perf_counter()
-    drawn = sum(len(generate.batch(operators.get(name), "float32", 200)) for name in names)
+    drawn = sum(len(search.batch(operators.get(name), "float32", 200)) for name in names)
     rate = drawn / (time.perf_counter() - start)
     case = Case("exp", "float32", (tensor(64, 64, stop=9000),))
     return {"drawn": rate, "materialised": 1e6 / microseconds({"build": lambda: prepare(case).build()}, 0.3)["build"]}
@@ -133,7 +135,8 @@ def imports() -> dict[str, float]:
     """Seconds that importing the package, and all that a run needs, add to importing torch (best of 5)."""
     program = (
         "import time, torch; a = time.perf_counter(); import consistency; b = time.perf_counter(); "
-        "import consistency.api, consistency.operators; consistency.operators.registry(); print(b - a, time.perf_counter() - a)"
+        "import consistency.api.functions, consistency.operators; consistency.operators.registry(); "
+        "print(b - a, time.perf_counter() - a)"
     )
     samples = []
     for _ in range(5):

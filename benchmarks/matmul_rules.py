@@ -16,8 +16,9 @@ from torch import Tensor
 from verdict_rules import close, same_as_dynamo, ulp_distance
 
 import consistency
-from consistency import evaluate, tolerances
-from consistency.materialise import case_of
+from consistency.diagnose import evaluation
+from consistency.generate.materialize import case_of
+from consistency.judge import tolerances
 
 SIZES = (16, 256, 2048)
 SIDE = 16
@@ -97,7 +98,7 @@ def verdicts(a: Tensor, b: Tensor, results: list[Tensor]) -> list[dict[str, bool
     u = 2.0**-24
     backends = [Given(str(i), result) for i, result in enumerate(results)]
     case = case_of("matmul", "float32", (a, b), {})
-    ours = evaluate.evaluate(case, backends, tolerances.load(), directions=("forward",))
+    ours = evaluation.evaluate(case, backends, tolerances.load(), directions=("forward",))
     found = []
     for result, judged in zip(results, ours, strict=True):
         error = (result.double() - wide).abs()

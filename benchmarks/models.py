@@ -19,10 +19,11 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from compared_models import resnet, transformer
 
-from consistency import Subject, backends, compare_models, tolerances
-from consistency.models.judging import Judging
-from consistency.models.locally import Local
-from consistency.models.worlds import World, quietly
+from consistency import Subject, backends, compare_models
+from consistency.judge import tolerances
+from consistency.training.judging import Judging
+from consistency.training.per_op_check import Local
+from consistency.training.runs import World, quietly
 
 TURNS = 5
 

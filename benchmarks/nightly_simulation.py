@@ -56,8 +56,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def simulate(options: argparse.Namespace, folder: Path) -> int:
-    from consistency.matrix import board, finding, questions, store
-    from consistency.matrix.site import write as write_site
+    from consistency.report.history import finding, snapshot, store
+    from consistency.report.history import sql as questions
+    from consistency.report.history.site import write as write_site
 
     world = World(options.environments, options.nights, options.cases, options.seed)
     watch = Watch()
@@ -73,7 +74,7 @@ def simulate(options: argparse.Namespace, folder: Path) -> int:
         f"  {len(problems) + len(held.problems)} complaints, such as: "
         f"{(problems + held.problems)[0] if problems + held.problems else '–'}"
     )
-    made = board.board(held)
+    made = snapshot.board(held)
     watch("finding changes, the board")
     site = write_site(made, folder / "site")
     size = sum(path.stat().st_size for path in site.rglob("*") if path.is_file())

@@ -20,9 +20,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from consistency.bundle import FORMAT
-from consistency.model import Case
-from consistency.recipe import TensorRecipe
+from consistency.core.model import Case
+from consistency.core.recipe import TensorRecipe
+from consistency.storage.bundle import FORMAT
 
 BACKENDS = ("cpu", "cpu+onednn=off", "numpy", "cuda", "cuda+tf32", "directml")
 DTYPES = ("float32", "float64", "float16", "bfloat16")

@@ -20,8 +20,8 @@ from typing import Any
 
 import torch
 
-from consistency.dtypes import FORMATS
-from consistency.model import Outcome
+from consistency.core.dtypes import FORMATS
+from consistency.core.model import Outcome
 from consistency.reference import Reference, quiet
 
 

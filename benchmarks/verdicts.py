@@ -48,8 +48,8 @@ from verdict_rules import RULES, Evidence, overrides
 
 from consistency import operators
 from consistency.backends.cpu import Cpu
-from consistency.materialise import Materials
-from consistency.model import Outcome
+from consistency.core.model import Outcome
+from consistency.generate.materialize import Materials
 from consistency.reference import Reference, quiet
 
 

@@ -8,37 +8,30 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from .core.version import __version__
 
 if TYPE_CHECKING:
-    from .api import assert_consistent, compare, run, save
+    from .api.functions import assert_consistent, compare, run, save
+    from .api.recordings import judge_recordings, record
     from .backends.base import Backend, TorchBackend
-    from .engine import Run
-    from .errors import (
-        BundleError,
-        ConfigurationError,
-        ConsistencyError,
-        Divergence,
-        RecipeError,
-        Unsupported,
-        UsageError,
-    )
-    from .model import Case, Comparison, Outcome, Result, Verdict
-    from .models.comparing import assert_models_match, compare_models
-    from .models.findings import ModelReport
-    from .models.subject import Subject
+    from .core.model import Case, Comparison, Outcome, Result, Verdict
+    from .engine.engine import Run
+    from .errors import BundleError, ConfigurationError, ConsistencyError, Divergence, RecipeError, Unsupported, UsageError
+    from .judge.tolerances import Rule
     from .operators.declare import Operator
-    from .recording.api import judge_recordings, record
-    from .tolerances import Rule
-    from .watching.watch import watch
+    from .training.comparing import assert_models_match, compare_models
+    from .training.findings import ModelReport
+    from .training.trace.session import watch
+    from .training.training_task import Subject
 
 _HOME = {
-    "run": "api", "assert_consistent": "api", "compare": "api", "save": "api", "Run": "engine",
-    "record": "recording.api", "judge_recordings": "recording.api", "watch": "watching.watch",
-    "compare_models": "models.comparing", "assert_models_match": "models.comparing", "ModelReport": "models.findings",
-    "Subject": "models.subject",
-    "Backend": "backends.base", "TorchBackend": "backends.base", "Operator": "operators.declare", "Rule": "tolerances",
-    "Case": "model", "Comparison": "model", "Outcome": "model", "Result": "model", "Verdict": "model",
+    "run": "api.functions", "assert_consistent": "api.functions", "compare": "api.functions", "save": "api.functions",
+    "Run": "engine.engine",
+    "record": "api.recordings", "judge_recordings": "api.recordings", "watch": "training.trace.session",
+    "compare_models": "training.comparing", "assert_models_match": "training.comparing", "ModelReport": "training.findings",
+    "Subject": "training.training_task",
+    "Backend": "backends.base", "TorchBackend": "backends.base", "Operator": "operators.declare", "Rule": "judge.tolerances",
+    "Case": "core.model", "Comparison": "core.model", "Outcome": "core.model", "Result": "core.model", "Verdict": "core.model",
     "BundleError": "errors", "ConfigurationError": "errors", "ConsistencyError": "errors", "Divergence": "errors",
     "RecipeError": "errors", "Unsupported": "errors", "UsageError": "errors",
 }  # fmt: skip

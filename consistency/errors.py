@@ -42,7 +42,7 @@ class Unsupported(ConsistencyError):  # noqa: N818 - says what happened, is not 
 class Divergence(AssertionError):  # noqa: N818 - the name that users catch
     """Raised by :func:`consistency.assert_consistent` when a result fails; catch it as an ``AssertionError``.
 
-    ``results`` holds the failing :class:`~consistency.model.Result` values.
+    ``results`` holds the failing :class:`~consistency.core.model.Result` values.
     """
 
     def __init__(self, message: str, results: tuple[object, ...] = ()) -> None:

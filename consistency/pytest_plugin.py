@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .profiles import PROFILES
-from .threads import let_waiting_threads_sleep
+from .core.startup_env import let_waiting_threads_sleep
+from .engine.profiles import PROFILES
 
 if TYPE_CHECKING:
-    from .model import Case, Result
+    from .core.model import Case, Result
+    from .engine.config import Settings
     from .operators.declare import Operator
-    from .settings import Settings
 
 _spent = [0.0]  # seconds of this process on making failures smaller
 _standings: dict[str, list[dict[str, object]]] = {}  # by item, until its report: what became of the expectations that cover it
@@ -84,9 +84,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _settings(config: pytest.Config) -> Settings:
     if _SETTINGS not in config.stash:
-        from . import engine
+        from .engine import engine
+        from .engine.config import SOURCES
         from .errors import ConsistencyError
-        from .settings import SOURCES
 
         def listed(name: str) -> list[str] | None:
             value: str | None = config.getoption(f"consistency_{name}")
@@ -110,7 +110,8 @@ def _settings(config: pytest.Config) -> Settings:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "consistency_item" not in metafunc.fixturenames:
         return
-    from . import engine, evaluate
+    from .diagnose import evaluation
+    from .engine import engine
 
     chosen = _settings(metafunc.config)
     given = metafunc.config.getoption("consistency_artefacts")
@@ -119,7 +120,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         Item(chosen, operator, dtype, direction, backend.name, folder)
         for operator, dtype in engine.groups(chosen)
         for direction in chosen.directions
-        if direction == "forward" or evaluate.differentiates(operator, dtype)
+        if direction == "forward" or evaluation.differentiates(operator, dtype)
         for backend in chosen.backends
     ]
     metafunc.parametrize("consistency_item", items, ids=[item.id for item in items])
@@ -139,7 +140,7 @@ class Item:
     @property
     def operator(self) -> str:
         """The operator's name, with the variant where PyTorch's database has several: ``norm/fro``."""
-        from . import opinfo
+        from .generate.calls import opinfo
 
         return "/".join(filter(None, (self.declared.name, opinfo.variant(self.declared))))
 
@@ -162,10 +163,11 @@ class Item:
             pytest.skip(_reason(results))
 
     def _results(self) -> list[Result]:
-        from . import engine, evaluate
         from .backends import availability, refusal
-        from .model import Case
-        from .settings import examples_of
+        from .core.model import Case
+        from .diagnose import evaluation
+        from .engine import engine
+        from .engine.config import examples_of
 
         operator = self.declared
         (backend,) = (b for b in self.settings.backends if b.name == self.backend)
@@ -177,7 +179,7 @@ class Item:
         ):
             if reason:
                 stand_in = cases[0] if cases else Case(operator.name, self.dtype)
-                return [evaluate.unavailable(stand_in, operator, backend, self.direction, reason, verdict)]
+                return [evaluation.unavailable(stand_in, operator, backend, self.direction, reason, verdict)]
         judged = functools.partial(engine.judge_case, looks=engine.Looks(), against=self.settings.reference)
         results: list[Result] = []
         for position, case in enumerate(cases):
@@ -187,7 +189,7 @@ class Item:
         return results
 
     def _standings(self, results: list[Result]) -> list[dict[str, object]]:
-        from .expectations.ledger import Ledger
+        from .engine.known.status import Ledger
 
         (backend,) = (b for b in self.settings.backends if b.name == self.backend)
         known = self.settings.tolerances.expectations
@@ -208,7 +210,8 @@ class Item:
 
     def _record_failure(self, shown: Result, record_property: Callable[[str, object], None]) -> None:
         """What a reader of the JUnit file needs to go on: the verdict, the cause, the work-around, the command."""
-        from .report.failure import command, printable
+        from .core.text import printable
+        from .report.failure import command
 
         known = {"verdict": shown.verdict.value, "cause": shown.cause, "workaround": shown.workaround}
         for name, value in known.items():
@@ -218,7 +221,7 @@ class Item:
 
     def _shown(self, failing: list[Result]) -> Result:
         """The worst failure, made smaller where there is time for that."""
-        from . import engine
+        from .engine import engine
 
         worst = max(failing, key=lambda r: r.metrics.get("rho_max", math.inf))  # an exception is worse than any number
         backends = [b for b in self.settings.backends if b.name == self.backend]
@@ -238,15 +241,15 @@ class Item:
         """A line that says where the script and the text of an issue lie, which this writes."""
         if self.artefacts is None or _left[0] <= 0:
             return ""
-        from . import artefact
-        from .bundle import failure_id
+        from .report import repro_script
+        from .storage.bundle import failure_id
 
         _left[0] -= 1
         folder = self.artefacts / failure_id(result)
         spec = self.settings.specs.get(self.backend)
         (identity,) = (b.identity for b in self.settings.backends if b.name == self.backend)
         try:
-            artefact.write(folder, result, spec=spec, identity=identity)
+            repro_script.write(folder, result, spec=spec, identity=identity)
         except OSError as error:
             return f"\n  artefact: {folder} cannot be written: {error.strerror}"
         here = Path.cwd()
@@ -261,7 +264,7 @@ def _reason(results: list[Result]) -> str:
 @functools.lru_cache(maxsize=4)
 def _cases(operator: Operator, dtype: str, examples: int, seed: int) -> tuple[list[Case], str]:
     """What engine.draw gives, kept while the items of one operator × dtype run."""
-    from . import engine
+    from .engine import engine
 
     return engine.draw(operator, dtype, examples, seed)
 
@@ -289,8 +292,8 @@ def _expectations(reporter: pytest.TerminalReporter) -> None:
     reports = [report for reports in reporter.stats.values() for report in reports if hasattr(report, "consistency_expectations")]
     if not reports and reporter.config.getoption("consistency_expectations") is None:
         return
-    from .expectations.ledger import Ledger, Standing, counted, together, told
-    from .report.failure import printable
+    from .core.text import printable
+    from .engine.known.status import Ledger, Standing, counted, together, told
 
     found = together([Standing.from_json(row) for row in report.consistency_expectations] for report in reports)
     if _SETTINGS in reporter.config.stash:  # and what misnames an operator or a backend, which no item could tell

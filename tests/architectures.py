@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from consistency.models.subject import Subject
+from consistency.training.training_task import Subject
 
 
 class Block(nn.Module):

@@ -41,5 +41,5 @@ for name, text in scripts:
         torch.set_num_threads(state[0])
         torch.backends.mkldnn.enabled = state[1]
     found[name] = [outcome, printed.getvalue()]
-assert "consistency.model" not in sys.modules
+assert "consistency.core.model" not in sys.modules
 print(json.dumps(found))

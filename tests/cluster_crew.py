@@ -8,11 +8,11 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from consistency.cluster.child import Judge
-from consistency.cluster.crew import Answer, Mail
-from consistency.cluster.environments import Member
-from consistency.cluster.worker import Held, judged
-from consistency.workers.process import LostError
+from consistency.backends.subprocess.process import LostError
+from consistency.engine.executors.dask.child import Judge
+from consistency.engine.executors.dask.crew import Answer, Mail
+from consistency.engine.executors.dask.environments import Member
+from consistency.engine.executors.dask.worker import Held, judged
 
 
 class _DeathError(BaseException):

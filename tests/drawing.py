@@ -8,10 +8,10 @@ import hypothesis
 from hypothesis import HealthCheck, Phase
 from hypothesis import strategies as st
 
-from consistency.generate import hypothesis_alone
-from consistency.model import Case
+from consistency.core.model import Case
+from consistency.generate.search import hypothesis_alone
+from consistency.generate.strategies import cases
 from consistency.operators.declare import Operator
-from consistency.strategies import cases
 
 MORE = 4  # further draws, before an operator is called dull: which cases are drawn differs from one Hypothesis to the next
 

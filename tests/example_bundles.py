@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import consistency
-from consistency import bundle, engine
-from consistency.determinism import Repeatability
-from consistency.events import Finished, Grown, Judged, Repeated, Scaled, Shrunk, Started
-from consistency.model import Case, Cause, Comparison, Evidence, Measured, Result, Span, Verdict, Worst
-from consistency.recipe import TensorRecipe
-from consistency.scaling import Scaling
+from consistency.core.model import Case, Cause, Comparison, Evidence, Measured, Result, Span, Verdict, Worst
+from consistency.core.recipe import TensorRecipe
+from consistency.diagnose.determinism import Repeatability
+from consistency.diagnose.precision_scaling import Scaling
+from consistency.engine import engine
+from consistency.engine.events import Finished, Grown, Judged, Repeated, Scaled, Shrunk, Started
+from consistency.report import bundles
 
 BAD = "</script><script>window.broken = 1</script><img src=x onerror='window.broken = 1'><!-- \u2028 \x1b[31m {{ 7 * 7 }} `| @all"
 BACKENDS = ("cpu", "numpy", "mine")
@@ -94,7 +95,7 @@ def stored_run(folder: Path, results: Sequence[Result] = ()) -> Path:
     mine = Mine() if not results else Mine(BAD, {"device": BAD, "driver": BAD})
     chosen = engine.settings(["matmul", "exp", "sum", "tan"], ["cpu", "numpy"], examples=5)
     chosen = replace(chosen, backends=(*chosen.backends, mine))  # no backend of such a name would be taken
-    write = bundle.Writer(folder)
+    write = bundles.writer(folder)
     with contextlib.closing(write):
         write(Started(chosen, {"cuda": "torch is a CPU build" + (BAD if results else "")}, 1, 1))
         for one in results or ordinary():

@@ -12,10 +12,11 @@ from typing import Any
 
 import torch
 
-from consistency import dtypes, values
-from consistency.materialise import prepare
-from consistency.model import Case
-from consistency.recipe import TensorRecipe
+from consistency.core import dtypes
+from consistency.core.model import Case
+from consistency.core.recipe import TensorRecipe
+from consistency.generate import value_classes
+from consistency.generate.materialize import prepare
 
 CLASSES: dict[str, tuple[Any, ...]] = {
     "uniform": (-1.0, 1.0), "normal": (0.0, 1.0), "wide": (-8, 7), "cancelling": (1.0,), "offset": (64.0, 1.0),
@@ -43,7 +44,7 @@ def digests() -> dict[str, str]:
             found[f"{dtype} {name}"] = prepare(Case("golden", dtype, tuple(tensors))).sha256
     for dtype in (*dtypes.FORMATS, *dtypes.PARTS):
         beyond = 320 if dtype in dtypes.PARTS else 0  # imaginary parts stand behind the real ones
-        special = tuple((i + beyond, token) for i, token in enumerate(values.SPECIAL))
+        special = tuple((i + beyond, token) for i, token in enumerate(value_classes.SPECIAL))
         case = Case("golden", dtype, (TensorRecipe((5, 8, 8), dtype, stop=999, special=special),))
         found[f"{dtype} special values"] = prepare(case).sha256
     for name, view in VIEWS.items():

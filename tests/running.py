@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from consistency import engine
-from consistency.events import Judged
-from consistency.model import Result
+from consistency.core.model import Result
+from consistency.engine import engine
+from consistency.engine.events import Judged
 
 
 def unshrunk(*chosen: Any, **more: Any) -> engine.Run:

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from consistency import evaluate
-from consistency.model import Result
+from consistency.core.model import Result
+from consistency.diagnose import evaluation
 
 
 @contextlib.contextmanager
 def spied(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, str, str]]]:
     """The keys of everything that is judged meanwhile."""
     seen: list[tuple[str, str, str]] = []
-    original = evaluate.evaluate
+    original = evaluation.evaluate
 
     def spy(*args: Any, **kwargs: Any) -> list[Result]:
         results = original(*args, **kwargs)
@@ -24,5 +24,5 @@ def spied(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, str, str]
         return results
 
     with monkeypatch.context() as patch:
-        patch.setattr(evaluate, "evaluate", spy)
+        patch.setattr(evaluation, "evaluate", spy)
         yield seen

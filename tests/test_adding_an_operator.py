@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import consistency
-from consistency import health
+from consistency.engine import case_health
+from consistency.generate.strategies import Draw
 from consistency.operators import declare
-from consistency.strategies import Draw
 
 TEXT = (Path(__file__).parent.parent / "docs" / "adding-an-operator.md").read_text(encoding="utf-8")
 
@@ -29,7 +29,7 @@ def test_the_page_works() -> None:
     names, said = executed()
     assert said == "{'forgetful'}\n"
     operator: consistency.Operator = names["WEIGHTED"]
-    found = health.examine(operator, "float32", 60)
+    found = case_health.examine(operator, "float32", 60)
     assert found.good, found.invalid or found.reasons
     for dtype in operator.dtypes:
         run = consistency.run([operator], ["cpu"], [dtype], examples=20)

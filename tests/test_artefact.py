@@ -23,13 +23,17 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consistency import artefact, backends, dtypes, engine, operators, tolerances
-from consistency.artefact import markdown, numerals
-from consistency.artefact.sheet import Sheet, UnscriptableError
-from consistency.artefact.spelling import chain, identifier
-from consistency.materialise import case_of, prepare
-from consistency.model import Case, Cause, Comparison, Evidence, Measured, Result, Verdict, Worst
-from consistency.recipe import Literal, TensorRecipe
+from consistency import backends, operators
+from consistency.core import dtypes
+from consistency.core.model import Case, Cause, Comparison, Evidence, Measured, Result, Verdict, Worst
+from consistency.core.recipe import Literal, TensorRecipe
+from consistency.engine import engine
+from consistency.generate.materialize import case_of, prepare
+from consistency.judge import tolerances
+from consistency.report import repro_script
+from consistency.report.repro_script import markdown, tensor_literals
+from consistency.report.repro_script.script_context import Sheet, UnscriptableError
+from consistency.report.repro_script.source_repr import chain, identifier
 
 HERE = Path(__file__).parent
 PACKAGES = str(Path(torch.__file__).parent.parent)
@@ -42,7 +46,7 @@ RULES = tolerances.load()
 def made(raw: np.ndarray[Any, Any], dtype: str, folder: Path | None = None) -> torch.Tensor:
     """What a script makes of the numbers."""
     sheet = Sheet()
-    text = numerals.flat(raw, dtype, "x", sheet)
+    text = tensor_literals.flat(raw, dtype, "x", sheet)
     for name, data in sheet.files.items():
         assert folder is not None
         (folder / name).write_bytes(data)
@@ -76,7 +80,7 @@ def test_numbers_keep_their_bits(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("dtype", dtypes.ALL)
-@pytest.mark.parametrize("count", [0, 1, 5, numerals.FEW, numerals.FEW + 1, 5000])
+@pytest.mark.parametrize("count", [0, 1, 5, tensor_literals.FEW, tensor_literals.FEW + 1, 5000])
 def test_numbers_of_every_dtype_and_count(dtype: str, count: int) -> None:
     bits = np.random.default_rng(count).integers(0, 256, count * kind_of(dtype).itemsize, dtype=np.uint8)
     raw = (bits & 1).astype(np.bool_) if dtype == "bool" else bits.view(kind_of(dtype))
@@ -90,7 +94,7 @@ def test_numbers_of_every_dtype_and_count(dtype: str, count: int) -> None:
 def test_decimals_are_the_shortest() -> None:
     def text(number: float, dtype: str) -> str:
         raw = torch.tensor([number], dtype=dtypes.TORCH[dtype])
-        return numerals.flat(
+        return tensor_literals.flat(
             (raw.view(torch.int16).numpy().view(np.uint16) if dtype == "bfloat16" else raw.numpy()), dtype, "x", Sheet()
         )
 
@@ -102,7 +106,7 @@ def test_decimals_are_the_shortest() -> None:
     assert text(-0.0, "float32") == "torch.tensor([-0.0], dtype=torch.float32)"
     assert text(math.inf, "float32") == "torch.tensor([inf], dtype=torch.float32)"
     strange = np.array([0x7FC00001, 0x3F800000], dtype=np.uint32).view(np.float32)
-    assert numerals.flat(strange, "float32", "x", Sheet()) == (
+    assert tensor_literals.flat(strange, "float32", "x", Sheet()) == (
         "torch.tensor([2143289345, 1065353216], dtype=torch.int32).view(torch.float32)"
     )
 
@@ -112,7 +116,7 @@ def test_what_is_too_long_for_a_script_lies_beside_it(tmp_path: Path) -> None:
     assert same_bits(made(raw, "float64", tmp_path), raw)
     assert [path.name for path in tmp_path.iterdir()] == ["x.bin"]
     case = case_of("sum", "float64", (torch.from_numpy(raw),), {})
-    artefact.write(tmp_path / "artefact", judged(case))
+    repro_script.write(tmp_path / "artefact", judged(case))
     assert {"repro.py", "x.bin", "issue.md"} <= {path.name for path in (tmp_path / "artefact").iterdir()}
     assert "attached is `repro.py`, `x.bin`" in (tmp_path / "artefact" / "issue.md").read_text(encoding="utf-8")
     assert run(tmp_path / "artefact" / "repro.py").returncode == 0
@@ -167,7 +171,7 @@ def healthy(names: list[str], seed: int, folder: Path) -> tuple[dict[str, Any], 
             for result in engine.judge_case(case, operator, [backends.resolve("cpu")], RULES, directions):
                 if result.verdict.fails or result.verdict.value == "expected":
                     continue
-                made = artefact.script_of(result)
+                made = repro_script.script_of(result)
                 if made.limits:
                     limits[f"{name} {dtype} {result.direction}"] = made.limits[0]
                 scripts.append((f"{name} {dtype} {result.direction}", made.text))
@@ -236,7 +240,7 @@ PLACES = {
 
 @pytest.mark.parametrize("spec", PLACES)
 def test_devices_and_switches_come_from_the_spec(spec: str, tmp_path: Path) -> None:
-    made = artefact.script_of(faulty(spec), spec)
+    made = repro_script.script_of(faulty(spec), spec)
     for text in PLACES[spec]:
         assert text in made.text
     assert bool(made.limits) == (spec == "numpy" or (":" in spec and "." in spec.partition("+")[0].partition("@")[0]))
@@ -251,10 +255,10 @@ def test_devices_and_switches_come_from_the_spec(spec: str, tmp_path: Path) -> N
 
 
 def test_a_compiled_backend_compiles(tmp_path: Path) -> None:
-    text = artefact.script(faulty("cpu+compile"))
+    text = repro_script.script(faulty("cpu+compile"))
     assert "call=torch.compile(call, fullgraph=True, dynamic=False)" in text
     case = operators_case("tanh")
-    both = artefact.script(replace(faulty("cpu+compile", case=case), direction="backward", output="grad/0"))
+    both = repro_script.script(replace(faulty("cpu+compile", case=case), direction="backward", output="grad/0"))
     compile(both, "repro.py", "exec")
     assert both.index("def call(x, device, dtype):\n    return torch.tanh(x)") < both.index("torch.autograd.grad(out, x, g)")
 
@@ -271,7 +275,7 @@ def operators_case(name: str) -> Case:
 def test_compiled_scripts_run(name: str, direction: str, tmp_path: Path) -> None:
     case = engine.draw(operators.get(name), "float32", 3, 0)[0][-1]
     path = tmp_path / "repro.py"
-    path.write_text(artefact.script(replace(judged(case, direction=direction), backend="cpu+compile")), encoding="utf-8")
+    path.write_text(repro_script.script(replace(judged(case, direction=direction), backend="cpu+compile")), encoding="utf-8")
     answer = run(path)
     assert answer.returncode == 0, answer.stderr
 
@@ -279,11 +283,11 @@ def test_compiled_scripts_run(name: str, direction: str, tmp_path: Path) -> None
 def test_a_recorded_result_says_where_it_was_recorded() -> None:
     result = replace(faulty("directml#2"), recorded_id="exp-1")
     identity = {"torch": "2.4.1", "device": "RTX", "driver": "31.0"}
-    text = artefact.script(result, spec="/some/recording", identity=identity)
+    text = repro_script.script(result, spec="/some/recording", identity=identity)
     assert "# Its outputs were recorded elsewhere (torch 2.4.1, RTX, 31.0), not where this was written" in text
     assert "device = torch_directml.device()" in text
     assert "/some/recording" not in text
-    told = artefact.issue(result, spec="/some/recording", identity=identity)
+    told = repro_script.issue(result, spec="/some/recording", identity=identity)
     assert "consistency judge /some/recording --id exp-1" in told
     assert f"| judged with | `torch {torch.__version__}, where the outputs were not made` |" in told
     assert "| torch | `2.4.1` |" in told
@@ -295,11 +299,11 @@ def test_a_recorded_result_says_where_it_was_recorded() -> None:
 
 def of_kind(verdict: str, explanation: str) -> str:
     result = faulty(verdict=verdict, comparison=None, worst=None)
-    return artefact.script(replace(result, explanation=explanation))
+    return repro_script.script(replace(result, explanation=explanation))
 
 
 def test_each_kind_of_verdict_has_its_check() -> None:
-    assert "assert abs(got - recorded) <= admitted" in artefact.script(faulty())
+    assert "assert abs(got - recorded) <= admitted" in repro_script.script(faulty())
     assert "out = run(device, torch.float32)  # raised here" in of_kind(
         "error", "raised where the reference did not: RuntimeError: x"
     )
@@ -317,7 +321,7 @@ def test_each_kind_of_verdict_has_its_check() -> None:
 def test_a_float64_that_is_none_is_shown_by_its_ratio(tmp_path: Path) -> None:
     case = replace(operators_case("exp"), args=(TensorRecipe((40,), "float64", ("uniform", -1.0, 1.0), 900),), dtype="float64")
     problem = "float64 errs by 1e-08 where float32 errs by 1e-08 (3 of 12 cases): it does not shrink as rounding would"
-    made = artefact.script_of(
+    made = repro_script.script_of(
         replace(faulty(verdict="precision-scaling", case=case, worst=None, comparison=None), explanation=problem)
     )
     assert "assert wide <= max(1e-06 * narrow" in made.text
@@ -341,7 +345,7 @@ def test_errors_that_no_single_element_shows(tmp_path: Path) -> None:
     worst = Worst((0, 0), 1.0, 1.1)
     result = replace(right, verdict=Verdict("divergent"), explanation="0.5 × budget, but its RMS error is too large",
                      comparison=comparison, metrics={"rho_max": 0.5, "rmse_ratio": times}, worst=worst, output="out/0")  # fmt: skip
-    made = artefact.script_of(result)
+    made = repro_script.script_of(result)
     assert "times the usual one" in made.text
     coarse = made.text.replace("return torch.matmul(x, y)", "return torch.matmul(x, y) * (1 + 2e-6 * (dtype == torch.float32))")
     assert coarse != made.text
@@ -351,14 +355,14 @@ def test_errors_that_no_single_element_shows(tmp_path: Path) -> None:
 
 
 def test_an_expected_divergence_is_shown_like_any_other() -> None:
-    assert "assert abs(got - recorded) <= admitted" in artefact.script(faulty(verdict="expected"))
+    assert "assert abs(got - recorded) <= admitted" in repro_script.script(faulty(verdict="expected"))
 
 
 def test_gradients_may_leave_the_normal_numbers() -> None:
     """As they are judged: below the smallest normal number no error counts."""
     forward = replace(faulty(worst=Worst((0,), 1e-3, 0.0)), metrics={"rho_max": 1e42})
-    assert "admitted = 1e-45  #" in artefact.script(forward)
-    backward = artefact.script(replace(forward, direction="backward", output="grad/0"))
+    assert "admitted = 1e-45  #" in repro_script.script(forward)
+    backward = repro_script.script(replace(forward, direction="backward", output="grad/0"))
     assert "admitted = 1.18e-38  #" in backward
 
 
@@ -366,13 +370,13 @@ def test_what_cannot_be_a_script_is_said_plainly(tmp_path: Path) -> None:
     case = engine.draw(operators.get("rand"), "float32", 3, 0)[0][-1]
     measured = (Measured("out/0", "bool", (3,), 3), Measured("seen/1", "bool", (1,), 1))
     result = faulty(case=case, output="seen/1", comparison=Comparison("ok", measured), worst=Worst((0,), 0.0, 1.0))
-    made = artefact.script_of(result)
+    made = repro_script.script_of(result)
     assert made.limits == ("how likely random numbers are is told by tests of their distribution, which are this project's",)
     assert "# This cannot be shown by a script of torch alone: how likely random numbers are" in made.text
     assert ran([("it", made.text)], tmp_path)["it"][0] == "passed"
-    assert "Not all of it can be shown by a script of torch alone: how likely" in artefact.issue(result)
+    assert "Not all of it can be shown by a script of torch alone: how likely" in repro_script.issue(result)
     unknown = replace(result, case=replace(case, operator="no.such.thing"))
-    assert "This cannot be shown by a script of torch alone: " in artefact.script(unknown)
+    assert "This cannot be shown by a script of torch alone: " in repro_script.script(unknown)
 
 
 def test_a_function_of_the_users_own_is_followed(tmp_path: Path) -> None:
@@ -380,10 +384,10 @@ def test_a_function_of_the_users_own_is_followed(tmp_path: Path) -> None:
     operator = replace(operators.get("exp"), name="<lambda>", function=lambda x, y: (x @ y.T).relu().sum(-1) + 1.0, observe=None)
     case = case_of("<lambda>", "float32", (torch.rand(3, 4), torch.rand(5, 4)), {})
     result = replace(faulty(case=case, worst=None, comparison=None), verdict=Verdict("exact"), metrics={})
-    text = artefact.script(result, operator=operator)
+    text = repro_script.script(result, operator=operator)
     assert "t1 = y.T\n    t2 = x.matmul(t1)\n    t3 = t2.relu()\n    t4 = t3.sum(-1)\n    return t4.add(1.0)\n" in text
     assert text.startswith("# <lambda>, float32: nothing wrong on the CPU\n")
-    artefact.write(tmp_path / "it", result, operator=operator)
+    repro_script.write(tmp_path / "it", result, operator=operator)
     assert (tmp_path / "it" / "repro.py").is_file()
 
 
@@ -404,7 +408,7 @@ def test_no_text_breaks_out(evil: str, tmp_path: Path) -> None:
     identity = {"torch": evil, evil: evil, "device": evil}
     minimal: Any = SimpleNamespace(rate=(1, 3), thresholds=(evil,), steps=(evil,), interrupted=True)
     folder, others = tmp_path / "it", [replace(result, backend="other")]
-    artefact.write(folder, result, spec=evil, identity=identity, others=others, minimal=minimal)
+    repro_script.write(folder, result, spec=evil, identity=identity, others=others, minimal=minimal)
     script = (folder / "repro.py").read_text(encoding="utf-8")
     names = {node.id for node in ast.walk(ast.parse(script)) if isinstance(node, ast.Name)}
     assert not names & {"os", "boom", "alert"}
@@ -446,13 +450,13 @@ def test_markdown_of_texts() -> None:
 def test_results_that_make_no_sense_make_some_script(changes: dict[str, Any]) -> None:
     """They come from folders of others: a line that says why, never a traceback."""
     result = replace(faulty(), **changes)
-    compile(artefact.script(result), "repro.py", "exec")
-    assert artefact.issue(result).startswith("# ")
+    compile(repro_script.script(result), "repro.py", "exec")
+    assert repro_script.issue(result).startswith("# ")
 
 
 def test_names_from_a_file_are_no_source() -> None:
     case = replace(operators_case("exp"), kwargs={"x=__import__('os').abort(), y": 1})
-    assert "__import__" not in artefact.script(faulty(case=case)).replace("# ", "").partition("import sys")[2]
+    assert "__import__" not in repro_script.script(faulty(case=case)).replace("# ", "").partition("import sys")[2]
     for name in ("a b", "class", "x=1", "", "é"):
         with pytest.raises(UnscriptableError):
             identifier(name)
@@ -470,7 +474,7 @@ def test_an_issue_says_what_maintainers_ask_for() -> None:
         rate=(2, 3), thresholds=("passes at 88.0, fails at 88.0000076",), steps=("648 → 4 numbers",), interrupted=False
     )
     identity = {"torch": "2.13.0+cu130", "device": "NVIDIA H200", "driver": "580.1", "float32 matmul": "tf32", "os": "Linux"}
-    text = artefact.issue(result, identity=identity, others=others, minimal=minimal)
+    text = repro_script.issue(result, identity=identity, others=others, minimal=minimal)
     assert text.splitlines()[0] == "# `torch.exp`, float32: wrong by 1,000 × what rounding explains on cuda+tf32"
     for line in (
         "`torch.exp` of `[2]` in float32 on `cuda+tf32`: at index [0] got 3, float64 says 2.71828183.",
@@ -492,7 +496,7 @@ def test_an_issue_says_what_maintainers_ask_for() -> None:
 
 def test_the_folder_holds_what_is_promised(tmp_path: Path) -> None:
     folder = tmp_path / "failures" / "exp-1"
-    artefact.write(folder, faulty(), spec="cpu", identity={"device": "cpu", "torch": torch.__version__})
+    repro_script.write(folder, faulty(), spec="cpu", identity={"device": "cpu", "torch": torch.__version__})
     names = {"case.json", "environment.json", "issue.md", "manifest.json", "message.txt", "repro.py", "result.json"}
     names |= {"tensors.safetensors"}
     assert {path.name for path in folder.iterdir()} == names

@@ -16,13 +16,16 @@ from typing import Any
 import pytest
 import torch
 
-from consistency import artefact, backends, engine, operators, tolerances
+from consistency import backends, operators
 from consistency.backends import Backend
-from consistency.materialise import case_of
-from consistency.minimise import minimise
-from consistency.model import Result
+from consistency.backends.subprocess.backend import Isolated
+from consistency.core.model import Result
+from consistency.diagnose.shrink import minimise
+from consistency.engine import engine
+from consistency.generate.materialize import case_of
+from consistency.judge import tolerances
 from consistency.operators.declare import Operator
-from consistency.workers.isolated import Isolated
+from consistency.report import repro_script
 
 HERE = Path(__file__).parent
 PACKAGES = str(Path(torch.__file__).parent.parent)
@@ -98,7 +101,7 @@ class Found:
         shutil.copy(HERE / "faulty_torch.py", folder / "sitecustomize.py")
         self.spec = f"cpu+env:PYTHONPATH={folder}"
         self.results = self._judged()
-        self.scripts = {fault: artefact.script_of(result, self.spec) for fault, result in self.results.items()}
+        self.scripts = {fault: repro_script.script_of(result, self.spec) for fault, result in self.results.items()}
         self.faulty, self.healthy = self._ran(str(folder)), self._ran()
 
     def _judged(self) -> dict[tuple[str, str, str], Result]:
@@ -170,7 +173,7 @@ def test_scripts_are_short_and_whole(found: Found) -> None:
 
 def test_issue_texts_say_what_was_found(found: Found) -> None:
     for fault, result in found.results.items():
-        text = artefact.issue(result, spec=found.spec)
+        text = repro_script.issue(result, spec=found.spec)
         assert text.startswith("# "), fault
         assert len([line for line in text.partition("```python")[0].splitlines() if line]) <= 20, fault
         if result.cause and result.cause != "nondeterministic":
@@ -195,7 +198,7 @@ def test_as_a_process_of_its_own(name: str, found: Found, tmp_path: Path) -> Non
     """Exit status 1 (or the death of the process) on the faulty torch, 0 on the healthy one, without this project."""
     (fault,) = (fault for fault in FAULTS if fault[0] == name)
     folder = tmp_path / "artefact"
-    artefact.write(folder, found.results[fault], spec=found.spec)
+    repro_script.write(folder, found.results[fault], spec=found.spec)
     faults = (HERE / "faulty_torch.py").read_text(encoding="utf-8")
     statuses = []
     for label, text in (("faulty", faults), ("healthy", "")):

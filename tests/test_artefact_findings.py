@@ -17,10 +17,13 @@ from typing import Any
 import pytest
 import torch
 
-from consistency import artefact, backends, engine, operators, tolerances
-from consistency.materialise import case_of, prepare
-from consistency.model import Result, Verdict
-from consistency.workers.isolated import Isolated
+from consistency import backends, operators
+from consistency.backends.subprocess.backend import Isolated
+from consistency.core.model import Result, Verdict
+from consistency.engine import engine
+from consistency.generate.materialize import case_of, prepare
+from consistency.judge import tolerances
+from consistency.report import repro_script
 
 HERE = Path(__file__).parent
 PACKAGES = str(Path(torch.__file__).parent.parent)
@@ -134,9 +137,9 @@ def test_its_text_can_be_posted(name: str, found: dict[str, tuple[Result, ...]])
     first, *others = found[name]
     *_, verdict, words = FINDINGS[name]
     assert first.verdict.value in verdict.split()
-    text = artefact.issue(first, spec="cpu", identity=backends.resolve("cpu").identity, others=others)
+    text = repro_script.issue(first, spec="cpu", identity=backends.resolve("cpu").identity, others=others)
     assert words in text
-    before, script, after = text.partition("```python")[0], artefact.script(first, spec="cpu"), text.rpartition("| torch |")[2]
+    before, script, after = text.partition("```python")[0], repro_script.script(first, spec="cpu"), text.rpartition("| torch |")[2]
     assert 3 <= len([line for line in before.splitlines() if line]) <= 12
     assert len(script.splitlines()) <= 40
     assert script.splitlines()[-1] in text
@@ -151,7 +154,7 @@ def test_their_scripts_fail_where_they_are_and_only_there(found: dict[str, tuple
         for label, spec in (("cpu", "cpu"), ("without oneDNN", "cpu+onednn=off")):
             failing = first if label == "cpu" else without
             if first.verdict.fails and failing.verdict.tested and name != "conv3d":  # what was in memory before may be right
-                scripts.append((f"{name} {label}", artefact.script(first, spec=spec)))
+                scripts.append((f"{name} {label}", repro_script.script(first, spec=spec)))
                 expected[f"{name} {label}"] = failing.verdict.fails
     path = tmp_path / "scripts.json"
     path.write_text(json.dumps(scripts), encoding="utf-8")
@@ -175,8 +178,8 @@ def test_a_crash_is_shown_by_a_script_that_dies(tmp_path: Path) -> None:
     if outcome.status != "crash":
         pytest.skip("not shown by this torch on this machine")
     result = Result(case, "cpu+isolated", "forward", Verdict("crash"), outcome.message)
-    assert "in bfloat16 on `cpu+isolated`: the process ended (SIG" in artefact.issue(result)
-    artefact.write(tmp_path / "it", result)
+    assert "in bfloat16 on `cpu+isolated`: the process ended (SIG" in repro_script.issue(result)
+    repro_script.write(tmp_path / "it", result)
     code = f"import sys; sys.path.append({PACKAGES!r}); exec(open({str(tmp_path / 'it' / 'repro.py')!r}).read())"
     answer = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, timeout=100, check=False)
     assert answer.returncode < 0 or answer.returncode > 128
@@ -189,4 +192,4 @@ def test_the_example_of_the_page(found: dict[str, tuple[Result, ...]]) -> None:
     assert "torch.linalg.matrix_exp(x)" in shown
     if f"{first.metrics.get('rho_max', 0.0):,.0f} × what rounding explains" not in shown:
         pytest.skip("not shown by this torch on this machine")
-    assert shown == artefact.script(first, spec="cpu")
+    assert shown == repro_script.script(first, spec="cpu")

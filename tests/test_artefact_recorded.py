@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from consistency import artefact
-from consistency.events import Judged
-from consistency.model import Result
-from consistency.recording.foreign import convert
-from consistency.recording.judging import Plan, events, plan
+from consistency.core.model import Result
+from consistency.engine.events import Judged
+from consistency.engine.judge_recordings import Plan, events, plan
+from consistency.report import repro_script
+from consistency.storage.recording.foreign import convert
 
 HERE = Path(__file__).parent
 PACKAGES = str(Path(torch.__file__).parent.parent)
@@ -39,7 +39,7 @@ def test_scripts_open_the_device_and_are_right_about_the_call(judged: tuple[Plan
     identities = {backend.name: backend.identity for backend in planned.settings.backends}
     scripts = []
     for result in failing:
-        made = artefact.script_of(result, planned.settings.specs[result.backend], identities[result.backend])
+        made = repro_script.script_of(result, planned.settings.specs[result.backend], identities[result.backend])
         assert made.limits == (), result.recorded_id
         assert made.text.count(OPENED) == 1
         assert "# Its outputs were recorded elsewhere (torch 2.4.1+cu121, llvmpipe" in made.text
@@ -58,7 +58,7 @@ def test_issues_say_where_the_outputs_come_from(judged: tuple[Plan, list[Result]
     planned, results = judged
     (result,) = (result for result in results if result.recorded_id == "mul-float32-f-6")
     backend = next(backend for backend in planned.settings.backends if backend.name == result.backend)
-    text = artefact.issue(result, spec=planned.settings.specs[result.backend], identity=backend.identity)
+    text = repro_script.issue(result, spec=planned.settings.specs[result.backend], identity=backend.identity)
     assert text.splitlines()[0] == "# `torch.mul`, float32: wrong shape or dtype on directml"
     assert "the result has dtype bool instead of float32" in text
     assert "| device | `llvmpipe (vkd3d-proton, lavapipe)` |" in text

@@ -10,13 +10,15 @@ import torch
 from torch.nn import functional as F
 
 import consistency
-from consistency import aten_calls, aten_models, engine, opinfo, tolerances
-from consistency.aten_references import attention, batch_norm
 from consistency.backends import resolve
+from consistency.core.model import Case
+from consistency.diagnose.shrink import minimise
+from consistency.engine import engine
 from consistency.errors import UsageError
-from consistency.materialise import case_of
-from consistency.minimise import minimise
-from consistency.model import Case
+from consistency.generate.calls import aten, error_models, opinfo
+from consistency.generate.calls.references import attention, batch_norm
+from consistency.generate.materialize import case_of
+from consistency.judge import tolerances
 
 RULES = tolerances.load()
 
@@ -57,7 +59,7 @@ def _larger(value: Any) -> Any:
 )  # fmt: skip
 def test_what_is_no_operator_to_be_called_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match=r"has no operator|is not one that a case may call"):
-        aten_calls.operator_of(Case("aten.addmm", "float32", source=f"aten/{name}"))
+        aten.operator_of(Case("aten.addmm", "float32", source=f"aten/{name}"))
 
 
 def test_a_case_is_called_by_its_operators_name() -> None:
@@ -221,15 +223,15 @@ def test_what_changes_safely() -> None:
     }
     for safe, calls in others.items():
         for args in calls:
-            assert aten_calls.changed_safely(made, case("index_select.default", *args)) is safe
-    assert not aten_calls.changed_safely(made, case("index_select.default", x, 0, index, extra=1))
-    assert aten_calls.changed_safely(case("mul.Tensor", x, 0.5), case("mul.Tensor", x, 0.25))
+            assert aten.changed_safely(made, case("index_select.default", *args)) is safe
+    assert not aten.changed_safely(made, case("index_select.default", x, 0, index, extra=1))
+    assert aten.changed_safely(case("mul.Tensor", x, 0.5), case("mul.Tensor", x, 0.25))
 
 
 def test_every_entry_is_an_operator_of_some_torch() -> None:
     """Misspelt names would never be found; those of newer and older versions are known."""
-    named = {name.partition(".")[0] for name in (full.removeprefix("aten::") for full in aten_calls._registered())}
-    absent = {name for name in aten_models._entries() if name not in named}
+    named = {name.partition(".")[0] for name in (full.removeprefix("aten::") for full in aten._registered())}
+    absent = {name for name in error_models._entries() if name not in named}
     assert absent <= {"_safe_softmax", "_batch_norm_no_update"}, absent
 
 
@@ -241,12 +243,12 @@ def test_references_of_kernels_that_only_devices_have() -> None:
         ("_batch_norm_with_update", (x, s, s, s.clone(), v.clone(), 0.1, 1e-5)),
     ):
         expected = F.batch_norm(x, s.clone(), v.clone(), s, s, True, 0.1, 1e-5)
-        found = batch_norm(lambda given, base=base: aten_models.batches(given, base), *args)
+        found = batch_norm(lambda given, base=base: error_models.batches(given, base), *args)
         assert torch.allclose(found[0], expected)
         assert len(found) == 3
         assert not torch.equal(args[3], s)  # the running mean was written
     q, mask = torch.randn(2, 2, 6, 4), torch.randn(6, 6)
-    entry: Any = aten_models._entries()
+    entry: Any = error_models._entries()
     efficient = entry["_scaled_dot_product_efficient_attention"].reference
     assert torch.allclose(efficient(q, q, q, mask, False, 0.0, False)[0], F.scaled_dot_product_attention(q, q, q, mask))
     causal = entry["_scaled_dot_product_flash_attention"].reference
@@ -257,7 +259,7 @@ def test_references_of_kernels_that_only_devices_have() -> None:
 def test_what_other_devices_call_in_place_of_the_cpus_kernels() -> None:
     torch.manual_seed(1)
     q = torch.randn(2, 4, 6, 8)
-    entry = aten_models._entries()["_scaled_dot_product_flash_attention_for_cpu"]
+    entry = error_models._entries()["_scaled_dot_product_flash_attention_for_cpu"]
     assert entry.elsewhere is not None
     flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
     mask = torch.randn(6, 6)

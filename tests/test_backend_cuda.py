@@ -15,11 +15,11 @@ import torch
 from consistency.backends import cuda, resolve
 from consistency.backends.cuda import Cuda
 from consistency.backends.listing import describe
+from consistency.core.model import Case
+from consistency.core.recipe import TensorRecipe
 from consistency.errors import UsageError
-from consistency.materialise import Materials, prepare
-from consistency.model import Case
+from consistency.generate.materialize import Materials, prepare
 from consistency.operators.declare import Operator, call
-from consistency.recipe import TensorRecipe
 
 real = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 NEWER = hasattr(torch._C, "_get_fp32_precision_getter")

@@ -18,11 +18,11 @@ from consistency.backends import directml as module
 from consistency.backends._adapters import Adapters, discover
 from consistency.backends.directml import DirectML
 from consistency.backends.listing import describe
-from consistency.materialise import Materials, prepare
-from consistency.model import Case
+from consistency.backends.subprocess.exit_status import death
+from consistency.core.model import Case
+from consistency.core.recipe import DType, TensorRecipe
+from consistency.generate.materialize import Materials, prepare
 from consistency.operators.declare import Operator, call
-from consistency.recipe import DType, TensorRecipe
-from consistency.workers._deaths import death
 
 # The interface of torch_directml 0.2.5. Each function does what SCENE says: returns, raises, hangs or ends the process.
 FAKE = """

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 import torch
 
-from consistency.backends import _numerics, numpy_ops, resolve
+from consistency.backends import _numerics, resolve
+from consistency.backends import numpy as numpy_ops
 from consistency.backends.listing import describe
-from consistency.backends.numpy_backend import Numpy
-from consistency.materialise import Materials, prepare
-from consistency.model import Case, Outcome
+from consistency.backends.numpy.backend import Numpy
+from consistency.core.model import Case, Outcome
+from consistency.core.recipe import DType, Index, MemoryFormat, TensorRecipe
+from consistency.generate.materialize import Materials, prepare
 from consistency.operators.declare import Operator, call
-from consistency.recipe import DType, Index, MemoryFormat, TensorRecipe
 
 Implementations = Callable[..., None]
 WIDER = np.finfo(np.longdouble).nmant > 52
@@ -209,6 +210,6 @@ def test_wide_with_complex_inputs(offer: Implementations) -> None:
 
 
 def np_literal() -> Any:
-    from consistency.materialise import literal
+    from consistency.generate.materialize import literal
 
     return literal(torch.ones(2, dtype=torch.complex64))

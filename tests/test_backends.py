@@ -18,11 +18,11 @@ from consistency.backends._outputs import MAX_OUTPUTS
 from consistency.backends.cpu import Cpu
 from consistency.backends.devices import Device, why_absent
 from consistency.backends.listing import describe
+from consistency.core.model import Case, Outcome
+from consistency.core.recipe import DType, TensorRecipe
 from consistency.errors import RecipeError, Unsupported, UsageError
-from consistency.materialise import Materials, prepare
-from consistency.model import Case, Outcome
+from consistency.generate.materialize import Materials, prepare
 from consistency.operators.declare import Operator, call
-from consistency.recipe import DType, TensorRecipe
 
 
 def operator(name: str = "mul", **changes: Any) -> Operator:

@@ -13,11 +13,12 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consistency import environments, places
-from consistency.bisection import KNOWN, Setup, Try, over_known_switches, over_switches, over_versions
-from consistency.cli import main
+from consistency.cli.main import main
+from consistency.core import paths
+from consistency.core.model import Case, Result, Verdict
+from consistency.diagnose import environments
+from consistency.diagnose.bisect import KNOWN, Setup, Try, over_known_switches, over_switches, over_versions
 from consistency.errors import UsageError
-from consistency.model import Case, Result, Verdict
 
 CASE = Case("exp", "float32", ())
 EXP = json.dumps(
@@ -141,7 +142,7 @@ def test_one_line_for_what_cannot_be_bisected() -> None:
 
 
 def test_a_version_that_cannot_be_installed_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(places.CACHE, str(tmp_path))
+    monkeypatch.setenv(paths.CACHE, str(tmp_path))
     arguments = ["bisect", EXP, "--over", "torch=0.0.1,2.13.0", "--pip=--no-index", "--pip=--isolated"]
     monkeypatch.setattr(environments, "_run", _refuses)
     result = CliRunner().invoke(main, arguments)
@@ -159,7 +160,7 @@ def _refuses(command: list[str], title: str, *, seconds: float = 0.0) -> None:
 
 
 def test_an_environment_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(places.CACHE, str(tmp_path))
+    monkeypatch.setenv(paths.CACHE, str(tmp_path))
     commands: list[list[str]] = []
 
     def made(command: list[str], title: str, *, seconds: float = 0.0) -> None:

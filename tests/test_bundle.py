@@ -27,17 +27,20 @@ from safetensors.torch import load_file
 from spying import spied
 
 import consistency
-from consistency import bundle, engine, tolerances
-from consistency.bundle import files
-from consistency.bundle.locking import Lock
-from consistency.bundle.packing import FILES, pack
-from consistency.cli import main
+from consistency.cli.main import main
+from consistency.core import files
+from consistency.core.locking import Lock
+from consistency.core.model import Case, Comparison, Measured, Result, Span, Verdict, Worst
+from consistency.core.recipe import TensorRecipe
+from consistency.engine import bundle_writer, engine
 from consistency.errors import BundleError
-from consistency.find import find_case
-from consistency.judge import judge
-from consistency.materialise import prepare
-from consistency.model import Case, Comparison, Measured, Result, Span, Verdict, Worst
-from consistency.recipe import TensorRecipe
+from consistency.generate.materialize import prepare
+from consistency.judge import tolerances
+from consistency.judge.judge import judge
+from consistency.report import bundles
+from consistency.storage import bundle
+from consistency.storage.bundle.packing import FILES, pack
+from consistency.storage.lookup import find
 
 ARGUMENTS: dict[str, Any] = {"operators": ["exp", "sum"], "dtypes": ["float32"], "backends": ["cpu", "numpy"], "examples": 4}
 
@@ -82,7 +85,7 @@ def result(**changes: Any) -> Result:
 
 def written(folder: Path, *results: Result) -> list[Result]:
     """The results as they come back from a bundle."""
-    write = bundle.Writer(folder)
+    write = bundles.writer(folder)
     with contextlib.closing(write):
         write(engine.Started(engine.settings(["exp"], ["cpu"]), {}, 1, 1))
         for one in results:
@@ -158,7 +161,7 @@ def test_a_failure_keeps_its_tensors(tmp_path: Path) -> None:
     assert run.failures
     for failing in run.failures:
         folder = tmp_path / "b" / "failures" / bundle.failure_id(failing)
-        assert find_case(str(folder)).digest == failing.case.digest
+        assert find(str(folder)).case.digest == failing.case.digest
         tensors = load_file(folder / "tensors.safetensors")
         inputs = prepare(failing.case).build().bases
         assert torch.equal(tensors["base/0"].view(torch.int32), inputs[0].view(torch.int32)), "every bit, NaN too"
@@ -176,7 +179,7 @@ def test_environment_and_header_say_what_ran(whole: engine.Run) -> None:
 
 
 def test_every_failure_gets_a_row_but_not_every_one_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bundle.writing, "MAX_FAILURE_FOLDERS", 2)
+    monkeypatch.setattr(bundle_writer, "MAX_FAILURE_FOLDERS", 2)
     monkeypatch.setattr(engine, "SHRINK_SECONDS", 0.5)
     run = consistency.run(["exp", "sinh"], [Off()], ["float32"], ["forward"], examples=8, out=tmp_path / "b")
     folders = {path.name for path in (tmp_path / "b" / "failures").iterdir()}
@@ -377,7 +380,7 @@ def test_a_key_that_is_missing_is_named(whole: engine.Run, tmp_path: Path) -> No
 
 
 def test_a_huge_line_is_not_read(whole: engine.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bundle.files, "MAX_LINE", 10_000)
+    monkeypatch.setattr(files, "MAX_LINE", 10_000)
     line = b'{"x": "' + b"x" * 20_000 + b'"}'
     assert damaged(whole, tmp_path / "b", "results.jsonl", 3, line) == "line longer than 10000 bytes"
 

@@ -15,13 +15,14 @@ import pytest
 from click.testing import CliRunner
 
 import consistency
-from consistency import bundle, engine
-from consistency.bundle import machine
-from consistency.bundle.header import new_id
-from consistency.bundle.locking import FILE, Lock
-from consistency.cli import main
-from consistency.diffing import difference
+from consistency.cli.main import main
+from consistency.core.locking import FILE, Lock
+from consistency.engine import engine
 from consistency.errors import BundleError
+from consistency.report.history.diff import difference
+from consistency.storage import bundle
+from consistency.storage.bundle import machine
+from consistency.storage.bundle.header import new_id
 
 FORMAT_1 = Path(__file__).parent / "data" / "bundle-format-1"
 ARGUMENTS: dict[str, Any] = {"operators": ["exp"], "dtypes": ["float32"], "backends": ["cpu"], "examples": 3}
@@ -186,7 +187,7 @@ def test_a_second_run_into_the_same_folder_is_refused(made: Path, tmp_path: Path
 
 def test_a_killed_run_leaves_no_lock(tmp_path: Path) -> None:
     script = (
-        "import os, sys\nfrom pathlib import Path\nfrom consistency.bundle.locking import Lock\n"
+        "import os, sys\nfrom pathlib import Path\nfrom consistency.core.locking import Lock\n"
         f"Lock(Path({str(tmp_path)!r}))\nprint('held', flush=True)\nsys.stdin.read()"
     )
     holder = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

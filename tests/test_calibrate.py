@@ -19,18 +19,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import consistency
-from consistency import calibrate, engine, metrics, tolerances
-from consistency.calibrate.faults import planted, rounded
-from consistency.calibrate.needs import Demands, demands
-from consistency.calibrate.propose import Change, _plain, _up
-from consistency.cli import main
-from consistency.judge import judge
-from consistency.materialise import case_of, prepare
-from consistency.model import Comparison, Measured, Span, Worst
+from consistency.cli.main import main
+from consistency.core.model import Comparison, Measured, Span, Worst
+from consistency.engine import calibrate, engine
+from consistency.engine.calibrate.faults import planted, rounded
+from consistency.engine.calibrate.needs import Demands, demands
+from consistency.engine.calibrate.propose import Change, _plain, _up
+from consistency.generate.materialize import case_of, prepare
+from consistency.judge import metrics, tolerances
+from consistency.judge.judge import judge
+from consistency.judge.tolerances import Policy, Rule
 from consistency.operators import get
 from consistency.reference import Reference
 from consistency.report import calibration as report
-from consistency.tolerances import Policy, Rule
 
 SOME = st.floats(1e-3, 10.0)
 CORNERS = st.lists(st.tuples(SOME, SOME), min_size=1, max_size=12)
@@ -336,7 +337,7 @@ def cli(*arguments: str) -> Result:
 
 def test_as_a_process(tmp_path: Path) -> None:
     tight = written(tmp_path, 0.5, 0)
-    before = Path(tolerances.__file__).parent.parent.joinpath("tolerances.yaml").read_bytes()
+    before = Path(tolerances.__file__).parents[2].joinpath("tolerances.yaml").read_bytes()
     asked = "exp --backend cpu --dtype float32 --examples 8 --seeds 0,1 --proposal p.yaml --json c.jsonl --stand-in directml"
     run = subprocess.run(
         [sys.executable, "-m", "consistency", "calibrate", *asked.split(), "--tolerances", str(tight)],
@@ -355,7 +356,7 @@ def test_as_a_process(tmp_path: Path) -> None:
         ("exp", "directml", "forward", True), ("exp", "directml", "backward", True),
     }  # fmt: skip
     assert tolerances.load(tmp_path / "p.yaml").rule("exp", "float32").c > 0.5
-    assert Path(tolerances.__file__).parent.parent.joinpath("tolerances.yaml").read_bytes() == before
+    assert Path(tolerances.__file__).parents[2].joinpath("tolerances.yaml").read_bytes() == before
 
 
 @pytest.mark.parametrize(

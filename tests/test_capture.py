@@ -11,15 +11,15 @@ from architectures import SMALL
 from torch import nn
 
 import consistency
+from consistency.core.recipe import Literal, TensorRecipe
 from consistency.errors import BundleError
-from consistency.materialise import prepare
-from consistency.models.capture import record
-from consistency.models.examples import EXAMPLES
-from consistency.models.subject import Subject
-from consistency.recipe import Literal, TensorRecipe
-from consistency.recording.folder import read_cases, read_header
-from consistency.watching import corpus, kinds
-from consistency.watching.recipes import coupled, range_of, recipe_like
+from consistency.generate.materialize import prepare
+from consistency.storage.recording.folder import read_cases, read_header
+from consistency.training.capture import record
+from consistency.training.examples import EXAMPLES
+from consistency.training.trace import corpus, kinds
+from consistency.training.trace.recipes import coupled, range_of, recipe_like
+from consistency.training.training_task import Subject
 
 
 def built(tensor: torch.Tensor, before: int = 64) -> tuple[TensorRecipe, torch.Tensor]:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consistency import changes
-from consistency.changes import Shift, alarms, change_points, critical, shift, shift_of, sign_test, trend
+from consistency.report.history import changes
+from consistency.report.history.changes import Shift, alarms, critical, shift, shift_of
 
 GROUPS = 400
 
@@ -59,21 +59,6 @@ def test_from_exact_to_something_is_a_shift_too() -> None:
     found = shift([0.0] * 30, [0.5] * 30)
     assert found.size == 9.0
     assert alarms([found]) == [0]
-
-
-@given(st.integers(0, 40), st.integers(0, 40))
-def test_the_sign_test_is_exact(up: int, down: int) -> None:
-    n = up + down
-    if n == 0:
-        assert sign_test(0, 0) == 1.0
-        return
-    tail = sum(math.comb(n, k) for k in range(min(up, down) + 1)) / 2.0**n
-    assert sign_test(up, n) == pytest.approx(min(2.0 * tail, 1.0))
-
-
-def test_the_sign_test_holds_where_powers_of_two_end() -> None:
-    assert sign_test(2000, 4000) == 1.0
-    assert 0.0 <= sign_test(100, 4000) < 1e-9
 
 
 # --- many at once ---------------------------------------------------------------------------------------------------
@@ -133,46 +118,3 @@ def test_a_certain_but_small_shift_is_nobody_s_concern() -> None:
 
 def series(seed: int, nights: int = 200) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     return 0.1 * generator(seed).standard_t(2.0, size=nights)
-
-
-def test_quiet_series_have_no_jumps() -> None:
-    assert [change_points(series(seed), 1e-3) for seed in range(100)].count([]) >= 99
-    assert change_points(np.zeros(300)) == change_points([]) == change_points([1.0]) == []
-
-
-@pytest.mark.parametrize(("at", "size"), [(20, 1.0), (100, 1.0), (190, 2.0), (100, -1.0)])
-def test_a_jump_is_found_where_it_is(at: int, size: float) -> None:
-    close = 0
-    for seed in range(10):
-        values = series(seed)
-        values[at:] += size
-        (found,) = change_points(values)
-        close += found.index == at
-        assert abs(found.index - at) <= 5
-        assert found.after - found.before == pytest.approx(size, abs=0.1)
-    assert close >= 8
-
-
-def test_a_jump_among_the_same_bits_is_found_after_four_nights() -> None:
-    """There are C(104, 4) ways to choose 4 nights of 104, which with all splits considered is certain enough for 1e-3."""
-    values = [0.0] * 100 + [1.0] * 6
-    assert [bool(change_points(values[: 100 + n], 1e-3)) for n in range(1, 7)] == [False, False, False, True, True, True]
-    assert [bool(change_points(values[: 100 + n], 1e-6)) for n in range(1, 7)] == [False] * 5 + [True]
-    assert change_points(values)[0].chance > 1 / math.comb(106, 6)
-
-
-def test_there_and_back_again_are_two_jumps_and_odd_nights_are_none() -> None:
-    values = series(3)
-    values[60:110] += 1.5
-    values[[10, 150]] = 9.0
-    values[[30, 31]] = math.nan
-    assert [abs(point.index - at) <= 1 for point, at in zip(change_points(values), (60, 110), strict=True)] == [True, True]
-
-
-def test_slow_drifts_are_trends() -> None:
-    drifting = series(5) + 0.003 * np.arange(200)
-    found = trend(drifting)
-    assert found.chance < 1e-9
-    assert found.slope == pytest.approx(0.003, rel=0.3)
-    assert min(trend(series(seed)).chance for seed in range(50)) > 1e-4
-    assert trend(np.ones(50)).chance == 1.0

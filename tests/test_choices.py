@@ -12,7 +12,7 @@ from running import failures, noticed
 from torch import Tensor
 
 import consistency
-from consistency.model import Result
+from consistency.core.model import Result
 from consistency.operators.declare import Operator
 
 pytestmark = pytest.mark.usefixtures("drawn_once")

@@ -19,11 +19,12 @@ from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from consistency import bundle, engine, find
-from consistency.cli import main
-from consistency.model import Case
-from consistency.profiles import PROFILES
-from consistency.recipe import TensorRecipe
+from consistency.cli.main import main
+from consistency.core.model import Case
+from consistency.core.recipe import TensorRecipe
+from consistency.engine import bundle_writer, engine
+from consistency.engine.profiles import PROFILES
+from consistency.storage import bundle, lookup
 
 COMMANDS = [
     "run", "backends", "operators", "repro", "report", "bisect", "sweep", "explain", "fingerprint", "model", "diff", "expect",
@@ -224,14 +225,14 @@ def test_the_command_that_is_printed_fails_again() -> None:
 
 def test_the_case_in_the_command_was_made_smaller() -> None:
     result = cli("run", "exp", "--dtype", "float32", "--direction", "forward", "--examples", "3", "--backend", "users.py:Off")
-    shown = find.find_case(shlex.split(again(result.output))[2])
+    shown = lookup.find(shlex.split(again(result.output))[2]).case
     (small,) = [row for row in rows(next(Path("reports").glob("*/results.jsonl"))) if row.get("shrunk")]
     assert small["case_id"] == shown.id
     assert shown.args[0].base == ()
 
 
 def test_a_folder_for_what_is_shown_even_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bundle.writing, "MAX_FAILURE_FOLDERS", 1)
+    monkeypatch.setattr(bundle_writer, "MAX_FAILURE_FOLDERS", 1)
     common = ["run", "exp", "neg", "--dtype", "float32", "--direction", "forward", "--examples", "3", "--backend", "users.py:Off"]
     shrunk = cli(*common, "--out", "small").output
     for command in re.findall(r"again: +(.+)", shrunk):
@@ -523,7 +524,7 @@ def test_nonsense_is_one_line(text: str) -> None:
 
 def test_files_that_are_no_cases_are_one_line() -> None:
     Path("binary").write_bytes(b"\xff\xfe\x00{")
-    Path("large").write_bytes(b" " * (find.MAX_CASE_BYTES + 1))
+    Path("large").write_bytes(b" " * (lookup.MAX_CASE_BYTES + 1))
     Path("empty").mkdir()
     assert one_line(cli("repro", "binary")) == (
         "consistency: 'binary' cannot be read: it is not text in UTF-8; give a case's line, its folder or its id"

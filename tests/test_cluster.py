@@ -14,23 +14,26 @@ import pytest
 from click.testing import CliRunner
 from cluster_crew import FakeCrew, Process
 
-from consistency import bundle, cli, engine, tolerances
 from consistency import operators as registry
-from consistency.bundle import read_environment, row_of
-from consistency.cluster import crew as crews
-from consistency.cluster import fingerprints, roll
-from consistency.cluster import front as fronts
-from consistency.cluster.crew import Answer
-from consistency.cluster.environments import Environment, Member, Remote, label_for, labels_chosen
-from consistency.cluster.front import Front
-from consistency.cluster.parcels import pack_event, unpack_event
-from consistency.cluster.roll import NoWorkersError
-from consistency.corpus.value import Corpus
+from consistency.cli import main
+from consistency.engine import engine
+from consistency.engine.config import Settings
+from consistency.engine.events import Earlier, Event, Finished, GroupDone, Judged, Repeated, Scaled, Shrunk, Started
+from consistency.engine.executors.dask import crew as crews
+from consistency.engine.executors.dask import fingerprints, roll
+from consistency.engine.executors.dask import front as fronts
+from consistency.engine.executors.dask.crew import Answer
+from consistency.engine.executors.dask.environments import Environment, Member, Remote, label_for, labels_chosen
+from consistency.engine.executors.dask.front import Front
+from consistency.engine.executors.dask.parcels import pack_event, unpack_event
+from consistency.engine.executors.dask.roll import NoWorkersError
 from consistency.errors import BundleError, UsageError
-from consistency.events import Earlier, Event, Finished, GroupDone, Judged, Repeated, Scaled, Shrunk, Started
-from consistency.fingerprint import kept
-from consistency.fingerprint.facts import Fact, Fingerprint
-from consistency.settings import Settings
+from consistency.judge import tolerances
+from consistency.probes.fingerprint import cache
+from consistency.probes.fingerprint.facts import Fact, Fingerprint
+from consistency.storage import bundle
+from consistency.storage.bundle import read_environment, row_of
+from consistency.storage.corpus.value import Corpus
 
 PLAIN = frozenset[str]()
 CUDA = frozenset({"cuda"})
@@ -305,7 +308,7 @@ def test_what_is_no_event_is_one_line(damage: Callable[[bytes], bytes]) -> None:
 def invoke(crew: FakeCrew, monkeypatch: pytest.MonkeyPatch, *words: str) -> Any:
     monkeypatch.setattr(crews, "DaskCrew", lambda address: crew)
     plan = ["softmax", "--dtype", "float32", "--examples", "3", "--no-shrink"]
-    return CliRunner().invoke(cli.main, ["run", "--cluster", "tcp://head:8786", *plan, *words])
+    return CliRunner().invoke(main.main, ["run", "--cluster", "tcp://head:8786", *plan, *words])
 
 
 def test_a_bundle_for_each_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -355,7 +358,7 @@ def test_a_backend_that_was_asked_for_and_is_nowhere_is_status_3(tmp_path: Path,
 
 def test_bundles_hold_how_the_backends_of_their_workers_compute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        kept, "take", lambda backend, **more: Fingerprint.of(backend.name, [Fact("exp/float32/ulp", f"of {backend.name}")])
+        cache, "take", lambda backend, **more: Fingerprint.of(backend.name, [Fact("exp/float32/ulp", f"of {backend.name}")])
     )
     monkeypatch.setenv("CONSISTENCY_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("CONSISTENCY_PROBES")
@@ -394,7 +397,7 @@ def test_mistakes_are_one_line(words: tuple[str, ...], text: str, monkeypatch: p
 
 
 def test_its_options_belong_to_a_cluster() -> None:
-    done = CliRunner().invoke(cli.main, ["run", "--workers", "2"])
+    done = CliRunner().invoke(main.main, ["run", "--workers", "2"])
     assert (done.exit_code, done.output) == (2, "consistency: --resource and --workers belong to --cluster ADDRESS\n")
 
 

@@ -15,13 +15,15 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from consistency import bundle, cli, engine
-from consistency.bundle import row_of
-from consistency.cluster import crew
-from consistency.cluster.crew import DaskCrew
-from consistency.cluster.front import Front
+from consistency.cli import main
+from consistency.engine import engine
+from consistency.engine.events import Event, GroupDone, Judged, Started
+from consistency.engine.executors.dask import crew
+from consistency.engine.executors.dask.crew import DaskCrew
+from consistency.engine.executors.dask.front import Front
 from consistency.errors import UsageError
-from consistency.events import Event, GroupDone, Judged, Started
+from consistency.storage import bundle
+from consistency.storage.bundle import row_of
 
 distributed = pytest.importorskip("distributed")
 
@@ -78,11 +80,11 @@ def test_one_worker_equals_the_serial_run(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("CONSISTENCY_LABEL", "lab 1")
     plan = ["softmax", "--dtype", "float32", "--examples", "3", "--no-shrink", "-b", "cpu", "-b", "numpy"]
     with cluster(1, processes=False) as made:
-        done = CliRunner().invoke(cli.main, ["run", *plan, "--cluster", made.scheduler_address, "--out", str(tmp_path / "there")])
+        done = CliRunner().invoke(main.main, ["run", *plan, "--cluster", made.scheduler_address, "--out", str(tmp_path / "there")])
     assert done.exit_code == 0, done.output
     assert "lab_1 · torch" in done.output
     with one_thread():
-        assert CliRunner().invoke(cli.main, ["run", *plan, "--out", str(tmp_path / "here")]).exit_code == 0
+        assert CliRunner().invoke(main.main, ["run", *plan, "--out", str(tmp_path / "here")]).exit_code == 0
     there, here = ([row_of(r) for r in bundle.read_results(tmp_path / name)] for name in ("there/lab_1", "here"))
     assert sorted(map(repr, there)) == sorted(map(repr, here))
     assert bundle.read_environment(tmp_path / "there" / "lab_1")["cpu"]["threads"] == "1"

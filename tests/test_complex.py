@@ -14,14 +14,18 @@ import torch
 from click.testing import CliRunner
 
 import consistency
-from consistency import dtypes, evaluate, generate, operators, recipe, tolerances, values
-from consistency.cli import main
+from consistency import operators
+from consistency.cli.main import main
+from consistency.core import dtypes, recipe
+from consistency.core.model import Case, Result
+from consistency.core.recipe import TensorRecipe, tensors
+from consistency.diagnose import evaluation
 from consistency.errors import RecipeError
-from consistency.materialise import prepare
-from consistency.model import Case, Result
-from consistency.recipe import TensorRecipe, tensors
+from consistency.generate import search, value_classes
+from consistency.generate.materialize import prepare
+from consistency.judge import tolerances
 from consistency.reference import Reference, quiet
-from consistency.wider import sharpen
+from consistency.reference.high_precision import sharpen
 
 RULES = tolerances.load()
 Function = Callable[..., Any]
@@ -42,14 +46,14 @@ class Other(consistency.Backend):
 
 @functools.cache
 def drawn(name: str, dtype: str, examples: int) -> tuple[Case, ...]:
-    return tuple(generate.batch(operators.get(name), dtype, examples))
+    return tuple(search.batch(operators.get(name), dtype, examples))
 
 
 def judged(name: str, function: Function, direction: str = "forward", examples: int = 40, dtype: str = "complex64") -> list[Result]:
     return [
         result
         for case in drawn(name, dtype, examples)
-        for result in evaluate.evaluate(case, [Other(function)], RULES, directions=(direction,))
+        for result in evaluation.evaluate(case, [Other(function)], RULES, directions=(direction,))
     ]
 
 
@@ -65,34 +69,34 @@ def as_complex(x: Any) -> torch.Tensor:
 
 
 def test_parts_come_from_two_windows() -> None:
-    z = values.fill(6, "complex64", ("uniform", -1.0, 1.0), 100)
+    z = value_classes.fill(6, "complex64", ("uniform", -1.0, 1.0), 100)
     assert z.dtype == np.complex64
-    assert (z.real == values.fill(6, "float32", ("uniform", -1.0, 1.0), 100)).all()
-    assert (z.imag == values.fill(6, "float32", ("uniform", -1.0, 1.0), 94)).all()
-    wide = values.fill(6, "complex128", ("uniform", -1.0, 1.0), 100)
+    assert (z.real == value_classes.fill(6, "float32", ("uniform", -1.0, 1.0), 100)).all()
+    assert (z.imag == value_classes.fill(6, "float32", ("uniform", -1.0, 1.0), 94)).all()
+    wide = value_classes.fill(6, "complex128", ("uniform", -1.0, 1.0), 100)
     assert (wide.astype(np.complex64) == z).all()
     assert (wide.real != z.real).any()
 
 
 def test_towards_the_start_of_the_tape_imaginary_parts_vanish_first() -> None:
-    z = values.fill(4, "complex64", ("normal", 0.0, 1.0), 4)
+    z = value_classes.fill(4, "complex64", ("normal", 0.0, 1.0), 4)
     assert (z.imag == 0).all()
     assert (z.real != 0).all()
-    assert values.fill(4, "complex64", ("normal", 0.0, 1.0), 1).tolist()[:3] == [0j, 0j, 0j]
+    assert value_classes.fill(4, "complex64", ("normal", 0.0, 1.0), 1).tolist()[:3] == [0j, 0j, 0j]
 
 
 def test_special_values_in_either_part() -> None:
-    z = values.fill(3, "complex64", ("uniform", -1.0, 1.0), 50, ((0, "inf"), (5, "nan"), (4, "-0")))
+    z = value_classes.fill(3, "complex64", ("uniform", -1.0, 1.0), 50, ((0, "inf"), (5, "nan"), (4, "-0")))
     assert z.real[0] == math.inf
     assert np.isnan(z.imag[2])
     assert np.signbit(z.imag[1])
     assert z.imag[1] == 0
     with pytest.raises(RecipeError, match="position 6 of 3 complex numbers"):
-        values.fill(3, "complex64", ("uniform", -1.0, 1.0), 50, ((6, "nan"),))
+        value_classes.fill(3, "complex64", ("uniform", -1.0, 1.0), 50, ((6, "nan"),))
 
 
 def test_definite_matrices_are_hermitian() -> None:
-    a = values.fill(2 * 36, "complex64", ("positive-definite", 6), 900).reshape(2, 6, 6)
+    a = value_classes.fill(2 * 36, "complex64", ("positive-definite", 6), 900).reshape(2, 6, 6)
     assert (a == a.conj().swapaxes(-1, -2)).all()
     assert np.abs(a.imag).max() > 0
     assert np.linalg.eigvalsh(a.astype(np.complex128)).min() >= 6 / 8 - 1e-9
@@ -129,7 +133,7 @@ def test_a_fault_shrinks_to_a_real_number() -> None:
         z = prepare(case).build().tensors[0]
         return bool((z.real != 0).any())
 
-    found = generate.smallest(operators.get("exp"), "complex64", wrong)
+    found = search.smallest(operators.get("exp"), "complex64", wrong)
     assert found is not None
     z = prepare(found).build().tensors[0].resolve_conj()
     assert z.numel() <= 2
@@ -181,7 +185,7 @@ def test_what_a_product_makes_of_infinities_is_not_judged_but_that_it_does_is() 
         z = run(x, y)
         return torch.where(torch.isfinite(z), z, torch.ones_like(z))
 
-    verdicts = [evaluate.evaluate(case, [Other(f)], RULES, directions=("forward",))[0].verdict.value for f in (otherwise, hiding)]
+    verdicts = [evaluation.evaluate(case, [Other(f)], RULES, directions=("forward",))[0].verdict.value for f in (otherwise, hiding)]
     assert verdicts == ["rounding", "special-values"]
 
 
@@ -373,7 +377,7 @@ def test_the_cpu_is_within_its_budget(operator: consistency.Operator) -> None:
     found: Counter[str] = Counter()
     for case in drawn(operator.name, "complex64", 6):
         assert any(t.dtype in dtypes.PARTS for t in tensors([*case.args, *case.kwargs.values()])) or operator.family == "creation"
-        for result in evaluate.evaluate(case, consistency.backends.resolve_all(["cpu", "numpy"]), RULES):
+        for result in evaluation.evaluate(case, consistency.backends.resolve_all(["cpu", "numpy"]), RULES):
             assert not result.verdict.fails, f"{result.explanation} {case.line}"
             found[result.verdict.group] += result.backend == "cpu"
     assert found["passed"] >= found["not tested"], found  # torch does not differentiate some of them

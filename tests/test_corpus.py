@@ -21,16 +21,18 @@ from click.testing import CliRunner, Result
 from spying import spied
 
 import consistency
-from consistency import bundle, engine, events, planning
-from consistency.cli import main
-from consistency.corpus import standard as standard_module
-from consistency.corpus.merging import DRAWN, PER_KIND, SMALL, Merged
-from consistency.corpus.reading import Line, load, read
-from consistency.corpus.standard import standard
-from consistency.corpus.value import Corpus, digest_of
-from consistency.model import Case
-from consistency.recipe import TensorRecipe
-from consistency.settings import groups
+from consistency.cli.main import main
+from consistency.core.model import Case
+from consistency.core.recipe import TensorRecipe
+from consistency.engine import engine, events
+from consistency.engine import plan as planning
+from consistency.engine import standard_corpus as standard_module
+from consistency.engine.config import groups
+from consistency.engine.standard_corpus import standard
+from consistency.storage import bundle
+from consistency.storage.corpus.merging import DRAWN, PER_KIND, SMALL, Merged
+from consistency.storage.corpus.reading import Line, load, read
+from consistency.storage.corpus.value import Corpus, digest_of
 
 BACKENDS = ["--backend", "cpu", "--backend", "numpy"]
 

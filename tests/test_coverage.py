@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from consistency import coverage, operators
-from consistency.cli import main
-from consistency.commands.coverage import page, summary
+from consistency import operators
+from consistency.cli.commands.coverage import page, summary
+from consistency.cli.main import main
+from consistency.engine import coverage
 
 PAGE = Path(__file__).parent.parent / "docs" / "coverage.md"
 FEW = ["matmul", "nn.functional.linear", "relu_", "softmax", "svd"]

@@ -6,13 +6,13 @@ import pytest
 import torch
 
 import consistency
-from consistency.engine import judge_case
-from consistency.materialise import prepare
-from consistency.model import Case
+from consistency.core.model import Case
+from consistency.core.recipe import TensorRecipe
+from consistency.engine.engine import judge_case
+from consistency.generate.materialize import prepare
+from consistency.judge.tolerances import load
 from consistency.operators import select
-from consistency.recipe import TensorRecipe
 from consistency.reference import Reference
-from consistency.tolerances import load
 
 POLYNOMIALS = select(["family:polynomial"])
 

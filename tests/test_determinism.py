@@ -12,12 +12,15 @@ import torch
 from click.testing import CliRunner
 
 import consistency
-from consistency import determinism, engine, operators, tolerances
-from consistency.cli import main
-from consistency.determinism import Watch, apart
-from consistency.events import Event, Judged, Repeated
-from consistency.model import Case, Outcome, Output
-from consistency.recipe import TensorRecipe
+from consistency import operators
+from consistency.cli.main import main
+from consistency.core.model import Case, Outcome, Output
+from consistency.core.recipe import TensorRecipe
+from consistency.diagnose import determinism
+from consistency.diagnose.determinism import Watch, apart
+from consistency.engine import engine
+from consistency.engine.events import Event, Judged, Repeated
+from consistency.judge import tolerances
 
 
 class Wavering(consistency.Backend):

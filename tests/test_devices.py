@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import consistency
-from consistency.model import Result
+from consistency.core.model import Result
 
 Call = Callable[..., Any]
 

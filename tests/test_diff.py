@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from consistency.cli import main
-from consistency.diffing import difference
-from consistency.tape import window
+from consistency.cli.main import main
+from consistency.generate.bitstream import window
+from consistency.report.history.diff import difference
 
 Row = dict[str, Any]
 

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from consistency.cli import main
-from consistency.diffing import Change, Seen, difference
-from consistency.diffing.drifts import drifts
-from consistency.diffing.seen import Group
-from consistency.diffing.trouble import apart
-from consistency.diffing.verdicts import Pair, changes
+from consistency.cli.main import main
+from consistency.report.history.diff import Change, Seen, difference
+from consistency.report.history.diff.drifts import drifts
+from consistency.report.history.diff.seen import Group
+from consistency.report.history.diff.trouble import apart
+from consistency.report.history.diff.verdicts import Pair, changes
 
 Row = dict[str, Any]
 MACHINE = {"host": "0123456789ab", "os": "Linux", "cpu": "Model 1"}

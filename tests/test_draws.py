@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from consistency.backends._outputs import collect
-from consistency.materialise import Materials, prepare
-from consistency.model import Case
+from consistency.core.model import Case
+from consistency.generate.materialize import Materials, prepare
 from consistency.operators.declare import Operator
 from consistency.operators.observing import gather_or_nan, quotient_neighbours, tied_sums
 from tests.drawing import assert_telling, draw

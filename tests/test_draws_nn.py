@@ -9,14 +9,14 @@ import warnings
 import pytest
 import torch
 
-from consistency import engine
 from consistency.backends import resolve
-from consistency.evaluate import evaluate
-from consistency.materialise import prepare
-from consistency.model import Case, Outcome
+from consistency.core.model import Case, Outcome
+from consistency.diagnose.evaluation import evaluate
+from consistency.engine import engine
+from consistency.generate.materialize import prepare
+from consistency.judge.tolerances import load
 from consistency.operators import registry
 from consistency.operators.declare import Operator
-from consistency.tolerances import load
 from tests.drawing import assert_telling, draw
 
 MODULES = (

@@ -15,10 +15,12 @@ import pytest
 import torch
 
 import consistency
-from consistency import engine, evaluate, generate
-from consistency.engine import Collect, Earlier, Event, Finished, GroupDone, Judged, Shrunk, Started
+from consistency.core.model import Case, Result
+from consistency.diagnose import evaluation
+from consistency.engine import engine
+from consistency.engine.engine import Collect, Earlier, Event, Finished, GroupDone, Judged, Shrunk, Started
 from consistency.errors import RecipeError, UsageError
-from consistency.model import Case, Result
+from consistency.generate import search
 from consistency.operators.declare import Operator, call
 from consistency.report.terminal import Tally, exit_status
 
@@ -194,7 +196,7 @@ def test_a_question_that_raises_is_an_answer() -> None:
 
 def test_a_failure_of_the_harness_is_that_cases_own(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = settings(["exp"], ["cpu", "numpy"], directions=["forward"])
-    original, calls = evaluate.judge, Counter[str]()
+    original, calls = evaluation.judge, Counter[str]()
 
     def judge(*args: Any, **kwargs: Any) -> Any:
         calls["judge"] += 1
@@ -202,7 +204,7 @@ def test_a_failure_of_the_harness_is_that_cases_own(monkeypatch: pytest.MonkeyPa
             raise ZeroDivisionError("a bug of ours")
         return original(*args, **kwargs)
 
-    monkeypatch.setattr(evaluate, "judge", judge)
+    monkeypatch.setattr(evaluation, "judge", judge)
     found = results(events(chosen))
     broken = [r for r in found if "the harness itself" in r.explanation]
     assert [(r.backend, r.verdict.value) for r in broken] == [("cpu", "undecidable"), ("numpy", "undecidable")]
@@ -217,7 +219,7 @@ def test_a_case_that_cannot_be_built_is_undecidable(monkeypatch: pytest.MonkeyPa
     def prepare(case: Case) -> Any:
         raise RecipeError("too large for here")
 
-    monkeypatch.setattr(evaluate, "prepare", prepare)
+    monkeypatch.setattr(evaluation, "prepare", prepare)
     found = results(events(settings(["exp"], ["cpu"], directions=["forward"])))
     assert {(r.verdict.value, r.explanation) for r in found} == {("undecidable", "the case cannot be built: too large for here")}
 
@@ -301,7 +303,7 @@ def test_a_search_that_breaks_leaves_the_case_as_it_was_drawn(monkeypatch: pytes
     def smallest(*args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("searching is hard")
 
-    monkeypatch.setattr(generate, "smallest", smallest)
+    monkeypatch.setattr(search, "smallest", smallest)
     found = events(settings(["exp"], [Off()], directions=["forward"]))
     assert any(r.verdict.fails for r in results(found))
     assert isinstance(found[-1], Finished)
@@ -330,14 +332,14 @@ def test_earlier_results_are_taken_over(monkeypatch: pytest.MonkeyPatch) -> None
     kept = {r.key: r for r in first if r.comparison is not None and r.backend == "cpu"}
     assert kept
     judged: list[tuple[str, str, str]] = []
-    original = evaluate.evaluate
+    original = evaluation.evaluate
 
     def spy(*args: Any, **kwargs: Any) -> list[Result]:
         made = original(*args, **kwargs)
         judged.extend(r.key for r in made)
         return made
 
-    monkeypatch.setattr(evaluate, "evaluate", spy)
+    monkeypatch.setattr(evaluation, "evaluate", spy)
     second = events(chosen, Earlier(kept))
     assert not set(judged) & set(kept)
     assert {r.key: r.verdict for r in results(second)} == {r.key: r.verdict for r in first}
@@ -391,7 +393,7 @@ def test_a_plan_says_again_what_the_user_wrote(tmp_path: Path) -> None:
 def test_inputs_do_not_depend_on_what_is_imported(tmp_path: Path) -> None:
     """Hypothesis likes constants of local modules, such as a user's own backend."""
     chosen = settings(["clamp", "sum"], ["cpu"], examples=40)
-    before = [[case.line for case in generate.batch(o, "float32", 40)] for o in chosen.operators]
+    before = [[case.line for case in search.batch(o, "float32", 40)] for o in chosen.operators]
     numbers = ", ".join(map(str, range(150, 4000, 7)))
     (tmp_path / "full_of_numbers.py").write_text(f"N = [{numbers}]", encoding="utf-8")
     spec = importlib.util.spec_from_file_location("full_of_numbers", tmp_path / "full_of_numbers.py")
@@ -401,7 +403,7 @@ def test_inputs_do_not_depend_on_what_is_imported(tmp_path: Path) -> None:
     sys.modules["full_of_numbers"] = module
     try:
         spec.loader.exec_module(module)
-        after = [[case.line for case in generate.batch(o, "float32", 40)] for o in chosen.operators]
+        after = [[case.line for case in search.batch(o, "float32", 40)] for o in chosen.operators]
     finally:
         del sys.modules["full_of_numbers"]
     assert after == before

@@ -10,13 +10,16 @@ import torch
 from wrong_float64 import Honest, WrongFloat64
 
 import consistency
-from consistency import backends, engine, evidence, materialise, operators
-from consistency.evaluate import evaluate
-from consistency.generate import batch
-from consistency.model import Result
+from consistency import backends, operators
+from consistency.core.model import Result
+from consistency.diagnose.evaluation import evaluate
+from consistency.engine import engine
+from consistency.generate import materialize
+from consistency.generate.search import batch
+from consistency.judge import evidence
+from consistency.judge.tolerances import load
 from consistency.operators.declare import Operator
-from consistency.tolerances import load
-from consistency.wider import ITSELF_OFF
+from consistency.reference.high_precision import ITSELF_OFF
 
 # Operators that nothing but torch's float64 stood behind, with the ATen operator that is made wrong.
 FORWARD = {
@@ -123,7 +126,7 @@ def test_a_gradient_of_a_wrong_formula_is_the_cpus_own_verdict() -> None:
     """The gradient of ldexp by a negative whole exponent is 0 in torch 2.13, and NumPy has no gradients to disagree."""
     x = torch.tensor([1.0, 3.0, 5.0, 7.0], dtype=torch.float64)
     (result,) = evaluate(
-        materialise.case_of("ldexp", "float64", (x, torch.tensor([-3, 1, 2, 3], dtype=torch.int32)), {}, 4000),
+        materialize.case_of("ldexp", "float64", (x, torch.tensor([-3, 1, 2, 3], dtype=torch.int32)), {}, 4000),
         [backends.resolve("cpu")], replace(load(), expectations=()), directions=["backward"], against="spot",
     )  # fmt: skip
     if torch.__version__ >= "2.13":

@@ -13,14 +13,14 @@ import torch
 from click.testing import CliRunner
 
 import consistency
-from consistency.cli import main
-from consistency.models import capture, examples, mistakes
-from consistency.models.digests import digest, named_tensors
-from consistency.models.examples import EXAMPLES
-from consistency.models.findings import WITHIN
-from consistency.models.subject import Subject
-from consistency.models.ways import Way, compare_ways, ways_of
-from consistency.watching import corpus
+from consistency.cli.main import main
+from consistency.training import capture, examples, preflight
+from consistency.training.digests import digest, named_tensors
+from consistency.training.examples import EXAMPLES
+from consistency.training.findings import WITHIN
+from consistency.training.trace import corpus
+from consistency.training.training_task import Subject
+from consistency.training.variants import Way, compare_ways, ways_of
 
 # Seconds each; the others are looked at by night.
 QUICK = ["recurrent", "batch-norm-eval-forgotten", "dropout-eval", "mixed-dtypes", "in-place", "autocast-bfloat16"]
@@ -122,7 +122,7 @@ def test_rounding_is_not_accused_by_night(name: str, tmp_path: Path) -> None:
 
 def test_the_page_shows_every_example_and_every_mistake() -> None:
     assert set(re.findall(r"^\$ consistency model examples:(\S+)", PAGE, re.MULTILINE)) == set(EXAMPLES)
-    source = Path(mistakes.__file__).read_text(encoding="utf-8")
+    source = Path(preflight.__file__).read_text(encoding="utf-8")
     assert set(re.findall(r'Mistake\("([a-z-]+)"', source)) == {
         name for row in re.findall(r"^\| (`[^|]*) \|", PAGE, re.MULTILINE) for name in re.findall(r"`([a-z-]+)`", row)
     } - {"F", "x"}

@@ -9,19 +9,21 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from consistency import generate, operators
-from consistency.cli import main
+from consistency import operators
+from consistency.api.recordings import judge_recordings, record
+from consistency.cli.main import main
+from consistency.core.model import Case
+from consistency.core.recipe import TensorRecipe
+from consistency.engine.known import write
+from consistency.engine.known.predicate_evidence import relatives
+from consistency.engine.known.predicate_search import narrow
 from consistency.errors import ConfigurationError, UsageError
-from consistency.expectations import load, writing
-from consistency.expectations.entries import Expectation
-from consistency.expectations.facts import Facts
-from consistency.expectations.narrowing import narrow
-from consistency.expectations.predicate import parse
-from consistency.expectations.trying import relatives
-from consistency.materialise import prepare
-from consistency.model import Case
-from consistency.recipe import TensorRecipe
-from consistency.recording.api import judge_recordings, record
+from consistency.generate import search
+from consistency.generate.materialize import prepare
+from consistency.judge.known import load
+from consistency.judge.known.case_facts import Facts
+from consistency.judge.known.entries import Expectation
+from consistency.judge.known.predicate import parse
 from tests.test_expectations import Faulty, run
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,7 +32,7 @@ ROOT = Path(__file__).resolve().parent.parent
 def split(operator: str, condition: str, examples: int = 120, dtype: str = "float32") -> tuple[list[Case], list[Case]]:
     """Drawn cases of which a condition is true, and the others."""
     predicate = parse(condition)
-    cases = generate.batch(operators.get(operator), dtype, examples, 5)
+    cases = search.batch(operators.get(operator), dtype, examples, 5)
     failing = [case for case in cases if predicate.holds(Facts(case))]
     return failing, [case for case in cases if not predicate.holds(Facts(case))]
 
@@ -53,7 +55,7 @@ def test_a_planted_condition_is_found(operator: str, planted: str) -> None:
     found = narrow(failing[0], failing, passing)
     assert (found.failing, found.passing) == (len(failing), 0)
     assert found.when.count(" and ") <= planted.count(" and ")
-    fresh = generate.batch(operators.get(operator), "float32", 80, 77)
+    fresh = search.batch(operators.get(operator), "float32", 80, 77)
     asked, meant = parse(found.when), parse(planted)
     wrong = [case for case in fresh if asked.holds(Facts(case)) != meant.holds(Facts(case))]
     assert len(wrong) <= 0.08 * len(fresh), found.when
@@ -71,7 +73,7 @@ def test_a_threshold_lies_at_a_power_of_two_where_it_can() -> None:
 
 
 def test_where_nothing_tells_them_apart_it_says_so() -> None:
-    cases = generate.batch(operators.get("exp"), "float32", 60, 5)
+    cases = search.batch(operators.get("exp"), "float32", 60, 5)
     found = narrow(cases[0], cases[::2], cases[1::2])
     assert found.passing > 0
     assert 0.0 < found.rate < 1.0
@@ -83,7 +85,7 @@ def test_where_nothing_tells_them_apart_it_says_so() -> None:
 
 def test_relatives_differ_in_one_tensor_and_can_be_built() -> None:
     for name in ("matmul", "nn.functional.conv2d", "cat"):
-        for case in generate.batch(operators.get(name), "float32", 12, 2):
+        for case in search.batch(operators.get(name), "float32", 12, 2):
             for other in relatives(case, 0):
                 changed = [a is not b and a != b for a, b in zip(case.tensors, other.tensors, strict=True)]
                 assert sum(changed) <= 1
@@ -119,10 +121,10 @@ def test_an_entry_is_added_and_nothing_else_changes(tmp_path: Path, before: str)
     path = tmp_path / "known.yaml"
     if before:
         path.write_bytes(before.encode())
-    already = writing.read(path) if before and "[]" not in before and "expectations" in before else []
-    place = writing.append(path, SAID, ["exp-1: covers\nall"])
+    already = write.read(path) if before and "[]" not in before and "expectations" in before else []
+    place = write.append(path, SAID, ["exp-1: covers\nall"])
     text = path.read_bytes().decode()
-    found = writing.read(path)
+    found = write.read(path)
     assert [e.id for e in found[:-1]] == [e.id for e in already]
     assert (found[-1].operator, str(found[-1].when), found[-1].max_rho) == ("exp", SAID["when"], 49.0)
     assert (found[-1].reason, found[-1].ticket, found[-1].since) == (SAID["reason"], SAID["ticket"], SAID["since"])
@@ -132,8 +134,8 @@ def test_an_entry_is_added_and_nothing_else_changes(tmp_path: Path, before: str)
     lines = iter([line.rstrip() for line in text.splitlines()])
     assert all(line in lines for line in (old.replace("[]", "").rstrip() for old in before.splitlines()) if line)  # in this order
     assert ("\r\n" in text) == ("\r\n" in before)
-    again = writing.append(path, SAID | {"operator": "cos"})
-    assert len(writing.read(path)) == len(found) + 1
+    again = write.append(path, SAID | {"operator": "cos"})
+    assert len(write.read(path)) == len(found) + 1
     assert again != place
     assert [p.name for p in tmp_path.iterdir()] == ["known.yaml"]
 
@@ -148,11 +150,11 @@ def test_files_that_nothing_can_be_added_to_are_left_alone(tmp_path: Path) -> No
     ]:
         path.write_text(text, encoding="utf-8")
         with pytest.raises(error) as caught:
-            writing.append(path, SAID)
+            write.append(path, SAID)
         assert words in str(caught.value)
         assert path.read_text(encoding="utf-8") == text
     with pytest.raises(UsageError, match="cannot write"):
-        writing.append(tmp_path / "no" / "such" / "folder.yaml", SAID)
+        write.append(tmp_path / "no" / "such" / "folder.yaml", SAID)
 
 
 # The command

@@ -14,19 +14,21 @@ import yaml
 from click.testing import CliRunner
 
 import consistency
-from consistency import bundle, engine
-from consistency.cli import main
+from consistency.cli.main import main
+from consistency.core.model import Case, Known, Result, Verdict
+from consistency.core.recipe import TensorRecipe
+from consistency.diagnose.evaluation import expected
+from consistency.engine import engine
+from consistency.engine.known.status import FILE, Keeper, Ledger, Standing, kept, misnamed, more_often, together, told
+from consistency.engine.resume import earlier_results
 from consistency.errors import BundleError, ConfigurationError
-from consistency.evaluate import expected
-from consistency.expectations import Expectation, json_schema, load
-from consistency.expectations.ledger import FILE, Keeper, Ledger, Standing, kept, misnamed, more_often, together, told
-from consistency.expectations.predicate import parse
-from consistency.model import Case, Known, Result, Verdict
-from consistency.recipe import TensorRecipe
-from consistency.report import page
-from consistency.report.stored import read
-from consistency.tolerances import load as load_tolerances
-from consistency.tolerances import with_more
+from consistency.judge.known import Expectation, json_schema, load
+from consistency.judge.known.predicate import parse
+from consistency.judge.tolerances import load as load_tolerances
+from consistency.judge.tolerances import with_more
+from consistency.report import bundles, page
+from consistency.report.bundle_view import read
+from consistency.storage import bundle
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -87,8 +89,8 @@ def run(
     asked: dict[str, Any] = {"dtypes": ["float32"], "directions": ("forward",), "examples": 45, "seed": 1, "shrink": False}
     chosen = engine.settings(["matmul"], [backend], expectations=path, **(asked | changes))
     collect, keeper = engine.Collect(), Keeper(out)
-    kept = [] if out is None else [bundle.Writer(out, resume=resume), keeper, page.after(out)]
-    engine.drive(chosen, [collect, *(kept or [keeper])], bundle.earlier_results(out) if resume and out is not None else None)
+    kept = [] if out is None else [bundles.writer(out, resume=resume), keeper, page.after(out)]
+    engine.drive(chosen, [collect, *(kept or [keeper])], earlier_results(out) if resume and out is not None else None)
     return engine.Run(tuple(collect.results), chosen, collect.seconds), {s.place: s for s in keeper.ledger.standings()}
 
 
@@ -287,7 +289,7 @@ def test_ids_stay_when_an_entry_moves_or_is_renewed(write: Write) -> None:
 
 def test_the_schema_in_docs_is_that_of_the_model() -> None:
     stored = json.loads((ROOT / "docs" / "expectations.schema.json").read_text(encoding="utf-8"))
-    assert json_schema() == stored, "write it again: python -m consistency.expectations > docs/expectations.schema.json"
+    assert json_schema() == stored, "write it again: python -m consistency.judge.known > docs/expectations.schema.json"
 
 
 def test_the_command_line_takes_files(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

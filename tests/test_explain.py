@@ -14,19 +14,19 @@ from click.testing import CliRunner
 
 import consistency
 from consistency import backends, operators
-from consistency.cli import main
-from consistency.explain import account, fingerprints, of_case, of_formula
-from consistency.explain.properties import confirmed
-from consistency.explain.sides import Side
-from consistency.explain.words import lines, picture, to_json
-from consistency.fingerprint.facts import Fact, Fingerprint
-from consistency.fingerprint.notation import text
-from consistency.fingerprint.sections import short
-from consistency.fingerprint.short_form import fact_of
-from consistency.materialise import prepare
-from consistency.model import Case
-from consistency.recipe import TensorRecipe
-from consistency.sweep.plans import plan_of
+from consistency.cli.main import main
+from consistency.core.model import Case
+from consistency.core.recipe import TensorRecipe
+from consistency.generate.materialize import prepare
+from consistency.probes.explain import account, fingerprints, of_case, of_formula
+from consistency.probes.explain.properties import confirmed
+from consistency.probes.explain.sides import Side
+from consistency.probes.explain.words import lines, picture, to_json
+from consistency.probes.fingerprint.facts import Fact, Fingerprint
+from consistency.probes.fingerprint.sections import short
+from consistency.probes.fingerprint.short_form import fact_of
+from consistency.probes.summation.notation import text
+from consistency.probes.sweep.plans import plan_of
 from tests.synthetic.orders import BIAS, Convolving, Sums, blocks, pairwise, sequential
 
 SMALL = {"N": 8, "K": 48, "M": 16}
@@ -310,9 +310,9 @@ def test_files_of_fingerprints(tmp_path: Path) -> None:
 def test_bad_usage_is_one_line(arguments: list[str], words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import re
 
-    from consistency.fingerprint import card
+    from consistency.probes.fingerprint import collect
 
-    monkeypatch.setattr(card, "take", lambda backend, *rest, **more: Fingerprint.of(backend.name, []))
+    monkeypatch.setattr(collect, "take", lambda backend, *rest, **more: Fingerprint.of(backend.name, []))
     result = run(*arguments)
     assert result.exit_code == 2, result.output
     assert len(result.output.strip().splitlines()) == 1

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 import consistency
-from consistency import engine
-from consistency.model import Result
+from consistency.core.model import Result
+from consistency.engine import engine
 
 pytestmark = pytest.mark.usefixtures("drawn_once")
 

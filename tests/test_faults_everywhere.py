@@ -19,10 +19,10 @@ from catalogue.model import BOTH, Deed, Fault, Maker, constantly
 from catalogue.play import play
 
 from consistency import operators
-from consistency.generate import batch
+from consistency.core.recipe import TensorRecipe
+from consistency.diagnose.diagnosis import Looks
+from consistency.generate.search import batch
 from consistency.operators.declare import Operator
-from consistency.recipe import TensorRecipe
-from consistency.second_look import Looks
 
 FEW, ALL = 40, 200
 MANY = 10  # operators a fault, nightly

@@ -10,11 +10,12 @@ import pytest
 import torch
 
 import consistency
-from consistency import evaluate, tolerances
-from consistency.judge import Judgement, convicted, suspicious, unusual
-from consistency.materialise import case_of
-from consistency.model import Cause, Verdict
-from consistency.tolerances import Policy
+from consistency.core.model import Cause, Verdict
+from consistency.diagnose import evaluation
+from consistency.generate.materialize import case_of
+from consistency.judge import tolerances
+from consistency.judge.judge import Judgement, convicted, suspicious, unusual
+from consistency.judge.tolerances import Policy
 
 Product = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -104,7 +105,7 @@ KERNELS: dict[str, Product] = {
 @pytest.fixture(params=KERNELS)
 def cpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The CPU's product is made by another kernel."""
-    monkeypatch.setattr(evaluate, "_CPU", Products(KERNELS[request.param], "cpu"))
+    monkeypatch.setattr(evaluation, "_CPU", Products(KERNELS[request.param], "cpu"))
     return str(request.param)
 
 
@@ -140,7 +141,7 @@ def operands(k: int, seed: int, draw: Callable[..., torch.Tensor] = torch.rand) 
 def judged(ways: dict[str, Product], *factors: torch.Tensor) -> list[consistency.Result]:
     case = case_of("matmul", "float32", factors, {})
     backends = [Products(how, name) for name, how in ways.items()]
-    return evaluate.evaluate(case, backends, tolerances.load(), directions=("forward",))
+    return evaluation.evaluate(case, backends, tolerances.load(), directions=("forward",))
 
 
 @pytest.mark.parametrize("k", [256, 2048])
@@ -201,7 +202,7 @@ def test_sums_of_numbers_that_are_alike_may_lean_where_the_cpu_s_do_not(cpu: str
 
 
 def test_a_healthy_order_may_err_many_times_as_much_as_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluate, "_CPU", Products(by_pairs, "cpu"))
+    monkeypatch.setattr(evaluation, "_CPU", Products(by_pairs, "cpu"))
     (result,) = judged({"mine": in_turn}, *operands(2048, 0))
     assert result.verdict.passes, result.explanation
     assert result.metrics["rmse_ratio"] > 4.0, "the plain ratio would have called this a fault"

@@ -11,26 +11,26 @@ from synthetic import pointwise as made
 
 from consistency import backends
 from consistency.errors import BundleError
-from consistency.fingerprint import (
+from consistency.probes.fingerprint import (
     accumulator,
-    card,
+    collect,
     contraction,
     determinism,
     division,
-    edges,
+    dtype_width,
+    edge_cases,
     elementary,
-    multiplicand,
+    input_precision,
     subnormals,
-    width,
-)  # fmt: skip
-from consistency.fingerprint.asking import Ask, NotAnswered, from_words, numbers, words
-from consistency.fingerprint.facts import Fact, Fingerprint, differences, unknown
-from consistency.fingerprint.sections import sections, short
+)
+from consistency.probes.fingerprint.facts import Fact, Fingerprint, differences, unknown
+from consistency.probes.fingerprint.query import Ask, NotAnswered, from_words, numbers, words
+from consistency.probes.fingerprint.sections import sections, short
 
 
 @pytest.fixture(scope="module")
 def cpu() -> Fingerprint:
-    return card.take(backends.resolve("cpu"))
+    return collect.take(backends.resolve("cpu"))
 
 
 def answers(facts: Any) -> dict[str, str]:
@@ -123,7 +123,7 @@ def test_widths_of_the_cpu(cpu: Fingerprint) -> None:
 
 @pytest.mark.parametrize("instead", [torch.int32, torch.float64, torch.float32])
 def test_int64_that_is_something_else(instead: torch.dtype) -> None:
-    found = answers(width.facts(Ask(made.Narrow("narrow", torch.int64, instead))))
+    found = answers(dtype_width.facts(Ask(made.Narrow("narrow", torch.int64, instead))))
     name = str(instead).removeprefix("torch.")
     assert found["add/int64/width"] == name
     assert found["mul/int64/width"] == name
@@ -132,7 +132,7 @@ def test_int64_that_is_something_else(instead: torch.dtype) -> None:
 
 
 def test_float64_that_is_float32() -> None:
-    found = answers(width.facts(Ask(made.Narrow("narrow", torch.float64, torch.float32))))
+    found = answers(dtype_width.facts(Ask(made.Narrow("narrow", torch.float64, torch.float32))))
     assert {answer for question, answer in found.items() if "/float64/" in question} == {"float32"}
     assert found["add/int64/width"] == "64 bits"
 
@@ -150,7 +150,7 @@ def test_atomics_are_noticed() -> None:
 def test_a_random_order_hides_no_widths() -> None:
     """Whatever is added first: 24 bits are never fewer, and what is lost is found."""
     ask = Ask(made.Atomic())
-    assert next(multiplicand.facts(ask, "matmul", "float32")).answer == "24 bits"
+    assert next(input_precision.facts(ask, "matmul", "float32")).answer == "24 bits"
     assert next(accumulator.facts(ask, "matmul", "float32")).answer.startswith("24 bits")
 
 
@@ -194,7 +194,7 @@ def test_another_corner_case_is_shown() -> None:
                 return torch.trunc(args[0] + torch.copysign(torch.tensor(0.5), args[0]))
             return super().call(operator, args, kwargs)
 
-    found = Fingerprint.of("away", edges.facts(Ask(Away())))
+    found = Fingerprint.of("away", edge_cases.facts(Ask(Away())))
     rows = [section.rows for section in sections(found) if section.title.startswith("Corner")]
     assert rows == [(("float32 round(±0.5, ±1.5, 2.5)", "1 -1 2 -2 3", "0 -0 2 -2 2"),)]
 
@@ -203,8 +203,8 @@ def test_another_corner_case_is_shown() -> None:
 
 
 def test_noise_establishes_nothing() -> None:
-    chosen = [p for p in card.probes(["float32"]) if not p.title.startswith(("functions", "repetition", "corner"))]
-    found = card.take(made.Contradicting(), chosen)
+    chosen = [p for p in collect.probes(["float32"]) if not p.title.startswith(("functions", "repetition", "corner"))]
+    found = collect.take(made.Contradicting(), chosen)
     said = {fact.question: fact.answer for fact in found if fact.known}
     for form in ("matmul", "linear", "bmm", "conv2d"):
         for about in ("multiplicand", "products"):
@@ -214,7 +214,9 @@ def test_noise_establishes_nothing() -> None:
 
 
 def test_what_cannot_be_read_is_inconclusive() -> None:
-    found = card.take(made.Unhelpful(), [p for p in card.probes(["float32"]) if not p.title.startswith(("functions", "repet"))])
+    found = collect.take(
+        made.Unhelpful(), [p for p in collect.probes(["float32"]) if not p.title.startswith(("functions", "repet"))]
+    )
     reasons = {fact.question: fact.inconclusive for fact in found if not fact.known}
     assert "something went wrong" in reasons["add/float64/width"]
     assert "no such thing here" in reasons["div/float32/rounding"]
@@ -299,7 +301,7 @@ def test_bits_there_and_back() -> None:
 def test_a_fingerprint_is_the_same_in_a_process_of_its_own(cpu: Fingerprint) -> None:
     backend, told = backends.resolve("cpu+isolated"), ("matmul float32", "corner cases", "subnormals float32", "division float32")
     try:
-        found = card.take(backend, [p for p in card.probes(["float32"]) if p.title in told])
+        found = collect.take(backend, [p for p in collect.probes(["float32"]) if p.title in told])
     finally:
         backend.close()
     assert differences(cpu, found) == ()

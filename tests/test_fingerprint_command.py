@@ -11,16 +11,17 @@ import pytest
 from click.testing import CliRunner
 
 import consistency
-from consistency import bundle
 from consistency.backends import Backend
-from consistency.cli import main
-from consistency.commands.fingerprint import _table
-from consistency.diffing import summary
-from consistency.events import Judged
-from consistency.fingerprint import card, kept
-from consistency.fingerprint.facts import Fact, Fingerprint, unknown
-from consistency.fingerprint.sections import sections
-from consistency.report import stored
+from consistency.cli.commands.fingerprint import _table
+from consistency.cli.main import main
+from consistency.engine.events import Judged
+from consistency.probes.fingerprint import cache as kept
+from consistency.probes.fingerprint import collect
+from consistency.probes.fingerprint.facts import Fact, Fingerprint, unknown
+from consistency.probes.fingerprint.sections import sections
+from consistency.report import bundle_view
+from consistency.report.history.diff import summary
+from consistency.storage import bundle
 
 ASKED = ("matmul float32", "corner cases", "division float32")
 
@@ -28,8 +29,8 @@ ASKED = ("matmul float32", "corner cases", "division float32")
 @pytest.fixture(autouse=True)
 def few_probes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Some of the probes: all of them are asked in tests of their own."""
-    every = card.probes
-    monkeypatch.setattr(card, "probes", lambda *given: [probe for probe in every(*given) if probe.title in ASKED])
+    every = collect.probes
+    monkeypatch.setattr(collect, "probes", lambda *given: [probe for probe in every(*given) if probe.title in ASKED])
     monkeypatch.chdir(tmp_path)
 
 
@@ -89,7 +90,7 @@ def test_what_is_inconclusive_is_listed(monkeypatch: pytest.MonkeyPatch) -> None
         yield unknown("sum/float32/order", "the answers contradict each other")
         raise ValueError("no such shape")
 
-    monkeypatch.setattr(card, "probes", lambda *_: [card.Probe("made up", "made/up", facts)])
+    monkeypatch.setattr(collect, "probes", lambda *_: [collect.Probe("made up", "made/up", facts)])
     text = cli("fingerprint").stdout
     assert "made/up: what came back cannot be read (ValueError: no such shape)" in " ".join(text.split())
 
@@ -105,7 +106,7 @@ def test_a_bundle_keeps_it_and_the_report_and_diff_show_it() -> None:
     kept = bundle.read_environment(Path("with"))["cpu"]["fingerprint"]
     assert kept["sums of products float32"].startswith("factors: 24") or "24 bits" in kept["sums of products float32"]
     assert "fingerprint" not in bundle.read_environment(Path("without"))["cpu"]
-    assert stored.environments(Path("with"))[1] == {"cpu": kept}
+    assert bundle_view.environments(Path("with"))[1] == {"cpu": kept}
     assert "How the backends compute" in Path("with/report.html").read_text(encoding="utf-8")
     assert summary.difference(Path("with"), Path("without")).environments == {}  # what was not probed has not changed
     run_into("other", "--fingerprint")

@@ -12,12 +12,12 @@ import torch
 from click.testing import CliRunner
 from synthetic import pointwise as made
 
-from consistency.cli import main
+from consistency.cli.main import main
 from consistency.errors import BundleError, UsageError
-from consistency.fingerprint import exhaustive
-from consistency.fingerprint.asking import Ask
-from consistency.fingerprint.exhaustive import Result, function_named, spans_of, sweep
-from consistency.fingerprint.ulp_map import picture
+from consistency.probes.fingerprint import exhaustive
+from consistency.probes.fingerprint.exhaustive import Result, function_named, spans_of, sweep
+from consistency.probes.fingerprint.query import Ask
+from consistency.probes.fingerprint.ulp_map import picture
 
 PLANTED = 0x3F912345  # 1.1338965
 

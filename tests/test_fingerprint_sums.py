@@ -11,9 +11,9 @@ from synthetic.products import Products, Way
 from synthetic.rounding import downward, nearest_away, nearest_even, toward_zero, upward
 
 from consistency import backends
-from consistency.fingerprint import accumulator, contraction, multiplicand
-from consistency.fingerprint.asking import Ask
-from consistency.fingerprint.facts import Fact
+from consistency.probes.fingerprint import accumulator, contraction, input_precision
+from consistency.probes.fingerprint.facts import Fact
+from consistency.probes.fingerprint.query import Ask
 
 
 def asked(way: Way, **ways: Any) -> Ask:
@@ -21,7 +21,7 @@ def asked(way: Way, **ways: Any) -> Ask:
 
 
 def factor(ask: Ask, form: str = "matmul", dtype: str = "float32") -> Fact:
-    (found,) = multiplicand.facts(ask, form, dtype)
+    (found,) = input_precision.facts(ask, form, dtype)
     return found
 
 

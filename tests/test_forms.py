@@ -10,13 +10,14 @@ import torch
 from running import failures, judged, noticed
 
 import consistency
-from consistency import engine, generate
-from consistency.materialise import prepare
-from consistency.model import Result
+from consistency.core.model import Result
+from consistency.core.recipe import Literal, TensorRecipe
+from consistency.engine import engine
+from consistency.generate import search
+from consistency.generate.materialize import prepare
 from consistency.operators import get, registry
 from consistency.operators.formulas import PAIRS
 from consistency.operators.programs import VIEWS, WRITES, interpret, perform
-from consistency.recipe import Literal, TensorRecipe
 
 pytestmark = pytest.mark.usefixtures("drawn_once")
 
@@ -30,7 +31,7 @@ Perform = Callable[[str, list[torch.Tensor], list[Any]], torch.Tensor]
 def test_draws_run_in_their_dtype_and_in_float64(operator: consistency.Operator) -> None:
     if operator.callable is None:
         pytest.skip(f"torch {torch.__version__} has no {operator.name}")
-    for case in generate.batch(operator, "float32", 8):
+    for case in search.batch(operator, "float32", 8):
         materials = prepare(case)
         for dtype in (None, "float64"):
             arguments = materials.build(dtype)
@@ -188,7 +189,7 @@ def test_writing_around_the_destination_is_noticed(name: str) -> None:
 
 def test_a_form_is_ruled_by_its_operator() -> None:
     assert get("exp.out").ruled_by == get("exp.method").ruled_by == ("exp", "unary")
-    drawn = generate.batch(get("exp.out"), "float32", 5)
+    drawn = search.batch(get("exp.out"), "float32", 5)
     assert all(isinstance(case.args[0], (TensorRecipe, Literal)) for case in drawn)
 
 

@@ -14,8 +14,9 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from consistency import health, operators
-from consistency.cli import main
+from consistency import operators
+from consistency.cli.main import main
+from consistency.engine import case_health
 from consistency.operators.declare import Call, call
 
 NAMES = sorted(name for name, operator in operators.registry().items() if operator.form_of is None)
@@ -26,11 +27,11 @@ def check(name: str, draws: int) -> None:
     operator = operators.get(name)
     if operator.callable is None:
         pytest.skip(f"torch {torch.__version__} has no {name}")
-    found = health.examine(operator, operator.dtypes[0], draws)
+    found = case_health.examine(operator, operator.dtypes[0], draws)
     if torch.__version__.startswith("2.4.") and "not implemented" in found.invalid:
         pytest.skip(found.invalid)
     assert found.drawn, f"no draw of {name}"
-    assert found.valid_share >= health.VALID, found.invalid
+    assert found.valid_share >= case_health.VALID, found.invalid
     assert found.good, f"{found.blind} of {found.ordinary} ordinary draws of {name} can tell nothing: {dict(found.reasons)}"
 
 
@@ -49,7 +50,7 @@ def test_draws_of_forms_are_healthy() -> None:
 
 def test_draws_with_a_mask_are_ordinary() -> None:
     """A sparse mask is no special value, or nothing would be asked of such operators."""
-    assert health.examine(operators.get("masked.sum"), "float32", 20).ordinary > 10
+    assert case_health.examine(operators.get("masked.sum"), "float32", 20).ordinary > 10
 
 
 @pytest.mark.nightly
@@ -65,11 +66,11 @@ def test_bad_strategies_are_noticed() -> None:
     def refused(d: Any) -> Call:
         return call(d.tensor((d.size(1, 64), 2)), dim=7)
 
-    flat = health.examine(replace(operators.get("exp"), sample=zeros, differentiable=False), "float32", 20)
+    flat = case_health.examine(replace(operators.get("exp"), sample=zeros, differentiable=False), "float32", 20)
     assert not flat.good
     assert flat.valid_share == 1.0
     assert flat.blind == flat.ordinary > 5
-    invalid = health.examine(replace(operators.get("cumsum"), sample=refused), "float32", 20)
+    invalid = case_health.examine(replace(operators.get("cumsum"), sample=refused), "float32", 20)
     assert not invalid.good
     assert invalid.valid == 0
     assert "Dimension out of range" in invalid.invalid

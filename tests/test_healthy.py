@@ -16,10 +16,10 @@ import torch
 
 import consistency
 from consistency.backends import resolve
-from consistency.evaluate import evaluate
-from consistency.model import Case, Result
+from consistency.core.model import Case, Result
+from consistency.diagnose.evaluation import evaluate
+from consistency.judge.tolerances import load
 from consistency.operators import get
-from consistency.tolerances import load
 
 rules = functools.cache(load)
 

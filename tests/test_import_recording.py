@@ -13,8 +13,8 @@ from safetensors.torch import save_file
 
 import consistency
 from consistency.errors import BundleError
-from consistency.recording.foreign import convert
-from consistency.recording.reading import Recording
+from consistency.storage.recording.foreign import convert
+from consistency.storage.recording.reading import Recording
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consistency import operators, tolerances
-from consistency.judge import Judgement, describe_rule, judge, times
-from consistency.model import Comparison, Measured, Span, Worst
-from consistency.tolerances import Policy, RangeRule, Rule
+from consistency import operators
+from consistency.core.model import Comparison, Measured, Span, Worst
+from consistency.judge import tolerances
+from consistency.judge.judge import Judgement, judge, times
+from consistency.judge.tolerances import Policy, RangeRule, Rule
 
 RULE = Rule(c=1.0, lam=2.0, place="tolerances.yaml:41")
 STRICT = Policy()
@@ -148,10 +149,6 @@ def test_over_budget() -> None:
 )  # fmt: skip
 def test_numbers_are_read_at_a_glance(rho: float, text: str) -> None:
     assert times(rho) == text
-
-
-def test_the_rule_is_described_with_its_place() -> None:
-    assert describe_rule(RULE) == "c = 1 ulp, λ = 2  (tolerances.yaml:41)"
 
 
 # The budget.

@@ -16,13 +16,13 @@ import pytest
 import torch
 
 import consistency
-from consistency.attribution.precision import rounded
-from consistency.materialise import prepare
-from consistency.model import Case, Outcome, Output, Result
-from consistency.opinfo import operator_of
-from consistency.recording.folder import RECORDING, Header
-from consistency.recording.reading import Recording
-from consistency.recording.writing import Writer
+from consistency.core.model import Case, Outcome, Output, Result
+from consistency.diagnose.attribution.precision import rounded
+from consistency.generate.calls.opinfo import operator_of
+from consistency.generate.materialize import prepare
+from consistency.storage.recording.folder import RECORDING, Header
+from consistency.storage.recording.reading import Recording
+from consistency.storage.recording.writing import Writer
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "tests" / "data" / "directml-recording"
@@ -114,7 +114,7 @@ UNDECIDED = {
 def test_every_recorded_case_has_one_verdict(rows: Rows, folder: Path) -> None:
     assert set(rows) == {case["id"] for case in manifest()}
     for row in rows.values():
-        assert row["verdict"] in consistency.model.VERDICTS  # type: ignore[attr-defined]
+        assert row["verdict"] in consistency.core.model.VERDICTS  # type: ignore[attr-defined]
         assert row["explanation"]
     counts = Counter(row["verdict"] for row in rows.values())
     assert "363 recorded outcomes in 1 recording" in (folder / "screen.txt").read_text(encoding="utf-8")

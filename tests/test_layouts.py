@@ -10,9 +10,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consistency.layouts import LAYOUTS, Shape, inverse, possible
-from consistency.materialise import view_of
-from consistency.recipe import TensorRecipe
+from consistency.core.recipe import TensorRecipe
+from consistency.generate.layouts import LAYOUTS, Shape, inverse, possible
+from consistency.generate.materialize import view_of
 
 shapes = st.lists(st.integers(0, 5), max_size=5).map(tuple)
 

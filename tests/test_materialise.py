@@ -11,12 +11,12 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from consistency import dtypes, recipe
+from consistency.core import dtypes, recipe
+from consistency.core.model import Case
+from consistency.core.recipe import DType, Index, Literal, MemoryFormat, TensorRecipe
 from consistency.errors import RecipeError
-from consistency.layouts import LAYOUTS, inverse
-from consistency.materialise import Arguments, case_of, from_python, literal, prepare, view_of
-from consistency.model import Case
-from consistency.recipe import DType, Index, Literal, MemoryFormat, TensorRecipe
+from consistency.generate.layouts import LAYOUTS, inverse
+from consistency.generate.materialize import Arguments, case_of, from_python, literal, prepare, view_of
 
 COMPLEX = ("complex64", "complex128")
 

@@ -14,16 +14,17 @@ import pytest
 from click.testing import CliRunner, Result
 from nights import night, quiet, row
 
-from consistency.cli import main
+from consistency.cli.main import main
+from consistency.core.model import VERDICTS
 from consistency.errors import UsageError
-from consistency.matrix import history, questions
-from consistency.matrix.board import Board, board
-from consistency.matrix.entries import entries, names
-from consistency.matrix.finding import bundles
-from consistency.matrix.language import parse
-from consistency.matrix.pages import about_morning, about_operator
-from consistency.matrix.store import Store
-from consistency.model import VERDICTS
+from consistency.report.history import series
+from consistency.report.history import sql as questions
+from consistency.report.history.entries import entries, names
+from consistency.report.history.filter_query import parse
+from consistency.report.history.finding import bundles
+from consistency.report.history.pages import about_morning, about_operator
+from consistency.report.history.snapshot import Board, board
+from consistency.report.history.store import Store
 
 
 def ask(*words: str) -> Result:
@@ -83,7 +84,7 @@ def test_a_night_on_which_nobody_probed_is_no_change_of_the_environment() -> Non
     probed = plain | {"fingerprint.float64": "53 bits", "fingerprint.bmm float32 order": "sequential 8", "fingerprint.hash": "0a"}
     unsure = {name: told for name, told in probed.items() if "order" not in name} | {"fingerprint.hash": "0b"}
     other = probed | {"fingerprint.float64": "24 bits", "fingerprint.hash": "0c"}
-    moved = history._moved((probed, plain, probed, unsure, probed, other, {"driver": "31.2"}))
+    moved = series._moved((probed, plain, probed, unsure, probed, other, {"driver": "31.2"}))
     assert [[name for name, _, _ in rows] for rows in moved] == [
         [], [], [], [], [], ["fingerprint.float64", "fingerprint.hash"], ["driver"],
     ]  # fmt: skip
@@ -253,7 +254,7 @@ def test_results_may_be_packed(tmp_path: Path) -> None:
 
 
 def test_a_packed_file_with_far_too_many_results_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from consistency.matrix import store
+    from consistency.report.history import store
 
     monkeypatch.setattr(store, "FEW", 100)
     here = night(tmp_path, 0, quiet())

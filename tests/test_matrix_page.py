@@ -13,15 +13,15 @@ from click.testing import CliRunner
 from nights import night, quiet, row
 from test_report_page import CONTRAST, OF_THE_PAGE, SETTLED, fits, texts
 
-from consistency.cli import main
+from consistency.cli.main import main
 from consistency.errors import UsageError
-from consistency.matrix import site as site_module
-from consistency.matrix.board import NAME_OF, board
-from consistency.matrix.entries import entries, names
-from consistency.matrix.finding import bundles
-from consistency.matrix.language import parse
-from consistency.matrix.site import write
-from consistency.matrix.store import Store
+from consistency.report.history import site as site_module
+from consistency.report.history.entries import entries, names
+from consistency.report.history.filter_query import parse
+from consistency.report.history.finding import bundles
+from consistency.report.history.site import write
+from consistency.report.history.snapshot import NAME_OF, board
+from consistency.report.history.store import Store
 
 BAD = "</script><script>window.broken = 1</script><img src=x onerror='window.broken = 1'><!-- {{ 7 * 7 }} \" ' `"
 PAGES = ("index.html", "morning.html", "environments.html", "operators/tan.html")

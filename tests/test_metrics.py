@@ -13,11 +13,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from consistency import metrics, operators
-from consistency.dtypes import FORMATS, Format, spacing
-from consistency.materialise import case_of, prepare
-from consistency.metrics import BLOCK, hull, pattern_of, rho
+from consistency import operators
+from consistency.core.dtypes import FORMATS, Format, spacing
+from consistency.generate.materialize import case_of, prepare
+from consistency.judge import metrics
+from consistency.judge.metrics import BLOCK, hull, pattern_of, rho
 from consistency.reference import Reference
+from consistency.reference.rounding_variance import healthy_variance
 
 Doubles = npt.NDArray[np.float64]
 SINGLE = FORMATS["float32"]
@@ -253,7 +255,7 @@ def test_the_healthy_variance_is_that_of_a_sequential_sum() -> None:
         terms = random.uniform(-1, 1, size=(2000, n)).astype(np.float32)
         total = np.add.accumulate(terms, axis=1, dtype=np.float32)[:, -1]
         reference = terms.astype(np.float64).sum(1)
-        p, q = metrics.healthy_variance(n, 2.0**-24, 2.0**-24)
+        p, q = healthy_variance(n, 2.0**-24, 2.0**-24)
         sigma = np.sqrt(np.mean((total - reference) ** 2 / (p * reference**2 + q * np.abs(terms.astype(float)).sum(1) ** 2)))
         assert 0.6 < sigma < 1.4
 

@@ -20,18 +20,21 @@ from catalogue import FAULTS
 from torch import Tensor
 
 import consistency
-from consistency import backends, engine, operators, opinfo, tolerances
-from consistency.dtypes import real_of
+from consistency import backends, operators
+from consistency.backends.subprocess.backend import Isolated
+from consistency.core.dtypes import real_of
+from consistency.core.model import Case, Result
+from consistency.core.recipe import TensorRecipe
+from consistency.diagnose.diagnosis import Looks
+from consistency.diagnose.shrink import Minimal, Progress, minimise
+from consistency.diagnose.shrink.failure_signature import first_of
+from consistency.diagnose.shrink.tensor_edits import literally
+from consistency.engine import engine
+from consistency.engine.events import Judged
 from consistency.errors import UsageError
-from consistency.events import Judged
-from consistency.materialise import case_of, literal, prepare
-from consistency.minimise import Minimal, Progress, minimise
-from consistency.minimise.pieces import literally
-from consistency.minimise.target import first_of
-from consistency.model import Case, Result
-from consistency.recipe import TensorRecipe
-from consistency.second_look import Looks
-from consistency.workers.isolated import Isolated
+from consistency.generate.calls import opinfo
+from consistency.generate.materialize import case_of, literal, prepare
+from consistency.judge import tolerances
 
 Deed = Callable[..., Any]
 RULES = tolerances.load()

@@ -11,10 +11,10 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
-from consistency.models.digests import checksums, differing, digest
-from consistency.models.examples import EXAMPLES
-from consistency.models.mistakes import check, check_pair
-from consistency.models.subject import Subject
+from consistency.training.digests import checksums, differing, digest
+from consistency.training.examples import EXAMPLES
+from consistency.training.preflight import check, check_pair
+from consistency.training.training_task import Subject
 
 X = torch.linspace(-1.0, 1.0, 24).reshape(6, 4)
 

@@ -21,11 +21,11 @@ from torch import nn
 
 import consistency
 from consistency import Subject, compare_models
-from consistency.cli import main
+from consistency.cli.main import main
 from consistency.errors import Divergence, UsageError
-from consistency.models.bands import Bands
-from consistency.models.findings import WITHIN
-from consistency.models.traces import Distances, Key, Samples, Trace
+from consistency.training.findings import WITHIN
+from consistency.training.rounding_envelope import Bands
+from consistency.training.traces import Distances, Key, Samples, Trace
 
 # Of every kind one: forward, backward, buffer, written in place, the optimizer.
 EVERY_DAY = (

@@ -9,9 +9,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from consistency.matrix.board import board
-from consistency.matrix.finding import bundles
-from consistency.matrix.store import Store
+from consistency.report.history.finding import bundles
+from consistency.report.history.snapshot import board
+from consistency.report.history.store import Store
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from consistency import backends
-from consistency.artefact import environment
 from consistency.backends import _numerics
-from consistency.model import Case, Result, Verdict
+from consistency.core.model import Case, Result, Verdict
+from consistency.report.repro_script import environment
 
 OLDER = """PyTorch built with:
   - GCC 9.3

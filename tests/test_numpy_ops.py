@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from consistency.backends.numpy_backend import WRITING
-from consistency.backends.numpy_ops import IMPLEMENTATIONS, WIDE
+from consistency.backends.numpy import IMPLEMENTATIONS, WIDE
+from consistency.backends.numpy.backend import WRITING
 
 RNG = np.random.default_rng(20240607)
 

@@ -11,15 +11,16 @@ import torch
 from click.testing import CliRunner
 
 import consistency
-from consistency import engine, opinfo
 from consistency.backends import resolve
-from consistency.bundle import read_results
-from consistency.cli import main
+from consistency.cli.main import main
+from consistency.core.model import Case
+from consistency.core.recipe import INLINE_BYTES, Literal, tensors
+from consistency.engine import engine
 from consistency.errors import RecipeError, Untestable, UsageError
-from consistency.literals import Beside, write
-from consistency.materialise import literal, prepare
-from consistency.model import Case
-from consistency.recipe import INLINE_BYTES, Literal, tensors
+from consistency.generate.calls import opinfo
+from consistency.generate.literals import Beside, write
+from consistency.generate.materialize import literal, prepare
+from consistency.storage.bundle import read_results
 
 pytest.importorskip("expecttest", reason="PyTorch's operator database needs it")
 pytest.importorskip("packaging", reason="PyTorch's operator database needs it")

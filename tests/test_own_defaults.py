@@ -6,12 +6,12 @@ import pytest
 import torch
 
 import consistency
-from consistency import own_defaults
-from consistency.engine import judge_case
-from consistency.model import Case
-from consistency.opinfo import operator_of
-from consistency.recipe import TensorRecipe
-from consistency.tolerances import load
+from consistency.core.model import Case
+from consistency.core.recipe import TensorRecipe
+from consistency.engine.engine import judge_case
+from consistency.generate import dtype_defaults
+from consistency.generate.calls.opinfo import operator_of
+from consistency.judge.tolerances import load
 
 
 def small(*shape: int, dtype: str = "float32", scale: float = 2.0**-10) -> TensorRecipe:
@@ -55,18 +55,18 @@ def test_infinities_become_the_limits_of_the_dtype_in_a_watched_program_too() ->
 def test_what_is_cut_off_is_cut_off_in_float64(name: str) -> None:
     kept = {"rtol": 0.5}
     args, kwargs = [torch.zeros(4, 3, dtype=torch.float64)], dict(kept)
-    own_defaults.give(name, "float32", args, kwargs)
+    dtype_defaults.give(name, "float32", args, kwargs)
     assert kwargs == kept
-    own_defaults.give(name, "float32", args, found := {})
+    dtype_defaults.give(name, "float32", args, found := {})
     assert found == {"rtol": 4 * torch.finfo(torch.float32).eps}
 
 
 def test_what_was_said_stays() -> None:
     x = torch.zeros(2)
     args, kwargs = [x, 0.0, None], {"neginf": -1.0}
-    own_defaults.give("aten.nan_to_num.default", "float16", args, kwargs)
+    dtype_defaults.give("aten.nan_to_num.default", "float16", args, kwargs)
     assert args[2] == 65504.0
     assert kwargs == {"neginf": -1.0}
     for name in ("aten.add.Tensor", "exp", "", "aten"):
-        own_defaults.give(name, "float32", args, kwargs)
+        dtype_defaults.give(name, "float32", args, kwargs)
     assert len(args) == 3

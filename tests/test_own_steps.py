@@ -13,11 +13,11 @@ from click.testing import CliRunner
 from torch.nn import functional as F
 
 import consistency
-from consistency.cli import main as cli
-from consistency.dtypes import name_of
-from consistency.materialise import case_of, prepare
+from consistency.cli.main import main as cli
+from consistency.core.dtypes import name_of
+from consistency.generate.materialize import case_of, prepare
 from consistency.operators.declare import Operator, call
-from consistency.steps import Steps, UntraceableError, ulp
+from consistency.reference.recorded_steps import Steps, UntraceableError, ulp
 
 HALF = (torch.float16, torch.bfloat16)
 OFF = 1.0 + 2.0**-6

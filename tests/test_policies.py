@@ -13,7 +13,7 @@ from running import judged, unshrunk
 from torch import Tensor
 
 import consistency
-from consistency.casting import _wrapped
+from consistency.reference.integer_casts import _wrapped
 
 pytestmark = pytest.mark.usefixtures("drawn_once")
 

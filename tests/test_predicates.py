@@ -10,15 +10,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from consistency import generate, operators
-from consistency.expectations.dimensions import dimension_names, dimensions_of
-from consistency.expectations.facts import FUNCTIONS, LAYOUTS, Facts
-from consistency.expectations.names import names_of
-from consistency.expectations.predicate import MAX_DEPTH, MAX_LENGTH, PredicateError, parse
-from consistency.materialise import literal, prepare
-from consistency.model import Case
-from consistency.recipe import DType, TensorRecipe
-from consistency.values import CLASSES
+from consistency import operators
+from consistency.core.model import Case
+from consistency.core.recipe import DType, TensorRecipe
+from consistency.generate import search
+from consistency.generate.materialize import literal, prepare
+from consistency.generate.value_classes import CLASSES
+from consistency.judge.known.argument_names import names_of
+from consistency.judge.known.case_facts import FUNCTIONS, LAYOUTS, Facts
+from consistency.judge.known.dimensions import dimension_names, dimensions_of
+from consistency.judge.known.predicate import MAX_DEPTH, MAX_LENGTH, PredicateError, parse
 
 # a (32 × 300) in channels of its own memory order, b (300 × 8) contiguous
 A = TensorRecipe((300, 32), "float32", ("wide", -8, 8), 70000, (("transpose", 0, 1),), ((3, "-nan"), (5, "inf")))
@@ -103,7 +104,7 @@ def test_layouts_have_words(tensor: TensorRecipe, words: set[str]) -> None:
 
 def test_facts_are_those_of_the_tensors() -> None:
     for name in ("matmul", "nn.functional.conv2d", "cat", "sum", "nn.functional.group_norm"):
-        for case in generate.batch(operators.get(name), "float32", 40, 3):
+        for case in search.batch(operators.get(name), "float32", 40, 3):
             facts, built = Facts(case), prepare(case).build()
             for tensor, made in zip(case.tensors, built.tensors, strict=True):
                 shape, stride, offset = (facts.described(f, tensor) for f in ("shape", "stride", "offset"))
@@ -127,9 +128,9 @@ def test_dimensions_are_those_of_the_product() -> None:
         "C": 6, "M": 4, "k": 5, "H": 9, "W": 10, "K": 45,
     }  # fmt: skip
     for name in ("matmul", "addmm", "nn.functional.linear", "sum", "nn.functional.conv_transpose2d", "nn.functional.group_norm"):
-        for case in generate.batch(operators.get(name), "float32", 20, 1):
+        for case in search.batch(operators.get(name), "float32", 20, 1):
             assert set(dimensions_of(name, Facts(case))) <= set(dimension_names(name))
-    for case in generate.batch(operators.get("matmul"), "float32", 40, 1):
+    for case in search.batch(operators.get("matmul"), "float32", 40, 1):
         a, b = prepare(case).build().args
         assert holds(f"K == {a.shape[-1]}", case)
         assert holds(f"N == {b.shape[-1] if b.ndim > 1 else 1}", case)

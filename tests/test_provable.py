@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from consistency import operators
-from consistency.provable import provability
+from consistency.reference.provable import provability
 
 
 @pytest.mark.parametrize("name", ["exp", "matmul", "equal", "abs.method"])

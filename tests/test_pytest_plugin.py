@@ -10,10 +10,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-# What runs in this process imports these; pytester forgets what is imported while it runs, and torch cannot be imported twice.
-from consistency import bundle, cli, engine, find, operators, pytest_plugin  # noqa: F401
-from consistency.backends import cpu, numpy_backend  # noqa: F401
+from consistency import operators, pytest_plugin
+from consistency.backends.numpy import backend  # noqa: F401
+from consistency.cli import main
+from consistency.engine import engine
 from consistency.report import failure, terminal  # noqa: F401
+
+# What runs in this process imports these; pytester forgets what is imported while it runs, and torch cannot be imported twice.
+from consistency.storage import lookup
 
 SUITE = ("--pyargs", "consistency.suite", "-p", "no:cacheprovider")
 SMALL = ("--operators", "exp", "--dtypes", "float32", "--consistency-examples", "3")
@@ -142,7 +146,7 @@ def test_failing_and_absent_backends(project: pytest.Pytester) -> None:
     assert "  3 of 3 cases fail" in lines
     command = shlex.split(again.removeprefix("  again:   consistency "))
     assert command[-4:] == ["--backend", "users.py:Off", "--direction", "forward"]
-    done = CliRunner().invoke(cli.main, command)
+    done = CliRunner().invoke(main.main, command)
     assert done.exit_code == 1, done.output
     (kept,) = (line for line in lines if line.startswith("  artefact: "))
     folder = project.path / kept.removeprefix("  artefact: ").removesuffix(" (repro.py, issue.md)")
@@ -150,7 +154,7 @@ def test_failing_and_absent_backends(project: pytest.Pytester) -> None:
     names = {path.name for path in folder.iterdir()}
     assert {"case.json", "environment.json", "issue.md", "message.txt", "repro.py", "tensors.safetensors"} <= names
     assert "a backend of your own ('users.py:Off')" in (folder / "repro.py").read_text(encoding="utf-8")
-    assert find.find_case(str(folder)).operator == "exp"
+    assert lookup.find(str(folder)).case.operator == "exp"
 
 
 def test_where_artefacts_go_can_be_chosen(project: pytest.Pytester) -> None:
@@ -253,7 +257,7 @@ def test_other_projects_pay_nothing(project: pytest.Pytester) -> None:
 
         def test_torch_is_not_imported():
             assert "consistency.pytest_plugin" in sys.modules
-            for name in ("torch", "numpy", "hypothesis.core", "click", "pydantic", "consistency.engine"):
+            for name in ("torch", "numpy", "hypothesis.core", "click", "pydantic", "consistency.engine.engine"):
                 assert name not in sys.modules, name
         """
     )
@@ -298,7 +302,7 @@ def item(**changes: Any) -> pytest_plugin.Item:
 
 def test_what_was_not_tested_never_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even where every case was judged, and none could tell anything."""
-    from consistency.model import Case, Result, Verdict
+    from consistency.core.model import Case, Result, Verdict
 
     nothing = [Result(Case("exp", "float32"), "cpu", "forward", Verdict("undecidable"), "cannot tell: all blank")] * 2
     monkeypatch.setattr(pytest_plugin.Item, "_results", lambda self: nothing)
@@ -318,7 +322,7 @@ def test_an_operator_that_cannot_be_drawn_is_skipped(monkeypatch: pytest.MonkeyP
 
 
 def test_where_every_item_fails_the_searching_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    from consistency.model import Case, Result, Verdict
+    from consistency.core.model import Case, Result, Verdict
 
     found = [Result(Case("exp", "float32"), "cpu", "forward", Verdict("divergent"), "9 × budget", {"rho_max": 9.0})]
     monkeypatch.setattr(pytest_plugin.Item, "_results", lambda self: found)
@@ -329,7 +333,7 @@ def test_where_every_item_fails_the_searching_ends(monkeypatch: pytest.MonkeyPat
 
 
 def test_an_exception_is_worse_than_any_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    from consistency.model import Case, Result, Verdict
+    from consistency.core.model import Case, Result, Verdict
 
     monkeypatch.setattr(engine, "shrunk", lambda *args: None)
     found = [

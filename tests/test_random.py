@@ -14,10 +14,10 @@ from running import unshrunk
 from torch import Tensor
 
 import consistency
-from consistency.evaluate import evaluate
+from consistency.diagnose.evaluation import evaluate
+from consistency.judge.tolerances import load
 from consistency.operators import distributions, dropout, random
 from consistency.operators.declare import Operator
-from consistency.tolerances import load
 
 pytestmark = pytest.mark.usefixtures("drawn_once")
 

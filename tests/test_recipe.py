@@ -14,11 +14,12 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from consistency import dtypes, recipe, values
+from consistency.core import dtypes, recipe
+from consistency.core.model import Case
+from consistency.core.recipe import DType, Index, Literal, MemoryFormat, TensorRecipe
 from consistency.errors import RecipeError
-from consistency.materialise import Materials, prepare
-from consistency.model import Case
-from consistency.recipe import DType, Index, Literal, MemoryFormat, TensorRecipe
+from consistency.generate import value_classes as values
+from consistency.generate.materialize import Materials, prepare
 
 LINE = (
     '{"args":[{"tensor":{"base":[3,5],"dtype":"float32","special":[[4,"nan"],[-1,"-0"]],"stop":99,'

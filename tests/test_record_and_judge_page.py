@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import consistency
-from consistency.cli import main
+from consistency.cli.main import main
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "record-and-judge.md").read_text(encoding="utf-8")

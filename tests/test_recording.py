@@ -19,18 +19,18 @@ import torch
 from click.testing import CliRunner
 
 import consistency
-from consistency import engine
-from consistency.cli import main
+from consistency.cli.main import main
+from consistency.core.model import Case, Outcome, Output
+from consistency.core.recipe import DType, Literal, TensorRecipe
+from consistency.engine import engine, record
+from consistency.engine.events import Judged
+from consistency.engine.judge_recordings import events, plan
 from consistency.errors import BundleError
-from consistency.events import Judged
-from consistency.materialise import prepare
-from consistency.model import Case, Outcome, Output
-from consistency.recipe import DType, Literal, TensorRecipe
-from consistency.recording import taking, tensors
-from consistency.recording.folder import CORPUS, RECORDING, Header, read_cases
-from consistency.recording.judging import events, plan
-from consistency.recording.reading import Recording
-from consistency.recording.writing import Writer
+from consistency.generate.materialize import prepare
+from consistency.storage.recording import tensors
+from consistency.storage.recording.folder import CORPUS, RECORDING, Header, read_cases
+from consistency.storage.recording.reading import Recording
+from consistency.storage.recording.writing import Writer
 
 ROOT = Path(__file__).resolve().parent.parent
 CASE = Case("exp", "float32", (TensorRecipe((4,), "float32", ("uniform", -1.0, 1.0), 100),))
@@ -115,7 +115,7 @@ def test_a_case_with_literal_cotangents_and_a_chain_of_views_is_one_line() -> No
 
 
 def consistency_operator(case: Case) -> consistency.Operator:
-    from consistency.opinfo import operator_of
+    from consistency.generate.calls.opinfo import operator_of
 
     return operator_of(case)
 
@@ -265,7 +265,7 @@ def test_what_was_recorded_of_a_lying_backend_is_found_out_elsewhere(tmp_path: P
     assert {r["operator"] for r in failing} == {"add_"}
     assert {r.get("cause") for r in failing} == {"lost-write"}
     assert all(r["recorded_id"] == f"{r['case_id']}/{r['direction']}" for r in rows)
-    from consistency.bundle import read_results
+    from consistency.storage.bundle import read_results
 
     assert {r.recorded_id for r in read_results(tmp_path / "bundle")} == {r["recorded_id"] for r in rows}
     one = failing[0]["recorded_id"]
@@ -473,12 +473,12 @@ def test_the_settings_of_a_judgement_name_what_was_recorded(tmp_path: Path) -> N
     assert isinstance(run, engine.Run)
     assert [o.name for o in run.settings.operators] == ["exp"]
     assert [r.verdict.value for r in run.results] == ["divergent"]
-    assert [taken.case for taken in taking.write_corpus(engine.settings(["exp"], ["cpu"], examples=1), tmp_path / "c")]
+    assert [taken.case for taken in record.write_corpus(engine.settings(["exp"], ["cpu"], examples=1), tmp_path / "c")]
 
 
 def test_the_cases_of_a_recording_are_a_corpus_for_another_backend(tmp_path: Path) -> None:
     """Calls with literal tensors and literal cotangents, in this process and in another one."""
-    from consistency.recording.foreign import convert
+    from consistency.storage.recording.foreign import convert
 
     convert(ROOT / "tests" / "data" / "directml-recording", tmp_path / "r")
     for spec, name in (("cpu", "here"), ("cpu+isolated", "there")):

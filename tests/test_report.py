@@ -18,13 +18,14 @@ import pytest
 from click.testing import CliRunner
 from example_bundles import BAD, HOSTILE, ordinary, result, stored_run
 
-from consistency import bundle, cli, engine
+from consistency.cli import main
+from consistency.engine import engine
+from consistency.engine.events import Finished, Judged, Started
 from consistency.errors import BundleError
-from consistency.events import Finished, Judged, Started
-from consistency.report import drawn, markdown, page
-from consistency.report.again import show
+from consistency.report import bundles, markdown, page, page_data
+from consistency.report.bundle_view import read
 from consistency.report.groups import BINS, FAILS, MOST_POINTS, Group, Groups, code, place
-from consistency.report.stored import read
+from consistency.report.replay import show
 from consistency.report.terminal import Screen
 
 
@@ -34,7 +35,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def report(*arguments: str | Path) -> Any:
-    return CliRunner().invoke(cli.main, ["report", *map(str, arguments)])
+    return CliRunner().invoke(main.main, ["report", *map(str, arguments)])
 
 
 def data_of(html: str) -> dict[str, Any]:
@@ -122,8 +123,8 @@ def read_of(results: Any) -> Any:
 def test_the_page_stays_small_and_keeps_the_failures(tmp_path: Path) -> None:
     """Where there is no room, points become few and healthy cases go; the worst failures stay."""
     stored = read(stored_run(tmp_path / "b"))
-    large, small = (drawn.data(stored, room) for room in (1_000_000, 93_000))
-    assert len(drawn.embedded(small)) < len(drawn.embedded(large))
+    large, small = (page_data.data(stored, room) for room in (1_000_000, 93_000))
+    assert len(page_data.embedded(small)) < len(page_data.embedded(large))
     assert small["operators"] == large["operators"]
     assert 0 < len(small["cases"]) < len(large["cases"]) == 4
     assert small["cases"] == large["cases"][: len(small["cases"])], "the failures come first"
@@ -133,11 +134,11 @@ def test_the_page_stays_small_and_keeps_the_failures(tmp_path: Path) -> None:
 
 
 def test_json_in_a_script_element() -> None:
-    text = drawn.embedded({"<a>": "</script><!-- \u2028 & 'x'"})
+    text = page_data.embedded({"<a>": "</script><!-- \u2028 & 'x'"})
     assert not set("<>&\u2028") & set(text)
     assert json.loads(text) == {"<a>": "</script><!-- \u2028 & 'x'"}
     with pytest.raises(ValueError, match="not JSON compliant"):
-        drawn.embedded(float("nan"))
+        page_data.embedded(float("nan"))
 
 
 def test_nothing_of_a_bundle_is_markup(tmp_path: Path) -> None:
@@ -168,7 +169,7 @@ def test_the_screen_of_a_stored_run_is_that_of_the_run(tmp_path: Path) -> None:
     """Line by line, but for the first, which says when it was."""
     stream, out = io.StringIO(), tmp_path / "b"
     chosen = engine.settings(["exp", "sum"], ["cpu", "numpy"], ["float32"], examples=3)
-    screen, writer = Screen(stream=stream, out=out), bundle.Writer(out)
+    screen, writer = Screen(stream=stream, out=out), bundles.writer(out)
     engine.drive(chosen, [writer, screen])
     again = io.StringIO()
     show(out, stream=again)
@@ -372,7 +373,7 @@ def test_a_page_that_cannot_be_written(run: Path, tmp_path: Path) -> None:
 def test_a_run_writes_its_page_and_says_where(tmp_path: Path) -> None:
     out = tmp_path / "b"
     arguments = ["run", "exp", "--backend", "cpu", "--backend", "numpy", "--dtype", "float32", "--examples", "2", "--out", str(out)]
-    result = CliRunner().invoke(cli.main, arguments)
+    result = CliRunner().invoke(main.main, arguments)
     assert result.exit_code == 0, result.output
     assert result.output.splitlines()[-1].endswith(f"bundle {out}    page {out / 'report.html'}")
     assert data_of((out / "report.html").read_text(encoding="utf-8"))["operators"][0][0] == "exp"
@@ -380,7 +381,7 @@ def test_a_run_writes_its_page_and_says_where(tmp_path: Path) -> None:
 
 def test_a_page_that_fails_costs_the_run_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = engine.settings(["exp"], ["cpu"], examples=1)
-    writer, finish = bundle.Writer(tmp_path / "b"), page.after(tmp_path / "b")
+    writer, finish = bundles.writer(tmp_path / "b"), page.after(tmp_path / "b")
     monkeypatch.setattr(page, "page", lambda stored: 1 / 0)
     one = next(ordinary())
     for event in (Started(chosen, {}, 1, 1), Judged(one.case, (one,)), Finished(1.0, False)):

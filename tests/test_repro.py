@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from consistency import find, manifest
-from consistency.cli import main
+from consistency.cli.main import main
+from consistency.core import manifest
 from consistency.errors import BundleError, RecipeError, UsageError
-from consistency.recording.foreign import convert
+from consistency.storage import lookup
+from consistency.storage.recording.foreign import convert
 
 HERE = Path(__file__).resolve().parent
 BACKEND = """
@@ -107,7 +108,7 @@ def test_a_program_that_a_folder_names_is_run_only_if_the_user_names_it(
     ],
 )  # fmt: skip
 def test_specs_that_load_nothing(spec: str, nothing: bool, failure: Path) -> None:
-    found = replace(find.find(str(failure)), spec=spec)
+    found = replace(lookup.find(str(failure)), spec=spec)
     if nothing:
         assert found.runnable() == spec
     else:
@@ -167,9 +168,9 @@ def test_a_failure_elsewhere_is_told(failure: Path, bundle: Path, tmp_path: Path
 
 
 def test_a_bundle_and_an_id_name_a_case(bundle: Path, failure: Path, mine: tuple[str, str]) -> None:
-    case = find.find(str(failure)).case
+    case = lookup.find(str(failure)).case
     for identifier in (case.id, sorted((bundle / "failures").iterdir())[0].name):
-        assert find.find(str(bundle), identifier).case.digest == case.digest
+        assert lookup.find(str(bundle), identifier).case.digest == case.digest
     found = called(str(bundle), "--id", case.id, *mine)
     assert found.exit_code == 1
     assert "reproduced on mine" in found.output
@@ -189,20 +190,20 @@ def test_the_stored_screen_spells_a_backend_as_it_was_asked_for(bundle: Path) ->
 
 
 def test_a_line_is_found_in_what_was_handed_on(failure: Path, tmp_path: Path) -> None:
-    case = find.find(str(failure)).case
+    case = lookup.find(str(failure)).case
     for name, text in (
         ("log.txt", f"2026-01-01 worker 3: again: consistency repro '{case.line}' --backend mine\nmore"),
         ("issue.md", f"# It differs\n\n```\n{case.line}\n```\n"),
         ("case.json", case.line),
     ):
         (tmp_path / name).write_text(text, encoding="utf-8")
-        assert find.find_case(str(tmp_path / name)).digest == case.digest
+        assert lookup.find(str(tmp_path / name)).case.digest == case.digest
     (tmp_path / "none.txt").write_text("nothing of that kind", encoding="utf-8")
     with pytest.raises(RecipeError, match="not a case"):
-        find.find_case(str(tmp_path / "none.txt"))
+        lookup.find(str(tmp_path / "none.txt"))
     (tmp_path / "cut.txt").write_text(f"repro '{case.line[:-9]}", encoding="utf-8")
     with pytest.raises(RecipeError, match="not a case"):
-        find.find_case(str(tmp_path / "cut.txt"))
+        lookup.find(str(tmp_path / "cut.txt"))
 
 
 def test_scripts_and_issues_stand_alone_on_standard_output(failure: Path, mine: tuple[str, str]) -> None:
@@ -224,7 +225,7 @@ def test_a_smaller_case_is_written_with_its_script(failure: Path, mine: tuple[st
     assert found.exit_code == 1, found.output
     assert "  smaller: " in found.output
     assert "it fails in 3 of 3 runs" in found.output
-    small = find.find(str(out))
+    small = lookup.find(str(out))
     assert small.failing is not None
     assert small.failing.backend == "mine"
     assert (out / "repro.py").is_file()
@@ -263,7 +264,7 @@ def _linked(folder: Path) -> None:
 
 def _huge(folder: Path) -> None:
     with (folder / "case.json").open("r+b") as stream:
-        stream.truncate(find.MAX_CASE_BYTES + 1)
+        stream.truncate(lookup.MAX_CASE_BYTES + 1)
     manifest.seal(folder)
 
 
@@ -296,7 +297,7 @@ def test_a_damaged_folder_is_refused_with_one_line(what: str, failure: Path) -> 
     damage, words = DAMAGED[what]
     damage(failure)
     with pytest.raises((BundleError, RecipeError), match=words):
-        find.find(str(failure))
+        lookup.find(str(failure))
     found = called(str(failure))
     assert found.exit_code == 2
     assert len(found.output.splitlines()) == 1
@@ -306,7 +307,7 @@ def test_a_damaged_folder_is_refused_with_one_line(what: str, failure: Path) -> 
 def test_a_link_out_of_the_folder_is_refused(failure: Path) -> None:
     _linked(failure)
     with pytest.raises(BundleError, match="is missing, or no plain file"):
-        find.find(str(failure))
+        lookup.find(str(failure))
 
 
 def test_a_folder_with_nothing_but_a_case_is_enough(failure: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import golden
 import numpy as np
 import pytest
 
-from consistency import dtypes
+from consistency.core import dtypes
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN: dict[str, str] = json.loads((ROOT / "tests" / "golden.json").read_text(encoding="utf-8"))

@@ -17,10 +17,11 @@ from click.testing import CliRunner
 from torch.nn import functional as F
 
 import consistency
-from consistency import manifest, named_calls
-from consistency.cli import main
+from consistency.cli.main import main
+from consistency.core import manifest
+from consistency.core.model import Case
 from consistency.errors import Divergence, UsageError
-from consistency.model import Case
+from consistency.generate.calls import torch_functions
 
 
 class Off(consistency.Backend):
@@ -64,9 +65,9 @@ def test_a_function_of_torch_ends_with_its_command() -> None:
     ],
 )  # fmt: skip
 def test_the_names_of_torchs_functions(function: Any, name: str) -> None:
-    assert named_calls.name_of(function) == name
+    assert torch_functions.name_of(function) == name
     if name:
-        assert named_calls.function_of(name) is function
+        assert torch_functions.function_of(name) is function
 
 
 def test_large_tensors_take_two_steps(tmp_path: Path) -> None:

@@ -13,10 +13,14 @@ import torch
 from torch import Tensor
 
 import consistency
-from consistency import engine, generate, operators, scaling
-from consistency.model import Case
-from consistency.recipe import Literal, TensorRecipe
-from consistency.scaling import Scaling
+from consistency import operators
+from consistency.core.model import Case
+from consistency.core.recipe import Literal, TensorRecipe
+from consistency.diagnose import precision_scaling
+from consistency.diagnose.precision_scaling import Scaling
+from consistency.engine import engine
+from consistency.generate import search
+from consistency.generate.materialize import prepare
 
 Deed = Callable[[Callable[..., Any], list[Any], dict[str, Any]], Any]
 
@@ -62,9 +66,9 @@ def slightly_wrong(run: Callable[..., Any], args: list[Any], kwargs: dict[str, A
 def scaled(operator: str, deed: Deed, cases: int = 12) -> Scaling:
     found = operators.get(operator)
     backend = Playing("mine", deed)
-    pool = scaling.Pool(found, {"mine": backend})
+    pool = precision_scaling.Pool(found, {"mine": backend})
     rules = engine.settings([operator], [backend]).tolerances
-    for case in generate.batch(found, "float32", cases):
+    for case in search.batch(found, "float32", cases):
         pool.add(engine.judge_case(case, found, [backend], rules, ("forward",)))
     (one,) = pool.scalings()
     return one
@@ -89,7 +93,7 @@ def test_a_lucky_float32_result_is_no_measure_of_float64() -> None:
     found = operators.get("var")
     for deed, fails in ((plain, False), (float64_in_float32, True)):
         backend = Playing("mine", deed)
-        pool = scaling.Pool(found, {"mine": backend})
+        pool = precision_scaling.Pool(found, {"mine": backend})
         pool.add(engine.judge_case(case, found, [backend], engine.settings(["var"], [backend]).tolerances, ("forward",)))
         (one,) = pool.scalings()
         assert bool(one.problem) == fails, one.problem
@@ -109,23 +113,23 @@ def test_a_wrong_formula_does_not_shrink() -> None:
 def test_a_degraded_float32_path_shows_in_the_mean() -> None:
     one = scaled("matmul", tf32, 20)
     assert not one.violations
-    assert one.ratio > scaling.HIGHEST
+    assert one.ratio > precision_scaling.HIGHEST
     assert "the float32 path is degraded" in one.problem
 
 
 def test_nothing_over_nothing_says_nothing() -> None:
     assert not Scaling("exp", "cpu").problem
     assert not Scaling("exp", "cpu", 20, 3, 2.0**50).problem, "three pairs make no mean"
-    assert Scaling("exp", "cpu", 20, scaling.ENOUGH, 2.0**50).problem
+    assert Scaling("exp", "cpu", 20, precision_scaling.ENOUGH, 2.0**50).problem
     assert "64 path" not in Scaling("exp", "cpu", 20, 20, 2.0**21).problem
     assert "only 2^10.0 times as precise" in Scaling("exp", "cpu", 20, 20, 2.0**10).problem
 
 
 def test_a_twin_has_the_same_numbers_with_more_digits() -> None:
     case = Case("matmul", "float32", (TensorRecipe((4, 4), "float32", stop=900), TensorRecipe((4, 4), "float32", stop=700)))
-    other = scaling.twin(case)
+    other = precision_scaling.twin(case)
     assert other is not None
-    single, double = (engine.evaluate.prepare(c).build().tensors[0] for c in (case, other))
+    single, double = (prepare(c).build().tensors[0] for c in (case, other))
     assert double.dtype == torch.float64
     assert not torch.equal(double.float().double(), double), "full mantissas"
     assert (single.double() - double).abs().max() <= 2.0**-24
@@ -133,13 +137,13 @@ def test_a_twin_has_the_same_numbers_with_more_digits() -> None:
 
 @pytest.mark.parametrize("values", [("subnormal",), ("tokens", -1.0, 1.0, "max"), ("near", -1.0, 1.0, 0.0)])
 def test_numbers_of_the_format_have_no_twin(values: tuple[Any, ...]) -> None:
-    assert scaling.twin(Case("exp", "float32", (TensorRecipe((4,), "float32", values),))) is None
-    assert scaling.twin(Case("exp", "float32", (Literal(b"\0" * 4, "float32", (1,), (1,), 0),))) is None
+    assert precision_scaling.twin(Case("exp", "float32", (TensorRecipe((4,), "float32", values),))) is None
+    assert precision_scaling.twin(Case("exp", "float32", (Literal(b"\0" * 4, "float32", (1,), (1,), 0),))) is None
 
 
 @pytest.mark.parametrize("operator", ["relu_", "argmax", "nn.functional.dropout", "floor_divide", "transpose"])
 def test_data_movement_jumps_and_chance_do_not_scale(operator: str) -> None:
-    assert not scaling.applies(operators.registry()[operator])
+    assert not precision_scaling.applies(operators.registry()[operator])
 
 
 def test_a_run_reports_and_fails(tmp_path: Path) -> None:

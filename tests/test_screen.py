@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 import consistency
-from consistency import engine
-from consistency.engine import Finished, GroupDone, Judged, Shrunk, Started
-from consistency.model import Case, Comparison, Measured, Result, Span, Verdict, Worst
-from consistency.recipe import DType, Index, MemoryFormat, TensorRecipe
-from consistency.report import failure, meter, terminal
+from consistency.core import text
+from consistency.core.model import Case, Comparison, Measured, Result, Span, Verdict, Worst
+from consistency.core.recipe import DType, Index, MemoryFormat, TensorRecipe
+from consistency.engine import engine
+from consistency.engine.engine import Finished, GroupDone, Judged, Shrunk, Started
+from consistency.report import failure, progress, terminal
 from consistency.report.terminal import Screen, Tally
 
 TENSOR = TensorRecipe((3, 4), "float32", stop=5)
@@ -293,10 +294,10 @@ def test_the_command_names_what_the_user_wrote(tmp_path: Path) -> None:
 
 
 def test_a_command_for_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failure, "os", SimpleNamespace(name="nt"))
-    assert failure.quote("cpu+onednn=off") == "cpu+onednn=off"
-    assert failure.quote("C:\\my files\\x") == '"C:\\my files\\x"'
-    assert failure.quote('{"a":1}') == '"{\\"a\\":1}"'
+    monkeypatch.setattr(text, "os", SimpleNamespace(name="nt"))
+    assert text.quote("cpu+onednn=off") == "cpu+onednn=off"
+    assert text.quote("C:\\my files\\x") == '"C:\\my files\\x"'
+    assert text.quote('{"a":1}') == '"{\\"a\\":1}"'
 
 
 def test_failures_come_worst_first_one_block_an_operator(tmp_path: Path) -> None:
@@ -368,7 +369,7 @@ def test_a_file_gets_no_escape_codes_and_a_terminal_colours() -> None:
 
 
 def test_a_log_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(meter, "SECONDS_BETWEEN_LINES", -1.0)
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", -1.0)
     lines = shown([result("rounding", rho=0.5), result("rounding", "log", rho=0.5)])
     assert "  1 / 2 cases  exp" in lines
     assert "  2 / 2 cases  log" in lines

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 import consistency
-from consistency import engine
-from consistency.judge import Judgement, reconsider
-from consistency.model import Cause, Evidence, Result, Verdict
-from consistency.tolerances import Policy
+from consistency.core.model import Cause, Evidence, Result, Verdict
+from consistency.engine import engine
+from consistency.judge.judge import Judgement, reconsider
+from consistency.judge.tolerances import Policy
 
 pytestmark = pytest.mark.usefixtures("drawn_once")
 
@@ -247,7 +247,7 @@ def test_half_an_ulp_in_an_ill_conditioned_input_is_no_fault() -> None:
 
 
 def consistency_rule(c: float, lam: float) -> Any:
-    from consistency.tolerances import Rule
+    from consistency.judge.tolerances import Rule
 
     return Rule(c, lam)
 

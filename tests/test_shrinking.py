@@ -11,10 +11,12 @@ import pytest
 import torch
 
 import consistency
-from consistency import engine, generate, operators
-from consistency.materialise import prepare
-from consistency.model import Case, Result
-from consistency.recipe import TensorRecipe, tensors
+from consistency import operators
+from consistency.core.model import Case, Result
+from consistency.core.recipe import TensorRecipe, tensors
+from consistency.engine import engine
+from consistency.generate import search
+from consistency.generate.materialize import prepare
 
 Wrong = Callable[..., torch.Tensor]
 
@@ -80,7 +82,7 @@ def test_a_fault_shrinks_to_a_few_numbers(operator: str, wrong: Wrong, numbers: 
 
 
 def smallest(operator: str, predicate: Callable[[Case], bool], **options: Any) -> Case | None:
-    return generate.smallest(operators.get(operator), "float32", predicate, **options)
+    return search.smallest(operators.get(operator), "float32", predicate, **options)
 
 
 def test_a_case_shrinks_to_plain_tensors_at_the_beginning_of_the_tape() -> None:
@@ -147,7 +149,7 @@ def test_shrinking_can_be_left_out() -> None:
 
 def test_batches_repeat_themselves() -> None:
     exp = operators.get("exp")
-    assert generate.batch(exp, "float32", 25, seed=3) == generate.batch(exp, "float32", 25, seed=3)
-    assert generate.batch(exp, "float32", 25, seed=3) != generate.batch(exp, "float32", 25, seed=4)
-    digests = [case.digest for case in generate.batch(exp, "float32", 60)]
+    assert search.batch(exp, "float32", 25, seed=3) == search.batch(exp, "float32", 25, seed=3)
+    assert search.batch(exp, "float32", 25, seed=3) != search.batch(exp, "float32", 25, seed=4)
+    digests = [case.digest for case in search.batch(exp, "float32", 60)]
     assert len(digests) == len(set(digests)) == 60

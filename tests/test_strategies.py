@@ -6,8 +6,8 @@ import hypothesis
 from hypothesis import strategies as st
 
 from consistency import operators
+from consistency.generate.strategies import Draw
 from consistency.operators.declare import Domain
-from consistency.strategies import Draw
 
 
 def drawn(ask: object) -> set[str]:

@@ -16,14 +16,14 @@ import torch
 from click.testing import CliRunner
 
 from consistency import Backend, backends
-from consistency.cli import main
+from consistency.cli.main import main
 from consistency.errors import UsageError
+from consistency.probes.sweep import PLANS, findings, measure, parse_vary, plan_of
+from consistency.probes.sweep.chart import chart
+from consistency.probes.sweep.expressions import compiled
+from consistency.probes.sweep.findings import slope_of
+from consistency.probes.sweep.measure import Measurement
 from consistency.report import picture
-from consistency.sweep import PLANS, findings, measure, parse_vary, plan_of
-from consistency.sweep.chart import chart
-from consistency.sweep.expressions import compiled
-from consistency.sweep.findings import slope_of
-from consistency.sweep.measure import Measurement
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consistency import tape
+from consistency.generate import bitstream
 
-CACHED = tape._CACHED
+CACHED = bitstream._CACHED
 FIRST = [0x82282A2446CCB175, 0xC669CCE32B2837A4, 0xAE3D42E236EB8DC7, 0x0135D9FC30B018F7, 0xCDAC284A6EBC2730]
 # The last two words of a window that ends there: recipes in the wild depend on every bit of them.
 GOLDEN = {
@@ -23,7 +23,7 @@ GOLDEN = {
 
 def words(n: int, stop: int) -> list[int]:
     """The window as whole numbers, None for blanks."""
-    bits, blanks = tape.window(n, stop)
+    bits, blanks = bitstream.window(n, stop)
     assert bits.dtype == np.uint64
     assert bits.size + blanks == n
     return [None] * blanks + bits.tolist()
@@ -66,18 +66,18 @@ def test_the_cache_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     stops = (1, 7, 5000, 20_000, CACHED - 1, CACHED, CACHED + 1)
     warm = [words(9, stop) for stop in stops]
     for cached in (0, CACHED):
-        monkeypatch.setattr(tape, "_CACHED", cached)
-        monkeypatch.setattr(tape, "_head", np.empty(0, dtype=np.uint64))
+        monkeypatch.setattr(bitstream, "_CACHED", cached)
+        monkeypatch.setattr(bitstream, "_head", np.empty(0, dtype=np.uint64))
         assert [words(9, stop) for stop in stops] == warm
 
 
 def test_nobody_can_write_on_the_tape() -> None:
-    bits, _ = tape.window(4, 100)
+    bits, _ = bitstream.window(4, 100)
     with pytest.raises(ValueError, match="read-only"):
         bits[0] = 0
 
 
 def test_a_window_far_along_costs_no_more_than_its_length() -> None:
-    bits, _ = tape.window(3, 1 << 40)
+    bits, _ = bitstream.window(3, 1 << 40)
     assert bits.size == 3
     assert bits.base is None or bits.base.size < 16

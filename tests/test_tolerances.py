@@ -20,10 +20,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from consistency import tolerances
 from consistency.errors import ConfigurationError
-from consistency.expectations import Expectation
-from consistency.tolerances import Policy, RangeRule, Rule, Tolerances, load
+from consistency.judge import tolerances
+from consistency.judge.known import Expectation
+from consistency.judge.tolerances import Policy, RangeRule, Rule, Tolerances, load
 
 ROOT = Path(__file__).resolve().parent.parent
 START = "defaults:\n  any: {c: 1, lambda: 2, source: test}\n"
@@ -127,11 +127,11 @@ def test_the_place_is_the_line_of_the_entry() -> None:
 
 def test_the_schema_in_docs_is_that_of_the_model() -> None:
     printed = subprocess.run(
-        [sys.executable, "-m", "consistency.tolerances"], cwd=ROOT, capture_output=True, check=True, timeout=120
+        [sys.executable, "-m", "consistency.judge.tolerances"], cwd=ROOT, capture_output=True, check=True, timeout=120
     )
     assert not printed.stderr
     stored = json.loads((ROOT / "docs/tolerances.schema.json").read_text(encoding="utf-8"))
-    hint = "write it again: python -m consistency.tolerances > docs/tolerances.schema.json"
+    hint = "write it again: python -m consistency.judge.tolerances > docs/tolerances.schema.json"
     assert json.loads(printed.stdout) == stored, hint
 
 

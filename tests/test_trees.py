@@ -16,18 +16,18 @@ import pytest
 import torch
 
 from consistency import Backend, backends, operators
-from consistency.fingerprint import order as facts
-from consistency.fingerprint.asking import Ask
-from consistency.fingerprint.drawing import WIDEST, drawing
-from consistency.fingerprint.layouts_of_sums import layout_of
-from consistency.fingerprint.notation import text
-from consistency.fingerprint.orders import Orders, orders_of
-from consistency.fingerprint.questions import NotAskedError, Question
-from consistency.fingerprint.rounding import fma, together
-from consistency.fingerprint.trees import NotATreeError, Tree, agreement, counts_of, recover
-from consistency.materialise import prepare
-from consistency.model import Case
-from consistency.recipe import TensorRecipe
+from consistency.core.model import Case
+from consistency.core.recipe import TensorRecipe
+from consistency.generate.materialize import prepare
+from consistency.probes.fingerprint.query import Ask
+from consistency.probes.fingerprint.rounding import fma, together
+from consistency.probes.summation import order as facts
+from consistency.probes.summation.layouts_of_sums import layout_of
+from consistency.probes.summation.notation import text
+from consistency.probes.summation.orders import Orders, orders_of
+from consistency.probes.summation.picture import WIDEST, drawing
+from consistency.probes.summation.questions import NotAskedError, Question
+from consistency.probes.summation.trees import NotATreeError, Tree, agreement, counts_of, recover
 from tests.synthetic.orders import BIAS, Sums, _nearest, at_once, blocks, lanes, pairwise, sequential, tree_of
 from tests.synthetic.products import Products, kahan
 from tests.synthetic.products import fused as matrix_unit

@@ -13,9 +13,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consistency import dtypes, values
-from consistency.dtypes import FORMATS, Format
+from consistency.core import dtypes
+from consistency.core.dtypes import FORMATS, Format
 from consistency.errors import RecipeError
+from consistency.generate import value_classes
 
 N = 1024
 STOP = 5000
@@ -49,7 +50,7 @@ EACH_BY_ITSELF = [v for v in BOUNDED if v[0] not in ("distinct", "permutation", 
 
 
 def fill(n: int, dtype: str, wanted: tuple[Any, ...], stop: int = STOP, special: tuple[tuple[int, str], ...] = ()) -> torch.Tensor:
-    raw = values.fill(n, dtype, wanted, stop, special)
+    raw = value_classes.fill(n, dtype, wanted, stop, special)
     tensor = torch.from_numpy(raw.copy())
     return tensor.view(torch.bfloat16) if dtype == "bfloat16" else tensor
 
@@ -116,7 +117,7 @@ def test_mean_and_deviation(wanted: tuple[Any, ...], mean: float, deviation: flo
 def test_numbers_use_the_whole_significand(dtype: str) -> None:
     """On a coarser grid sums would be exact: half of all numbers have an odd last bit."""
     for wanted in (("uniform", -1.0, 1.0), ("uniform", 1.0, 2.0), ("normal", 0.0, 1.0), ("wide", -8, 7), ("offset", 60.0, 1.0)):
-        raw = values.fill(N, dtype, wanted, STOP)
+        raw = value_classes.fill(N, dtype, wanted, STOP)
         odd = np.count_nonzero(raw.view({2: np.uint16, 4: np.uint32, 8: np.uint64}[raw.itemsize]) & 1)
         assert odd > 0.4 * N, wanted
 
@@ -216,7 +217,7 @@ def test_matrices(dtype: str) -> None:
     assert (definite * 8 == np.rint(definite * 8)).all()
 
 
-@pytest.mark.parametrize("token", values.SPECIAL)
+@pytest.mark.parametrize("token", value_classes.SPECIAL)
 @every_format
 def test_special_values_are_put_where_asked(token: str, dtype: str) -> None:
     form = FORMATS[dtype]
@@ -246,8 +247,8 @@ def nearest_even(number: float, form: Format) -> float:
 def rounded(number: float, dtype: str = "bfloat16") -> float:
     array = np.array([number], dtype=np.float64)
     if dtype != "bfloat16":
-        return float(values._cast(array, dtype)[0])
-    return float(torch.from_numpy(values._to_bfloat16(array).view(np.int16)).view(torch.bfloat16)[0])
+        return float(value_classes._cast(array, dtype)[0])
+    return float(torch.from_numpy(value_classes._to_bfloat16(array).view(np.int16)).view(torch.bfloat16)[0])
 
 
 @given(st.floats(width=32, allow_nan=False))
@@ -260,7 +261,7 @@ def test_many_float32_to_bfloat16_as_torch_does() -> None:
     bits[::2] = (bits[::2] & np.uint32(0xFFFF0000)) | np.uint32(0x8000)  # ties
     single = bits.view(np.float32)
     single = single[~np.isnan(single)]
-    ours = torch.from_numpy(values._to_bfloat16(single.astype(np.float64)).view(np.int16)).view(torch.bfloat16)
+    ours = torch.from_numpy(value_classes._to_bfloat16(single.astype(np.float64)).view(np.int16)).view(torch.bfloat16)
     assert torch.equal(ours, torch.from_numpy(single).to(torch.bfloat16))
 
 
@@ -317,7 +318,7 @@ NONSENSE = {
 @pytest.mark.parametrize("wanted", NONSENSE, ids=str)
 def test_nonsense_parameters_are_refused_in_one_line(wanted: tuple[Any, ...]) -> None:
     with pytest.raises(RecipeError) as caught:
-        values.fill(16, "float32", wanted, 9)
+        value_classes.fill(16, "float32", wanted, 9)
     assert NONSENSE[wanted] in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -333,15 +334,15 @@ def test_nonsense_parameters_are_refused_in_one_line(wanted: tuple[Any, ...]) ->
 )
 def test_other_nonsense(dtype: str, special: tuple[tuple[int, str], ...], words: str) -> None:
     with pytest.raises(RecipeError) as caught:
-        values.fill(16, dtype, ("uniform", 0.0, 1.0), 9, special)
+        value_classes.fill(16, dtype, ("uniform", 0.0, 1.0), 9, special)
     assert words in str(caught.value)
 
 
 def test_empty_matrices_of_any_size_cost_nothing() -> None:
     for wanted in (("diagonal", 10**9, 1.0), ("positive-definite", 10**9)):
-        assert values.fill(0, "float32", wanted, 9).size == 0
+        assert value_classes.fill(0, "float32", wanted, 9).size == 0
 
 
 def test_numbers_beyond_the_format_become_infinities_without_a_warning() -> None:
-    assert np.isinf(values.fill(4, "float16", ("offset", 1e6, 1.0), 9)).all()
-    assert np.isinf(values.fill(4, "float32", ("normal", 1e308, 1e308), 9)).all()
+    assert np.isinf(value_classes.fill(4, "float16", ("offset", 1e6, 1.0), 9)).all()
+    assert np.isinf(value_classes.fill(4, "float32", ("normal", 1e308, 1e308), 9)).all()

@@ -16,10 +16,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from watched_models import MODELS, convolutional, recurrent, train, transformer
 
 import consistency
-from consistency.cli import main
+from consistency.cli.main import main
 from consistency.errors import BundleError, UsageError
-from consistency.recording.folder import read_cases, read_header
-from consistency.watching import kinds
+from consistency.storage.recording.folder import read_cases, read_header
+from consistency.training.trace import kinds
 
 BACKENDS = ["cpu+onednn=off", "cpu+threads=1"]
 
@@ -343,7 +343,7 @@ def test_calls_of_other_threads_and_contexts() -> None:
 
 
 def test_what_goes_wrong_in_watching_is_told_and_costs_the_program_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    from consistency.watching import capture
+    from consistency.training.trace import capture
 
     def broken(*args: Any, **kwargs: Any) -> Any:
         raise ZeroDivisionError

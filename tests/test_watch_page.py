@@ -14,8 +14,8 @@ import pytest
 from test_record_and_judge_page import done
 
 import consistency
-from consistency.watching import kinds
-from consistency.watching.watch import KEPT, LARGEST, MEMORY
+from consistency.training.trace import kinds
+from consistency.training.trace.session import KEPT, LARGEST, MEMORY
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "watch.md").read_text(encoding="utf-8")

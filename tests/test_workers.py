@@ -18,14 +18,17 @@ from click.testing import CliRunner
 from running import unshrunk
 
 import consistency
-from consistency import backends, bundle, evaluate, operators, tolerances
-from consistency.cli import main
-from consistency.engine import Run
+from consistency import backends, operators
+from consistency.backends.subprocess import backend as isolated
+from consistency.cli.main import main
+from consistency.core.model import Case
+from consistency.core.recipe import TensorRecipe
+from consistency.diagnose import evaluation
+from consistency.engine.engine import Run
+from consistency.engine.events import Event, Grown
 from consistency.errors import UsageError
-from consistency.events import Event, Grown
-from consistency.model import Case
-from consistency.recipe import TensorRecipe
-from consistency.workers import isolated
+from consistency.judge import tolerances
+from consistency.storage import bundle
 
 HERE = Path(__file__).parent
 FILE = HERE / "bad_backends.py"
@@ -198,7 +201,7 @@ def accounted(count: int) -> Counter[str]:
     try:
         for position, case in enumerate(cases):
             backend.ahead((operator, coming, "forward") for coming in cases[position : position + isolated.AHEAD])
-            for result in evaluate.evaluate(case, [backend], rules, directions=("forward",)):
+            for result in evaluation.evaluate(case, [backend], rules, directions=("forward",)):
                 keys[result.key] += 1
                 verdicts[result.verdict.value] += 1
     finally:

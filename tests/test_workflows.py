@@ -15,7 +15,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from consistency import cli
+from consistency.cli import main as cli
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "workflows"
 WORKFLOWS = sorted(FOLDER.glob("*.yml"))

@@ -11,8 +11,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from consistency.bundle import read_results
-from consistency.model import Result
+from consistency.core.model import Result
+from consistency.storage.bundle import read_results
 
 BASELINE = "cpu"
 

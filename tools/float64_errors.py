@@ -22,12 +22,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from consistency import operators, recipe
+from consistency import operators
+from consistency.core import recipe
+from consistency.core.model import Case
+from consistency.diagnose.evaluation import differentiates
 from consistency.errors import ConsistencyError
-from consistency.evaluate import differentiates
-from consistency.generate import batch
-from consistency.materialise import prepare
-from consistency.model import Case
+from consistency.generate.materialize import prepare
+from consistency.generate.search import batch
 from consistency.operators.declare import Operator
 from consistency.reference import Reference, quiet
 from consistency.reference.proofs import spots

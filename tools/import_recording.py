@@ -11,7 +11,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # the checkout that this file is in, installed or not
 
 from consistency.errors import ConsistencyError
-from consistency.recording.foreign import convert
+from consistency.storage.recording.foreign import convert
 
 
 def main(arguments: list[str]) -> int:

@@ -9,17 +9,20 @@ import numpy as np
 import torch
 
 import consistency
-from consistency import generate, operators, scaling, tolerances
-from consistency.attribution import precision
+from consistency import operators
 from consistency.backends.cpu import Cpu
-from consistency.evaluate import evaluate
-from consistency.model import Case
+from consistency.core.model import Case
+from consistency.diagnose import precision_scaling
+from consistency.diagnose.attribution import precision
+from consistency.diagnose.evaluation import evaluate
+from consistency.generate import search
+from consistency.judge import tolerances
 from consistency.reference import Reference
 
 from .tables import table
 
 
-class Pairs(scaling.Pool):
+class Pairs(precision_scaling.Pool):
     """Keeps the pairs of errors: (float32, float64, float64 ÷ (eps·max S))."""
 
     def __init__(self, operator: operators.Operator, backends: Any) -> None:
@@ -32,7 +35,7 @@ class Pairs(scaling.Pool):
             if narrow.special or wide.special or not wide.elements or wide.dtype != "float64":
                 continue
             e32, e64 = (max((span.abs_max for span in o.spans), default=0.0) for o in (narrow, wide))
-            largest = scaling._largest(reference, index)
+            largest = precision_scaling._largest(reference, index)
             self.pairs.append((e32, e64, e64 / (2.0**-52 * largest) if largest else 0.0))
 
 
@@ -57,8 +60,8 @@ def pool(name: str, backend: Any, examples: int, seed: int = 11) -> Pairs:
     operator = operators.get(name)
     kept = Pairs(operator, {backend.name: backend})
     rules = tolerances.load()
-    for case in generate.batch(operator, "float32", examples, seed):
-        if scaling.twin(case) is not None:
+    for case in search.batch(operator, "float32", examples, seed):
+        if precision_scaling.twin(case) is not None:
             kept.add(evaluate(case, [backend], rules, directions=("forward",)))
     return kept
 
@@ -67,7 +70,7 @@ def scaled() -> None:
     """Every operator that the rule applies to, 24 cases each, on the CPU; then two degraded backends on some operators."""
     ratios, few, pairs, violations, measured = [], [], list[tuple[float, float, float]](), list[str](), 0
     for name, operator in operators.registry().items():
-        if not scaling.applies(operator) or "float32" not in operator.dtypes or "float64" not in operator.dtypes:
+        if not precision_scaling.applies(operator) or "float32" not in operator.dtypes or "float64" not in operator.dtypes:
             continue
         kept = pool(name, Cpu(), 24)
         pairs += kept.pairs
@@ -76,17 +79,17 @@ def scaled() -> None:
             if found.violations:
                 violations.append(f"{name} ({len(found.violations)} of {found.measured})")
             if found.pairs:
-                (ratios if found.pairs >= scaling.ENOUGH else few).append(found.ratio)
+                (ratios if found.pairs >= precision_scaling.ENOUGH else few).append(found.ratio)
     logs = np.log2(ratios)
     quantiles = np.percentile(logs, [0, 5, 50, 95, 100])
     text = ", ".join(f"2^{q:.1f} ({2**q:.2g})" for q in quantiles)
     print(f"{measured} cases; pooled ratio of {len(ratios)} operators with at least 8 pairs: least, 5%, median, 95%, most: {text}")
-    outside = sum(r < scaling.LOWEST or r > scaling.HIGHEST for r in ratios)
+    outside = sum(r < precision_scaling.LOWEST or r > precision_scaling.HIGHEST for r in ratios)
     both = [p for p in pairs if p[0] > 0.0 and p[1] > 0.0]
     window = sum(not 1e6 <= a / b <= 1e10 for a, b, _ in both) + sum((a == 0.0) != (b == 0.0) for a, b, _ in pairs)
     exact = sum(a == 0.0 and b == 0.0 for a, b, _ in pairs)
     only = sum(a > 0.0 and b == 0.0 for a, b, _ in pairs)
-    also = sum(r < scaling.LOWEST or r > scaling.HIGHEST for r in few)
+    also = sum(r < precision_scaling.LOWEST or r > precision_scaling.HIGHEST for r in few)
     print(f"pooled window [2^20, 2^34]: {outside} outside (with fewer pairs: {also} of {len(few)})")
     print(f"single pairs: {len(pairs)}; exact in both {exact}, in float64 only {only}; outside of [1e6, 1e10] or 0/e: {window}")
     print(f"one-sided rule: {len(violations)} operators break it: {', '.join(violations) or 'none'}")
@@ -101,7 +104,7 @@ def scaled() -> None:
     for name in ("matmul", "sum", "exp", "nn.functional.layer_norm"):
         for dtype in (torch.float32, torch.float64):
             rows += [
-                (name, found.backend, found.pairs, scaling.power(found.ratio), found.problem.split("(")[0].strip() or "–")
+                (name, found.backend, found.pairs, precision_scaling.power(found.ratio), found.problem.split("(")[0].strip() or "–")
                 for found in pool(name, Shorter(dtype), 16).scalings()
             ]
     table(["operator", "backend", "pairs", "pooled ratio", "what the rule says"], rows)

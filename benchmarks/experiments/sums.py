@@ -11,10 +11,11 @@ import numpy as np
 import torch
 from matmul_rules import Given
 
-from consistency import metrics, tolerances
-from consistency.evaluate import evaluate
-from consistency.materialise import case_of
+from consistency.diagnose.evaluation import evaluate
+from consistency.generate.materialize import case_of
+from consistency.judge import tolerances
 from consistency.reference import _HEAVY
+from consistency.reference.rounding_variance import healthy_variance
 
 from .tables import Array, U, table
 
@@ -179,7 +180,7 @@ KINDS = ("uniform", "normal", "products", "cancelling", "large mean", "alternati
 
 def in_sigmas(e: Array, exact: Array, s: Array, n: int, ordered: bool = False, heavy: bool = False) -> Array:
     """e/σ. ``heavy``: where it is unusual, partial sums as large as S are assumed, as for operands with heavy tails."""
-    p, q = metrics.healthy_variance(n, U, U, ordered=ordered)
+    p, q = healthy_variance(n, U, U, ordered=ordered)
     found = np.asarray(e / np.sqrt(p * exact * exact + q * s * s))
     if heavy and (np.mean(found**2) > 2.25 or np.abs(found).max() > 6.0):
         return np.asarray(e / np.sqrt(p * exact * exact + max(p, q) * s * s))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from consistency import dtypes
+from consistency.core import dtypes
 
 FLOAT32 = dtypes.FORMATS["float32"]
 U = FLOAT32.unit_roundoff

@@ -11,10 +11,11 @@ import numpy as np
 import torch
 from matmul_rules import Given
 
-from consistency import dtypes, metrics, tolerances
-from consistency.attribution import precision
-from consistency.evaluate import evaluate
-from consistency.materialise import case_of
+from consistency.core import dtypes
+from consistency.diagnose.attribution import precision
+from consistency.diagnose.evaluation import evaluate
+from consistency.generate.materialize import case_of
+from consistency.judge import metrics, tolerances
 
 from .sums import KINDS, ORDERS, by_pairs, draw, errors_of, heavy_tailed, in_sigmas, one_by_one, truncating
 from .tables import FLOAT32, U, table

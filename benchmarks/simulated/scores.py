@@ -56,8 +56,8 @@ def _right(made, environment, group: int, night: int) -> int:  # type: ignore[no
 
 def mornings(store, made, planted: Sequence[Planted], quiet: int, seed: int) -> dict[str, float]:  # type: ignore[no-untyped-def]
     """What would have been told on the mornings after planted changes, and on ``quiet`` others, without knowing what came later."""
-    from consistency.matrix.history import Block, blocks, until
-    from consistency.matrix.turns import follow
+    from consistency.report.history.change_points import follow
+    from consistency.report.history.series import Block, blocks, until
 
     rng = np.random.default_rng(seed)
     by_name = {environment.name: environment for environment in made.environments.values()}

@@ -40,7 +40,7 @@ def resolve(spec: Any, *, here: bool = False) -> Backend:
             return backend
     elsewhere = apart(text)
     if elsewhere is not None:
-        from ..workers.isolated import Isolated
+        from .subprocess.backend import Isolated
 
         if not _in_a_file(elsewhere.spec):
             inner = resolve(elsewhere.spec)  # a mistake in the spec is told at once
@@ -54,7 +54,7 @@ def resolve(spec: Any, *, here: bool = False) -> Backend:
     if build is not None:
         backend = build(parsed)
         if "compile" in parsed.switches and not here:
-            from ..workers.isolated import Isolated
+            from .subprocess.backend import Isolated
 
             return Isolated(backend.name, text)
         return backend
@@ -91,7 +91,7 @@ def isolated(backend: Backend, spec: str) -> Backend:
     """An accelerator, named by ``spec``, in a process of its own; any other backend as it is."""
     if type(backend).__module__.rpartition(".")[2] not in _OF_ACCELERATORS or availability(backend):
         return backend  # one that is not here says why without a process
-    from ..workers.isolated import Isolated
+    from .subprocess.backend import Isolated
 
     made = Isolated(backend.name, backend.ruled_as or spec)
     made.ruled_as = backend.ruled_as
@@ -147,7 +147,7 @@ def _cpu(spec: Spec) -> Backend:
 
 
 def _numpy(spec: Spec) -> Backend:
-    from .numpy_backend import Numpy
+    from .numpy.backend import Numpy
 
     spec.no_place()
     spec.no_switches()

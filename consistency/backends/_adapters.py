@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from ..workers._deaths import death
+from .subprocess.exit_status import death
 
 LIMIT_SECONDS = 90.0  # importing torch on a cold disk, behind a virus scanner, takes its time
 INSTALL = 'pip install "consistency[directml]"'

@@ -9,15 +9,17 @@ from __future__ import annotations
 import contextlib
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 
-from .. import dtypes, values
+from ..core import dtypes
+from ..core.model import Outcome, Output
+from ..core.trees import flatten
 from ..errors import Unsupported
-from ..materialise import Arguments, Materials
-from ..model import Outcome, Output
+from ..generate import value_classes
+from ..generate.materialize import Arguments, Materials
 from ..operators.declare import Operator
 
 MAX_OUTPUTS = 1 << 16  # no operator returns more; a faulty one shall not fill the memory with them
@@ -108,7 +110,7 @@ def cotangent(root: torch.Tensor, stop: int, arguments: Arguments) -> torch.Tens
     if kind in dtypes.FORMATS and dtypes.FORMATS[kind].precision < dtypes.FORMATS[drawn].precision:
         drawn = kind
     count = root.numel() * (2 if root.is_complex() else 1)
-    raw = values.fill(count, drawn, ("uniform", -1.0, 1.0), stop)
+    raw = value_classes.fill(count, drawn, ("uniform", -1.0, 1.0), stop)
     flat = torch.from_numpy(raw)
     flat = flat.view(torch.bfloat16) if drawn == "bfloat16" else flat
     if arguments.adjust is not None:
@@ -120,24 +122,12 @@ def cotangent(root: torch.Tensor, stop: int, arguments: Arguments) -> torch.Tens
 
 def _complex_cotangent(root: torch.Tensor, dtype: str, stop: int, arguments: Arguments) -> torch.Tensor:
     """The same for a complex case. A real result takes the real parts; where moduli were asked for, which are real, the moduli."""
-    flat = torch.from_numpy(values.fill(root.numel(), dtype, ("uniform", -1.0, 1.0), stop))
+    flat = torch.from_numpy(value_classes.fill(root.numel(), dtype, ("uniform", -1.0, 1.0), stop))
     if arguments.adjust is not None:
         flat = arguments.adjust(flat.to(torch.complex128), len(arguments.tensors))
     if flat.is_complex() and not root.is_complex():
         flat = flat.real
     return flat.to(root.dtype).reshape(root.shape).to(root.device)
-
-
-def flatten(result: Any) -> Iterator[Any]:
-    """The leaves of what an operator returned: tensors and scalars in order, through tuples, lists and dictionaries."""
-    if isinstance(result, (tuple, list)):
-        for item in result:
-            yield from flatten(item)
-    elif isinstance(result, Mapping):
-        for item in result.values():
-            yield from flatten(item)
-    else:
-        yield result
 
 
 def _limited(result: Any) -> Iterable[Any]:

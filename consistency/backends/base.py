@@ -20,13 +20,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..core.model import Case, Outcome, Output
+from ..core.trees import flatten
 from ..errors import RecipeError
-from ..materialise import Adjust, Materials
-from ..model import Case, Outcome, Output
+from ..generate.materialize import Adjust, Materials
 from ..operators.declare import Operator
 from . import _numerics
 from ._asking import availability, refusal
-from ._outputs import changed, collect, cotangent, elsewhere, failed, fallback_in, flatten, texts_of, to_cpu, told
+from ._outputs import changed, collect, cotangent, elsewhere, failed, fallback_in, texts_of, to_cpu, told
 
 __all__ = ["Backend", "TorchBackend", "availability", "collect", "cotangent", "failed", "flatten", "refusal"]
 
@@ -92,8 +93,10 @@ class Backend:
         """Once in a process of its own, before the first case: what takes long and is no case's fault."""
 
     def formulated(self, words: str, how: Callable[..., Any]) -> Backend:
-        """This backend with one operator composed of others (:mod:`consistency.formulations`), which ``words`` describe."""
-        from .formulated import Formulated
+        """This backend with one operator composed of others (:mod:`consistency.diagnose.formulations`), which ``words``
+        describe.
+        """
+        from .with_decomposition import Formulated
 
         return Formulated(self, how)
 

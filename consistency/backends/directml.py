@@ -17,13 +17,14 @@ from typing import Any, ClassVar
 
 import torch
 
-from .. import dtypes
+from ..core import dtypes
+from ..core.model import Outcome
+from ..core.trees import flatten
 from ..errors import UsageError, did_you_mean
-from ..materialise import Adjust, Materials
-from ..model import Outcome
+from ..generate.materialize import Adjust, Materials
 from ..operators.declare import Operator
 from ._adapters import Adapters, discover
-from ._outputs import flatten, told
+from ._outputs import told
 from .base import Backend, TorchBackend, every_warning
 
 MAX_DIMENSIONS = 8

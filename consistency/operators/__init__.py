@@ -7,7 +7,7 @@ import functools
 import importlib
 from collections.abc import Iterable, Mapping
 
-from ..dtypes import TORCH
+from ..core.dtypes import TORCH
 from ..errors import UsageError, did_you_mean
 from .complex_numbers import also_complex
 from .declare import Operator

@@ -136,10 +136,6 @@ def mean(call: Run, x: Any, dim: Any = None, keepdim: bool = False) -> Any:
     return call("div", call("sum", x, dims, keepdim=keepdim), math.prod(x.shape[d] for d in dims))
 
 
-def mean_as_linear(call: Run, x: Any) -> Any:
-    return call("matmul", x, torch.full((x.shape[-1],), 1.0 / x.shape[-1], dtype=x.dtype, device=x.device))
-
-
 def norm(call: Run, x: Any) -> Any:
     return call("sqrt", call("sum", call("mul", x, x)))
 

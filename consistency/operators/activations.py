@@ -25,7 +25,7 @@ from .declare import (
     accumulated,
     call,
     one,
-)  # fmt: skip
+)
 from .sampling import shape_of
 
 ELEMENTWISE = frozenset({"elementwise"})

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from ..recipe import Literal, TensorRecipe
+from ..core.recipe import Literal, TensorRecipe
 from ._shared import Args, Kwargs, Outputs, finite, jointly, magnitude
 from .declare import FLOAT, FLOATS, NORMWISE, Call, Domain, Drawing, Operator, accumulated, call, one
 

@@ -1,6 +1,6 @@
 """Conversions between dtypes. Now and then beyond an integer's range: integers wrap there, floats are left open by C++.
 
-What is admissible there is in :mod:`consistency.casting`.
+What is admissible there is in :mod:`consistency.reference.integer_casts`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ..recipe import DType
+from ..core.recipe import DType
 from .declare import EVERY, EVERYWHERE, EXACT, Call, Domain, Drawing, Operator, Sample, call
 from .observing import Args, Kwargs, Tensors
 from .sampling import shape_of, unary

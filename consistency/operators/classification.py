@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from ..recipe import TensorRecipe
+from ..core.recipe import TensorRecipe
 from ._shared import Args, Kwargs, Outputs, finite, largest, magnitude, some
 from .declare import FLOAT, FLOATS, PROBABILITY, Call, Domain, Drawing, ErrorModel, Operator, Sample, accumulated, call, one
 from .losses import LOG_PROBABILITIES, LOGITS, MARGINS, REDUCTIONS, SCORES, reduce

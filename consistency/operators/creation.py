@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ..recipe import DType
+from ..core.recipe import DType
 from .declare import EVERY, EXACT, FLOATS, NUMERIC, STRUCTURE, Call, Drawing, ErrorModel, Operator, Sample, accumulated, call, one
 from .observing import Args, Kwargs, Tensors
 from .sampling import scalar

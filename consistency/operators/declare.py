@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
-from .. import recipe
+from ..core import recipe
 
 if TYPE_CHECKING:
-    from ..model import Case
+    from ..core.model import Case
 
 Magnitude = Callable[[tuple[Any, ...], dict[str, Any], tuple[torch.Tensor, ...]], Any]
 Terms = Callable[[tuple[Any, ...], dict[str, Any], tuple[torch.Tensor, ...]], float]
@@ -47,7 +47,8 @@ class Domain:
     """Where an argument lives, and what is worth trying there.
 
     Numbers stay within [low, high]. ``points`` are boundaries of behaviour (overflow thresholds, branch points), ``specials``
-    the tokens of :data:`consistency.values.SPECIAL` that mean something, ``wide`` the binades 2**a … 2**b of magnitudes,
+    the tokens of :data:`consistency.generate.value_classes.SPECIAL` that mean something, ``wide`` the binades 2**a … 2**b of
+    magnitudes,
     ``sums`` adds fillings that stress summation (cancelling, large mean, exact integers).
     """
 
@@ -68,7 +69,9 @@ PROBABILITY = Domain(2.0**-8, 1.0 - 2.0**-8)
 
 
 class Drawing(Protocol):
-    """What a ``sample`` function may ask for; :class:`consistency.strategies.Draw` is the implementation and documents it."""
+    """What a ``sample`` function may ask for; :class:`consistency.generate.strategies.Draw` is the implementation and
+    documents it.
+    """
 
     dtype: str
 
@@ -193,7 +196,8 @@ class Operator:
     over tied elements. ``alternatives`` gives further admissible outputs for discontinuous operators.
     ``ranges`` are intervals of an argument (position, low, high) that a rule may name. ``mutates`` are the positions of
     tensors (in materialising order) written in place. ``reference`` replaces the callable for the float64 run. ``cases``
-    gives the cases of ``(dtype, examples, seed)`` where they are not drawn with ``sample`` (:mod:`consistency.opinfo`).
+    gives the cases of ``(dtype, examples, seed)`` where they are not drawn with ``sample``
+    (:mod:`consistency.generate.calls.opinfo`).
     ``form_of`` is the operator of which this is another form (a method, ``out=``): the rules of that one hold here; ``leading``
     counts the tensors that stand before that one's own arguments. ``whole`` are the positions of floating tensors that hold whole
     numbers, such as a degree, and so have no neighbours that an ulp away would mean nearly the same.

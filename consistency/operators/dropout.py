@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ..recipe import Arg
+from ..core.recipe import Arg
 from . import distributions as likely
 from .activations import near
 from .declare import ROUNDED, Call, Drawing, ErrorModel, Sample, call

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ..recipe import Literal
+from ..core.recipe import Literal
 from ._shared import Args, Kwargs, Outputs, magnitude, some, summed
 from .declare import EXACT, FLOATS, REAL, Call, Domain, Drawing, ErrorModel, Operator, call, products
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ..recipe import TensorRecipe
+from ..core.recipe import TensorRecipe
 from .declare import EXACT, FLOAT, POSITIVE, Call, Domain, Drawing, ErrorModel, Operator, Sample, accumulated, call, one
 from .observing import Args, Kwargs, Tensors
 from .unary import gradient_of, one_minus_sigmoid, one_minus_tanh_squared

@@ -18,9 +18,9 @@ from typing import Any
 
 import torch
 
-from .. import dtypes
-from ..materialise import view_of, written
-from ..recipe import DType, Literal, TensorRecipe
+from ..core import dtypes
+from ..core.recipe import DType, Literal, TensorRecipe
+from ..core.views import view_of, written
 from .declare import HALF, INTEGERS, REAL, Call, Drawing, ErrorModel, Operator, Sample
 from .observing import Args, Kwargs, Tensors
 

@@ -232,7 +232,7 @@ def signals(d: Drawing) -> Call:
 
 def weight_rows(weight: Any) -> int:
     """The first size of a weight that may be drawn as a view: found on a tensor without numbers."""
-    from ..materialise import view_of
+    from ..core.views import view_of
 
     return int(view_of(torch.empty(_count(weight.base), device="meta"), weight).shape[0])
 

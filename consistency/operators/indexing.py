@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..recipe import Arg, Index, TensorRecipe
+from ..core.recipe import Arg, Index, TensorRecipe
 from .declare import EVERY, EXACT, NUMERIC, Call, Domain, Drawing, ErrorModel, Operator, Sample, call
 from .sampling import filled_shape, scalar
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ..recipe import Arg, TensorRecipe
+from ..core.recipe import Arg, TensorRecipe
 from .declare import (
     EVERY,
     EXACT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..recipe import Arg
+from ..core.recipe import Arg
 from .declare import EVERY, EXACT, Call, Drawing, Operator, Sample, call
 from .movement import LINEAR, Arguments, Shape, moved, two_dims
 from .sampling import real_scalar

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ..recipe import TensorRecipe
+from ..core.recipe import TensorRecipe
 from ._shared import PLAIN, Args, Kwargs, Outputs, magnitude, some
 from .declare import FLOAT, NORMWISE, UNIT, Call, Domain, Drawing, ErrorModel, Operator, Sample, accumulated, call, one
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ..recipe import TensorRecipe
+from ..core.recipe import TensorRecipe
 from . import moments, softmax
 from ._shared import jointly
 from .cumulative import row

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..recipe import Arg, MemoryFormat
+from ..core.recipe import Arg, MemoryFormat
 from .declare import EVERY, EXACT, REAL, Call, Drawing, Operator, Sample, call
 from .sampling import filled_shape
 

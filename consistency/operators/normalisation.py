@@ -23,7 +23,7 @@ from ._standardised import (
     per_instance,
     per_layer,
     window,
-)  # fmt: skip
+)
 from .declare import FLOAT, FLOATS, POSITIVE, SUMMED, Call, Domain, Drawing, ErrorModel, Operator, Sample, accumulated, call
 
 SCALE = Domain(-2.0, 2.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..recipe import Arg
+from ..core.recipe import Arg
 from .declare import FLOAT, Call, Domain, Drawing, Operator, Sample, accumulated, call
 from .observing import Args, Kwargs, Tensors
 from .sampling import shape_of

@@ -9,7 +9,7 @@ import struct
 from dataclasses import replace
 from typing import Any
 
-from ..recipe import Literal, TensorRecipe
+from ..core.recipe import Literal, TensorRecipe
 from ._shared import Args, Kwargs, Outputs, peak, per_dim, some, spread, summed
 from .declare import (
     EXTREMUM,

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from ..recipe import DType
+from ..core.recipe import DType
 from . import distributions as likely
 from .declare import EXACT, FLOATS, Call, Domain, Drawing, ErrorModel, Operator, Sample, call
 from .observing import Args, Kwargs, Tensors, argument, gather_or_nan

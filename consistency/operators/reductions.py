@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..recipe import DType, TensorRecipe
+from ..core.recipe import DType, TensorRecipe
 from .declare import (
     EVERY,
     EXACT,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..recipe import Arg, TensorRecipe
+from ..core.recipe import Arg, TensorRecipe
 from .declare import REAL, Call, Domain, Drawing, Sample, call
 
 

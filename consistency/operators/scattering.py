@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from ..recipe import Arg
+from ..core.recipe import Arg
 from .declare import FLOAT, HALF, NUMERIC, SUMMED, Call, Domain, Drawing, call, products
 from .indexing import mask, op, replaced, somewhere
 from .observing import Args, Kwargs, Tensors

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ..recipe import DType
+from ..core.recipe import DType
 from ._shared import Args, Kwargs, Outputs, finite, magnitude
 from .declare import FLOATS, Call, Domain, Drawing, Magnitude, Operator, accumulated, call
 

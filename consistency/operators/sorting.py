@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ..recipe import TensorRecipe
+from ..core.recipe import TensorRecipe
 from .declare import EVERY, EXACT, FLOAT, NUMERIC, Call, Domain, Drawing, Operator, Sample, accumulated, call, one
 from .observing import (
     Args,

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ..recipe import DType
+from ..core.recipe import DType
 from .declare import FLOAT, Call, Drawing, Operator, Sample, accumulated, call, one
 from .observing import Args, Kwargs, Tensors
 

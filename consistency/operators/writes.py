@@ -8,21 +8,12 @@ from typing import Any
 
 import torch
 
-from ..recipe import Index
+from ..core.recipe import Index
 from .declare import EVERY, EXACT, NUMERIC, Call, Drawing, Sample, call
 from .indexing import key
 from .inplace import op, target
 from .sampling import scalar
-from .scattering import (
-    ADDED,
-    index_added,
-    index_copied,
-    index_filled,
-    index_put,
-    masked_filled,
-    scatter_summed,
-    scattered,
-)
+from .scattering import ADDED, index_added, index_copied, index_filled, index_put, masked_filled, scatter_summed, scattered
 
 
 def set_item(d: Drawing) -> Call:

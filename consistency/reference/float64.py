@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from .. import dtypes
 from ..backends.base import collect, failed
-from ..magnitudes import MAGNITUDES, floats, unsigned
-from ..materialise import Adjust, Arguments, Materials
-from ..model import Outcome, Output
+from ..core import dtypes
+from ..core.model import Outcome, Output
+from ..core.recipe import TensorRecipe, tensors
+from ..generate.materialize import Adjust, Arguments, Materials
+from ..generate.value_classes import EXACT_CLASSES
 from ..operators.declare import Operator
-from ..recipe import TensorRecipe, tensors
-from ..values import EXACT_CLASSES
+from .magnitudes import MAGNITUDES, floats, unsigned
 from .proofs import Proofs
 
 _LOW_ENTROPY = 16

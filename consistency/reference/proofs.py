@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from .. import dtypes
-from ..model import Output
+from ..core import dtypes
+from ..core.model import Output
 
 if TYPE_CHECKING:
     from .certified.certificate import Certificate

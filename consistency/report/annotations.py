@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from .failure import printable
+from ..core.text import printable
 
 MOST = 10  # of a kind that GitHub shows for a step
 LINES = 12

@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..calibrate import FAULTS, Calibration, Change, Entry, Group
-from ..calibrate.groups import DECISIVE, FEWEST
-from ..calibrate.propose import LOOSE
-from ..calibrate.score import NARROW, POOR
-from .failure import printable
+from ..core.text import printable
+from ..engine.calibrate import FAULTS, Calibration, Change, Entry, Group
+from ..engine.calibrate.groups import DECISIVE, FEWEST
+from ..engine.calibrate.propose import LOOSE
+from ..engine.calibrate.score import NARROW, POOR
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-import os
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .. import recipe
-from ..dtypes import FORMATS
-from ..model import Result, Worst
-from ..opinfo import YOURS
-from ..wider import ITSELF_OFF
+from ..core import recipe
+from ..core.dtypes import FORMATS
+from ..core.model import Result, Worst
+from ..core.text import printable, quote
+from ..generate.calls.opinfo import YOURS
+from ..reference.high_precision import ITSELF_OFF
 
 if TYPE_CHECKING:
     import torch
@@ -57,13 +56,6 @@ def message(result: Result, *, bundle: Path | None = None, spec: str | None = No
     if again and not result.case.source.startswith(f"{YOURS}/"):
         lines.append(f"  again:   {command(result, bundle=bundle, spec=spec)}")
     return printable("\n".join(lines))
-
-
-def printable(text: str) -> str:
-    """``text`` without what could move a terminal's cursor, colour it or break its encoding."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c in "\n\xa0" else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def dtype_of(result: Result) -> str:
@@ -138,7 +130,7 @@ def _call(result: Result) -> str:
 
 def command(result: Result, *, bundle: Path | None = None, spec: str | None = None) -> str:
     """The command that runs this case again: by its folder where the bundle has one, else by the case's own line."""
-    from ..bundle import failure_id
+    from ..storage.bundle import failure_id
 
     if result.recorded_id:
         return f"consistency judge {quote(spec or 'RECORDING')} --id {quote(result.recorded_id)}"
@@ -147,20 +139,13 @@ def command(result: Result, *, bundle: Path | None = None, spec: str | None = No
     return f"consistency repro {where} --backend {quote(spec or result.backend)} --direction {result.direction}"
 
 
-def quote(text: str) -> str:
-    """``text`` as one argument of this platform's usual shell."""
-    if os.name != "nt":
-        return shlex.quote(text)
-    return text if text and not set(text) & set(' "&|<>^%') else '"' + text.replace('"', '\\"') + '"'
-
-
 def tensors_of(result: Result, path: Path) -> None:
     """Inputs (base storages) and the float64 reference of a failing case as safetensors. Large cases are left out."""
     from safetensors.torch import save_file
 
     from .. import operators
-    from ..materialise import prepare
-    from ..opinfo import operator_of
+    from ..generate.calls.opinfo import operator_of
+    from ..generate.materialize import prepare
     from ..reference import Reference, quiet
 
     materials = prepare(result.case)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..model import Result
+from ..core.model import Result
 
 RANKS = ("not tested", "passed", "warned", "failed")
 # Upper ends of the histogram's bins, in ulp: the first holds what is exact, the last what is larger than all.

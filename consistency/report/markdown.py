@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from ..expectations import ledger
-from ..model import Result, Verdict
+from ..core.model import Result, Verdict
+from ..core.text import printable, quote
+from ..engine.known import status
 from . import failure
-from .again import title
-from .stored import Stored
+from .bundle_view import Stored
+from .replay import title
 
 LINES = 60
 SHOWN = 25  # operators in the table of failures
@@ -33,7 +34,7 @@ def markdown(stored: Stored) -> str:
         lines += ["", "Again:", "", "```console"]
         lines += [_command(stored, kinds[0]) for kinds in tally.by_operator()[:COMMANDS]]
         lines += ["```"]
-    known = list(ledger.told(tally.standings))
+    known = list(status.told(tally.standings))
     if known:
         lines += ["", "Expectations:", "", *(f"- {plain(line)}" for line in known[:REASONS])]
         lines += [f"- … and {len(known) - REASONS:,} more"] if len(known) > REASONS else []
@@ -71,7 +72,7 @@ def _row(worst: Result, kinds: int) -> str:
 def _command(stored: Stored, worst: Result) -> str:
     """The command that repeats a failure; where nothing but a long recipe names the case, by its id."""
     command = failure.command(worst, bundle=stored.folder, spec=stored.specs.get(worst.backend))
-    return _one_line(command if len(command) <= LONGEST else command.replace(failure.quote(worst.case.line), worst.case.id))
+    return _one_line(command if len(command) <= LONGEST else command.replace(quote(worst.case.line), worst.case.id))
 
 
 def plain(text: str) -> str:
@@ -83,4 +84,4 @@ def plain(text: str) -> str:
 
 def _one_line(text: str) -> str:
     """On one line, and without what would end a block of code."""
-    return " ".join(failure.printable(text).split()).replace("```", "'''")
+    return " ".join(printable(text).split()).replace("```", "'''")

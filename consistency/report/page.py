@@ -1,7 +1,7 @@
 """One self-contained page of a bundle: no network, no library; what the browser draws comes as one block of JSON.
 
-Everything that came from the bundle is escaped: by Jinja in the text, by :func:`~consistency.report.drawn.embedded` in the JSON,
-and the script puts it into the page as text only. A content security policy admits our own style and script and nothing else.
+Everything that came from the bundle is escaped: by Jinja in the text, by :func:`~consistency.report.page_data.embedded` in the
+JSON, and the script puts it into the page as text only. A content security policy admits our own style and script and nothing else.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import determinism
+from ..core.model import Result
+from ..core.text import printable
+from ..diagnose import determinism
+from ..engine.events import Event, Finished, Handler
+from ..engine.known import status
 from ..errors import BundleError
-from ..events import Event, Finished, Handler
-from ..expectations import ledger
-from ..model import Result
 from . import failure
-from .drawn import data, embedded
+from .bundle_view import Stored, read
 from .groups import RANKS
-from .stored import Stored, read
+from .page_data import data, embedded
 from .terminal import PAGE, notes, repeated
 
 ROOM, ROOM_FOR_MANY, MANY = 1_400_000, 2_800_000, 20_000  # bytes of a page, up to MANY results and beyond
@@ -64,7 +65,7 @@ def page(stored: Stored) -> str:
     return templates.get_template("report.html").render(
         style=style, script=script, policy=policy_of(style, script), data=embedded(data(stored, room)), strip=_strip(stored),
         **_about(stored), failing=_failing(stored), notes=_notes(stored),
-        news=list(ledger.told(stored.tally.standings)), known=list(ledger.counted(stored.tally.standings)),
+        news=list(status.told(stored.tally.standings)), known=list(status.counted(stored.tally.standings)),
         environments=compared(stored.environment, stored.backends), fingerprints=compared(stored.fingerprints, stored.backends),
         reasons=_reasons(stored), unavailable=stored.unavailable, rates=stored.tally.undecidable_rates()[:12],
     )  # fmt: skip
@@ -102,7 +103,7 @@ def _about(stored: Stored) -> dict[str, Any]:
         "the run did not end" if stored.seconds is None else f"{stored.seconds:,.0f} s",
         "" if header.get("complete", True) else "time budget used up",
     ]  # fmt: skip
-    return {"facts": [failure.printable(fact) for fact in facts if fact], "summary": _summary(stored), "name": stored.folder.name,
+    return {"facts": [printable(fact) for fact in facts if fact], "summary": _summary(stored), "name": stored.folder.name,
             "failed": bool(tally.groups["failed"])}  # fmt: skip
 
 

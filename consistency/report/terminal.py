@@ -11,17 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from .. import determinism
-from ..events import Event, Finished, GroupDone, Grown, Judged, Repeated, Scaled, Shrunk, Started, kind
-from ..expectations.ledger import Keeper, told
-from ..model import Result, Verdict
-from ..opinfo import GENERIC
-from ..scaling import summary
-from ..settings import Settings, examples_of
+from ..core.model import Result, Verdict, kind
+from ..core.text import printable
+from ..diagnose import determinism
+from ..diagnose.precision_scaling import summary
+from ..engine.config import Settings, examples_of
+from ..engine.events import Event, Finished, GroupDone, Grown, Judged, Repeated, Scaled, Shrunk, Started
+from ..engine.known.status import Keeper, told
+from ..generate.calls.opinfo import GENERIC
 from . import failure
-from .failure import printable
-from .meter import Meter
-from .tally import Tally
+from .progress import Meter
+from .summary import Tally
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -102,7 +102,7 @@ class Screen:
     def _start(self, event: Started) -> None:
         import torch
 
-        from .. import __version__
+        from ..core.version import __version__
 
         settings = self._settings = event.settings
         pairs = "1 operator × dtype" if event.groups == 1 else f"{event.groups:,} operators × dtypes"

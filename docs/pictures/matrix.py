@@ -14,10 +14,10 @@ from pathlib import Path
 
 import screenshot
 
-from consistency.matrix.board import board
-from consistency.matrix.finding import bundles
-from consistency.matrix.site import write
-from consistency.matrix.store import Store
+from consistency.report.history.finding import bundles
+from consistency.report.history.site import write
+from consistency.report.history.snapshot import board
+from consistency.report.history.store import Store
 
 HERE = Path(__file__)
 sys.path.insert(0, str(HERE.parents[2] / "benchmarks"))

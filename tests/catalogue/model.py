@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 import consistency
-from consistency.materialise import Adjust, Materials
-from consistency.model import Outcome
+from consistency.core.model import Outcome
+from consistency.generate.materialize import Adjust, Materials
 
 Deed = Callable[["Call"], Any]
 Maker = Callable[[], Deed]

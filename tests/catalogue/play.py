@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 
 import torch
 
-from consistency import engine, operators
+from consistency import operators
 from consistency.backends.cpu import Cpu
-from consistency.events import Judged
-from consistency.materialise import Materials
-from consistency.model import Outcome, Output, Result
+from consistency.core.model import Outcome, Output, Result
+from consistency.engine import engine
+from consistency.engine.events import Judged
+from consistency.generate.materialize import Materials
 
 from .model import Row
 

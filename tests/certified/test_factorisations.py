@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from consistency import generate, operators
-from consistency.materialise import prepare
+from consistency import operators
+from consistency.generate import search
+from consistency.generate.materialize import prepare
 from consistency.reference import Reference, quiet
 from consistency.reference.certified.certificate import Certifier
 
@@ -20,7 +21,7 @@ NAMES = [f"linalg.{name}" for name in ("svd", "eigh", "eigvals", "eig", "qr", "l
 @pytest.mark.parametrize("name", NAMES)
 def test_observed_quantities_are_those_of_torch(name: str, dtype: str) -> None:
     operator = operators.registry()[name]
-    for case in generate.batch(operator, dtype, 3, 0):
+    for case in search.batch(operator, dtype, 3, 0):
         materials = prepare(case)
         with quiet(), warnings.catch_warnings():
             reference = Reference(operator, materials, "forward")

@@ -15,7 +15,7 @@ import torch
 
 import consistency
 from consistency import operators
-from consistency.fingerprint.trees import Tree
+from consistency.probes.summation.trees import Tree
 
 from .rounding import Array, nearest_even, to_odd
 

@@ -15,8 +15,8 @@ from torch.utils._pytree import tree_map
 
 from ... import operators
 from ...backends._outputs import _against, _limited, collect
-from ...materialise import Arguments, Materials
-from ...model import Output
+from ...core.model import Output
+from ...generate.materialize import Arguments, Materials
 from ...operators.declare import Operator
 from . import balls, factorisations
 from .balls import Element, Unknowable, Unsure

@@ -8,18 +8,7 @@ from flint import arb
 
 from . import balls
 from .balls import Element, function
-from .elementwise import (
-    Function,
-    Number,
-    div,
-    is_finite,
-    mul,
-    neg,
-    not_,
-    on_numbers,
-    sub,
-    unless,
-)
+from .elementwise import Function, Number, div, is_finite, mul, neg, not_, on_numbers, sub, unless
 from .functions import exp, square
 from .nodes import Node
 

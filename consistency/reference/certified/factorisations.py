@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...materialise import Arguments
-from ...model import Output
+from ...core.model import Output
+from ...generate.materialize import Arguments
 from ...operators import decompositions
 from ...operators.declare import Operator
 from . import complex_numbers as c

@@ -10,12 +10,7 @@ from flint import acb, arb
 
 from . import balls
 from .balls import Element, function
-from .elementwise import (
-    Function,
-    is_nan,
-    on_numbers,
-    unless,
-)
+from .elementwise import Function, is_nan, on_numbers, unless
 from .nodes import Node
 
 _INF, _NAN = math.inf, math.nan

@@ -9,21 +9,7 @@ from flint import arb
 from . import balls, sums
 from .activation_functions import softplus
 from .balls import Element
-from .elementwise import (
-    Function,
-    add,
-    and_,
-    div,
-    less,
-    maximum,
-    mul,
-    neg,
-    not_,
-    on_numbers,
-    sub,
-    unless,
-    where,
-)
+from .elementwise import Function, add, and_, div, less, maximum, mul, neg, not_, on_numbers, sub, unless, where
 from .functions import abs_, log, log1p, square
 from .nodes import Blocked, Node
 

@@ -7,7 +7,7 @@ import math
 import torch
 from flint import arb
 
-from ... import dtypes
+from ...core import dtypes
 from . import balls
 from .balls import Element
 from .elementwise import Function

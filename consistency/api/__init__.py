@@ -1,0 +1,4 @@
+"""What Python programs call: running, checking one call, recording and judging.
+
+Everything public is imported from ``consistency`` itself.
+"""

@@ -1,0 +1,182 @@
+"""NumPy as a backend: implementations that share no code with torch, forward only, and wider ones for a better reference."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from ... import operators
+from ...core import dtypes
+from ...core.trees import flatten
+from ...errors import Unsupported
+from ...generate.materialize import Materials
+from ...operators.declare import REWRITTEN, Operator
+from .._numerics import variables
+from ..base import Backend, _processor
+
+Array = npt.NDArray[Any]
+LONG = np.dtype(np.longdouble)
+LONG_COMPLEX = np.dtype(np.clongdouble)
+LONG_NAMES = dict.fromkeys(dtypes.FORMATS, "longdouble") | dict.fromkeys(dtypes.PARTS, "clongdouble")
+WRITING = frozenset({"program"})  # implementations that write to their arguments, as the operator does
+_TORCH_ONLY = (torch.memory_format, torch.layout, torch.device, torch.Generator)
+
+
+class Numpy(Backend):
+    """``numpy``: every operator that :mod:`consistency.backends.numpy` writes once more, on the same numbers."""
+
+    name = "numpy"
+    differentiable = False
+
+    def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        implementation = _implementations().get(_name(operator))
+        if implementation is None:
+            raise Unsupported(f"no NumPy implementation of {_name(operator)}")
+        if operator.leading:
+            return _into(args[0], self._call(operator, implementation, args[1:], kwargs))
+        return self._call(operator, implementation, args, kwargs)
+
+    def _call(self, operator: Operator, implementation: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        given = tuple([_to_numpy(item) for item in args]), {name: _to_numpy(item) for name, item in kwargs.items()}
+        try:
+            result = implementation(*given[0], **given[1])
+        except NotImplementedError as error:
+            raise Unsupported(f"NumPy: {str(error) or operator.name + ' with these arguments'}") from None
+        except TypeError as error:
+            if _takes(implementation, *given):
+                raise
+            raise Unsupported(f"NumPy: {operator.name} with these arguments: {error}") from None
+        return _to_torch(result)
+
+    def unsupported(self, operator: Operator, dtype: str, direction: str) -> str | None:
+        if _name(operator) not in _implementations():
+            return f"no NumPy implementation of {_name(operator)}"
+        known = operators.registry().get(operator.name)
+        if operator.cases is not None and (known is None or operator.callable is not known.callable):
+            return f"this {operator.name} may take its arguments in another order than the NumPy implementation"
+        if operator.mutates and not operator.leading and operator.name not in WRITING:
+            return f"{operator.name} writes to its argument; the NumPy implementations do not"
+        if dtype == "bfloat16":
+            return "NumPy has no bfloat16"
+        return super().unsupported(operator, dtype, direction)
+
+    def has_float64(self) -> bool:
+        return True
+
+    def wide(self, operator: Operator, materials: Materials) -> list[Array] | None:
+        """The outputs in long double, in the order in which a backend returns them; None where that is no improvement.
+
+        None, too, where no implementation works in long double throughout, or where it raised. Outputs that are not floating
+        (indices, counts) keep their dtype. On x86 a long double has 11 bits more than float64; on Windows it has none more.
+        """
+        from . import WIDE
+
+        if np.finfo(LONG).nmant <= 52 or _name(operator) not in WIDE or operator.mutates or operator.observe is not None:
+            return None
+        try:
+            arguments = materials.build("float64")
+            args = [_widened(_to_numpy(item)) for item in arguments.args]
+            kwargs = {name: _widened(_to_numpy(item)) for name, item in arguments.kwargs.items()}
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                result = _implementations()[_name(operator)](*args, **kwargs)
+            outputs = [np.asarray(item) for item in flatten(result)]
+        except Exception:  # whatever it was, the float64 reference stands
+            return None
+        wide = all(output.dtype in (LONG, LONG_COMPLEX) or output.dtype.kind in "iub" for output in outputs)
+        return outputs if wide else None
+
+    def environment(self) -> dict[str, str]:
+        found = {"device": "cpu", "numpy": np.__version__, "blas": _blas(), "processor": _processor()}
+        return found | {
+            name: value for name, value in variables().items() if name.startswith(("NPY_", "OPENBLAS_", "MKL_", "OMP_"))
+        }
+
+
+def _implementations() -> Mapping[str, Any]:
+    from . import IMPLEMENTATIONS
+
+    return IMPLEMENTATIONS
+
+
+def _name(operator: Operator) -> str:
+    """What is implemented: of another form of an operator, that operator, unless its arguments stand in another order."""
+    if REWRITTEN in operator.traits:
+        return operator.name
+    return operator.form_of.name if operator.form_of is not None else operator.name
+
+
+def _into(out: torch.Tensor, result: Any) -> Any:
+    """What ``out=`` does: the result written into a tensor of its shape; an empty one is not filled but replaced."""
+    if not isinstance(result, torch.Tensor) or result.shape != out.shape:
+        return result
+    return out.copy_(result)
+
+
+def _takes(implementation: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether there are parameters for these arguments at all."""
+    try:
+        inspect.signature(implementation).bind(*args, **kwargs)
+    except TypeError:
+        return False
+    except ValueError:  # NumPy's own functions do not tell
+        return True
+    return True
+
+
+def _to_numpy(item: Any) -> Any:
+    if isinstance(item, torch.Tensor):
+        if item.dtype == torch.bfloat16:
+            raise Unsupported("NumPy has no bfloat16")
+        return item.detach().resolve_conj().resolve_neg().numpy()
+    if isinstance(item, torch.dtype):
+        if item == torch.bfloat16:
+            raise Unsupported("NumPy has no bfloat16")
+        return dtypes.name_of(item)
+    if isinstance(item, _TORCH_ONLY):
+        raise Unsupported(f"{item} means nothing to NumPy")
+    if isinstance(item, (tuple, list)):
+        made = [_to_numpy(inner) for inner in item]
+        return made if isinstance(item, list) else tuple(made)
+    if isinstance(item, Mapping):
+        return {key: _to_numpy(inner) for key, inner in item.items()}
+    return item
+
+
+def _to_torch(item: Any) -> Any:
+    """Arrays and NumPy's scalars as tensors; what torch returns as a Python number or None stays one."""
+    if isinstance(item, (np.ndarray, np.generic)):
+        array = np.asarray(item)
+        usable = array.flags.writeable and array.dtype.isnative and all(stride >= 0 for stride in array.strides)
+        return torch.from_numpy(array if usable else np.array(array, dtype=array.dtype.newbyteorder("=")))
+    if isinstance(item, (tuple, list)):
+        return tuple([_to_torch(inner) for inner in item])
+    return item
+
+
+def _widened(item: Any) -> Any:
+    """Floating arrays, and the names of floating dtypes, in long double; integers stay."""
+    if isinstance(item, np.ndarray):
+        return item.astype(LONG if item.dtype.kind == "f" else LONG_COMPLEX) if item.dtype.kind in "fc" else item
+    if isinstance(item, (tuple, list)):
+        made = [_widened(inner) for inner in item]
+        return made if isinstance(item, list) else tuple(made)
+    if isinstance(item, dict):
+        return {key: _widened(inner) for key, inner in item.items()}
+    return LONG_NAMES.get(item, item) if isinstance(item, str) else item
+
+
+def _blas() -> str:
+    """``openblas 0.3.31``, as NumPy was built; ``unknown`` where it does not say."""
+    try:
+        shown: Any = np.show_config(mode="dicts")
+        found = shown["Build Dependencies"]["blas"]
+        return f"{found['name']} {found.get('version', '')}".strip()
+    except Exception:  # an older NumPy, or one built in a way of its own
+        return "unknown"

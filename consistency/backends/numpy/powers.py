@@ -1,0 +1,63 @@
+"""Powers, steps, blends: the functions of two elements or more that are not plain arithmetic."""
+
+import numpy as np
+
+from consistency.backends.numpy.binary import scaled
+from consistency.backends.numpy.dtypes import Array, Operand, Scalar, unify
+from consistency.backends.numpy.table import implements
+
+
+@implements("pow", wide=True, pointwise=True)
+def pow_(input: Operand, exponent: Operand) -> Array:
+    x, y = unify(input, exponent)
+    if x.dtype.kind in "iub" and np.any(y < 0):
+        raise NotImplementedError("integers to negative powers")
+    return np.power(x, y)
+
+
+@implements("float_power", pointwise=True, native_half=True)
+def float_power(input: Operand, exponent: Operand) -> Array:
+    """Always in float64."""
+    x, y = (np.asarray(one).astype(np.float64) for one in (input, exponent))
+    return np.power(x, y)
+
+
+@implements("ldexp", wide=True, pointwise=True)
+def ldexp(input: Operand, other: Operand) -> Array:
+    """input · 2**other, where other need not be an integer."""
+    x, y = unify(input, other, floating=True)
+    return x * np.exp2(y)
+
+
+@implements("nextafter", native_half=True, pointwise=True)
+def nextafter(input: Array, other: Array) -> Array:
+    return np.nextafter(*unify(input, other))
+
+
+@implements("heaviside", wide=True, pointwise=True)
+def heaviside(input: Array, values: Array) -> Array:
+    """0, `values` or 1. NaN is not above zero, so it gives 0 as in PyTorch (NumPy's gives NaN)."""
+    x, at_zero = unify(input, values)
+    return np.where(x == 0, at_zero, (x > 0).astype(x.dtype))
+
+
+@implements("lerp", wide=True, pointwise=True)
+def lerp(input: Array, end: Array, weight: Array | float) -> Array:
+    """Measured from the nearer end, so that weight 1 gives `end` exactly."""
+    x, y = unify(input, end)
+    w = np.asarray(weight).astype(x.dtype)
+    return np.asarray(np.where(np.abs(w) < 0.5, x + w * (y - x), y - (y - x) * (1 - w)))
+
+
+@implements("addcmul", wide=True, pointwise=True)
+def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar = 1) -> Array:
+    x, y, z = unify(input, tensor1, tensor2)
+    return np.asarray(x + scaled(y, value) * z)
+
+
+@implements("addcdiv", wide=True, pointwise=True)
+def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar = 1) -> Array:
+    x, y, z = unify(input, tensor1, tensor2)
+    if x.dtype.kind in "iub":
+        raise NotImplementedError("addcdiv of integers")
+    return x + scaled(y, value) / z

@@ -1,0 +1,84 @@
+"""Distinct elements, searching in sorted sequences, counting into bins."""
+
+from typing import Any
+
+import numpy as np
+
+from consistency.backends.numpy.dtypes import FLOAT, INDEX, Array, Operand, constant
+from consistency.backends.numpy.table import implements
+
+
+@implements("unique", wide=True)
+def unique(
+    input: Array,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:
+    """Sorted whether asked or not. Every NaN is different from every other."""
+    values, inverse, counts = np.unique(input, return_inverse=True, return_counts=True, axis=dim, equal_nan=False)
+    # NumPy 1 and 2 disagree about the shape of the inverse.
+    inverse = inverse.reshape(input.shape if dim is None else -1)
+    wanted = [values, *([inverse.astype(INDEX)] if return_inverse else []), *([counts.astype(INDEX)] if return_counts else [])]
+    return wanted[0] if len(wanted) == 1 else tuple(wanted)
+
+
+@implements("searchsorted", wide=True)
+def searchsorted(
+    sorted_sequence: Array,
+    input: Operand,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Array | None = None,
+) -> Array:
+    keys = np.asarray(input)
+    from_right = right or side == "right"
+    sequence = sorted_sequence if sorter is None else np.take_along_axis(sorted_sequence, sorter, -1)
+    if sequence.ndim == 1:
+        found = _search(sequence, keys, from_right)
+    else:
+        found = np.empty(keys.shape, INDEX)
+        for row in np.ndindex(*sequence.shape[:-1]):
+            found[row] = _search(sequence[row], keys[row], from_right)
+    return np.asarray(found).astype(np.int32 if out_int32 else INDEX)
+
+
+def _search(sequence: Array, keys: Array, from_right: bool) -> Any:
+    return np.searchsorted(sequence, keys, side="right" if from_right else "left")
+
+
+@implements("bucketize", wide=True)
+def bucketize(input: Operand, boundaries: Array, *, out_int32: bool = False, right: bool = False) -> Array:
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
+
+
+@implements("isin", wide=True)
+def isin(elements: Operand, test_elements: Operand, *, assume_unique: bool = False, invert: bool = False) -> Array:
+    x, wanted = (np.asarray(one) for one in (elements, test_elements))
+    found: Array = (x[..., None] == wanted.reshape(-1)).any(-1)
+    return ~found if invert else found
+
+
+@implements("bincount")
+def bincount(input: Array, weights: Array | None = None, minlength: int = 0) -> Array:
+    """Weights are added up in double; the result is only rounded to float32 if they were."""
+    counts = np.bincount(input, weights, minlength)
+    return counts.astype(FLOAT) if weights is not None and weights.dtype == FLOAT else counts
+
+
+@implements("histc")
+def histc(input: Array, bins: int = 100, min: float = 0, max: float = 0) -> Array:
+    """Counts in equal bins, the last of which includes its upper edge; without a range, over that of the data."""
+    low, high = constant(min, input), constant(max, input)
+    if low == high and input.size:
+        low, high = input.min(), input.max()
+    if low == high:
+        low, high = low - 1, high + 1
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise NotImplementedError("a histogram over an infinite range")
+    inside = input[(input >= low) & (input <= high)]
+    bin = np.minimum(((inside - low) / (high - low) * bins).astype(INDEX), bins - 1)
+    return np.bincount(bin, minlength=bins).astype(input.dtype)

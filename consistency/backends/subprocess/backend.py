@@ -1,0 +1,392 @@
+"""The backend that stands for one in a worker process: cases go out ahead, outcomes come back in order, deaths cost their case.
+
+Replies come in the order of the requests, so the first request without a reply is the one that was running when a worker died or
+fell silent. It gets the verdict; the others are given to a new worker.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ...core.model import Case, Outcome
+from ...errors import RecipeError, UsageError
+from ...generate.materialize import Adjust, Materials
+from ...operators.declare import Operator
+from ..base import Backend
+from . import codec
+from .memory_growth import Growth
+from .process import START_SECONDS, LostError, Source, Worker
+from .requests import Limits, Request, by_its_case, elements, known_there
+
+AHEAD = 16  # requests in flight; a worker that waits for the next case is one that costs time
+AHEAD_ELEMENTS = 1 << 22  # of their tensors together
+DEATHS_IN_A_ROW = 5  # of one operator, after which it is no longer tried; a time limit that ran out counts as two
+LEAST_SECONDS = 1.0  # for one case, when a time limit is shortened
+GONE_AFTER = 3  # workers that found no device, after which it is believed to be gone
+FRESH_FAILURES = 3  # first cases of new workers that raise, after which a backend is believed to raise
+
+
+class Isolated(Backend):
+    """``spec`` in a process of its own: of this interpreter or of ``python``, with ``environment`` variables set."""
+
+    def __init__(
+        self, name: str, spec: str, python: str = "", environment: Mapping[str, str] | None = None, limits: Limits | None = None
+    ) -> None:
+        self.name, self.spec, self.python = name, spec, python
+        self.variables = dict(environment or {})
+        self.limits = limits or Limits()
+        self.restarts = 0
+        self._source: Source | None = None
+        self._worker: Worker | None = None
+        self._spawned: Worker | None = None  # the next one, loading
+        self._opened: codec.Header | None = None
+        self._pending: OrderedDict[int, Request] = OrderedDict()
+        self._done: dict[tuple[str, ...], Outcome] = {}
+        self._keys: set[tuple[str, ...]] = set()  # of both
+        self._since = 0.0  # when the first of the pending began
+        self._number = 0
+        self._worked: Request | None = None  # a case that came back, for new workers to tell by whether they are sound
+        self._fresh = True  # nothing has come back from this worker yet
+        self._raising = self._refused = 0
+        self._in_a_row: Counter[str] = Counter()
+        self._patient = False
+        self._growth = Growth(self._memory)
+        self._refusals: dict[tuple[str, ...], str | None] = {}
+
+    @property
+    def origin(self) -> tuple[str, dict[str, str | None]]:
+        """The interpreter of its processes, and what their environment has otherwise (None: not at all)."""
+        strange = {"PYTHONPATH": None, "PYTHONHOME": None} if self.python else {}
+        return self.python or sys.executable, {**strange, **self.variables}
+
+    # What a run asks.
+
+    def why_unavailable(self) -> str | None:
+        try:
+            reason = self._open()["reason"]
+        except LostError as lost:
+            return f"its worker process {'did not start in time' if lost.status == 'timeout' else f'could not be used: {lost}'}"
+        except OSError as error:
+            return f"its worker process could not be started: {error.strerror or error}: {self.python or sys.executable}"
+        return None if reason is None else str(reason)
+
+    def unsupported(self, operator: Operator, dtype: str, direction: str) -> str | None:
+        if not known_there(operator):
+            return "a worker process knows registered operators only, and this is one of your own"
+        if by_its_case(operator):  # and refused there
+            return None
+        key = (operator.name, dtype, direction)
+        if key not in self._refusals:
+            header = dict(zip(("operator", "dtype", "direction"), key, strict=True))
+            self._refusals[key] = self._asked({"kind": "refusal", **header}).get("reason")
+        return self._refusals[key]
+
+    def has_float64(self) -> bool | None:
+        found = self._open().get("float64")
+        return None if found is None else bool(found)
+
+    def environment(self) -> dict[str, str]:
+        if self.why_unavailable():
+            return {"device": ""}
+        found = {str(key): str(value) for key, value in self._open().get("identity", {}).items()}
+        extra = {"python": self.python} if self.python else {}
+        return found | extra | {f"env {key}": value for key, value in self.variables.items()}
+
+    def variants(self) -> Mapping[str, Backend]:
+        return {str(words): _Otherwise(self, variant=str(words)) for words in self._open().get("variants", ())}
+
+    def formulated(self, words: str, how: Callable[..., Any]) -> Backend:
+        return _Otherwise(self, formulation=words)
+
+    def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        raise UsageError(f"backend {self.name!r} runs in a process of its own, where a function of yours cannot be called")
+
+    # Running.
+
+    def ahead(self, coming: Iterable[tuple[Operator, Case, str]]) -> None:
+        """Hand over what is asked for next, so that the worker computes while this process judges."""
+        if self._opened is None and self._spawned is None:
+            with contextlib.suppress(OSError):  # told when the backend is asked whether it is available
+                self._spawned = self._spawn()
+        if len(self._keys) > AHEAD // 2:  # in batches: each message wakes two threads
+            return
+        for operator, case, direction in coming:
+            if len(self._keys) >= AHEAD or self.quarantined(operator.name):
+                return
+            key = (case.digest, direction, "", "", "")
+            if key in self._keys:
+                continue
+            if elements(case) * (len(self._pending) + 1) > AHEAD_ELEMENTS:
+                return
+            self._submit(case, direction, key)
+
+    def run(
+        self,
+        operator: Operator,
+        materials: Materials,
+        direction: str = "forward",
+        dtype: str | None = None,
+        adjust: Adjust | None = None,
+    ) -> Outcome:
+        return self.run_otherwise(operator, materials, direction, dtype)
+
+    def run_otherwise(
+        self, operator: Operator, materials: Materials, direction: str, dtype: str | None, variant: str = "", formulation: str = ""
+    ) -> Outcome:
+        """As run, on a variant of the backend or by another formulation."""
+        reason = self.quarantined(operator.name) or self.why_unavailable()
+        if reason:
+            return Outcome("unavailable", message=reason)
+        if not known_there(operator):
+            return Outcome("unsupported", message="a worker process knows registered operators only, and this is one of your own")
+        key = (materials.case.digest, direction, dtype or "", variant, formulation)
+        if key not in self._keys:
+            self._submit(materials.case, direction, key)
+        while key not in self._done:
+            if not self._pending:  # dropped with its operator's quarantine
+                self._keys.discard(key)
+                return Outcome("unavailable", message=self.quarantined(operator.name))
+            self._pump()
+        outcome = self._done.pop(key)
+        self._keys.discard(key)
+        if outcome.status == "unbuilt":
+            raise RecipeError(outcome.message)
+        return outcome
+
+    def quarantined(self, operator: str) -> str:
+        """Why an operator is no longer tried here; empty if it is."""
+        if self._patient or self._in_a_row[operator] < DEATHS_IN_A_ROW:
+            return ""
+        return f"in quarantine: {operator} ended its process, or had it ended, several times in a row"
+
+    @contextlib.contextmanager
+    def patiently(self, case_seconds: float | None = None) -> Iterator[float | None]:
+        before, deaths = self.limits, self._in_a_row
+        self._in_a_row, self._patient = Counter(), True
+        if case_seconds is not None:
+            self.limits = replace(before, seconds=min(max(round(case_seconds, 1), LEAST_SECONDS), before.seconds))
+        try:
+            yield None if case_seconds is None else self.limits.seconds
+        finally:
+            self.limits, self._in_a_row, self._patient = before, deaths, False
+
+    def rest(self) -> None:
+        """Forget what was handed over and never asked for."""
+        while self._pending:
+            self._pump()
+        self._done.clear()
+        self._keys.clear()
+
+    def close(self) -> None:
+        for worker in (self._worker, self._spawned):
+            if worker is not None:
+                worker.kill()
+        if self._source is not None:
+            self._source.close()
+        self._source = self._worker = self._spawned = self._opened = None
+        self._pending.clear()
+        self._done.clear()
+        self._keys.clear()
+
+    # The worker.
+
+    def _submit(self, case: Case, direction: str, key: tuple[str, ...]) -> None:
+        packed, blobs = codec.pack_case(case)
+        _, _, dtype, variant, formulation = key
+        header = {"kind": "run", **packed, "direction": direction, "dtype": dtype or None}
+        header |= {"variant": variant, "formulation": formulation}
+        request = Request(case.operator, header, blobs, key)
+        self._number += 1
+        if not self._pending:
+            self._since = time.monotonic()
+        self._pending[self._number] = request
+        self._keys.add(key)
+        if self._worker is not None:
+            self._worker.send({**request.header, "n": self._number}, request.blobs)
+
+    def _pump(self) -> None:
+        """Wait for the reply to the first pending request, or find out that there will be none."""
+        number, request = next(iter(self._pending.items()))
+        try:
+            worker = self._started()
+            header, blobs = worker.reply(self._since + self.limits.seconds)
+            if header.get("n") != number:
+                worker.kill()
+                raise LostError("crash", f"answered to {header.get('n')!r:.20}, not to {number}")
+            if "wrong" in header:
+                self._settle(number, self._could_not_build(header))
+                return
+            outcome = codec.unpack_outcome(header, blobs)
+        except LostError as lost:
+            self._lost(number, request, lost)
+            return
+        except (codec.WireError, OSError) as error:
+            self._lost(number, request, LostError("crash", f"its worker cannot be talked to: {error}"))
+            return
+        if header.get("spoiled") or outcome.status in ("raised", "unavailable"):
+            self._after_failure(number, request, outcome, str(header.get("spoiled") or ""))
+            return
+        self._fresh, self._raising = False, 0
+        if outcome.status == "ok":
+            self._worked = request
+        self._settle(number, outcome)
+
+    def _settle(self, number: int, outcome: Outcome) -> None:
+        request = self._pending.pop(number)
+        self._done[request.key] = outcome
+        self._since = time.monotonic()
+        if outcome.status not in ("crash", "timeout"):
+            self._in_a_row[request.operator] = 0
+
+    def _lost(self, number: int, request: Request, lost: LostError) -> None:
+        """The worker is gone: what it was doing is the reason, as far as anybody can tell."""
+        text = f"no answer within {self.limits.seconds:g} s" if lost.status == "timeout" else str(lost)
+        self._in_a_row[request.operator] += 2 if lost.status == "timeout" else 1
+        self._settle(number, Outcome(lost.status, message=f"{request.operator}: {text}", seconds=time.monotonic() - self._since))
+        if self.quarantined(request.operator):
+            self._pending = OrderedDict((n, r) for n, r in self._pending.items() if r.operator != request.operator)
+        self._replace()
+
+    def _after_failure(self, number: int, request: Request, outcome: Outcome, spoiled: str) -> None:
+        """A case raised. If nothing works since, the worker is replaced; a failure that was there before is judged anew."""
+        first_here = self._fresh
+        self._fresh = False
+        if not spoiled and self._worked is None and not first_here and self._raising < FRESH_FAILURES:
+            # Nothing has ever worked here, and this one raised after another: is it the case, or the one before?
+            self._raising += 1
+            self._replace()
+            return
+        note = f"; afterwards nothing worked in this process ({spoiled[:120]}), which was replaced" if spoiled else ""
+        message = f"{outcome.message}{note}"
+        status = "raised" if spoiled and outcome.status == "unavailable" else outcome.status
+        settled = Outcome(status, (), outcome.exception, message, outcome.warnings, (), outcome.seconds)
+        self._settle(number, settled)
+        if spoiled:
+            self._replace()
+
+    @staticmethod
+    def _could_not_build(header: codec.Header) -> Outcome:
+        text = str(header["wrong"])
+        if header.get("recipe"):
+            return Outcome("unbuilt", message=text.removeprefix("RecipeError: "))
+        return Outcome("undecidable", message=f"its worker could not run the case: {text}")
+
+    def _replace(self) -> None:
+        """A new worker, when the next reply is waited for."""
+        if self._worker is not None:
+            self._worker.kill()
+        self._worker = None
+        self.restarts += 1
+        if self._spawned is None:
+            with contextlib.suppress(OSError):
+                self._spawned = self._spawn()
+
+    def _started(self) -> Worker:
+        """The worker, with everything that is pending handed to it."""
+        if self._worker is not None:
+            return self._worker
+        reason = self._start()["reason"]
+        worker: Worker | None = self._worker
+        if worker is None or reason:
+            raise LostError("unavailable", str(reason))
+        for number, request in self._pending.items():
+            worker.send({**request.header, "n": number}, request.blobs)
+        self._since = time.monotonic()
+        return worker
+
+    def _open(self) -> codec.Header:
+        """What the backend said of itself when its first worker was started."""
+        if self._opened is None:
+            self._start()
+        assert self._opened is not None
+        return self._opened
+
+    def _spawn(self) -> Worker:
+        """A process that loads torch, and is not waited for yet. Raises OSError."""
+        if self._source is None:
+            self._source = Source(*self.origin)
+        return Worker(self._source, self.limits.most_bytes)
+
+    def _start(self) -> codec.Header:
+        worker, self._spawned = self._spawned or self._spawn(), None
+        header: codec.Header = {"kind": "open", "n": 0, "spec": self.spec, "limit": self.limits.seconds}
+        if not self.python:
+            header["path"] = list(sys.path)
+        blobs: Sequence[bytes] = ()
+        if self._worked is not None:
+            header["canary"], blobs = self._worked.header, self._worked.blobs
+        worker.send(header, blobs)
+        reply, _ = worker.reply(time.monotonic() + START_SECONDS)
+        if "wrong" in reply:
+            worker.kill()
+            raise LostError("crash", str(reply["wrong"]))
+        if reply.get("reason") is not None:
+            worker.kill()
+            self._refused += 1
+        else:
+            self._worker, self._fresh, self._refused = worker, True, 0
+            self.device = str(reply.get("device", "cpu"))
+        if self._opened is None or self._refused >= GONE_AFTER:
+            self._opened = reply  # a device that was there and is not any more is not looked for again and again
+        return reply
+
+    def _asked(self, header: codec.Header) -> codec.Header:
+        """A question apart from the cases: its answer comes after theirs."""
+        while self._pending:
+            self._pump()
+        try:
+            worker = self._started()
+            worker.send({**header, "n": -1})
+            return worker.reply(time.monotonic() + self.limits.seconds)[0]
+        except LostError as lost:
+            self._replace()
+            return {"reason": f"asking its worker ended it: {lost}"}
+
+    def growth(self) -> tuple[str, float] | None:
+        """What the last case leaves behind on every call, in bytes."""
+        request = self._worked if self._worker is not None else None
+        found = self._growth.per_call(functools.partial(self._repeat, request) if request is not None else None)
+        return (request.operator, found) if request is not None and found is not None else None
+
+    def _repeat(self, request: Request) -> None:
+        key = (*request.key[:-1], "again")
+        self._number += 1
+        self._since = time.monotonic()
+        self._pending[self._number] = replace(request, key=key)
+        if self._worker is not None:
+            self._worker.send({**request.header, "n": self._number}, request.blobs)
+        while key not in self._done:
+            self._pump()
+        del self._done[key]
+
+    def _memory(self) -> tuple[int, int]:
+        """How often the worker was replaced, and the bytes that it holds now: resident ones and the device's."""
+        if self._worker is None:
+            return self.restarts, 0
+        device = self._asked({"kind": "grow"}).get("bytes", 0) if self.device.startswith("cuda") else 0
+        return self.restarts, (self._worker.memory() if self._worker is not None else 0) + int(device)
+
+
+class _Otherwise(Backend):
+    """A variant of an isolated backend, or another formulation on it."""
+
+    def __init__(self, inner: Isolated, variant: str = "", formulation: str = "") -> None:
+        self.inner, self.variant, self.formulation = inner, variant, formulation
+        self.name = inner.name
+
+    def run(
+        self,
+        operator: Operator,
+        materials: Materials,
+        direction: str = "forward",
+        dtype: str | None = None,
+        adjust: Adjust | None = None,
+    ) -> Outcome:
+        return self.inner.run_otherwise(operator, materials, direction, dtype, self.variant, self.formulation)

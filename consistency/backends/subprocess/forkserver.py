@@ -1,0 +1,180 @@
+"""Workers in milliseconds: a process that has loaded torch and forks one whenever it is asked to (Linux only).
+
+Elsewhere each worker is started from nothing, which takes seconds: Windows cannot fork, and macOS' libraries do not survive it.
+The nursery itself never computes and never touches a device, so that what it forks is as good as new.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+USABLE = sys.platform.startswith("linux")
+_POLL_SECONDS = 0.02
+
+
+class Nursery:
+    """The run's end: ``command`` is the process to start, which calls :func:`nurse` with the number of its socket."""
+
+    def __init__(self, command: list[str], environment: Mapping[str, str]) -> None:
+        self._control, there = socket.socketpair()
+        try:
+            with there:
+                self.process = subprocess.Popen(
+                    [*command, str(there.fileno())], pass_fds=[there.fileno()], start_new_session=True, env=dict(environment),
+                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                )  # fmt: skip
+        except OSError:
+            self._control.close()
+            raise
+        self.words = b""
+        self._born: queue.Queue[Forked] = queue.Queue()  # asked for, in order, and not there yet
+        self._alive: dict[int, Forked] = {}
+        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._hear, self._listen)]
+        for thread in self._threads:
+            thread.start()
+
+    def fork(self) -> Forked:
+        """A new worker, which may still be on its way. Raises OSError where the nursery has ended."""
+        here, there = socket.socketpair()
+        reads, writes = os.pipe()
+        child = Forked(here, os.fdopen(reads, "rb"), self)
+        self._born.put(child)
+        try:
+            with there:
+                socket.send_fds(self._control, [b"f"], [there.fileno(), writes])
+        except OSError:
+            child.ended(None)
+        finally:
+            os.close(writes)
+        return child
+
+    def close(self) -> None:
+        self._control.close()
+        with contextlib.suppress(OSError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(10.0)
+        for thread in self._threads:
+            thread.join(10.0)
+
+    def _hear(self) -> None:
+        """What the nursery reports: ``p PID`` for each worker, in the order asked, and ``d PID STATUS`` for each death."""
+        with contextlib.suppress(OSError, ValueError), self._control.makefile("r", encoding="ascii") as stream:
+            for line in stream:
+                kind, pid, *status = line.split()
+                if kind == "p":
+                    child = self._born.get()
+                    self._alive[int(pid)] = child
+                    child.begun(int(pid))
+                elif int(pid) in self._alive:
+                    self._alive.pop(int(pid)).ended(int(status[0]))
+        for child in (*self._alive.values(), *self._born.queue):
+            child.ended(None)
+
+    def _listen(self) -> None:
+        assert self.process.stderr is not None
+        with contextlib.suppress(OSError, ValueError), self.process.stderr as stream:
+            while block := os.read(stream.fileno(), 4096):
+                self.words = (self.words + block)[-4096:]
+
+
+class Forked:
+    """One forked worker, with the part of ``subprocess.Popen`` that is needed. ``returncode`` is as there."""
+
+    def __init__(self, connection: socket.socket, stderr: BinaryIO, nursery: Nursery) -> None:
+        with connection:
+            self.stdin: Any = connection.makefile("wb")
+            self.stdout: Any = connection.makefile("rb")
+        self._connection = connection
+        self.stderr: Any = stderr
+        self.nursery = nursery
+        self.pid: int | None = None
+        self.returncode: int | None = None
+        self._over = threading.Event()
+
+    def begun(self, pid: int) -> None:
+        self.pid = pid
+
+    def ended(self, status: int | None) -> None:
+        if status is not None:
+            self.returncode = os.waitstatus_to_exitcode(status)
+        self._over.set()
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+    def wait(self, timeout: float) -> int | None:
+        if self.pid is not None and not self._over.wait(timeout):
+            raise subprocess.TimeoutExpired("worker", timeout)
+        if self.returncode is None:
+            self.returncode = self.nursery.process.poll()
+        return self.returncode
+
+    def kill(self) -> None:
+        """End it. One that is still on its way will find nobody to talk to, and end by itself."""
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+
+
+def nurse(descriptor: int) -> None:
+    """The nursery's end: fork when asked, report who was born and who died, end with the run."""
+    from ...operators import registry
+    from .. import base  # noqa: F401 - what every worker needs, loaded once
+    from . import worker_main as child
+
+    registry()
+    control = socket.socket(fileno=descriptor)
+    count = 0
+    while True:
+        ready, _, _ = select.select([control], [], [], _POLL_SECONDS if count else None)
+        count -= _reap(control)
+        if not ready:
+            continue
+        try:
+            asked, descriptors, _, _ = socket.recv_fds(control, 1, 2)
+        except OSError:
+            asked = b""
+        if not asked:
+            os._exit(0)
+        pid = os.fork()
+        if pid == 0:
+            os.setsid()
+            control.close()
+            for number, source in enumerate((descriptors[0], descriptors[0], descriptors[1])):
+                os.dup2(source, number)
+            for source in descriptors:
+                os.close(source)
+            child.main()
+        for source in descriptors:
+            os.close(source)
+        count += 1
+        _say(control, f"p {pid}\n")
+
+
+def _reap(control: socket.socket) -> int:
+    """Reports the dead, and says how many they were."""
+    count = 0
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                break
+            count += 1
+            _say(control, f"d {pid} {status}\n")
+    return count
+
+
+def _say(control: socket.socket, text: str) -> None:
+    try:
+        control.sendall(text.encode("ascii"))
+    except OSError:
+        os._exit(0)

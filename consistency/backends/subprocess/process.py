@@ -1,0 +1,238 @@
+"""The run's end of a worker: start it, talk to it without ever waiting longer than allowed, and be rid of it.
+
+Three threads a worker keep pipes from filling up: one writes, one reads replies, one keeps the last words on standard error.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import psutil
+
+from . import forkserver, framing
+from .exit_status import death
+
+START_SECONDS = 180.0  # importing torch on a cold disk, behind a virus scanner, takes its time
+LOOK_SECONDS = 0.1  # how often memory is looked at while a reply is awaited
+_LAST_WORDS = 4096
+_FITS = 1 << 15  # bytes; a pipe takes at least twice as much without anybody reading it
+_PACKAGE = Path(__file__).resolve().parents[2]
+# The package is loaded from its own folder only: what lies beside it belongs to another interpreter.
+LOAD = """
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location("consistency", sys.argv[1] + "/__init__.py", submodule_search_locations=[sys.argv[1]])
+module = importlib.util.module_from_spec(spec)
+sys.modules["consistency"] = module
+spec.loader.exec_module(module)
+"""
+_WORK = LOAD + "from consistency.backends.subprocess.worker_main import main\nmain()\n"
+_NURSE = LOAD + "from consistency.backends.subprocess.forkserver import nurse\nnurse(int(sys.argv[2]))\n"
+_ALIVE: weakref.WeakSet[Worker] = weakref.WeakSet()
+
+
+class LostError(Exception):
+    """The worker ended, or had to be ended: ``status`` is a verdict (``crash``, ``timeout``), the text says what happened."""
+
+    def __init__(self, status: str, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class Source:
+    """Where the workers of one interpreter (``python``) with one environment (``changes`` to ours, None removes) come from."""
+
+    def __init__(self, python: str, changes: Mapping[str, str | None]) -> None:
+        self.python = python
+        # Threads of torch that wait shall sleep: spinning, they take the cores from the process that judges meanwhile.
+        variables = {"OMP_WAIT_POLICY": "PASSIVE", **os.environ, **changes}
+        self.environment = {key: value for key, value in variables.items() if value is not None}
+        self._nursery: forkserver.Nursery | None = None
+
+    def begin(self) -> Any:
+        """A process that is, or soon will be, a worker. Raises OSError where the interpreter cannot be started."""
+        if forkserver.USABLE:
+            if self._nursery is None or self._nursery.process.poll() is not None:
+                self.close()
+                self._nursery = forkserver.Nursery(self._command(_NURSE), self.environment)
+            return self._nursery.fork()
+        return self.start(_WORK)
+
+    def start(self, program: str) -> Any:
+        """A process of its own that runs ``program`` (:data:`LOAD` and what comes behind it)."""
+        options: dict[str, Any] = {"start_new_session": True}  # Ctrl-C is for the run, which then ends its workers
+        if os.name == "nt":
+            flags = ("CREATE_NEW_PROCESS_GROUP", "CREATE_NO_WINDOW")
+            options = {"creationflags": sum(getattr(subprocess, flag, 0) for flag in flags)}
+        return subprocess.Popen(
+            self._command(program), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.environment,
+            **options,
+        )  # fmt: skip
+
+    def close(self) -> None:
+        if self._nursery is not None:
+            self._nursery.close()
+        self._nursery = None
+
+    def _command(self, program: str) -> list[str]:
+        return [self.python, "-X", "utf8", "-c", program, str(_PACKAGE)]
+
+
+class Program(Source):
+    """Where processes come from that run ``program`` (what comes behind :data:`LOAD`) and take frames as workers do."""
+
+    def __init__(self, python: str, changes: Mapping[str, str | None], program: str) -> None:
+        super().__init__(python, changes)
+        self._program = LOAD + program
+
+    def begin(self) -> Any:
+        return self.start(self._program)
+
+
+class Worker:
+    """A child process that runs cases; ``most_bytes`` is what it may take of memory."""
+
+    def __init__(self, source: Source, most_bytes: int) -> None:
+        self.most_bytes = most_bytes
+        self._words = b""
+        self._replies: queue.Queue[framing.Frame | Exception | None] = queue.Queue()
+        self._requests: queue.Queue[bytes | None] = queue.Queue()
+        self._unanswered: deque[int] = deque()  # bytes of each request that no reply has come to
+        self._waiting = 0  # requests that the writing thread has yet to write
+        self.process = source.begin()
+        self._watched: psutil.Process | None = None
+        pairs = ((self._write, self.process.stdin), (self._read, self.process.stdout), (self._listen, self.process.stderr))
+        self._threads = [threading.Thread(target=work, args=(stream,), daemon=True) for work, stream in pairs]
+        for thread in self._threads:
+            thread.start()
+        _ALIVE.add(self)
+
+    def send(self, header: framing.Header, blobs: Sequence[bytes] = ()) -> None:
+        frame = framing.packed(header, blobs)
+        self._unanswered.append(len(frame))
+        if self._waiting == 0 and sum(self._unanswered) < _FITS:  # into the pipe: no thread needs to wait for it
+            with contextlib.suppress(OSError, ValueError):
+                self.process.stdin.write(frame)
+                self.process.stdin.flush()
+            return
+        self._waiting += 1
+        self._requests.put(frame)
+
+    def reply(self, until: float, meanwhile: Callable[[], None] | None = None) -> framing.Frame:
+        """The next reply. Raises Lost where the worker is gone, takes too much memory, or is not heard of ``until`` then.
+
+        ``meanwhile`` is called while nothing comes; what it raises ends the waiting.
+        """
+        while True:
+            left = until - time.monotonic()
+            try:
+                reply = self._replies.get(timeout=min(LOOK_SECONDS, max(left, 0.0)) or 1e-6)
+            except queue.Empty:
+                if meanwhile is not None:
+                    meanwhile()
+                if left <= 0.0:
+                    self.kill()
+                    raise LostError("timeout", "no answer in time") from None
+                if self.memory() > self.most_bytes:
+                    used = self.memory()
+                    self.kill()
+                    raise LostError("crash", f"took {max(used, self.most_bytes) / 2**30:.1f} GiB of memory and was ended") from None
+                continue
+            if reply is None:
+                raise LostError("crash", self._how_it_ended())
+            if isinstance(reply, Exception):
+                self.kill()
+                raise LostError("crash", f"sent what is no reply ({reply})")
+            if self._unanswered:
+                self._unanswered.popleft()
+            return reply
+
+    def memory(self) -> int:
+        """Bytes of resident memory; 0 where the process is gone, or not there yet."""
+        try:
+            if self._watched is None and self.process.pid is not None:
+                self._watched = psutil.Process(self.process.pid)
+            return int(self._watched.memory_info().rss) if self._watched is not None else 0
+        except psutil.Error:
+            return 0
+
+    def kill(self) -> None:
+        """End it and what it started."""
+        _ALIVE.discard(self)
+        self._requests.put(None)
+        pid = self.process.pid
+        if pid is not None and self.process.poll() is None:
+            with contextlib.suppress(psutil.Error, OSError):
+                children = psutil.Process(pid).children(recursive=True)
+                if os.name == "posix":
+                    os.killpg(pid, signal.SIGKILL)
+                for child in children:
+                    with contextlib.suppress(psutil.Error):
+                        child.kill()
+        with contextlib.suppress(OSError):
+            self.process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):  # stuck in a driver: it ends when the driver lets go
+            self.process.wait(10.0)
+            for thread in self._threads:
+                thread.join(10.0)
+
+    def _how_it_ended(self) -> str:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(10.0)
+        status = self.process.returncode
+        forge = getattr(self.process, "nursery", None)
+        words = (self._words or getattr(forge, "words", b"")).decode("utf-8", "replace").splitlines()
+        said = next((line.strip() for line in reversed(words) if line.strip() and not line.startswith(("  ", "Thread ", "#"))), "")
+        self.kill()
+        how = death(status) if status is not None else "closed its pipes"
+        return f"the process ended ({how})" + (f": {said[:200]}" if said else "")
+
+    # The threads.
+
+    def _write(self, stream: BinaryIO) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            while (frame := self._requests.get()) is not None:
+                stream.write(frame)
+                stream.flush()
+                self._waiting -= 1
+        with contextlib.suppress(OSError, ValueError):
+            stream.close()
+
+    def _read(self, stream: BinaryIO) -> None:
+        last: Exception | None = None
+        try:
+            while (frame := framing.read(stream)) is not None:
+                self._replies.put(frame)
+        except framing.CutShortError:
+            pass
+        except framing.WireError as error:
+            last = error
+        except (OSError, ValueError):
+            pass
+        with contextlib.suppress(OSError):
+            stream.close()
+        self._replies.put(last)
+
+    def _listen(self, stream: BinaryIO) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            while block := os.read(stream.fileno(), _LAST_WORDS):
+                self._words = (self._words + block)[-_LAST_WORDS:]
+        with contextlib.suppress(OSError):
+            stream.close()
+
+
+@atexit.register
+def _end_all() -> None:
+    for worker in list(_ALIVE):
+        worker.kill()

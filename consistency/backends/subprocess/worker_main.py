@@ -1,0 +1,175 @@
+"""The worker's end: take cases, run them on one backend, send back what came out. Needs torch, NumPy and this package only.
+
+The messages go over what were standard input and output; whatever a backend prints goes to standard error instead. A worker ends
+with the process that started it: at once where Python still runs, and after the time limit where a case hangs without it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import queue
+import sys
+import threading
+import time
+import warnings
+from typing import Any, BinaryIO
+
+from ...core.model import Case, Outcome
+from . import codec
+
+GRACE_SECONDS = 30.0  # beyond the time limit, before a case that hangs ends the worker by itself
+CANARY_SECONDS = 0.5  # a case that took longer is not repeated to see whether the backend still works
+
+
+def main() -> None:
+    requests, replies = take_streams()
+    waiting: queue.Queue[codec.Frame] = queue.Queue()
+    threading.Thread(target=listen, args=(requests, waiting), daemon=True).start()
+    served = _Served(replies)
+    while True:
+        served.answer(*waiting.get())
+
+
+def take_streams() -> tuple[BinaryIO, BinaryIO]:
+    """The pipes to the run; anything else that reads or writes the standard ones meets nothing, or standard error."""
+    requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    if os.name == "nt":
+        import ctypes
+
+        windows: Any = ctypes
+        windows.windll.kernel32.SetErrorMode(0x8003)  # a crash must not open a dialogue that waits for somebody
+    return requests, replies
+
+
+def listen(requests: BinaryIO, waiting: queue.Queue[codec.Frame]) -> None:
+    """Reads requests; where the run has ended, so does the worker, whatever it is doing."""
+    with contextlib.suppress(BaseException):
+        while (frame := codec.read(requests)) is not None:
+            waiting.put(frame)
+    os._exit(0)
+
+
+class _Served:
+    """One backend, and what is known of it."""
+
+    def __init__(self, replies: BinaryIO) -> None:
+        self.replies = replies
+        self.limit = 30.0
+        self.backend: Any = None
+        self.canary: tuple[Any, Any, str] | None = None  # a case that worked: operator, materials, direction
+
+    def answer(self, header: codec.Header, blobs: list[bytes]) -> None:
+        kind, number = header.get("kind"), header.get("n", 0)
+        if self.limit:
+            faulthandler.dump_traceback_later(self.limit + GRACE_SECONDS, exit=True)
+        reply: codec.Header
+        sent: list[bytes] = []
+        try:
+            if kind == "open":
+                reply = self._open(header, blobs)
+            elif kind == "run":
+                reply, sent = self._run(header, blobs)
+            elif kind == "refusal":
+                reply = {"reason": self._refusal(header)}
+            elif kind == "grow":
+                reply = {"bytes": self._device_bytes()}
+            else:
+                reply = {"wrong": f"{kind!r} is not understood"}
+        except Exception as error:  # a mistake of this program's, or a recipe that cannot be built
+            reply = {"wrong": f"{type(error).__name__}: {str(error)[:300]}", "recipe": type(error).__name__ == "RecipeError"}
+        faulthandler.cancel_dump_traceback_later()
+        codec.write(self.replies, {**reply, "n": number}, sent)
+
+    def _open(self, header: codec.Header, blobs: list[bytes]) -> codec.Header:
+        import torch
+
+        from ... import backends
+        from ...errors import ConsistencyError
+
+        self.limit = float(header["limit"])
+        sys.path += [entry for entry in header.get("path", ()) if entry not in sys.path]
+        try:
+            self.backend = backends.resolve(str(header["spec"]), here=True)
+        except ConsistencyError as error:
+            return {"reason": str(error)}
+        reason = backends.availability(self.backend)
+        if reason:
+            return {"reason": reason}
+        self.backend.prepare()
+        if header.get("canary"):
+            self.canary = (*self._materials(header["canary"], blobs), str(header["canary"]["direction"]))
+        try:
+            float64, words = self.backend.has_float64(), list(self.backend.variants())
+        except Exception:  # a user's own
+            float64, words = None, []
+        found = {"reason": None, "identity": self.backend.identity, "float64": float64, "variants": words}
+        return found | {"device": str(self.backend.device), "torch": torch.__version__}
+
+    def _materials(self, header: codec.Header, blobs: list[bytes]) -> tuple[Any, Any]:
+        from ...generate.materialize import prepare
+
+        case = codec.unpack_case(header, blobs)
+        return _operator(case), prepare(case)
+
+    def _run(self, header: codec.Header, blobs: list[bytes]) -> tuple[codec.Header, list[bytes]]:
+        operator, materials = self._materials(header, blobs)
+        backend, direction = self.backend, str(header["direction"])
+        if header.get("variant"):
+            backend = self.backend.variants()[header["variant"]]
+        if header.get("formulation"):
+            from ...operators.formulas import FORMULAS
+
+            how = dict(FORMULAS[operator.name])[header["formulation"]]
+            backend = backend.formulated(header["formulation"], how)
+        if materials.case.source:
+            from ... import backends
+
+            reason = backends.refusal(backend, operator, materials.case.dtype, direction)
+            if reason:
+                return codec.pack_outcome(Outcome("unsupported", message=reason))
+        began = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            outcome = backend.run(operator, materials, direction, header.get("dtype"))
+            packed, sent = codec.pack_outcome(outcome)
+        if outcome.status == "ok" and time.perf_counter() - began < CANARY_SECONDS:
+            self.canary = (operator, materials, direction)
+        elif outcome.status in ("raised", "unavailable"):
+            packed["spoiled"] = self._spoiled()
+        return packed, sent
+
+    def _spoiled(self) -> str:
+        """Why nothing works any more since a case failed: what worked before is tried again. Empty where it still does."""
+        if self.canary is None:
+            return ""
+        outcome = self.backend.run(*self.canary)
+        return "" if outcome.status == "ok" else f"{outcome.exception}: {outcome.message}"
+
+    def _refusal(self, header: codec.Header) -> str | None:
+        from ... import backends
+
+        operator = _operator(Case(str(header["operator"]), str(header["dtype"])))
+        return backends.refusal(self.backend, operator, str(header["dtype"]), str(header["direction"]))
+
+    def _device_bytes(self) -> int:
+        import torch
+
+        device = str(self.backend.device)
+        return int(torch.cuda.memory_allocated(device)) if device.startswith("cuda") else 0
+
+
+def _operator(case: Case) -> Any:
+    """The operator that a case calls; those of PyTorch's database need more than torch and NumPy."""
+    if case.source:
+        from ...generate.calls import opinfo
+
+        return opinfo.operator_of(case)
+    from ... import operators
+
+    return operators.get(case.operator)

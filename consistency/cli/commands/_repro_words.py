@@ -1,0 +1,87 @@
+"""What ``consistency repro`` says of a case that was run again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import click
+
+
+class Say:
+    """What is told beside the result: on standard error where standard output is to hold a script, an issue or JSON alone."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.quiet = quiet
+
+    def __call__(self, text: str) -> None:
+        from ...core.text import printable
+
+        click.echo(printable(text), err=self.quiet)
+
+
+def line(result: Any) -> str:
+    from ...report.failure import headline
+
+    return headline(result)
+
+
+def show(result: Any, specs: Mapping[str, str], say: Say, *, as_json: bool) -> None:
+    from ...report.failure import message
+    from ...storage.bundle import result_to_json
+
+    if as_json:
+        click.echo(json.dumps(result_to_json(result)))
+    elif result.verdict.fails:
+        say(f"✗ {message(result, spec=specs.get(result.backend))}")
+    else:
+        mark = {"passed": "✓", "warned": "!", "not tested": "–"}[result.verdict.group]
+        say(f"{mark} {line(result)}")
+
+
+def show_minimal(minimal: Any, say: Say) -> None:
+    failed, runs = minimal.rate
+    ended = ", ended before it was done" if minimal.interrupted else ""
+    steps = " · ".join(minimal.steps) or "nothing could be taken away"
+    say(f"  smaller: {steps}   ({minimal.calls:,} cases, {minimal.seconds:.1f} s{ended})")
+    for words in minimal.thresholds:
+        say(f"  between: {words}")
+    say(f"  it fails in {failed} of {runs} runs")
+
+
+def compare_with_before(found: Any, results: Iterable[Any], identities: Mapping[str, Any], say: Say) -> None:
+    """Whether what is known of the case happened again, and if not, what is different here."""
+    before = found.failing
+    if before is None:
+        return
+    again = next((r for r in results if r.backend == before.backend and r.direction == before.direction), None)
+    if again is None:
+        others = [r for r in results if r.verdict.fails]
+        if others:
+            say(f"it was found on {before.backend}; it fails on {', '.join(sorted({r.backend for r in others}))} as well")
+        return
+    if again.verdict.fails or again.verdict.value == "expected":
+        same = (
+            "reproduced" if again.verdict == before.verdict else f"fails, but otherwise: {before.verdict} then, {again.verdict} now"
+        )
+        say(f"{same} on {again.backend}")
+        return
+    say(f"not reproduced on {again.backend}: {before.verdict} then, {again.verdict} now")
+    differences = list(_differences(found.environments.get(before.backend, {}), identities.get(again.backend, {})))
+    for name, then, now in differences:
+        say(f"  {name}: {then or 'not there'} then, {now or 'not there'} now")
+    if not differences:
+        told = (
+            "its environment was the same, as far as it is known"
+            if found.environments.get(before.backend)
+            else "it does not say where"
+        )
+        say(f"  {told}")
+
+
+def _differences(then: Mapping[str, str], now: Mapping[str, str]) -> Iterable[tuple[str, str, str]]:
+    if then:
+        for name in sorted({*then, *now}):
+            if str(then.get(name, "")) != str(now.get(name, "")):
+                yield name, str(then.get(name, ""))[:120], str(now.get(name, ""))[:120]

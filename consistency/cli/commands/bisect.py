@@ -1,0 +1,160 @@
+"""``consistency bisect``: which version, or which switch, makes the difference."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ...errors import UsageError
+from ..options import seconds
+
+_TORCH = "torch="
+
+
+@click.command(short_help="Find the version or the switch that makes a failure come or go.")
+@click.argument("case", metavar="CASE")
+@click.option(
+    "--over", multiple=True, metavar="WHAT",
+    help="torch=VERSION[,VERSION…] or torch=VERSION@PYTHON, or two backends (repeatable; default: every known switch, alone).",
+)  # fmt: skip
+@click.option("--backend", "-b", metavar="SPEC", help="Where it fails [default: what the failure's folder says, else cpu].")
+@click.option("--direction", metavar="D", help="forward or backward [default: what the folder says, else forward].")
+@click.option("--tolerances", metavar="FILE", help="A tolerances.yaml in place of the packaged one.")
+@click.option("--id", "identifier", metavar="ID", help="With a bundle or a recording as CASE: which case of it.")
+@click.option(
+    "--case-timeout", callback=seconds, default="2m", show_default=True, metavar="TIME", help="Longest that one try may take."
+)
+@click.option(
+    "--pip", "pip", multiple=True, metavar="ARG", help="Passed on to pip install, e.g. --pip=--index-url=URL (repeatable)."
+)
+def bisect(
+    case: str, over: Sequence[str], backend: str | None, direction: str | None, tolerances: str | None, identifier: str | None,
+    case_timeout: float, pip: Sequence[str],
+) -> None:  # fmt: skip
+    """Find the version or the switch that makes a failure come or go.
+
+    CASE is what `consistency repro` takes. The reference stays float64 of the torch that runs this command. Environments with
+    another torch are made with venv and pip, once, and kept in the user's cache (CONSISTENCY_CACHE names another place).
+
+    \b
+    consistency bisect CASE                                        which known switch cures it
+    consistency bisect CASE --over cpu --over cpu+onednn=off+threads=1
+    consistency bisect CASE --over torch=2.4.1,2.6.0,2.13.0   first version that behaves otherwise
+    consistency bisect CASE --over torch=2.4.1@old/bin/python --over torch=2.13.0
+
+    \b
+    Exit status: 0 what makes the difference was found · 1 it fails everywhere · 2 bad usage
+    3 it fails nowhere, or too little could be tested
+    """
+    from ...diagnose.bisect import over_known_switches, over_switches, over_versions
+    from ...storage.lookup import find
+
+    found = find(case, identifier)
+    where = backend or found.runnable() or "cpu"
+    way = direction or found.direction or "forward"
+    judge = _Judge(found.case, way, tolerances, case_timeout)
+    versions = [item for text in over if text.startswith(_TORCH) for item in text.removeprefix(_TORCH).split(",")]
+    specs = [text for text in over if not text.startswith(_TORCH)]
+    click.echo(f"{found.case.operator} · {found.case.dtype} · {way} · {found.case.id}")
+    if versions and specs:
+        raise UsageError("--over takes versions of torch or two backends, not both")
+    if versions:
+        names, judge.specs = _environments(versions, where, pip)
+        if len(names) < 2:
+            raise UsageError(f"one version is nothing to bisect: add another, as in --over {_TORCH}{versions[0]},2.13.0")
+        outcome = over_versions(names, judge)
+    elif specs:
+        if len(specs) == 1:
+            specs = [where, *specs]
+        if len(specs) != 2:
+            raise UsageError(f"--over takes two backends, not {len(specs)}")
+        outcome = over_switches(specs[0], specs[1], judge)
+    else:
+        outcome = over_known_switches(where, judge)
+    click.echo(outcome.words)
+    states = {attempt.state for attempt in outcome.tries}
+    sys.exit(0 if outcome.found else 1 if states == {"fails"} else 3)
+
+
+def _environments(versions: Sequence[str], where: str, pip: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+    """The versions in order, and for each what gives the spec of a backend that runs under it (made when it is asked for)."""
+    import torch
+
+    from ...diagnose import environments
+    from ...diagnose.bisect import Setup
+
+    setup = Setup.of(where)
+    if setup.python:
+        raise UsageError(f"{where!r} names an interpreter already; leave @{setup.python} out")
+    found: dict[str, Any] = {}
+    for text in versions:
+        version, _, python = text.partition("@")
+        name = str(environments.version_of(version))
+
+        def spec(name: str = name, python: str = python) -> str:
+            if not python and environments.version_of(torch.__version__).public == name:
+                return where
+            if python and not Path(python).exists():
+                raise UsageError(f"there is no interpreter {python!r}")
+            if not python and environments.kept(name) is None:
+                click.echo(f"  making an environment with torch {name}, once, under {environments.place_of(name)} …", err=True)
+            path = python or str(environments.made(name, arguments=pip))
+            return Setup(setup.kind, setup.place, setup.switches, path, setup.variables).spec
+
+        found[name] = spec
+    return sorted(found, key=environments.version_of), found
+
+
+class _Judge:
+    """Tries one configuration, and says at once what came out."""
+
+    def __init__(self, case: Any, direction: str, tolerances: str | None, seconds: float) -> None:
+        from ...generate.calls.opinfo import operator_of
+
+        self.case, self.operator, self.direction = case, operator_of(case), direction
+        self.tolerances, self.seconds = tolerances, seconds
+        self.specs: dict[str, Any] = {}
+        self._known: dict[str, Any] = {}
+
+    def __call__(self, name: str) -> Any:
+        if name not in self._known:
+            self._known[name] = self._tried(name)
+            self._show(self._known[name])
+        return self._known[name]
+
+    def _tried(self, name: str) -> Any:
+        from ... import backends
+        from ...diagnose.bisect import Try
+        from ...diagnose.environments import CannotInstallError
+        from ...engine import engine
+
+        try:
+            spec = self.specs[name]() if name in self.specs else name
+        except CannotInstallError as error:
+            return Try(name, None, str(error))
+        chosen = engine.settings(
+            [self.operator], [spec], None, [self.direction], tolerances=self.tolerances, case_timeout=self.seconds
+        )
+        (backend,) = chosen.backends
+        try:
+            reason = backends.availability(backend)
+            if reason:
+                return Try(name, None, reason)
+            results = engine.judge_case(self.case, self.operator, [backend], chosen.tolerances, (self.direction,))
+        finally:
+            backend.close()
+        if not results:
+            raise UsageError(f"nothing to run: {self.operator.name} has no gradients in {self.case.dtype}; leave --direction out")
+        return Try(name, results[0], results[0].explanation)
+
+    def _show(self, attempt: Any) -> None:
+        from ...core.text import printable
+
+        mark = {"fails": "✗", "passes": "✓", "not tested": "–"}[attempt.state]
+        title = f"torch {attempt.name}" if attempt.name in self.specs else attempt.name
+        verdict = f"{attempt.result.verdict}: " if attempt.result is not None else "not tested: "
+        click.echo(printable(f"  {mark} {title:<24} {verdict}{attempt.reason}"))

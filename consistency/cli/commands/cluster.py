@@ -1,0 +1,155 @@
+"""``consistency run --cluster``: the same run on other machines, with one bundle for each environment."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from ...engine.fingerprints import Fingerprints
+from ...engine.resume import earlier_results
+from ...errors import UsageError
+from ...report import bundles
+from ..options import INTERRUPTED
+from ._rows import json_writer
+
+if TYPE_CHECKING:
+    from ...engine.config import Settings
+    from ...engine.events import Event, Handler
+    from ...engine.executors.dask.environments import Environment
+    from ...report.terminal import Screen
+
+
+def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of a run on other machines."""
+    for option in (
+        click.option(
+            "--workers", type=click.IntRange(min=1), default=1, metavar="N", help="With --cluster: begin when N are connected."
+        ),
+        click.option(
+            "--resource", "resources", multiple=True, metavar="SPEC=LABEL",
+            help="With --cluster: a backend needs workers with this resource [default: cuda, directml …; none for the CPU].",
+        ),
+        click.option("--cluster", metavar="ADDRESS", help="Run on a Dask cluster: tcp://HOST:8786, or its scheduler's file."),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def default_specs() -> list[str]:
+    """The backends that are tried where nobody names any; those that a machine has not got are left out there."""
+    from ...engine.executors.dask.environments import BY_DEFAULT
+
+    return list(BY_DEFAULT)
+
+
+def begun_under(out: Path, seed: int | None) -> tuple[Path | None, int | None]:
+    """One of the bundles of an interrupted run, and the seed that all of them were begun with. Raises BundleError."""
+    from ...storage.bundle import read_header
+
+    folder = next(iter(sorted(path.parent for path in out.glob("*/bundle.json"))), None)
+    if folder is None:
+        return None, seed
+    known = read_header(folder)["settings"].get("seed")
+    return folder, known if seed is None and isinstance(known, int) else seed
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the user wrote. ``backends``: whether some were named. ``folder`` gets a bundle for each environment."""
+
+    address: str
+    resources: Sequence[str]
+    workers: int
+    backends: bool
+    folder: Path | None
+    resume: bool
+    label: str
+    not_tested: bool
+    expectations: Sequence[str] = ()
+    fingerprints: bool | None = None
+
+
+def run_on_cluster(chosen: Settings, asked: Asked, rows: IO[str] | None) -> int:
+    """Run, show and write; the exit status. Results also go to ``rows``, an object a line. Raises ConsistencyError."""
+    from ...engine.events import Earlier
+    from ...engine.executors.dask.crew import DaskCrew
+    from ...engine.executors.dask.environments import labels_chosen
+    from ...engine.executors.dask.front import Front
+    from ...report.progress import Meter
+    from ...report.terminal import console
+
+    if asked.label:
+        raise UsageError("--label names this machine; workers are named where they run, by the variable CONSISTENCY_LABEL")
+    labels = labels_chosen(asked.resources)
+    meter = Meter(console(sys.stderr if rows is sys.stdout else None))
+    with contextlib.ExitStack() as stack:
+        crew = DaskCrew(asked.address)
+        stack.callback(crew.close)
+        stack.callback(meter.stop)
+        front = Front(
+            chosen, crew, asked=asked.backends, labels=labels, wait_for=asked.workers, expectations=asked.expectations,
+            said=lambda text: click.echo(text, err=True), fingerprints=asked.fingerprints if asked.folder is not None else False,
+        )  # fmt: skip
+        shown: dict[str, Shown] = {}
+        try:
+            for environment in front.gather():
+                shown[environment.key] = made = Shown(environment, asked, meter, rows)
+                stack.callback(made.close)
+            folder = asked.folder if asked.resume else None
+            for environment, event in front.run(lambda e: earlier_results(folder / e.name) if folder else Earlier()):
+                shown[environment.key](event)
+        except KeyboardInterrupt:
+            meter.stop()
+            count = sum(one.screen.tally.results for one in shown.values())
+            again = f"; complete it with --resume --out {asked.folder}" if asked.folder else ""
+            click.echo(f"interrupted after {count:,} results{again}", err=True)
+            return INTERRUPTED
+        return _status([one.status(asked.backends) for one in shown.values()])
+
+
+def _status(found: Sequence[int]) -> int:
+    return 1 if 1 in found else max(found)
+
+
+class Shown:
+    """What is written and shown of one environment."""
+
+    def __init__(self, environment: Environment, asked: Asked, meter: Any, rows: IO[str] | None) -> None:
+        from ...report.terminal import Screen
+
+        self.environment = environment
+        folder = asked.folder / environment.name if asked.folder is not None else None
+        many = len(environment.workers)
+        where = f"{environment.name} · torch {environment.about.get('torch', '?')} · {many} worker{'s' if many != 1 else ''}"
+        self.screen: Screen = Screen(out=folder, not_tested=asked.not_tested, where=where, meter=meter)
+        self._handlers, self.close = _handlers(environment, asked, folder)
+        if rows is not None:
+            self._handlers.append(json_writer(rows, environment=environment.name))
+
+    def __call__(self, event: Event) -> None:
+        for handler in self._handlers:
+            handler(event)
+        self.screen(event)
+
+    def status(self, asked: bool) -> int:
+        from ...report.terminal import exit_status
+
+        return exit_status(self.screen.tally, asked=asked or bool(self.environment.lost))
+
+
+def _handlers(environment: Environment, asked: Asked, folder: Path | None) -> tuple[list[Handler], Callable[[], None]]:
+    from ...engine.known import status as ledger
+    from ...report import page
+
+    if folder is None:
+        return [], lambda: None
+    about = {key: value for key, value in environment.about.items() if key not in ("torch", "threads")}
+    writer = bundles.writer(folder, resume=asked.resume, label=environment.name, about=about)
+    fingerprints = Fingerprints(folder, asked.fingerprints)
+    return [writer, ledger.Keeper(folder), fingerprints, page.after(folder)], writer.close

@@ -1,0 +1,205 @@
+"""``consistency corpus``: make, merge, show and check the cases that runs replay."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...errors import UsageError
+
+if TYPE_CHECKING:
+    from ...storage.corpus.checking import Checked
+
+_FOLDER = click.Path(path_type=Path, file_okay=False)
+_out = click.option("-o", "--out", type=_FOLDER, required=True, help="Folder of the corpus.")
+_name = click.option("--name", metavar="NAME", default="", help="What bundles call it [default: the folder's name].")
+MOST = 12
+
+
+@click.group(short_help="Make, merge, show or check the cases that runs replay.")
+def corpus() -> None:
+    """The cases that runs replay before they explore, identical on every machine.
+
+    \b
+    consistency corpus make -o corpus                    a few cases of everything, to be shared
+    consistency run --profile nightly --corpus corpus --time-budget 2h --out reports/tonight
+    consistency corpus merge corpus reports/tonight -o corpus     adds failures found by exploring
+    consistency corpus show corpus
+
+    Exit status: 0 · 1 what `check` or `show` read is damaged · 2 bad usage
+    """
+
+
+@corpus.command(short_help="Draw a few cases of every operator and dtype into a folder.")
+@click.argument("operators", nargs=-1, metavar="[OPERATOR]...")
+@click.option("--dtype", "dtypes", multiple=True, metavar="D", help="Only this one (repeatable; default: each operator's own).")
+@click.option("--examples", type=click.IntRange(min=1), metavar="N", help="Cases of each operator and dtype [default: 12].")
+@_out
+@_name
+def make(operators: Sequence[str], dtypes: Sequence[str], examples: int | None, out: Path, name: str) -> None:
+    """Draw a few cases of every operator and dtype into a folder.
+
+    What is drawn depends on the versions of consistency, Hypothesis and torch here; the folder does not: share it, so that other
+    machines replay the same cases. Without one, `consistency run --profile nightly` draws the same cases as this command does here.
+
+    \b
+    consistency corpus make -o corpus
+    consistency corpus make -o mine matmul 'nn.functional.*' --dtype float32 --examples 50
+    """
+    from ...engine.config import groups, settings
+    from ...engine.standard_corpus import EXAMPLES, standard
+    from ...storage.corpus.merging import write
+    from ...storage.corpus.reading import Line
+
+    _unused(out, ())
+    chosen = settings(list(operators) or None, ["cpu"], list(dtypes) or None)
+    found = standard(groups(chosen), examples=examples or EXAMPLES, told=progress())
+    write(out, [Line(case) for case in found.cases], name or out.resolve().name)
+    click.echo(f"{len(found.cases):,} cases of {_many(len({c.operator for c in found.cases}), 'operator')} in {out}")
+    click.echo(f"digest {found.digest}")
+
+
+@corpus.command(short_help="Put corpora, and what runs found by exploring, into one.")
+@click.argument("sources", nargs=-1, required=True, metavar="CORPUS|BUNDLE...", type=_FOLDER)
+@_out
+@_name
+def merge(sources: Sequence[Path], out: Path, name: str) -> None:
+    """Put corpora, and what runs found by exploring, into one.
+
+    Of a bundle the failing cases are taken that it did not replay, as drawn and made smaller; of failures that look alike
+    (operator, dtype, direction, verdict, cause, backend) the 2 smallest and 3 others. The order of the sources makes no difference,
+    nor does merging the same again. To add to a corpus, name it both as a source and after -o. A failure's folder is a source, too.
+
+    \b
+    consistency corpus merge corpus reports/tonight -o corpus
+    consistency corpus merge corpus nightly/*/ for-the-issue -o larger
+    """
+    from ...storage.corpus.merging import Merged, write
+    from ...storage.corpus.reading import load
+    from ...storage.corpus.value import digest_of
+
+    _unused(out, sources)
+    merged = Merged()
+    for place in sources:
+        merged.add(place)
+    kept = merged.chosen()
+    if not kept:
+        raise UsageError("there is no case in any of them: no corpus, and no failure that was found by exploring")
+    named = name or (load(out).name if (out / "recording.json").is_file() else out.resolve().name)
+    write(out, kept, named)
+    for place, what, count in merged.sources:
+        click.echo(f"{count:>8,}  from the {what} {place}")
+    known = sum(bool(line.found) for line in kept)
+    dropped = len(merged.lines) - len(kept)
+    text = f"{len(kept):,} cases in {out}, {known:,} of them with which failures were found"
+    click.echo(text + (f"; {dropped:,} were too much like others" if dropped else ""))
+    click.echo(f"digest {digest_of(line.case.digest for line in kept)}")
+
+
+@corpus.command(short_help="What a corpus holds.")
+@click.argument("folder", type=_FOLDER)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def show(folder: Path, as_json: bool) -> None:
+    """What a corpus holds: operators, dtypes, and the failures that its cases were found with."""
+    from ...storage.corpus.checking import check
+
+    found = check(folder)
+    if as_json:
+        click.echo(json.dumps(found.to_json(), indent=1))
+    else:
+        _show(found)
+    sys.exit(0 if found.fine else 1)
+
+
+@corpus.command("check", short_help="Whether a corpus can be replayed here.")
+@click.argument("folder", type=_FOLDER)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def check_command(folder: Path, as_json: bool) -> None:
+    """Whether a corpus can be replayed here: damaged lines, unknown operators, cases that take much memory.
+
+    Exit status: 0 it can · 1 it is damaged · 2 it is no corpus
+    """
+    from ...storage.corpus.checking import check
+
+    found = check(folder)
+    if as_json:
+        click.echo(json.dumps(found.to_json(), indent=1))
+        sys.exit(0 if found.fine else 1)
+    _problems(found)
+    if found.fine:
+        lost = sum(found.unknown.values())
+        click.echo(f"✓ {found.cases - lost:,} of {found.cases:,} cases can be replayed here")
+    else:
+        click.echo(f"✗ {_many(len(found.damaged), 'damaged line')}" if found.damaged else "✗ it holds no case")
+    sys.exit(0 if found.fine else 1)
+
+
+def _show(found: Checked) -> None:
+    click.echo(_text(f"{found.name}   {_many(found.cases, 'case')}   {_many(len(found.operators), 'operator')}   {found.digest}"))
+    click.echo(f"dtypes     {_counts(found.dtypes)}")
+    click.echo(f"sources    {_counts(found.sources)}")
+    click.echo(f"operators  {_counts(found.operators)}")
+    click.echo(f"numbers    {found.elements:,} in all tensors" if found.elements else "numbers    none")
+    click.echo(f"failures   {_many(found.found, 'case')} with which failures were found" if found.found else "failures   none")
+    for kind, count in found.kinds.most_common(MOST):
+        click.echo(_text(f"  {count:>5,}  {' · '.join(part for part in kind if part)}"))
+    if len(found.kinds) > MOST:
+        click.echo(f"         and {len(found.kinds) - MOST} other kinds (--json has all)")
+    _problems(found)
+
+
+def _problems(found: Checked) -> None:
+    for line in found.damaged[:MOST]:
+        click.echo(_text(f"✗ {line}"))
+    for words, count in found.unknown.most_common(MOST):
+        click.echo(_text(f"– {_many(count, 'case')} not replayed here: {words}"))
+    for size, name in found.large[:MOST]:
+        click.echo(_text(f"! {name} has {size:,} numbers: it needs some {size * 40 / 2**30:.1f} GB"))
+    if found.duplicates:
+        click.echo(f"! {_many(found.duplicates, 'line')} twice; the case is replayed once")
+
+
+def progress() -> Any:
+    """What tells how far drawing is, on a terminal's standard error; in a log a line now and then."""
+    import time
+
+    last = [time.monotonic()]
+
+    def told(done: int, of: int) -> None:
+        if time.monotonic() - last[0] > 5.0:
+            last[0] = time.monotonic()
+            click.echo(f"  drawing the standard corpus, once: {done:,} of {of:,} operators × dtypes", err=True)
+
+    return told
+
+
+def _unused(out: Path, sources: Sequence[Path]) -> None:
+    """Nobody's folder is overwritten, unless it is named among the sources."""
+    if not out.is_dir() or not any(out.iterdir()):
+        return
+    if not (out / "recording.json").is_file():
+        raise UsageError(f"{out} holds something that is no corpus; name another folder with -o")
+    if out.resolve() not in {place.resolve() for place in sources}:
+        again = f"consistency corpus merge {out} BUNDLE -o {out}"
+        raise UsageError(f"{out} already holds a corpus; add to it with `{again}`, or name another folder")
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    shown = Counter(counts).most_common(MOST)
+    return _text(", ".join(f"{name} {count:,}" for name, count in shown) + (" …" if len(counts) > MOST else "")) or "none"
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _text(line: str) -> str:
+    from ...core.text import printable
+
+    return printable(line)

@@ -1,0 +1,168 @@
+"""``consistency operators --coverage`` and ``--health``: what is covered and what is missing; whether the draws are any good."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ...errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ...engine.case_health import Health
+    from ...engine.coverage import Coverage
+    from ...operators.declare import Operator
+
+MOST = 30  # missing names that are shown; --json has them all
+
+
+def console(err: bool = False) -> Console:
+    """Plain text wherever there is no terminal."""
+    from rich.console import Console
+
+    return Console(highlight=False, soft_wrap=True, markup=False, emoji=False, stderr=err)
+
+
+def show_coverage(chosen: Sequence[Operator], as_json: bool, markdown: Path | None) -> None:
+    """Measure, and print a summary, JSON, or write the page."""
+    from ...engine import coverage
+    from .calibrate import _progress
+
+    with _progress(console(err=True), len(chosen)) as step:
+        found = coverage.measure(chosen, step)
+    if markdown is not None:
+        try:
+            markdown.write_text("\n".join(page(found)) + "\n", encoding="utf-8", newline="\n")
+        except OSError as error:
+            raise UsageError(f"cannot write {markdown}: {error.strerror}") from None
+    if as_json:
+        click.echo(json.dumps(coverage.as_json(found)))
+    else:
+        click.echo("\n".join(summary(found)))
+
+
+def summary(found: Coverage) -> Iterator[str]:
+    """The figures, then what is missing and why."""
+    directions = found.directions()
+    yield f"{len(found.operators):>5} operators in {len(found.families())} families, {directions['backward']} of them with backward"
+    yield f"{len(found.aten):>5} aten operators reached, {len(found.backward)} of them on the way back (of {_all_aten():,})"
+    missing, absent = found.missing_kernels, found.unreachable_kernels
+    reachable = len(found.kernels) - len(absent)
+    done = len(found.kernels) - len(missing)
+    (forwards, asked), (backwards, differentiable) = found.certified("forward"), found.certified("backward")
+    yield f"{forwards:>5} certified forwards (of {asked}), {backwards} backwards (of {differentiable})"
+    yield f"{done:>5} of DirectML's {len(found.kernels)} kernels; {reachable} can be reached here: {done / max(reachable, 1):.0%}"
+    if found.database is None:
+        yield f"    – names of PyTorch's operator database: {found.why_no_database}"
+    else:
+        names = found.missing_names
+        yield f"{len(found.database) - len(names):>5} of the {len(found.database)} names in PyTorch's operator database"
+        yield from _missing("names of the database", names)
+    yield from _missing("kernels", missing)
+    for name, problem in found.problems.items():
+        yield f"  ✗ {name}: {problem}"
+
+
+def _missing(what: str, reasons: dict[str, str]) -> Iterator[str]:
+    if reasons:
+        yield f"missing {what}:"
+    for name, why in list(reasons.items())[:MOST]:
+        yield f"  {name:<44} {why}"
+    if len(reasons) > MOST:
+        yield f"  … and {len(reasons) - MOST} more (--json)"
+
+
+def _all_aten() -> int:
+    from ...engine.coverage import names_of_aten
+
+    return len(names_of_aten())
+
+
+def page(found: Coverage) -> Iterator[str]:
+    """docs/coverage.md: what is declared, by family, and what is missing, with reasons."""
+    import torch
+
+    version = torch.__version__.partition("+")[0]
+    yield "# Coverage"
+    yield ""
+    yield f"Written by `consistency operators --coverage --markdown docs/coverage.md` with torch {version}. What is reached was"
+    yield "measured through the dispatcher, forward and backward, on a few drawn cases of every operator."
+    yield ""
+    missing = found.missing_kernels
+    reachable = len(found.kernels) - len(found.unreachable_kernels)
+    yield "| | |"
+    yield "|---|---|"
+    yield f"| operators | {len(found.operators)} |"
+    yield f"| with backward | {found.directions()['backward']} |"
+    if found.database is not None:
+        covered = len(found.database) - len(found.missing_names)
+        yield f"| names of PyTorch's operator database | {covered} of {len(found.database)} |"
+    yield f"| aten operators reached | {len(found.aten)} |"
+    yield f"| … on the way back | {len(found.backward)} |"
+    done, every = len(found.kernels) - len(missing), len(found.kernels)
+    yield f"| DirectML's kernels | {done} of {every}, of which {reachable} can be reached on the CPU |"
+    for direction, words in (("forward", "forwards"), ("backward", "backwards")):
+        proved, asked = found.certified(direction)
+        yield f"| certified {words} (elements of most drawn cases are proved) | {proved} of {asked} that have numbers to prove |"
+    yield ""
+    yield "## Operators by family"
+    yield ""
+    yield "| family | operators | backward | dtypes | names |"
+    yield "|---|---|---|---|---|"
+    for family, members in found.families().items():
+        dtypes = ", ".join(dict.fromkeys(d for o in members for d in o.dtypes))
+        backward = sum(o.differentiable for o in members)
+        names = " ".join(f"`{o.name}`" for o in members)
+        yield f"| {family} | {len(members)} | {backward} | {dtypes} | {names} |"
+    yield from _table("Operators that are not certified", found.uncertified)
+    yield from _table("Kernels of DirectML that are not reached", missing)
+    yield from _table("Names of PyTorch's operator database that are not declared", found.missing_names)
+
+
+def _table(title: str, reasons: dict[str, str]) -> Iterator[str]:
+    yield from ("", f"## {title}", "", "| reason | names |", "|---|---|")
+    for reason in dict.fromkeys(reasons.values()):
+        yield f"| {reason} | {' '.join(f'`{name}`' for name, why in reasons.items() if why == reason)} |"
+
+
+def show_health(chosen: Sequence[Operator], as_json: bool, examples: int) -> None:
+    """Draw, run, count; a line for each operator that is out of bounds, and a summary."""
+    from ...engine import case_health
+    from .calibrate import _progress
+
+    with _progress(console(err=True), len(chosen)) as step:
+        found: list[case_health.Health] = []
+        for operator in chosen:
+            step(operator.name)
+            found += case_health.examined([operator], examples=examples)
+    if as_json:
+        for one in found:
+            click.echo(json.dumps(one.to_json()))
+        return
+    click.echo("\n".join(health_lines(found)))
+
+
+def health_lines(found: Sequence[Health]) -> Iterator[str]:
+    """What is wrong, operator by operator, then the figures of all."""
+    from ...engine.case_health import UNDECIDABLE, VALID
+
+    for one in found:
+        if not one.good:
+            why = one.invalid or ", ".join(f"{count} × {reason}" for reason, count in one.reasons.most_common(3))
+            yield f"✗ {one.operator} {one.dtype}: valid {one.valid_share:.0%}, blind {one.blind} of {one.ordinary}: {why}"
+    drawn, valid = sum(one.drawn for one in found), sum(one.valid for one in found)
+    ordinary, blind = sum(one.ordinary for one in found), sum(one.blind for one in found)
+    good = sum(one.good for one in found)
+    times = sorted(1000.0 * one.seconds for one in found if one.drawn)
+    bounds = f"valid ≥ {VALID:.0%}, ordinary draws that can tell nothing ≤ {UNDECIDABLE:.0%}"
+    yield f"{good} of {len(found)} operators within bounds ({bounds})"
+    distinct = sum(one.distinct for one in found) / max(drawn, 1)
+    yield f"{drawn:,} draws: {valid / max(drawn, 1):.2%} valid, {distinct:.0%} different in more than where on the tape they lie"
+    yield f"{ordinary:,} ordinary ones: {blind / max(ordinary, 1):.2%} can tell nothing"
+    if times:
+        yield f"{times[len(times) // 2]:.1f} ms a draw for the median operator, {times[-1]:.1f} ms for the slowest"

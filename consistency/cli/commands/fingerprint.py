@@ -1,0 +1,227 @@
+"""``consistency fingerprint``: how a backend computes, found out by probes; and every float32 input of one function."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import textwrap
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ...errors import BundleError, UsageError
+from .coverage import console
+
+if TYPE_CHECKING:
+    from ...backends.base import Backend
+    from ...probes.fingerprint.exhaustive import Result
+    from ...probes.fingerprint.facts import Fingerprint
+
+WIDEST = 132  # characters
+SAVED_EVERY = 10.0  # seconds of a sweep
+
+
+@click.command(short_help="How does a backend compute? Precision, rounding, subnormals, functions …")
+@click.option(
+    "--backend", "-b", "backends", multiple=True, metavar="SPEC", help="cpu, cuda+tf32, cpu@PYTHON, file.py:attribute … "
+    "(repeatable; default: cpu).",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line and backend, with all facts and their evidence.")
+@click.option("--all", "everything", is_flag=True, help="Every fact with its evidence, not only what is remarkable.")
+@click.option("--exhaustive", metavar="NAME", help="All float32 inputs of one function (exp, tanh, gelu …) against float64.")
+@click.option(
+    "--range", "interval", metavar="LOW..HIGH", default="", help="With --exhaustive: these inputs only, such as 2^-10..2^10."
+)
+@click.option(
+    "--out", "-o", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="With --exhaustive: the result, and where to go on from (default: NAME-BACKEND.json); the picture lies beside it.",
+)  # fmt: skip
+def fingerprint(
+    backends: Sequence[str], as_json: bool, everything: bool, exhaustive: str | None, interval: str, out: Path | None
+) -> None:
+    """How does a backend compute? Probes find out, through ordinary operators.
+
+    How many bits of a factor and of a running sum are kept, and how they are rounded; whether products are exact; what becomes
+    of subnormal numbers; whether division is correctly rounded; how good functions are; whether float64 and int64 are what they
+    are called; corner cases; what the bits depend on. What a probe could not establish is listed as such.
+
+    \b
+    consistency fingerprint
+    consistency fingerprint -b cpu -b cpu+env:ATEN_CPU_CAPABILITY=default
+    consistency fingerprint --all                      every fact, with its evidence
+    consistency fingerprint --json > cpu.json          to be compared, or read by programs
+    consistency fingerprint --exhaustive exp           minutes; goes on where it was interrupted
+    consistency fingerprint --exhaustive tanh --range 2^-4..2^4
+
+    docs/fingerprint.md says what each fact means. Exit status: 0; 2 for bad usage; 3 where a backend is not available.
+    """
+    from ...backends import availability, resolve
+
+    if exhaustive is None and (interval or out is not None):
+        raise UsageError("--range and --out belong to --exhaustive NAME")
+    if out is not None and len(backends) > 1:
+        raise UsageError("--out is for one backend; without it each has a file of its own")
+    missing = False
+    for spec in backends or ("cpu",):
+        backend = resolve(spec)
+        try:
+            backend.ahead(())
+            reason = availability(backend)
+            if reason:
+                missing = True
+                click.echo(f"consistency fingerprint: {backend.name} is not available: {reason}", err=True)
+                continue
+            if exhaustive is not None:
+                all_inputs(backend, exhaustive, interval, out, as_json)
+                continue
+            found = _taken(backend)
+            if as_json:
+                click.echo(json.dumps(found.to_json() | {"environment": backend.identity}))
+            else:
+                click.echo("\n".join(card(found, backend, everything)))
+        finally:
+            backend.close()
+    if missing:
+        raise SystemExit(3)
+
+
+def all_inputs(backend: Backend, name: str, interval: str, out: Path | None, as_json: bool) -> None:
+    """``--exhaustive``: sweeps, or goes on, and writes the result and its picture."""
+    from ...probes.fingerprint.exhaustive import Result, function_named, spans_of, sweep
+    from ...probes.fingerprint.query import Ask, NotAnswered
+    from ...probes.fingerprint.ulp_map import picture
+    from .calibrate import _progress
+
+    function, spans = function_named(name), spans_of(interval)
+    path = out or Path(f"{function.rpartition('.')[2]}-{re.sub(r'[^A-Za-z0-9_-]+', '_', backend.name)[:80]}.json")
+    found = Result(function, backend.name, spans, backend.identity)
+    if path.exists():
+        found = _earlier(path, found)
+    began, before = time.monotonic(), found.seconds
+    written = began
+    try:
+        with _progress(console(err=True), found.blocks - found.upto, "blocks") as step:
+            for _ in sweep(Ask(backend), found):
+                now = time.monotonic()
+                found.seconds = before + now - began
+                step(f"{found.function}  {found.inputs / max(found.seconds, 1e-9) / 1e6:,.1f} million a second")
+                if now - written > SAVED_EVERY:
+                    _save(path, json.dumps(found.to_json()))
+                    written = now
+    except NotAnswered as reason:
+        raise UsageError(f"--exhaustive {name}: {reason}") from None
+    except KeyboardInterrupt:
+        click.echo(f"{path} holds what was done: the same command goes on from there", err=True)
+        raise
+    finally:
+        if found.upto:
+            _save(path, json.dumps(found.to_json()))
+    _save(path.with_suffix(".svg"), picture(found))
+    click.echo(json.dumps(found.to_json()) if as_json else "\n".join(all_lines(found, path)))
+
+
+def _earlier(path: Path, wanted: Result) -> Result:
+    from ...probes.fingerprint.exhaustive import Result
+
+    try:
+        text = path.read_text(encoding="utf-8") if path.stat().st_size < 1 << 22 else ""
+        found = Result.from_json(json.loads(text))
+    except (OSError, ValueError, RecursionError, BundleError) as error:
+        raise UsageError(f"{path} is there and cannot be gone on from ({str(error)[:100]}); name another file with --out") from None
+    for what in ("function", "backend", "spans", "environment"):
+        if getattr(found, what) != getattr(wanted, what):
+            raise UsageError(f"{path} was begun with another {what.removesuffix('s')}; name another file with --out")
+    return found
+
+
+def _save(path: Path, text: str) -> None:
+    """At once: an interruption leaves the old file or the new one."""
+    from ...storage.bundle import replace
+
+    try:
+        replace(path, text)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+
+
+def all_lines(found: Result, path: Path) -> Iterator[str]:
+    """What the terminal says of a sweep."""
+    import numpy as np
+
+    def number(pattern: int) -> str:
+        return f"{float(np.array(pattern, dtype=np.uint32).view(np.float32)):.9g}"
+
+    rate, share = found.inputs / max(found.seconds, 1e-9) / 1e6, found.misrounded / max(found.inputs, 1)
+    took = f"{found.seconds:.0f} s ({rate:.0f} million a second)"
+    yield f"{found.function} · float32 · {found.backend}: {found.inputs:,} inputs in {took}"
+    yield f"  largest error {found.ulp:.6g} ulp; {found.misrounded:,} not correctly rounded ({100 * share:.2g}%)"
+    for kind, count in found.counts.items():
+        yield f"  {kind}: {count:,} otherwise, for example of {number(found.examples[kind])} ({found.examples[kind]:#010x})"
+    if found.worst:
+        yield "  worst inputs, what came back, error in ulp:"
+    for error, given, got in found.worst:
+        yield f"    {number(given):>16} {given:#010x}  {number(got):>16} {got:#010x}  {error:.6g}"
+    yield f"  {path} · {path.with_suffix('.svg')}"
+
+
+def _taken(backend: Backend) -> Fingerprint:
+    from ...probes.fingerprint.collect import probes, take
+    from .calibrate import _progress
+
+    chosen = probes()
+    with _progress(console(err=True), len(chosen), "probes") as step:
+        return take(backend, chosen, step)
+
+
+def card(found: Fingerprint, backend: Backend, everything: bool = False) -> Iterator[str]:
+    """The lines of the terminal."""
+    from ...probes.fingerprint.sections import sections
+
+    width = min(WIDEST, max(60, shutil.get_terminal_size((WIDEST, 24)).columns))
+    ran_on = backend.identity
+    shown = [ran_on[key] if key == "processor" else f"{key} {ran_on[key]}" for key in _TOLD if ran_on.get(key)]
+    yield f"{found.backend}: how it computes  ·  {' · '.join(shown)}"
+    for section in sections(found, everything):
+        yield ""
+        yield section.title
+        yield from _table(section.header, section.rows, width)
+    known = sum(fact.known for fact in found)
+    yield ""
+    yield f"{known} answers, {len(found) - known} inconclusive  ·  {found.calls} calls in {found.seconds:.1f} s  ·  {found.hash}"
+
+
+_TOLD = ("torch", "processor", "device", "driver", "threads", "blas")
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
+    """Columns as wide as they need to be; the last one wraps, the first one at a third of the width."""
+    if header and any(header):
+        rows = [header, *rows]
+    columns = max(len(row) for row in rows)
+    widths = [
+        max((len(row[i]) for row in rows if i < len(row) - (i > 0 and len(row) < columns)), default=0) for i in range(columns)
+    ]
+    widths[0] = min(widths[0], width // 3)
+    least = [min(w, 8) for w in widths]
+    for _ in range(sum(widths)):  # the widest of the others gives way, and wraps
+        widest = max(range(columns), key=lambda i: (widths[i] > least[i] and i > 0, widths[i]))
+        last = max((len(row[-1]) for row in rows if len(row) == columns), default=0)
+        if columns < 3 or 2 + sum(widths[:-1]) + 2 * (columns - 1) + min(last, 24) <= width or widths[widest] <= least[widest]:
+            break
+        widths[widest] -= 1
+    before = ""
+    for row in rows:
+        cells = list(row)
+        first = "" if cells[0] == before and len(cells) == 2 else cells[0]
+        before = cells[0]
+        rest = width - 2 - sum(w + 2 for w in widths[: len(cells) - 1])
+        parts = [textwrap.wrap(first, widths[0]) or [""]]
+        parts += [textwrap.wrap(cell, widths[i]) or [""] for i, cell in enumerate(cells[1:-1], 1)]
+        parts += [textwrap.wrap(cells[-1], max(rest, 24)) or [""]] if len(cells) > 1 else []
+        for line in range(max(map(len, parts))):
+            texts = [part[line] if line < len(part) else "" for part in parts]
+            yield ("  " + "  ".join(f"{text:<{widths[i]}}" for i, text in enumerate(texts))).rstrip()

@@ -1,0 +1,83 @@
+"""``consistency judge``: verdicts on what backends did elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from ...engine.fingerprints import Fingerprints
+from ...report import bundles
+from ..options import INTERRUPTED, expectations_option
+
+
+@click.command(short_help="Judge recordings made elsewhere, against any tolerances.")
+@click.argument("recordings", nargs=-1, required=True, metavar="RECORDING... [OPERATOR]...")
+@click.option("--tolerances", metavar="FILE", help="A tolerances.yaml in place of the packaged one.")
+@expectations_option
+@click.option("--id", "ids", multiple=True, metavar="ID", help="Only the outcome with this recorded id (repeatable).")
+@click.option("--out", "-o", type=click.Path(path_type=Path, file_okay=False), help="Also write a bundle, as `run` does.")
+@click.option(
+    "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    help="Also write one object a line per outcome, with its recorded_id; - for standard output.",
+)  # fmt: skip
+@click.option("--not-tested", is_flag=True, help="List what was not tested, and why.")
+def judge(
+    recordings: Sequence[str],
+    tolerances: str | None,
+    ids: Sequence[str],
+    out: Path | None,
+    json_file: Path | None,
+    not_tested: bool,
+    expectations: Sequence[str],
+) -> None:
+    """Judge recordings made elsewhere, against any tolerances.
+
+    RECORDING is a folder that `consistency record --backend` wrote, or a converted one; several stand side by side. OPERATOR is
+    a name, a glob or family:NAME among what was recorded; default: all. The reference (float64 on the CPU) is computed here, from
+    the stored inputs. Rules are looked up by the name of the recorded backend, its device and its driver.
+
+    \b
+    consistency judge from-windows from-linux --json verdicts.jsonl
+    consistency judge from-windows matmul 'nn.functional.*' --tolerances mine.yaml
+
+    \b
+    Exit status: 0 consistent · 1 a verdict fails · 2 bad usage, or a damaged recording
+    3 nothing failed, but something could not be judged
+    """
+    from ...engine.events import Handler
+    from ...engine.judge_recordings import events, plan
+    from ...engine.known import status
+    from ...report import page
+    from ...report.terminal import Screen, exit_status
+    from ._rows import json_writer, opened
+
+    folders = [name for name in recordings if Path(name).is_dir()] or list(recordings[:1])
+    patterns = [name for name in recordings if name not in folders]
+    planned = plan(folders, patterns or None, tolerances, ids, expectations)
+    to_stdout = json_file is not None and str(json_file) == "-"
+    screen = Screen(stream=sys.stderr if to_stdout else None, out=out, not_tested=not_tested)
+    with contextlib.ExitStack() as stack:
+        stack.callback(planned.close)
+        stack.callback(screen.stop)
+        handlers: list[Handler] = []
+        if out is not None:
+            writer = bundles.writer(out)
+            stack.callback(writer.close)
+            handlers += [writer, status.Keeper(out), Fingerprints(out), page.after(out)]
+        stream = stack.enter_context(opened(json_file))
+        if stream is not None:
+            handlers.append(json_writer(stream))
+        try:
+            for event in events(planned):
+                for handler in handlers:
+                    handler(event)
+                screen(event)
+        except KeyboardInterrupt:
+            screen.stop()
+            click.echo(f"interrupted after {screen.tally.results:,} results", err=True)
+            sys.exit(INTERRUPTED)
+    sys.exit(exit_status(screen.tally, asked=True))

@@ -1,0 +1,49 @@
+"""``consistency pack``: old bundles in less room."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from ...errors import BundleError, UsageError
+
+
+@click.command(short_help="Pack old bundles: a tenth of the room, or less, and read as before.")
+@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DIR...")
+@click.option("--keep", type=click.IntRange(min=0), default=0, metavar="N", help="Leave the newest N bundles of each label plain.")
+def pack(folders: Sequence[Path], keep: int) -> None:
+    """Pack old bundles.
+
+    DIR is a bundle, or a folder with bundles anywhere below it. The cases and results of runs that have ended become ….jsonl.gz,
+    which every command reads, only more slowly; `run --resume` unpacks them. A bundle that is being written is left alone.
+
+    \b
+    consistency pack nights --keep 14
+
+    Exit status: 0 whatever was passed over · 2 bad usage, or there is no bundle
+    """
+    from ...storage.bundle import gather
+    from ...storage.bundle.packing import pack as packed
+
+    listed, problems = gather(folders)
+    if not listed and not problems:
+        raise UsageError(f"there is no bundle in {', '.join(map(str, folders))}")
+    left: dict[str, int] = {}
+    many = before = after = 0
+    for one in reversed(listed):  # the newest first
+        left[one.label] = left.get(one.label, 0) + 1
+        if left[one.label] <= keep:
+            continue
+        try:
+            was, is_ = packed(one.folder)
+        except BundleError as error:
+            problems.append(f"passed over: {error}")
+        except OSError as error:
+            problems.append(f"passed over: {one.folder} cannot be packed: {error.strerror or error}")
+        else:
+            many, before, after = many + bool(was), before + was, after + is_
+    for problem in problems:
+        click.echo(problem, err=True)
+    click.echo(f"packed {many:,} of {len(listed):,} bundles: {before / 1e6:,.1f} MB are {after / 1e6:,.1f} MB now")

@@ -1,0 +1,81 @@
+"""What belongs to a folder that travels: its files by name, size and SHA-256, so that damage and replacement are noticed.
+
+The hashes do not say who wrote a folder. They say that its parts belong together; nothing from one is ever executed anyway.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from ..errors import BundleError
+
+FILE = "manifest.json"
+FORMAT = 1
+MAX_MANIFEST = 1 << 20
+MAX_FILE = 1 << 32  # bytes: no failure's folder holds more
+_CHUNK = 1 << 20
+
+
+def seal(folder: Path) -> None:
+    """Write down every file under ``folder``."""
+    files = {}
+    for path in sorted(p for p in folder.rglob("*") if p.is_file() and p.name != FILE and p.suffix != ".tmp"):
+        files[path.relative_to(folder).as_posix()] = {"bytes": path.stat().st_size, "sha256": _digest(path)}
+    text = json.dumps({"format": FORMAT, "files": files}, indent=1)
+    scratch = folder / f"{FILE}.tmp"
+    scratch.write_text(text + "\n", encoding="utf-8", newline="\n")
+    scratch.replace(folder / FILE)
+
+
+def check(folder: Path) -> bool:
+    """Whether ``folder`` has a manifest; raises BundleError with one line where its files are not those that it names."""
+    path = folder / FILE
+    if not path.is_file():
+        return False
+    for name, entry in _read(path).items():
+        place = _inside(folder, name)
+        try:
+            if place.is_symlink() or not place.is_file():
+                raise BundleError(f"{place} is missing, or no plain file; {folder} is damaged")
+            size = place.stat().st_size
+            if size != entry.get("bytes") or size > MAX_FILE:
+                raise BundleError(f"{place} has {size} bytes, {path} says {entry.get('bytes')!r:.40}: damaged or replaced")
+            if _digest(place) != entry.get("sha256"):
+                raise BundleError(f"{place} does not match its SHA-256 in {path}: damaged or replaced")
+        except OSError as error:
+            raise BundleError(f"{place} cannot be read: {error.strerror}") from None
+    return True
+
+
+def _read(path: Path) -> dict[str, dict[str, Any]]:
+    try:
+        if path.stat().st_size > MAX_MANIFEST:
+            raise BundleError(f"{path} is larger than a manifest may be ({MAX_MANIFEST} bytes)")
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise BundleError(f"{path} cannot be read: {str(error)[:120]}") from None
+    files = data.get("files") if isinstance(data, dict) else None
+    if not isinstance(files, dict) or not all(isinstance(entry, dict) for entry in files.values()):
+        raise BundleError(f"{path} does not list files")
+    if data.get("format") != FORMAT:
+        raise BundleError(f"{path} has format {data.get('format')!r:.40}; this version reads format {FORMAT}")
+    return files
+
+
+def _inside(folder: Path, name: str) -> Path:
+    """The file called ``name`` in ``folder``; a name that leads out of it is refused."""
+    parts = PurePosixPath(name).parts
+    if not parts or PurePosixPath(name).is_absolute() or any(part == ".." or ":" in part or "\\" in part for part in parts):
+        raise BundleError(f"{folder / FILE} names {name!r:.80}, which is not a file of this folder")
+    return folder.joinpath(*parts)
+
+
+def _digest(path: Path) -> str:
+    total = hashlib.sha256()
+    with path.open("rb") as stream:
+        while chunk := stream.read(_CHUNK):
+            total.update(chunk)
+    return total.hexdigest()

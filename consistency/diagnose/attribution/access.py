@@ -1,0 +1,160 @@
+"""The right computation on the wrong numbers: layouts misread, positions shifted, terms left out."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from ...generate.materialize import Arguments
+from .context import Scene, Suspect, Suspects
+
+Change = Callable[[Arguments, int], torch.Tensor]
+
+
+def suspects(scene: Scene) -> Suspects:
+    tensors = scene.reference.arguments.tensors
+    yield from _misread(scene, tensors)
+    yield from _missing(scene, tensors)
+    yield from _moved(scene, tensors)
+    yield from narrowed(scene)
+    yield from _signs(scene, tensors)
+
+
+def substituted(arguments: Arguments, tensors: dict[int, torch.Tensor]) -> tuple[list[Any], dict[str, Any]]:
+    """The call's arguments with other tensors at the given positions."""
+    others = {id(arguments.tensors[i]): tensor for i, tensor in tensors.items()}
+
+    def swap(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return others.get(id(value), value)
+        if isinstance(value, (list, tuple)):
+            return type(value)(swap(item) for item in value)
+        return value
+
+    return [swap(arg) for arg in arguments.args], {name: swap(value) for name, value in arguments.kwargs.items()}
+
+
+def _changed(scene: Scene, name: str, words: str, positions: Iterable[int], change: Change) -> Suspect:
+    def build(arguments: Arguments) -> tuple[list[Any], dict[str, Any]]:
+        read = {i: change(arguments, i) for i in positions}
+        if not scene.backward:
+            return substituted(arguments, read)
+        # A gradient is computed from what was read, and belongs to where it should have been read.
+        read = {i: tensor.detach().clone().requires_grad_(arguments.tensors[i].requires_grad) for i, tensor in read.items()}
+        found = substituted(arguments, read)
+        for i, tensor in read.items():
+            arguments.tensors[i] = tensor
+        return found
+
+    return Suspect(name, words, functools.partial(scene.with_call, build))
+
+
+def without_offset(arguments: Arguments, i: int) -> torch.Tensor:
+    tensor = arguments.tensors[i]
+    return arguments.bases[i].as_strided(tensor.shape, tensor.stride(), 0)
+
+
+def in_storage_order(arguments: Arguments, i: int) -> torch.Tensor:
+    """As if contiguous, from the tensor's own first element."""
+    tensor, base = arguments.tensors[i], arguments.bases[i].reshape(-1)
+    return base[tensor.storage_offset() :][: tensor.numel()].view(tensor.shape)
+
+
+def last_stride_one(arguments: Arguments, i: int) -> torch.Tensor:
+    tensor = arguments.tensors[i]
+    return arguments.bases[i].as_strided(tensor.shape, (*tensor.stride()[:-1], 1), tensor.storage_offset())
+
+
+def from_the_start(arguments: Arguments, i: int) -> torch.Tensor:
+    tensor = arguments.tensors[i]
+    return arguments.bases[i].reshape(-1)[: tensor.numel()].view(tensor.shape)
+
+
+def _misread(scene: Scene, tensors: list[torch.Tensor]) -> Suspects:
+    offset = [i for i, t in enumerate(tensors) if t.storage_offset()]
+    strided = [i for i, t in enumerate(tensors) if not t.is_contiguous()]
+    for i in offset:
+        yield _changed(scene, "offset-ignored", f"storage offset of argument {i} ignored", [i], without_offset)
+    for i in strided:
+        yield _changed(scene, "strides-ignored", f"strides of argument {i} ignored", [i], in_storage_order)
+        yield _changed(scene, "strides-ignored", f"strides and offset of argument {i} ignored", [i], from_the_start)
+        if tensors[i].ndim and tensors[i].stride(-1) != 1:
+            yield _changed(scene, "strides-ignored", f"last stride of argument {i} taken as 1", [i], last_stride_one)
+    if len(offset) > 1:
+        yield _changed(scene, "offset-ignored", "storage offsets ignored", offset, without_offset)
+    if len(strided) > 1:
+        yield _changed(scene, "strides-ignored", "strides ignored", strided, in_storage_order)
+        yield _changed(scene, "strides-ignored", "strides and offsets ignored", strided, from_the_start)
+    for i, tensor in enumerate(tensors):
+        if tensor.ndim >= 2 and tensor.shape[-1] == tensor.shape[-2] > 1:
+            yield _changed(scene, "transposed", f"argument {i} transposed", [i], lambda a, i: a.tensors[i].mT)
+
+
+def _counts(size: int) -> list[int]:
+    """How many terms at an end are likely to get lost: a few, or what a vector, a warp or a tile leaves over."""
+    left_over = {size % width for width in (2, 4, 8, 16, 32, 64, 128, 256)}
+    return sorted(k for k in {1, 2, 3, 4, size // 2, *left_over} if 0 < k < size)
+
+
+def _missing(scene: Scene, tensors: list[torch.Tensor]) -> Suspects:
+    for i, tensor in enumerate(tensors):
+        for dim, size in enumerate(tensor.shape):
+            if tensor.dtype == torch.bool:
+                continue
+            for k in _counts(size):
+                for end, where in (("last", slice(size - k, size)), ("first", slice(0, k))):
+                    words = f"{end} {k} of {size} terms missing" if k > 1 else f"{end} of {size} terms missing"
+                    blank = functools.partial(_blanked, dim, where)
+                    yield _changed(scene, "terms-dropped", words, [i], blank)
+                    if i == 0:
+                        kept = slice(0, size - k) if end == "last" else slice(k, size)
+                        yield _changed(scene, "terms-dropped", words, [i], functools.partial(_cut, dim, kept))
+
+
+def _blanked(dim: int, where: slice, arguments: Arguments, i: int) -> torch.Tensor:
+    tensor = arguments.tensors[i]
+    mask = torch.ones(tensor.shape[dim], dtype=torch.bool)
+    mask[where] = False
+    return torch.where(mask.reshape([-1 if d == dim else 1 for d in range(tensor.ndim)]), tensor, torch.zeros_like(tensor))
+
+
+def _cut(dim: int, kept: slice, arguments: Arguments, i: int) -> torch.Tensor:
+    return arguments.tensors[i][(slice(None),) * dim + (kept,)]
+
+
+def _moved(scene: Scene, tensors: list[torch.Tensor]) -> Suspects:
+    for i, tensor in enumerate(tensors):
+        for dim, size in enumerate(tensor.shape):
+            if size < 2:
+                continue
+            for step in (1, -1):
+                words = f"argument {i} shifted by {abs(step)} along dimension {dim}"
+                yield _changed(scene, "shifted", words, [i], lambda a, i, s=step, d=dim: a.tensors[i].roll(s, d))  # type: ignore[misc]
+            words = f"argument {i} flipped along dimension {dim}"
+            yield _changed(scene, "flipped", words, [i], lambda a, i, d=dim: a.tensors[i].flip(d))  # type: ignore[misc]
+        if tensor.ndim >= 4:
+            yield _changed(scene, "flipped", f"kernel of argument {i} flipped", [i], lambda a, i: a.tensors[i].flip(-1, -2))
+
+
+def narrowed(scene: Scene) -> Suspects:
+    """int64 in 32 bits: asked early, because what is left of round numbers is often zero."""
+    for i, tensor in enumerate(scene.reference.arguments.tensors):
+        if tensor.dtype == torch.int64:
+            words = f"int64 of argument {i} cut to int32"
+            yield _changed(scene, "int64-truncated", words, [i], lambda a, i: a.tensors[i].to(torch.int32).to(torch.int64))
+
+
+def _signs(scene: Scene, tensors: list[torch.Tensor]) -> Suspects:
+    for i, tensor in enumerate(tensors):
+        if tensor.dtype.is_floating_point:
+            yield _changed(scene, "negated", f"sign of argument {i} lost", [i], lambda a, i: a.tensors[i].abs())
+            if bool(tensor.isnan().any()):
+                for value in (0.0, float("-inf"), float("inf")):
+                    words = "NaN dropped"
+                    yield _changed(
+                        scene, "nan-dropped", words, [i],
+                        lambda a, i, v=value: torch.where(a.tensors[i].isnan(), v, a.tensors[i]),  # type: ignore[misc]
+                    )  # fmt: skip

@@ -1,0 +1,115 @@
+"""The right computation with another argument: a flag flipped, an option taken as its default, an optional tensor not given."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from ...generate.materialize import Arguments
+from .context import Scene, Suspect, Suspects
+
+# Options that callers leave out most of the time, with the values that a faulty backend may take for granted.
+UNSAID: dict[str, tuple[Any, ...]] = {
+    "align_corners": (True,), "count_include_pad": (False,), "ceil_mode": (True,), "unbiased": (False,), "correction": (0,),
+    "approximate": ("tanh",), "is_causal": (True,), "scale": (1.0,), "training": (True, False), "descending": (True,),
+    "largest": (False,), "upper": (True,), "reduction": ("sum", "mean"), "beta": (0.0,), "alpha": (1.0,),
+    "eps": (0.0, 1e-5, 1e-8, 1e-3), "momentum": (0.0, 1.0), "rounding_mode": (None, "floor", "trunc"), "diagonal": (0, 1, -1),
+    "norm": ("ortho", "forward"), "label_smoothing": (0.0,), "padding_mode": ("zeros", "border"), "weight": (None,),
+    "bias": (None,), "stride": (1,), "padding": (0,), "dilation": (1,), "output_padding": (0,),
+}  # fmt: skip
+WORDS = (
+    "mean", "sum", "none", "bilinear", "nearest", "nearest-exact", "bicubic", "area", "tanh", "floor", "trunc", "constant",
+    "reflect", "zeros", "border", "reflection",
+)  # fmt: skip
+
+
+def suspects(scene: Scene) -> Suspects:
+    case = scene.reference.materials.case
+    arguments = scene.reference.arguments
+    options = functools.partial(scene.with_call, _tensors_only)
+    yield Suspect("argument-ignored", "options not used", options)
+    for place, value in enumerate(arguments.args):
+        for other, words in _others(value, f"argument {place}", scene.distinct):
+            yield _suspect(scene, place, other, words)
+    for name, value in arguments.kwargs.items():
+        for other, words in _others(value, name, scene.distinct):
+            yield _suspect(scene, name, other, words)
+        yield _suspect(scene, name, None, f"{name} not used")
+    for name, values in UNSAID.items():
+        if name not in case.kwargs:
+            for other in values:
+                yield _suspect(scene, name, other, f"{name} taken as {other!r}")
+
+
+def _suspect(scene: Scene, place: int | str, value: Any, words: str) -> Suspect:
+    name = "argument-ignored"
+    return Suspect(name, words, functools.partial(scene.with_call, functools.partial(_replaced, place, value)))
+
+
+def _tensors_only(arguments: Arguments) -> tuple[list[Any], dict[str, Any]]:
+    count = next((i for i, arg in enumerate(arguments.args) if not isinstance(arg, torch.Tensor)), len(arguments.args))
+    return list(arguments.args[:count]), {}
+
+
+def _replaced(place: int | str, value: Any, arguments: Arguments) -> tuple[list[Any], dict[str, Any]]:
+    args, kwargs = list(arguments.args), dict(arguments.kwargs)
+    current = args[place] if isinstance(place, int) else kwargs.get(place)
+    made = value(current) if callable(value) else value
+    if isinstance(place, int):
+        args[place] = made
+    else:
+        kwargs[place] = made
+    return args, kwargs
+
+
+def _others(value: Any, name: str, distinct: int) -> Iterator[tuple[Any, str]]:
+    """Other values that a backend might have used in place of ``value``, with words for them.
+
+    ``distinct`` is how many different numbers are wrong: a single one is what many tensors could give.
+    """
+    match value:
+        case bool():
+            yield not value, f"{name} taken as {not value}"
+        case int():
+            for other in dict.fromkeys((0, 1, 2, value + 1, value - 1, -value)):
+                if other != value:
+                    yield other, f"{name} taken as {other}"
+        case float():
+            for other in dict.fromkeys(
+                (0.0, 1.0, 2.0, -value, value * value, abs(value) ** 0.5, 1e-5, 1e-8, 0.1, 2.0 * value, 0.5 * value)
+            ):
+                if other != value:
+                    yield other, f"{name} taken as {other:g}"
+        case str():
+            yield None, f"{name} taken as None"
+            for word in WORDS:
+                if word != value:
+                    yield word, f"{name} taken as {word!r}"
+        case list() | tuple() if value and all(type(item) is int for item in value):
+            kind = type(value)
+            for single in (0, 1):
+                yield kind([single] * len(value)), f"{name} taken as {single}"
+            if len(value) > 1:
+                yield kind(value[::-1]), f"{name} the wrong way round"
+                yield kind([value[0]] * len(value)), f"the first of {name} taken for all"
+        case torch.Tensor():
+            yield from _other_tensors(value, name, distinct)
+
+
+def _other_tensors(value: torch.Tensor, name: str, distinct: int) -> Iterator[tuple[Any, str]]:
+    yield None, f"{name} not used"
+    if value.dtype == torch.bool:
+        yield torch.logical_not, f"{name} inverted"
+    if distinct < 2:
+        return
+    yield torch.zeros_like, f"{name} taken as zeros"
+    yield torch.ones_like, f"{name} taken as ones"
+    if value.numel() > 1:
+        yield _first_everywhere, f"the first element of {name} taken for all"
+
+
+def _first_everywhere(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.reshape(-1)[:1].expand(tensor.numel()).reshape(tensor.shape).clone()

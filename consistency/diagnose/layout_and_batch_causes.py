@@ -1,0 +1,111 @@
+"""What trials tell where no suspect explained anything: results that depend on layout, batch or position, or on the formula."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..core.model import Cause, Evidence, Output
+from ..reference import Reference
+from .attribution import ENOUGH, Scene
+from .attribution.context import REFUSALS, flat
+from .experiments import BEYOND, CONTIGUOUS, Flagged, literal_case
+
+_ROUNDED = 1e-6  # of an error, in float64: it shrank as rounding does
+_SEVERAL = 4  # elements that err alike in float64 before the formula is blamed
+_CLEAR = 100.0  # ulp + G·u·S: of smaller errors it cannot be told whether they are gone elsewhere
+
+
+def by_trial(flagged: Flagged, evidence: Evidence, scene: Scene | None) -> Cause | None:
+    """What no suspect explained but a change of circumstances did: an element's result depends on its own inputs only."""
+    if evidence.trials.get(CONTIGUOUS, 2.0) <= 1.0:
+        return Cause("depends-on-layout", "the layout of the inputs", 1.0)
+    clear = scene is not None and flagged.direction == "forward" and not flagged.operator.mutates and scene.size >= _CLEAR
+    row = _guilty_row(scene, "elementwise" in flagged.operator.traits) if scene is not None and clear else None
+    if scene is not None and row is not None and _right_alone(flagged, scene, row):
+        return Cause("depends-on-batch", "the size of the batch", 1.0)
+    if ", only in the " in flagged.found.explanation:  # the first or last elements, and no others
+        return Cause("depends-on-position", "the position of an element", 1.0)
+    if scene is None or not clear:
+        return None
+    turned = (slice(None, None, -1),) * len(scene.shape)
+    if _differs_elsewhere(flagged, scene, lambda t: t.flip(*range(t.ndim)), turned):
+        return Cause("depends-on-position", "the position of an element", 1.0)
+    if _differs_elsewhere(flagged, scene, lambda t: t.flip(0), turned[:1]):
+        return Cause("depends-on-position", "the position of a row", 1.0)
+    return None
+
+
+def _right_alone(flagged: Flagged, scene: Scene, row: int) -> bool:
+    """Whether a row comes out otherwise without the rest of its batch, be it a row of the first operand or of all of them."""
+    return any(
+        _differs_elsewhere(flagged, scene, lambda t: t[row : row + 1], np.s_[row : row + 1], first_only=first_only)
+        for first_only in ((False,) if "elementwise" in flagged.operator.traits else (True, False))
+    )
+
+
+def _guilty_row(scene: Scene, elementwise: bool) -> int | None:
+    """The row (of dimension 0) with the most wrong elements; of elementwise operators only where rows are wrong as a whole.
+
+    There a row that is wrong in places tells of these places: alone, its elements would stand elsewhere in memory.
+    """
+    if len(scene.shape) < 2 or scene.guilty.size != np.prod(scene.shape):
+        return None
+    shares = scene.guilty.reshape(scene.shape[0], -1).mean(1)
+    whole = shares.max() > 0.5 and shares[shares > 0.0].min() > 0.5
+    return int(np.argmax(shares)) if whole or (not elementwise and shares.max() > 0.0) else None
+
+
+def _has_rows(tensor: torch.Tensor, scene: Scene, first: torch.Tensor | None) -> bool:
+    fits = tensor.ndim > 0 and tensor.shape[0] == scene.shape[0]
+    return fits and (tensor.ndim == len(scene.shape) if first is None else tensor.shape == first.shape)
+
+
+def _differs_elsewhere(
+    flagged: Flagged, scene: Scene, change: Callable[[torch.Tensor], torch.Tensor], where: Any, *, first_only: bool | None = None
+) -> bool:
+    """Whether results differ by more than rounding when the rows of the inputs stand elsewhere, or alone.
+
+    ``where`` are the same elements among the results so far. Only for independent rows: the reference must not differ.
+    """
+    rows = scene.shape[0] if scene.shape else 0
+    if rows < 2 or scene.actual.size != np.prod(scene.shape):
+        return False
+    try:
+        # Of a product's factors, the first has the rows.
+        alone = "elementwise" not in flagged.operator.traits if first_only is None else first_only
+        first = flagged.reference.arguments.tensors[0]
+        materials = literal_case(flagged, lambda t: change(t) if _has_rows(t, scene, first if alone else None) else t)
+        truth = Reference(flagged.operator, materials, "forward")
+        outcome = flagged.again(materials=materials)
+        if outcome.status != "ok" or truth.outcome.status != "ok":
+            return False
+        wanted, seen = truth.outputs[scene.index].tensor, truth.observed(outcome.outputs)[scene.index].tensor
+        expected, before, unit = (v.reshape(scene.shape)[where].reshape(-1) for v in (scene.expected, scene.actual, scene.unit))
+        if wanted is None or seen is None or flat(wanted).size != expected.size or flat(seen).size != expected.size:
+            return False
+    except REFUSALS:
+        return False
+    with np.errstate(all="ignore"):
+        finite = np.isfinite(expected) & np.isfinite(before)
+        if (np.abs(flat(wanted) - expected) > unit)[finite].any():
+            return False
+        return bool((np.abs(flat(seen) - before) > BEYOND * unit)[finite].any())
+
+
+def by_precision(flagged: Flagged, evidence: Evidence, scene: Scene | None, wide: tuple[Output, ...] | None) -> Cause | None:
+    """What the same backend's answer in float64 tells: the same error is the formula's, none at all is an amplified rounding."""
+    if scene is None or wide is None:
+        return None
+    share = scene.share(wide)
+    if share >= ENOUGH and not scene.special and np.count_nonzero(scene.guilty) >= _SEVERAL:
+        return Cause("approximation", "the formula itself, which errs alike in float64,", share)
+    right = evidence.trials.get("computing in float64", 2.0) <= 1.0
+    if right and scene.special and np.isfinite(scene.expected[scene.guilty]).any():
+        return Cause("early-overflow", "an intermediate that leaves the format", 1.0)
+    if right and evidence.wide is not None and evidence.wide < _ROUNDED and "elementwise" in flagged.operator.traits:
+        return Cause("approximation", "a formula that amplifies rounding", 1.0 - evidence.wide)
+    return None

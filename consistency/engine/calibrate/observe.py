@@ -1,0 +1,202 @@
+"""Healthy results and the same results with faults in them: every case through the real comparison and the real judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ... import backends as _backends
+from ...backends.base import Backend
+from ...backends.cpu import Cpu
+from ...core.dtypes import FORMATS
+from ...core.model import Case, Comparison, Outcome
+from ...generate.materialize import prepare
+from ...judge.compare import compare
+from ...judge.judge import Judgement, judge
+from ...judge.known import Occasion
+from ...judge.tolerances import Policy, Rule
+from ...operators.declare import Operator
+from ...reference import Reference, quiet
+from ...reference.high_precision import sharpen
+from ..config import Settings, directions_of, groups
+from ..engine import draw
+from .faults import planted
+from .needs import LEAST_C, Demands, demands
+
+_CPU = Cpu()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is calibrated: ``settings`` as for a run, for each of ``seeds``; ``stand_ins`` are backends that are not here.
+
+    Their rules judge what the CPU computed, so that their entries are scored as well. ``more`` are further cases, which are taken
+    as they are, where their operator and dtype are among those chosen.
+    """
+
+    settings: Settings
+    seeds: tuple[int, ...] = (0, 1, 2)
+    stand_ins: tuple[str, ...] = ()
+    more: tuple[Case, ...] = ()
+
+    @property
+    def pairs(self) -> list[tuple[Operator, str]]:
+        """The operator × dtype pairs; integers and booleans are judged exactly, so they have no c and no λ."""
+        return [(operator, dtype) for operator, dtype in groups(self.settings) if dtype in FORMATS]
+
+    @property
+    def cases(self) -> int:
+        """About how many cases will be drawn."""
+        return len(self.pairs) * self.settings.examples * len(self.seeds)
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What became of a planted fault: ``hidden_by`` is empty where it was detected.
+
+    Else ``c``, ``lambda``, ``both``, ``absolute``, ``ranges``, ``vacuous`` or ``neither``; then ``demands`` tells which c and λ
+    would detect it: those that do not meet them.
+    """
+
+    hidden_by: str = ""
+    demands: Demands = field(default_factory=Demands)
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One healthy result. ``rho`` is × budget, ``demands`` what it asks of c and λ (None: it can say nothing about them).
+
+    ``planted`` maps the faults that were tried on it to what became of them. ``problem`` is set where it fails for what no c and
+    λ can mend.
+    """
+
+    case: Case
+    family: str
+    direction: str
+    backend: str
+    rule: Rule
+    rho: float
+    demands: Demands | None
+    explanation: str
+    fails: bool = False
+    problem: str = ""
+    stand_in: bool = False
+    planted: Mapping[str, Fate] = field(default_factory=dict)
+
+
+def observations(plan: Plan) -> Iterator[tuple[Case, list[Observation]]]:
+    """Case by case, all that was observed on it (maybe nothing)."""
+    chosen = plan.settings
+    present = [b for b in chosen.backends if not _backends.availability(b)]
+    for operator, dtype in plan.pairs:
+        directions = directions_of(chosen, operator, dtype)
+        for seed in plan.seeds:
+            given = [case for case in plan.more if (case.operator, case.dtype) == (operator.name, dtype) and seed == plan.seeds[0]]
+            for case in [*draw(operator, dtype, chosen.examples, seed)[0], *given]:
+                try:
+                    observed = list(_observed(case, operator, present, directions, plan))
+                except Exception:  # as in a run, a case that cannot be built or judged is never the end of it
+                    observed = []
+                yield case, observed
+
+
+def _observed(
+    case: Case, operator: Operator, backends: Sequence[Backend], directions: Sequence[str], plan: Plan
+) -> Iterator[Observation]:
+    materials = prepare(case)
+    with quiet():
+        for direction in directions:
+            reference = Reference(operator, materials, direction)
+            sharpen(reference)
+            if reference.outcome.status != "ok" or operator.error.kind == "structure":
+                continue
+            baseline = _CPU.run(operator, materials, direction)
+            yield from _One(case, operator, direction, reference, baseline, plan).everywhere(backends)
+
+
+class _One:
+    """One case in one direction."""
+
+    def __init__(self, case: Case, operator: Operator, direction: str, reference: Reference, baseline: Outcome, plan: Plan) -> None:
+        self.case, self.operator, self.direction, self.reference, self.plan = case, operator, direction, reference, plan
+        self.baseline, self.twin = baseline, compare(baseline, reference)
+        self.tried: dict[tuple[Rule, Policy], Mapping[str, Fate]] = {}
+
+    def everywhere(self, backends: Sequence[Backend]) -> Iterator[Observation]:
+        for backend in backends:
+            if _backends.refusal(backend, self.operator, self.case.dtype, self.direction):
+                continue
+            plain = isinstance(backend, Cpu) and not backend.switched
+            outcome = self.baseline if plain else backend.run(self.operator, self.reference.materials, self.direction)
+            if outcome.status == "ok":
+                comparison = self.twin if plain else compare(outcome, self.reference, self.baseline)
+                yield self._observation(backend.name, backend.identity, outcome, comparison, plain)
+        for name in self.plan.stand_ins if self.baseline.status == "ok" else ():
+            observed = self._observation(name, {}, self.baseline, self.twin, plain=True)
+            if observed.rule.place != self._rule("cpu", {}).place:  # else nothing is said of it in particular
+                yield replace(observed, stand_in=True)
+
+    def _observation(
+        self, backend: str, identity: Mapping[str, str], outcome: Outcome, comparison: Comparison, plain: bool
+    ) -> Observation:
+        rule = self._rule(backend, identity)
+        where = {key: identity.get(key, "") for key in ("device", "driver")}
+        policy = self.plan.settings.tolerances.policy(backend, operator=self.operator.ruled_by[0], dtype=self.case.dtype, **where)
+        found = judge(comparison, self.twin, rule, policy)
+        rho = found.metrics.get("rho_max", 0.0)
+        # The CPU as its own reference is free of errors, which says nothing about what it needs.
+        problem, wanted = "", None if plain and not self.reference.independent else demands(comparison, rule, policy)
+        if found.verdict.fails and self._is_known(backend, identity, found, rho):
+            wanted = None
+        elif found.verdict.fails and (rho <= 1.0 or not wanted):
+            problem, wanted = f"{found.verdict}: {found.explanation}", None
+        return Observation(
+            self.case, self.operator.family, self.direction, backend, rule, rho, wanted, found.explanation,
+            found.verdict.fails, problem, False, {} if found.verdict.fails else self._planted(outcome, found, rule, policy),
+        )  # fmt: skip
+
+    def _rule(self, backend: str, identity: Mapping[str, str]) -> Rule:
+        name, family = self.operator.ruled_by
+        return self.plan.settings.tolerances.rule(
+            name, self.case.dtype, family=family, direction=self.direction, backend=backend,
+            device=identity.get("device", ""), driver=identity.get("driver", ""),
+        )  # fmt: skip
+
+    def _is_known(self, backend: str, identity: Mapping[str, str], found: Judgement, rho: float) -> bool:
+        """Whether a divergence is one that the file expects: then it says nothing about what healthy results need."""
+        occasion = Occasion(self.case, backend, self.direction, identity)
+        return occasion.known(self.plan.settings.tolerances.expectations, found.verdict.value, rho) is not None
+
+    def _planted(self, outcome: Outcome, healthy: Judgement, rule: Rule, policy: Policy) -> Mapping[str, Fate]:
+        """What became of each fault; tried once for backends with the same rule."""
+        if not healthy.verdict.passes:
+            return {}  # undecidable: whatever this case cannot tell is no fault of a tolerance
+        if (rule, policy) not in self.tried:
+            self.tried[rule, policy] = {
+                name: self._fate(compare(faulty, self.reference, self.baseline), rule, policy)
+                for name, faulty in planted(outcome, self.reference, _CPU)
+            }
+            return self.tried[rule, policy]
+        return {}
+
+    def _fate(self, comparison: Comparison, rule: Rule, policy: Policy) -> Fate:
+        verdict = judge(comparison, self.twin, rule, policy).verdict
+        if verdict.fails:
+            return Fate()
+        hidden_by = self._hidden_by(comparison, rule, policy) if verdict.tested else "vacuous"
+        return Fate(hidden_by, demands(comparison, rule, policy))
+
+    def _hidden_by(self, comparison: Comparison, rule: Rule, policy: Policy) -> str:
+        """Which part of the budget lets the fault pass."""
+
+        def fails(other: Rule) -> bool:
+            return judge(comparison, self.twin, other, policy).verdict.fails
+
+        bare = replace(rule, absolute=None)
+        if rule.absolute is not None and fails(bare):
+            return "absolute"
+        if fails(replace(bare, lam=0.0)):
+            return "lambda"
+        if fails(replace(bare, c=LEAST_C)):
+            return "c"
+        return "both" if fails(replace(bare, c=LEAST_C, lam=0.0)) else "ranges" if rule.ranges else "neither"

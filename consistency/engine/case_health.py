@@ -1,0 +1,136 @@
+"""Whether an operator's draws are any good: valid, telling something, different from each other, and quickly made."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from .. import operators
+from ..backends.cpu import Cpu
+from ..core.model import Case, Outcome
+from ..core.recipe import TensorRecipe, tensors
+from ..diagnose.evaluation import differentiates
+from ..generate import search
+from ..generate.materialize import prepare
+from ..judge.compare import compare
+from ..operators.declare import Operator
+from ..reference import Reference, quiet
+
+VALID, UNDECIDABLE = 0.98, 0.05  # at least so many draws are valid; at most so many of the ordinary ones can tell nothing
+EXAMPLES = 60
+SPECIAL_CLASSES = frozenset({"tokens", "near", "subnormal", "sparse"})
+
+
+@dataclass
+class Health:
+    """One operator in one dtype. ``valid`` draws are those that the CPU accepts there and in float64.
+
+    ``ordinary`` are the valid draws that have something in them: no special values, nothing empty. ``blind`` counts those of them
+    that could tell nothing in either direction, for ``reasons``; ``blind_backward`` those whose gradients could not, which may be
+    as it should be: that of a sum is constant. ``seconds`` is the time of a draw.
+    """
+
+    operator: str
+    dtype: str
+    drawn: int = 0
+    distinct: int = 0
+    valid: int = 0
+    ordinary: int = 0
+    blind: int = 0
+    blind_backward: int = 0
+    seconds: float = 0.0
+    reasons: Counter[str] = field(default_factory=Counter)
+    invalid: str = ""
+
+    @property
+    def valid_share(self) -> float:
+        """Of all draws."""
+        return self.valid / self.drawn if self.drawn else 1.0
+
+    @property
+    def blind_share(self) -> float:
+        """Of the ordinary draws."""
+        return self.blind / self.ordinary if self.ordinary else 0.0
+
+    @property
+    def good(self) -> bool:
+        """Within both limits, as far as so few draws can tell: three standard deviations are forgiven."""
+        chance = 3.0 * math.sqrt(UNDECIDABLE * self.ordinary)
+        return self.valid_share >= VALID and self.blind <= UNDECIDABLE * self.ordinary + chance
+
+    def to_json(self) -> dict[str, Any]:
+        """All numbers and shares."""
+        return asdict(self) | {"valid_share": self.valid_share, "blind_share": self.blind_share, "good": self.good}
+
+
+def examine(operator: Operator, dtype: str, examples: int = EXAMPLES, seed: int = 0) -> Health:
+    """Draw ``examples`` cases, run them on the CPU, and count. An operator that this torch lacks has no draws."""
+    found = Health(operator.name, dtype)
+    if operator.callable is None:
+        return found
+    started = time.perf_counter()
+    cases = search.batch(operator, dtype, examples, seed)
+    found.seconds = (time.perf_counter() - started) / max(len(cases), 1)
+    found.drawn, found.distinct = len(cases), len({search.plan(case) for case in cases})
+    with quiet():
+        for case in cases:
+            _look(operator, case, found)
+    return found
+
+
+def _look(operator: Operator, case: Case, found: Health) -> None:
+    materials, cpu = prepare(case), Cpu()
+    outcome = cpu.run(operator, materials)
+    reference = Reference(operator, materials, "forward")
+    for told in (outcome, reference.outcome):
+        if told.status != "ok":
+            found.invalid = found.invalid or f"{told.exception}: {told.message} in {case.line}"
+            return
+    found.valid += 1
+    if not ordinary(case) or operator.error.kind == "structure":
+        return
+    why = _blind(outcome, reference)
+    if why.startswith("empty output"):
+        return
+    found.ordinary += 1
+    back = ""
+    if differentiates(operator, case.dtype):
+        back = _blind(cpu.run(operator, materials, "backward"), Reference(operator, materials, "backward"))
+        found.blind_backward += bool(back)
+    if why and (back or not differentiates(operator, case.dtype)):
+        found.blind += 1
+        found.reasons[why] += 1
+
+
+def _blind(outcome: Outcome, reference: Reference) -> str:
+    """Why nothing could be told from any output; empty where something can."""
+    measured = compare(outcome, reference).outputs
+    if not measured or any(not output.vacuous for output in measured):
+        return ""
+    reasons = [output.vacuous for output in measured]
+    return "mostly zeros, or not finite" if "elements are zero" in reasons[0] else reasons[0]
+
+
+def ordinary(case: Case) -> bool:
+    """Whether the draw is meant to tell something by its numbers: no special values among them, no empty tensor."""
+    for tensor in (*tensors(case.args), *tensors(case.kwargs)):
+        if not isinstance(tensor, TensorRecipe):
+            continue
+        unusual = tensor.values[0] in SPECIAL_CLASSES and tensor.dtype != "bool"  # a mask may well be sparse
+        if tensor.special or unusual or 0 in tensor.base:
+            return False
+    return True
+
+
+def examined(
+    chosen: Iterable[Operator] | None = None, dtypes: Iterable[str] | None = None, examples: int = EXAMPLES
+) -> Iterator[Health]:
+    """The health of every operator: in ``dtypes``, or in the first that it takes."""
+    wanted = tuple(dtypes) if dtypes is not None else None
+    for operator in chosen if chosen is not None else operators.registry().values():
+        for dtype in operator.dtypes[:1] if wanted is None else [name for name in wanted if name in operator.dtypes]:
+            yield examine(operator, dtype, examples)

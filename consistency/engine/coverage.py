@@ -1,0 +1,248 @@
+"""What is covered: the names of PyTorch's operator database, the aten operators that declared operators reach, DirectML's kernels.
+
+What a declaration reaches is measured with the dispatcher on a few drawn cases, forward and backward, never inferred from names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import functools
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any
+
+import torch
+
+from .. import operators
+from ..backends.cpu import Cpu
+from ..core.model import DIRECTIONS
+from ..diagnose.evaluation import differentiates
+from ..errors import UsageError
+from ..generate.calls import opinfo
+from ..generate.materialize import prepare
+from ..generate.search import batch
+from ..operators.declare import Operator
+from ..operators.reached import Reached
+from ..reference.provable import Provability, provability
+
+EXAMPLES = 6  # cases of an operator in each of its kinds of dtype, a turn
+TURNS = 6  # at most, as long as there is something new
+# Why something is not covered, for names of the database and for aten operators (globs); the first that fits. Maintained by hand.
+REASONS: tuple[tuple[str, str], ...] = (
+    ("jiterator_*", "compiles CUDA code: no CPU"),
+    ("torch._scaled_mm*", "float8 only"),
+    ("torch.ops.aten.*", "internal entry of fused attention"),
+    ("sparse.*", "sparse tensors"),
+    ("to_sparse", "sparse tensors"),
+    ("nn.functional.feature_alpha_dropout", "random"),
+    ("cdouble", "complex cast"),
+    ("cfloat", "complex cast"),
+    ("chalf", "complex cast"),
+    ("broadcast_shapes", "computes shapes, no tensors"),
+    ("aten::convolution*overrideable", "internal: the convolution of devices other than the CPU"),
+    ("aten::_efficientzerotensor", "internal: a zero without memory"),
+    ("aten::_index_put_impl_", "internal: what index_put_ becomes on other devices"),
+    ("aten::_to_sparse", "sparse tensors"),
+    ("aten::_copy_from*", "internal: copies between devices"),
+    ("aten::_to_copy", "internal: what casts and copies become on other devices"),
+    ("aten::_fused_adam*", "fused optimizer steps of CUDA"),
+    ("aten::_pack_padded_sequence*", "ragged sequences"),
+    ("aten::_amp_*", "gradient scaling of CUDA"),
+    ("aten::_foreach_*", "lists of tensors"),
+    ("aten::_thnn_*", "fused recurrent cells of CUDA"),
+    ("aten::_cudnn*", "CUDA only"),
+    ("aten::_local_scalar_dense", "internal: item() on one element"),
+    ("aten::set_*", "internal: exchanges a tensor's storage"),
+    ("aten::resize_*", "internal: changes a tensor's storage"),
+    ("aten::_reshape_alias", "internal: what view becomes on other devices"),
+    ("aten::is_set_to", "internal: compares storages"),
+    ("aten::is_pinned", "internal: memory of the host"),
+    ("aten::_pin_memory", "internal: memory of the host"),
+    ("aten::record_stream", "internal: streams"),
+    ("aten::*_backward", "not reached: torch's CPU computes this gradient with other operators"),
+)  # fmt: skip
+INTERNAL = ("internal", "CUDA", "fused", "compiles", "gradient scaling", "not reached: torch's CPU", "lists of tensors of")
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """``reached`` maps each operator to the aten operators that its draws reached. ``database`` is None where it is not here."""
+
+    operators: tuple[Operator, ...]
+    reached: dict[str, frozenset[str]]
+    backward: frozenset[str]
+    database: tuple[str, ...] | None
+    kernels: tuple[str, ...]
+    why_no_database: str = ""
+    problems: dict[str, str] = field(default_factory=dict)
+    provability: tuple[Provability, ...] = ()
+
+    def certified(self, direction: str) -> tuple[int, int]:
+        """How many operators are certified in a direction, of how many that have numbers to prove."""
+        asked = [p for p in self.provability if p.direction == direction and p.asked]
+        return sum(p.certified for p in asked), len(asked)
+
+    @property
+    def uncertified(self) -> dict[str, str]:
+        """Operators whose elements cannot be certified, by name and direction, with the reason."""
+        return {f"{p.operator} ({p.direction})": p.reason for p in self.provability if not (p.asked and p.certified)}
+
+    @property
+    def aten(self) -> frozenset[str]:
+        """Every aten operator that something reached."""
+        return frozenset().union(*self.reached.values()) if self.reached else frozenset()
+
+    @property
+    def missing_names(self) -> dict[str, str]:
+        """The database's names that are not declared, with the reason."""
+        known = {o.name for o in self.operators}
+        return {name: reason(name) for name in self.database or () if name not in known}
+
+    @property
+    def missing_kernels(self) -> dict[str, str]:
+        """DirectML's kernels that no declared operator reached, with the reason."""
+        declared = {o.name.rpartition(".")[2] for o in self.operators}
+        return {
+            kernel: self._why(kernel)
+            for kernel in self.kernels
+            if kernel not in self.aten and not (_composite(kernel) and kernel.removeprefix("aten::") in declared)
+        }
+
+    @property
+    def unreachable_kernels(self) -> tuple[str, ...]:
+        """Those of the missing kernels that no public operator reaches on the CPU."""
+        return tuple(kernel for kernel, why in self.missing_kernels.items() if why.startswith(INTERNAL))
+
+    def _why(self, kernel: str) -> str:
+        base = kernel.removesuffix("_")
+        if kernel.endswith("_") and not kernel.endswith("__") and base in self.aten:
+            return "in place; out of place it is reached"
+        name = kernel.removeprefix("aten::")
+        if name not in names_of_aten():
+            return f"internal: torch {torch.__version__.partition('+')[0]} has no operator of this name"
+        return reason(kernel)
+
+    def directions(self) -> Counter[str]:
+        """How many operators are declared, with each direction."""
+        return Counter(d for o in self.operators for d in o.directions)
+
+    def dtypes(self) -> Counter[str]:
+        """How many operators take each dtype."""
+        return Counter(d for o in self.operators for d in o.dtypes)
+
+    def families(self) -> dict[str, list[Operator]]:
+        """Operators by family, in order."""
+        found: dict[str, list[Operator]] = {}
+        for operator in self.operators:
+            found.setdefault(operator.family, []).append(operator)
+        return found
+
+
+def reason(name: str) -> str:
+    """Why an operator is not covered, as far as anybody has written it down."""
+    return next((words for pattern, words in REASONS if fnmatch.fnmatchcase(name, pattern)), "not declared yet")
+
+
+def _composite(kernel: str) -> bool:
+    """Whether torch's CPU makes it of others before the dispatcher is asked, so that it cannot be seen: linear, reshape …"""
+    with contextlib.suppress(RuntimeError):  # a name that this torch has not, or has with overloads only
+        return bool(torch._C._dispatch_has_kernel_for_dispatch_key(kernel, "CompositeImplicitAutograd"))
+    return False
+
+
+@functools.cache
+def names_of_aten() -> frozenset[str]:
+    """Every aten operator of this torch, without overloads."""
+    every = (name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::"))
+    return frozenset(name.removeprefix("aten::").partition(".")[0] for name in every)
+
+
+def kernels() -> tuple[str, ...]:
+    """The names of DirectML's kernels (torch-directml 0.2.5), without their overloads."""
+    text = resources.files(__package__).joinpath("directml_kernels.txt").read_text(encoding="utf-8")
+    return tuple(dict.fromkeys(line.partition(".")[0] for line in text.splitlines() if line and not line.startswith("#")))
+
+
+def measure(
+    chosen: Iterable[Operator] | None = None, step: Callable[[str], None] = lambda name: None, examples: int = EXAMPLES
+) -> Coverage:
+    """Run a few cases of every operator and note what the dispatcher sees. ``step`` is called before each operator."""
+    every = tuple(chosen if chosen is not None else operators.registry().values())
+    reached: dict[str, frozenset[str]] = {}
+    backward: set[str] = set()
+    problems: dict[str, str] = {}
+    proved: list[Provability] = []
+    for operator in every:
+        step(operator.name)
+        try:
+            found = _reached_by(operator, examples)
+            proved += [provability(operator, direction) for direction in operator.directions]
+        except Exception as error:  # one operator's draws must not cost the others
+            found, problems[operator.name] = {}, f"{type(error).__name__}: {str(error)[:120]}"
+        reached[operator.name] = frozenset().union(*found.values()) if found else frozenset()
+        backward |= found.get("backward", set())
+    names, why = _database()
+    return Coverage(every, reached, frozenset(backward), names, kernels(), why, problems, tuple(proved))
+
+
+def _database() -> tuple[tuple[str, ...] | None, str]:
+    try:
+        return tuple(dict.fromkeys(str(entry.name) for entry in opinfo.database())), ""
+    except UsageError as error:
+        return None, str(error)
+
+
+def _reached_by(operator: Operator, examples: int) -> dict[str, set[str]]:
+    cpu, found = Cpu(), {direction: set[str]() for direction in DIRECTIONS}
+    if operator.callable is None:
+        return {}
+    for dtype in _kinds(operator.dtypes):
+        for turn in range(TURNS):
+            before = {direction: len(names) for direction, names in found.items()}
+            varied = False
+            for case in batch(operator, dtype, examples, turn):
+                materials = prepare(case)
+                for direction in operator.directions if differentiates(operator, dtype) else ("forward",):
+                    with Reached() as seen, warnings.catch_warnings():
+                        warnings.simplefilter("ignore")
+                        cpu.run(operator, materials, direction)
+                    names = {name for name in seen.names if name.startswith("aten::")}
+                    varied = varied or bool(found[direction] and names != found[direction])
+                    found[direction] |= names
+            if not varied or (turn and before == {direction: len(names) for direction, names in found.items()}):
+                break  # every case takes the same way, or nothing new was found
+    return found
+
+
+def _kinds(dtypes: Sequence[str]) -> list[str]:
+    """The first dtype of each kind, as other kernels may serve it: floating, complex, whole numbers, booleans."""
+    kinds: dict[str, str] = {}
+    for name in dtypes:
+        kinds.setdefault(name.rstrip("0123456789").removeprefix("b"), name)
+    return list(kinds.values())
+
+
+def as_json(found: Coverage) -> dict[str, Any]:
+    """Everything, as one JSON object."""
+    return {
+        "operators": len(found.operators),
+        "backward": found.directions()["backward"],
+        "dtypes": dict(found.dtypes()),
+        "families": {family: [o.name for o in members] for family, members in found.families().items()},
+        "database": None if found.database is None else len(found.database),
+        "database_missing": found.missing_names,
+        "aten": len(found.aten),
+        "aten_backward": len(found.backward),
+        "aten_by_operator": {name: sorted(names) for name, names in found.reached.items()},
+        "kernels": len(found.kernels),
+        "kernels_reached": len(found.kernels) - len(found.missing_kernels),
+        "kernels_missing": found.missing_kernels,
+        "kernels_unreachable": list(found.unreachable_kernels),
+        "problems": found.problems,
+        "certified": {direction: found.certified(direction)[0] for direction in DIRECTIONS},
+        "uncertified": found.uncertified,
+    }

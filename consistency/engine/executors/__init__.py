@@ -1,0 +1,1 @@
+"""Where units of work are judged: on a Dask cluster."""

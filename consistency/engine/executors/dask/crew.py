@@ -1,0 +1,172 @@
+"""The workers of a Dask cluster, as the front sees them: who is there, tasks for one of them, what they say."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import logging
+import queue
+import uuid
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from ....errors import ConsistencyError, UsageError
+from . import worker
+from .environments import Member
+
+CONNECT_SECONDS = 20.0
+GATHER_SECONDS = 30.0
+INSTALL = 'pip install "consistency[cluster]"'
+
+
+class LostSchedulerError(ConsistencyError):
+    """Nobody can be reached any more."""
+
+
+@dataclass(frozen=True)
+class Mail:
+    """Some events of a group, as JSON text; ``number`` counts the messages of one attempt (``token``) from 0."""
+
+    token: str
+    number: int
+    events: tuple[bytes, ...]
+    sender: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a task returned; ``lost`` says why it returned nothing, where the worker is gone, ``failed`` what it raised."""
+
+    token: str
+    text: str = ""
+    lost: str = ""
+    failed: str = ""
+
+
+class Crew(Protocol):
+    """What the front needs of a cluster."""
+
+    def members(self) -> dict[str, Member]: ...
+    def describe(self, address: str, token: str, orders: str) -> None: ...
+    def judge(self, address: str, token: str, labels: Iterable[str], text: str, blobs: list[bytes]) -> None: ...
+    def fingerprint(self, address: str, token: str, labels: Iterable[str], orders: str, names: Sequence[str]) -> None: ...
+    def forget(self, token: str) -> None: ...
+    def next(self, seconds: float) -> Mail | Answer | None: ...
+    def close(self) -> None: ...
+
+
+class DaskCrew:
+    """A Dask cluster at ``address``: ``tcp://host:8786``, or the file that its scheduler wrote.
+
+    Raises UsageError where Dask is not installed, or nobody answers.
+    """
+
+    def __init__(self, address: str) -> None:
+        distributed = _distributed()
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
+        self._address = address
+        self._messages: queue.Queue[Any] = queue.Queue()
+        self._futures: dict[str, Any] = {}
+        self._topic = f"consistency-{uuid.uuid4().hex}"
+        where: dict[str, Any] = {"scheduler_file": address} if Path(address).is_file() else {"address": address}
+        try:
+            with _unwarned():
+                self._client = distributed.Client(**where, timeout=CONNECT_SECONDS, set_as_default=False, name="consistency")
+                self._client.subscribe_topic(self._topic, self._messages.put)
+        except (OSError, TimeoutError, ValueError, KeyError, ImportError) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0][:120]
+            raise UsageError(f"no Dask scheduler answers at {address}: {reason}; start one with: dask scheduler") from None
+        every = "n_workers" in inspect.signature(self._client.scheduler_info).parameters
+        self._every: dict[str, Any] = {"n_workers": -1} if every else {}
+
+    def members(self) -> dict[str, Member]:
+        """The workers that are connected now. Raises LostSchedulerError."""
+        try:
+            found = self._client.scheduler_info(**self._every)["workers"]
+        except (OSError, KeyError, RuntimeError, TimeoutError):  # a client that has lost its scheduler knows nothing
+            raise LostSchedulerError(
+                f"the Dask scheduler at {self._address} went away; what was judged is kept, and --resume --out FOLDER completes it"
+            ) from None
+        return {
+            address: Member(address, int(about["nthreads"]), frozenset(label for label, n in about["resources"].items() if n >= 1))
+            for address, about in found.items()
+        }
+
+    def describe(self, address: str, token: str, orders: str) -> None:
+        self._submit(address, token, (), worker.describe, orders)
+
+    def judge(self, address: str, token: str, labels: Iterable[str], text: str, blobs: list[bytes]) -> None:
+        self._submit(address, token, labels, worker.judge, text, blobs, self._topic, token)
+
+    def fingerprint(self, address: str, token: str, labels: Iterable[str], orders: str, names: Sequence[str]) -> None:
+        self._submit(address, token, labels, worker.fingerprint, orders, list(names))
+
+    def _submit(self, address: str, token: str, labels: Iterable[str], task: Any, *args: Any) -> None:
+        with _unwarned():  # cases may be large
+            self._futures[token] = future = self._client.submit(
+                task, *args, workers=[address], allow_other_workers=False, pure=False, retries=0,
+                resources=dict.fromkeys(labels, 1) or None, key=f"consistency-{token}-{uuid.uuid4().hex[:8]}",
+            )  # fmt: skip
+        future.add_done_callback(lambda _: self._messages.put(token))
+
+    def forget(self, token: str) -> None:
+        """Nobody waits for this task any more."""
+        future = self._futures.pop(token, None)
+        if future is not None:
+            with contextlib.suppress(Exception):
+                future.cancel()
+
+    def next(self, seconds: float) -> Mail | Answer | None:
+        """What comes next, or None where nothing does in time."""
+        try:
+            message = self._messages.get(timeout=seconds) if seconds > 0.0 else self._messages.get_nowait()
+        except queue.Empty:
+            return None
+        if isinstance(message, str):
+            return self._answer(message)
+        _, told = message
+        return Mail(str(told["token"]), int(told["n"]), tuple(told["events"]), str(told["from"]))
+
+    def _answer(self, token: str) -> Answer | None:
+        future = self._futures.pop(token, None)
+        if future is None or future.status == "cancelled":
+            return None
+        try:
+            return Answer(token, text=str(future.result(timeout=GATHER_SECONDS)))
+        except Exception as error:
+            if type(error).__name__ in ("KilledWorker", "CancelledError", "FutureCancelledError", "TimeoutError"):
+                return Answer(token, lost="the worker was lost")
+            return Answer(token, failed=_told(error))
+
+    def close(self) -> None:
+        for token in list(self._futures):
+            self.forget(token)
+        with contextlib.suppress(Exception), _unwarned():
+            self._client.close()
+
+
+def _told(error: BaseException) -> str:
+    """The root of an error in a line; Dask wraps those of unpacking a task."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
+
+
+def _distributed() -> Any:
+    try:
+        with _unwarned():
+            import distributed
+    except ImportError as error:
+        raise UsageError(f"--cluster needs Dask distributed ({str(error)[:80]}); install it with: {INSTALL}") from None
+    return distributed
+
+
+@contextlib.contextmanager
+def _unwarned() -> Any:
+    """Dask's remarks are no concern of a user who did not write the Dask program."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

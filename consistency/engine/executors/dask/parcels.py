@@ -1,0 +1,142 @@
+"""What goes between the front of a cluster run and its workers: JSON text, and the bytes of literal tensors beside it.
+
+Dask pickles what it carries. What it is handed here are text and bytes only, and what comes back is read like a bundle: checked,
+and a :class:`~consistency.errors.BundleError` with the worker's name where it is not what it should be.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import uuid
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ....core.model import Case, Result
+from ....core.recipe import INLINE_BYTES
+from ....core.version import __version__
+from ....diagnose.determinism import Repeatability
+from ....diagnose.precision_scaling import Scaling
+from ....errors import BundleError, RecipeError
+from ....judge.known.schema import read_text
+from ....storage.bundle import result_from_json, row_of
+from ...config import Settings
+from ...events import Event, GroupDone, Grown, Judged, Repeated, Scaled, Shrunk
+
+MAX_EVENT = 1 << 26  # bytes; a result has some thousands
+Json = dict[str, Any]
+
+
+def orders(chosen: Settings, specs: Iterable[str], expectations: Iterable[str] = ()) -> Json:
+    """What a worker must know of a run: everything but the cases. ``specs`` name the backends, ``expectations`` the files of these.
+
+    Raises ConfigurationError where a file cannot be read.
+    """
+    path = chosen.tolerances_path
+    limits = chosen.limits
+    return {
+        "consistency": __version__, "run": uuid.uuid4().hex, "operators": [o.name for o in chosen.operators],
+        "backends": list(specs),
+        "dtypes": list(chosen.dtypes) if chosen.dtypes else None, "directions": list(chosen.directions),
+        "examples": chosen.examples, "seed": chosen.seed, "shrink": chosen.shrink, "reference": chosen.reference,
+        "source": chosen.source, "repeat": chosen.repeat, "case_timeout": limits.seconds, "worker_memory": limits.memory,
+        "tolerances": None if path is None else read_text(path, "a tolerances file"),
+        "expectations": [read_text(Path(name), "an expectations file") for name in expectations],
+        "digest": chosen.tolerances.digest,
+    }  # fmt: skip
+
+
+def pack_cases(cases: Sequence[Case]) -> tuple[Json, list[bytes]]:
+    """Cases as JSON data, and the literal tensors that are too long for it, each once."""
+    found = {x.digest: x.data for case in cases for x in case.literals if len(x.data) > INLINE_BYTES}
+    return {"cases": [case.to_json() for case in cases], "literals": list(found)}, list(found.values())
+
+
+def unpack_cases(data: Json, blobs: Sequence[bytes]) -> list[Case]:
+    """Raises RecipeError."""
+    literals = dict(zip(data["literals"], blobs, strict=True))
+    return [Case.from_json(item, literals) for item in data["cases"]]
+
+
+def rows_of(results: Iterable[Result]) -> list[Json]:
+    """Results as JSON data; their cases stand elsewhere."""
+    return [row_of(result) for result in results]
+
+
+def pack_event(event: Event, known: Collection[str]) -> bytes:
+    """An event of a group as JSON text. The cases whose ids are ``known`` at the other end are not sent again."""
+    data: Json
+    match event:
+        case Judged():
+            data = {
+                "kind": "judged",
+                "case": event.case.id,
+                "rows": rows_of(event.results),
+                "fresh": event.fresh,
+                "origin": event.origin,
+            }
+            data |= _strangers([event.case, *(r.case for r in event.results)], known)
+        case Shrunk():
+            data = {"kind": "shrunk", "rows": rows_of((event.original, event.result))}
+            data |= _strangers([event.original.case, event.result.case], known)
+        case Scaled():
+            data = {"kind": "scaled", "rows": [scaling.to_json() for scaling in event.scalings]}
+        case Repeated():
+            data = {"kind": "repeated", "rows": [item.to_json() for item in event.found]}
+        case Grown():
+            data = {"kind": "grown", "operator": event.operator, "backend": event.backend, "bytes": event.bytes}
+        case GroupDone():
+            data = {"kind": "done", "operator": event.operator, "dtype": event.dtype, "cases": event.cases}
+        case _:
+            raise TypeError(f"{type(event).__name__} is no event of a group")
+    return json.dumps(data, default=str).encode("utf-8")
+
+
+def _strangers(cases: Sequence[Case], known: Collection[str]) -> Json:
+    """The cases that the other end has not seen, with their literal tensors."""
+    strange = {case.id: case for case in cases if case.id not in known}
+    if not strange:
+        return {}
+    packed, blobs = pack_cases(list(strange.values()))
+    return {"strangers": packed, "blobs": [base64.b64encode(blob).decode("ascii") for blob in blobs]}
+
+
+def unpack_event(text: bytes, known: Mapping[str, Case], sender: str) -> Event:
+    """What :func:`pack_event` wrote. Raises BundleError, naming the ``sender``."""
+    try:
+        if len(text) > MAX_EVENT:
+            raise ValueError(f"an event of {len(text)} bytes")
+        data = json.loads(text)
+        return _event(data, known, Path(sender))
+    except (BundleError, RecipeError) as error:
+        raise BundleError(f"worker {sender} sent what is no result: {error}") from None
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, binascii.Error) as error:
+        raise BundleError(f"worker {sender} sent what is no result: {type(error).__name__} {str(error)[:120]}") from None
+
+
+def _event(data: Json, known: Mapping[str, Case], sender: Path) -> Event:
+    cases = known
+    if "strangers" in data:
+        literals = [base64.b64decode(item, validate=True) for item in data["blobs"]]
+        cases = {**known, **{case.id: case for case in unpack_cases(data["strangers"], literals)}}
+
+    def results() -> tuple[Result, ...]:
+        return tuple(result_from_json(sender, number, row, cases) for number, row in enumerate(data["rows"], start=1))
+
+    match data["kind"]:
+        case "judged":
+            return Judged(cases[data["case"]], results(), data["fresh"] is True, str(data["origin"]))
+        case "shrunk":
+            original, small = results()
+            return Shrunk(original, small)
+        case "scaled":
+            return Scaled(tuple(Scaling.from_json(row) for row in data["rows"]))
+        case "repeated":
+            return Repeated(tuple(Repeatability.from_json(row) for row in data["rows"]))
+        case "grown":
+            return Grown(str(data["operator"]), str(data["backend"]), float(data["bytes"]))
+        case "done":
+            return GroupDone(str(data["operator"]), str(data["dtype"]), int(data["cases"]))
+    raise ValueError(f"{str(data['kind'])[:40]!r} is no kind of event")

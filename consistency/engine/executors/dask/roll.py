@@ -1,0 +1,114 @@
+"""Who takes part in a cluster run: workers are asked what they are, and grouped with those that are like them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from ....errors import BundleError, ConsistencyError
+from ...config import Settings
+from ...engine import shrinking
+from .crew import Answer, Crew
+from .environments import Environment, Member, arrange, described
+from .parcels import orders
+
+JOIN_SECONDS = 60.0  # for workers to connect, at the start
+DESCRIBE_SECONDS = 240.0  # loading torch from a cold disk takes its time
+LOOK_SECONDS = 1.0  # between looks at who is there
+
+
+class NoWorkersError(ConsistencyError):
+    """Nobody is there to judge anything."""
+
+
+class Roll:
+    """The workers of one run, by environment. ``asked``: the user named the backends. ``labels``: resources by backend, in place
+    of the usual ones.
+
+    ``wait_for``: how many workers must be there before the run begins. ``expectations`` are the files of ``chosen``. ``said`` is
+    told what a person should know meanwhile.
+    """
+
+    def __init__(
+        self, chosen: Settings, crew: Crew, *, asked: bool = True, labels: Mapping[str, str] | None = None, wait_for: int = 1,
+        expectations: Sequence[str] = (), said: Callable[[str], None] = lambda text: None,
+    ) -> None:  # fmt: skip
+        self.chosen, self.crew, self.asked, self.labels, self.wait_for = chosen, crew, asked, labels or {}, max(wait_for, 1)
+        self.said = said
+        self.specs = {b.name: chosen.specs.get(b.name, b.name) for b in chosen.backends}
+        self.orders = orders(chosen, self.specs.values(), expectations)
+        self.environments: list[Environment] = []
+        self.joining: dict[str, Member] = {}  # asked what they are
+        self.refused: set[str] = set()  # workers that cannot take part
+        self._last = ""  # why the last of them cannot
+
+    def gather(self) -> list[Environment]:
+        """Wait for workers, ask each what it is, and group them. Raises NoWorkersError."""
+        until = time.monotonic() + JOIN_SECONDS
+        while len(members := self.crew.members()) < self.wait_for:
+            if time.monotonic() > until:
+                many = f"{len(members)} of {self.wait_for} workers are" if members else "no worker is"
+                raise NoWorkersError(f"{many} connected to the scheduler after {JOIN_SECONDS:.0f} s; start one with: dask worker …")
+            time.sleep(0.1)
+        for member in members.values():
+            self.ask(member)
+        until = time.monotonic() + DESCRIBE_SECONDS
+        found: dict[str, Environment] = {}
+        while self.joining and time.monotonic() < until:
+            message = self.crew.next(LOOK_SECONDS)
+            if isinstance(message, Answer):
+                environment = self._introduced(message)
+                if environment is not None:
+                    known = found.setdefault(environment.key, environment)
+                    known.workers.update(environment.workers)
+                    if known.about.get("host") != environment.about.get("host"):
+                        known.about.pop("host", None)  # there are several
+            there = self.crew.members()
+            for address in [a for a in self.joining if a not in there]:
+                del self.joining[address]
+        if not found:
+            raise NoWorkersError("no worker can take part: " + (self._last or "they went away, or did not answer"))
+        self.environments = sorted(found.values(), key=lambda e: e.key)
+        arrange(self.environments, self.labels)
+        for environment in self.environments:
+            environment.effort = shrinking(self.chosen)
+        return self.environments
+
+    def ask(self, member: Member) -> None:
+        self.joining[member.address] = member
+        self.crew.describe(member.address, f"describe.{member.address}", json.dumps(self.orders))
+
+    def _introduced(self, answer: Answer) -> Environment | None:
+        """The environment of a worker that has answered; None where it cannot take part."""
+        member = self.joining.pop(answer.token.removeprefix("describe."), None)
+        if member is None or answer.lost:
+            return None
+        try:
+            if answer.failed:
+                hint = "; install consistency there" if "ModuleNotFoundError" in answer.failed else ""
+                raise BundleError(f"worker {member.address}: {answer.failed}{hint}")
+            reply = json.loads(answer.text)
+            if reply.get("kind") != "described":
+                raise BundleError(f"worker {member.address}: {str(reply.get('text'))[:300]}")
+            return described(reply, member, self.chosen, self.specs, self.asked)
+        except (BundleError, ValueError, AttributeError) as error:
+            self.refuse(member.address, str(error))
+            return None
+
+    def refuse(self, address: str, why: str) -> None:
+        self.refused.add(address)
+        self._last = why
+        self.said(f"not used: {why}")
+
+    def joined(self, answer: Answer) -> None:
+        """A worker that came, or came back, while the run goes on: it helps where others are like it."""
+        found = self._introduced(answer)
+        if found is None:
+            return
+        known = next((e for e in self.environments if e.key == found.key), None)
+        (member,) = found.workers.values()
+        if known is None or known.lost:
+            self.refuse(member.address, f"worker {member.address} came after the run had begun, and no other is like it")
+        else:
+            known.workers[member.address] = member

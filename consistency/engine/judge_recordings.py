@@ -1,0 +1,210 @@
+"""Judging recordings: the reference is computed here from the stored inputs, the outcomes come from the folders.
+
+The same events as of a run are yielded, so that the same screen, bundle and exit status follow.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from .. import operators
+from ..backends.base import Backend
+from ..core.model import DIRECTIONS, Case, Outcome, Result, Verdict
+from ..diagnose.diagnosis import Looks
+from ..errors import BundleError, ConsistencyError, UsageError
+from ..generate.calls import opinfo
+from ..generate.materialize import Adjust, Materials
+from ..judge import tolerances
+from ..judge.tolerances import Tolerances
+from ..operators.declare import Operator
+from ..storage.recording.folder import Row
+from ..storage.recording.reading import Recording
+from . import engine
+from .config import Settings
+from .events import Event, Finished, Judged, Started
+
+_TELLING = ("crash", "timeout", "unsupported", "unavailable")  # what an outcome means without a reference
+
+
+class Recorded(Backend):
+    """A backend that did its work elsewhere: ``run`` gives what was recorded of the case in hand, and nothing can be run again."""
+
+    stored = True
+
+    def __init__(self, name: str, environment: Mapping[str, str], folder: Path) -> None:
+        self.name, self.folder = name, folder
+        self._environment = dict(environment)
+        self.hand: Outcome | None = None
+
+    def environment(self) -> dict[str, str]:
+        return self._environment
+
+    def run(
+        self, operator: Operator, materials: Materials, direction: str = "forward", dtype: str | None = None,
+        adjust: Adjust | None = None,
+    ) -> Outcome:  # fmt: skip
+        if self.hand is None or dtype is not None or adjust is not None:
+            return Outcome("unavailable", message="this was recorded elsewhere and cannot be run again")
+        return self.hand
+
+
+@dataclass(frozen=True)
+class _Item:
+    """One stored outcome with the recording and the backend it belongs to."""
+
+    recording: Recording
+    row: Row
+    backend: Recorded
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is judged: the recordings' outcomes by case and direction, and the settings that the screen and a bundle show."""
+
+    settings: Settings
+    groups: tuple[tuple[Case, str, tuple[_Item, ...]], ...]
+    recordings: tuple[Recording, ...]
+
+    @property
+    def outcomes(self) -> int:
+        return sum(len(items) for _, _, items in self.groups)
+
+    def close(self) -> None:
+        for recording in self.recordings:
+            recording.close()
+
+
+def plan(
+    folders: Iterable[str | Path], patterns: Iterable[str | Operator] | None = None,
+    rules: str | Path | Tolerances | None = None, ids: Iterable[str] = (), expectations: Iterable[str | Path] | str | Path = (),
+) -> Plan:  # fmt: skip
+    """Open recordings, choose outcomes by operator and by recorded id. Raises BundleError, UsageError or ConfigurationError."""
+    recordings = tuple(Recording(folder) for folder in folders)
+    if not recordings:
+        raise UsageError("no recording is given; `consistency record --backend X -o FOLDER` makes one")
+    items = [item for backends, r in zip(_backends(recordings), recordings, strict=True) for item in _items(r, backends)]
+    known: dict[str, Operator] = {}
+    for item in items:
+        case = _case(item)
+        known.setdefault(case.operator, _operator_or_none(case))
+    chosen = operators.select(patterns, known)
+    names, wanted = {o.name for o in chosen}, frozenset(ids)
+    grouped: dict[tuple[str, str], list[_Item]] = {}
+    cases: dict[tuple[str, str], Case] = {}
+    for item in items:
+        case, key = _case(item), (item.row.case_id, item.row.direction)
+        if case.operator in names and (not wanted or item.row.id in wanted):
+            grouped.setdefault(key, []).append(item)
+            cases.setdefault(key, case)
+    missing = wanted - {item.row.id for found in grouped.values() for item in found}
+    if missing:
+        raise UsageError(f"no outcome {sorted(missing)[0]!r:.120} in {', '.join(str(r.folder) for r in recordings)}")
+    if not grouped:
+        raise BundleError(f"{recordings[0].folder} holds no outcome to judge")
+    loaded = tolerances.with_more(rules if isinstance(rules, Tolerances) else tolerances.load(rules), expectations)
+    backends = tuple(dict.fromkeys(item.backend for found in grouped.values() for item in found))
+    settings = Settings(
+        tuple(chosen), backends, None, DIRECTIONS, examples=1, shrink=False, tolerances=loaded,
+        tolerances_path=Path(rules) if isinstance(rules, (str, Path)) else None,
+        specs={backend.name: str(backend.folder) for backend in backends}, source="recorded",
+    )  # fmt: skip
+    return Plan(settings, tuple((cases[key], key[1], tuple(found)) for key, found in grouped.items()), recordings)
+
+
+def events(planned: Plan, *, closer: bool = True) -> Iterator[Event]:
+    """Judge everything; ``closer=False`` leaves it at the first look, without causes."""
+    began = time.monotonic()
+    count = len(planned.recordings)
+    words = f"{planned.outcomes:,} recorded outcome{'s' if planned.outcomes != 1 else ''}"
+    title = f"{words} in {count} recording{'s' if count != 1 else ''}"
+    yield Started(planned.settings, {}, len(planned.settings.operators), len(planned.groups), title)
+    looks = Looks(effort=600.0) if closer else None
+    for case, direction, items in planned.groups:
+        for turn in _turns(items):
+            yield Judged(case, tuple(_judged(case, direction, turn, planned.settings.tolerances, looks)))
+    yield Finished(time.monotonic() - began, False)
+
+
+def _turns(items: Sequence[_Item]) -> Iterator[list[_Item]]:
+    """Outcomes that can be judged side by side: one a backend. A recording may hold the same call more than once."""
+    left = list(items)
+    while left:
+        turn: dict[str, _Item] = {}
+        for item in left:
+            turn.setdefault(item.backend.name, item)
+        yield list(turn.values())
+        left = [item for item in left if turn[item.backend.name] is not item]
+
+
+def _judged(case: Case, direction: str, turn: Sequence[_Item], rules: Tolerances, looks: Looks | None) -> Iterator[Result]:
+    for item in turn:
+        item.backend.hand = item.recording.outcome(item.row)
+    found: dict[str, Result] = {}
+    sound = [item for item in turn if not item.row.problem]
+    operator, reason = None, ""
+    try:
+        operator = opinfo.operator_of(case)
+    except ConsistencyError as error:
+        reason = str(error)
+    if operator is not None and sound:
+        results = engine.judge_case(case, operator, [item.backend for item in sound], rules, (direction,), looks=looks)
+        found = {result.backend: result for result in results}
+    for item in turn:
+        result = found.get(item.backend.name)
+        if result is None or (result.comparison is None and item.row.outcome.status in _TELLING):
+            result = _without_reference(case, direction, item, operator, item.row.problem or reason or _reason(result))
+        yield replace(result, recorded_id=item.row.id)
+        item.backend.hand = None
+
+
+def _reason(result: Result | None) -> str:
+    return result.explanation if result is not None else "nobody says what a gradient of this would mean"
+
+
+def _without_reference(case: Case, direction: str, item: _Item, operator: Operator | None, reason: str) -> Result:
+    """A verdict on what could not be compared: the outcome's own where it says something by itself."""
+    outcome = item.row.outcome
+    if outcome.status in _TELLING:
+        text = ": ".join(filter(None, (outcome.exception, outcome.message))) or outcome.status
+        verdict = Verdict(outcome.status)
+    else:
+        text, verdict = f"cannot be judged: {reason}", Verdict("undecidable")
+    family = operator.family if operator is not None else opinfo.GENERIC
+    return Result(case, item.backend.name, direction, verdict, text, family=family)
+
+
+def _case(item: _Item) -> Case:
+    return item.recording.cases[item.row.case_id]
+
+
+def _operator_or_none(case: Case) -> Operator:
+    """The case's operator; for a name that is not known here one that can only be listed."""
+    from ..operators.declare import call
+
+    try:
+        return replace(opinfo.operator_of(case), name=case.operator)
+    except ConsistencyError:
+        return Operator(name=case.operator, family=opinfo.GENERIC, sample=lambda d: call(), dtypes=(case.dtype,))
+
+
+def _backends(recordings: Sequence[Recording]) -> Iterator[dict[str, Recorded]]:
+    """For each recording its backend in every configuration, under names that differ: NAME, NAME+CONFIGURATION, NAME#2."""
+    taken: set[str] = set()
+    for recording in recordings:
+        found = {}
+        for configuration in dict.fromkeys(row.configuration for row in recording.rows):
+            header = recording.header
+            base = f"{header.backend}+{configuration}" if configuration else header.backend
+            numbered = (base if number == 1 else f"{base}#{number}" for number in range(1, len(recordings) + 2))
+            name = next(name for name in numbered if name not in taken)
+            taken.add(name)
+            environment = {**header.environment, **header.configurations.get(configuration, {})}
+            found[configuration] = Recorded(name, environment, recording.folder)
+        yield found
+
+
+def _items(recording: Recording, backends: Mapping[str, Recorded]) -> Iterator[_Item]:
+    return (_Item(recording, row, backends[row.configuration]) for row in recording.rows)

@@ -1,0 +1,190 @@
+"""Cases that fail and cases that pass, to find a condition with: from a bundle, and drawn and run here as long as there is time.
+
+Beside drawn cases the relatives of the failing ones are run, which differ in one respect only: a tensor in another layout, with
+other numbers, without its special values. They say which respect matters.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ...backends.base import Backend
+from ...core.model import Case, Result
+from ...core.recipe import TensorRecipe
+from ...generate import layouts
+from ...judge.known.case_facts import Facts
+from ...judge.tolerances import Tolerances
+from ...operators.declare import Operator
+from ...storage import bundle
+from ...storage.bundle import cases_of
+from ..engine import draw, judge_case
+from .predicate_search import Narrowed, covered, narrow
+
+RUNS = 5  # of the case in hand, which say how often it fails
+ROUNDS = 4
+DRAWN = 150  # cases a round
+RELATIVES_OF = 4  # failing cases
+MOST_FROM_BUNDLE = 2000  # cases of each kind
+
+
+@dataclass
+class Evidence:
+    """Cases of one operator, dtype, direction and backend by what became of them. ``verdicts``: which failures are meant.
+
+    ``rho`` is the largest × budget among the failing ones, by case.
+    """
+
+    verdicts: frozenset[str]
+    failing: dict[str, Case] = field(default_factory=dict)
+    passing: dict[str, Case] = field(default_factory=dict)
+    rho: dict[str, float] = field(default_factory=dict)
+
+    def add(self, case: Case, verdict: str, *, fails: bool, passes: bool, rho: float) -> None:
+        """Sort a case in; what failed otherwise, or told nothing, is left out."""
+        if fails and verdict in self.verdicts:
+            self.failing[case.id] = case
+            self.rho[case.id] = max(rho, self.rho.get(case.id, 0.0))
+            self.passing.pop(case.id, None)
+        elif passes and case.id not in self.failing:
+            self.passing[case.id] = case
+
+    def __contains__(self, case: Case) -> bool:
+        return case.id in self.failing or case.id in self.passing
+
+    def narrowed(self, case: Case) -> Narrowed:
+        return narrow(case, list(self.failing.values()), list(self.passing.values()))
+
+    @staticmethod
+    def holds(when: str, case: Case) -> bool:
+        return covered(when, [case], ())[0] == 1
+
+    def covers(self, when: str) -> Narrowed:
+        """What a condition covers of everything that is known by now."""
+        failing, passing = covered(when, self.failing.values(), self.passing.values())
+        return Narrowed(when, failing, len(self.failing), passing, len(self.passing))
+
+
+def from_bundle(evidence: Evidence, folder: Path, of: Result) -> int:
+    """Add the bundle's other cases of the same operator, dtype, direction and backend; returns how many there are."""
+    wanted: dict[str, dict[str, Any]] = {}
+    alike = {"operator": of.operator, "dtype": of.dtype, "direction": of.direction, "backend": of.backend}
+    for _, row in bundle.lines(folder / "results.jsonl"):
+        if all(row.get(key) == value for key, value in alike.items()) and len(wanted) < 2 * MOST_FROM_BUNDLE:
+            wanted[str(row.get("case_id"))] = row
+    for name, case in cases_of(folder, set(wanted)).items():
+        _add_row(evidence, case, wanted[name])
+    return len(wanted)
+
+
+def _add_row(evidence: Evidence, case: Case, row: Mapping[str, Any]) -> None:
+    metrics = row.get("metrics")
+    try:
+        rho = float(metrics["rho_max"]) if isinstance(metrics, dict) and "rho_max" in metrics else 0.0
+    except (TypeError, ValueError):
+        rho = 0.0
+    verdict = str(row.get("verdict"))
+    evidence.add(case, verdict, fails=row.get("fails") is True, passes=verdict in ("rounding", "exact"), rho=rho)
+
+
+@dataclass
+class Bench:
+    """Where cases are run: one backend, one direction, no expectations, no second looks.
+
+    ``stood``: whether the condition that was found was right about a whole round of cases that it was not made from.
+    """
+
+    operator: Operator
+    backend: Backend
+    direction: str
+    rules: Tolerances
+    deadline: float
+    ran: int = 0
+    stood: bool = False
+
+    def __post_init__(self) -> None:
+        self.rules = replace(self.rules, expectations=())
+
+    @property
+    def out_of_time(self) -> bool:
+        return time.monotonic() >= self.deadline
+
+    def run(self, case: Case) -> Result | None:
+        """The first look at a case; None where nothing was judged."""
+        self.ran += 1
+        return next(iter(judge_case(case, self.operator, [self.backend], self.rules, (self.direction,))), None)
+
+    def rate(self, case: Case, verdicts: frozenset[str], most: int = RUNS) -> tuple[int, int]:
+        """In how many of some runs a case fails as it is meant to."""
+        failed = runs = 0
+        while runs < most and not (runs >= 2 and self.out_of_time):
+            result = self.run(case)
+            runs += 1
+            failed += result is not None and result.verdict.fails and result.verdict.value in verdicts
+        return failed, runs
+
+    def into(self, evidence: Evidence, cases: Iterable[Case]) -> None:
+        """Run cases until the time is up, and sort them in."""
+        for case in cases:
+            if self.out_of_time:
+                return
+            result = self.run(case) if case not in evidence else None
+            if result is not None:
+                verdict, rho = result.verdict, result.metrics.get("rho_max", 0.0)
+                evidence.add(case, verdict.value, fails=verdict.fails, passes=verdict.passes, rho=rho)
+
+
+def search(case: Case, evidence: Evidence, bench: Bench | None) -> Narrowed:
+    """The condition for ``case``. With a bench more cases are run until one has stood a round of new ones, or time is up."""
+    if bench is None:
+        return evidence.narrowed(case)
+    known = evidence.narrowed(case) if evidence.passing else None
+    for turn in range(ROUNDS):
+        failing = [case, *(one for one in evidence.failing.values() if one.id != case.id)]
+        for one in failing[:RELATIVES_OF]:
+            bench.into(evidence, relatives(one, turn))
+        cases, _ = draw(bench.operator, case.dtype, DRAWN, 1000 + turn)
+        bench.into(evidence, cases)
+        now = evidence.covers(known.when) if known is not None else None
+        if now is not None and not now.passing and now.failing == now.of_failing and not bench.out_of_time:
+            bench.stood = True
+            return now
+        known = evidence.narrowed(case)
+        if bench.out_of_time:
+            break
+    return evidence.narrowed(case)
+
+
+def relatives(case: Case, turn: int) -> Iterator[Case]:
+    """Cases that differ from ``case`` in one tensor: its layout, its numbers, or its special values."""
+    choose = random.Random(f"{case.id}/{turn}")
+    for tensor in (t for t in case.tensors if isinstance(t, TensorRecipe)):
+        shape = Facts(case).described("shape", tensor)
+        if not isinstance(shape, tuple):
+            continue
+        plain = replace(tensor, base=shape, view=(), special=())
+        others = [plain, replace(tensor, special=())] if tensor.view or tensor.special else []
+        for layout in layouts.possible(shape):
+            found = layouts.inverse(layout, shape, choose.randint)
+            if found is not None:
+                others.append(replace(plain, base=found[0], view=(found[1],)))
+        if tensor.values[:1] != ("uniform",):
+            others.append(replace(tensor, values=("uniform", -1.0, 1.0)))
+        others.append(replace(tensor, stop=tensor.stop + choose.randint(1, 1 << 20)))
+        yield from (_with(case, tensor, other) for other in others)
+
+
+def _with(case: Case, old: TensorRecipe, new: TensorRecipe) -> Case:
+    """The case with one tensor in the place of another."""
+
+    def changed(value: Any) -> Any:
+        if value is old:
+            return new
+        return type(value)(changed(item) for item in value) if isinstance(value, (list, tuple)) else value
+
+    kwargs = {name: changed(value) for name, value in case.kwargs.items()}
+    return replace(case, args=changed(case.args), kwargs=kwargs)

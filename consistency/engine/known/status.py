@@ -1,0 +1,270 @@
+"""What a run did with each expectation: how many results it explained, and which entries nobody needs any more.
+
+"No longer happens" is said of an entry only when so many of the results that it covers were judged, and passed, that the divergence
+would have shown up (p < 1e-3 that it did not by chance, at the rate that the entry states or that is assumed).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import date
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from ... import backends, operators
+from ...core.model import Result
+from ...errors import BundleError, did_you_mean
+from ...generate.calls import opinfo
+from ...judge.file_vocabulary import base_of
+from ...judge.known.entries import Expectation, Occasion
+from ...storage import bundle
+from ..events import Event, Finished, Judged, Started
+
+FILE = "expectations.jsonl"  # in a bundle
+MOST_TEXT = 400  # characters of a name or a reason
+HAPPENS, GONE, EXPIRED, OTHERWISE, MISNAMED, IDLE = (
+    "happens", "no longer happens", "expired", "otherwise", "matches nothing", "not exercised",
+)  # fmt: skip
+_COUNTS = ("failed", "passed", "otherwise", "grown", "expired")
+_USUAL = frozenset({"cpu", "numpy", "cuda", "directml"})
+_ONLY_IF_REPEATED = frozenset({"nondeterministic"})
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What became of one entry. Of the results it covers ``failed`` were expected, ``passed`` passed, ``grown`` went beyond its
+    ratchet, ``expired`` would have been expected earlier, ``otherwise`` failed in another way. ``enough`` passing ones without a
+    failure mean that it no longer happens. ``rho`` is the largest × budget that was expected. ``problem`` says what it misnames.
+    """
+
+    entry: str
+    place: str
+    about: str
+    reason: str = ""
+    ticket: str = ""
+    expires: str = ""
+    likely: float = 1.0
+    flaky: bool = False
+    enough: int = 1
+    failed: int = 0
+    passed: int = 0
+    otherwise: int = 0
+    grown: int = 0
+    expired: int = 0
+    rho: float = 0.0
+    problem: str = ""
+
+    @property
+    def status(self) -> str:
+        if self.problem:
+            return MISNAMED
+        if self.failed:
+            return HAPPENS
+        if self.expired:
+            return EXPIRED
+        if self.otherwise or self.grown:
+            return OTHERWISE
+        return GONE if self.passed >= self.enough else IDLE
+
+    @property
+    def covered(self) -> int:
+        """Results of which the entry speaks, and of which something was established."""
+        return self.failed + self.passed + self.otherwise + self.grown + self.expired
+
+    def plus(self, other: Standing) -> Standing:
+        """The same entry in two runs, or in two processes of one."""
+        counts = {name: getattr(self, name) + getattr(other, name) for name in _COUNTS}
+        return replace(self, **counts, rho=max(self.rho, other.rho), problem=self.problem and other.problem)
+
+    def to_json(self) -> dict[str, Any]:
+        row = {name: value for name, value in asdict(self).items() if value not in ("", 0, False)}
+        return row | {"rho": min(self.rho, 1e300), "status": self.status}
+
+    @staticmethod
+    def from_json(row: Mapping[str, Any]) -> Standing:
+        """What :meth:`to_json` wrote. Raises what unfit data raise."""
+        kinds = {"str": lambda text: str(text)[:MOST_TEXT], "int": int, "float": float, "bool": bool}
+        return Standing(**{f.name: kinds[str(f.type)](row[f.name]) for f in fields(Standing) if f.name in row})  # type: ignore[operator]
+
+
+@dataclass
+class Ledger:
+    """Counts results against entries. ``identities``: what each backend ran on, by its name."""
+
+    entries: Sequence[Expectation]
+    identities: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    repeated: bool = False
+    today: date = field(default_factory=date.today)
+    _counts: dict[int, Standing] = field(default_factory=dict)
+    _about: dict[tuple[str, ...], list[int]] = field(default_factory=dict)
+
+    def add(self, result: Result) -> None:
+        """Count one result for every entry that covers it."""
+        if not self.entries or not result.verdict.tested:
+            return
+        for number in self._speaking(result):
+            entry = self.entries[number]
+            told = self._kind(entry, result) if entry.describes(result.case) else ""
+            if told:
+                now = self._counts.get(number) or blank(entry)
+                rho = result.metrics.get("rho_max", 0.0) if told == "failed" else 0.0
+                self._counts[number] = replace(now, **{told: getattr(now, told) + 1}, rho=max(now.rho, rho))
+
+    def _speaking(self, result: Result) -> list[int]:
+        case = result.case
+        key = (case.operator, case.source, case.dtype, result.direction, result.backend)
+        found = self._about.get(key)
+        if found is None:
+            occasion = Occasion(case, result.backend, result.direction, self.identities.get(result.backend, {}))
+            found = [n for n, e in enumerate(self.entries) if (e.since or self.today) <= self.today and occasion.spoken_of_by(e)]
+            self._about[key] = found
+        return found
+
+    def _kind(self, entry: Expectation, result: Result) -> str:
+        """What a result says of an entry that covers it; empty where it says nothing."""
+        if result.known is not None:
+            return "failed" if result.known.entry == entry.id else ""
+        if not result.verdict.fails:
+            if result.verdict.value == "expected" or (not self.repeated and _ONLY_IF_REPEATED.issuperset(entry.verdicts)):
+                return ""
+            return "passed"
+        if result.verdict.value not in entry.verdicts:
+            return "otherwise"
+        return "expired" if entry.admits(result.metrics.get("rho_max", 0.0)) else "grown"
+
+    def covered(self) -> list[Standing]:
+        """The standings of the entries that covered a result."""
+        return [self._counts[number] for number in sorted(self._counts)]
+
+    def standings(self) -> list[Standing]:
+        """What there is to say, in the order of the entries: those that covered a result, and those that name what there is not."""
+        found = []
+        for number, entry in enumerate(self.entries):
+            known = self._counts.get(number)
+            problem = misnamed(entry) if known is None else ""
+            if known is not None or problem:
+                found.append(known or replace(blank(entry), problem=problem))
+        return found
+
+
+def blank(entry: Expectation) -> Standing:
+    """The standing of an entry of which nothing has been seen yet."""
+    about = (str(entry)[:MOST_TEXT], entry.reason[:MOST_TEXT], entry.ticket[:MOST_TEXT], str(entry.expires or ""))
+    return Standing(entry.id, entry.place, *about, likely=entry.likely, flaky=entry.flaky, enough=entry.enough)
+
+
+def misnamed(entry: Expectation) -> str:
+    """What an entry names that there is not: an operator nobody knows, a backend that is nearly one that is known."""
+    known = operators.registry()
+    there = entry.operator.startswith("aten.") or _matches(known, entry.operator)
+    if not there and not _matches((item.name for item in opinfo.database()), entry.operator):  # which takes a second to load
+        return f"operator {entry.operator!r} matches none that is known{did_you_mean(entry.operator, known)}"
+    base = base_of(entry.backend)
+    if base in _USUAL or set(base) & set("*?["):
+        return ""
+    names = {base_of(backend.name) for backend in backends.catalogue()}
+    meant = did_you_mean(base, names) if base not in names else ""
+    return f"backend {entry.backend!r} is none that is known{meant}" if meant else ""
+
+
+def _matches(names: Iterable[str], pattern: str) -> bool:
+    return any(fnmatchcase(name, pattern) for name in names)
+
+
+class Keeper:
+    """The handler that counts during a run; with a folder it writes the counts into the bundle when the run ends."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder
+        self.ledger = Ledger(())
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case Started():
+                chosen = event.settings
+                identities = {b.name: b.identity for b in chosen.backends if b.name not in event.unavailable}
+                self.ledger = Ledger(chosen.tolerances.expectations, identities, repeated=chosen.repeat > 0)
+            case Judged():
+                for result in event.results:
+                    self.ledger.add(result)
+            case Finished() if self.folder is not None:
+                write(self.folder, self.ledger.standings())
+
+
+def write(folder: Path, standings: Iterable[Standing]) -> None:
+    """Keep standings in a bundle; nothing where there are none."""
+    rows = [json.dumps(standing.to_json()) + "\n" for standing in standings]
+    path = folder / FILE
+    if rows or path.exists():
+        scratch = path.with_suffix(".tmp")
+        scratch.write_text("".join(rows), encoding="utf-8", newline="\n")
+        scratch.replace(path)
+
+
+def kept(folder: Path) -> list[Standing]:
+    """The standings that a bundle keeps. Raises BundleError with file and line."""
+    found, path = [], folder / FILE
+    for number, row in bundle.lines(path):
+        try:
+            found.append(Standing.from_json(row))
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise BundleError(f"{path}:{number}  damaged: {type(error).__name__} {str(error)[:100]}") from None
+    return found
+
+
+def together(runs: Iterable[Iterable[Standing]]) -> list[Standing]:
+    """The standings of several runs added up, entry by entry."""
+    found: dict[str, Standing] = {}
+    for standing in (standing for run in runs for standing in run):
+        known = found.get(standing.entry)
+        found[standing.entry] = standing if known is None else known.plus(standing)
+    return list(found.values())
+
+
+def counted(standings: Iterable[Standing]) -> Iterator[str]:
+    """A line for each entry that explained failures."""
+    for standing in standings:
+        if standing.failed:
+            many = f"{standing.failed:,} result{'s' if standing.failed > 1 else ''} of {standing.covered:,}"
+            size = f", up to {standing.rho:.3g} × budget" if standing.rho > 1.0 else ""
+            where = "; ".join(filter(None, (standing.place, standing.ticket)))
+            yield f"expected: {standing.about}: {many}{size}: {standing.reason}" + (f" ({where})" if where else "")
+
+
+def told(standings: Sequence[Standing]) -> Iterator[str]:
+    """The lines that a person should read: what to remove, what has expired, what is misspelt, how often flakes happened."""
+    for standing in standings:
+        where = f"({'; '.join(filter(None, (standing.place, standing.ticket)))})"
+        match standing.status:
+            case "no longer happens":
+                yield f"no longer happens: remove expectation {standing.about} {where}: all of {standing.passed:,} results pass"
+            case "expired":
+                many = f"{standing.expired:,} failure{'s' if standing.expired > 1 else ''}"
+                yield f"expired: {standing.about} {where} was expected until {standing.expires}: {many}"
+            case "matches nothing":
+                yield f"expectation {standing.place or standing.about}: {standing.problem}"
+            case "happens" if standing.flaky:
+                yield f"flaky: {standing.about} {where}: {_rate(standing)}"
+        if standing.grown:
+            many = f"{standing.grown:,} failure{'s' if standing.grown > 1 else ''}"
+            yield f"grown: {standing.about} {where}: {many} beyond its max_rho"
+
+
+def _rate(standing: Standing) -> str:
+    runs = standing.failed + standing.passed
+    text = f"failed in {standing.failed:,} of {runs:,} ({standing.failed / max(runs, 1):.2g}; {standing.likely:.2g} is stated)"
+    often = more_often(standing.failed, runs, standing.likely)
+    return text + (f", more often than stated (p = {often:.0e})" if often < 1e-3 else "")
+
+
+def more_often(failed: int, runs: int, rate: float) -> float:
+    """Probability of at least so many failures at a stated rate (binomial upper tail)."""
+    if rate >= 1.0 or failed == 0:
+        return 1.0
+    log, miss = math.log(rate), math.log1p(-rate)
+    ways = [math.lgamma(runs + 1) - math.lgamma(k + 1) - math.lgamma(runs - k + 1) for k in range(failed, runs + 1)]
+    return math.fsum(math.exp(way + k * log + (runs - k) * miss) for k, way in enumerate(ways, start=failed))

@@ -1,0 +1,167 @@
+"""From settings to a corpus, and from a corpus to a recording on one backend."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import backends
+from ..backends.base import Backend, refusal
+from ..backends.subprocess.backend import AHEAD
+from ..core import recipe
+from ..core.model import Case, Outcome
+from ..errors import BundleError, ConsistencyError, RecipeError, UsageError
+from ..generate.calls import opinfo
+from ..generate.materialize import prepare
+from ..operators.declare import Operator
+from ..storage.recording.folder import CORPUS, RECORDING, Entry, Header, read_cases, read_header
+from ..storage.recording.writing import Writer
+from .config import Settings, directions_of, groups
+from .engine import draw
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """One step of a recording: how many outcomes (or cases of a corpus) are through, of how many, and the last one."""
+
+    done: int
+    total: int
+    case: Case
+    outcome: Outcome | None = None
+    fresh: bool = True
+
+
+def resolved(spec: str | Backend) -> Backend:
+    """The backend that ``spec`` names; an accelerator in a process of its own, as in a run. Raises UsageError."""
+    (backend,) = backends.resolve_all([spec])
+    return backends.isolated(backend, spec) if isinstance(spec, str) else backend
+
+
+def settings_of(chosen: Settings, *, literal: bool) -> dict[str, Any]:
+    """What a corpus was drawn with, as JSON data."""
+    said = chosen.describe()
+    keys = ("operators", "dtypes", "directions", "examples", "seed", "source")
+    return {key: said[key] for key in keys} | {"literal": literal}
+
+
+def entries(chosen: Settings, *, literal: bool = False) -> Iterator[tuple[int, int, list[Entry]]]:
+    """The cases of ``chosen``, a group of operator × dtype at a time: (its number, how many groups, its cases)."""
+    pairs = groups(chosen)
+    for number, (operator, dtype) in enumerate(pairs, start=1):
+        cases, _ = draw(operator, dtype, chosen.examples, chosen.seed)
+        directions = directions_of(chosen, operator, dtype)
+        yield number, len(pairs), [Entry(literally(case) if literal else case, directions) for case in cases if directions]
+
+
+def write_corpus(chosen: Settings, folder: Path, *, literal: bool = False, resume: bool = False) -> Iterator[Taken]:
+    """Draw cases and keep them. Raises BundleError where the folder holds a recording already."""
+    writer = Writer(folder, Header(CORPUS, settings=settings_of(chosen, literal=literal)), resume=resume)
+    done = 0
+    try:
+        for number, count, found in entries(chosen, literal=literal):
+            for entry in found:
+                fresh = entry.case.id not in writer.known
+                writer.case(entry.case, entry.directions)
+                done += 1
+                yield Taken(done, done + (count - number) * chosen.examples, entry.case, fresh=fresh)
+        writer.finish()
+    finally:
+        writer.close()
+
+
+def record(backend: Backend, source: Settings | Path, folder: Path, *, resume: bool = False) -> Iterator[Taken]:
+    """Run every case of a corpus (a folder), or of freshly drawn ones, on ``backend`` and keep what comes out.
+
+    Every step is yielded when its outcome is on disk. Raises BundleError for a damaged corpus, or where the folder cannot be used.
+    """
+    if isinstance(source, Path):
+        header = read_header(source)
+        said, found = dict(header.settings), list(read_cases(source))
+        total = sum(len(entry.directions) for entry in found)
+        batches: Iterator[tuple[int, int, list[Entry]]] = iter([(1, 1, found)])
+        if not found:
+            raise BundleError(f"{source} holds no case")
+        if source.resolve() == folder.resolve():
+            raise UsageError(f"{folder} is the corpus itself: name another folder with -o")
+        each = 0
+    else:
+        said, batches = settings_of(source, literal=False), entries(source)
+        each, total = source.examples * len(source.directions), 0
+    writer = Writer(folder, Header(RECORDING, backend.name, backend.identity, said), resume=resume)
+    done = 0
+    try:
+        for number, count, batch in batches:
+            for position, entry in enumerate(batch):
+                writer.case(entry.case, entry.directions)
+                backend.ahead(_coming(batch[position : position + AHEAD], writer.done))
+                for direction in entry.directions:
+                    name = f"{entry.case.id}/{direction}"
+                    fresh = name not in writer.done
+                    outcome = outcome_of(backend, entry.case, direction) if fresh else None
+                    if outcome is not None:
+                        writer.outcome(name, entry.case, direction, outcome)
+                    done += 1
+                    yield Taken(done, total or done + (count - number) * each, entry.case, outcome, fresh)
+        writer.finish()
+    finally:
+        writer.close()
+        backend.close()
+
+
+def _coming(batch: Iterable[Entry], done: Container[str]) -> Iterator[tuple[Operator, Case, str]]:
+    """What will be asked for next, for a backend that computes meanwhile."""
+    for entry in batch:
+        try:
+            operator = opinfo.operator_of(entry.case)
+        except ConsistencyError:
+            continue  # its outcome will say so
+        for direction in entry.directions:
+            if f"{entry.case.id}/{direction}" not in done:
+                yield operator, entry.case, direction
+
+
+def outcome_of(backend: Backend, case: Case, direction: str) -> Outcome:
+    """What ``backend`` does with one case; a case that cannot be built there is an outcome, too."""
+    try:
+        operator = opinfo.operator_of(case)
+        reason = refusal(backend, operator, case.dtype, direction)
+        return Outcome("unsupported", message=reason) if reason else backend.run(operator, prepare(case), direction)
+    except RecipeError as error:
+        return Outcome("unsupported", message=f"the case cannot be built: {error}")
+    except ConsistencyError as error:
+        return Outcome("unsupported", message=str(error))
+
+
+def literally(case: Case) -> Case:
+    """The same case with the bits of every tensor in place of its recipe; the views over them stay chains."""
+    materials = prepare(case)
+    arguments = materials.build()
+    found = iter(zip(materials.bases, arguments.tensors, strict=True))
+
+    def walk(arg: recipe.Arg) -> recipe.Arg:
+        match arg:
+            case recipe.TensorRecipe():
+                base, tensor = next(found)
+                strided = (tuple(tensor.shape), tuple(tensor.stride()), int(tensor.storage_offset()))
+                return recipe.Literal(_bytes(base), arg.dtype, *strided, base=arg.base if arg.view else (), view=arg.view)
+            case recipe.Literal():
+                next(found)
+            case list():
+                return [walk(item) for item in arg]
+            case tuple():
+                return tuple(walk(item) for item in arg)
+        return arg
+
+    args = tuple(walk(arg) for arg in case.args)
+    return replace(case, args=args, kwargs={name: walk(arg) for name, arg in case.kwargs.items()})
+
+
+def _bytes(base: np.ndarray[Any, Any]) -> bytes:
+    """The numbers' bytes, little endian."""
+    swapped = base if sys.byteorder == "little" else base.astype(base.dtype.newbyteorder("<"))
+    return swapped.tobytes()

@@ -1,0 +1,29 @@
+"""What an interrupted run left in its bundle, for completing it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..core.files import lines
+from ..core.model import Key, Result, kind
+from ..storage.bundle.header import read_header
+from ..storage.bundle.reading import _cases
+from ..storage.bundle.results import result_from_json
+from .events import Earlier
+
+
+def earlier_results(folder: Path) -> Earlier:
+    """What an interrupted run left in its bundle, for resuming it; nothing when there is no bundle yet. Raises BundleError."""
+    if not (folder / "bundle.json").exists():
+        return Earlier()
+    read_header(folder)
+    cases, path = _cases(folder), folder / "results.jsonl"
+    judged: dict[Key, Result] = {}
+    shrunk: dict[tuple[str, ...], Result] = {}
+    for number, row in lines(path):
+        result = result_from_json(path, number, row, cases)
+        if row.get("shrunk") is True:
+            shrunk[kind(result)] = result
+        elif result.comparison is not None:
+            judged[result.key] = result
+    return Earlier(judged, shrunk)

@@ -1,0 +1,113 @@
+"""The standard corpus: a few cases of every operator × dtype, drawn with seed 0, once for each version of what draws them.
+
+It is kept in the user's cache, a file for each operator × dtype. Whether it is the same elsewhere is for its digest to say: the
+same sources under another Hypothesis may draw others, so machines that shall be compared case by case are given one folder
+(``consistency corpus make -o FOLDER``).
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import hypothesis
+import torch
+
+from .. import operators
+from ..core import paths
+from ..core.model import Case
+from ..core.version import __version__
+from ..errors import ConsistencyError
+from ..operators.declare import Operator
+from ..storage.bundle import lines, replace
+from ..storage.corpus.reading import STANDARD
+from ..storage.corpus.value import Corpus
+from .plan import draw
+
+EXAMPLES = (
+    12  # cases of an operator × dtype: fewer could not settle that its errors have shifted (consistency.report.history.changes)
+)
+SEED = 0
+SHARE = 0.25  # of a time budget that drawing may take; what is not drawn then is drawn by the next run
+_SOURCES = (
+    "operators", "generate/strategies.py", "generate/search.py", "generate/layouts.py", "generate/value_classes.py",
+    "core/recipe.py", "core/dtypes.py", "core/model.py",
+)  # fmt: skip
+
+
+def standard(
+    pairs: Sequence[tuple[Operator, str]], *, examples: int = EXAMPLES, seconds: float | None = None,
+    told: Callable[[int, int], None] = lambda done, of: None,
+) -> Corpus:  # fmt: skip
+    """The standard corpus of these operators × dtypes. What is not drawn after ``seconds`` is left out, and said so.
+
+    ``told`` is called with how many of how many are through.
+    """
+    until = None if seconds is None else time.monotonic() + seconds
+    cases: dict[str, Case] = {}
+    for done, (operator, dtype) in enumerate(pairs):
+        found = _kept(operator, dtype, examples)
+        if found is None and until is not None and time.monotonic() > until:
+            left = f"{len(pairs) - done:,} of {len(pairs):,} operators × dtypes"
+            missing = f"the standard corpus lacks {left} this time: drawing its cases took too much of the time budget"
+            return Corpus(STANDARD, tuple(cases.values()), (missing,), groups=done)
+        if found is None:
+            found = _drawn(operator, dtype, examples)
+            told(done + 1, len(pairs))
+        cases |= {case.id: case for case in found}
+    return Corpus(STANDARD, tuple(cases.values()))
+
+
+def _drawn(operator: Operator, dtype: str, examples: int) -> list[Case]:
+    cases, _ = draw(operator, dtype, examples, SEED)
+    if operators.registry().get(operator.name) is operator:  # somebody's own is drawn anew each time
+        _keep(_place(operator, dtype, examples), cases)
+    return cases
+
+
+def _place(operator: Operator, dtype: str, examples: int) -> Path:
+    name = hashlib.sha256(f"{operator.name}/{dtype}/{examples}/{SEED}".encode()).hexdigest()[:24]
+    return paths.cache() / "corpora" / _version() / f"{name}.jsonl"
+
+
+def _keep(path: Path, cases: Sequence[Case]) -> None:
+    """In one step: two runs at once write the same."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        rows = [json.dumps({"id": case.id, "case": case.to_json()}) for case in cases]
+        replace(path, "\n".join([*rows, json.dumps({"end": len(rows)})]))
+    except OSError:
+        return  # no cache, then
+
+
+def _kept(operator: Operator, dtype: str, examples: int) -> list[Case] | None:
+    try:
+        rows = [row for _, row in lines(_place(operator, dtype, examples))]
+        if not rows or rows[-1].get("end") != len(rows) - 1:
+            return None
+        cases = [Case.from_json(row.get("case")) for row in rows[:-1]]
+    except ConsistencyError:
+        return None
+    wanted = [(operator.name, dtype, row.get("id")) for row in rows[:-1]]
+    return cases if [(case.operator, case.dtype, case.id) for case in cases] == wanted else None
+
+
+@functools.cache
+def _version() -> str:
+    """Of everything that decides which cases are drawn."""
+    total = hashlib.sha256(f"{__version__}/{hypothesis.__version__}/{torch.__version__}".encode())
+    for path in _files():
+        total.update(path.name.encode())
+        total.update(path.read_bytes())
+    return f"{STANDARD}-{total.hexdigest()[:16]}"
+
+
+def _files() -> Iterator[Path]:
+    package = Path(__file__).resolve().parent.parent
+    for name in _SOURCES:
+        place = package / name
+        yield from sorted(place.glob("*.py")) if place.is_dir() else [place]

@@ -1,0 +1,60 @@
+"""Literal tensors that do not fit into their case's line, in a folder beside it: a safetensors file each, named by SHA-256."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from ..core.model import Case
+from ..core.recipe import INLINE_BYTES, MAX_ELEMENTS
+from ..errors import RecipeError
+
+FOLDER = "literals"
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+def write(folder: Path, case: Case) -> None:
+    """Keep what ``case.line`` only names. A file that is there already holds the same bytes."""
+    from safetensors.numpy import save
+
+    for tensor in case.literals:
+        if len(tensor.data) <= INLINE_BYTES:
+            continue
+        path = folder / FOLDER / f"{tensor.digest}.safetensors"
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            scratch = path.with_suffix(".tmp")
+            scratch.write_bytes(save({"bytes": np.frombuffer(tensor.data, dtype=np.uint8)}))
+            scratch.replace(path)
+
+
+class Beside(Mapping[str, bytes]):
+    """The bytes of literal tensors by SHA-256, read from the folder beside a case when they are asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / FOLDER
+
+    def __getitem__(self, digest: str) -> bytes:
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
+
+        if not _DIGEST.fullmatch(digest):  # it comes from a file, and must not become any other path
+            raise KeyError(digest)
+        path = self._folder / f"{digest}.safetensors"
+        try:
+            if path.stat().st_size > 16 * MAX_ELEMENTS:
+                raise RecipeError(f"{path} is larger than a literal tensor may be")
+            return load(path.read_bytes())["bytes"].tobytes()
+        except FileNotFoundError:
+            raise KeyError(digest) from None
+        except (OSError, KeyError, SafetensorError) as error:
+            raise RecipeError(f"{path} cannot be read: {str(error)[:120]}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(path.stem for path in self._folder.glob("*.safetensors"))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)

@@ -1,0 +1,216 @@
+"""YAML read into a pydantic model, with ``file:line:column`` and plain words for everything that is wrong with it."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, TypeVar, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from ..errors import ConfigurationError, did_you_mean
+
+MAX_CHARACTERS = 1_000_000
+MAX_DEPTH = 32
+Keys = tuple[str | int, ...]
+Place = tuple[int, int]  # line and column, both counted from 1
+Model = TypeVar("Model", bound=BaseModel)
+
+_WANTED = {
+    "bool_type": "true or false",
+    "date_from_datetime_inexact": "a date such as 2026-11-30",
+    "date_type": "a date such as 2026-11-30",
+    "dict_type": "keys with values, one below the other",
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "list_type": "a list",
+    "model_type": "keys with values, one below the other",
+    "string_type": "text (in quotes, if it looks like something else)",
+}
+_LIMITS = {
+    "finite_number": "be a finite number",
+    "greater_than": "be greater than {gt:g}",
+    "greater_than_equal": "be {ge:g} or more",
+    "less_than_equal": "be {le:g} or less",
+    "string_too_short": "not be empty",
+    "too_short": "not be empty",
+}
+
+
+class _Loader(yaml.SafeLoader):
+    """The safe loader without what only an attacker has a use for: aliases, tags, endless nesting."""
+
+    depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        if isinstance(event, yaml.AliasEvent):
+            raise _refused(event, f"an alias (*{event.anchor}) is not allowed here; write the value out again")
+        if getattr(event, "tag", None) is not None:
+            raise _refused(event, f"a tag ({event.tag}) is not allowed here; write the plain value")
+        if self.depth >= MAX_DEPTH:
+            raise _refused(event, f"more than {MAX_DEPTH} levels of nesting")
+        self.depth += 1
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+
+# YAML 1.1, which PyYAML follows, reads 8e-4 as text; everybody who writes it means the number.
+_EXPONENT = re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+$")
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+0123456789"))
+
+
+def _refused(event: Any, problem: str) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
+
+
+class Located:
+    """Plain data from a YAML text, the place of every key and list item, and the mistakes met so far."""
+
+    def __init__(self, text: str, label: str) -> None:
+        self.label = label
+        self.data: Any = None
+        self.places: dict[Keys, Place] = {(): (1, 1)}
+        self.mistakes: list[tuple[Place, str]] = []
+        if len(text) > MAX_CHARACTERS:
+            self._mistake((1, 1), f"the file is larger than {MAX_CHARACTERS:,} characters; is it the right one?")
+            return
+        try:
+            loader = _Loader(text)
+            node = loader.get_single_node()
+        except yaml.reader.ReaderError as error:
+            before = text[: error.position]
+            place = (before.count("\n") + 1, len(before) - before.rfind("\n"))
+            self._mistake(place, f"not valid YAML: character U+{ord(text[error.position]):04X} is not allowed")
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            self._mistake(_place(mark) if mark else (1, 1), f"not valid YAML: {error.problem or error.context}")
+        else:
+            self.data = None if node is None else self._build(loader, node, ())
+            if self.data is None and not self.mistakes:
+                self._mistake((1, 1), "the file is empty; it needs keys with values")
+
+    def _mistake(self, place: Place, words: str) -> None:
+        self.mistakes.append((place, words))
+
+    def _build(self, loader: _Loader, node: yaml.Node, path: Keys) -> Any:
+        if isinstance(node, yaml.SequenceNode):
+            self.places |= {(*path, i): _place(item.start_mark) for i, item in enumerate(node.value)}
+            return [self._build(loader, item, (*path, i)) for i, item in enumerate(node.value)]
+        if not isinstance(node, yaml.MappingNode):
+            try:
+                return loader.construct_object(node)
+            except (ValueError, OverflowError, yaml.YAMLError) as error:
+                problem = error.problem if isinstance(error, yaml.MarkedYAMLError) else error
+                self._mistake(self.places[path], f"{dotted(path)} cannot be read as a value: {problem}")
+                return None
+        result: dict[str, Any] = {}
+        for key_node, value in node.value:
+            place = _place(key_node.start_mark)
+            if not isinstance(key_node, yaml.ScalarNode):
+                self._mistake(place, f"{dotted(path)} has a list or mapping as a key; a key is a word")
+                continue
+            key = (*path, key_node.value)
+            if key_node.value in result:
+                first = self.places[key][0]
+                self._mistake(place, f"{dotted(key)} is written twice, first on line {first}; keep one of them")
+                continue
+            self.places[key] = place
+            result[key_node.value] = self._build(loader, value, key)
+        return result
+
+    def find(self, location: tuple[str | int, ...]) -> tuple[Keys, Place]:
+        """The part of ``location`` that stands in the file, and where; steps that only the model knows are left out."""
+        path: Keys = ()
+        for step in location:
+            if (*path, step) in self.places:
+                path = (*path, step)
+        return path, self.places[path]
+
+    def line(self, location: tuple[str | int, ...]) -> str:
+        """``tolerances.yaml:41`` for a location."""
+        return f"{self.label}:{self.find(location)[1][0]}"
+
+    def validate(self, model: type[Model], synonyms: Mapping[str, str]) -> Model:
+        """The data as ``model``. ``synonyms`` are wrong names for keys, with the right one, for "did you mean".
+
+        Raises ConfigurationError with one line per mistake, in the order of the file.
+        """
+        validated = None
+        if self.data is not None:
+            try:
+                validated = model.model_validate(self.data)
+            except ValidationError as error:
+                said = {place for place, _ in self.mistakes}
+                for detail in error.errors(include_url=False):
+                    path, place = self.find(detail["loc"])
+                    if place not in said:  # a value that could not even be read was reported already
+                        self._mistake(place, _words(detail, path, model, synonyms))
+        if validated is None or self.mistakes:
+            lines = [f"{self.label}:{line}:{column}  {words}" for (line, column), words in sorted(set(self.mistakes))]
+            raise ConfigurationError("\n".join(lines))
+        return validated
+
+
+def dotted(path: Keys) -> str:
+    """``operators.matmul.float32.ranges[0]`` for a path of keys and list positions."""
+    words = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return words.removeprefix(".") or "the file"
+
+
+def _place(mark: Any) -> Place:
+    return mark.line + 1, mark.column + 1
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, (dict, list)):
+        return "a list" if isinstance(value, list) else "keys with values"
+    text = "nothing" if value is None else repr(value) if isinstance(value, str) else str(value).lower()
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def _words(error: ErrorDetails, path: Keys, model: type[BaseModel], synonyms: Mapping[str, str]) -> str:
+    """One of pydantic's errors as a sentence that contains the remedy."""
+    name, kind, got, last = dotted(path), error["type"], _shown(error["input"]), str(("", *error["loc"])[-1])
+    context = error.get("ctx", {})
+    if kind == "extra_forbidden":
+        known = _keys(model, error["loc"][:-1])
+        meant = synonyms.get(_nearest(last, synonyms))
+        hint = f"; did you mean {meant}?" if meant in known else did_you_mean(last, known)
+        return f"{name} is not a key here{hint or '; known: ' + ', '.join(known)}"
+    if kind == "missing":
+        where = "here, or one level up for all that stands below it" if last == "source" else "here"
+        return f"{name} has no {last}; add it {where}"
+    if kind == "literal_error":
+        known = re.findall(r"'([^']+)'", context["expected"])
+        meant = did_you_mean(str(error["input"]), known)
+        if last == "[key]":
+            return f"{name} is not a key here{meant or '; known: ' + ', '.join(known)}"
+        return f"{name} is {got}; it must be {context['expected']}{meant}"
+    if kind in _WANTED:
+        return f"{name} wants {_WANTED[kind]}, not {got}"
+    if kind in _LIMITS:
+        return f"{name} is {got}; it must {_LIMITS[kind].format(**context)}"
+    return f"{name} {error['msg']}"
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    return next(iter(difflib.get_close_matches(word, known, n=1, cutoff=0.75)), "")
+
+
+def _keys(model: type[BaseModel], location: tuple[str | int, ...]) -> list[str]:
+    """The keys that ``model`` has at a location; those in brackets are its own and no user's."""
+    kind: Any = model
+    for step in location:
+        while get_origin(kind) is Annotated:
+            kind = get_args(kind)[0]
+        if get_origin(kind) in (dict, list):
+            kind = get_args(kind)[-1]
+        else:
+            kind = next(field.annotation for name, field in kind.model_fields.items() if step in (name, field.alias))
+    names = [field.alias or name for name, field in kind.model_fields.items()]
+    return [name for name in names if not name.startswith("(")]

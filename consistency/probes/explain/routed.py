@@ -1,0 +1,64 @@
+"""A formula on a backend that is not torch in this process: each of torch's functions in it is called there, one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from ...backends.base import Backend
+from ...core.model import Case
+from ...errors import UsageError
+from ...generate.calls.torch_functions import name_of, operator_of, source_of
+from ...generate.materialize import from_python, prepare
+from ...operators.declare import Operator
+
+_VIEWS = frozenset({"T", "mT", "H", "mH", "t", "transpose", "permute", "reshape", "view", "unsqueeze", "squeeze", "flatten"})
+_METHODS = {"__matmul__": "matmul", "__add__": "add", "__sub__": "sub", "__mul__": "mul", "__truediv__": "div", "__pow__": "pow"}
+_SWAPPED = {"__radd__": "add", "__rmul__": "mul"}
+
+
+class Routed(Backend):
+    """``inner``, which is asked for every function that ``formula(*args)`` calls; views are taken here, with the same strides."""
+
+    def __init__(self, inner: Backend, formula: Callable[..., Any]) -> None:
+        self.inner, self.formula = inner, formula
+        self.name, self.ruled_as = inner.name, inner.ruled_as
+
+    def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        with _Elsewhere(self.inner):
+            return self.formula(*args, **kwargs)
+
+
+class _Elsewhere(TorchFunctionMode):
+    def __init__(self, backend: Backend) -> None:
+        super().__init__()
+        self.backend = backend
+
+    def __torch_function__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
+        name = getattr(func, "__name__", "")
+        if name == "__get__":  # of a property, such as x.T
+            name = getattr(getattr(func, "__self__", None), "__name__", "")
+            return func(*args, **(kwargs or {}))
+        if name in _VIEWS:
+            return func(*args, **(kwargs or {}))
+        known = f"torch.{_METHODS.get(name) or _SWAPPED[name]}" if name in _METHODS or name in _SWAPPED else name_of(func)
+        if not known:
+            raise UsageError(f"{name or func} of a formula cannot be called in another process")
+        given = tuple(from_python(arg) for arg in args)
+        case = Case(
+            known.rpartition(".")[2], _dtype_of(args), given, {k: from_python(v) for k, v in (kwargs or {}).items()},
+            source=source_of(known),
+        )  # fmt: skip
+        outcome = self.backend.run(operator_of(case), prepare(case))
+        found = outcome.outputs[0].tensor if outcome.status == "ok" and outcome.outputs else None
+        if found is None:
+            raise UsageError(f"{known} on {self.backend.name}: {outcome.status} {outcome.message[:120]}".rstrip())
+        return found
+
+
+def _dtype_of(args: Sequence[Any]) -> str:
+    first = next((arg for arg in args if isinstance(arg, torch.Tensor)), None)
+    return str(first.dtype).removeprefix("torch.") if first is not None else "float32"

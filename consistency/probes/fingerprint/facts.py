@@ -1,0 +1,186 @@
+"""What a fingerprint is made of: questions, each with an answer and its evidence, or with why there is none.
+
+They travel in bundles, so reading one is bounded and checked like everything that comes from another machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from ...errors import BundleError
+
+FORMAT = 1
+MAX_FACTS = 2000
+MAX_TEXT = 20_000  # characters of one answer, one piece of evidence, one detail
+MAX_DETAILS = 64
+MAX_JSON = 1 << 23  # characters of a whole fingerprint
+INCONCLUSIVE = "inconclusive"
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One question about a backend: what was found, or why nothing was.
+
+    ``question`` is ``what/dtype/property``: ``matmul/float32/accumulator``, ``exp/float32/ulp``, ``edges/float32/round(0.5)``.
+    ``answer`` is the shortest text that two backends are compared by (``24 bits, RN-even``); ``evidence`` says what was measured.
+    Where ``inconclusive`` says why, nothing was established and the answer is empty. ``details`` hold what programs read: further
+    texts by name, such as a whole tree. ``usual`` marks an answer that IEEE arithmetic gives, of which a card need not speak.
+    """
+
+    question: str
+    answer: str = ""
+    evidence: str = ""
+    inconclusive: str = ""
+    details: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    usual: bool = False
+
+    def __post_init__(self) -> None:
+        if bool(self.answer) == bool(self.inconclusive):
+            raise ValueError(f"{self.question}: a fact has either an answer or a reason why there is none")
+
+    @property
+    def known(self) -> bool:
+        return not self.inconclusive
+
+    @property
+    def what(self) -> str:
+        """What is asked about: ``matmul``, ``exp``, ``edges``."""
+        return self.question.split("/")[0]
+
+    @property
+    def dtype(self) -> str:
+        """The dtype that the question is about; empty where it is about none."""
+        parts = self.question.split("/")
+        return parts[1] if len(parts) > 2 else ""
+
+    @property
+    def about(self) -> str:
+        """The property that is asked for: ``multiplicand``, ``accumulator``, ``ulp``."""
+        parts = self.question.split("/")
+        return "/".join(parts[2:] if len(parts) > 2 else parts[1:])
+
+    def __str__(self) -> str:
+        return self.answer or f"{INCONCLUSIVE}: {self.inconclusive}"
+
+    def to_json(self) -> dict[str, Any]:
+        body: dict[str, Any] = {"question": self.question}
+        body |= {"answer": self.answer} if self.known else {"inconclusive": self.inconclusive}
+        body |= {"evidence": self.evidence} if self.evidence else {}
+        body |= {"details": dict(self.details)} if self.details else {}
+        return body | ({"usual": True} if self.usual else {})
+
+    @staticmethod
+    def from_json(data: Any) -> Fact:
+        """Raises BundleError."""
+        if not isinstance(data, dict):
+            raise BundleError("a fact of a fingerprint is an object with a question and an answer")
+        details = data.get("details", {})
+        if not isinstance(details, dict) or len(details) > MAX_DETAILS:
+            raise BundleError("the details of a fact are an object of a few texts")
+        texts = {key: _text(data.get(key, ""), key) for key in ("question", "answer", "evidence", INCONCLUSIVE)}
+        found = {_text(key, "a detail's name"): _text(value, "a detail") for key, value in details.items()}
+        try:
+            return Fact(**texts, details=MappingProxyType(found), usual=data.get("usual") is True)
+        except ValueError as error:
+            raise BundleError(f"fingerprint: {error}") from None
+
+
+def unknown(question: str, why: str, evidence: str = "", **details: str) -> Fact:
+    """A question that was asked and not answered."""
+    return Fact(question, evidence=evidence, inconclusive=why, details=MappingProxyType(details))
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """All facts of one backend, in the order in which they were asked; ``seconds`` is how long that took."""
+
+    backend: str
+    facts: Mapping[str, Fact]
+    seconds: float = 0.0
+    calls: int = 0
+
+    @staticmethod
+    def of(backend: str, facts: Iterable[Fact], seconds: float = 0.0, calls: int = 0) -> Fingerprint:
+        return Fingerprint(backend, MappingProxyType({fact.question: fact for fact in facts}), seconds, calls)
+
+    def __iter__(self) -> Iterator[Fact]:
+        return iter(self.facts.values())
+
+    def __len__(self) -> int:
+        return len(self.facts)
+
+    def __getitem__(self, question: str) -> Fact:
+        return self.facts[question]
+
+    def get(self, question: str) -> Fact | None:
+        return self.facts.get(question)
+
+    @property
+    def hash(self) -> str:
+        """Ten digits that are the same where all answers are: inconclusive ones count as such, evidence does not count."""
+        answers = sorted((fact.question, fact.answer) for fact in self)
+        return hashlib.sha256(json.dumps(answers).encode("utf-8")).hexdigest()[:10]
+
+    def to_json(self) -> dict[str, Any]:
+        body: dict[str, Any] = {"fingerprint": FORMAT, "backend": self.backend, "hash": self.hash}
+        body |= {"seconds": round(self.seconds, 3), "calls": self.calls}
+        return body | {"facts": [fact.to_json() for fact in self]}
+
+    @staticmethod
+    def from_json(data: Any) -> Fingerprint:
+        """What :meth:`to_json` wrote. Raises BundleError for anything else, or for one that is too large."""
+        if isinstance(data, str):
+            if len(data) > MAX_JSON:
+                raise BundleError(f"a fingerprint of {len(data)} characters is too large (at most {MAX_JSON})")
+            try:
+                data = json.loads(data)
+            except (ValueError, RecursionError) as error:
+                raise BundleError(f"not a fingerprint: {str(error)[:80]}") from None
+        if not isinstance(data, dict) or data.get("fingerprint") != FORMAT or not isinstance(data.get("facts"), list):
+            raise BundleError(f"not a fingerprint of format {FORMAT}; make one with consistency fingerprint --json")
+        if len(data["facts"]) > MAX_FACTS:
+            raise BundleError(f"a fingerprint of {len(data['facts'])} facts is too large (at most {MAX_FACTS})")
+        seconds, calls = data.get("seconds", 0.0), data.get("calls", 0)
+        if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or type(calls) is not int:
+            raise BundleError("a fingerprint's 'seconds' and 'calls' are numbers")
+        facts = [Fact.from_json(item) for item in data["facts"]]
+        return Fingerprint.of(_text(data.get("backend", ""), "backend"), facts, float(seconds), calls)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A question that two fingerprints answer differently; None where one of them was not asked."""
+
+    question: str
+    left: Fact | None
+    right: Fact | None
+
+
+def differences(left: Fingerprint, right: Fingerprint) -> tuple[Difference, ...]:
+    """Questions with different *established* answers, in the order of ``left``; what either did not establish is no difference."""
+    found = []
+    for question in dict.fromkeys((*left.facts, *right.facts)):
+        one, other = left.get(question), right.get(question)
+        if one is not None and other is not None and one.known and other.known and not _alike(question, one.answer, other.answer):
+            found.append(Difference(question, one, other))
+    return tuple(found)
+
+
+def _alike(question: str, one: str, other: str) -> bool:
+    """Also where of one running sum only the width was established: ``24 bits`` beside ``24 bits, nearest even``."""
+    less, more = sorted((one, other), key=len)
+    return less == more or (question.endswith("/accumulator") and "," not in less and more.startswith(f"{less}, "))
+
+
+def _text(value: Any, what: str) -> str:
+    if not isinstance(value, str):
+        raise BundleError(f"fingerprint: {what} is text, not {str(value)[:40]!r}")
+    if len(value) > MAX_TEXT:
+        raise BundleError(f"fingerprint: {what} has {len(value)} characters (at most {MAX_TEXT})")
+    return value

@@ -1,0 +1,1 @@
+"""The order in which a call adds: recovered by asking, and replayed to the bit."""

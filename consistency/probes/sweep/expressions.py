@@ -1,0 +1,109 @@
+"""A user's formula over the arguments of an operator, such as ``x @ W.T + b``. It is read, never evaluated as Python."""
+
+from __future__ import annotations
+
+import ast
+import operator as python
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from ...errors import UsageError, did_you_mean
+from ...generate.calls.torch_functions import function_of
+
+_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: python.add, ast.Sub: python.sub, ast.Mult: python.mul, ast.Div: python.truediv, ast.Pow: python.pow,
+    ast.MatMult: python.matmul,
+}  # fmt: skip
+_PROPERTIES = ("T", "mT", "H", "mH")
+_MODULES = ("torch", "torch.nn.functional", "torch.linalg", "torch.special", "torch.fft")
+MAX_LENGTH = 500
+MAX_POWER = 64.0
+
+Compiled = Callable[[Mapping[str, Any]], Any]
+
+
+def compiled(text: str, names: Sequence[str]) -> Compiled:
+    """A function of the arguments by name. Raises UsageError with the part that is not understood."""
+    if len(text) > MAX_LENGTH:
+        raise UsageError(f"a formula of {len(text)} characters; at most {MAX_LENGTH} are read")
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise UsageError(
+            f"the formula {text!r:.80} cannot be read: {getattr(error, 'msg', None) or type(error).__name__}"
+        ) from None
+    return _made(tree, tuple(names), text)
+
+
+def _made(node: ast.AST, names: tuple[str, ...], text: str) -> Compiled:
+    def inner(part: ast.AST) -> Compiled:
+        return _made(part, names, text)
+
+    match node:
+        case ast.Name(id=name):
+            if name not in names:
+                hint = did_you_mean(name, names) or f"; its arguments are {', '.join(names)}"
+                raise UsageError(f"the formula {text!r:.80}: what is {name!r}?{hint}")
+            return lambda given: given[name]
+        case ast.Constant(value=value) if isinstance(value, (bool, int, float)) or value is None:
+            return lambda given: value
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            of = inner(operand)
+            return lambda given: -of(given)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+            a, b, how = inner(left), inner(right), _BINARY[type(op)]
+            return lambda given: how(*_bounded(how, a(given), b(given)))
+        case ast.Attribute(value=value, attr=attribute) if attribute in _PROPERTIES:
+            of = inner(value)
+            return lambda given: getattr(of(given), attribute)
+        case ast.Tuple(elts=items) | ast.List(elts=items):
+            parts = [inner(item) for item in items]
+            return lambda given: [part(given) for part in parts]
+        case ast.Call(func=function, args=arguments, keywords=keywords):
+            called, first = _function(function, names, text)
+            parts = [*([inner(first)] if first is not None else []), *(inner(item) for item in arguments)]
+            named = {word.arg: inner(word.value) for word in keywords if word.arg is not None}
+            if len(named) != len(keywords):
+                whole = ast.unparse(node)
+                raise UsageError(f"the formula {text!r:.80}: {whole!r:.60} is not understood")
+            return lambda given: called(*[part(given) for part in parts], **{k: part(given) for k, part in named.items()})
+    raise UsageError(
+        f"the formula {text!r:.80}: {ast.unparse(node)!r:.60} is not understood; numbers, + - * / ** @, .T and calls are"
+    )
+
+
+def _bounded(how: Callable[[Any, Any], Any], a: Any, b: Any) -> tuple[Any, Any]:
+    """Two numbers to the power of each other may take forever."""
+    if how is python.pow and not isinstance(a, torch.Tensor) and not isinstance(b, torch.Tensor):
+        return float(a), min(float(b), MAX_POWER)
+    return a, b
+
+
+def _function(node: ast.AST, names: tuple[str, ...], text: str) -> tuple[Callable[..., Any], ast.AST | None]:
+    """What a call calls: a method of a value, or a function of torch by the end of its name."""
+    match node:
+        case ast.Attribute(value=value, attr=name):
+            dotted = ast.unparse(node)
+            if dotted.split(".")[0] not in (*names, "torch"):
+                return _method(name, text), value
+            if dotted.startswith("torch."):
+                return _looked_up([dotted], dotted, text), None
+            return _method(name, text), value
+        case ast.Name(id=name):
+            return _looked_up([f"{module}.{name}" for module in _MODULES], name, text), None
+    raise UsageError(f"the formula {text!r:.80}: {ast.unparse(node)!r:.60} cannot be called")
+
+
+def _method(name: str, text: str) -> Callable[..., Any]:
+    return _looked_up([f"Tensor.{name}"], name, text)
+
+
+def _looked_up(places: Sequence[str], name: str, text: str) -> Callable[..., Any]:
+    for place in places:
+        try:
+            return function_of(place)
+        except UsageError:
+            continue
+    raise UsageError(f"the formula {text!r:.80}: torch has no function {name!r:.40} of tensors")

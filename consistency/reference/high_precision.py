@@ -1,0 +1,146 @@
+"""What stands behind float64 on the CPU: wider numbers where there are any, and certificates, in one of three modes.
+
+``float64``   nothing is proved beforehand
+``spot``      of cases in float64, complex128, whole numbers and truth values some elements, forwards and backwards: of every case
+              behind which nothing else stands, and of a quarter of the others
+``verified``  of every case all elements up to :data:`LIMIT`, so many of larger outputs
+
+What was proved takes the place of float64 on the CPU for every dtype and every backend of the case. Whatever the mode, nothing
+fails before its worst element is proved (:mod:`consistency.judge.evidence`). Where NumPy's long double is wider than float64 (x86),
+independent NumPy implementations evaluated in it stand behind all elements of forward results, as do NumPy's whole numbers.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from ..backends.numpy.backend import Numpy
+from ..core import dtypes
+from ..core.model import Outcome, Output
+from ..errors import UsageError, did_you_mean
+from . import Reference
+from .magnitudes import floats
+from .proofs import SECONDS, spots
+
+MODES = ("float64", "spot", "verified")
+EACH = "each"  # as spot, but for every dtype: what a command asks for that looks at one case
+ITSELF_OFF = "float64 on the CPU is itself off"  # how such a verdict's sentence begins
+LIMIT = 4096
+SPOTS = 4  # elements of an output that are proved in a spot check
+WORK = 20_000  # elements of all nodes together that one output of a spot check may take
+ONE_CASE_IN = 4  # is spot-checked where something else stands behind all elements
+CLOSER = 64  # elements that are proved where one of them shows that the CPU is wrong
+VERIFYING = 60.0  # seconds that all elements of one output may take
+
+
+@functools.cache
+def _numpy() -> Numpy:
+    return Numpy()
+
+
+def usable(mode: str) -> str:
+    """``mode``, or a UsageError."""
+    if mode not in MODES:
+        raise UsageError(f"unknown reference {mode!r}{did_you_mean(mode, MODES) or '; known: ' + ', '.join(MODES)}")
+    return mode
+
+
+def spot_checked(dtype: str) -> bool:
+    """Whether spot checks look at cases of ``dtype``: the numbers that the reference itself has, and whole ones."""
+    return dtype in ("float64", "complex128") or not dtypes.floats(dtype)
+
+
+def sharpen(reference: Reference, mode: str = "float64") -> None:
+    """Put something better than the CPU behind ``reference``, where there is something; sets ``independent``."""
+    dtype = reference.materials.case.dtype
+    if reference.outcome.status != "ok" or reference.model.kind == "structure" or "random" in reference.operator.traits:
+        return
+    forward = reference.direction == "forward"
+    if forward and not reference.operator.mutates and not reference.independent and reference.operator.observe is None:
+        if dtype in ("float64", "complex128"):
+            _long_double(reference)
+        elif not dtypes.floats(dtype):
+            _integers(reference)
+    if mode == "verified":
+        _prove(reference, LIMIT, seconds=VERIFYING)
+    elif mode == EACH:
+        _prove(reference, SPOTS)
+    elif mode == "spot" and spot_checked(dtype):
+        digest = reference.materials.case.digest
+        if not reference.independent or int(digest[:8], 16) % ONE_CASE_IN == 0:
+            _prove(reference, SPOTS, WORK)
+
+
+def _prove(reference: Reference, count: int, work: float = math.inf, seconds: float = SECONDS) -> None:
+    """Some elements of every output; more where the CPU turns out to be wrong.
+
+    The reference is ``independent`` if something of every output is proved.
+    """
+    proofs, everywhere, total, known = reference.proofs, True, 0, 0
+    for index, output in enumerate(reference.outputs):
+        if output.tensor is None:
+            if output.value is not None:  # a trace goes on only with numbers that it finds exact
+                total, known = total + 1, known + proofs.traced()
+            continue
+        if not output.tensor.numel():
+            continue
+        size = output.tensor.numel()
+        proofs.settle(index, spots(reference.materials.case.digest, index, size, count), seconds, work)
+        if count < CLOSER and any(i == index for i, _ in proofs.wrong):
+            proofs.settle(index, spots(reference.materials.case.digest, index, size, CLOSER))
+        found = proofs.count(index)
+        everywhere, total, known = everywhere and found > 0, total + size, known + found
+    if known:
+        reference.independent = reference.independent or everywhere
+        reference.verified = "" if known == total else f"certified at {known:,} of {total:,} elements"
+
+
+def _long_double(reference: Reference) -> None:
+    wide = _numpy().wide(reference.operator, reference.materials)
+    if wide is None or len(wide) != len(reference.outputs):
+        return
+    outputs: list[Output] = []
+    tails: list[torch.Tensor | None] = []
+    for output, exact in zip(reference.outputs, wide, strict=True):
+        if output.tensor is None or not floats(output.tensor) or output.tensor.shape != exact.shape:
+            return
+        if output.tensor.is_complex() != (exact.dtype.kind == "c"):
+            return
+        if exact.dtype.kind == "c":
+            high = exact.astype(np.complex128)
+            outputs.append(Output(output.name, torch.from_numpy(high), output.dtype))
+            tails.append(torch.from_numpy(_parts_apart(exact, high)))
+            continue
+        high = exact.astype(np.float64)
+        # Here a tail would be subnormal, and numbers have been rounded twice: the CPU's own, rounded once, may be one step beside.
+        once = output.tensor.numpy()
+        high = np.where((np.abs(high) < 2.0**-960) & (np.abs(once - high) <= np.spacing(np.abs(high))), once, high)
+        tail = np.where(np.isfinite(high) & (np.abs(high) > 2.0**-960), exact - high, 0.0).astype(np.float64)
+        outputs.append(Output(output.name, torch.from_numpy(high), output.dtype))
+        tails.append(torch.from_numpy(tail))
+    reference.outputs, reference.tails, reference.independent = tuple(outputs), tuple(tails), True
+    reference.outcome = Outcome("ok", tuple(outputs))
+
+
+def _parts_apart(exact: npt.NDArray[Any], high: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """``exact - high``, and 0 in the parts where that is no number."""
+    tail = np.empty_like(high)
+    for name in ("real", "imag"):
+        part = getattr(high, name)
+        known = np.isfinite(part) & (np.abs(part) > 2.0**-960)
+        setattr(tail, name, np.where(known, getattr(exact, name) - part, 0.0).astype(np.float64))
+    return tail
+
+
+def _integers(reference: Reference) -> None:
+    outcome = _numpy().run(reference.operator, reference.materials)
+    shapes = [(o.tensor.shape if o.tensor is not None else None) for o in reference.outputs]
+    if outcome.status != "ok" or [(o.tensor.shape if o.tensor is not None else None) for o in outcome.outputs] != shapes:
+        return
+    reference.outputs, reference.independent = outcome.outputs, True

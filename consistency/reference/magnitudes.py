@@ -1,0 +1,172 @@
+"""S, the magnitude that was really summed, by the names that error models use: ``products``, ``pointwise``, ``normwise`` …"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..generate.materialize import Adjust
+
+if TYPE_CHECKING:
+    from . import Reference
+
+# Relative size of the perturbations that measure sensitivity: far above float64's rounding, far below any curvature.
+_STEP = 2.0**-28
+
+_FACTORS = frozenset({"alpha", "beta", "value", "divisor_override"})
+
+Magnitudes = tuple[torch.Tensor | float | None, ...]
+
+
+def floats(tensor: torch.Tensor) -> bool:
+    """Whether a tensor holds floating-point numbers, real or complex."""
+    return tensor.dtype.is_floating_point or tensor.dtype.is_complex
+
+
+def unsigned(value: Any, tensors: bool = True) -> Any:
+    """Floats (and, unless told otherwise, floating tensors) by their absolute value, through lists, tuples and dictionaries.
+
+    Complex numbers become real: what is made of moduli bounds either part. Whole numbers stay as they are, for they may be
+    dimensions, except in arguments that are factors (``alpha=-1``).
+    """
+    if isinstance(value, torch.Tensor):
+        return value.abs() if tensors and floats(value) and not value.requires_grad else value
+    if isinstance(value, (float, complex)):
+        return abs(value)
+    if isinstance(value, (tuple, list)):
+        return type(value)(unsigned(item, tensors) for item in value)
+    if isinstance(value, dict):
+        return {key: abs(item) if key in _FACTORS and type(item) is int else unsigned(item, tensors) for key, item in value.items()}
+    return value
+
+
+def _none(reference: Reference, count: int) -> Magnitudes:
+    return (None,) * count
+
+
+def _output(reference: Reference, count: int) -> Magnitudes:
+    return tuple(o.tensor.abs() if o.tensor is not None and floats(o.tensor) else None for o in reference.outputs)
+
+
+def _products(reference: Reference, count: int) -> Magnitudes:
+    operator = reference.operator
+    if reference.direction == "forward" and operator.observe is None and not operator.mutates:
+        # The quick way, because nearly every result of a matrix product comes through here: no tensors are built anew.
+        function, arguments = operator.reference or operator, reference.arguments
+        result = function(*map(unsigned, arguments.args), **(unsigned(arguments.kwargs) if arguments.kwargs else {}))
+        if isinstance(result, torch.Tensor):
+            return (result.abs() if result.is_complex() else result,) * count
+    outputs = reference.evaluate(lambda base, position: base.abs(), absolute=True)
+    if len(outputs) != count:
+        return _output(reference, count)
+    return tuple(o.tensor.abs() if o.tensor is not None and floats(o.tensor) else None for o in outputs)
+
+
+def _pointwise(reference: Reference, count: int) -> Magnitudes:
+    """Σ over inputs of |response| to a relative change of that input alone, per unit of change."""
+    total: list[Any] = [o.tensor.abs() if o.tensor is not None and floats(o.tensor) else None for o in reference.outputs]
+    inputs = len(reference.materials.bases) + (reference.direction == "backward")
+    for chosen in range(inputs):
+        for i, response in enumerate(_responses(reference, functools.partial(_grow, chosen))):
+            if total[i] is not None and response is not None:
+                total[i] = total[i] + torch.nan_to_num(response, nan=0.0, posinf=0.0)
+    if reference.direction == "backward":
+        return tuple(_reduced_floor(reference, i, s) for i, s in enumerate(total))
+    return tuple(total)
+
+
+def _reduced_floor(reference: Reference, index: int, magnitude: Any) -> Any:
+    """Where broadcasting made the gradient a sum, its terms may cancel: take the largest magnitude for all elements.
+
+    What the terms were made of shows when the cotangents get other signs.
+    """
+    forward = reference.forward_outputs
+    if magnitude is None or not forward or magnitude.numel() >= forward[0].numel() or not magnitude.numel():
+        return magnitude
+    resigned = (
+        reference.evaluate(functools.partial(_resign, pattern, len(reference.materials.bases)))[index] for pattern in range(3)
+    )
+    return max(_largest(magnitude), _scale(reference), *(_largest(o.tensor.abs()) for o in resigned if o.tensor is not None))
+
+
+def _resign(pattern: int, cotangent: int, base: torch.Tensor, position: int) -> torch.Tensor:
+    """The cotangents all positive, or with signs from the sequences of :func:`_signs`."""
+    if position != cotangent:
+        return base
+    return base.abs() if pattern == 0 else _signs(pattern, base.numel(), 0.0) * base.abs()
+
+
+def _scale(reference: Reference) -> float:
+    """Root of the number of summed terms × the largest element: what a cancelled sum was made of."""
+    largest = [float(torch.nan_to_num(o.tensor.abs(), nan=0.0, posinf=0.0).max())
+               for o in reference.outputs if o.tensor is not None and o.tensor.numel()]  # fmt: skip
+    return max(largest, default=0.0)
+
+
+def _normwise(reference: Reference, count: int) -> Magnitudes:
+    """max |ref| plus the largest response of any element to perturbations of the inputs' norms, per unit of perturbation."""
+    largest: list[Any] = [
+        _largest(o.tensor.abs()) if o.tensor is not None and floats(o.tensor) else None for o in reference.outputs
+    ]
+    for pattern in range(3):
+        for i, response in enumerate(_responses(reference, functools.partial(_push, pattern))):
+            if largest[i] is not None and response is not None:
+                largest[i] += _largest(response)
+    return tuple(largest)
+
+
+def _own_steps(reference: Reference, count: int) -> Magnitudes:
+    """What the roundings of a function's own steps do to it; where these cannot be followed, its sensitivity to its inputs."""
+    from .own_steps import magnitudes
+    from .recorded_steps import UntraceableError
+
+    try:
+        return magnitudes(reference, count)
+    except UntraceableError:
+        return _normwise(reference, count)
+
+
+def _responses(reference: Reference, adjust: Adjust) -> list[torch.Tensor | None]:
+    """|change of each output| per unit of relative change of the inputs, as float64; None where it cannot be measured."""
+    pairs = zip(reference.outputs, reference.evaluate(adjust), strict=False)
+    changes = ((before.tensor, after.tensor) for before, after in pairs)
+    return [
+        (b - a).abs() / _STEP if a is not None and b is not None and floats(a) and a.shape == b.shape else None for a, b in changes
+    ]
+
+
+def _grow(chosen: int, base: torch.Tensor, position: int) -> torch.Tensor:
+    return base * (1.0 - _STEP) if position == chosen else base
+
+
+def _push(pattern: int, base: torch.Tensor, position: int) -> torch.Tensor:
+    """base + δ·max|base|·(±1), both parts of a complex one, the signs from :func:`_signs`."""
+    step = _STEP * _largest(base.abs())
+    signs = _signs(pattern, base.numel(), 0.1 * position)
+    return base + step * (
+        torch.complex(signs, _signs(pattern, base.numel(), 0.1 * position + 0.05)) if base.is_complex() else signs
+    )
+
+
+def _signs(pattern: int, count: int, shift: float) -> torch.Tensor:
+    """A fixed, aperiodic sequence of ±1 (from the fractional parts of multiples of √2, √3, √5)."""
+    root = math.sqrt((2.0, 3.0, 5.0)[pattern])
+    return (torch.frac(torch.arange(1, count + 1, dtype=torch.float64) * (root + shift)) - 0.5).sign()
+
+
+def _largest(tensor: torch.Tensor) -> float:
+    return float(torch.nan_to_num(tensor, nan=0.0, posinf=0.0, neginf=0.0).max()) if tensor.numel() else 0.0
+
+
+MAGNITUDES: dict[str, Callable[[Reference, int], Magnitudes]] = {
+    "": _none,
+    "output": _output,
+    "products": _products,
+    "pointwise": _pointwise,
+    "normwise": _normwise,
+    "own steps": _own_steps,
+}

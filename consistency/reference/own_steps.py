@@ -1,0 +1,227 @@
+"""S of a user's function: by how much the roundings of its own steps move the result.
+
+Every step of a composed function rounds to the format that it is kept in: a softmax written as exp ÷ sum in float16 rounds four
+times, where torch's own rounds once. Here the steps are taken in float64, each result a little off as rounding would put it, at
+random and independently; the standard deviation σ over such replays is what healthy roundings do to each element (Monte Carlo
+arithmetic: Parker, Pierce and Eggert 2000), cancellation and amplification included. The shifts are 2⁻²⁰ of real ones, so that σ is
+of first order, and the random numbers are always the same.
+
+σ says nothing of a fault that is as small as rounding. But a formula can be asked in float64 what it gives where nothing is
+rounded: how far that lies from the reference, in σ, is the other number that goes to the judge.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..core import dtypes
+from ..generate.materialize import Arguments, Materials
+from ..operators.declare import ErrorModel, Operator, one
+from .magnitudes import Magnitudes, unsigned
+from .recorded_steps import Lifted, Step, Steps, UntraceableError, ulp
+from .rounding_variance import healthy_variance
+
+if TYPE_CHECKING:
+    from . import Reference
+
+NAME = "own steps"
+DTYPES = ("float16", "bfloat16", "float32")
+REPLAYS, FEWEST = 64, 24
+_MOST = 1 << 26  # numbers on the way, beyond which the replays would take minutes
+_AT_ONCE = 1 << 24  # numbers drawn for all replays of a function, beyond which fewer are made
+_LOOKED_AT = 1 << 14  # elements, evenly, of which the mean square is taken
+_SHIFT = 2.0**-20  # of a real rounding error
+_SPREAD = 6.0  # standard deviations of the mean square, as replays show them
+_USUAL = 1.5  # at least: real roundings are not quite even (ties)
+_BINADES = 16  # that are told apart
+_SAME = 2.0**-3  # of the largest response to a small change: the steps in float64 are those of the function in float64
+_SUMS = frozenset({"sum", "mean", "mm", "bmm", "mv", "dot", "addmm", "baddbmm", "addmv", "cumsum", "linear", "matmul"})
+_OF_A_KERNEL = 4.0  # u·max|result|, the most that is taken for a kernel's own error in float32; in shorter formats it rounds once
+_MORE_OF_SUMS = 4.0  # × the variance of a sum in random order: torch 2.13 CPU 2.1 (mm)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Composed(Operator):
+    """An operator that is judged by its own steps, whoever's reference it has."""
+
+    @property
+    def ruled_by(self) -> tuple[str, str]:
+        return NAME, NAME
+
+
+def of_its_own(operator: Operator, materials: Materials) -> Operator | None:
+    """The operator as one that is judged by its own steps; None where it takes a single one, or where they cannot be followed."""
+    if materials.case.dtype not in DTYPES or operator.observe is not None or operator.alternatives is not None or operator.mutates:
+        return None
+    try:
+        steps = Steps(operator, materials, "forward")
+        if steps.rounding < 2 or steps.elements > _MOST or not _faithful(steps, operator, materials):
+            return None
+    except UntraceableError:
+        return None
+    return Composed(
+        name=operator.name, family=operator.family, sample=operator.sample, function=operator.callable,
+        reference=operator.reference, traits=operator.traits, differentiable_inputs=operator.differentiable_inputs,
+        error=ErrorModel("accumulated", NAME, one, wide_accumulation=False, backward=NAME),
+    )  # fmt: skip
+
+
+def _faithful(steps: Steps, operator: Operator, materials: Materials) -> bool:
+    """Whether a small change of the inputs moves the recorded steps as it moves the function: not what passes through NumPy."""
+    plain, moved = (materials.build("float64", adjust=adjust) for adjust in (None, _nudged))
+    found = []
+    for arguments in (plain, moved):
+        recorded = steps.again(arguments)
+        found.append((recorded, _in_float64(operator, arguments)))
+    (one_recorded, one_called), (other_recorded, other_called) = found
+    if not len(one_recorded) == len(one_called) == len(other_called):
+        return False
+    for a, b, c, d in zip(one_recorded, other_recorded, one_called, other_called, strict=True):
+        if (a is None) != (c is None):
+            return False
+        if a is None or b is None or c is None or d is None:
+            continue
+        if a.shape != c.shape:
+            return False
+        here, there = (torch.nan_to_num(y - x, nan=0.0, posinf=0.0, neginf=0.0) for x, y in ((a, b), (c, d)))
+        largest = float(there.abs().max()) if there.numel() else 0.0
+        if here.numel() and float((here - there).abs().max()) > _SAME * largest + 2.0**-45 * float(torch.nan_to_num(c).abs().max()):
+            return False
+    return True
+
+
+def _nudged(base: torch.Tensor, position: int) -> torch.Tensor:
+    signs = torch.frac(torch.arange(1, base.numel() + 1, dtype=torch.float64) * (2.0**0.5 + 0.1 * position)).sub_(0.5).sign_()
+    return base * (1.0 + 2.0**-28 * signs.reshape(base.shape))
+
+
+def _in_float64(operator: Operator, arguments: Arguments) -> list[torch.Tensor | None]:
+    """What the function gives for float64 numbers, no cast to a shorter format carried out."""
+    from ..backends.base import collect
+
+    own = arguments.materials.case.kwargs  # what the reference was given beside, as its dtype's default, is not for the function
+    try:
+        with torch.no_grad(), Lifted():  # type: ignore[no-untyped-call]
+            outputs = collect(
+                lambda args, kwargs: operator(*args, **{k: v for k, v in kwargs.items() if k in own}), operator, arguments, False
+            )
+    except Exception as error:  # a user's function, under a mode that it may not bear
+        raise UntraceableError(f"{type(error).__name__}: {str(error)[:100]}") from error
+    return [o.tensor if o.tensor is not None and o.tensor.is_floating_point() else None for o in outputs]
+
+
+def magnitudes(reference: Reference, count: int) -> Magnitudes:
+    """σ/u of each output, and in ``reference.of_steps`` what else there is to say. Raises UntraceableError."""
+    steps = Steps(reference.operator, reference.materials, reference.direction)
+    arguments = reference.materials.build("float64")
+    replays = max(FEWEST, min(REPLAYS, _AT_ONCE // max(steps.elements, 1)))
+    random = torch.Generator().manual_seed(0)
+    noisy = functools.partial(_rounded, random)
+    plain = steps.again(arguments)
+    squares: list[Any] = [None if p is None else torch.zeros_like(p) for p in plain]
+    kept: list[list[torch.Tensor]] = [[] for _ in plain]
+    for _ in range(replays):
+        for i, (moved, still) in enumerate(zip(steps.again(arguments, noisy), plain, strict=True)):
+            if moved is not None and still is not None:
+                shift = torch.nan_to_num((moved - still).div_(_SHIFT), nan=0.0, posinf=0.0, neginf=0.0)
+                squares[i].addcmul_(shift, shift)
+                kept[i].append(shift.reshape(-1)[:: max(shift.numel() // _LOOKED_AT, 1)].clone())
+    formula = _in_float64(reference.operator, arguments) if _has_another(reference) else [None] * len(plain)
+    found: list[torch.Tensor | float | None] = []
+    for i in range(count):
+        if i >= len(plain) or squares[i] is None:
+            found.append(None)
+            continue
+        sigma = (squares[i] / replays).sqrt_()
+        tested = reference.outputs[i].tensor
+        u = dtypes.FORMATS[_format(steps.outputs[i])].unit_roundoff
+        # Few replays may find too little by chance: two standard deviations of σ² are added.
+        more = math.sqrt(1.0 + 2.0 * math.sqrt(2.0 / replays))
+        reference.of_steps[i] = (_apart(formula[i], tested, sigma, u), _usual(kept[i], sigma), more)
+        found.append(sigma * (more / u))
+    return tuple(found)
+
+
+def _has_another(reference: Reference) -> bool:
+    return reference.direction == "forward" and reference.operator.reference not in (None, reference.operator.callable)
+
+
+def _format(tensor: torch.Tensor | None) -> str:
+    name = dtypes.name_of(tensor.dtype) if tensor is not None else ""
+    return name if name in dtypes.FORMATS else "float32"
+
+
+def _rounded(random: torch.Generator, step: Step, number: int, value: torch.Tensor, operands: list[Any]) -> torch.Tensor:
+    """A step's result as rounding would change it: evenly within half an ulp, and by what is lost where many terms are added."""
+    recorded = step.results[number]
+    assert recorded is not None
+    spread = ulp(value, recorded.dtype)
+    if step.name in _SUMS:
+        p, q = _of_a_sum(step, value, operands)
+        size = unsigned_again(step, operands)
+        spread = (spread.square() + 12.0 * _MORE_OF_SUMS * (p * value.square() + q * size.square())).sqrt_()
+    elif step.off[number] and recorded.dtype == torch.float32:
+        most = _OF_A_KERNEL * dtypes.FORMATS["float32"].unit_roundoff * float(torch.nan_to_num(value).abs().max())
+        spread = (spread.square() + 12.0 * min(step.off[number], most) ** 2).sqrt_()
+    return value + _even(random, value).mul_(spread).mul_(_SHIFT)
+
+
+def _even(random: torch.Generator, value: torch.Tensor) -> torch.Tensor:
+    """Numbers evenly between −½ and ½: mostly one for each element, now and then one for each binade.
+
+    What is subtracted from numbers on a coarse grid, such as a mean in bfloat16, is rounded in the same way for all of a binade,
+    and what is multiplied by few numbers with the sign of the product.
+    """
+    kind = int(torch.randint(0, 4, (), generator=random))
+    if kind < 2:
+        return torch.rand(value.shape, generator=random, dtype=torch.float32).to(torch.float64).sub_(0.5)
+    by_binade = torch.rand(_BINADES, generator=random, dtype=torch.float64).sub_(0.5)
+    binade = torch.bitwise_and(torch.bitwise_right_shift(value.contiguous().view(torch.int64), 52), _BINADES - 1)
+    found = by_binade[binade]
+    return found if kind == 2 else found.mul_(value.sign())
+
+
+def _of_a_sum(step: Step, value: torch.Tensor, operands: list[Any]) -> tuple[float, float]:
+    """σ² = p·sum² + q·S² of a sum in float32, in which torch adds shorter formats, too."""
+    tensors = [t for t in operands if isinstance(t, torch.Tensor)]
+    if step.name in ("sum", "mean", "cumsum"):
+        terms = tensors[0].numel() / max(value.numel() if step.name != "cumsum" else 1, 1)
+    else:
+        terms = max(t.shape[-1] for t in tensors if t.ndim) if tensors else 1
+    u = dtypes.FORMATS["float32"].unit_roundoff
+    return healthy_variance(max(float(terms), 1.0), u, 0.0)
+
+
+def unsigned_again(step: Step, operands: list[Any]) -> torch.Tensor:
+    """The step on absolute values: the magnitude that it adds up."""
+    from torch.utils._pytree import tree_flatten, tree_unflatten
+
+    spec = tree_flatten((step.args, step.kwargs))[1]
+    args, kwargs = tree_unflatten([unsigned(o) for o in operands], spec)
+    found = step.call(*args, **kwargs)
+    assert isinstance(found, torch.Tensor)
+    return found
+
+
+def _apart(formula: torch.Tensor | None, tested: torch.Tensor | None, sigma: torch.Tensor, u: float) -> float:
+    """How far the function in float64 lies from its reference at most, in σ of its roundings in the tested dtype."""
+    if formula is None or tested is None or formula.shape != tested.shape or not tested.numel():
+        return 0.0
+    size = torch.nan_to_num(tested.abs(), nan=0.0, posinf=0.0)
+    room = sigma + u * (0.25 * size + 2.0**-20 * size.max()) + 1e-300
+    return float(torch.nan_to_num((formula - tested).abs() / room, nan=0.0, posinf=0.0).max())
+
+
+def _usual(kept: list[torch.Tensor], sigma: torch.Tensor) -> float:
+    """Up to what an RMS error in σ is usual: the steps of a row have errors in common, so that few rows scatter much."""
+    sigma = sigma.reshape(-1)[:: max(sigma.numel() // _LOOKED_AT, 1)]
+    told = sigma > 0.0
+    if not bool(told.any()):
+        return _USUAL
+    means = torch.stack([(shift[told] / sigma[told]).square().mean() for shift in kept])
+    return max(_USUAL, math.sqrt(1.0 + _SPREAD * float(means.std())))

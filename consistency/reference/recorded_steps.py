@@ -1,0 +1,257 @@
+"""The steps of a function, recorded as torch takes them in the tested dtype, and taken again in float64.
+
+Recorded below autograd, where every step is one of torch's own operators and says in which format its result is kept. A step is
+taken again on float64 numbers that lie as the recorded ones did: one flat tensor stands for each storage, so that views and writes
+in place need no care. What is no floating number (positions, masks) is kept as it was.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_map
+
+from ..backends.base import collect
+from ..core import dtypes
+from ..generate.materialize import Arguments, Materials
+from ..operators.declare import Operator
+
+_ROUNDED_ONCE = 0.6  # ulp, in a format shorter than float32; up to that, functions of torch's err in float32, too
+_FEW = 32  # numbers, which may all be exact by chance
+# Steps whose result is one of the numbers that went in, or its negative.
+_MOVES = frozenset(
+    {
+        "amax", "amin", "max", "min", "maximum", "minimum", "where", "neg", "abs", "relu", "threshold", "clamp", "clamp_min",
+        "clamp_max", "cat", "stack", "index", "gather", "index_select", "embedding", "clone", "copy", "_to_copy", "fill", "zero",
+        "masked_fill", "constant_pad_nd", "flip", "roll", "repeat", "sort", "topk", "slice_scatter", "select_backward",
+        "slice_backward", "new_zeros", "zeros_like", "ones_like", "full_like", "full", "zeros", "ones", "arange", "scalar_tensor",
+        "lift_fresh_copy", "sign",
+    }
+)  # fmt: skip
+
+
+class UntraceableError(Exception):
+    """The steps of a function cannot be recorded, or taken again in float64."""
+
+
+@dataclass(slots=True)
+class Step:
+    """One operator of torch's, its arguments, what it returned or wrote, and whether that was rounded.
+
+    ``off`` are, by result, how far it is from float64 on the same numbers where correct rounding does not explain that: the RMS
+    error, an absolute number, or 0.
+    """
+
+    call: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    results: tuple[torch.Tensor | None, ...]
+    writes: tuple[int | str, ...]
+    rounds: bool = False
+    off: tuple[float, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """``mean`` of ``aten::mean.dim``, ``mul`` of ``aten::mul_.Tensor``."""
+        return str(self.call._schema.name).rpartition("::")[2].removesuffix("_")
+
+
+# Of a step and its floating results in float64: the same results, changed.
+Change = Callable[[Step, int, torch.Tensor, list[Any]], torch.Tensor]
+
+
+class Steps:
+    """What a function does with the arguments of a case, in the case's dtype on the CPU, going forward or for its gradients.
+
+    Raises UntraceableError where it draws random numbers, or does what cannot be followed.
+    """
+
+    def __init__(self, operator: Operator, materials: Materials, direction: str) -> None:
+        backward = direction == "backward"
+        arguments = materials.build(gradients=backward and operator.leaves)
+        self._inputs = {_storage(base): i for i, base in enumerate(arguments.bases) if base.is_floating_point()}
+        recorder = _Recorder(set(self._inputs))
+        try:
+            with warnings.catch_warnings(), recorder:
+                warnings.simplefilter("ignore")
+                outputs = collect(lambda args, kwargs: operator(*args, **kwargs), operator, arguments, backward)
+        except UntraceableError:
+            raise
+        except Exception as error:  # a user's function, under a mode that it may not bear
+            raise UntraceableError(f"{type(error).__name__}: {str(error)[:100]}") from error
+        self.steps, self._constants = recorder.steps, recorder.constants
+        self.outputs = [output.tensor for output in outputs]
+        self._alive = arguments  # as long as storages are told apart by their address
+
+    @property
+    def rounding(self) -> int:
+        """How many steps round what they return."""
+        return sum(step.rounds for step in self.steps)
+
+    @property
+    def elements(self) -> int:
+        """Numbers that are computed on the way."""
+        return sum(r.numel() for step in self.steps for r in step.results if r is not None)
+
+    def again(self, arguments: Arguments, change: Change | None = None) -> list[torch.Tensor | None]:
+        """The outputs in float64 on the numbers of ``arguments``, each rounding step's result passed through ``change``."""
+        slots = {storage: arguments.bases[i].detach().clone() for storage, i in self._inputs.items()}
+        slots |= {storage: numbers.clone() for storage, numbers in self._constants.items()}
+
+        def wide(value: Any) -> Any:
+            if isinstance(value, torch.Tensor):
+                return _placed(slots[_storage(value)], value) if value.is_floating_point() else value
+            return _lifted(value)
+
+        try:
+            with torch.no_grad():
+                for step in self.steps:
+                    _take(step, wide, slots, change)
+                return [wide(t) if isinstance(t, torch.Tensor) and t.is_floating_point() else None for t in self.outputs]
+        except Exception as error:  # an operator that has no float64, or refuses these numbers
+            raise UntraceableError(f"{type(error).__name__}: {str(error)[:100]}") from error
+
+
+def _take(step: Step, wide: Callable[[Any], Any], slots: dict[int, torch.Tensor], change: Change | None) -> None:
+    args, kwargs = tree_map(wide, step.args), tree_map(wide, step.kwargs)
+    returned = step.call(*args, **kwargs)
+    found = _written(step.writes, args, kwargs) if step.writes else _leaves(returned)
+    for number, (recorded, new) in enumerate(zip(step.results, found, strict=True)):
+        if recorded is None or not recorded.is_floating_point():
+            continue
+        if not step.writes:
+            storage = _storage(recorded)
+            slots[storage] = torch.zeros(_room(recorded), dtype=torch.float64)
+            place = _placed(slots[storage], recorded)
+            place.copy_(new)
+            new = place
+        if change is not None and step.rounds:
+            new.copy_(change(step, number, new, [*_leaves(args), *_leaves(kwargs)]))
+
+
+class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Writes down every step that makes numbers, and the numbers that come from nowhere (constants)."""
+
+    def __init__(self, known: set[int]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.known, self.steps = known, list[Step]()
+        self.constants: dict[int, torch.Tensor] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        given = [t for t in (*_leaves(args), *_leaves(kwargs)) if isinstance(t, torch.Tensor)]
+        for tensor in given:
+            self._meet(tensor)
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            raise UntraceableError(f"{func} draws random numbers")
+        writes = _writes(func, args, kwargs)
+        with torch.no_grad():
+            before = tree_map(_copied, (args, kwargs))
+        result = func(*args, **kwargs)
+        results = _written(writes, args, kwargs) if writes else _leaves(result)
+        theirs = {_storage(tensor) for tensor in given}
+        tensors = tuple(r if isinstance(r, torch.Tensor) else None for r in results)
+        if not writes and tensors and all(r is None or _storage(r) in theirs for r in tensors):
+            return result  # a view
+        if any(r is not None and (r.is_complex() or (writes and not r.is_floating_point())) for r in tensors):
+            raise UntraceableError(f"{func} makes complex numbers, or writes whole ones in place")
+        step = Step(func, args, kwargs, tensors, writes)
+        _look_at(step, *before)
+        self.steps.append(step)
+        self.known |= {_storage(r) for r in tensors if r is not None and r.is_floating_point()}
+        return result
+
+    def _meet(self, tensor: torch.Tensor) -> None:
+        if not tensor.is_floating_point() or _storage(tensor) in self.known:
+            return
+        if type(tensor) is not torch.Tensor and not isinstance(tensor, torch.nn.Parameter):
+            raise UntraceableError(f"a {type(tensor).__name__} takes steps of its own")
+        if tensor.device.type != "cpu" or tensor.layout != torch.strided:
+            raise UntraceableError("a constant of another kind or on another device")
+        self.known.add(_storage(tensor))
+        whole = torch.empty(0, dtype=tensor.dtype).set_(tensor.untyped_storage())
+        self.constants[_storage(tensor)] = whole.to(torch.float64)
+
+
+def _look_at(step: Step, args: Any, kwargs: Any) -> None:
+    """Whether what a step gave is not what float64 gives for the same numbers, and by how much. Few may be exact by chance."""
+    floating = [r for r in step.results if r is not None and r.is_floating_point()]
+    if not floating:
+        return
+    returned = step.call(*args, **kwargs)
+    exact = _written(step.writes, args, kwargs) if step.writes else _leaves(returned)
+    few = step.name not in _MOVES and sum(r.numel() for r in floating) < _FEW
+    step.rounds = few and any(bool((r != 0).any()) for r in floating)
+    off = []
+    for given, true in zip(step.results, exact, strict=True):
+        off.append(0.0)
+        if given is None or not given.is_floating_point() or not given.numel():
+            continue
+        error = torch.nan_to_num((given.to(torch.float64) - true).abs_(), nan=0.0, posinf=0.0)
+        step.rounds = step.rounds or bool(error.any())
+        if bool((error > _ROUNDED_ONCE * ulp(true, given.dtype)).any()):
+            off[-1] = float(error.square().mean().sqrt())
+    step.off = tuple(off)
+
+
+def _writes(func: Any, args: Any, kwargs: Any) -> tuple[int | str, ...]:
+    """Positions and names of the arguments that are written."""
+    schema = func._schema
+    if not schema.is_mutable:
+        return ()
+    found: list[int | str] = []
+    for position, argument in enumerate(schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            found.append(position if position < len(args) else argument.name)
+    return tuple(found)
+
+
+def _written(places: Sequence[int | str], args: Any, kwargs: Any) -> list[Any]:
+    return [item for place in places for item in _leaves(args[place] if isinstance(place, int) else kwargs.get(place))]
+
+
+def _copied(value: Any) -> Any:
+    """A copy in float64 that lies as the original does; dtypes are lifted, too."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().to(torch.float64, copy=True) if value.is_floating_point() else value
+    return _lifted(value)
+
+
+def _lifted(value: Any) -> Any:
+    return torch.float64 if isinstance(value, torch.dtype) and value.is_floating_point else value
+
+
+def _leaves(value: Any) -> list[Any]:
+    return tree_flatten(value)[0]
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
+
+
+def _room(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().nbytes() // tensor.element_size()
+
+
+def _placed(flat: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    return flat.as_strided(like.shape, like.stride(), like.storage_offset())
+
+
+def ulp(numbers: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """The spacing of ``dtype`` at float64 numbers, never below that of its smallest normal number."""
+    form = dtypes.FORMATS[dtypes.name_of(dtype)]
+    contiguous = numbers.contiguous()
+    power = torch.bitwise_and(contiguous.view(torch.int64), 0x7FF0000000000000).view(torch.float64)
+    return power.clamp_(min=form.smallest_normal).mul_(2.0 ** (1 - form.precision))
+
+
+class Lifted(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Whatever a function turns into another floating format is float64: ``x.float()``, ``dtype=torch.float16``."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*tree_map(_lifted, args), **tree_map(_lifted, kwargs or {}))

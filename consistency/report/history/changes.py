@@ -1,0 +1,125 @@
+"""Whether errors have shifted: of the same cases in two runs, in many groups at once.
+
+All of it goes by signs and ranks of log2 of × budget, so that no scale, no noise model and no few odd cases matter:
+
+- :func:`shift`: Wilcoxon's signed-rank test (1945) of paired cases, exact. Its only assumption is that before and after could be
+  exchanged; cases whose bits are the same say nothing and are left out, which keeps it exact.
+- :func:`alarms`: which of many shifts are alarms, with one chance of a false alarm for all of them together (Tarone 1990: of
+  discrete tests only those count that could have been significant, so what did not move at all costs no power).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+FLOOR, CEILING = 2.0**-10, 2.0**40  # × budget between which a shift is measured: nobody cares what lies below
+FALSE_ALARMS = 1e-3  # chance that a comparison of two runs in which nothing changed has any alarm at all
+LEAST_SHIFT = math.log2(1.25)  # octaves: less is seen in the numbers, and is nobody's concern
+EXACT = 200  # pairs up to which the distribution is computed, not approximated
+_DOUBTFUL = 0.05  # what is as likely without a cause as that is never told, so that its size may be a rough one
+_WALSH = 400  # pairs up to which the size of a shift is taken from all averages of two
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """How errors moved: ``size`` in octaves (+1: twice as large) of those ``moved`` of the ``of`` pairs; ``up`` of them grew.
+
+    ``chance`` is the two-sided probability of so one-sided a move without a cause, ``least`` the smallest that so many moved pairs
+    can give.
+    """
+
+    size: float
+    chance: float
+    least: float
+    up: int
+    moved: int
+    of: int
+
+    @property
+    def factor(self) -> float:
+        """How many times as large errors are: 2.0 or 0.5."""
+        return float(2.0**self.size)
+
+
+def octaves(rho: ArrayLike) -> NDArray[np.float64]:
+    """log2 of errors in × budget, within bounds: what is exact, or far below the budget, is alike."""
+    found = np.asarray(rho, dtype=np.float64)
+    bounded: NDArray[np.float64] = np.clip(np.where(np.isnan(found), CEILING, found), FLOOR, CEILING)
+    return np.log2(bounded)
+
+
+def shift(before: ArrayLike, after: ArrayLike) -> Shift:
+    """How the errors (× budget) of the same cases moved from ``before`` to ``after``, which are equally long."""
+    moves = octaves(after) - octaves(before)
+    return shift_of(moves)
+
+
+def shift_of(moves: ArrayLike) -> Shift:
+    """The same for differences in octaves."""
+    every = np.asarray(moves, dtype=np.float64)
+    moved = every[every != 0.0]
+    count, up = len(moved), int(np.count_nonzero(moved > 0.0))
+    if not count:
+        return Shift(0.0, 1.0, 1.0, 0, 0, len(every))
+    chance = _signed_rank(moved)
+    size = _typical(moved) if chance <= _DOUBTFUL else float(np.median(moved))
+    return Shift(size, chance, 2.0 ** (1 - min(count, 1000)), up, count, len(every))
+
+
+def alarms(shifts: Sequence[Shift], chance: float = FALSE_ALARMS, least: float = LEAST_SHIFT) -> list[int]:
+    """Positions of those shifts that are alarms. Where nothing changed, there is any alarm at all with probability ``chance``.
+
+    ``least``: octaves below which a shift, however certain, is none.
+    """
+    limit = critical([one.least for one in shifts], chance)
+    return [i for i, one in enumerate(shifts) if one.chance <= limit and abs(one.size) >= least]
+
+
+def critical(least: Sequence[float], chance: float = FALSE_ALARMS) -> float:
+    """The largest p that is significant among tests whose smallest possible p are ``least`` (Tarone 1990)."""
+    known = np.sort(np.asarray(least, dtype=np.float64))
+    for tests in range(1, len(known) + 1):
+        if np.searchsorted(known, chance / tests, side="right") <= tests:
+            return chance / tests
+    return chance / max(len(known), 1)
+
+
+def _typical(moved: NDArray[np.float64]) -> float:
+    """The size of a shift: median of all averages of two (Hodges and Lehmann 1963), of many pairs their median."""
+    if len(moved) > _WALSH:
+        return float(np.median(moved))
+    first, second = np.triu_indices(len(moved))
+    return float(np.median((moved[first] + moved[second]) / 2.0))
+
+
+def _signed_rank(moved: NDArray[np.float64]) -> float:
+    """Two-sided, given the sizes of the moves: every pattern of signs is equally likely."""
+    ranks = _ranks(np.round(np.abs(moved), 12))  # twice the ranks: whole numbers, with ties, too
+    total, positive = int(ranks.sum()), int(ranks[moved > 0.0].sum())
+    small = min(positive, total - positive)
+    if len(moved) > EXACT:  # tails are lighter than the normal's: an alarm too few, never one too many
+        return _normal((total / 2.0 - small) / math.sqrt(float((ranks.astype(np.float64) ** 2).sum()) / 4.0))
+    chances: NDArray[np.float64] = np.zeros(small + 1)
+    chances[0] = 1.0
+    for rank in ranks[ranks <= small].tolist():
+        chances[rank:] = chances[rank:] + chances[:-rank]
+        chances *= 0.5
+    return min(2.0 * float(chances.sum()) * 0.5 ** int(np.count_nonzero(ranks > small)), 1.0)
+
+
+def _ranks(values: NDArray[Any]) -> NDArray[np.int64]:
+    """Twice the ranks, those of equal values averaged."""
+    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return (2 * last - counts + 1)[which.ravel()].astype(np.int64)
+
+
+def _normal(z: float) -> float:
+    """Two-sided."""
+    return math.erfc(max(z, 0.0) / math.sqrt(2.0))

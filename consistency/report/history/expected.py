@@ -1,0 +1,49 @@
+"""What the last nights say of expectations: which explained what, and which nobody needs any more."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from ...core.text import printable
+from ...engine.known.status import FILE, Standing, together, told
+from ...errors import ConsistencyError
+from ...storage import bundle
+
+MOST = 2_000  # entries of a bundle that are read
+
+
+def standings(folders: Iterable[Path]) -> dict[str, Standing]:
+    """The entries that these bundles speak of, added up, by their ids; what is damaged says nothing."""
+    runs: list[list[Standing]] = []
+    for folder in folders:
+        rows: list[Standing] = []
+        try:
+            for number, row in bundle.lines(folder / FILE):
+                if number > MOST:
+                    break
+                rows.append(Standing.from_json(row))
+        except (ConsistencyError, OSError, KeyError, TypeError, ValueError, AttributeError, OverflowError):
+            pass
+        runs.append(rows)
+    return {standing.entry: standing for standing in together(runs)}
+
+
+def to_do(known: dict[str, Standing]) -> list[str]:
+    """What a person should read: entries to remove, entries that have expired, flakes with their rate."""
+    return [printable(line) for line in told(list(known.values()))]
+
+
+def words(kept: str, known: dict[str, Standing]) -> str:
+    """Which expectation a result met, in a few words; ``kept`` is what its row says, as JSON."""
+    try:
+        row = json.loads(kept)
+        entry, verdict = str(row["entry"])[:120], str(row.get("verdict", ""))[:40]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return printable(kept[:200])
+    standing = known.get(entry)
+    parts = [f"otherwise {verdict}" if verdict else ""]
+    if standing is not None:
+        parts = [standing.reason, standing.ticket, f"until {standing.expires}" if standing.expires else "", *parts]
+    return printable("; ".join(filter(None, parts)))

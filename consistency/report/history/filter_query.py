@@ -1,0 +1,186 @@
+"""The small language of the query box: ``verdict:divergent backend:directml driver:>=31 -operator:conv*``.
+
+Terms stand side by side and all must hold; ``a,b`` is a or b; ``-`` in front of a term negates it; ``*`` stands for
+anything; quotes
+keep spaces together; a word without a key is part of an operator's name. The page's script (templates/language.js) reads the same
+language: tests hold the two together, error messages included.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import UsageError
+
+TEXTS = ("operator", "family", "dtype", "direction", "verdict", "cause", "workaround", "kind", "environment", "label", "backend")
+NUMBERS = ("rho", "flaky")
+OTHERS = ("since", "count", "fingerprint")
+STATES = ("pass", "warn", "fail", "untested")
+KINDS = ("new", "drifted", "untested", "fixed", "calmed", "tested", "flaky", "once")
+_OPERATORS = (">=", "<=", ">", "<", "=")
+_TERM = re.compile(r'-?(?:[^\s":]+:)?(?:"[^"]*"|[^\s"]+)')
+_COUNT = re.compile(r"(>=|<=|>|<|=)?(\d+)\((\w+)\)", re.ASCII)
+_NUMBER = re.compile(r"\d+(\.\d*)?([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?", re.ASCII)
+MAX_LENGTH = 2000
+
+Entry = Mapping[str, Any]
+Test = Callable[[Entry], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What was understood. ``holds(entry)``: entries have the texts and numbers named above, ``identity`` (name → value) and
+    ``counts`` (state → on how many environments the same operator, dtype and direction is in it)."""
+
+    tests: tuple[Test, ...]
+
+    def holds(self, entry: Entry) -> bool:
+        return all(test(entry) for test in self.tests)
+
+
+def parse(text: str, names: Sequence[str] = (), verdicts: Sequence[str] = ()) -> Query:
+    """Understand a query. ``names`` are those of environments' values (driver, device, torch …), ``verdicts`` those there are.
+
+    Raises UsageError with one line that names the term.
+    """
+    if len(text) > MAX_LENGTH:
+        raise UsageError(f"a query has at most {MAX_LENGTH} characters")
+    if text.count('"') % 2:
+        raise UsageError('a quotation mark " is not closed')
+    return Query(tuple(_term(term, names, verdicts) for term in _TERM.findall(text)))
+
+
+def _term(term: str, names: Sequence[str], verdicts: Sequence[str]) -> Test:
+    negated, body = (True, term[1:]) if term.startswith("-") else (False, term)
+    key, colon, value = body.partition(":")
+    if not colon or key.startswith('"'):
+        key, value = "operator", f"*{body.replace(chr(34), '')}*"
+    value = value.replace('"', "")
+    if not value:
+        raise UsageError(f"{body!s} has nothing behind the colon")
+    test = _test(key, value, names, verdicts)
+    return (lambda entry: not test(entry)) if negated else test
+
+
+def _test(key: str, value: str, names: Sequence[str], verdicts: Sequence[str]) -> Test:
+    if key == "count":
+        return _counted(value)
+    if key in NUMBERS:
+        return _numeric(key, value)
+    if key == "since":
+        return _dated(value)
+    if key == "fingerprint":
+        return _fingerprint(value)
+    if key in TEXTS:
+        known = {"verdict": (*verdicts, *STATES), "kind": KINDS}.get(key, ())
+        parts = value.split(",")
+        for part in parts:
+            if known and "*" not in part and part not in known:
+                raise UsageError(f"{part} is no {key}{suggestion(part, known)}")
+        patterns = [_glob(part) for part in parts]
+        if key == "verdict":
+            return lambda entry: any(p.fullmatch(entry["verdict"]) or p.fullmatch(entry["state"]) for p in patterns)
+        return lambda entry: any(p.fullmatch(str(entry.get(key, "")).lower()) for p in patterns)
+    if key in names:
+        return _identity(key, value)
+    raise UsageError(f"{key} is no key{suggestion(key, [*TEXTS, *NUMBERS, *OTHERS, *names])}")
+
+
+def _split(value: str) -> tuple[str, str]:
+    for operator in _OPERATORS:
+        if value.startswith(operator):
+            return operator, value[len(operator) :]
+    return "", value
+
+
+def _compared(operator: str, order: int) -> bool:
+    return {">": order > 0, ">=": order >= 0, "<": order < 0, "<=": order <= 0, "=": order == 0, "": order == 0}[operator]
+
+
+def _counted(value: str) -> Test:
+    found = _COUNT.fullmatch(value)
+    if found is None or found[3] not in STATES:
+        raise UsageError(f"count:{value} is no count; write count:1(fail), count:>=2(warn); states are {', '.join(STATES)}")
+    operator, number, state = found[1] or "", int(found[2]), found[3]
+    return lambda entry: entry["state"] == state and _compared(operator, entry["counts"].get(state, 0) - number)
+
+
+def _numeric(key: str, value: str) -> Test:
+    operator, rest = _split(value)
+    if not _NUMBER.fullmatch(rest):
+        raise UsageError(f"{key}:{value} is no number; write {key}:>1")
+    number = float(rest)
+
+    def test(entry: Entry) -> bool:
+        found = entry.get(key)
+        return found is not None and _compared(operator, (found > number) - (found < number))
+
+    return test
+
+
+def _dated(value: str) -> Test:
+    operator, rest = _split(value)
+    if not re.fullmatch(r"\d{4}(-\d{2}(-\d{2})?)?", rest, re.ASCII):
+        raise UsageError(f"since:{value} is no date; write since:>=2026-11-01")
+
+    def test(entry: Entry) -> bool:
+        found = entry.get("since") or ""
+        short = found[: len(rest)]
+        return bool(found) and _compared(operator, (short > rest) - (short < rest))
+
+    return test
+
+
+def _fingerprint(value: str) -> Test:
+    pattern = _glob(f"*{value}*")
+    return lambda entry: any(
+        name.startswith("fingerprint") and pattern.fullmatch(f"{name} {told}".lower()) for name, told in entry["identity"].items()
+    )
+
+
+def _identity(key: str, value: str) -> Test:
+    """Text with asterisks, or versions compared number by number: 31.0.15 is at least 31."""
+    operator, rest = _split(value)
+    if operator and operator != "=":
+        wanted = _version(rest)
+        if not wanted:
+            raise UsageError(f"{key}:{value} is no version; write {key}:>=31")
+
+        def test(entry: Entry) -> bool:
+            found = _version(entry["identity"].get(key, ""))[: len(wanted)]
+            return bool(found) and _compared(operator, (found > wanted) - (found < wanted))
+
+        return test
+    patterns = [_glob(part) for part in rest.split(",")]
+    return lambda entry: any(p.fullmatch(str(entry["identity"].get(key, "")).lower()) for p in patterns)
+
+
+def _version(text: str) -> list[int]:
+    return [int(part[:9]) for part in re.findall(r"[0-9]+", text)[:8]]
+
+
+def _glob(pattern: str) -> re.Pattern[str]:
+    return re.compile(".*".join(map(re.escape, pattern.lower().split("*"))), re.DOTALL)
+
+
+def suggestion(word: str, known: Sequence[str]) -> str:
+    """``; did you mean verdict?``: the nearest name, if it is near."""
+    best, least = "", max(len(word) // 3, min(2, len(word) // 2)) + 1
+    for name in known:
+        distance = _distance(word, name)
+        if distance < least:
+            best, least = name, distance
+    return f"; did you mean {best}?" if best else f"; there are {', '.join(known[:14])}"
+
+
+def _distance(a: str, b: str) -> int:
+    """How many letters must be put in, taken out or replaced (Levenshtein 1966)."""
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a[:40], start=1):
+        before, row[0] = row[0], i
+        for j, y in enumerate(b, start=1):
+            before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (x != y))
+    return row[-1]

@@ -1,0 +1,167 @@
+"""What the script of a page draws: the groups of every operator, and the cases that are shown in full, as compact JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..core.model import VERDICTS, Result, Verdict
+from ..core.model import kind as kind_of
+from ..core.text import printable, quote
+from ..storage.bundle import failure_id
+from . import failure
+from .bundle_view import Stored, short
+from .groups import BINS, RANKS, Group
+
+MOST_OPERATORS = 5_000
+PER_OPERATOR = 6  # failing cases of an operator in full
+MOST_CASES = 2_500
+MOST_BACKENDS = 200
+MOST_RECIPE = 4_000  # characters
+_FRAME = 90_000  # bytes of a page that are not data
+_Groups = Sequence[tuple[str, str, str, Group]]  # (dtype, direction, backend, group)
+
+
+def embedded(value: Any) -> str:
+    """JSON that can stand in a script element: it ends no element, opens no comment, and has no line that JavaScript ends."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def data(stored: Stored, room: int) -> dict[str, Any]:
+    """The groups of every operator, worst operator first, and the cases that are shown in full; about ``room`` bytes."""
+    by_operator = stored.groups.by_operator()
+    order = sorted(by_operator, key=lambda name: _weight(by_operator[name]), reverse=True)
+    index = _Index(stored.backends[:MOST_BACKENDS])
+    points = min(max(int(room * 0.3) // (4 * max(len(stored.groups), 1)), 3), 48)
+    operators, left = [], room - _FRAME
+    for name in order[:MOST_OPERATORS]:
+        row = _operator(stored, name, by_operator[name], points, index)
+        left -= len(embedded(row).encode()) + 1
+        if left < 0:
+            break
+        operators.append(row)
+    names = {row[0]: position for position, row in enumerate(operators)}
+    cases = _cases(stored, names, index, left)
+    scaling = [
+        [names[s.operator], index.backend(s.backend), _few(s.ratio), s.pairs, s.problem]
+        for s in stored.tally.scalings
+        if s.pairs and s.operator in names
+    ]
+    return {
+        "ranks": RANKS, "verdicts": [*((name, Verdict(name).group) for name in VERDICTS), ("reduced-precision", "warned")],
+        "backends": list(index.backends), "dtypes": list(index.dtypes), "bins": BINS, "operators": operators,
+        "left_out": len(order) - len(names), "cases": cases, "scaling": scaling, "windows": os.name == "nt",
+    }  # fmt: skip
+
+
+class _Index:
+    """Numbers that stand for dtypes and backends."""
+
+    def __init__(self, backends: Sequence[str]) -> None:
+        self.dtypes: dict[str, int] = {}
+        self.backends = {name: i for i, name in enumerate(backends)}
+
+    def kind(self, dtype: str, direction: str) -> int:
+        """Of dtype and direction together."""
+        return 2 * self.dtypes.setdefault(dtype, len(self.dtypes)) + (direction == "backward")
+
+    def backend(self, name: str) -> int:
+        return self.backends.setdefault(name, len(self.backends))
+
+
+def _weight(groups: _Groups) -> tuple[int, float]:
+    """How bad an operator is: by its worst rank, then by the largest × budget there (none at all is worse than any)."""
+    rank = max(group.rank for *_, group in groups)
+    rhos = [group.rho for *_, group in groups if group.rank == rank]
+    return rank, max((math.inf if rho is None and rank == len(RANKS) - 1 else rho or 0.0) for rho in rhos)
+
+
+def _operator(stored: Stored, name: str, groups: _Groups, points: int, index: _Index) -> list[Any]:
+    """[name, family, whether n is what is accumulated, groups, budgets]"""
+    by_terms = any(group.by_terms for *_, group in groups)
+    rows, budgets = [], {}
+    for dtype, direction, backend, group in groups:
+        kind = index.kind(dtype, direction)
+        counts = [number for key, count in group.verdicts.items() for number in (_number_of(*key), count)]
+        shown = group.encoded(points) if group.by_terms == by_terms else ""
+        rows.append([kind, index.backend(backend), _few(group.rho), counts, _histogram(group.histogram), shown])
+        budget = stored.groups.budget(name, dtype, direction)
+        if budget and shown:
+            budgets[kind] = budget
+    return [name, stored.groups.families[name], int(by_terms), rows, budgets]
+
+
+def _histogram(counts: Sequence[int]) -> str:
+    """``3..12``: counts by bin without those that are zero."""
+    last = max((i for i, count in enumerate(counts) if count), default=-1)
+    return ".".join(str(count) if count else "" for count in counts[: last + 1])
+
+
+def _number_of(verdict: str, group: str) -> int:
+    """The place of a verdict in the page's list, whose last is a reduced precision that was asked for."""
+    return len(VERDICTS) if verdict == "reduced-precision" and group == "warned" else VERDICTS.index(verdict)
+
+
+def _few(value: float | None) -> float | int | None:
+    """Four significant digits, more than are read."""
+    if value is None or math.isnan(value):
+        return None
+    short = float(f"{min(max(value, -1e300), 1e300):.4g}")
+    return int(short) if short.is_integer() and abs(short) < 1e15 else short
+
+
+def _cases(stored: Stored, names: Mapping[str, int], index: _Index, room: int) -> list[list[Any]]:
+    """The failures of each operator, and of operators without any the case with the largest error, until the room is used up."""
+    chosen: dict[int, int] = {}  # line of results.jsonl: how many cases fail like it
+    for kinds in stored.tally.by_operator():
+        for result in kinds[:PER_OPERATOR] if kinds[0].operator in names else ():
+            alike = kind_of(result)
+            chosen[stored.shown[alike]] = stored.tally.failing_cases[alike]
+    failing = {result.operator for result in stored.tally.failures.values()}
+    healthy = [(rho, line) for name, (rho, line) in stored.highest.items() if name not in failing and name in names]
+    for _, line in sorted(healthy, reverse=True):
+        chosen.setdefault(line, 0)
+    lines = list(chosen)[:MOST_CASES]
+    found, rows = stored.in_full(lines), []
+    for line in lines:
+        row = _case(stored, found[line], chosen[line], names, index)
+        room -= len(embedded(row).encode()) + 1
+        if room < 0:
+            break
+        rows.append(row)
+    return rows
+
+
+def _case(stored: Stored, result: Result, failing: int, names: Mapping[str, int], index: _Index) -> list[Any]:
+    """[operator, kind, backend, verdict, × budget, sentence, lines, recipe, command, work-around, cause, how many alike, files]
+
+    The command comes in the two pieces around the recipe, where it holds that.
+    """
+    headline = printable(failure.headline(result))
+    told = failure.message(result, again=False).removeprefix(headline).strip("\n").split("\n")
+    line, inline = result.case.line, quote(result.case.line)
+    command = failure.command(result, bundle=stored.folder, spec=stored.specs.get(short(result.backend)))
+    if len(line) > MOST_RECIPE:
+        line, command = "", command.replace(inline, result.case.id)
+    evidence = result.evidence
+    cause = str(evidence.cause) if evidence is not None and evidence.cause is not None else ""
+    texts = (result.explanation, "\n".join(part.strip() for part in told), line)
+    return [
+        names[short(result.operator)], index.kind(result.dtype, result.direction), index.backend(short(result.backend)),
+        _number_of(result.verdict.value, result.verdict.group), _few(result.metrics.get("rho_max")),
+        *map(printable, texts), [printable(piece) for piece in command.split(inline, 1)],
+        printable(result.workaround), printable(cause), failing, _files(stored, result),
+    ]  # fmt: skip
+
+
+def _files(stored: Stored, result: Result) -> str:
+    """``failures/ID: repro.py, issue.md``: what the bundle keeps of a failure for people; empty where there is nothing."""
+    folder = stored.folder / "failures" / failure_id(result)
+    names = [name for name in ("repro.py", "issue.md") if result.verdict.fails and (folder / name).is_file()]
+    return f"failures/{folder.name}: {', '.join(names)}" if names else ""

@@ -1,0 +1,116 @@
+"""The last lines of scripts that look at no single number: bits that change, shapes, what is raised, what ends the process."""
+
+from __future__ import annotations
+
+import math
+
+from ...core.model import Result
+from ...diagnose.precision_scaling import HIGHEST, LOWEST
+from .assertions import Ran
+from .failure_facts import seconds_of
+from .script_context import Sheet
+
+REPEATS = 30
+
+
+def repeats(run: Ran, variation: str = "") -> list[str]:
+    """The same bits each time? ``variation`` is a line between the first run and the others."""
+    lines = [
+        "def bits(tensors):",
+        "    return [t.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes() for t in tensors]",
+        "",
+        "",
+        f"first = bits({run()})",
+    ]
+    if variation:
+        return [
+            *lines, variation, f"other = bits({run()})", 'print("the same bits" if first == other else "other bits")',
+            "assert first == other",
+        ]  # fmt: skip
+    return [
+        *lines,
+        f"others = sum(bits({run()}) != first for _ in range({REPEATS}))",
+        f'print(f"{{others}} of {REPEATS} runs on {{device}} gave other bits than the first")',
+        "assert others == 0",
+    ]
+
+
+def alone(run: Ran) -> list[str]:
+    """A row by itself, against the same row within its batch."""
+    return [
+        f"together, single = {run()}[:1].cpu(), {run(alone=True)}.cpu()",
+        'print("largest difference", (together.double() - single.double()).abs().max().item())',
+        'assert torch.equal(together, single), "a row is computed otherwise alone than in a batch"',
+    ]
+
+
+def scaling(result: Result, largest: float, run: Ran) -> list[str]:
+    """Errors of float32 and float64 on the device: rounding shrinks by 2**29 from one to the other."""
+    least, ratio = 16.0 * 2.0**-52 * largest, result.metrics.get("scaling_ratio", 1.0)
+    if "float32 path is degraded" in result.explanation:
+        condition = f"narrow <= 2.0**{round(math.log2(HIGHEST))} * max(wide, {least / 32.0:.3g})"
+    else:
+        share = 1e-6 if "shrink" in result.explanation or ratio >= LOWEST else 1.0 / LOWEST
+        condition = f"wide <= max({share:.3g} * narrow, {least:.3g})"
+    narrow, wide = run("device", "float32"), run("device", "float64")
+    return [
+        f"narrow = ({narrow}.cpu().double() - right).abs().max().item()",
+        f"wide = ({wide}.cpu() - right).abs().max().item()",
+        'print(f"on {device} float32 errs by {narrow:.3g}, float64 by {wide:.3g}")',
+        f'assert {condition}, "from float32 to float64 rounding shrinks by 2**29"',
+    ]
+
+
+def structure(shapes: list[tuple[tuple[int, ...], str] | str], run: Ran) -> list[str]:
+    """Number, shapes and dtypes of what comes back."""
+    wanted = ", ".join(item if isinstance(item, str) else f"({item[0]}, torch.{item[1]})" for item in shapes)
+    return [
+        f"found = [(tuple(t.shape), t.dtype) if isinstance(t, torch.Tensor) else type(t) for t in {run()}]",
+        f"right = [{wanted}]",
+        'print("got", found)',
+        'print("right is", right)',
+        "assert found == right",
+    ]
+
+
+def modified(position: int, run: Ran) -> list[str]:
+    """An input that the operator does not write to."""
+    return [
+        f"before, after = {run()}",
+        'print("before", before.tolist()[:8], "after", after.tolist()[:8])',
+        'assert torch.equal(before.view(torch.uint8), after.view(torch.uint8)), "an input was modified"',
+    ]
+
+
+def raises(result: Result, run: Ran) -> list[str]:
+    """A call that must not raise: whatever it raises ends the script."""
+    return [
+        f"out = {run()}  # raised here; float64 on the CPU does not",
+        'print("returned", [tuple(t.shape) for t in out if t is not None])',
+    ]
+
+
+def lenient(run: Ran, message: str) -> list[str]:
+    """A call that must raise."""
+    return [
+        "try:",
+        f"    out = {run()}",
+        "except Exception as error:",
+        '    print("raises, as it should:", str(error).splitlines()[0])',
+        "else:",
+        f"    sys.exit({('returned a result, where float64 on the CPU raises: ' + message)[:160]!r})",
+    ]
+
+
+def crash(run: Ran) -> list[str]:
+    return [f"out = {run()}  # the process ended here", 'print("survived", [tuple(t.shape) for t in out if t is not None])']
+
+
+def hang(result: Result, run: Ran, sheet: Sheet) -> list[str]:
+    sheet.modules.add("faulthandler")
+    return [
+        f"faulthandler.dump_traceback_later({seconds_of(result):g}, exit=True)  # seconds",
+        f"out = {run()}",
+        'print("returned in time", [tuple(t.shape) for t in out if t is not None])',
+        "faulthandler.cancel_dump_traceback_later()",
+    ]

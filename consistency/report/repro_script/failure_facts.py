@@ -1,0 +1,187 @@
+"""What a script must show of a result: of which kind, at which element, what is right there, and what is admitted."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ...core import dtypes
+from ...core.model import Measured, Result, Worst
+from ...diagnose.determinism import KINDS
+from ...operators.declare import Operator
+from ...operators.observing import zeros_aside
+from ...reference import Reference
+from .script_context import UnscriptableError
+
+_SECONDS = re.compile(r"no answer within ([0-9.]+) s")
+_MODIFIED = re.compile(r"argument ([0-9]+) was modified")
+_ELSEWHERE = 32.0  # times, from one element's budget to another's
+_FEWEST = 1.2  # times the usual RMS error, from which on a script can tell the two apart
+
+
+def kind_of(result: Result, operator: Operator | None) -> str:
+    """The kind of a failure, by which a script's last lines are chosen.
+
+    ``value``, ``spread``, ``special``, ``structure``, ``modified``, ``raises``, ``lenient`` (should raise), ``crash``, ``timeout``,
+    ``repeats``, ``threads``, ``batch``, ``scaling`` or ``flags`` (of random operators).
+    """
+    verdict, comparison = result.verdict.value, result.comparison
+    if verdict in ("crash", "timeout"):
+        return verdict
+    if verdict == "unsupported":
+        return "raises"
+    if verdict == "nondeterministic":
+        return next((kind for kind in ("threads", "batch") if KINDS[kind] in result.explanation), "repeats")
+    if verdict == "precision-scaling" and result.worst is None:
+        return "scaling"
+    status = comparison.status if comparison is not None else ""
+    if verdict == "error" or status in ("raised", "no-reference"):
+        lenient = status == "no-reference" or "where the reference raised" in result.explanation
+        return "lenient" if lenient else "raises"
+    structure = comparison.structure if comparison is not None else result.explanation if verdict == "structure" else ""
+    if structure or verdict == "structure":
+        return "modified" if modified(result) is not None else "structure"
+    if operator is not None and "random" in operator.traits:
+        return "flags"
+    measured = measured_of(result)
+    if verdict == "special-values" or (measured is not None and measured.special):
+        return "special"
+    if operator is not None and operator.error.of(result.dtype).kind == "structure":
+        return "structure"
+    return "spread" if result.worst is not None and result.verdict.fails and rho_of(result) <= 1.0 else "value"
+
+
+def rho_of(result: Result) -> float:
+    return float(result.metrics.get("rho_max", 0.0))
+
+
+def modified(result: Result) -> int | None:
+    """The position of the input that was modified."""
+    found = _MODIFIED.search(result.comparison.structure if result.comparison is not None else result.explanation)
+    return int(found.group(1)) if found is not None else None
+
+
+def measured_of(result: Result) -> Measured | None:
+    """The output that the verdict is about."""
+    outputs = result.comparison.outputs if result.comparison is not None else ()
+    return next((output for output in outputs if output.name == result.output), None)
+
+
+def seconds_of(result: Result) -> float:
+    """How long the call was waited for."""
+    found = _SECONDS.search(result.explanation)
+    return min(max(float(found.group(1)), 1.0), 600.0) if found is not None else 30.0
+
+
+class EmptyError(UnscriptableError):
+    """There is no element to look at."""
+
+
+@dataclass(frozen=True)
+class Element:
+    """The element that is looked at: the number of its output, its index there (of complex numbers the part stands last)."""
+
+    position: int
+    index: tuple[int, ...]
+    paired: bool
+    dtype: str
+    recorded: Any
+    admitted: float
+    actual: Any = None
+
+    @property
+    def exact(self) -> bool:
+        return not isinstance(self.recorded, float) or self.admitted == 0.0
+
+
+def observed(operator: Operator, direction: str) -> Any:
+    """The hook that makes what is compared; None where it changes nothing that could be told."""
+    hook = operator.observe_gradients if direction == "backward" else operator.observe
+    return None if hook is zeros_aside else hook
+
+
+def element_of(result: Result, reference: Reference) -> Element:
+    """The worst element, or, where nothing is wrong, the middle one. Raises UnscriptableError where there is no element."""
+    outputs = reference.outputs
+    names = [output.name for output in (result.comparison.outputs if result.comparison is not None else outputs)]
+    position = names.index(result.output) if result.output in names else 0
+    if position >= len(outputs):
+        raise UnscriptableError("float64 on the CPU gives no such output here")
+    right = outputs[position].tensor
+    measured = measured_of(result)
+    worst = result.worst or _ordinary(right, outputs[position].value)
+    paired = right is not None and right.is_complex()
+    dtype = measured.dtype if measured is not None else _own(outputs[position].dtype, result.dtype)
+    if right is not None and not paired and not right.dtype.is_floating_point:
+        kept = right[worst.index].item() if _fits(worst.index, right) else worst.expected
+        return Element(position, worst.index, False, dtype, kept if not isinstance(kept, float) else int(kept), 0.0, worst.actual)
+    if right is None:
+        return Element(position, (), False, dtype, outputs[position].value, 0.0, worst.actual)
+    rho, error = rho_of(result), abs(worst.actual - worst.expected)
+    if result.worst is None:  # of what passes no element was kept: the budget elsewhere is of that size
+        error = _ELSEWHERE * result.metrics.get("abs_max", 0.0)
+    unknown = _half_an_ulp(worst.expected, dtype) * (1.0 if result.verdict.fails or result.verdict.passes else _ELSEWHERE**2)
+    free = _uncounted(result, dtype) if result.worst is not None else 0.0
+    admitted = max(error - free, 0.0) / rho + free if rho > 0.0 and error > free else unknown
+    if not math.isfinite(admitted) and math.isfinite(worst.expected) and math.isfinite(worst.actual):
+        raise UnscriptableError("what its numbers say of its budget makes no sense")
+    return Element(position, worst.index, paired, dtype, float(worst.expected), admitted, worst.actual)
+
+
+def _uncounted(result: Result, dtype: str) -> float:
+    """The error of gradients that is not counted at all: their intermediates may leave the normal numbers."""
+    form = dtypes.form_of(dtype)
+    return form.smallest_normal if result.direction == "backward" and form is not None else 0.0
+
+
+def _own(wide: str, dtype: str) -> str:
+    """The dtype of an output that was only computed in float64."""
+    return (dtypes.PARTS.get(dtype, dtype) if dtypes.floats(dtype) else "float32") if dtypes.floats(wide) else wide
+
+
+def _ordinary(right: torch.Tensor | None, value: Any) -> Worst:
+    if right is None:
+        return Worst((), value, value)
+    tensor = torch.view_as_real(right.resolve_conj()) if right.is_complex() else right
+    if not tensor.numel():
+        raise EmptyError("its result is empty: there is no number to show")
+    index = tuple(size // 2 for size in tensor.shape)
+    number = float(tensor[index].item())
+    return Worst(index, number, number)
+
+
+def rounded_up(admitted: float, error: float) -> str:
+    """``admitted`` with few digits, never less than it is, and never so much that an ``error`` above it would be admitted."""
+    for digits in (3, 6, 12):
+        text = f"{admitted:.{digits}g}"
+        if float(text) < admitted:
+            text = f"{admitted * (1.0 + 5.0 * 10.0**-digits):.{digits}g}"
+        if admitted <= float(text) and (error <= admitted or float(text) < error):
+            return text
+    return repr(admitted)
+
+
+def _fits(index: tuple[int, ...], tensor: torch.Tensor) -> bool:
+    return len(index) == tensor.ndim and all(0 <= i < size for i, size in zip(index, tensor.shape, strict=True))
+
+
+def _half_an_ulp(value: float, dtype: str) -> float:
+    form = dtypes.form_of(dtype) or dtypes.FORMATS["float32"]
+    size = max(abs(value), form.smallest_normal) if value == value else form.smallest_normal
+    return float(min(size * 2.0 ** (2 - form.precision), 1e300))
+
+
+def healthy_rms(result: Result) -> tuple[float, float]:
+    """The RMS error that is usual, and how many times as large the one found is. Raises UnscriptableError where both are alike."""
+    measured = measured_of(result)
+    ratio = result.metrics.get("rmse_ratio", 1.0)
+    if measured is None or not measured.rms:
+        raise UnscriptableError("only the distribution of its errors is unusual, of which no numbers were kept")
+    times = max(ratio, min(measured.sigma_rms, 1e6))
+    if times < _FEWEST:
+        raise UnscriptableError("only the distribution of its errors is unusual, and no single number tells that")
+    return measured.rms / times, times

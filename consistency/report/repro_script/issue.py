@@ -1,0 +1,201 @@
+"""issue.md: what a maintainer needs to know, ready to be posted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ...core import dtypes
+from ...core.model import Proof, Result
+from ...core.recipe import INLINE_BYTES
+from ...core.text import quote
+from ...generate.calls.opinfo import YOURS
+from ...reference.high_precision import ITSELF_OFF
+from ..failure import command, dtype_of, number, size_of, values_of
+from . import environment, failure_facts, words
+from .markdown import block, cell, code, line, prose, table
+from .script import Script
+
+if TYPE_CHECKING:
+    from ...diagnose.shrink import Minimal
+
+MOST_SCRIPT = 48 << 10  # bytes; trackers cut off a text of 64 KiB
+MOST_CASE = 1500  # characters of a command
+_NAMES = re.compile(r"\b(out|arg|grad|seen)/([0-9]+)\b")
+_WORDS = {"out": "result", "arg": "what was written to argument", "grad": "gradient", "seen": "result"}
+_ORDINALS = ("first", "second", "third", "fourth", "fifth")
+_SAME = 0.5  # share of an error that float64 has as well
+
+
+def text(
+    result: Result,
+    made: Script,
+    *,
+    spec: str | None,
+    identity: Mapping[str, str],
+    others: Sequence[Result],
+    minimal: Minimal | None,
+) -> str:
+    """The text of issue.md."""
+    title = prose(words.title(result), 200).replace(prose(words.called(result)), code(words.called(result)), 1)
+    parts = [f"# {title}", "\n".join(_what(result)), "\n".join(_points(result, others, minimal))]
+    parts.append(_script(made))
+    parts.append(table([("", ""), *((prose(name), cell(value)) for name, value in environment.rows(result, identity))]))
+    parts.append(_again(result, spec))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _what(result: Result) -> Iterator[str]:
+    """What differs, at which place, by how much."""
+    called = words.called(result)
+    name = code(called) if called.startswith("torch.") else prose(called)
+    subject = f"The gradient of {name}{_by(result)}" if result.direction == "backward" else name
+    where = "on the CPU" if result.backend == "cpu" else f"on {code(result.backend)}"
+    shapes = ", ".join("0-d tensor" if shape == "[]" else shape for shape in result.shapes)
+    of = f" of {code(shapes, 300)}" if shapes else ""
+    worst = result.worst
+    if worst is None or result.verdict.value in ("structure", "error", "crash", "timeout"):
+        yield f"{subject}{of} in {result.dtype} {where}: {prose(_brief(result))}."
+        return
+    place = f"at index {list(worst.index)}" if worst.index else "for its only element"
+    floats = dtypes.form_of(dtype_of(result)) is not None
+    values = values_of(worst, dtype_of(result))
+    values = values.replace("float64 says", "right is") if _itself(result) or _wide(result) or not floats else values
+    yield f"{subject}{of} in {result.dtype} {where}: {place} {values}."
+    rho = result.metrics.get("rho_max", 0.0)
+    sizes = [f"{number(rho)} × the largest error that rounding explains"] if rho > 1.0 and floats else []
+    sizes += [text.strip() for text in size_of(result)] if floats and failure_facts.kind_of(result, None) != "special" else []
+    if sizes:
+        yield f"That is {'; '.join(sizes)}."
+    elif failure_facts.kind_of(result, None) not in ("value", "repeats"):
+        yield f"{_capital(prose(_brief(result)))}."
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _itself(result: Result) -> bool:
+    return ITSELF_OFF in result.explanation
+
+
+def _wide(result: Result) -> bool:
+    """Whether what is right is no float64 of the same function on the CPU, because that is what failed."""
+    return result.dtype in ("float64", "complex128") and result.backend.startswith("cpu")
+
+
+def _brief(result: Result) -> str:
+    """The first part of the verdict's sentence, without what is told as a point of its own, and without this project's names."""
+    told, evidence = result.explanation.removeprefix(f"{result.operator}: "), result.evidence
+    more = [f"{result.workaround} makes it vanish"] if result.workaround else []
+    if evidence is not None:
+        more += [str(evidence.cause)] if evidence.cause is not None else []
+        more += [evidence.company] if evidence.company else []
+    for text in (*more, "float64 has the same error"):
+        told = told.partition(f": {text}")[0].partition(f"; {text}")[0]
+    return _NAMES.sub(
+        lambda found: f"{_WORDS[found[1]]} {int(found[2]) + 1}" if found[0] != "out/0" else "the result", told
+    ).rstrip(".")
+
+
+def _workaround(text: str) -> str:
+    first, _, rest = text.partition(" ")
+    if first.startswith("."):
+        return f"{code(first)} {prose(rest)}"
+    return code(text) if set(text) & set("()[]") else prose(text)
+
+
+def _by(result: Result) -> str:
+    """By which of several tensors a gradient is."""
+    number = result.output.removeprefix("grad/")
+    known = result.output.startswith("grad/") and number.isdecimal() and len(result.shapes) > 1 and int(number) < len(_ORDINALS)
+    return f" by its {_ORDINALS[int(number)]} tensor" if known else ""
+
+
+def _points(result: Result, others: Sequence[Result], minimal: Minimal | None) -> Iterator[str]:
+    evidence = result.evidence
+    if result.proof is not None:
+        yield f"- {prose(_proved(result.proof), 300)}"
+    if evidence is not None and evidence.cause is not None and evidence.cause.name != "nondeterministic":
+        cause = str(evidence.cause)
+        yield f"- Likely cause: {prose(cause + ' of the error' if cause.endswith('%') else cause)}"
+    if result.workaround:
+        yield f"- Work-around: {_workaround(result.workaround)} makes it vanish"
+    wide = _of_float64(result)
+    if wide:
+        yield f"- {wide}"
+    if evidence is not None and evidence.repeats and evidence.other:
+        yield f"- Of {evidence.repeats} repeats {evidence.other} gave another answer, and {evidence.within} passed"
+    if result.comparison is not None and result.comparison.unsteady:
+        yield f"- {_capital(prose(result.comparison.unsteady))}"
+    if minimal is not None:
+        failed, runs = minimal.rate
+        if 0 < failed < runs:
+            yield f"- It fails in {failed} of {runs} runs"
+        for threshold in minimal.thresholds[:4]:
+            yield f"- Threshold: {prose(threshold)}"
+        if minimal.steps:
+            yield f"- Made smaller: {prose('; '.join(minimal.steps), 300)}" + (" (interrupted)" if minimal.interrupted else "")
+    shown = [other for other in others if other.backend != result.backend]
+    for other in shown[:8]:
+        also = "Also on" if other.verdict.fails else "Not on" if other.verdict.passes else "On"
+        yield f"- {also} {code(other.backend)}: {prose(_short(other), 160)}"
+    if evidence is not None and evidence.company and not shown:
+        yield f"- {_capital(prose(evidence.company))}"
+
+
+def _proved(proof: Proof) -> str:
+    """What is exactly right, and how that is known."""
+    place = f" at index {list(proof.index)}" if proof.index else ""
+    how = f"enclosed in ball arithmetic of {proof.bits} bits (Arb), from the definition and without any kernel of torch's"
+    return f"The exact value{place} is {proof.digits}: {how}"
+
+
+def _of_float64(result: Result) -> str:
+    """Whether float64 on the device agrees, which is what maintainers ask first."""
+    evidence = result.evidence
+    if _itself(result):
+        return "The right value was computed apart from torch, with more digits than float64 has"
+    if _wide(result):
+        return "" if result.worst is None else "The right value was computed in another way than by this function"
+    if evidence is None or evidence.wide is None or result.dtype in ("float64", "complex128"):
+        return ""
+    if evidence.wide > _SAME:
+        return "In float64 there the error is the same: it is no matter of precision"
+    return (
+        "In float64 there the result is right"
+        if evidence.wide < 1e-3
+        else f"In float64 there {evidence.wide:.2g} of the error is left"
+    )
+
+
+def _short(other: Result) -> str:
+    rho = other.metrics.get("rho_max")
+    if other.verdict.passes:
+        return "right" + (f" ({number(rho)} × the largest error that rounding explains)" if rho else "")
+    if other.verdict.fails and rho and rho > 1.0 and failure_facts.kind_of(other, None) == "value":
+        return f"wrong by {number(rho)} × what rounding explains"
+    return _brief(other) if other.verdict.fails else f"{other.verdict}: {other.explanation}"
+
+
+def _script(made: Script) -> str:
+    """The script in a fence, or where it is to be found."""
+    if len(made.text.encode("utf-8")) > MOST_SCRIPT or made.files:
+        names = ", ".join(code(name) for name in ("repro.py", *made.files))
+        return f"Too long to stand here: attached is {names}, which needs torch only."
+    head = f"Not all of it can be shown by a script of torch alone: {prose(made.limits[0])}\n\n" if made.limits else ""
+    return head + block(made.text, "python")
+
+
+def _again(result: Result, spec: str | None) -> str:
+    """The command that shows it with this project."""
+    if result.case.source.startswith(f"{YOURS}/"):
+        return "Found with consistency.assert_consistent; the tensors are in case.json."
+    told = command(result, spec=spec)
+    inline = all(len(tensor.data) <= INLINE_BYTES for tensor in result.case.literals)
+    if len(told) > MOST_CASE or not (inline or result.recorded_id):
+        told = f"consistency repro FOLDER --backend {quote(spec or result.backend)} --direction {result.direction}"
+        return "Found with consistency, which shows it again from the attached folder:\n\n" + block(line(told), "console")
+    what = "which judges the recorded outputs" if result.recorded_id else "which shows it again"
+    return f"Found with consistency, {what} so:\n\n" + block(line(told, MOST_CASE), "console")

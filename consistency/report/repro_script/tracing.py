@@ -1,0 +1,183 @@
+"""What torch functions a function of ours calls on given arguments, as straight-line code.
+
+Only the outermost calls are kept, as a user would write them; what happens between them in Python (conditions, numbers made from
+shapes) has happened, and stands in the code as its outcome.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from .script_context import Sheet, UnscriptableError
+from .source_repr import ASSIGNED, Speller, dotted
+
+MOST_STEPS = 120
+
+
+@dataclass
+class Step:
+    """One call: the function's dotted name, what it was given, and what came back."""
+
+    function: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    result: Any
+    changed: bool = False  # an argument, such as running statistics
+    line: str = ""
+    uses: set[str] = field(default_factory=set)
+    makes: str = ""
+
+    @property
+    def writes(self) -> bool:
+        """Whether it is called for its effect as well."""
+        last = self.function.rpartition(".")[2]
+        inplace = last.endswith("_") and not last.endswith("__")
+        return inplace or last in ("__setitem__", "__set__", *ASSIGNED) or "out" in self.kwargs or self.changed
+
+
+class _Recorder(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
+    def __init__(self, written: Sequence[torch.Tensor]) -> None:
+        super().__init__()
+        self.steps: list[Step] = []
+        # Some kernels tell nobody that they write.
+        self._written = [torch.tensor([], dtype=torch.uint8).set_(base.untyped_storage()) for base in written]
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        given = [item for item in leaves_of((args, kwargs)) if isinstance(item, torch.Tensor)]
+        before = [tensor._version for tensor in given]
+        held = [base.clone() for base in self._written]
+        name = dotted(func)
+        try:
+            result = func(*args, **kwargs)
+        except Exception:
+            if name is not None:
+                self.steps.append(Step(name, tuple(args), kwargs, None, True))
+            raise
+        if name is not None:
+            changed = any(tensor._version != version for tensor, version in zip(given, before, strict=True))
+            changed = changed or any(not torch.equal(now, then) for now, then in zip(self._written, held, strict=True))
+            self.steps.append(Step(name, tuple(args), kwargs, result, changed))
+        return result
+
+
+@dataclass(frozen=True)
+class Traced:
+    """Lines of code, and the result's structure with expressions in place of tensors."""
+
+    lines: tuple[str, ...]
+    result: Any
+    expressions: Mapping[int, str]
+    kept: tuple[Any, ...] = ()  # what the identities are those of
+
+
+def trace(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], names: Mapping[int, str], sheet: Sheet,
+    types: Mapping[torch.dtype, str], prefix: str = "t", only: int | None = None,
+    written: Sequence[torch.Tensor] = (),
+) -> Traced:  # fmt: skip
+    """The calls of ``function(*args, **kwargs)``. ``names`` are those of tensors by ``id``; new ones are ``prefix`` and a number.
+
+    ``only`` is the number of the one result that is wanted, of several. ``written`` are the storages that may be written to.
+
+    Raises UnscriptableError where a result cannot be followed to its arguments.
+    """
+    recorder = _Recorder(written)
+    try:
+        with recorder:
+            result = function(*args, **kwargs)
+    except Exception:  # then what it called so far is all there is, the call that raises last
+        if not recorder.steps:
+            raise UnscriptableError("it raises before it calls any function of torch") from None
+        result = None
+    known = dict(names)
+    kept: list[Any] = [result, args, kwargs]  # or an identity would be another tensor's soon
+    used: set[str] = set()
+
+    def name(tensor: torch.Tensor) -> str | None:
+        found = known.get(id(tensor))
+        if found is not None:
+            used.add(found.partition("[")[0])
+        return found
+
+    speller = Speller(sheet, name, types)
+    for number, step in enumerate(recorder.steps):
+        kept.append(step)
+        if not step.writes and not any(isinstance(item, torch.Tensor) for item in leaves_of(step.result)):
+            continue
+        used.clear()
+        try:
+            step.line = _expression(speller, step)
+        except UnscriptableError:
+            if step.writes:
+                raise
+            continue  # it may not be needed; where it is, its result has no name
+        step.uses = set(used)
+        same = isinstance(step.result, torch.Tensor) and id(step.result) in known
+        if not same and not isinstance(step.result, type(None)):
+            step.makes = f"{prefix}{number + 1}"
+            _name(step.result, step.makes, known)
+    used.clear()
+    wanted = [item for i, item in enumerate(leaves_of(result)) if isinstance(item, torch.Tensor) and only in (None, i)]
+    expressions = {id(item): _found(item, speller) for item in wanted}
+    lines = _needed(recorder.steps, set(used))
+    numbers = dict.fromkeys(re.findall(rf"\b{prefix}[0-9]+\b", "\n".join(lines)))
+    renamed = {old: f"{prefix}{new}" for new, old in enumerate(numbers, start=1)}
+
+    def rename(text: str) -> str:
+        return re.sub(rf"\b{prefix}[0-9]+\b", lambda found: renamed.get(found.group(), found.group()), text)
+
+    return Traced(tuple(map(rename, lines)), result, {key: rename(text) for key, text in expressions.items()}, tuple(kept))
+
+
+def _found(tensor: torch.Tensor, speller: Speller) -> str:
+    found = speller.name(tensor)
+    if found is None:
+        raise UnscriptableError("its result is made in ways that cannot be written as calls of torch")
+    return found
+
+
+def _expression(speller: Speller, step: Step) -> str:
+    kind, _, last = step.function.rpartition(".")
+    if last == "__get__":
+        return f"{speller.value(step.args[0])}.{kind.rpartition('.')[2]}"
+    if last == "__set__":
+        return f"{speller.value(step.args[0])}.{kind.rpartition('.')[2]} = {speller.value(step.args[1])}"
+    return speller.statement(step.function, step.args, step.kwargs) if step.writes else speller.call(
+        step.function, step.args, step.kwargs
+    )  # fmt: skip
+
+
+def _name(result: Any, text: str, known: dict[int, str]) -> None:
+    if isinstance(result, torch.Tensor):
+        known.setdefault(id(result), text)
+    elif isinstance(result, (tuple, list)):
+        for position, item in enumerate(result):
+            _name(item, f"{text}[{position}]", known)
+
+
+def leaves_of(value: Any) -> list[Any]:
+    if isinstance(value, (tuple, list)):
+        return [leaf for item in value for leaf in leaves_of(item)]
+    if isinstance(value, Mapping):
+        return [leaf for item in value.values() for leaf in leaves_of(item)]
+    return [value]
+
+
+def _needed(steps: Sequence[Step], wanted: set[str]) -> list[str]:
+    """The lines whose results are used, and those that write; in order."""
+    kept: list[tuple[str, str]] = []
+    for step in reversed(steps):
+        if not step.line or not (step.writes or step.makes in wanted):
+            continue
+        wanted |= step.uses
+        kept.append((step.makes if step.makes in wanted else "", step.line))
+    if len(kept) > MOST_STEPS:
+        raise UnscriptableError(f"it is made of {len(kept)} calls of torch, too many to read")
+    return [f"{makes} = {line}" if makes else line for makes, line in reversed(kept)]

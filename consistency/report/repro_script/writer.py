@@ -1,0 +1,83 @@
+"""The folder of a failure: the case, its tensors, the environment, the script and the text of an issue."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...core import manifest
+from ...core.model import Result
+from ...errors import UsageError
+from ...generate import literals
+from ...operators.declare import Operator
+from ..failure import message, tensors_of
+from . import environment
+from .issue import text as text_of_issue
+from .script import Script, script_of
+
+if TYPE_CHECKING:
+    from ...diagnose.shrink import Minimal
+
+
+def write(
+    folder: Path,
+    result: Result,
+    *,
+    spec: str | None = None,
+    identity: Mapping[str, str] | None = None,
+    others: Sequence[Result] = (),
+    minimal: Minimal | None = None,
+    operator: Operator | None = None,
+) -> None:
+    """Write case.json, result.json, tensors.safetensors, environment.json, repro.py, issue.md and message.txt into ``folder``.
+
+    ``spec`` is what the user wrote for the backend (for a recorded result the recording's folder), ``identity`` what it ran on,
+    ``others`` are results of the same case on other backends. ``operator`` is the one that was called, where no registry knows it.
+    What cannot be made is told in a text file of its own. Raises OSError where the folder cannot be written.
+    """
+    from ...storage.bundle import row_of
+
+    identity = identity or {}
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(folder / "case.json", result.case.line + "\n")
+    literals.write(folder, result.case)
+    found = {"backend": environment.of_backend(result, identity), "judged with": environment.here(), "spec": spec or result.backend}
+    _write(folder / "environment.json", json.dumps(found, indent=1) + "\n")
+    bundle = folder.parent.parent if folder.parent.name == "failures" else None
+    _write(folder / "message.txt", message(result, bundle=bundle, spec=spec) + "\n")
+    try:
+        made = script_of(result, spec, identity, operator)
+    except Exception as error:  # an artefact that cannot be made must not end the run
+        _write(folder / "repro.txt", f"no script: {type(error).__name__}: {error}\n")
+        made = Script("", limits=(f"{type(error).__name__}: {error}",))
+    else:
+        _write(folder / "repro.py", made.text)
+        for name, data in made.files.items():
+            (folder / name).write_bytes(data)
+    told = text_of_issue(result, made, spec=spec, identity=identity, others=others, minimal=minimal)
+    _write(folder / "issue.md", told)
+    try:
+        tensors_of(result, folder / "tensors.safetensors")
+    except Exception as error:
+        _write(folder / "tensors.txt", f"no tensors: {error}\n")
+    _write(folder / "result.json", json.dumps(row_of(result), default=str) + "\n")
+    manifest.seal(folder)
+
+
+def keep(folder: str | Path, result: Result, *, spec: str | None = None, operator: Operator | None = None) -> Path:
+    """The same in a new or empty folder, which is returned. Raises UsageError where it cannot be written, or holds something."""
+    path = Path(folder)
+    try:
+        if path.exists() and any(path.iterdir()):
+            raise UsageError(f"{path} holds something already; name another folder")
+        write(path, result, spec=spec, operator=operator)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}; name another folder") from None
+    return path
+
+
+def _write(path: Path, text: str) -> None:
+    """UTF-8 with \\n, whatever the platform; what cannot be encoded is spelled out."""
+    path.write_bytes(text.encode("utf-8", "backslashreplace"))

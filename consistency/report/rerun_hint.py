@@ -1,0 +1,34 @@
+"""How a failure that somebody holds in Python is shown again: a command, where one can say everything, or two steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..core.model import Result
+from ..core.recipe import INLINE_BYTES
+from ..core.text import quote
+from ..generate.calls.opinfo import YOURS
+from .failure import command
+
+MAX_LINE = 1500  # characters of a case that a person pastes
+
+
+def again(result: Result, variable: str, *, spec: str | None = None, folder: Path | None = None) -> list[str]:
+    """Lines for the end of a failure's message. ``variable`` is what Python calls the result, ``folder`` where it was saved."""
+    if result.case.source.startswith(f"{YOURS}/"):
+        name = result.case.source.rpartition("/")[2].rpartition(".")[2]
+        fn = f", fn={name}" if name.isidentifier() else ", fn=…"
+        return [
+            f'  keep:    consistency.save({variable}, "FOLDER"{fn}): its tensors, a script, the text of an issue;',
+            "           no command can call a function of your own",
+        ]
+    said = f"--backend {quote(spec or result.backend)} --direction {result.direction}"
+    if folder is not None:
+        return [f"  again:   consistency repro {quote(str(folder))} {said}"]
+    inline = all(len(tensor.data) <= INLINE_BYTES for tensor in result.case.literals)
+    if inline and len(result.case.line) <= MAX_LINE:
+        return [f"  again:   {command(result, spec=spec)}"]
+    return [
+        f'  again:   consistency.save({variable}, "FOLDER") in Python, and then',
+        f"           consistency repro FOLDER {said}",
+    ]

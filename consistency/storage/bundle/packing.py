@@ -1,0 +1,64 @@
+"""Old bundles take less room: cases and results of a run packed as ``….jsonl.gz``, which everything reads that reads bundles."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+from pathlib import Path
+
+from ...core.files import PACKED, mend, opened
+from ...core.locking import Lock
+from .header import read_header
+
+FILES = ("cases.jsonl", "results.jsonl")  # the second one last: it is the one that copies and the matrix are told apart by
+
+
+def pack(folder: Path) -> tuple[int, int]:
+    """Pack the lines of a run that has ended; bytes before and after, which are 0 where there is nothing to pack.
+
+    A kill leaves the plain file, the packed one, or both, of which the plain one counts. Raises BundleError, OSError.
+    """
+    before = after = 0
+    if not any((folder / name).is_file() for name in FILES):
+        return before, after
+    lock = Lock(folder)
+    try:
+        for name in FILES if "seconds" in read_header(folder) else ():
+            plain, packed = folder / name, folder / f"{name}{PACKED}"
+            if plain.is_file() and not plain.is_symlink():
+                mend(plain)
+                _copy(plain, packed)
+                before, after = before + plain.stat().st_size, after + packed.stat().st_size
+                plain.unlink()
+    finally:
+        lock.release()
+    return before, after
+
+
+def unpack(folder: Path) -> None:
+    """Make a bundle plain again, so that a run can add to it; by the run that holds the folder. Raises BundleError, OSError."""
+    for name in FILES:
+        plain, packed = folder / name, folder / f"{name}{PACKED}"
+        if packed.exists():
+            if not plain.exists():
+                _copy(packed, plain)
+            packed.unlink()
+
+
+def _copy(source: Path, target: Path) -> None:
+    """From plain to packed or back, in one step."""
+    scratch = target.with_name(f"{target.name}.tmp")
+    try:
+        with scratch.open("wb") as file:
+            if target.suffix == PACKED:
+                with source.open("rb") as stream, gzip.GzipFile("", "wb", 6, file, 0) as packing:
+                    shutil.copyfileobj(stream, packing)
+            else:
+                with opened(target) as stream:
+                    shutil.copyfileobj(stream, file)
+            file.flush()
+            os.fsync(file.fileno())  # the other one is taken away next
+        scratch.replace(target)
+    finally:
+        scratch.unlink(missing_ok=True)

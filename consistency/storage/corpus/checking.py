@@ -1,0 +1,115 @@
+"""Whether a corpus can be replayed here: damaged lines, unknown operators, cases that take much memory, duplicates."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...core.files import MAX_LINE
+from ...errors import BundleError, ConsistencyError
+from ...generate import literals
+from ...generate.calls import opinfo
+from .reading import MAX_CASES, elements, header_of, parsed
+from .value import digest_of
+
+LARGE = 1 << 24  # numbers of one case, which in float64 are 128 MB for each copy
+MOST = 1000  # lines that are told
+
+
+@dataclass
+class Checked:
+    """What a corpus holds, and what is wrong with it. ``damaged`` lines make it unusable; the others are only not replayed here."""
+
+    name: str
+    digest: str = ""
+    cases: int = 0
+    elements: int = 0
+    operators: Counter[str] = field(default_factory=Counter)
+    dtypes: Counter[str] = field(default_factory=Counter)
+    sources: Counter[str] = field(default_factory=Counter)
+    kinds: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    found: int = 0
+    damaged: list[str] = field(default_factory=list)
+    duplicates: int = 0
+    unknown: Counter[str] = field(default_factory=Counter)
+    large: list[tuple[int, str]] = field(default_factory=list)
+
+    @property
+    def fine(self) -> bool:
+        return not self.damaged and self.cases > 0
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name, "digest": self.digest, "cases": self.cases, "elements": self.elements,
+            "operators": dict(self.operators), "dtypes": dict(self.dtypes), "sources": dict(self.sources),
+            "found": self.found, "kinds": [[*kind, count] for kind, count in self.kinds.most_common()],
+            "damaged": self.damaged, "duplicates": self.duplicates, "unknown": dict(self.unknown),
+            "large": [list(one) for one in self.large],
+        }  # fmt: skip
+
+
+def check(folder: Path) -> Checked:
+    """Look at every line. Raises BundleError where there is no corpus at all."""
+    header = header_of(folder)
+    checked = Checked(str(header.settings.get("name") or folder.resolve().name)[:80])
+    path, beside = folder / "cases.jsonl", literals.Beside(folder)
+    digests: set[str] = set()
+    known: dict[tuple[str, str], str] = {}
+
+    def damage(number: int, words: object) -> None:
+        if len(checked.damaged) < MOST:
+            checked.damaged.append(f"{path.name}:{number}  {str(words)[:200]}")
+
+    try:
+        with path.open("rb") as stream:
+            for number, text in enumerate(iter(lambda: stream.readline(MAX_LINE), b""), start=1):
+                if number > MAX_CASES:
+                    raise BundleError(f"{path} holds more than {MAX_CASES:,} cases")
+                if not text.endswith(b"\n"):
+                    damage(number, "incomplete: the file was cut off, or the line is too long")
+                    continue
+                try:
+                    row = json.loads(text)
+                    line = parsed(row if isinstance(row, dict) else {}, beside)
+                except ConsistencyError as error:
+                    damage(number, error)
+                    continue
+                except (ValueError, RecursionError) as error:
+                    damage(number, f"damaged: {str(error)[:100]}")
+                    continue
+                case = line.case
+                checked.duplicates += case.digest in digests
+                digests.add(case.digest)
+                size = elements(case)
+                checked.elements += size
+                if size > LARGE:
+                    checked.large.append((size, case.id))
+                checked.operators[case.operator] += 1
+                checked.dtypes[case.dtype] += 1
+                checked.sources[case.source.partition("/")[0] or "drawn"] += 1
+                checked.found += bool(line.found)
+                checked.kinds.update(line.found)
+                key = (case.operator, case.source)
+                if key not in known:
+                    known[key] = _unknown(case)
+                if known[key]:
+                    checked.unknown[known[key]] += 1
+    except FileNotFoundError:
+        damage(0, "is missing")
+    except OSError as error:
+        raise BundleError(f"{path} cannot be read: {error.strerror}") from None
+    checked.cases, checked.digest = len(digests), digest_of(digests)
+    checked.large.sort(reverse=True)
+    return checked
+
+
+def _unknown(case: Any) -> str:
+    """Why the operator of a case cannot be called here; empty where it can."""
+    try:
+        operator = opinfo.operator_of(case)
+    except ConsistencyError as error:
+        return str(error)[:160]
+    return "" if operator.callable is not None else f"this torch has no {operator.name}"

@@ -1,0 +1,233 @@
+"""Find what a user means: a case's line, a file that holds one, a failure's folder, or an id in a bundle or a recording.
+
+Folders come from other machines. What is read of them is checked (manifest.py, bundle.py), and nothing in them is executed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..backends._named import named
+from ..backends._specs import loads_nothing
+from ..core import manifest
+from ..core.model import Case, Result
+from ..core.text import printable, quote
+from ..errors import BundleError, RecipeError, UsageError, did_you_mean
+from ..generate.literals import Beside
+from ..probes.fingerprint.short_form import lines_of
+from .bundle import _cases, failure_id, lines, read_environment, read_header, result_from_json
+
+MAX_CASE_BYTES = 1 << 20
+_BEGINS = '{"args"'  # a case's line in canonical JSON
+REPORTS = Path("reports")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A case, and what is known of how it failed: ``results`` of it (the first is the one meant), the backend as it was spelt
+    (``spec``; ``specs`` of every backend by its name), the environments by backend, and where it was found.
+    ``recording`` holds outcomes of a backend elsewhere.
+    ``fingerprints`` are what a bundle keeps of how its backends compute, line by line.
+    """
+
+    case: Case
+    results: tuple[Result, ...] = ()
+    spec: str = ""
+    environments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    folder: Path | None = None
+    recording: bool = False
+    recorded_id: str = ""
+    fingerprints: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    specs: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def failing(self) -> Result | None:
+        """The failure that is meant: the first result that fails, or is a known one."""
+        return next((r for r in self.results if r.verdict.fails or r.verdict.value == "expected"), None)
+
+    def runnable(self, name: str = "") -> str:
+        """The spec of where it failed, or of the backend that results call ``name``; empty where nothing is kept.
+
+        Raises UsageError where it runs a program to which the user's project gives no name: the folder may come from anywhere.
+        """
+        spec = self.specs.get(name, name) if name else self.spec
+        if spec != name and spec not in named().values() and not loads_nothing(spec):
+            raise UsageError(
+                f"{self.folder} says that its backend was {printable(spec)!r:.300}, which runs a program. "
+                f"If you trust it, add --backend {quote(printable(spec[:300]))}"
+            )
+        return spec
+
+    @property
+    def direction(self) -> str:
+        return self.failing.direction if self.failing is not None else ""
+
+
+def find(text: str, identifier: str | None = None, reports: Path = REPORTS) -> Found:
+    """What ``text`` names; ``identifier`` says which case of a bundle or a recording. Raises RecipeError or BundleError."""
+    if text.lstrip().startswith("{"):
+        return Found(Case.from_line(text))
+    path = Path(text)
+    try:
+        if path.is_dir():
+            return _in_folder(path, identifier)
+        if path.is_file():
+            return _in_file(path)
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or no path at all
+        if isinstance(error, RecipeError):
+            raise
+        reason = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
+        raise RecipeError(f"{text[:80]!r} cannot be read: {reason}; give a case's line, its folder or its id") from None
+    return _by_id(text, reports)
+
+
+def _in_folder(folder: Path, identifier: str | None) -> Found:
+    if (folder / "recording.json").is_file():
+        return _recorded(folder, identifier)
+    if (folder / "bundle.json").is_file():
+        if identifier is None:
+            raise RecipeError(f"{folder} is a bundle: which case of it? Add --id ID, as its results.jsonl calls it (case_id)")
+        found = _in_bundle(folder, identifier)
+        if found is None:
+            raise RecipeError(f"no case {identifier[:80]!r} in {folder}{did_you_mean(identifier, _cases(folder))}")
+        return found
+    if not (folder / "case.json").is_file():
+        raise RecipeError(f"no case {str(folder)[:80]!r}: the folder has no case.json, bundle.json or recording.json")
+    manifest.check(folder)
+    case = _in_file(folder / "case.json").case
+    results = tuple(_kept_result(folder / "result.json", case))
+    backend = results[0].backend if results else ""
+    environment, spec = _environment(folder / "environment.json")
+    around = _around(folder.resolve())
+    return Found(
+        case, results, spec or backend, {backend: environment}, folder, fingerprints=around, specs={backend: spec or backend}
+    )
+
+
+def _in_file(path: Path) -> Found:
+    if path.stat().st_size > MAX_CASE_BYTES:
+        raise RecipeError(f"{path} is larger than a case may be ({MAX_CASE_BYTES} bytes)")
+    text = path.read_text(encoding="utf-8").strip()
+    if not text.startswith("{"):  # a script, an issue's text, a log
+        text = _first_case(text)
+    return Found(Case.from_line(text, Beside(path.parent)), folder=path.parent)
+
+
+def _first_case(text: str) -> str:
+    """The first case's line that stands somewhere in ``text``; all of it where none does."""
+    place = text.find(_BEGINS)
+    if place < 0:
+        return text
+    try:
+        return text[place : json.JSONDecoder().raw_decode(text, place)[1]]
+    except (ValueError, RecursionError):
+        return text[place:]
+
+
+def _json(path: Path) -> Any:
+    if not path.is_file():
+        return None
+    if path.stat().st_size > MAX_CASE_BYTES:
+        raise BundleError(f"{path} is larger than it may be ({MAX_CASE_BYTES} bytes)")
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise BundleError(f"{path} cannot be read: {str(error)[:120]}") from None
+
+
+def _kept_result(path: Path, case: Case) -> Iterator[Result]:
+    row = _json(path)
+    if row is not None:
+        if not isinstance(row, dict) or row.get("case_id") != case.id:
+            raise BundleError(f"{path} does not belong to the case beside it ({case.id})")
+        yield result_from_json(path, 1, row, {case.id: case})
+
+
+def _environment(path: Path) -> tuple[dict[str, str], str]:
+    """What environment.json says: variables and versions of the backend that failed, and how it was spelt."""
+    data = _json(path) or {}
+    found = data.get("backend", {}) if isinstance(data, dict) else None
+    if not isinstance(found, dict):
+        raise BundleError(f"{path} does not describe an environment")
+    return _texts(found), str(data.get("spec", ""))[:400]
+
+
+def _texts(environment: Mapping[str, Any]) -> dict[str, str]:
+    return {str(key): str(value) for key, value in environment.items() if key != "fingerprint"}
+
+
+def _fingerprints(environments: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    return {name: kept for name, item in environments.items() if (kept := lines_of(item))}
+
+
+def _around(failure: Path) -> dict[str, dict[str, str]]:
+    """What the bundle keeps in which a failure's folder lies; it does without, so a damaged one is passed over."""
+    bundle = failure.parent.parent
+    if failure.parent.name == "failures" and (bundle / "bundle.json").is_file():
+        with contextlib.suppress(BundleError):
+            return _fingerprints(read_environment(bundle))
+    return {}
+
+
+def _in_bundle(folder: Path, identifier: str) -> Found | None:
+    """A case by its id, or a failure by the name of its folder."""
+    cases, path = _cases(folder), folder / "results.jsonl"
+    meant = {known for known in cases if identifier == known or identifier.startswith(f"{known}-")}
+    if not meant:
+        return None
+    rows = ((number, row) for number, row in lines(path) if row.get("case_id") in meant)
+    results = [result_from_json(path, number, row, cases) for number, row in rows]
+    case = cases.get(identifier)
+    if case is None:
+        results = [r for r in results if failure_id(r) == identifier]
+        if not results:
+            return None
+    results.sort(key=lambda r: not r.verdict.fails)
+    settings = read_header(folder)["settings"]
+    environments = read_environment(folder)
+    known = {name: _texts(item) for name, item in environments.items()}
+    specs = settings.get("specs") if isinstance(settings.get("specs"), dict) else {}
+    failing = results[0].backend if results else ""
+    spelt = {str(name): str(spec)[:400] for name, spec in specs.items()}
+    spec, probed = spelt.get(failing, failing), _fingerprints(environments)
+    return Found(case or results[0].case, tuple(results), spec, known, folder, fingerprints=probed, specs=spelt)
+
+
+def _recorded(folder: Path, identifier: str | None) -> Found:
+    from .recording.reading import Recording
+
+    recording = Recording(folder)
+    try:
+        if identifier is None:
+            raise RecipeError(f"{folder} is a recording: which outcome of it? Add --id ID, as `consistency judge` shows it")
+        row = next((row for row in recording.rows if identifier in (row.id, row.case_id)), None)
+        if row is None:
+            hint = did_you_mean(identifier, [row.id for row in recording.rows])
+            raise RecipeError(f"no outcome {identifier[:80]!r} in {folder}{hint}")
+        header = recording.header
+        environments = {header.backend: {**header.environment, **header.configurations.get(row.configuration, {})}}
+        return Found(recording.cases[row.case_id], (), header.backend, environments, folder, True, row.id)
+    finally:
+        recording.close()
+
+
+def _by_id(name: str, reports: Path) -> Found:
+    known: list[str] = []
+    damaged = ""
+    for folder in sorted((p.parent for p in reports.glob("*/bundle.json")), reverse=True):
+        try:
+            found = _in_bundle(folder, name)
+            if found is not None:
+                return found
+            known += _cases(folder)
+        except BundleError as error:  # the case may stand in another one
+            damaged = damaged or f"; passed over a damaged bundle: {error}"
+    where = f"in the bundles under {reports}/" if known else f"(there are no bundles under {reports}/)"
+    alike = [one for one in known if one[:2] == name[:2]][:1000]
+    hint = did_you_mean(name, alike) or "; give a case's line, its folder or its id"
+    raise RecipeError(f"no case {name[:80]!r} {where}{hint}{damaged}")

@@ -1,0 +1,188 @@
+"""Tensors in a folder of safetensors files: appended outcome by outcome, gathered into shards, read one at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ...errors import BundleError
+
+FOLDER = "tensors"
+SHARD_BYTES = 64 << 20  # a shard is closed at this size; only a single larger tensor makes a larger file
+MOST_PENDING = 256  # files of single outcomes, before they are gathered
+MAX_FILE_BYTES = 1 << 34
+MAX_FILES = 1 << 16
+_KINDS = ("shard", "pending")
+_NAME = re.compile(r"(?:shard|pending)-[0-9]{6}\.safetensors")
+# What safetensors holds under this name; others are kept as their bytes, and the outcome's line says what they are.
+_PLAIN = {
+    torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64",
+    torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8", torch.bool: "BOOL",
+}  # fmt: skip
+
+
+def packed(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor as safetensors takes it: contiguous, of a plain dtype; of another dtype its bytes, along a last dimension."""
+    tensor = tensor.detach().resolve_conj().resolve_neg().contiguous()
+    if tensor.dtype in _PLAIN:
+        return tensor.clone() if tensor.untyped_storage().nbytes() != tensor.nbytes else tensor
+    return tensor.reshape(-1).view(torch.uint8).reshape(*tensor.shape, tensor.element_size())
+
+
+def unpacked(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """What :func:`packed` was given. Raises ValueError where the bits are not those of ``dtype``."""
+    if dtype in _PLAIN:
+        if tensor.dtype != dtype:
+            raise ValueError(f"it is stored as {tensor.dtype}, not as {dtype}")
+        return tensor
+    size = torch.empty(0, dtype=dtype).element_size()
+    if tensor.dtype != torch.uint8 or tensor.ndim == 0 or tensor.shape[-1] != size:
+        raise ValueError(f"it is stored as {tensor.dtype}, which cannot be {dtype}")
+    return tensor.reshape(-1).view(dtype).reshape(tensor.shape[:-1])
+
+
+class Appending:
+    """Writes tensors: each outcome's into a file of its own at once, and these by and by into shards."""
+
+    def __init__(self, folder: Path, wanted: frozenset[str]) -> None:
+        """``wanted``: the keys that outcomes refer to already; files of an outcome that was never written are removed."""
+        self._folder = folder / FOLDER
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._pending: dict[Path, dict[str, torch.Tensor]] = {}
+        names = sorted(path.name for path in self._folder.glob("*.safetensors"))
+        self._next = {kind: 1 + max((int(n[-18:-12]) for n in names if n.startswith(kind)), default=-1) for kind in _KINDS}
+        for path in self._folder.glob("*.tmp"):
+            path.unlink()
+        for name in (n for n in names if n.startswith("pending-")):
+            held = _load(self._folder / name)
+            if held.keys() <= wanted:
+                self._pending[self._folder / name] = held
+            else:
+                (self._folder / name).unlink()
+
+    def add(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        """Keep the tensors of one outcome, whose line may then be written."""
+        if not tensors:
+            return
+        held = {key: packed(tensor) for key, tensor in tensors.items()}
+        self._pending[_save(self._path("pending"), held)] = held
+        if len(self._pending) >= MOST_PENDING or self._bytes() >= SHARD_BYTES:
+            self.gather()
+
+    def gather(self) -> None:
+        """The files of single outcomes into shards; a kill in between leaves tensors twice, never not at all."""
+        shard: dict[str, torch.Tensor] = {}
+        for held in self._pending.values():
+            if shard and _nbytes(shard) + _nbytes(held) > SHARD_BYTES:
+                _save(self._path("shard"), shard)
+                shard = {}
+            shard |= held
+        if shard:
+            _save(self._path("shard"), shard)
+        for path in self._pending:
+            path.unlink()
+        self._pending.clear()
+
+    def _bytes(self) -> int:
+        return sum(_nbytes(held) for held in self._pending.values())
+
+    def _path(self, kind: str) -> Path:
+        number = self._next[kind]
+        self._next[kind] = number + 1
+        return self._folder / f"{kind}-{number:06d}.safetensors"
+
+
+class Reading:
+    """Tensors by key, read when they are asked for. Raises BundleError for what is no tensor of ours."""
+
+    def __init__(self, folder: Path) -> None:
+        self._where: dict[str, Path] = {}
+        self._open: dict[Path, Any] = {}
+        self._stack = contextlib.ExitStack()
+        paths = sorted((folder / FOLDER).glob("*.safetensors"), reverse=True)  # shards are complete: they win
+        if len(paths) > MAX_FILES:
+            raise BundleError(f"{folder / FOLDER} holds {len(paths)} files; a recording has at most {MAX_FILES}")
+        for path in paths:
+            if not _NAME.fullmatch(path.name):
+                continue
+            with _complaints(path):
+                if path.stat().st_size > MAX_FILE_BYTES:
+                    raise BundleError(f"{path} is larger than a file of a recording may be ({MAX_FILE_BYTES} bytes)")
+                for key in self._handle(path).keys():  # noqa: SIM118 - a handle is no dictionary
+                    self._where.setdefault(key, path)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._where
+
+    def get(self, key: str, dtype: torch.dtype) -> torch.Tensor:
+        """The tensor ``key``. Raises BundleError where there is none, or its bits are of another dtype."""
+        path = self._where.get(key)
+        if path is None:
+            raise BundleError(f"no file of the recording holds the tensor {key!r:.120}")
+        with _complaints(path):
+            return unpacked(self._handle(path).get_tensor(key), dtype)
+
+    def shape(self, key: str) -> tuple[int, ...]:
+        """The shape as stored, without reading the tensor."""
+        path = self._where[key]
+        with _complaints(path):
+            return tuple(self._handle(path).get_slice(key).get_shape())
+
+    def close(self) -> None:
+        self._stack.close()
+        self._open.clear()
+
+    def _handle(self, path: Path) -> Any:
+        from safetensors import safe_open
+
+        if path not in self._open:
+            self._open[path] = self._stack.enter_context(safe_open(path, framework="pt"))
+        return self._open[path]
+
+
+@contextlib.contextmanager
+def _complaints(path: Path) -> Iterator[None]:
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except BundleError:
+        raise
+    except (SafetensorError, OSError, ValueError, RuntimeError, OverflowError) as error:
+        raise BundleError(f"{path} cannot be read: {str(error).splitlines()[0][:160]}") from None
+
+
+def _load(path: Path) -> dict[str, torch.Tensor]:
+    from safetensors.torch import load
+
+    with _complaints(path):
+        return load(path.read_bytes())  # not mapped into memory: Windows could not remove the file then
+
+
+def _save(path: Path, tensors: dict[str, torch.Tensor]) -> Path:
+    """Write a file in one step; two outcomes may hold one and the same tensor, which safetensors would refuse."""
+    from safetensors.torch import save
+
+    scratch = path.with_suffix(".tmp")
+    scratch.write_bytes(save(_apart(tensors)))
+    scratch.replace(path)
+    return path
+
+
+def _apart(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    seen: set[int] = set()
+    found = {}
+    for key, tensor in tensors.items():
+        place = tensor.data_ptr()
+        found[key] = tensor.clone() if place in seen else tensor
+        seen.add(place)
+    return found
+
+
+def _nbytes(tensors: Mapping[str, torch.Tensor]) -> int:
+    return sum(tensor.nbytes for tensor in tensors.values())

@@ -1,0 +1,170 @@
+"""Every backend beside one reference, one after the other: its pass through the model, and what follows from its distances."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import numpy as np
+
+from ..backends import _specs
+from ..backends.base import Backend, availability
+from ..backends.subprocess.backend import Isolated
+from ..judge.judge import times as _times
+from ..judge.tolerances import Tolerances
+from . import rounding_envelope
+from .findings import BackendReport, Curve, ModelReport
+from .judging import Judging
+from .probe import modules, place
+from .reference import Progress, Reference
+from .run_pass import Order, take
+from .subprocess_run import Apart
+from .traces import Distances, Key, Trace
+from .training_task import Subject, parameters_of
+
+SINGLE = "computes single operators; a model needs torch and its gradients"
+CURVES = {"loss": "loss", "parameter": "parameters"}
+
+
+def unsuitable(backend: Backend) -> str:
+    """Why a whole model cannot run on a backend; empty where it can."""
+    if isinstance(backend, Isolated):
+        return (
+            "has a process of its own, in which a model is made once more: give the target as 'module:factory' or "
+            "'file.py:factory', with its optimizer, or name the backend without +isolated, @PYTHON, +env:"
+        )
+    if backend.name == "numpy":
+        return SINGLE
+    return availability(backend) or ""
+
+
+@dataclass
+class Comparison:
+    """One model on some backends, one after the other, beside one reference."""
+
+    subject: Subject
+    replicas: int
+    rules: Tolerances
+    local: bool
+    progress: Progress
+    seconds: float  # for one call in a process of its own
+    apart: dict[str, Apart] = field(default_factory=dict)  # processes of their own
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for one in self.apart.values():
+            one.close()
+
+    def report(self, backends: list[Backend], target: str) -> ModelReport:
+        """``target`` is its name; empty where it has none."""
+        reasons = {backend.name: self._reason(backend, target) for backend in backends}
+        found: dict[str, BackendReport] = {}
+        notes: tuple[str, ...] = ()
+        if not all(reasons.values()):
+            reference = Reference(self.subject, self.replicas, self.progress)
+            notes = _notes(reference.trace)
+            for backend in (b for b in backends if not reasons[b.name]):
+                found[backend.name] = self._backend(backend, reference)
+                if backend.name in self.apart:
+                    self.apart[backend.name].close()
+        ordered = {b.name: found.get(b.name) or BackendReport(b.name, absent=reasons[b.name]) for b in backends}
+        count = sum(p.numel() for p in parameters_of(self.subject.model))
+        return ModelReport(self.subject.name, self.subject.steps, self.replicas, ordered, notes=notes, parameters=count)
+
+    def _reason(self, backend: Backend, target: str) -> str:
+        """Why a backend cannot be used; empty where it can."""
+        if not isinstance(backend, Isolated) or not target:
+            return unsuitable(backend)
+        parts = _specs.parse(backend.spec) if not _specs.is_users_file(backend.spec) else None
+        if parts is not None and (parts.kind == "numpy" or "compile" in parts.switches):
+            return f"{backend.spec} {SINGLE}"
+        self.progress(f"a process for {backend.name}", 0, 1)
+        self.apart[backend.name] = Apart(backend, target, self.subject, self.seconds)
+        return self.apart[backend.name].reason
+
+    def _backend(self, backend: Backend, reference: Reference, every: int = 0) -> BackendReport:
+        """``every``: look at every call of this many steps, and take no more."""
+        found, began = Distances(reference.trace), time.monotonic()
+        order = Order(min(self.subject.steps, every or self.subject.steps), bool(every), self.local)
+        name = backend.name if not every else f"{backend.name}, every call"
+        apart = self.apart.get(backend.name)
+        judging = apart.judging(self.rules) if apart is not None else Judging.of(backend, self.rules)
+
+        def stepped(step: int) -> None:
+            self.progress(name, step, self.subject.passes)
+
+        if apart is not None:
+            done = apart.take(order, found, judging, stepped)
+        else:
+            done = take(self.subject, backend, order, found, judging, stepped)
+        band = reference.band
+        times = band.times(found)
+        outside = rounding_envelope.first_outside(times)
+        again: BackendReport | None = None
+        remeasured = False
+        if outside is not None and not judging.failures and not every and not done.raised and not done.lost:
+            if self.local:
+                again = self._backend(backend, reference, every=outside.step)
+            if again is None or again.first is None:
+                band = reference.wider_band
+                times = band.times(found)
+                outside, remeasured = rounding_envelope.first_outside(times), True
+        report = BackendReport(
+            backend.name, layer=self._layer(outside, times), failures=tuple(judging.failures),
+            first=next(iter(judging.failures), None), layers=rounding_envelope.layers(times), curves=_curves(band, found),
+            calls=done.calls, looked_at=done.looked_at,
+            judged=sum(judging.judged.values()), left_out=done.left_out, raised=done.raised, lost=done.lost,
+            remeasured=remeasured, seconds=time.monotonic() - began,
+        )  # fmt: skip
+        if again is not None:
+            report = replace(
+                report, first=again.first, failures=again.failures, looked_at=report.looked_at + again.looked_at, lost=again.lost
+            )  # fmt: skip
+        return _with_verdict(report, outside)
+
+    def _layer(self, outside: Key | None, times: dict[Key, float]) -> str:
+        if outside is None or outside.kind == "loss":
+            return "the loss" if outside is not None else ""
+        name, which = outside.name or "the whole model", ""
+        if outside.kind in ("output", "gradient"):
+            name, space, which = outside.name.partition(" ")  # which of its outputs, or which time it was called
+            module = dict(modules(self.subject.model)).get(name)
+            name, which = place(name, module) if module is not None else name or "the whole model", space + which
+        return f"the {outside.kind} of {name}{which} ({_times(times[outside])} × the band)"
+
+
+def _notes(reference: Trace) -> tuple[str, ...]:
+    """What makes a comparison tell less than it seems to."""
+    if not any(key.kind == "loss" for key in reference.found):
+        return ("nothing that the model returns is a floating tensor: no loss and no gradients are compared",)
+    lost = next((key for key, values in reference.found.items() if key.kind == "loss" and not np.isfinite(values).all()), None)
+    if lost is None:
+        return ()
+    return (f"float64 itself has no finite loss from step {lost.step} on: what is computed from it tells nothing",)
+
+
+def _with_verdict(report: BackendReport, outside: Key | None) -> BackendReport:
+    first = report.first
+    if report.lost:
+        return replace(report, verdict=report.lost, step=0)
+    if report.raised:
+        return replace(report, verdict=f"raises where float64 does not: {report.raised}", step=0)
+    if first is None and outside is None:
+        return report
+    if first is None:
+        assert outside is not None
+        text = f"leaves it at step {outside.step}, first at {report.layer}; no operator by itself leaves its budget"
+        return replace(report, verdict=text, step=outside.step)
+    if outside is None:
+        text = f"stays within it, but {first} leaves its budget at step {first.step}"
+        return replace(report, verdict=text, step=first.step)
+    step = min(first.step, outside.step)
+    return replace(report, verdict=f"leaves it at step {step}, first at {first}", step=step)
+
+
+def _curves(band: rounding_envelope.Bands, found: Distances) -> tuple[Curve, ...]:
+    curves = [band.curve(title, kind, found) for kind, title in CURVES.items()]
+    return tuple(curve for curve in curves if curve is not None)

@@ -1,0 +1,121 @@
+"""The end of :mod:`.subprocess_run` that computes: it makes the model by its target's name, takes it through its steps on one
+backend, and asks the other end about every call that it is in doubt of."""
+
+from __future__ import annotations
+
+import queue
+import sys
+import threading
+from collections.abc import Sequence
+from typing import Any, BinaryIO
+
+import torch
+
+from .. import backends
+from ..backends.subprocess import codec
+from ..backends.subprocess.worker_main import listen, take_streams
+from ..core.model import Case, Outcome
+from ..errors import ConsistencyError, UsageError
+from . import targets
+from .call_markers import Mark
+from .digests import digest
+from .judging import Place
+from .run_pass import Order, take
+from .subprocess_run import state
+from .traces import KINDS, Key, Samples
+from .training_task import Subject
+
+
+def main() -> None:
+    requests, replies = take_streams()
+    waiting: queue.Queue[codec.Frame] = queue.Queue()
+    threading.Thread(target=listen, args=(requests, waiting), daemon=True).start()
+    served = _Served(replies, waiting)
+    while True:
+        header, blobs = waiting.get()
+        try:
+            served.answer(header, blobs)
+        except ConsistencyError as error:
+            served.send({"kind": "wrong", "wrong": str(error)})
+        except Exception as error:
+            served.send({"kind": "wrong", "wrong": f"{type(error).__name__}: {str(error)[:300]}"})
+
+
+class _Served:
+    """One subject on one backend. Asks the other end as a :class:`.per_op_check.Judge` does."""
+
+    full = False
+
+    def __init__(self, replies: BinaryIO, waiting: queue.Queue[codec.Frame]) -> None:
+        self._replies, self._waiting = replies, waiting
+        self._backend: Any = None
+        self._subject: Subject | None = None
+        self._mark: Mark | None = None
+
+    def send(self, header: codec.Header, blobs: Sequence[bytes] = ()) -> None:
+        codec.write(self._replies, header, blobs)
+
+    def answer(self, header: codec.Header, blobs: Sequence[bytes]) -> None:
+        if header["kind"] == "open":
+            self.send({"kind": "opened", **self._open(header)})
+        else:
+            self._run(header, blobs)
+
+    def _open(self, header: codec.Header) -> codec.Header:
+        torch.set_num_threads(int(header["threads"]))
+        sys.path += [entry for entry in header.get("path", ()) if entry not in sys.path]
+        self._mark = Mark(header["mark"])
+        self._backend = backends.resolve(str(header["spec"]), here=True)
+        reason = backends.availability(self._backend)
+        if reason:
+            return {"reason": reason}
+        self._backend.prepare()
+        self._subject = targets.named(str(header["target"])).settled()
+        found = [[str(t.dtype), list(t.shape), digest(t)] for t in state(self._subject)]
+        return {"reason": None, "identity": self._backend.identity, "state": found}
+
+    def _run(self, header: codec.Header, blobs: Sequence[bytes]) -> None:
+        if self._subject is None:
+            raise UsageError("nothing was opened")
+        own = list(state(self._subject))
+        for place, blob in zip(header["replaced"], blobs, strict=True):
+            with torch.no_grad():
+                own[place].copy_(torch.frombuffer(bytearray(blob), dtype=own[place].dtype).reshape(own[place].shape))
+        samples = Samples(1)
+        samples.size, self.full = int(header["size"]), False
+
+        def tap(key: Key, tensor: torch.Tensor) -> None:
+            self.send({"kind": "tapped", "key": [key.step, KINDS.index(key.kind), key.name]}, [samples.of(tensor).tobytes()])
+
+        order = Order(int(header["steps"]), bool(header["every"]), bool(header["local"]))
+        done = take(
+            self._subject, self._backend, order, tap, self, lambda step: self.send({"kind": "step", "step": step}), self._mark
+        )
+        self.send(
+            {
+                "kind": "done", "calls": done.calls, "looked_at": done.looked_at, "left_out": dict(done.left_out),
+                "raised": done.raised,
+            }
+        )  # fmt: skip
+
+    # A judge.
+
+    def bound(self, name: str, family: str) -> float:
+        self.send({"kind": "bound", "name": name, "family": family})
+        return float(self._waiting.get()[0]["bound"])
+
+    def judge(self, case: Case, own: Outcome, place: Place) -> float | None:
+        packed, literals = codec.pack_case(case)
+        outcome, results = codec.pack_outcome(own)
+        self.send(
+            {
+                "kind": "judge", "case": packed, "own": outcome, "split": len(literals), "call": place.call, "module": place.module,
+                "step": place.step,
+            },
+            [*literals, *results],
+        )  # fmt: skip
+        reply, _ = self._waiting.get()
+        if "refused" in reply:
+            raise UsageError(str(reply["refused"]))
+        self.full = bool(reply["full"])
+        return None if reply["rho"] is None else float(reply["rho"])

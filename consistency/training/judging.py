@@ -1,0 +1,77 @@
+"""The judge for the calls that a quick look does not settle: rules, second looks, and what failed so far on one backend."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..backends.base import Backend
+from ..core.model import Case, Outcome, Result
+from ..engine import engine
+from ..engine.judge_recordings import Recorded
+from ..generate.calls.opinfo import operator_of
+from ..judge.tolerances import Tolerances
+from .findings import Named
+from .trace.session import elsewhere
+
+FEW = 16  # failures of one backend that are kept; after them nothing is looked at any more
+_NOWHERE = Path()
+_NEVER = threading.Event()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which call it is: its number, module and step, its score, and what it has in common with others of its kind."""
+
+    call: int
+    module: str
+    step: int
+    score: float = 0.0
+    kind: tuple[Any, ...] = ()
+
+
+class Judging:
+    """Judges calls on the backend called ``name``; ``failures`` are those that failed, ``judged`` counts all, by operator."""
+
+    def __init__(self, name: str, ruled_as: str, identity: Mapping[str, str], rules: Tolerances) -> None:
+        self.failures: list[Named] = []
+        self.judged: Counter[str] = Counter()
+        self._name, self._ruled_as, self._identity, self._rules = name, ruled_as, identity, rules
+        self._looks = engine.Looks()
+
+    @classmethod
+    def of(cls, backend: Backend, rules: Tolerances) -> Judging:
+        """For a backend that computes in this process."""
+        return cls(backend.name, backend.ruled_as, backend.identity, rules)
+
+    @property
+    def full(self) -> bool:
+        """So much has failed that nothing more needs to be looked at."""
+        return len(self.failures) >= FEW
+
+    def bound(self, name: str, family: str) -> float:
+        """c of the rules for an operator, in ulp."""
+        return self._rules.rule(name, "float32", family=family).c
+
+    def judge(self, case: Case, own: Outcome, place: Place) -> float | None:
+        """How many × its budget a call is off, where it passes; None where it fails, which is kept."""
+        recorded = Recorded(self._name, self._identity, _NOWHERE)
+        recorded.ruled_as, recorded.hand = self._ruled_as or self._name, own
+        found: list[Result] = []
+        elsewhere(
+            lambda: found.extend(
+                engine.judge_case(case, operator_of(case), [recorded], self._rules, ("forward",), looks=self._looks)
+            ),
+            _NEVER,
+        )
+        self.judged[case.operator] += 1
+        (result,) = found
+        rho = float(result.metrics.get("rho_max", float("inf") if result.verdict.fails else 0.0))
+        if not result.verdict.fails:
+            return rho
+        self.failures.append(Named(case.operator, place.module, place.call, place.step, rho, result))
+        return None

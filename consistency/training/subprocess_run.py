@@ -1,0 +1,183 @@
+"""A backend whose pass through a model happens in a process of its own: what crashes or hangs there costs that backend its pass.
+
+The process makes the model once more from its target's name, gets the numbers of this one where they differ, and sends back samples
+of what it computes and the calls that a quick look does not settle. Distances and verdicts are found here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..backends.subprocess import codec
+from ..backends.subprocess.backend import Isolated
+from ..backends.subprocess.process import START_SECONDS, LostError, Program, Worker
+from ..errors import ConsistencyError, RecipeError
+from ..judge.tolerances import Tolerances
+from .call_markers import Mark
+from .digests import digest, named_tensors
+from .judging import Judging, Place
+from .run_pass import Order, Pass
+from .trace.capture import tensors_in
+from .traces import KINDS, Distances, Key
+from .training_task import Subject
+
+PROGRAM = "from consistency.training.child import main\nmain()\n"
+
+
+class Apart:
+    """``backend``'s process for the model that ``target`` names, in which a call may take ``seconds``. Ended by :meth:`close`.
+
+    ``reason``: why it cannot be used, in words; empty where it can.
+    """
+
+    def __init__(self, backend: Isolated, target: str, subject: Subject, seconds: float) -> None:
+        self.backend, self.reason = backend, ""
+        self._target, self._subject, self._seconds = target, subject, seconds
+        self._path = Mark.made()
+        self._mark = Mark(self._path)
+        self._worker: Worker | None = None
+        self._identity: dict[str, str] = {}
+        self._replaced: dict[int, bytes] = {}
+        self.reason = self._open()
+
+    def close(self) -> None:
+        if self._worker is not None:
+            self._worker.kill()
+        self._worker = None
+        self._mark.close()
+        with contextlib.suppress(OSError):
+            self._path.unlink()
+
+    def judging(self, rules: Tolerances) -> Judging:
+        return Judging(self.backend.name, self.backend.ruled_as, self._identity, rules)
+
+    def take(self, order: Order, found: Distances, judging: Judging, stepped: Callable[[int], Any]) -> Pass:
+        """As :func:`.run_pass.take`, there. Never raises for what becomes of the process."""
+        header = {
+            "kind": "run", "steps": order.steps, "every": order.every, "local": order.local, "size": found.reference.samples.size,
+            "replaced": list(self._replaced),
+        }  # fmt: skip
+        try:
+            if self._worker is None and self._open():
+                raise LostError("crash", self.reason)
+            self._send(header, list(self._replaced.values()))
+            while True:
+                reply, blobs = self._heard()
+                match reply["kind"]:
+                    case "tapped":
+                        step, kind, name = reply["key"]
+                        found.add(Key(int(step), KINDS[kind], str(name)), np.frombuffer(blobs[0], np.float64))
+                    case "step":
+                        stepped(int(reply["step"]))
+                    case "bound":
+                        self._send({"bound": judging.bound(str(reply["name"]), str(reply["family"]))})
+                    case "judge":
+                        self._send(self._judged(reply, blobs, judging))
+                    case "done":
+                        return Pass(
+                            int(reply["calls"]), int(reply["looked_at"]), {str(k): int(v) for k, v in reply["left_out"].items()},
+                            str(reply["raised"]),
+                        )  # fmt: skip
+                    case _:
+                        raise LostError("crash", f"its process could not do it: {str(reply.get('wrong'))[:300]}")
+        except LostError as lost:
+            return self._lost(lost)
+        except (codec.WireError, OSError, KeyError, ValueError, TypeError, IndexError) as error:
+            return self._lost(LostError("crash", f"its process sent what is no reply ({type(error).__name__}: {str(error)[:80]})"))
+
+    @staticmethod
+    def _judged(reply: codec.Header, blobs: Sequence[bytes], judging: Judging) -> codec.Header:
+        """A call is judged here; what cannot be is told there, and left out."""
+        try:
+            case = codec.unpack_case(reply["case"], blobs[: reply["split"]])
+            own = codec.unpack_outcome(reply["own"], blobs[reply["split"] :])
+            rho = judging.judge(case, own, Place(int(reply["call"]), str(reply["module"]), int(reply["step"])))
+        except (ConsistencyError, RecipeError) as reason:
+            return {"refused": str(reason)}
+        return {"rho": rho, "full": judging.full}
+
+    def _lost(self, lost: LostError) -> Pass:
+        count, running, text = self._mark.read()
+        if self._worker is not None:
+            self._worker.kill()
+        self._worker = None
+        where = f" in {text}" if running else f" after {text}" if count else ""
+        return Pass(count, lost=f"{lost.status}{where}: {lost}")
+
+    # The process.
+
+    def _open(self) -> str:
+        """Start it. Returns why it cannot be used, or nothing."""
+        backend = self.backend
+        try:
+            self._worker = Worker(Program(*backend.origin, PROGRAM), backend.limits.most_bytes)
+            header: codec.Header = {
+                "kind": "open", "spec": backend.spec, "target": self._target, "mark": str(self._path),
+                "threads": torch.get_num_threads(),
+            }  # fmt: skip
+            if not backend.python:
+                header["path"] = list(sys.path)
+            self._worker.send(header)
+            reply, _ = self._worker.reply(time.monotonic() + START_SECONDS)
+            self.reason = str(reply["wrong"]) if "wrong" in reply else str(reply["reason"] or "")
+            if not self.reason:
+                self._identity = {str(k): str(v) for k, v in reply["identity"].items()}
+                self.reason = self._compare(reply["state"])
+        except LostError as lost:
+            self.reason = f"its process {'did not start in time' if lost.status == 'timeout' else f'could not be used: {lost}'}"
+        except OSError as error:
+            self.reason = f"its process could not be started: {error.strerror or error}: {backend.origin[0]}"
+        except (codec.WireError, KeyError, TypeError, AttributeError) as error:
+            self.reason = f"its process sent what is no reply ({type(error).__name__})"
+        if self.reason and self._worker is not None:
+            self._worker.kill()
+            self._worker = None
+        return self.reason
+
+    def _compare(self, theirs: Sequence[Sequence[Any]]) -> str:
+        """Which tensors the process must get from here, as its factory made others; why it cannot, if its model is another one."""
+        own = list(state(self._subject))
+        kinds = [[str(t.dtype), list(t.shape)] for t in own]
+        if kinds != [list(kind) for *kind, _ in theirs]:
+            return "in its process the target makes a model, or inputs, of other shapes"
+        self._replaced = {
+            i: t.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+            for i, (t, (*_, there)) in enumerate(zip(own, theirs, strict=True)) if digest(t) != there
+        }  # fmt: skip
+        return ""
+
+    def _send(self, header: Mapping[str, Any], blobs: Sequence[bytes] = ()) -> None:
+        assert self._worker is not None
+        self._worker.send(dict(header), blobs)
+
+    def _heard(self) -> codec.Frame:
+        """The next message. Raises LostError also where one call takes longer than a case may."""
+        assert self._worker is not None
+        limit, began = self._seconds, time.monotonic()
+        seen: tuple[int, bool] | None = None
+
+        def look() -> None:
+            nonlocal seen, began
+            count, running, _ = self._mark.read()
+            if (count, running) != seen:
+                seen, began = (count, running), time.monotonic()
+            elif running and time.monotonic() - began > limit:
+                raise LostError("timeout", f"no answer within {limit:g} s")
+
+        return self._worker.reply(float("inf"), look)
+
+
+def state(subject: Subject) -> Iterator[torch.Tensor]:
+    """The numbers that a subject begins with, in an order that is the same in every process."""
+    for owner in (subject.model, subject.loss):
+        if hasattr(owner, "parameters"):
+            yield from (tensor for _, tensor in named_tensors(owner) if tensor.layout == torch.strided)
+    batches = subject.batches if isinstance(subject.batches, (list, tuple)) else ()
+    yield from (t for t in tensors_in((subject.inputs, subject.targets, batches)) if t.layout == torch.strided)

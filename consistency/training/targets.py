@@ -1,0 +1,57 @@
+"""What is to be looked at, by name: ``module:factory``, ``file.py:factory``, ``examples:NAME``; or a factory, or a model itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..backends._outputs import told
+from ..backends._user import imported
+from ..errors import UsageError
+from .examples import example
+from .training_task import Subject, subject_of
+
+EXAMPLES = "examples"
+_HELP = "give module:factory, file.py:factory or examples:NAME, where the factory returns a model and its inputs"
+
+
+def subject(target: Any) -> Subject:
+    """The Subject that a target stands for. Raises UsageError with one line for whatever is wrong with it."""
+    if isinstance(target, str):
+        return named(target)
+    if isinstance(target, (Subject, tuple, list)):
+        return subject_of(target, "the target")
+    if callable(target) and not hasattr(target, "parameters"):
+        title = getattr(target, "__qualname__", type(target).__name__)
+        return subject_of(target(), f"what {title} returned")
+    if callable(target):
+        raise UsageError(f"{type(target).__name__} alone is no target: its inputs are missing; give (model, inputs)")
+    raise UsageError(f"the target is {type(target).__name__}; {_HELP}")
+
+
+def named(text: str) -> Subject:
+    """The Subject behind ``examples:NAME`` or behind a factory in a file or a module."""
+    place, _, name = text.strip().rpartition(":")
+    if not place or not name:
+        raise UsageError(f"target {text!r:.80}: {_HELP}")
+    if place == EXAMPLES:
+        return subject_of(example(name)(), f"example {name}")
+    factory = imported(text.strip(), "target")
+    if not callable(factory):
+        raise UsageError(f"target {text!r:.80}: {name} is a {type(factory).__name__}; {_HELP}")
+    try:
+        made = factory()
+    except UsageError:
+        raise
+    except Exception as error:
+        raise UsageError(f"target {text!r:.80}: calling {name} raised {told(error)}") from error
+    return subject_of(made, f"target {text!r:.80}: what {name} returned")
+
+
+def factory_of(target: Any) -> Callable[[], Subject] | None:
+    """What makes the target's subject once more; None where it was given ready-made."""
+    if isinstance(target, str):
+        return lambda: named(target)
+    if callable(target) and not isinstance(target, Subject):
+        return lambda: subject(target)
+    return None

@@ -1,0 +1,285 @@
+"""From a call of the running program to a case: its tensors as literals, taken before the call can write to them."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+from ...core import dtypes, recipe
+from ...core.model import Case, Outcome, Output
+from ...core.views import view_of
+from ...errors import RecipeError
+from ...generate.calls import aten
+from ...generate.calls.error_models import entry_of
+from ...generate.calls.opinfo import BEFORE
+from ...generate.materialize import from_python, literal
+from . import kinds
+from .modules import Modules
+
+MOST_CALLS = 100_000  # of which a record is kept; further ones are counted
+WITHOUT = ("device", "pin_memory", "layout", "non_blocking")  # what the backend decides, or what changes no number
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call that the program made: its number (from 1), operator, the module that it belongs to, and what became of it.
+
+    ``case`` is None where the call was left out, and ``left_out`` says why. ``own`` is what was computed in the program itself.
+    """
+
+    number: int
+    operator: str
+    module: str
+    case: Case | None = None
+    left_out: str = ""
+    own: Outcome | None = None
+    device: str = "cpu"
+
+    def __str__(self) -> str:
+        where = f", in {self.module}" if self.module else ""
+        return f"{self.operator} (call {self.number:,}{where})"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What is kept: the first ``keep`` calls of a kind (0: all), of each call tensors of ``tensors`` bytes, ``memory`` in all."""
+
+    keep: int
+    tensors: int
+    memory: int
+    own: bool | None
+
+
+class Calls:
+    """The calls of a program as they come: records, counts, and what they hold in memory. Threads take turns."""
+
+    def __init__(self, bounds: Bounds, taken: Callable[[Call], None]) -> None:
+        self.bounds, self._taken = bounds, taken
+        self.modules = Modules()
+        self.records: list[Call] = []
+        self.count = 0
+        self.held = 0
+        self.left_out: Counter[str] = Counter()
+        self._kinds: Counter[tuple[Any, ...]] = Counter()
+        self._known: dict[bytes, bytes] = {}
+        self._turn = threading.RLock()
+
+    def call(self, overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """What the program asked for, unchanged; on the way it is noted down."""
+        with self._turn, _unseen():
+            self.count += 1
+            made = Call(self.count, str(overload), self.modules.name())
+            try:
+                made = self._case(made, overload, args, kwargs)
+            except LeftOutError as reason:
+                made = replace(made, left_out=str(reason))
+            except Exception as error:  # whatever it is that we did not think of, the program is not to suffer from it
+                made = replace(made, left_out=f"{kinds.NOT_CAPTURED} ({type(error).__name__})")
+        try:
+            result = overload(*args, **kwargs)
+        except BaseException:
+            self._note(replace(made, case=None, left_out=kinds.RAISED))
+            raise
+        if made.case is not None and self.bounds.own is not False and (self.bounds.own or made.device != "cpu"):
+            with _unseen():
+                made = replace(made, own=own_outcome(made.case, overload, args, kwargs, result))
+        self._note(made)
+        return result
+
+    def _note(self, made: Call) -> None:
+        with self._turn:
+            if made.left_out:
+                self.left_out[made.left_out] += 1
+            if made.case is not None or len(self.records) < MOST_CALLS:
+                self.records.append(made)
+        if made.case is not None:
+            self._taken(made)
+
+    def _case(self, made: Call, overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:
+        reason = kinds.left_out(overload)
+        if reason:
+            raise LeftOutError(reason)
+        if kinds.draws(overload, args, kwargs):
+            raise LeftOutError(kinds.RANDOM)
+        given = list(tensors_in((args, kwargs)))
+        if not given:
+            raise LeftOutError(kinds.FACTORY)
+        _usable(given, kwargs)
+        device = _device(given, kwargs)
+        self._count(kinds.kind_of(overload, args, kwargs), given)
+        self._within_bounds(overload, given)
+        try:
+            taken = tuple(self._argument(value) for value in args)
+            named = {name: self._argument(value) for name, value in kwargs.items() if name not in WITHOUT}
+        except RecipeError:
+            raise LeftOutError(kinds.ARGUMENT) from None
+        case = Case(aten.title_of(overload), dtype_of(given), taken, named, source=aten.source_of(overload))
+        return replace(made, case=case, device=device)
+
+    def _within_bounds(self, overload: Any, given: Sequence[torch.Tensor]) -> None:
+        """Leave out what is too large, by itself or with all that is held already."""
+        sizes = [bytes_of(tensor) for tensor in given]
+        if max(sizes) > self.bounds.tensors:
+            raise LeftOutError(f"a tensor larger than {megabytes(self.bounds.tensors)}")
+        if self.held + sum(sizes) > self.bounds.memory:
+            raise LeftOutError(f"more than {megabytes(self.bounds.memory)} would be held")
+
+    def _count(self, kind: tuple[Any, ...], given: Sequence[torch.Tensor]) -> None:
+        """Take the call if it is among the first of its kind. Those with a tensor of zeros only, as an optimizer's state is,
+        are counted apart: little can be told of them."""
+        if self.bounds.keep and self._kinds[kind] >= self.bounds.keep:
+            raise LeftOutError(kinds.REPEATED)
+        if any(t.is_floating_point() and t.numel() and not bool(t.any()) for t in given):
+            kind = (kind, "zeros")
+            if self.bounds.keep and self._kinds[kind] >= self.bounds.keep:
+                raise LeftOutError(kinds.REPEATED)
+        self._kinds[kind] += 1
+
+    def _argument(self, value: Any) -> recipe.Arg:
+        return argument(value, self._tensor)
+
+    def _tensor(self, value: torch.Tensor) -> recipe.TensorRecipe | recipe.Literal:
+        return self._held(literal(value, before=BEFORE))
+
+    def _held(self, tensor: recipe.Literal) -> recipe.Literal:
+        """The tensor with bytes that are in memory once, however many calls they went into."""
+        data = self._known.setdefault(tensor.data, tensor.data)
+        if data is tensor.data:
+            self.held += len(data)
+        return replace(tensor, data=data)
+
+
+def _literally(tensor: torch.Tensor) -> recipe.TensorRecipe | recipe.Literal:
+    return literal(tensor, before=BEFORE)
+
+
+def argument(value: Any, taken: Callable[[torch.Tensor], recipe.TensorRecipe | recipe.Literal] = _literally) -> recipe.Arg:
+    """An argument as part of a case; ``taken`` is asked of each tensor. Raises RecipeError for what no case can hold."""
+    if isinstance(value, torch.Tensor):
+        return taken(value)
+    if isinstance(value, (list, tuple)):
+        return [argument(item, taken) for item in value]
+    made = from_python(value)
+    recipe.encode(made)  # raises
+    return made
+
+
+class LeftOutError(Exception):
+    """Why a call does not become a case."""
+
+
+class Capturing(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Hands every call that reaches the dispatcher below autograd to ``calls``."""
+
+    def __init__(self, calls: Calls) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._calls = calls
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return self._calls.call(func, args, kwargs or {})
+
+
+def _unseen() -> AbstractContextManager[Any]:
+    """Our own copies of tensors are nobody else's business: other modes that the program is in do not see them."""
+    known: Any = torch._C
+    return _disable_current_modes() if known._len_torch_dispatch_stack() else contextlib.nullcontext()
+
+
+def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from tensors_in(item)
+    elif isinstance(value, Mapping):
+        yield from tensors_in(list(value.values()))
+    elif hasattr(type(value), "__dataclass_fields__"):
+        for name in type(value).__dataclass_fields__:
+            yield from tensors_in(getattr(value, name, None))
+
+
+def _usable(given: Sequence[torch.Tensor], kwargs: Mapping[str, Any]) -> None:
+    if kwargs.get("layout") not in (None, torch.strided):
+        raise LeftOutError(kinds.UNUSUAL)
+    for tensor in given:
+        if type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+            raise LeftOutError(kinds.SUBCLASS)
+        odd = tensor.layout != torch.strided or tensor.is_quantized or tensor.is_nested or tensor.is_meta
+        if odd or tensor.dtype not in dtypes.NAMES:
+            raise LeftOutError(kinds.UNUSUAL)
+
+
+def _device(given: Sequence[torch.Tensor], kwargs: Mapping[str, Any]) -> str:
+    """The one device that the call is about; numbers may stand beside it as tensors without dimensions on the CPU."""
+    found = {str(t.device) for t in given}
+    asked = kwargs.get("device")
+    found |= {str(torch.device(asked))} if asked is not None else set()
+    if len(found) > 1:
+        found = {str(t.device) for t in given if t.ndim or t.device.type != "cpu"}
+        found |= {str(torch.device(asked))} if asked is not None else set()
+    if len(found) != 1:
+        raise LeftOutError(kinds.DEVICES)
+    return found.pop()
+
+
+def bytes_of(tensor: torch.Tensor) -> int:
+    """What a literal of it holds: from its first to its last element."""
+    if not tensor.numel():
+        return 0
+    extent = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+    return int(extent) * tensor.element_size()
+
+
+def dtype_of(given: Sequence[torch.Tensor]) -> str:
+    """The case's dtype: the first floating one among its tensors, else the first; single numbers come last, as for torch."""
+    names = [dtypes.name_of(t.dtype) for t in sorted(given, key=lambda t: t.ndim == 0)]
+    return next((name for name in names if dtypes.floats(name)), names[0])
+
+
+def megabytes(size: int) -> str:
+    return f"{size / (1 << 20):,.4g} MiB"
+
+
+def own_outcome(case: Case, overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Outcome | None:
+    """What the program's own call returned, and what the tensors that it wrote to hold now; None if that cannot be had."""
+    base = overload.__name__.partition(".")[0]
+    entry = entry_of(base, case)
+    returned = [result] if not isinstance(result, (list, tuple)) else list(result)
+    flat = [item for value in returned for item in (value if isinstance(value, (list, tuple)) else [value])]
+    flat = flat[: entry.kept] if entry is not None and entry.kept is not None else flat
+    try:
+        outputs = [_own_output(f"out/{i}", item) for i, item in enumerate(flat)]
+        given = list(tensors_in((args, {name: value for name, value in sorted(kwargs.items()) if name not in WITHOUT})))
+        for position in aten.written(overload, case.args, case.kwargs, entry):
+            tensor = given[position]
+            after = literal(tensor, before=BEFORE)
+            whole = recipe.Literal(after.data, after.dtype, (_elements(after),), (1,))
+            outputs.append(Output(f"arg/{position}", _tensor(whole), after.dtype, str(tensor.device)))
+    except Exception:  # a result of another kind: it is judged on the backends all the same
+        return None
+    return Outcome("ok", tuple(outputs))
+
+
+def _own_output(name: str, item: Any) -> Output:
+    if not isinstance(item, torch.Tensor):
+        return Output(name, None, value=item)
+    kept = item.detach().resolve_conj().resolve_neg().cpu().clone()
+    return Output(name, kept, dtypes.name_of(item.dtype), str(item.device))
+
+
+def _elements(tensor: recipe.Literal) -> int:
+    return len(tensor.data) // torch.empty(0, dtype=dtypes.TORCH[tensor.dtype]).element_size()
+
+
+def _tensor(flat: recipe.Literal) -> torch.Tensor:
+    if not flat.data:
+        return torch.empty(0, dtype=dtypes.TORCH[flat.dtype])
+    return view_of(torch.frombuffer(bytearray(flat.data), dtype=dtypes.TORCH[flat.dtype]), flat)

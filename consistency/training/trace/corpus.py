@@ -1,0 +1,125 @@
+"""The calls of a program as a corpus: small enough to be sent around, and still the calls that the program makes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ...core import recipe
+from ...generate.calls.opinfo import BEFORE
+from ...storage.recording.folder import Header
+from ...storage.recording.writing import Writer
+from . import kinds
+from .capture import Bounds, Call, Calls, LeftOutError, bytes_of, megabytes
+from .recipes import coupled, range_of, recipe_like
+
+LITERAL = 64 << 10  # bytes of a tensor that is kept bit by bit; larger ones become recipes
+COUPLED = 16 << 20  # bytes of one whose numbers belong together with another's, and which is kept or not at all
+MEMORY = 64 << 20  # bytes of all literal tensors
+RANGES = 4  # calls of one kind whose numbers have different ranges
+_STEP = 4099  # on the tape, from one recipe to the next
+
+TOO_LARGE = f"belong together and are larger than {megabytes(COUPLED)}"
+OTHER_RANGES = "of a kind that was kept before, with numbers in other ranges"
+_NOTHING = (kinds.VIEW, kinds.RANDOM, kinds.UNINITIALISED, kinds.FACTORY, kinds.NUMBER, kinds.FOREIGN, kinds.NOT_CALLED)
+_EXPECTED = (kinds.REPEATED, OTHER_RANGES, *_NOTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What became of a program's calls: how many there were, of how many operators, how many distinct ones were kept, of how many
+    operators; bytes on disk; how many tensors are literal and how many recipes; and why the rest was left out."""
+
+    calls: int
+    operators: int
+    cases: int
+    covered: int
+    size: int
+    literals: int
+    recipes: int
+    left_out: dict[str, int]
+
+    def __str__(self) -> str:
+        lost = [f"not kept: {count:,} × {why}" for why, count in self.left_out.items() if why not in _EXPECTED]
+        size = f"{self.size / 1e6:,.1f} MB" if self.size >= 1e5 else f"{self.size / 1e3:,.1f} kB"
+        lines = [
+            f"{self.calls:,} calls: {self.cases:,} distinct ones kept, {self.covered} of {self.operators} operators covered",
+            f"{size} on disk: {self.literals:,} tensors bit by bit, {self.recipes:,} large ones as recipes on the same scale",
+        ]
+        return "\n".join(lines + lost)
+
+
+class CorpusCalls(Calls):
+    """Calls with large tensors as recipes; of one kind the first, and others whose numbers lie in other ranges."""
+
+    def __init__(self, literal: int = LITERAL, memory: int = MEMORY, ranges: int = RANGES) -> None:
+        super().__init__(Bounds(1, COUPLED, memory, own=False), lambda call: None)
+        self._literal, self._ranges = literal, ranges
+        self._seen: Counter[Any] = Counter()
+        self._position = 0
+        self._coupled = False
+
+    def _count(self, kind: tuple[Any, ...], given: Sequence[torch.Tensor]) -> None:
+        ranged = (kind, tuple(range_of(tensor) for tensor in given))
+        if self._seen[ranged]:
+            raise LeftOutError(kinds.REPEATED)
+        if self._seen[kind] >= (1 if coupled(kind[0].__name__.partition(".")[0]) else self._ranges):
+            raise LeftOutError(OTHER_RANGES)
+        self._seen[ranged] += 1
+        self._seen[kind] += 1
+
+    def _within_bounds(self, overload: Any, given: Sequence[torch.Tensor]) -> None:
+        self._coupled = coupled(overload.__name__.partition(".")[0])
+        limit = COUPLED if self._coupled else self._literal
+        if self._coupled and max(map(bytes_of, given)) > limit:
+            raise LeftOutError(TOO_LARGE)
+        held = sum(size for size in map(bytes_of, given) if size <= limit)
+        if self.held + held > self.bounds.memory:
+            raise LeftOutError(f"more than {megabytes(self.bounds.memory)} would be held")
+
+    def _tensor(self, value: torch.Tensor) -> recipe.TensorRecipe | recipe.Literal:
+        if not self._coupled and bytes_of(value) > self._literal:
+            found = recipe_like(value, self._position, BEFORE)
+            if found is not None:
+                self._position += _STEP
+                return found
+            if bytes_of(value) > COUPLED:
+                raise LeftOutError(f"a tensor larger than {megabytes(COUPLED)} that no recipe stands for")
+        return super()._tensor(value)
+
+    def kept(self, size: int) -> Kept:
+        """The figures; ``size`` is what lies on disk."""
+        cases = {call.case.digest: call for call in self.records if call.case is not None}
+        tensors = [tensor for call in cases.values() if call.case is not None for tensor in call.case.tensors]
+        literals = sum(isinstance(tensor, recipe.Literal) for tensor in tensors)
+        # Of what could be judged: views, factories and random draws are no loss.
+        computing = {c.operator for c in self.records if c.left_out not in _NOTHING}
+        covered = {call.operator for call in cases.values()}
+        return Kept(
+            self.count, len(computing), len(cases), len(covered), size, literals, len(tensors) - literals, dict(self.left_out)
+        )
+
+
+def write(calls: Iterable[Call], folder: Path, header: Header) -> int:
+    """Write the cases of ``calls`` (and what the program itself computed, where that was kept); returns how many there are.
+
+    Raises BundleError where the folder holds something already.
+    """
+    writer = Writer(folder, header)
+    try:
+        for call in calls:
+            if call.case is None:
+                continue
+            writer.case(call.case, ("forward",))
+            name = f"{call.case.id}/forward"
+            if call.own is not None and name not in writer.done:
+                writer.outcome(name, call.case, "forward", call.own)
+        writer.finish()
+    finally:
+        writer.close()
+    return len(writer.known)

@@ -1,0 +1,133 @@
+"""What is kept of the reference, and how far another world is from it: samples of every tensor, never the tensors themselves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from ..judge.metrics import Doubles
+
+KINDS = ("output", "loss", "gradient", "parameter gradient", "buffer", "optimizer state", "parameter")
+LARGEST, SMALLEST = 4096, 64  # numbers that are kept of one tensor
+ROOM = 32 << 20  # bytes that are kept in all
+
+
+class Key(NamedTuple):
+    """Something that was computed: the step (from 1), its kind (one of :data:`KINDS`), and a name."""
+
+    step: int
+    kind: str
+    name: str
+
+
+Tap = Callable[[Key, torch.Tensor], None]
+
+
+class Samples:
+    """Takes evenly spaced numbers of tensors; ``steps`` steps shall fit into the room."""
+
+    def __init__(self, steps: int) -> None:
+        self._steps, self._count, self.size = steps, 0, LARGEST
+
+    def expect(self, tensors: int) -> None:
+        """So many tensors are tapped in a step."""
+        self.size = max(SMALLEST, min(LARGEST, ROOM // (8 * max(tensors, 1) * self._steps)))
+
+    def of(self, tensor: torch.Tensor) -> Doubles:
+        """Up to ``size`` numbers as float64, of complex ones both parts."""
+        tensor = tensor.detach()
+        if tensor.layout != torch.strided:  # the gradient of an embedding with sparse=True
+            tensor = tensor.to_dense()
+        if tensor.is_complex():
+            tensor = torch.view_as_real(tensor.resolve_conj())
+        flat = tensor.reshape(-1) if tensor.is_contiguous() or tensor.numel() <= self.size else _dense(tensor)
+        if flat.numel() > self.size:
+            flat = flat[:: -(-flat.numel() // self.size) | 1]  # an odd step meets every position of a power of two
+        return flat.to("cpu", torch.float64).numpy().copy()
+
+
+def _dense(tensor: torch.Tensor) -> torch.Tensor:
+    """In the order of its logical elements, without a copy of all of a large one where its first dimension can be sampled."""
+    if tensor.ndim > 1 and tensor.shape[0] > 1 and tensor.numel() > 1 << 20:
+        rows = max(1, (1 << 20) // max(tensor[0].numel(), 1))
+        tensor = tensor[:: max(1, tensor.shape[0] // rows)]
+    return tensor.reshape(-1)
+
+
+@dataclass
+class Trace:
+    """The reference's samples by key, in the order in which they were computed. A tap."""
+
+    samples: Samples
+    found: dict[Key, Doubles] = field(default_factory=dict)
+
+    def __call__(self, key: Key, tensor: torch.Tensor) -> None:
+        if key not in self.found:
+            self.found[key] = self.samples.of(tensor)
+
+    def steps(self) -> list[int]:
+        return sorted({key.step for key in self.found})
+
+
+@dataclass
+class Distances:
+    """How far a world is from the reference, by key: the norm of the difference of their samples. A tap.
+
+    ``missing`` are keys that the reference does not have, or in another shape. ``values`` are the losses.
+    """
+
+    reference: Trace
+    found: dict[Key, float] = field(default_factory=dict)
+    values: dict[int, float] = field(default_factory=dict)
+    missing: list[Key] = field(default_factory=list)
+
+    def __call__(self, key: Key, tensor: torch.Tensor) -> None:
+        if key not in self.found:
+            self.add(key, self.reference.samples.of(tensor))
+
+    def add(self, key: Key, got: Doubles) -> None:
+        """The samples of something that was computed, perhaps in another process."""
+        want = self.reference.found.get(key)
+        if want is None or got.shape != want.shape:
+            self.missing.append(key)
+            return
+        if key.kind == "loss":
+            self.values[key.step] = float(got.reshape(-1)[0]) if got.size else math.nan
+        self.found[key] = distance(got, want)
+
+
+def distance(got: Doubles, want: Doubles) -> float:
+    """The norm of the difference; infinite where one is NaN or infinite and the other is not the same."""
+    with np.errstate(all="ignore"):
+        same = (got == want) | (np.isnan(got) & np.isnan(want))
+        difference = np.where(same, 0.0, got - want)
+    if not np.isfinite(difference).all():
+        return math.inf
+    return norm(difference)
+
+
+def norm(values: Doubles) -> float:
+    """The root of the sum of squares of what is finite, which may be so large that squares are not."""
+    finite = values[np.isfinite(values)]
+    largest = float(np.abs(finite).max()) if finite.size else 0.0
+    return largest * float(np.sqrt(np.square(finite / largest).sum())) if largest > 0.0 else 0.0
+
+
+def joint(found: Mapping[Key, float], kind: str) -> dict[int, float]:
+    """By step, the norm over everything of one kind."""
+    total: dict[int, float] = {}
+    for key, value in found.items():
+        if key.kind == kind:
+            total[key.step] = math.hypot(total.get(key.step, 0.0), value)
+    return total
+
+
+def sizes(trace: Trace, kind: str) -> Iterator[tuple[int, float]]:
+    """By step, the norm of the reference's own numbers of one kind."""
+    norms = {key: norm(values) for key, values in trace.found.items() if key.kind == kind}
+    yield from joint(norms, kind).items()
