@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
@@ -56,6 +57,16 @@ def mp_gelu_tanh(x: mpmath.mpf) -> mpmath.mpf:
     return x / 2 * (1 + mpmath.tanh(mpmath.sqrt(2 / mpmath.pi) * (x + mpmath.mpf(44715) / 10**6 * x**3)))
 
 
+def relative(of: Callable[..., mpmath.mpf]) -> Callable[..., mpmath.mpf]:
+    """mpmath's zeta is good to so many bits of 1, which says little of 2e-51."""
+
+    def truth(*xs: mpmath.mpf) -> mpmath.mpf:
+        with mpmath.workprec(1000):
+            return of(*xs)
+
+    return truth
+
+
 ROWS = [
     Row("erf", ef.erf, mpmath.erf, [(-1e6, 1e6)]),
     Row("erfc", ef.erfc, mpmath.erfc, [(-30.0, 30.0)]),
@@ -68,7 +79,7 @@ ROWS = [
     Row("polygamma 3", g.polygamma(3), lambda x: mpmath.psi(3, x), [(0.0, 1e3)]),
     Row("polygamma 4", g.polygamma(4), lambda x: mpmath.psi(4, x), [(0.0, 1e3)]),
     Row("mvlgamma 4", g.multivariate(4), mp_multivariate, [(1.5, 1e3)]),
-    Row("zeta", g.zeta, mpmath.zeta, [(1.0, 30.0), (0.0, 60.0)], bits=200, slope=False),
+    Row("zeta", g.zeta, relative(mpmath.zeta), [(1.0, 30.0), (0.0, 60.0)], bits=200, slope=False),
     Row("igamma", g.igamma, mp_gamma_lower, [(0.1, 20.0), (0.01, 30.0)], bits=300),
     Row("igammac", g.igammac, mp_gamma_upper, [(0.1, 20.0), (0.01, 30.0)], bits=300),
     Row("i0", b.i0, lambda x: mpmath.besseli(0, x), PLANE), Row("i1", b.i1, lambda x: mpmath.besseli(1, x), PLANE),
