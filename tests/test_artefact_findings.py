@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -32,7 +33,7 @@ F64, BF16 = torch.float64, torch.bfloat16
 
 
 def channels_last() -> torch.Tensor:
-    return (4096 + torch.rand(1, 4, 2, 2, generator=torch.Generator().manual_seed(0)) * 2 - 1).contiguous(
+    return (1024 + torch.rand(1, 4, 2, 2, generator=torch.Generator().manual_seed(0)) * 2 - 1).contiguous(
         memory_format=torch.channels_last
     )
 
@@ -52,12 +53,11 @@ def padded() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.tensor([1.0, 2.0], dtype=BF16).reshape(1, 1, 2, 1), weight
 
 
-# name: operator, dtype, direction, arguments, options, verdict, what the text says
+# name: operator, dtype, direction, arguments, options, verdicts, what the text says (a pattern)
 FINDINGS: dict[str, tuple[str, str, str, Callable[[], tuple[Any, ...]], dict[str, Any], str, str]] = {
     "one-pass variance": (
-        "nn.functional.group_norm", "float32", "forward", lambda: (channels_last(), 2), {},
-        "divergent reduced-precision",  # of some CPUs' kernels the errors are of one size: sums in fewer bits look so, too
-        "explains 100% of the error",
+        "nn.functional.group_norm", "float32", "forward", lambda: (channels_last(), 2), {}, "divergent",
+        "one-pass variance explains 100% of the error",
     ),
     "matrix_exp": (
         "linalg.matrix_exp", "float64", "forward", lambda: (torch.eye(2, dtype=F64) * -0.049,), {}, "divergent",
@@ -66,8 +66,9 @@ FINDINGS: dict[str, tuple[str, str, str, Callable[[], tuple[Any, ...]], dict[str
     "matrix_exp in bfloat16": (
         "linalg.matrix_exp", "bfloat16", "forward", lambda: (torch.eye(2, dtype=BF16),), {}, "divergent", "not one digit is right",
     ),
-    "fmod": (
-        "fmod", "float32", "forward", lambda: (torch.ones(16), 1.47e-39), {}, "special-values divergent", ", float64 says 6.126",
+    "fmod": (  # by the kernel
+        "fmod", "float32", "forward", lambda: (torch.ones(16), 1.47e-39), {}, "special-values divergent",
+        "got (nan|1.0278510e-39), float64 says 6.126",
     ),
     "bessel_j0": (
         "special.bessel_j0", "float64", "forward", lambda: (torch.tensor([5.25], dtype=F64),), {}, "divergent",
@@ -138,7 +139,7 @@ def test_its_text_can_be_posted(name: str, found: dict[str, tuple[Result, ...]])
     *_, verdict, words = FINDINGS[name]
     assert first.verdict.value in verdict.split()
     text = repro_script.issue(first, spec="cpu", identity=backends.resolve("cpu").identity, others=others)
-    assert words in text
+    assert re.search(words, text)
     before, script, after = text.partition("```python")[0], repro_script.script(first, spec="cpu"), text.rpartition("| torch |")[2]
     assert 3 <= len([line for line in before.splitlines() if line]) <= 12
     assert len(script.splitlines()) <= 40

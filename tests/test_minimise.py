@@ -366,14 +366,14 @@ def test_cases_from_elsewhere_are_made_small() -> None:
 
 
 def test_a_known_divergence_is_made_small_as_if_nobody_knew() -> None:
-    x = (4096.0 + torch.linspace(-1.0, 1.0, 300)).reshape(2, 6, 5, 5).contiguous(memory_format=torch.channels_last)
+    x = (1024.0 + torch.linspace(-1.0, 1.0, 300)).reshape(2, 6, 5, 5).contiguous(memory_format=torch.channels_last)
     case = case_of("nn.functional.group_norm", "float32", (x, 3), {})
     backend = backends.resolve_all(["cpu"])[0]
     (result,) = engine.judge_case(case, operators.get(case.operator), [backend], RULES, ("forward",), looks=Looks())
     assert result.verdict.value == "expected"
     minimal = small(result, backend, seconds=10.0)
     assert minimal.original is result
-    assert minimal.result.verdict.value in ("divergent", "reduced-precision")  # by the CPU's kernel
+    assert minimal.result.verdict.value == "divergent"
     assert minimal.result.metrics["rho_max"] > 10.0
     assert size(minimal.result.case) < size(case)
 

@@ -68,7 +68,8 @@ def proof(reference: Reference, outcome: Outcome, found: Judgement) -> Proof | N
             return None  # it was judged by a number that is wrong
         certificate = reference.proofs.certificates.get((index, position))
         if certificate is not None:
-            return _told(reference, index, certificate, found) if _of_its_sign(certificate, found) else None
+            zeros = found.worst is not None and found.worst.actual == found.worst.expected == 0.0  # only their signs differ
+            return None if zeros and not certificate.signed else _told(reference, index, certificate, found)
     return None
 
 
@@ -139,14 +140,6 @@ def _scale(reference: Reference, index: int, want: Any, form: dtypes.Format) -> 
         numbers = np.nan_to_num(flat(s, wide=True), posinf=0.0)
         s = np.repeat(numbers, 2) if want.size == 2 * numbers.size else numbers if numbers.size == want.size else 0.0
     return reference.growth(index) * form.unit_roundoff * s
-
-
-def _of_its_sign(certificate: Certificate, found: Judgement) -> bool:
-    """Where only the signs of zeros differ: whether the certificate knows the sign, and has that of the reference."""
-    worst = found.worst
-    if worst is None or worst.actual != 0.0 or worst.expected != 0.0 or type(certificate.high) is not float:
-        return True
-    return certificate.signed and math.copysign(1.0, certificate.high) == math.copysign(1.0, worst.expected)
 
 
 def _told(reference: Reference, index: int, certificate: Certificate, found: Judgement) -> Proof:

@@ -103,8 +103,9 @@ class Proofs:
         high = np.array([c.high for c in found.values()]).astype(numbers.dtype)
         tail = np.array([c.tail for c in found.values()]).astype(numbers.dtype)
         before = numbers[places]
-        zeros = (before == 0) & (high == 0)  # the sign of a zero stays
-        numbers[places] = np.where(zeros, before, high)
+        signed = np.array([c.signed for c in found.values()])
+        high = np.where((before == 0) & (high == 0) & ~signed, before, high)  # a sign that nobody knows stays
+        numbers[places] = high
         changed = self._changed(index, places, before, high)
         if numbers.dtype.kind in "fc":
             tails = list(reference.tails)
@@ -123,9 +124,10 @@ class Proofs:
         if before.dtype.kind not in "fc":
             wrong = before != high
         else:
-            same = (before == high) | ((before != before) & (high != high))
+            turned = np.signbit(before) != np.signbit(high) if before.dtype.kind == "f" else np.zeros(before.shape, dtype=bool)
+            same = ((before == high) & ~turned) | ((before != before) & (high != high))
             step = np.spacing(np.maximum(np.abs(high), np.finfo(np.float64).tiny))
-            gap = np.where(same, 0.0, np.abs(before - high))
+            gap = np.where(same, 0.0, np.where(before == high, np.inf, np.abs(before - high)))
             wrong = ~same & ~(gap <= _OFF * step)
         self.wrong |= {(index, int(p)) for p in places[wrong]}
         if before.dtype.kind not in "fc":

@@ -50,8 +50,8 @@ class Certificate:
 
     @property
     def signed(self) -> bool:
-        """False of a zero whose sign nobody knows, such as a difference of equal numbers that were rounded nowhere."""
-        return self.digits != "0"
+        """False of a zero whose sign nobody knows, such as a difference of equal numbers; and of complex ones."""
+        return self.digits != "0" and type(self.high) is not complex
 
 
 class Certifier:
