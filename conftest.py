@@ -1,4 +1,5 @@
-"""Settings of the project's own tests: explicit Hypothesis profiles and one torch thread, so that runs repeat themselves."""
+"""Settings of the project's own tests: explicit Hypothesis profiles and one torch thread, so that
+runs repeat themselves."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ from consistency.generate import search
 from consistency.generate.search import no_local_constants
 
 # Registered by name, because under CI=true Hypothesis would silently choose a profile of its own.
-hypothesis.settings.register_profile("pull-request", deadline=None, derandomize=True, database=None, max_examples=60)
+hypothesis.settings.register_profile(
+    "pull-request", deadline=None, derandomize=True, database=None, max_examples=60
+)
 hypothesis.settings.register_profile("nightly", deadline=None, derandomize=False, max_examples=1000)
 PROFILE = os.environ.get("CONSISTENCY_HYPOTHESIS_PROFILE", "pull-request")
 hypothesis.settings.load_profile(PROFILE)
@@ -28,7 +31,8 @@ pytest_plugins = ["pytester"]
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Examples of a pull request do not depend on which test modules this process imported before (pytest-xdist deals them out)."""
+    """Examples of a pull request do not depend on which test modules this process imported before
+    (pytest-xdist deals them out)."""
     harvests = PROFILE != "pull-request" or item.get_closest_marker("harvests") is not None
     with contextlib.nullcontext() if harvests else no_local_constants():
         return (yield)
@@ -47,10 +51,12 @@ def _shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True, scope="session")
 def _nothing_of_the_users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """No cache but our own, in this process and those that it begins, and no probes that a test does not ask for."""
+    """No cache but our own, in this process and those that it begins, and no probes that a test
+    does not ask for."""
     with pytest.MonkeyPatch.context() as patch:
         if sys.dont_write_bytecode:
-            # Otherwise each of some hundred processes would compile this project again; nothing is written beside its sources.
+            # Otherwise each of some hundred processes would compile this project again; nothing is
+            # written beside its sources.
             patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
             patch.setenv("PYTHONPYCACHEPREFIX", str(_shared(tmp_path_factory) / "bytecode"))
         patch.setenv("CONSISTENCY_CACHE", str(tmp_path_factory.mktemp("cache")))
@@ -60,7 +66,8 @@ def _nothing_of_the_users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture(scope="module")
 def drawn_once() -> Iterator[None]:
-    """The tests of a module share the cases that they draw alike: searching for them takes longer than judging them."""
+    """The tests of a module share the cases that they draw alike: searching for them takes longer
+    than judging them."""
     kept = functools.cache(search.batch)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(search, "batch", lambda *args, **more: list(kept(*args, **more)))

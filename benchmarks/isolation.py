@@ -1,9 +1,10 @@
-"""What a process of its own costs: the same run on ``cpu+threads=1`` in the run's process and in a worker, in turns.
+"""What a process of its own costs: the same run on ``cpu+threads=1`` in the run's process and in a
+worker, in turns.
 
     python benchmarks/isolation.py [--repeats N] [--cases N]
 
-Prints cases per second of both and the median of their ratio, over small cases of some operators: once with everything that a run
-does (cases are drawn), once from cases to verdicts alone.
+Prints cases per second of both and the median of their ratio, over small cases of some operators:
+once with everything that a run does (cases are drawn), once from cases to verdicts alone.
 """
 
 from __future__ import annotations
@@ -22,7 +23,16 @@ from consistency.engine.events import Started
 from consistency.judge import tolerances
 from consistency.operators.declare import Operator
 
-OPERATORS = ("add", "exp", "sum", "matmul", "softmax", "nn.functional.layer_norm", "nn.functional.conv2d", "index_select")
+OPERATORS = (
+    "add",
+    "exp",
+    "sum",
+    "matmul",
+    "softmax",
+    "nn.functional.layer_norm",
+    "nn.functional.conv2d",
+    "index_select",
+)
 INSIDE, APART = "cpu+threads=1", "cpu+threads=1+isolated"
 
 
@@ -46,17 +56,26 @@ def of_a_run(backend: Backend, count: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--repeats", type=int, default=7, help="how often both are timed, in turns")
     parser.add_argument("--cases", type=int, default=40, help="cases of each operator")
     options = parser.parse_args()
-    cases = [(o, case) for o in map(operators.get, OPERATORS) for case in engine.draw(o, "float32", options.cases, 0)[0]]
+    cases = [
+        (o, case)
+        for o in map(operators.get, OPERATORS)
+        for case in engine.draw(o, "float32", options.cases, 0)[0]
+    ]
     inside, apart = backends.resolve(INSIDE), backends.resolve(APART)
     try:
         for backend in (inside, apart):
             seconds(backend, cases[:20])
         judged = [(seconds(inside, cases), seconds(apart, cases)) for _ in range(options.repeats)]
-        runs = [(of_a_run(inside, options.cases), of_a_run(apart, options.cases)) for _ in range(options.repeats)]
+        runs = [
+            (of_a_run(inside, options.cases), of_a_run(apart, options.cases))
+            for _ in range(options.repeats)
+        ]
     finally:
         apart.close()
     for what, pairs in (("a run", runs), ("judged only", judged)):

@@ -2,10 +2,12 @@
 
     python benchmarks/judging.py [--quick] [--json FILE]
 
-Per operator and size: the raw pair (the operator in float32 and in float64), the pair + torch.testing.assert_close, the pair +
-torch.allclose, and ours: the pair + S + the measurements + the verdict. ``whole case`` is our complete pipeline from prepared
-numbers to a verdict on one backend (building tensors, recording warnings, checking that inputs were not modified …). Then: how many
-cases a second are drawn and materialised, and what importing the package adds to importing torch.
+Per operator and size: the raw pair (the operator in float32 and in float64), the pair +
+torch.testing.assert_close, the pair + torch.allclose, and ours: the pair + S + the measurements +
+the verdict. ``whole case`` is our complete pipeline from prepared numbers to a verdict on one
+backend (building tensors, recording warnings, checking that inputs were not modified …). Then: how
+many cases a second are drawn and materialised, and what importing the package adds to importing
+torch.
 """
 
 from __future__ import annotations
@@ -37,12 +39,15 @@ from consistency.reference import Reference, quiet
 SIZES = {"small": 64, "64 K": 1 << 16, "4 M": 1 << 22}
 
 
-def tensor(*shape: int, stop: int = 1 << 23, values: tuple[Any, ...] = ("uniform", -1.0, 1.0)) -> TensorRecipe:
+def tensor(
+    *shape: int, stop: int = 1 << 23, values: tuple[Any, ...] = ("uniform", -1.0, 1.0)
+) -> TensorRecipe:
     return TensorRecipe(shape, "float32", values, stop)
 
 
 def cases(elements: int) -> dict[str, Case]:
-    """One case per kind of operator, with about ``elements`` elements in the result (the matrix product's in its operands)."""
+    """One case per kind of operator, with about ``elements`` elements in the result (the matrix
+    product's in its operands)."""
     side = max(int(elements**0.5), 1)
     image = (1, 4, max(int((elements / 4) ** 0.5), 1), max(int((elements / 4) ** 0.5), 1))
     made = {
@@ -59,7 +64,8 @@ def cases(elements: int) -> dict[str, Case]:
 
 
 def microseconds(functions: dict[str, Callable[[], Any]], seconds: float) -> dict[str, float]:
-    """Median time of one call of each function. They take turns, so that a machine that slows down slows all of them."""
+    """Median time of one call of each function. They take turns, so that a machine that slows down
+    slows all of them."""
     batches: dict[str, int] = {}
     for name, function in functions.items():
         function()
@@ -109,13 +115,15 @@ def measure(case: Case, seconds: float) -> dict[str, float]:
     try:
         torch.testing.assert_close(x, y.to(torch.float32))
     except AssertionError:
-        # Raising and formatting is not what is timed here; a looser call does the same work without it.
+        # Raising and formatting is not what is timed here; a looser call does the same work without
+        # it.
         def with_assert_close() -> None:
             pair()
             torch.testing.assert_close(x, y.to(torch.float32), rtol=1.0, atol=1.0)
 
     timed = {
-        "pair": pair, "pair + assert_close": with_assert_close, "pair + allclose": with_allclose, "ours": ours, "whole case": whole,
+        "pair": pair, "pair + assert_close": with_assert_close, "pair + allclose": with_allclose,
+        "ours": ours, "whole case": whole,
     }  # fmt: skip
     with quiet():
         return microseconds(timed, seconds)
@@ -128,26 +136,38 @@ def drawing() -> dict[str, float]:
     drawn = sum(len(search.batch(operators.get(name), "float32", 200)) for name in names)
     rate = drawn / (time.perf_counter() - start)
     case = Case("exp", "float32", (tensor(64, 64, stop=9000),))
-    return {"drawn": rate, "materialised": 1e6 / microseconds({"build": lambda: prepare(case).build()}, 0.3)["build"]}
+    return {
+        "drawn": rate,
+        "materialised": 1e6 / microseconds({"build": lambda: prepare(case).build()}, 0.3)["build"],
+    }
 
 
 def imports() -> dict[str, float]:
-    """Seconds that importing the package, and all that a run needs, add to importing torch (best of 5)."""
+    """Seconds that importing the package, and all that a run needs, add to importing torch (best of
+    5)."""
     program = (
         "import time, torch; a = time.perf_counter(); import consistency; b = time.perf_counter(); "
-        "import consistency.api.functions, consistency.operators; consistency.operators.registry(); "
+        "import consistency.api.functions, consistency.operators; "
+        "consistency.operators.registry(); "
         "print(b - a, time.perf_counter() - a)"
     )
     samples = []
     for _ in range(5):
         command = [sys.executable, "-c", program]
-        output = subprocess.run(command, capture_output=True, text=True, check=True, encoding="utf-8").stdout
+        output = subprocess.run(
+            command, capture_output=True, text=True, check=True, encoding="utf-8"
+        ).stdout
         samples.append(tuple(map(float, output.split())))
-    return {"import consistency": min(a for a, _ in samples), "all that a run needs": min(b for _, b in samples)}
+    return {
+        "import consistency": min(a for a, _ in samples),
+        "all that a run needs": min(b for _, b in samples),
+    }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="a tenth of the time, noisier")
     parser.add_argument("--json", type=Path, help="also write the figures here")
     options = parser.parse_args()
@@ -156,18 +176,29 @@ def main() -> None:
     figures: dict[str, Any] = {}
     columns = ("pair", "pair + assert_close", "pair + allclose", "ours", "whole case")
     for size, elements in SIZES.items():
-        print(f"\n{size} elements{'':<18}" + "".join(f"{c:>21}" for c in columns) + f"{'ours / (pair + assert_close)':>32}")
+        print(
+            f"\n{size} elements{'':<18}"
+            + "".join(f"{c:>21}" for c in columns)
+            + f"{'ours / (pair + assert_close)':>32}"
+        )
         ratios = []
         for name, case in cases(elements).items():
             row = measure(case, seconds)
             figures[f"{name} {size}"] = row
             ratios.append(row["ours"] / row["pair + assert_close"])
-            print(f"  {name:<30}" + "".join(f"{row[c]:>18,.1f} µs" for c in columns) + f"{ratios[-1]:>31.2f}×")
+            print(
+                f"  {name:<30}"
+                + "".join(f"{row[c]:>18,.1f} µs" for c in columns)
+                + f"{ratios[-1]:>31.2f}×"
+            )
         figures[f"median ratio {size}"] = statistics.median(ratios)
         print(f"  {'median ratio':<30}{figures[f'median ratio {size}']:>136.2f}×")
     rates, added = drawing(), imports()
     figures |= {"rates": rates, "imports": added}
-    print(f"\ndrawn {rates['drawn']:,.0f} cases/s · materialised {rates['materialised']:,.0f} cases/s (64 × 64)")
+    print(
+        f"\ndrawn {rates['drawn']:,.0f} cases/s · materialised {rates['materialised']:,.0f} "
+        f"cases/s (64 × 64)"
+    )
     print(f"import adds to torch's own: {added['import consistency']:.3f} s", end="; ")
     print(f"with all that a run needs {added['all that a run needs']:.3f} s")
     if options.json:

@@ -1,7 +1,9 @@
-"""The table of docs on judging: an emulated float32 matmul, how often each rule flags healthy results and four faults.
+"""The table of docs on judging: an emulated float32 matmul, how often each rule flags healthy
+results and four faults.
 
-K = 16, 256, 2048 × four kinds of data (uniform, normal, magnitudes over 20 binades, sums that cancel), results of 16 × 16. Healthy
-are sums one after another, in blocks of 8 and of 64, by pairs, and torch's own. ``python benchmarks/verdicts.py --table``.
+K = 16, 256, 2048 × four kinds of data (uniform, normal, magnitudes over 20 binades, sums that
+cancel), results of 16 × 16. Healthy are sums one after another, in blocks of 8 and of 64, by pairs,
+and torch's own. ``python benchmarks/verdicts.py --table``.
 """
 
 from __future__ import annotations
@@ -32,8 +34,12 @@ class Given(consistency.Backend):
     def __init__(self, name: str, result: Tensor) -> None:
         self.name, self.result = name, result
 
-    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        if args[0].dtype != torch.float32:  # a second look in another precision: there is no such result
+    def call(
+        self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
+        if (
+            args[0].dtype != torch.float32
+        ):  # a second look in another precision: there is no such result
             raise consistency.Unsupported("one result in float32 is all there is")
         return self.result.clone()
 
@@ -121,7 +127,8 @@ def _cosine(x: Tensor, wide: Tensor) -> float:
 
 
 def shares(repeats: int) -> list[dict[str, Any]]:
-    """One line a rule: healthy results flagged (a count), and the share in which each fault was caught."""
+    """One line a rule: healthy results flagged (a count), and the share in which each fault was
+    caught."""
     generator = torch.Generator().manual_seed(0)
     flagged: dict[str, Counter[str]] = {}
     total: Counter[str] = Counter()
@@ -137,6 +144,9 @@ def shares(repeats: int) -> list[dict[str, Any]]:
                         flagged.setdefault(rule, Counter())[name] += hit
     lines = []
     for rule, hits in flagged.items():
-        line: dict[str, Any] = {"rule": rule, "healthy results flagged": f"{hits['healthy']}/{total['healthy']}"}
+        line: dict[str, Any] = {
+            "rule": rule,
+            "healthy results flagged": f"{hits['healthy']}/{total['healthy']}",
+        }
         lines.append(line | {fault: f"{100 * hits[fault] / total[fault]:.0f}%" for fault in FAULTS})
     return lines

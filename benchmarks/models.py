@@ -1,4 +1,5 @@
-"""What it costs to judge each operator of a model on its own inputs: CPU time of a pass forward and backward, plain and looked at.
+"""What it costs to judge each operator of a model on its own inputs: CPU time of a pass forward and
+backward, plain and looked at.
 
 python benchmarks/models.py            a ResNet-like and a transformer-like model
 python benchmarks/models.py memory     the largest memory beside a model with 100 million parameters
@@ -35,7 +36,8 @@ def cpu_seconds(work: Callable[[], object]) -> float:
 
 
 def overhead(name: str, make: Callable[..., Subject], spec: str) -> None:
-    """Turns of plain and looked at alternate, so that whatever else the machine does falls on both."""
+    """Turns of plain and looked at alternate, so that whatever else the machine does falls on
+    both."""
     subject = replace(make(), steps=0)
     backend = backends.resolve(spec)
     plain, looked, judged = [], [], 0
@@ -56,8 +58,10 @@ def overhead(name: str, make: Callable[..., Subject], spec: str) -> None:
                 first = (b - a) / a
     a, b = statistics.median(plain), statistics.median(looked)
     print(
-        f"{name:28} {spec:16} plain {1e3 * a:7.1f} ms   overhead {(b - a) / a:5.2f} ×   the first time {first:5.1f} ×"
-        f"   {mode.calls // (TURNS + 1):4} calls, {mode.looked_at // (TURNS + 1)} looked at, {judged} judged in full"
+        f"{name:28} {spec:16} plain {1e3 * a:7.1f} ms   overhead {(b - a) / a:5.2f} ×   the first "
+        f"time {first:5.1f} ×"
+        f"   {mode.calls // (TURNS + 1):4} calls, {mode.looked_at // (TURNS + 1)} looked at, "
+        f"{judged} judged in full"
     )
 
 
@@ -68,7 +72,8 @@ class Bare(contextlib.nullcontext[None]):
 
 
 def memory() -> None:
-    """Training a transformer of 100 million parameters for a step of Adam: what is taken beside the model itself."""
+    """Training a transformer of 100 million parameters for a step of Adam: what is taken beside the
+    model itself."""
     import resource
     import threading
 
@@ -87,13 +92,20 @@ def memory() -> None:
     watcher.start()
     began = time.process_time()
     report = compare_models(
-        subject, ["cpu"], replicas=2, mistakes=False, progress=lambda *what: print(*what, most[0] >> 20, flush=True)
+        subject,
+        ["cpu"],
+        replicas=2,
+        mistakes=False,
+        progress=lambda *what: print(*what, most[0] >> 20, flush=True),
     )
     over.set()
     watcher.join()
     peak = max(most[0], 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
     print(report)
-    print(f"{count:,} parameters: {(peak - before) / 1e9:.2f} GB beside the model, {time.process_time() - began:.0f} s of CPU time")
+    print(
+        f"{count:,} parameters: {(peak - before) / 1e9:.2f} GB beside the model, "
+        f"{time.process_time() - began:.0f} s of CPU time"
+    )
 
 
 def main() -> None:
@@ -101,11 +113,21 @@ def main() -> None:
     if "memory" in sys.argv[1:]:
         memory()
         return
-    overhead("tiny, to begin with", resnet, "cpu")  # once for what is found out once in a process, such as the declarations
+    overhead(
+        "tiny, to begin with", resnet, "cpu"
+    )  # once for what is found out once in a process, such as the declarations
     for spec in ("cpu", "cpu+onednn=off"):
-        overhead("half a ResNet, 32 × 32", lambda: resnet(width=32, blocks=2, batch=8, size=32), spec)
-        overhead("ResNet-18-like, 64 × 64", lambda: resnet(width=64, blocks=2, batch=8, size=64), spec)
-        overhead("transformer, width 256", lambda: transformer(words=1000, width=256, heads=4, layers=4, length=64, batch=8), spec)
+        overhead(
+            "half a ResNet, 32 × 32", lambda: resnet(width=32, blocks=2, batch=8, size=32), spec
+        )
+        overhead(
+            "ResNet-18-like, 64 × 64", lambda: resnet(width=64, blocks=2, batch=8, size=64), spec
+        )
+        overhead(
+            "transformer, width 256",
+            lambda: transformer(words=1000, width=256, heads=4, layers=4, length=64, batch=8),
+            spec,
+        )
 
 
 if __name__ == "__main__":

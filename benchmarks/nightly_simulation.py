@@ -1,14 +1,16 @@
-"""A year of nights on many machines, with planted changes: is each found, on its night, and is anything found that is not there?
+"""A year of nights on many machines, with planted changes: is each found, on its night, and is
+anything found that is not there?
 
-    python benchmarks/nightly_simulation.py                      12 environments × 365 nights × 5,000 cases; about 1.5 GB in
-    a temporary folder
-    python benchmarks/nightly_simulation.py --environments 3 --nights 30 --cases 200
+    python benchmarks/nightly_simulation.py                      12 environments × 365 nights ×
+    5,000 cases; about 1.5 GB in a temporary folder python benchmarks/nightly_simulation.py
+    --environments 3 --nights 30 --cases 200
 
-Bundles are written in the real format (results packed with gzip). Planted are: new failures (of one case of a group, or of all),
-errors that grow or shrink within the budget, fixes; most on the night of a new driver, some on a night on which nothing else
-changed. Not to be told as changes: cases that fail now and then, results that differ from night to night, drivers that change
-bits and nothing else, one bad night of a machine, nights that are missing, half-written or damaged, bundles that are there twice,
-and a corpus that grows.
+Bundles are written in the real format (results packed with gzip). Planted are: new failures (of one
+case of a group, or of all), errors that grow or shrink within the budget, fixes; most on the night
+of a new driver, some on a night on which nothing else changed. Not to be told as changes: cases
+that fail now and then, results that differ from night to night, drivers that change bits and
+nothing else, one bad night of a machine, nights that are missing, half-written or damaged, bundles
+that are there twice, and a corpus that grows.
 """
 
 from __future__ import annotations
@@ -28,7 +30,10 @@ from simulated.world import World
 
 def spent() -> float:
     """CPU seconds of this process and its children."""
-    return sum(u.ru_utime + u.ru_stime for u in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+    return sum(
+        u.ru_utime + u.ru_stime
+        for u in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    )
 
 
 class Watch:
@@ -42,14 +47,27 @@ class Watch:
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--environments", type=int, default=12)
     parser.add_argument("--nights", type=int, default=365)
     parser.add_argument("--cases", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--mornings", type=int, default=60, help="how many of no particular night are judged as they were")
-    parser.add_argument("--folder", type=Path, help="where to write; kept. Default: a temporary folder")
-    parser.add_argument("--all", action="store_true", help="list everything missed and everything told that is not there")
+    parser.add_argument(
+        "--mornings",
+        type=int,
+        default=60,
+        help="how many of no particular night are judged as they were",
+    )
+    parser.add_argument(
+        "--folder", type=Path, help="where to write; kept. Default: a temporary folder"
+    )
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="list everything missed and everything told that is not there",
+    )
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as scratch:
         return simulate(options, options.folder or Path(scratch))
@@ -78,14 +96,18 @@ def simulate(options: argparse.Namespace, folder: Path) -> int:
     watch("finding changes, the board")
     site = write_site(made, folder / "site")
     size = sum(path.stat().st_size for path in site.rglob("*") if path.is_file())
-    watch(f"writing the site ({size / 1e6:.0f} MB, {sum(1 for p in site.rglob('*') if p.is_file())} files)")
+    watch(
+        f"writing the site ({size / 1e6:.0f} MB, "
+        f"{sum(1 for p in site.rglob('*') if p.is_file())} files)"
+    )
     held.take(finding.bundles([folder / "nights"])[0])
     watch(f"next morning with nothing new ({held.fresh - len(found)} bundles read)")
     result = score(made, planted)
     for sql in (
         "SELECT night, count(*) FROM changes WHERE regression GROUP BY night ORDER BY night",
         "SELECT environment, count(*), avg(fails::INT) FROM results GROUP BY environment",
-        "SELECT operator, max(rho) FROM results WHERE fails GROUP BY operator ORDER BY 2 DESC LIMIT 20",
+        ("SELECT operator, max(rho) FROM results WHERE fails GROUP BY operator ORDER BY 2 DESC "
+        "LIMIT 20"),
     ):  # fmt: skip
         answer = list(questions.ask(held, sql).rows)
         watch(f"{len(answer)} rows: {sql[:44]}…")
@@ -105,8 +127,14 @@ def simulate(options: argparse.Namespace, folder: Path) -> int:
 def report(world: World, result: Score, everything: bool) -> int:
     months = world.nights / 30.4
     for kind, count in sorted(result.planted.items()):
-        print(f"{kind:<9} {result.found.get(kind, 0):4d} of {count:4d} planted found on the right night")
-    regressions = [words for words in result.false if words.startswith(("new", "drifted", "untested"))]
+        print(
+            f"{kind:<9} {result.found.get(kind, 0):4d} of {count:4d} planted found on the "
+            f"right "
+            f"night"
+        )
+    regressions = [
+        words for words in result.false if words.startswith(("new", "drifted", "untested"))
+    ]
     print(
         f"false alarms over {months:.1f} months: {len(regressions)}; "
         f"other changes told that are not there: {len(result.false) - len(regressions)}"

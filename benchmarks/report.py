@@ -1,8 +1,10 @@
-"""What a report costs: python benchmarks/report.py [RESULTS…]  (default: 20,000, 100,000 and 1,000,000)
+"""What a report costs: python benchmarks/report.py [RESULTS…]  (default: 20,000, 100,000 and
+1,000,000)
 
-Writes synthetic bundles of that many results into a temporary folder (some 0.8 GB for a million), reports each in a process
-of its own, and prints seconds, memory and the page's size. Operators, dtypes, directions and backends are as many as in a nightly;
-errors grow with n, one backend in six fails for some operators.
+Writes synthetic bundles of that many results into a temporary folder (some 0.8 GB for a million),
+reports each in a process of its own, and prints seconds, memory and the page's size. Operators,
+dtypes, directions and backends are as many as in a nightly; errors grow with n, one backend in six
+fails for some operators.
 """
 
 from __future__ import annotations
@@ -32,14 +34,34 @@ SIZES = {20_000: 1.5, 1_000_000: 3.0}  # MB of the page
 
 
 def synthetic(folder: Path, results: int, seed: int = 0) -> None:
-    """Write a bundle of about ``results`` results: every backend and direction of a case, as a run does."""
+    """Write a bundle of about ``results`` results: every backend and direction of a case, as a run
+    does."""
     draw = random.Random(seed)
     folder.mkdir(parents=True)
-    settings = {"operators": [], "backends": list(BACKENDS), "examples": 200, "seed": seed, "dtypes": None}
-    header = {"format": FORMAT, "consistency": "synthetic", "created": "2026-01-01T00:00:00+00:00", "settings": settings,
-              "id": f"synthetic-{seed:08d}", "label": "synthetic", "machine": {"os": "none"}, "corpus": None,
-              "unavailable": {"mps": "not on this machine"}, "seconds": 3600.0, "complete": True}  # fmt: skip
-    environment = {name: {"device": name, "torch": "2.13.0", "threads": "2", "driver": f"{i}.0"} for i, name in enumerate(BACKENDS)}
+    settings = {
+        "operators": [],
+        "backends": list(BACKENDS),
+        "examples": 200,
+        "seed": seed,
+        "dtypes": None,
+    }
+    header = {
+        "format": FORMAT,
+        "consistency": "synthetic",
+        "created": "2026-01-01T00:00:00+00:00",
+        "settings": settings,
+        "id": f"synthetic-{seed:08d}",
+        "label": "synthetic",
+        "machine": {"os": "none"},
+        "corpus": None,
+        "unavailable": {"mps": "not on this machine"},
+        "seconds": 3600.0,
+        "complete": True,
+    }
+    environment = {
+        name: {"device": name, "torch": "2.13.0", "threads": "2", "driver": f"{i}.0"}
+        for i, name in enumerate(BACKENDS)
+    }
     (folder / "bundle.json").write_text(json.dumps(header), encoding="utf-8")
     (folder / "environment.json").write_text(json.dumps(environment), encoding="utf-8")
     with (
@@ -62,7 +84,10 @@ def synthetic(folder: Path, results: int, seed: int = 0) -> None:
 
 def _case(operator: str, dtype: str, n: int, draw: random.Random) -> Case:
     values = ("uniform", -1.0, 1.0)
-    tensors = (TensorRecipe((n, 3), dtype, values, draw.randrange(1 << 20)), TensorRecipe((3, n), dtype, values, n))
+    tensors = (
+        TensorRecipe((n, 3), dtype, values, draw.randrange(1 << 20)),
+        TensorRecipe((3, n), dtype, values, n),
+    )
     return Case(operator, dtype, tensors, {}, draw.randrange(1 << 20))
 
 
@@ -72,10 +97,14 @@ def _rows(case: Case, operator: int, n: int, draw: random.Random) -> Iterator[di
             yield _row(case, operator, direction, backend, n, draw)
 
 
-def _row(case: Case, operator: int, direction: str, backend: str, n: int, draw: random.Random) -> dict[str, Any]:
+def _row(
+    case: Case, operator: int, direction: str, backend: str, n: int, draw: random.Random
+) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "operator": case.operator, "dtype": case.dtype, "direction": direction, "backend": backend, "fails": False,
-        "case_id": case.id, "family": f"family{operator % FAMILIES}", "output": "out/0", "sha256": "0" * 64,
+        "operator": case.operator, "dtype": case.dtype, "direction": direction, "backend": backend,
+        "fails": False,
+        "case_id": case.id, "family": f"family{operator % FAMILIES}", "output": "out/0",
+        "sha256": "0" * 64,
         "shapes": [f"[{n}, 3]", f"[3, {n}]"], "metrics": {},
     }  # fmt: skip
     if backend == "numpy" and direction == "backward":
@@ -87,10 +116,18 @@ def _row(case: Case, operator: int, direction: str, backend: str, n: int, draw: 
         ulp, rho = ulp * 1e4, rho * 1e4
     index = [draw.randrange(n), 1]
     worst = {"index": index, "actual": draw.random(), "expected": draw.random()}
-    span = {"ulp_max": ulp, "scaled_max": rho * 3, "abs_max": ulp * 1e-7, "hull": [[1 / ulp, 2 / ulp]], "worst": [worst]}
+    span = {
+        "ulp_max": ulp,
+        "scaled_max": rho * 3,
+        "abs_max": ulp * 1e-7,
+        "hull": [[1 / ulp, 2 / ulp]],
+        "worst": [worst],
+    }
     measured = {
-        "name": "out/0", "dtype": case.dtype, "shape": [n, n], "elements": n * n, "spans": [span], "differing": n,
-        "rms": 1e-7 * draw.random(), "positive": n // 2, "negative": n // 3, "outward": n // 4, "terms": float(n),
+        "name": "out/0", "dtype": case.dtype, "shape": [n, n], "elements": n * n, "spans": [span],
+        "differing": n,
+        "rms": 1e-7 * draw.random(), "positive": n // 2, "negative": n // 3, "outward": n // 4,
+        "terms": float(n),
     }  # fmt: skip
     metrics = {
         "rho_max": rho,
@@ -100,19 +137,40 @@ def _row(case: Case, operator: int, direction: str, backend: str, n: int, draw: 
         "differing": float(n),
         "rmse_ratio": 1.0,
     }
-    row |= {"metrics": metrics, "worst": worst, "comparison": {"status": "ok", "outputs": [measured]}}
+    row |= {
+        "metrics": metrics,
+        "worst": worst,
+        "comparison": {"status": "ok", "outputs": [measured]},
+    }
     if wrong:
         cause = {"name": "float16-inputs", "words": "float16 inputs", "share": 0.99}
-        evidence = {"first": "divergent", "repeats": 3, "trials": {"float32 inputs": 0.4}, "cause": cause}
+        evidence = {
+            "first": "divergent",
+            "repeats": 3,
+            "trials": {"float32 inputs": 0.4},
+            "cause": cause,
+        }
         sentence = f"{rho:,.0f} × budget: float16 inputs explain 99%"
-        return row | {"verdict": "divergent", "fails": True, "explanation": sentence, "evidence": evidence}
-    return row | {"verdict": "rounding" if rho <= 1.0 else "ill-conditioned", "explanation": f"{rho:.2g} × budget: rounding"}
+        return row | {
+            "verdict": "divergent",
+            "fails": True,
+            "explanation": sentence,
+            "evidence": evidence,
+        }
+    return row | {
+        "verdict": "rounding" if rho <= 1.0 else "ill-conditioned",
+        "explanation": f"{rho:.2g} × budget: rounding",
+    }
 
 
 def reported(folder: Path) -> tuple[float, float, float]:
     """Seconds, MB at the peak, and MB of the page."""
     began = time.perf_counter()
-    subprocess.run([sys.executable, "-m", "consistency", "report", str(folder)], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [sys.executable, "-m", "consistency", "report", str(folder)],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     seconds = time.perf_counter() - began
     unit = 1 if sys.platform == "darwin" else 1024
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * unit
@@ -120,9 +178,13 @@ def reported(folder: Path) -> tuple[float, float, float]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("results", nargs="*", type=int, default=[20_000, 100_000, 1_000_000])
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="write the bundles there and keep them")
+    parser.add_argument(
+        "--keep", type=Path, metavar="FOLDER", help="write the bundles there and keep them"
+    )
     arguments = parser.parse_args()
     good = True
     with tempfile.TemporaryDirectory() as scratch:
@@ -134,7 +196,8 @@ def main() -> int:
             longest, largest = LIMITS.get(results, (math.inf, math.inf))
             held = seconds < longest and memory < largest and size <= SIZES.get(results, 3.0)
             good = good and held
-            print(f"{results:>9,} results ({stored:,.0f} MB): {seconds:.1f} s, {memory:.0f} MB of memory, page {size:.2f} MB"
+            print(f"{results:>9,} results ({stored:,.0f} MB): {seconds:.1f} s, {memory:.0f} MB of "
+            f"memory, page {size:.2f} MB"
                   f"{'' if held else '   OVER THE LIMIT'}", flush=True)  # fmt: skip
     return 0 if good else 1
 

@@ -1,4 +1,5 @@
-"""Rules that others judge numbers by, for benchmarks/verdicts.py (whose description says what each one is).
+"""Rules that others judge numbers by, for benchmarks/verdicts.py (whose description says what each
+one is).
 
 A rule takes an :class:`Evidence` and tells whether it flags the result.
 """
@@ -27,7 +28,8 @@ from consistency.reference import Reference, quiet
 
 @dataclass
 class Evidence:
-    """What the rules see of one result: the outputs of the backend, of the CPU in the same dtype, and in float64."""
+    """What the rules see of one result: the outputs of the backend, of the CPU in the same dtype,
+    and in float64."""
 
     actual: Outcome
     cpu: Outcome
@@ -37,8 +39,14 @@ class Evidence:
     def triples(self) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
         """(actual, CPU, float64) of the floating outputs, complex ones as pairs of reals."""
         found = []
-        for got, same, wide in zip(self.actual.outputs, self.cpu.outputs, self.reference.outcome.outputs, strict=False):
-            if got.tensor is not None and got.tensor.is_floating_point() and wide.tensor is not None:
+        for got, same, wide in zip(
+            self.actual.outputs, self.cpu.outputs, self.reference.outcome.outputs, strict=False
+        ):
+            if (
+                got.tensor is not None
+                and got.tensor.is_floating_point()
+                and wide.tensor is not None
+            ):
                 found.append((got.tensor, same.tensor, wide.tensor.double()))
             elif got.tensor is not None and got.tensor.is_complex() and wide.tensor is not None:
                 a, b, c = (torch.view_as_real(t.tensor.resolve_conj()) for t in (got, same, wide))
@@ -48,9 +56,13 @@ class Evidence:
     @functools.cached_property
     def differs(self) -> bool:
         """Whether there is more wrong than numbers, or numbers that are exact differ."""
-        if (self.actual.status == "raised") != (self.cpu.status == "raised") or len(self.actual.outputs) != len(self.cpu.outputs):
+        if (self.actual.status == "raised") != (self.cpu.status == "raised") or len(
+            self.actual.outputs
+        ) != len(self.cpu.outputs):
             return True
-        return any(_differs(a, b) for a, b in zip(self.actual.outputs, self.cpu.outputs, strict=True))
+        return any(
+            _differs(a, b) for a, b in zip(self.actual.outputs, self.cpu.outputs, strict=True)
+        )
 
 
 def _differs(a: Any, b: Any) -> bool:
@@ -64,7 +76,9 @@ def _differs(a: Any, b: Any) -> bool:
 
 def close(actual: torch.Tensor, expected: torch.Tensor, **tolerance: Any) -> bool:
     try:
-        torch.testing.assert_close(actual, expected.to(actual.dtype), equal_nan=True, check_stride=False, **tolerance)
+        torch.testing.assert_close(
+            actual, expected.to(actual.dtype), equal_nan=True, check_stride=False, **tolerance
+        )
     except AssertionError:
         return False
     return True
@@ -80,14 +94,20 @@ def against_float64(e: Evidence) -> bool:
 
 @functools.cache
 def overrides() -> dict[tuple[str, torch.dtype], tuple[float, float]] | None:
-    """The loosest (atol, rtol) of each operator and dtype in torch's operator database; None where it cannot be imported."""
+    """The loosest (atol, rtol) of each operator and dtype in torch's operator database; None where
+    it cannot be imported."""
     # Torch's test helpers want a package for inline expectations, of which nothing is used here.
-    sys.modules.setdefault("expecttest", types.SimpleNamespace(TestCase=unittest.TestCase, assert_expected_inline=None))  # type: ignore[arg-type]
+    sys.modules.setdefault(
+        "expecttest", types.SimpleNamespace(TestCase=unittest.TestCase, assert_expected_inline=None)
+    )  # type: ignore[arg-type]
     try:
         from torch.testing._internal.common_device_type import toleranceOverride
         from torch.testing._internal.common_methods_invocations import op_db
     except Exception as error:  # it needs packages of torch's own test suite
-        print(f"torch's operator database cannot be imported ({error}); its rule is left out", file=sys.stderr)
+        print(
+            f"torch's operator database cannot be imported ({error}); its rule is left out",
+            file=sys.stderr,
+        )
         return None
     found: dict[tuple[str, torch.dtype], tuple[float, float]] = {}
     for entry in op_db:
@@ -96,7 +116,10 @@ def overrides() -> dict[tuple[str, torch.dtype], tuple[float, float]] | None:
                 if isinstance(item, toleranceOverride):
                     for dtype, tolerance in item.d.items():
                         before = found.get((entry.name, dtype), (0.0, 0.0))
-                        found[entry.name, dtype] = (max(before[0], tolerance.atol), max(before[1], tolerance.rtol))
+                        found[entry.name, dtype] = (
+                            max(before[0], tolerance.atol),
+                            max(before[1], tolerance.rtol),
+                        )
     return found
 
 
@@ -123,7 +146,9 @@ def dynamo(e: Evidence) -> bool:
     return any(not same_as_dynamo(c, a, w) for a, c, w in e.triples)
 
 
-def _errors(x: torch.Tensor, wide: torch.Tensor, small: float, absolute: float) -> tuple[float, ...]:
+def _errors(
+    x: torch.Tensor, wide: torch.Tensor, small: float, absolute: float
+) -> tuple[float, ...]:
     """Largest and mean relative error, RMSE, and how many small elements are off."""
     finite = x.double().isfinite() & wide.isfinite()
     gap = (x.double() - wide).abs()
@@ -145,7 +170,9 @@ def msprobe(limits: tuple[float, float, float], e: Evidence) -> bool:
     for a, c, w in e.triples:
         half = a.dtype in (torch.float16, torch.bfloat16)
         rounded = w.to(a.dtype)
-        if not torch.equal(a.isnan(), rounded.isnan()) or not torch.equal(_infinities(a), _infinities(rounded)):
+        if not torch.equal(a.isnan(), rounded.isnan()) or not torch.equal(
+            _infinities(a), _infinities(rounded)
+        ):
             return True
         pair = [_errors(t, w, *((1e-3, 1e-5) if half else (1e-6, 1e-9))) for t in (a, c)]
         for mine, usual, limit in zip(*pair, (*limits, 2.0), strict=True):
@@ -157,18 +184,26 @@ def msprobe(limits: tuple[float, float, float], e: Evidence) -> bool:
 
 N = "nn.functional."
 WEBNN: dict[str, float] = {
-    "add": 1, "sub": 1, "mul": 1, "div": 2, "pow": 32, "exp": 32, "sqrt": 1, "reciprocal": 2, "tanh": 16, "sigmoid": 34,
-    f"{N}elu": 18, f"{N}gelu": 18, f"{N}hardsigmoid": 2, f"{N}hardswish": 4, f"{N}leaky_relu": 1, f"{N}prelu": 1,
-    f"{N}softplus": 18, f"{N}softsign": 3, f"{N}batch_norm": 6, f"{N}layer_norm": 840, f"{N}instance_norm": 840,
+    "add": 1, "sub": 1, "mul": 1, "div": 2, "pow": 32, "exp": 32, "sqrt": 1, "reciprocal": 2,
+    "tanh": 16, "sigmoid": 34,
+    f"{N}elu": 18, f"{N}gelu": 18, f"{N}hardsigmoid": 2, f"{N}hardswish": 4, f"{N}leaky_relu": 1,
+    f"{N}prelu": 1,
+    f"{N}softplus": 18, f"{N}softsign": 3, f"{N}batch_norm": 6, f"{N}layer_norm": 840,
+    f"{N}instance_norm": 840,
     f"{N}interpolate": 84,
-    **dict.fromkeys(("maximum", "minimum", "abs", "neg", "clamp", "where", "sign", "amax", "amin", "argmax", "argmin"), 0),
-    **dict.fromkeys(("cat", "tril", "transpose", "permute", "expand", "tile", "scatter", "flip", "gather"), 0),
+    **dict.fromkeys(("maximum", "minimum", "abs", "neg", "clamp", "where", "sign", "amax", "amin",
+    "argmax", "argmin"), 0),
+    **dict.fromkeys(("cat", "tril", "transpose", "permute", "expand", "tile", "scatter", "flip",
+    "gather"), 0),
     **dict.fromkeys((f"{N}relu", f"{N}max_pool2d", f"{N}pad"), 0),
 }  # fmt: skip
 PER_TERM = {  # a·n + b
-    "matmul": (2, 0), "mm": (2, 0), "bmm": (2, 0), "addmm": (2, 3), f"{N}linear": (2, 3), f"{N}conv1d": (2, 0),
-    f"{N}conv2d": (2, 0), f"{N}conv3d": (2, 0), f"{N}conv_transpose2d": (2, 0), "softmax": (3, 3), "sum": (1, 0),
-    "mean": (1, 2), "prod": (1, 0), "cumsum": (1, 0), f"{N}avg_pool2d": (1, 2), "linalg.vector_norm": (2, 2),
+    "matmul": (2, 0), "mm": (2, 0), "bmm": (2, 0), "addmm": (2, 3), f"{N}linear": (2, 3),
+    f"{N}conv1d": (2, 0),
+    f"{N}conv2d": (2, 0), f"{N}conv3d": (2, 0), f"{N}conv_transpose2d": (2, 0), "softmax": (3, 3),
+    "sum": (1, 0),
+    "mean": (1, 2), "prod": (1, 0), "cumsum": (1, 0), f"{N}avg_pool2d": (1, 2),
+    "linalg.vector_norm": (2, 2),
     "logsumexp": (2, 18),
 }  # fmt: skip
 
@@ -195,7 +230,8 @@ _INTEGER = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def ulp_distance(a: torch.Tensor, b: torch.Tensor) -> float:
-    """Representable numbers between two tensors, at most over the elements; infinite where one is NaN."""
+    """Representable numbers between two tensors, at most over the elements; infinite where one is
+    NaN."""
     if not torch.equal(a.isnan(), b.isnan()):
         return math.inf
     ordered = []
@@ -217,10 +253,15 @@ def gamma(e: Evidence) -> bool:
         own = FORMATS[str(a.dtype).removeprefix("torch.")].unit_roundoff
         u = min(own, 2.0**-24)
         n = e.reference.terms(index)
-        bound = n * u / (1.0 - n * u) * (s.reshape(w.shape) if isinstance(s, torch.Tensor) else s) + own * w.abs()
+        bound = (
+            n * u / (1.0 - n * u) * (s.reshape(w.shape) if isinstance(s, torch.Tensor) else s)
+            + own * w.abs()
+        )
         rounded = w.to(a.dtype)
         finite = a.double().isfinite() & w.isfinite()
-        if not torch.equal(a.isnan(), rounded.isnan()) or bool(((a.double() - w).abs() > bound)[finite].any()):
+        if not torch.equal(a.isnan(), rounded.isnan()) or bool(
+            ((a.double() - w).abs() > bound)[finite].any()
+        ):
             return True
         if not torch.equal(a[~finite].nan_to_num(nan=0.0), rounded[~finite].nan_to_num(nan=0.0)):
             return True

@@ -1,4 +1,5 @@
-"""What watching costs: a step of training plain, watched, and the judging afterwards, for the three models of the tests.
+"""What watching costs: a step of training plain, watched, and the judging afterwards, for the three
+models of the tests.
 
 python benchmarks/watching.py [BACKEND …]
 """
@@ -37,9 +38,11 @@ class Step:
 
 
 def wide() -> Made:
-    """The same kind of network as the first, of the size that people train: 4 × 64 × 64 × 64 numbers a layer."""
+    """The same kind of network as the first, of the size that people train: 4 × 64 × 64 × 64
+    numbers a layer."""
     torch.manual_seed(0)
-    layers = [nn.Conv2d(3, 64, 3, padding=1), nn.BatchNorm2d(64), nn.ReLU(), nn.Conv2d(64, 64, 3, padding=1), nn.ReLU(),
+    layers = [nn.Conv2d(3, 64, 3, padding=1), nn.BatchNorm2d(64), nn.ReLU(), nn.Conv2d(64, 64, 3,
+    padding=1), nn.ReLU(),
               nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10)]  # fmt: skip
     return nn.Sequential(*layers), torch.randn(4, 3, 64, 64), torch.tensor([0, 1, 2, 3])
 
@@ -52,7 +55,11 @@ def milliseconds(call: Callable[[], object]) -> float:
 
 def main(backends: list[str]) -> None:
     torch.set_num_threads(1)
-    print("model            plain ms   watched, first   later    judged afterwards   calls   cases   MiB held")
+    print(
+        "model            plain ms   watched, first   later    judged afterwards   calls   "
+        "cases "
+        "  MiB held"
+    )
     for name, make in {**MODELS, "wide convolution": wide}.items():
         step = Step(make())
         milliseconds(step)
@@ -68,7 +75,8 @@ def main(backends: list[str]) -> None:
         judged = milliseconds(watch.judge)
         cases = len({result.case.digest for result in watch.results})
         print(
-            f"{name:16} {plain:8.2f}   {first:10.2f} {first / plain:4.1f}× {later:7.2f} {later / plain:4.1f}×"
+            f"{name:16} {plain:8.2f}   {first:10.2f} {first / plain:4.1f}× {later:7.2f} "
+            f"{later / plain:4.1f}×"
             f" {judged:12.0f}        {count:5} {cases:7} {watch.held / (1 << 20):10.2f}"
         )
         assert not watch.failures, str(watch)

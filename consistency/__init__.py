@@ -1,6 +1,7 @@
 """consistency: does the same PyTorch operator give the same numbers on every backend?
 
-The public interface; everything is imported on first use, so that ``import consistency`` costs next to nothing.
+The public interface; everything is imported on first use, so that ``import consistency`` costs next
+to nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ if TYPE_CHECKING:
     from .backends.base import Backend, TorchBackend
     from .core.model import Case, Comparison, Outcome, Result, Verdict
     from .engine.engine import Run
-    from .errors import BundleError, ConfigurationError, ConsistencyError, Divergence, RecipeError, Unsupported, UsageError
+    from .errors import (
+        BundleError,
+        ConfigurationError,
+        ConsistencyError,
+        Divergence,
+        RecipeError,
+        Unsupported,
+        UsageError,
+    )
     from .judge.tolerances import Rule
     from .operators.declare import Operator
     from .training.comparing import assert_models_match, compare_models
@@ -25,14 +34,20 @@ if TYPE_CHECKING:
     from .training.training_task import Subject
 
 _HOME = {
-    "run": "api.functions", "assert_consistent": "api.functions", "compare": "api.functions", "save": "api.functions",
+    "run": "api.functions", "assert_consistent": "api.functions", "compare": "api.functions",
+    "save": "api.functions",
     "Run": "engine.engine",
-    "record": "api.recordings", "judge_recordings": "api.recordings", "watch": "training.trace.session",
-    "compare_models": "training.comparing", "assert_models_match": "training.comparing", "ModelReport": "training.findings",
+    "record": "api.recordings", "judge_recordings": "api.recordings",
+    "watch": "training.trace.session",
+    "compare_models": "training.comparing", "assert_models_match": "training.comparing",
+    "ModelReport": "training.findings",
     "Subject": "training.training_task",
-    "Backend": "backends.base", "TorchBackend": "backends.base", "Operator": "operators.declare", "Rule": "judge.tolerances",
-    "Case": "core.model", "Comparison": "core.model", "Outcome": "core.model", "Result": "core.model", "Verdict": "core.model",
-    "BundleError": "errors", "ConfigurationError": "errors", "ConsistencyError": "errors", "Divergence": "errors",
+    "Backend": "backends.base", "TorchBackend": "backends.base", "Operator": "operators.declare",
+    "Rule": "judge.tolerances",
+    "Case": "core.model", "Comparison": "core.model", "Outcome": "core.model",
+    "Result": "core.model", "Verdict": "core.model",
+    "BundleError": "errors", "ConfigurationError": "errors", "ConsistencyError": "errors",
+    "Divergence": "errors",
     "RecipeError": "errors", "Unsupported": "errors", "UsageError": "errors",
 }  # fmt: skip
 

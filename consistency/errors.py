@@ -1,7 +1,8 @@
 """What a user of the package can catch.
 
-Every error of our own derives from :class:`ConsistencyError`; its text is one line that names the offending value, the
-place and the remedy. The command line turns it into that line and exit status 2.
+Every error of our own derives from :class:`ConsistencyError`; its text is one line that names the
+offending value, the place and the remedy. The command line turns it into that line and exit status
+2.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ class UsageError(ConsistencyError, ValueError):
 
 
 class ConfigurationError(ConsistencyError):
-    """A mistake in a configuration file; the text holds one ``file:line:column  key …`` line per mistake."""
+    """A mistake in a configuration file; the text holds one ``file:line:column  key …`` line per
+    mistake."""
 
 
 class RecipeError(ConsistencyError, ValueError):
@@ -32,15 +34,18 @@ class BundleError(ConsistencyError):
 
 
 class Untestable(ConsistencyError):  # noqa: N818 - says what is so, is not an error of anybody's
-    """Raised where an operator has no case that could tell anything; its text says why, and nothing is wrong with that."""
+    """Raised where an operator has no case that could tell anything; its text says why, and nothing
+    is wrong with that."""
 
 
 class Unsupported(ConsistencyError):  # noqa: N818 - says what happened, is not an error of anybody's
-    """Raised by a backend that does not offer an operator, dtype or argument; becomes the verdict ``unsupported``."""
+    """Raised by a backend that does not offer an operator, dtype or argument; becomes the verdict
+    ``unsupported``."""
 
 
 class Divergence(AssertionError):  # noqa: N818 - the name that users catch
-    """Raised by :func:`consistency.assert_consistent` when a result fails; catch it as an ``AssertionError``.
+    """Raised by :func:`consistency.assert_consistent` when a result fails; catch it as an
+    ``AssertionError``.
 
     ``results`` holds the failing :class:`~consistency.core.model.Result` values.
     """
@@ -50,11 +55,13 @@ class Divergence(AssertionError):  # noqa: N818 - the name that users catch
         self.results = results
 
 
-def did_you_mean(value: str, known: Iterable[str], other_names: Mapping[str, str] = MappingProxyType({})) -> str:
+def did_you_mean(
+    value: str, known: Iterable[str], other_names: Mapping[str, str] = MappingProxyType({})
+) -> str:
     """``"; did you mean matmul?"``, or an empty string when nothing known is close to ``value``.
 
-    Names with the same last part come first (``conv2d``, ``nn.Conv2d``), then those that are spelt nearly like it.
-    ``other_names`` are what others call something.
+    Names with the same last part come first (``conv2d``, ``nn.Conv2d``), then those that are spelt
+    nearly like it. ``other_names`` are what others call something.
     """
     names, tail = list(known), value.rpartition(".")[2]
     close = [other_names[value.lower()]] if value.lower() in other_names else []

@@ -1,7 +1,9 @@
-"""The pytest plugin: options, and one item per operator × dtype × direction × backend for ``consistency.suite``.
+"""The pytest plugin: options, and one item per operator × dtype × direction × backend for
+``consistency.suite``.
 
-The inputs of an item depend on the seed, the operator and the dtype only, so every backend sees the same cases, on every worker
-of pytest-xdist. An item in which nothing could be tested is skipped with its reason; it never passes.
+The inputs of an item depend on the seed, the operator and the dtype only, so every backend sees the
+same cases, on every worker of pytest-xdist. An item in which nothing could be tested is skipped
+with its reason; it never passes.
 """
 
 from __future__ import annotations
@@ -27,57 +29,115 @@ if TYPE_CHECKING:
     from .operators.declare import Operator
 
 _spent = [0.0]  # seconds of this process on making failures smaller
-_standings: dict[str, list[dict[str, object]]] = {}  # by item, until its report: what became of the expectations that cover it
+_standings: dict[
+    str, list[dict[str, object]]
+] = {}  # by item, until its report: what became of the expectations that cover it
 _left = [200]  # folders that this process may still write: beyond them nobody looks
 ARTEFACTS = "reports/pytest"
 _SETTINGS = pytest.StashKey["Settings"]()
-# Short names are convenient and common: where a project has an option of that name, only --consistency-NAME is ours.
+# Short names are convenient and common: where a project has an option of that name, only
+# --consistency-NAME is ours.
 _OPTIONS: dict[str, tuple[str, str]] = {
-    "backends": ("SPEC,…", "backends to test, e.g. cuda,directml (default: all that are available)"),
+    "backends": (
+        "SPEC,…",
+        "backends to test, e.g. cuda,directml (default: all that are available)",
+    ),
     "operators": ("NAME,…", "operators: names, globs or family:NAME (default: all)"),
     "dtypes": ("D,…", "dtypes, e.g. float32,float16 (default: each operator's own)"),
     "directions": ("D,…", "forward,backward (default: both)"),
     "reference": (
         "MODE",
-        "judge against float64, spot (default) or verified: float64 on the CPU, with some elements proved, or all",
+        (
+            "judge against float64, spot (default) or verified: float64 on the CPU, with some "
+            "elements proved, or all"
+        ),
     ),
-    "source": ("NAME", "where cases come from: drawn (default), or opinfo, the samples of PyTorch's own operator database"),
+    "source": (
+        "NAME",
+        (
+            "where cases come from: drawn (default), or opinfo, the samples of PyTorch's own "
+            "operator database"
+        ),
+    ),
     "expectations": ("FILE,…", "files of known divergences, beside those of the tolerances"),
     "tolerances": ("FILE", "a tolerances.yaml in place of the packaged one"),
-    "artefacts": ("FOLDER", "where failures leave repro.py, issue.md and their data (default: reports/pytest; '' for nowhere)"),
+    "artefacts": (
+        "FOLDER",
+        (
+            "where failures leave repro.py, issue.md and their data (default: reports/pytest; '' "
+            "for "
+            "nowhere)"
+        ),
+    ),
 }
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = _group(parser)
     group.addoption(
-        "--consistency-profile", choices=list(PROFILES), default="quick", help="cases per item: quick 5, default 50, nightly 200"
+        "--consistency-profile",
+        choices=list(PROFILES),
+        default="quick",
+        help="cases per item: quick 5, default 50, nightly 200",
     )
-    group.addoption("--consistency-examples", type=int, metavar="N", help="cases per item, in place of the profile's")
-    group.addoption("--consistency-seed", type=int, default=0, metavar="N", help="other inputs for another number")
+    group.addoption(
+        "--consistency-examples",
+        type=int,
+        metavar="N",
+        help="cases per item, in place of the profile's",
+    )
+    group.addoption(
+        "--consistency-seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="other inputs for another number",
+    )
     for name in _OPTIONS:
-        group.addoption(f"--consistency-{name}", metavar=_OPTIONS[name][0], help=f"as --{name}, where another plugin has that")
+        group.addoption(
+            f"--consistency-{name}",
+            metavar=_OPTIONS[name][0],
+            help=f"as --{name}, where another plugin has that",
+        )
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_load_initial_conftests(parser: pytest.Parser) -> Generator[None, None, None]:
-    """Options of other plugins and of conftest.py files come first; then the short names that nobody took."""
+    """Options of other plugins and of conftest.py files come first; then the short names that
+    nobody took."""
     yield
-    taken = {name for group in getattr(parser, "_groups", ()) for option in group.options for name in option.names()}
+    taken = {
+        name
+        for group in getattr(parser, "_groups", ())
+        for option in group.options
+        for name in option.names()
+    }
     for name, (metavar, text) in _OPTIONS.items():
         if f"--{name}" not in taken:
-            _group(parser).addoption(f"--{name}", dest=f"consistency_{name}", metavar=metavar, help=text)
+            _group(parser).addoption(
+                f"--{name}", dest=f"consistency_{name}", metavar=metavar, help=text
+            )
 
 
 def _group(parser: pytest.Parser) -> pytest.OptionGroup:
-    return parser.getgroup("consistency", "consistency: the same numbers on every backend? (pytest --pyargs consistency.suite)")
+    return parser.getgroup(
+        "consistency",
+        "consistency: the same numbers on every backend? (pytest --pyargs consistency.suite)",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Options of ours that make no sense are a mistake even where no test uses them: one line, before anything is collected."""
-    if config.getoption("numprocesses", None):  # the processes of pytest-xdist share the cores, and inherit this
+    """Options of ours that make no sense are a mistake even where no test uses them: one line,
+    before anything is collected."""
+    if config.getoption(
+        "numprocesses", None
+    ):  # the processes of pytest-xdist share the cores, and inherit this
         let_waiting_threads_sleep()
-    given = [name for name in (*_OPTIONS, "examples") if config.getoption(f"consistency_{name}") is not None]
+    given = [
+        name
+        for name in (*_OPTIONS, "examples")
+        if config.getoption(f"consistency_{name}") is not None
+    ]
     if given:
         _settings(config)
 
@@ -90,14 +150,20 @@ def _settings(config: pytest.Config) -> Settings:
 
         def listed(name: str) -> list[str] | None:
             value: str | None = config.getoption(f"consistency_{name}")
-            return [item.strip() for item in value.split(",") if item.strip()] if value is not None else None
+            return (
+                [item.strip() for item in value.split(",") if item.strip()]
+                if value is not None
+                else None
+            )
 
         examples = config.getoption("consistency_examples")
         try:
             config.stash[_SETTINGS] = engine.settings(
-                listed("operators"), listed("backends"), listed("dtypes"), listed("directions") or engine.DIRECTIONS,
+                listed("operators"), listed("backends"), listed("dtypes"),
+                listed("directions") or engine.DIRECTIONS,
                 PROFILES[config.getoption("consistency_profile")] if examples is None else examples,
-                config.getoption("consistency_seed"), None, config.getoption("consistency_tolerances"),
+                config.getoption("consistency_seed"), None,
+                config.getoption("consistency_tolerances"),
                 reference=config.getoption("consistency_reference") or "spot",
                 source=config.getoption("consistency_source") or SOURCES[0],
                 expectations=listed("expectations") or (),
@@ -115,7 +181,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
     chosen = _settings(metafunc.config)
     given = metafunc.config.getoption("consistency_artefacts")
-    folder = metafunc.config.invocation_params.dir / (ARTEFACTS if given is None else given) if given != "" else None
+    folder = (
+        metafunc.config.invocation_params.dir / (ARTEFACTS if given is None else given)
+        if given != ""
+        else None
+    )
     items = [
         Item(chosen, operator, dtype, direction, backend.name, folder)
         for operator, dtype in engine.groups(chosen)
@@ -139,7 +209,8 @@ class Item:
 
     @property
     def operator(self) -> str:
-        """The operator's name, with the variant where PyTorch's database has several: ``norm/fro``."""
+        """The operator's name, with the variant where PyTorch's database has several:
+        ``norm/fro``."""
         from .generate.calls import opinfo
 
         return "/".join(filter(None, (self.declared.name, opinfo.variant(self.declared))))
@@ -149,7 +220,8 @@ class Item:
         return f"{self.operator}-{self.dtype}-{self.direction}-{self.backend}"
 
     def check(self, record_property: Callable[[str, object], None]) -> None:
-        """Judge every case of the item. Fails with the smallest failing case; skips when nothing could be tested."""
+        """Judge every case of the item. Fails with the smallest failing case; skips when nothing
+        could be tested."""
         __tracebackhide__ = True
         results = self._results()
         _standings[self.id] = self._standings(results)
@@ -171,7 +243,9 @@ class Item:
 
         operator = self.declared
         (backend,) = (b for b in self.settings.backends if b.name == self.backend)
-        cases, problem = _cases(operator, self.dtype, examples_of(self.settings, self.dtype), self.settings.seed)
+        cases, problem = _cases(
+            operator, self.dtype, examples_of(self.settings, self.dtype), self.settings.seed
+        )
         for verdict, reason in (
             ("unavailable", availability(backend)),
             ("unsupported", refusal(backend, operator, self.dtype, self.direction)),
@@ -179,12 +253,23 @@ class Item:
         ):
             if reason:
                 stand_in = cases[0] if cases else Case(operator.name, self.dtype)
-                return [evaluation.unavailable(stand_in, operator, backend, self.direction, reason, verdict)]
-        judged = functools.partial(engine.judge_case, looks=engine.Looks(), against=self.settings.reference)
+                return [
+                    evaluation.unavailable(
+                        stand_in, operator, backend, self.direction, reason, verdict
+                    )
+                ]
+        judged = functools.partial(
+            engine.judge_case, looks=engine.Looks(), against=self.settings.reference
+        )
         results: list[Result] = []
         for position, case in enumerate(cases):
-            backend.ahead((operator, coming, self.direction) for coming in cases[position : position + engine.AHEAD])
-            results += judged(case, operator, [backend], self.settings.tolerances, (self.direction,))
+            backend.ahead(
+                (operator, coming, self.direction)
+                for coming in cases[position : position + engine.AHEAD]
+            )
+            results += judged(
+                case, operator, [backend], self.settings.tolerances, (self.direction,)
+            )
         backend.rest()
         return results
 
@@ -193,40 +278,60 @@ class Item:
 
         (backend,) = (b for b in self.settings.backends if b.name == self.backend)
         known = self.settings.tolerances.expectations
-        ledger = Ledger(known, {self.backend: backend.identity} if any(r.verdict.tested for r in results) else {})
+        ledger = Ledger(
+            known,
+            {self.backend: backend.identity} if any(r.verdict.tested for r in results) else {},
+        )
         for result in results:
             ledger.add(result)
         return [standing.to_json() for standing in ledger.covered()]
 
-    def _record(self, results: list[Result], record_property: Callable[[str, object], None]) -> None:
+    def _record(
+        self, results: list[Result], record_property: Callable[[str, object], None]
+    ) -> None:
         counts = Counter(r.verdict.value for r in results)
         for name in ("operator", "dtype", "direction", "backend"):
             record_property(name, getattr(self, name))
         record_property("cases", len(results))
-        record_property("verdicts", " ".join(f"{name}:{count}" for name, count in sorted(counts.items())))
+        record_property(
+            "verdicts", " ".join(f"{name}:{count}" for name, count in sorted(counts.items()))
+        )
         passing = [r.metrics.get("rho_max", 0.0) for r in results if r.verdict.tested]
         if passing:
             record_property("rho_max", max(passing))
 
-    def _record_failure(self, shown: Result, record_property: Callable[[str, object], None]) -> None:
-        """What a reader of the JUnit file needs to go on: the verdict, the cause, the work-around, the command."""
+    def _record_failure(
+        self, shown: Result, record_property: Callable[[str, object], None]
+    ) -> None:
+        """What a reader of the JUnit file needs to go on: the verdict, the cause, the work-around,
+        the command."""
         from .core.text import printable
         from .report.failure import command
 
-        known = {"verdict": shown.verdict.value, "cause": shown.cause, "workaround": shown.workaround}
+        known = {
+            "verdict": shown.verdict.value,
+            "cause": shown.cause,
+            "workaround": shown.workaround,
+        }
         for name, value in known.items():
             if value:
                 record_property(name, value)
-        record_property("again", printable(command(shown, spec=self.settings.specs.get(self.backend))))
+        record_property(
+            "again", printable(command(shown, spec=self.settings.specs.get(self.backend)))
+        )
 
     def _shown(self, failing: list[Result]) -> Result:
         """The worst failure, made smaller where there is time for that."""
         from .engine import engine
 
-        worst = max(failing, key=lambda r: r.metrics.get("rho_max", math.inf))  # an exception is worse than any number
+        worst = max(
+            failing, key=lambda r: r.metrics.get("rho_max", math.inf)
+        )  # an exception is worse than any number
         backends = [b for b in self.settings.backends if b.name == self.backend]
         began, small = time.monotonic(), None
-        if _spent[0] < engine.SHRINK_IN_ALL:  # where every item fails, nobody reads every small case
+        if (
+            _spent[0] < engine.SHRINK_IN_ALL
+        ):  # where every item fails, nobody reads every small case
             small = engine.shrunk(worst, self.declared, backends, self.settings)
             _spent[0] += time.monotonic() - began
         return small or worst
@@ -235,7 +340,9 @@ class Item:
         from .report.failure import message
 
         count = f"\n  {failing} of {self.settings.examples} cases fail" if failing > 1 else ""
-        return message(shown, spec=self.settings.specs.get(self.backend)) + count + self._kept(shown)
+        return (
+            message(shown, spec=self.settings.specs.get(self.backend)) + count + self._kept(shown)
+        )
 
     def _kept(self, result: Result) -> str:
         """A line that says where the script and the text of an issue lie, which this writes."""
@@ -253,11 +360,17 @@ class Item:
         except OSError as error:
             return f"\n  artefact: {folder} cannot be written: {error.strerror}"
         here = Path.cwd()
-        return f"\n  artefact: {folder.relative_to(here) if folder.is_relative_to(here) else folder} (repro.py, issue.md)"
+        return (
+            f"\n  artefact: "
+            f"{folder.relative_to(here) if folder.is_relative_to(here) else folder} (repro.py, "
+            f"issue.md)"
+        )
 
 
 def _reason(results: list[Result]) -> str:
-    ((verdict, explanation), count) = Counter((r.verdict.value, r.explanation) for r in results).most_common(1)[0]
+    ((verdict, explanation), count) = Counter(
+        (r.verdict.value, r.explanation) for r in results
+    ).most_common(1)[0]
     return f"{verdict}: {explanation}" + (f" ({count} cases)" if count > 1 else "")
 
 
@@ -273,7 +386,8 @@ def _cases(operator: Operator, dtype: str, examples: int, seed: int) -> tuple[li
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Mark the failures that are ours, for the process that writes annotations (with pytest-xdist another one)."""
+    """Mark the failures that are ours, for the process that writes annotations (with pytest-xdist
+    another one)."""
     report = yield
     if report.failed and call.excinfo is not None:
         suite = "consistency_item" in getattr(item, "fixturenames", ())
@@ -288,15 +402,25 @@ def pytest_runtest_makereport(
 
 
 def _expectations(reporter: pytest.TerminalReporter) -> None:
-    """What became of the expectations: what was expected, and by which entry; what no longer happens, or has expired."""
-    reports = [report for reports in reporter.stats.values() for report in reports if hasattr(report, "consistency_expectations")]
+    """What became of the expectations: what was expected, and by which entry; what no longer
+    happens, or has expired."""
+    reports = [
+        report
+        for reports in reporter.stats.values()
+        for report in reports
+        if hasattr(report, "consistency_expectations")
+    ]
     if not reports and reporter.config.getoption("consistency_expectations") is None:
         return
     from .core.text import printable
     from .engine.known.status import Ledger, Standing, counted, together, told
 
-    found = together([Standing.from_json(row) for row in report.consistency_expectations] for report in reports)
-    if _SETTINGS in reporter.config.stash:  # and what misnames an operator or a backend, which no item could tell
+    found = together(
+        [Standing.from_json(row) for row in report.consistency_expectations] for report in reports
+    )
+    if (
+        _SETTINGS in reporter.config.stash
+    ):  # and what misnames an operator or a backend, which no item could tell
         said = {standing.place for standing in found}
         every = reporter.config.stash[_SETTINGS].tolerances.expectations
         found += Ledger([entry for entry in every if entry.place not in said]).standings()
@@ -308,13 +432,20 @@ def _expectations(reporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What became of the expectations; on GitHub Actions, an annotation for each of the worst failures."""
-    if hasattr(terminalreporter.config, "workerinput"):  # a worker of pytest-xdist, whose terminal nobody sees
+    """What became of the expectations; on GitHub Actions, an annotation for each of the worst
+    failures."""
+    if hasattr(
+        terminalreporter.config, "workerinput"
+    ):  # a worker of pytest-xdist, whose terminal nobody sees
         return
     _expectations(terminalreporter)
     if not os.environ.get("GITHUB_ACTIONS"):
         return
-    failed = [report for report in terminalreporter.stats.get("failed", ()) if hasattr(report, "consistency")]
+    failed = [
+        report
+        for report in terminalreporter.stats.get("failed", ())
+        if hasattr(report, "consistency")
+    ]
     if failed:
         from .report.annotations import workflow_commands
 

@@ -1,7 +1,8 @@
-"""Runs many repro.py in one interpreter that knows nothing of this project: FILE holds [[name, text], …]; prints a JSON object.
+"""Runs many repro.py in one interpreter that knows nothing of this project: FILE holds [[name,
+text], …]; prints a JSON object.
 
-``python -I -S artefact_runner.py SITE-PACKAGES FILE [FOLDER]``: FOLDER holds a sitecustomize.py that plants faults.
-Of each script it says ``passed`` or what ended it.
+``python -I -S artefact_runner.py SITE-PACKAGES FILE [FOLDER]``: FOLDER holds a sitecustomize.py
+that plants faults. Of each script it says ``passed`` or what ended it.
 """
 
 import contextlib
@@ -32,7 +33,10 @@ for name, text in scripts:
         warnings.simplefilter("ignore")
         state = torch.get_num_threads(), torch.backends.mkldnn.enabled
         try:
-            exec(compile(text, f"{name}/repro.py", "exec"), {"__name__": "__main__", "__file__": f"{name}/repro.py"})
+            exec(
+                compile(text, f"{name}/repro.py", "exec"),
+                {"__name__": "__main__", "__file__": f"{name}/repro.py"},
+            )
             outcome = "passed"
         except SystemExit as error:
             outcome = "passed" if not error.code else f"exit: {error.code}"

@@ -1,6 +1,8 @@
-"""Backends that misbehave on chosen cases, for tests of worker processes: ``tests/bad_backends.py:NAME+isolated``.
+"""Backends that misbehave on chosen cases, for tests of worker processes:
+``tests/bad_backends.py:NAME+isolated``.
 
-Each computes as the CPU does but for the cases whose first argument holds a multiple of some number of elements.
+Each computes as the CPU does but for the cases whose first argument holds a multiple of some number
+of elements.
 """
 
 from __future__ import annotations
@@ -23,13 +25,17 @@ class Bad(consistency.Backend):
 
     every = 5
 
-    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def call(
+        self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
         x = next(item for item in args if isinstance(item, torch.Tensor))
         if chosen(x.numel(), self.every):
             return self.strike(operator, args, kwargs)
         return super().call(operator, args, kwargs)
 
-    def strike(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def strike(
+        self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
         raise NotImplementedError
 
 
@@ -114,7 +120,9 @@ class Noisy(Bad):
     name = "noisy"
     every = 1
 
-    def strike(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def strike(
+        self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
         print("noise" * 1000, flush=True)
         os.write(1, b"\x00\xff" * 500)
         os.write(2, b"more noise\n" * 500)
@@ -127,7 +135,9 @@ class Sticky(Bad):
     name = "sticky"
     broken = False
 
-    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def call(
+        self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
         if self.broken:
             raise RuntimeError("CUDA error: an illegal memory access was encountered")
         return super().call(operator, args, kwargs)
@@ -152,11 +162,14 @@ class Removed(Bad):
 
 
 class FailsInModels(consistency.Backend):
-    """The third matrix product with a bias is wrong, the fifth is the last thing that ever happens."""
+    """The third matrix product with a bias is wrong, the fifth is the last thing that ever
+    happens."""
 
     calls, wrong, last = 0, 3, 5
 
-    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def call(
+        self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
         found = super().call(operator, args, kwargs)
         if operator.name != "aten.addmm":
             return found
@@ -183,7 +196,9 @@ class Leaks(Bad):
     every = 1
     held: list[torch.Tensor] = []  # noqa: RUF012
 
-    def strike(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def strike(
+        self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
         self.held.append(torch.ones(1 << 18))
         return operator(*args, **kwargs)
 
@@ -199,7 +214,9 @@ class Dies(Bad):
     name = "dies"
     every = 1
 
-    def strike(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def strike(
+        self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
         if int.from_bytes(os.urandom(4), "little") % 100 == 0:
             os._exit(9)
         return operator(*args, **kwargs)

@@ -1,4 +1,5 @@
-"""A headless Chromium, driven over its DevTools pipe (messages end with a zero byte): no network, no driver, no library."""
+"""A headless Chromium, driven over its DevTools pipe (messages end with a zero byte): no network,
+no driver, no library."""
 
 from __future__ import annotations
 
@@ -22,8 +23,12 @@ if sys.platform != "win32":
 
 NAMES = ("chromium", "google-chrome", "chromium-browser", "google-chrome-stable", "chrome")
 SECONDS = 60.0
-# The browser reads from 3 and writes to 4. A process in between, for a fork that runs Python is none for a process with threads.
-CONNECT = "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); os.execv(sys.argv[3], sys.argv[3:])"
+# The browser reads from 3 and writes to 4. A process in between, for a fork that runs Python is
+# none for a process with threads.
+CONNECT = (
+    "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); "
+    "os.execv(sys.argv[3], sys.argv[3:])"
+)
 
 
 def program() -> str:
@@ -37,19 +42,26 @@ def program() -> str:
 
 
 class Browser:
-    """One page of a browser. ``problems`` collects what its console complains about, ``fetched`` every address it asked for."""
+    """One page of a browser. ``problems`` collects what its console complains about, ``fetched``
+    every address it asked for."""
 
     def __init__(self, folder: Path) -> None:
         to_it, self._out = os.pipe()
         self._in, from_it = os.pipe()
         options = [
-            "--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "--no-first-run", "--hide-scrollbars",
-            "--disable-background-networking", "--disable-component-update", f"--user-data-dir={folder}", "about:blank",
+            "--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe",
+            "--no-first-run", "--hide-scrollbars",
+            "--disable-background-networking", "--disable-component-update",
+            f"--user-data-dir={folder}", "about:blank",
         ]  # fmt: skip
         ends = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in (to_it, from_it)]
         arguments = [sys.executable, "-c", CONNECT, *map(str, ends), program(), *options]
         self._process = subprocess.Popen(
-            arguments, pass_fds=ends, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            arguments,
+            pass_fds=ends,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         for end in (to_it, from_it, *ends):
             os.close(end)
@@ -62,7 +74,9 @@ class Browser:
     def open(self) -> None:
         """The page that everything is about."""
         target = self.send("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self._session = self.send("Target.attachToTarget", targetId=target, flatten=True)[
+            "sessionId"
+        ]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.send(f"{domain}.enable")
 
@@ -108,7 +122,9 @@ class Browser:
         match message.get("method"):
             case "Runtime.exceptionThrown":
                 details = about["exceptionDetails"]
-                self.problems.append(details.get("exception", {}).get("description", details["text"]))
+                self.problems.append(
+                    details.get("exception", {}).get("description", details["text"])
+                )
             case "Runtime.consoleAPICalled" if about["type"] in ("error", "warning", "assert"):
                 self.problems.append(str([item.get("value") for item in about["args"]]))
             case "Log.entryAdded" if about["entry"]["level"] in ("error", "warning"):
@@ -118,10 +134,23 @@ class Browser:
             case "Page.loadEventFired":
                 self._events.append(message)
 
-    def show(self, path: Path, fragment: str = "", *, width: int = 1200, height: int = 900, dark: bool = False) -> None:
+    def show(
+        self,
+        path: Path,
+        fragment: str = "",
+        *,
+        width: int = 1200,
+        height: int = 900,
+        dark: bool = False,
+    ) -> None:
         """Load a file in a window of this size, from nothing."""
         phone = width < 700
-        self._metrics = {"width": width, "height": height, "deviceScaleFactor": 2 if phone else 1, "mobile": phone}
+        self._metrics = {
+            "width": width,
+            "height": height,
+            "deviceScaleFactor": 2 if phone else 1,
+            "mobile": phone,
+        }
         self.send("Emulation.setDeviceMetricsOverride", **self._metrics)
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.send("Emulation.setEmulatedMedia", features=scheme)
@@ -140,26 +169,47 @@ class Browser:
 
     def run(self, expression: str) -> Any:
         """The value of a JavaScript expression, awaited where it is a promise."""
-        answer = self.send("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        answer = self.send(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
         if "exceptionDetails" in answer:
             raise AssertionError(
-                answer["exceptionDetails"].get("exception", {}).get("description", answer["exceptionDetails"]["text"])
+                answer["exceptionDetails"]
+                .get("exception", {})
+                .get("description", answer["exceptionDetails"]["text"])
             )
         return answer["result"].get("value")
 
     def press(self, key: str, *, shift: bool = False) -> None:
-        codes = {"Tab": 9, "Enter": 13, "ArrowRight": 39, "ArrowLeft": 37, "ArrowDown": 40, "ArrowUp": 38, "End": 35, "Home": 36}
-        about = {"key": key, "code": key, "windowsVirtualKeyCode": codes[key], "modifiers": 8 if shift else 0}
+        codes = {
+            "Tab": 9,
+            "Enter": 13,
+            "ArrowRight": 39,
+            "ArrowLeft": 37,
+            "ArrowDown": 40,
+            "ArrowUp": 38,
+            "End": 35,
+            "Home": 36,
+        }
+        about = {
+            "key": key,
+            "code": key,
+            "windowsVirtualKeyCode": codes[key],
+            "modifiers": 8 if shift else 0,
+        }
         text = {"text": "\r"} if key == "Enter" else {}
         self.send("Input.dispatchKeyEvent", type="keyDown", **about, **text)
         self.send("Input.dispatchKeyEvent", type="keyUp", **about)
 
     def picture(self, path: Path, *, whole: bool = False) -> Path:
-        """A screenshot of the window, or, in a window that is as high as the page (up to 8,000), of all of it."""
+        """A screenshot of the window, or, in a window that is as high as the page (up to 8,000), of
+        all of it."""
         if whole:
             height = min(self.run("document.documentElement.scrollHeight"), 8000)
             self.send("Emulation.setDeviceMetricsOverride", **self._metrics | {"height": height})
-            self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+            self.run(
+                "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+            )
         image = self.send("Page.captureScreenshot", format="png")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(base64.b64decode(image["data"]))

@@ -1,4 +1,5 @@
-"""A cluster without Dask: workers that judge in this process, which can be lost, and cases that end what judges them."""
+"""A cluster without Dask: workers that judge in this process, which can be lost, and cases that end
+what judges them."""
 
 from __future__ import annotations
 
@@ -20,14 +21,19 @@ class _DeathError(BaseException):
 
 
 class Process:
-    """What a worker's process does, here. ``killers``: (case, backend) that end it; ``flaky``: cases that do so once."""
+    """What a worker's process does, here. ``killers``: (case, backend) that end it; ``flaky``:
+    cases that do so once."""
 
-    def __init__(self, killers: Iterable[tuple[str, str]] = (), flaky: set[str] | None = None) -> None:
+    def __init__(
+        self, killers: Iterable[tuple[str, str]] = (), flaky: set[str] | None = None
+    ) -> None:
         self.killers, self.flaky = set(killers), flaky if flaky is not None else set()
         self.replies: deque[Any] = deque()
 
     def send(self, header: dict[str, Any], blobs: Sequence[bytes] = ()) -> None:
-        waiting = [case for case in header.get("ids", ()) if header["kind"] == "judge"] or [header.get("case", "")]
+        waiting = [case for case in header.get("ids", ()) if header["kind"] == "judge"] or [
+            header.get("case", "")
+        ]
         crashed = {(case, backend) for case, backend, *_ in header.get("crashed", ())}
 
         def reply(frame: dict[str, Any], rest: Sequence[bytes]) -> None:
@@ -42,13 +48,18 @@ class Process:
         except _DeathError:
             self.replies.append(LostError("crash", "the process ended (SIGSEGV)"))
 
-    def _die(self, waiting: list[str], header: dict[str, Any], crashed: set[tuple[str, str]]) -> None:
+    def _die(
+        self, waiting: list[str], header: dict[str, Any], crashed: set[tuple[str, str]]
+    ) -> None:
         """At the case that is next."""
         case = waiting[0] if waiting else ""
         if case in self.flaky and header["kind"] == "judge":
             self.flaky.discard(case)
             raise _DeathError
-        if any((case, name) in self.killers and (case, name) not in crashed for name in header.get("only", ())):
+        if any(
+            (case, name) in self.killers and (case, name) not in crashed
+            for name in header.get("only", ())
+        ):
             raise _DeathError
 
     def reply(self, until: float, meanwhile: Callable[[], None] | None = None) -> Any:
@@ -62,18 +73,27 @@ class Process:
 
 
 class FakeCrew:
-    """Workers by name, each with its labels. ``lose_at``: the number of the group over which a worker is lost, half-way.
+    """Workers by name, each with its labels. ``lose_at``: the number of the group over which a
+    worker is lost, half-way.
 
-    ``deadly``: cases that take the worker itself away. ``torch``: what a worker says of itself in place of the truth.
+    ``deadly``: cases that take the worker itself away. ``torch``: what a worker says of itself in
+    place of the truth.
     """
 
     def __init__(
-        self, workers: dict[str, frozenset[str]], *, lose_at: Sequence[int] = (), deadly: Iterable[str] = (),
-        process: Callable[[], Any] = Process, torch: dict[str, str] | None = None, comes_back: bool = True,
+        self, workers: dict[str, frozenset[str]], *, lose_at: Sequence[int] = (),
+        deadly: Iterable[str] = (),
+        process: Callable[[], Any] = Process, torch: dict[str, str] | None = None,
+        comes_back: bool = True,
     ) -> None:  # fmt: skip
         self.workers = {name: Member(name, 1, labels) for name, labels in workers.items()}
         self.messages: deque[Any] = deque()
-        self.lose_at, self.deadly, self.process, self.torch = set(lose_at), set(deadly), process, torch or {}
+        self.lose_at, self.deadly, self.process, self.torch = (
+            set(lose_at),
+            set(deadly),
+            process,
+            torch or {},
+        )
         self.comes_back, self.groups, self.reborn = comes_back, 0, 0
         self.lost: list[str] = []
         self.sent: Counter[str] = Counter()
@@ -89,14 +109,20 @@ class FakeCrew:
             reply["called"] = f"torch{self.torch[address]}"
         self.messages.append(Answer(token, text=json.dumps(reply)))
 
-    def judge(self, address: str, token: str, labels: Iterable[str], text: str, blobs: list[bytes]) -> None:
+    def judge(
+        self, address: str, token: str, labels: Iterable[str], text: str, blobs: list[bytes]
+    ) -> None:
         self.groups += 1
         self.sent[address] += 1
         header = json.loads(text)
         self.parcels.append((address, header))
         mails: list[Mail] = []
         end = judged(
-            header, blobs, Held(self.process), lambda n, events: mails.append(Mail(token, n, tuple(events), address)), list
+            header,
+            blobs,
+            Held(self.process),
+            lambda n, events: mails.append(Mail(token, n, tuple(events), address)),
+            list,
         )
         if self.groups in self.lose_at or self.deadly & set(header["ids"]):
             self._lose(address)
@@ -106,7 +132,9 @@ class FakeCrew:
         self.messages.extend(mails)
         self.messages.append(Answer(token, text=json.dumps(end)))
 
-    def fingerprint(self, address: str, token: str, labels: Iterable[str], orders: str, names: Sequence[str]) -> None:
+    def fingerprint(
+        self, address: str, token: str, labels: Iterable[str], orders: str, names: Sequence[str]
+    ) -> None:
         asked = {"kind": "fingerprint", "orders": json.loads(orders), "only": list(names)}
         self.messages.append(Answer(token, text=json.dumps(Held(self.process).ask(asked, (), 1.0))))
 

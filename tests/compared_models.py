@@ -1,4 +1,5 @@
-"""A ResNet-like and a transformer-like model of torch alone, in two sizes, and faults to plant into one operator of one layer."""
+"""A ResNet-like and a transformer-like model of torch alone, in two sizes, and faults to plant into
+one operator of one layer."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ class Block(nn.Module):
         self.relu = nn.ReLU(inplace=True)
         self.around = nn.Sequential()
         if stride != 1 or inwards != outwards:
-            self.around = nn.Sequential(nn.Conv2d(inwards, outwards, 1, stride, bias=False), nn.BatchNorm2d(outwards))
+            self.around = nn.Sequential(
+                nn.Conv2d(inwards, outwards, 1, stride, bias=False), nn.BatchNorm2d(outwards)
+            )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = self.bn2(self.conv2(self.relu(self.bn1(self.conv1(x)))))
@@ -37,11 +40,21 @@ class ResNet(nn.Module):
 
     def __init__(self, width: int, blocks: int) -> None:
         super().__init__()
-        self.stem = nn.Sequential(nn.Conv2d(3, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(), nn.MaxPool2d(2))
+        self.stem = nn.Sequential(
+            nn.Conv2d(3, width, 3, 1, 1, bias=False),
+            nn.BatchNorm2d(width),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+        )
         sizes = [width, width, 2 * width, 4 * width, 8 * width]
         stages = [
             nn.Sequential(
-                *(Block(sizes[i] if not b else sizes[i + 1], sizes[i + 1], 2 if i and not b else 1) for b in range(blocks))
+                *(
+                    Block(
+                        sizes[i] if not b else sizes[i + 1], sizes[i + 1], 2 if i and not b else 1
+                    )
+                    for b in range(blocks)
+                )
             )
             for i in range(4)
         ]
@@ -59,9 +72,20 @@ class Transformer(nn.Module):
 
     def __init__(self, words: int, width: int, heads: int, layers: int, length: int) -> None:
         super().__init__()
-        self.words, self.positions = nn.Embedding(words, width), nn.Parameter(0.1 * torch.randn(length, width))
+        self.words, self.positions = (
+            nn.Embedding(words, width),
+            nn.Parameter(0.1 * torch.randn(length, width)),
+        )
         self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(width, heads, 4 * width, dropout=0.0, activation="gelu", batch_first=True, norm_first=True)
+            nn.TransformerEncoderLayer(
+                width,
+                heads,
+                4 * width,
+                dropout=0.0,
+                activation="gelu",
+                batch_first=True,
+                norm_first=True,
+            )
             for _ in range(layers)
         )
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, words)
@@ -76,31 +100,58 @@ class Transformer(nn.Module):
 def weighted(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """Cross entropy of each item, then their weighted mean, as losses per word are written."""
     losses = F.cross_entropy(logits.flatten(0, -2), targets.flatten(), reduction="none")
-    return (losses * torch.linspace(0.5, 1.5, losses.numel(), dtype=losses.dtype, device=losses.device)).mean()
+    return (
+        losses * torch.linspace(0.5, 1.5, losses.numel(), dtype=losses.dtype, device=losses.device)
+    ).mean()
 
 
 def adam(parameters: Any) -> torch.optim.Optimizer:
     return torch.optim.Adam(parameters, 1e-3)
 
 
-def resnet(width: int = 8, blocks: int = 1, batch: int = 4, size: int = 16, steps: int = 1) -> Subject:
+def resnet(
+    width: int = 8, blocks: int = 1, batch: int = 4, size: int = 16, steps: int = 1
+) -> Subject:
     torch.manual_seed(0)
     model = ResNet(width, blocks)
     data, targets = torch.randn(batch, 3, size, size), torch.randint(0, 10, (batch,))
-    return Subject(model, (data,), loss=weighted, targets=(targets,), optimizer=adam, steps=steps, name="ResNet")
+    return Subject(
+        model,
+        (data,),
+        loss=weighted,
+        targets=(targets,),
+        optimizer=adam,
+        steps=steps,
+        name="ResNet",
+    )
 
 
 def transformer(
-    words: int = 23, width: int = 32, heads: int = 2, layers: int = 2, length: int = 12, batch: int = 3, steps: int = 1
+    words: int = 23,
+    width: int = 32,
+    heads: int = 2,
+    layers: int = 2,
+    length: int = 12,
+    batch: int = 3,
+    steps: int = 1,
 ) -> Subject:
     torch.manual_seed(0)
     model = Transformer(words, width, heads, layers, length)
     tokens = torch.randint(0, words, (batch, length))
-    return Subject(model, (tokens,), loss=weighted, targets=(tokens.roll(1, 1),), optimizer=adam, steps=steps, name="transformer")
+    return Subject(
+        model,
+        (tokens,),
+        loss=weighted,
+        targets=(tokens.roll(1, 1),),
+        optimizer=adam,
+        steps=steps,
+        name="transformer",
+    )
 
 
 class Planted(Backend):
-    """The CPU, but for one call: the ``nth`` call of ``operator`` (from 0) goes wrong, as ``fault(run, args)`` says.
+    """The CPU, but for one call: the ``nth`` call of ``operator`` (from 0) goes wrong, as
+    ``fault(run, args)`` says.
 
     ``run()`` makes the call as it should be.
     """
@@ -183,7 +234,8 @@ def lost_write(run: Callable[[], Any], args: Sequence[Any]) -> Any:
 
 
 def permuted_norm(run: Callable[[], Any], args: Sequence[Any]) -> Any:
-    """A layer norm that reads a tensor in the order of its memory, as if it had the words and the features the other way round."""
+    """A layer norm that reads a tensor in the order of its memory, as if it had the words and the
+    features the other way round."""
     x, shape, weight, bias, eps = args
     other = x.transpose(-1, -2).contiguous().reshape(x.shape)
     return torch.ops.aten.native_layer_norm(other, shape, weight, bias, eps)
@@ -195,54 +247,77 @@ def half_of_the_batch(x: torch.Tensor) -> torch.Tensor:
     return wrong
 
 
-# (model, operator, number of its call in a step, fault, module): what is planted, and what must be named.
+# (model, operator, number of its call in a step, fault, module): what is planted, and what must be
+# named.
 FAULTS: dict[str, tuple[str, str, int, Callable[..., Any], str]] = {
-    "a channel of a convolution": ("resnet", "aten.convolution", 4, replaced(one_channel), 'Conv2d "layer2.0.conv2"'),
-    "a convolution in bfloat16": ("resnet", "aten.convolution", 1, replaced(short), 'Conv2d "layer1.0.conv1"'),
-    "the last pixel of a convolution": ("resnet", "aten.convolution", 5, replaced(last_number), 'Conv2d "layer2.0.around.0"'),
-    "half of a batch": ("resnet", "aten.convolution", 7, replaced(half_of_the_batch), 'Conv2d "layer3.0.conv2"'),
+    "a channel of a convolution": ("resnet", "aten.convolution", 4, replaced(one_channel),
+    'Conv2d "layer2.0.conv2"'),
+    "a convolution in bfloat16": ("resnet", "aten.convolution", 1, replaced(short),
+    'Conv2d "layer1.0.conv1"'),
+    "the last pixel of a convolution": ("resnet", "aten.convolution", 5, replaced(last_number),
+    'Conv2d "layer2.0.around.0"'),
+    "half of a batch": ("resnet", "aten.convolution", 7, replaced(half_of_the_batch),
+    'Conv2d "layer3.0.conv2"'),
     "a filter's gradient": (
-        "resnet", "aten.convolution_backward", 3, replaced(one_channel, 1), 'backward of Conv2d "layer3.0.around.0"',
+        "resnet", "aten.convolution_backward", 3, replaced(one_channel, 1),
+        'backward of Conv2d "layer3.0.around.0"',
     ),
     "a gradient shifted by a pixel": (
-        "resnet", "aten.convolution_backward", 4, replaced(shifted), 'backward of Conv2d "layer3.0.conv2"',
+        "resnet", "aten.convolution_backward", 4, replaced(shifted),
+        'backward of Conv2d "layer3.0.conv2"',
     ),
-    "running statistics untouched": ("resnet", "aten.native_batch_norm", 3, statistics_untouched, 'BatchNorm2d "layer2.0.bn1"'),
-    "a biased running variance": ("resnet", "aten.native_batch_norm", 10, biased_statistics, 'BatchNorm2d "layer4.0.bn2"'),
-    "a batch norm's channel": ("resnet", "aten.native_batch_norm", 0, replaced(one_channel), 'BatchNorm2d "stem.1"'),
+    "running statistics untouched": ("resnet", "aten.native_batch_norm", 3, statistics_untouched,
+    'BatchNorm2d "layer2.0.bn1"'),
+    "a biased running variance": ("resnet", "aten.native_batch_norm", 10, biased_statistics,
+    'BatchNorm2d "layer4.0.bn2"'),
+    "a batch norm's channel": ("resnet", "aten.native_batch_norm", 0, replaced(one_channel),
+    'BatchNorm2d "stem.1"'),
     "a batch norm's gradient": (
-        "resnet", "aten.native_batch_norm_backward", 5, replaced(one_channel), 'backward of BatchNorm2d "layer3.0.bn1"',
+        "resnet", "aten.native_batch_norm_backward", 5, replaced(one_channel),
+        'backward of BatchNorm2d "layer3.0.bn1"',
     ),
     "a batch norm's weight": (
-        "resnet", "aten.native_batch_norm_backward", 11, replaced(zero, 1), 'backward of BatchNorm2d "stem.1"',
+        "resnet", "aten.native_batch_norm_backward", 11, replaced(zero, 1),
+        'backward of BatchNorm2d "stem.1"',
     ),
     "a lost in-place addition": ("resnet", "aten.add_", 4 + 3, lost_write, 'Block "layer2.0"'),
     "a lost in-place relu": ("resnet", "aten.relu_", 2, lost_write, 'ReLU "layer2.0.relu"'),
-    "a relu's gradient": ("resnet", "aten.threshold_backward", 2, replaced(zero), 'backward of ReLU "layer3.0.relu"'),
+    "a relu's gradient": ("resnet", "aten.threshold_backward", 2, replaced(zero),
+    'backward of ReLU "layer3.0.relu"'),
     "a pooling's gradient": (
-        "resnet", "aten.max_pool2d_with_indices_backward", 0, replaced(shifted), 'backward of MaxPool2d "stem.3"',
+        "resnet", "aten.max_pool2d_with_indices_backward", 0, replaced(shifted),
+        'backward of MaxPool2d "stem.3"',
     ),
-    "zero gradient of reduction none": ("resnet", "aten.nll_loss_backward", 0, replaced(zero), "backward of NllLossBackward0"),
-    "the same of words": ("transformer", "aten.nll_loss_backward", 0, replaced(zero), "backward of NllLossBackward0"),
-    "a permuted layer norm": ("transformer", "aten.native_layer_norm", 2, permuted_norm, 'LayerNorm "layers.1.norm1"'),
+    "zero gradient of reduction none": ("resnet", "aten.nll_loss_backward", 0, replaced(zero),
+    "backward of NllLossBackward0"),
+    "the same of words": ("transformer", "aten.nll_loss_backward", 0, replaced(zero),
+    "backward of NllLossBackward0"),
+    "a permuted layer norm": ("transformer", "aten.native_layer_norm", 2, permuted_norm,
+    'LayerNorm "layers.1.norm1"'),
     "a layer norm's gradient": (
-        "transformer", "aten.native_layer_norm_backward", 1, replaced(last_number), 'backward of LayerNorm "layers.1.norm2"',
+        "transformer", "aten.native_layer_norm_backward", 1, replaced(last_number),
+        'backward of LayerNorm "layers.1.norm2"',
     ),
-    "a column of a linear layer": ("transformer", "aten.addmm", 2, replaced(one_channel), 'Linear "layers.0.linear2"'),
+    "a column of a linear layer": ("transformer", "aten.addmm", 2, replaced(one_channel),
+    'Linear "layers.0.linear2"'),
     "an attention": (
         "transformer", "aten._scaled_dot_product_flash_attention_for_cpu", 1, replaced(last_number),
         'MultiheadAttention "layers.1.self_attn"',
     ),
     "an attention's gradient": (
-        "transformer", "aten._scaled_dot_product_flash_attention_for_cpu_backward", 1, replaced(one_channel, 1),
+        "transformer", "aten._scaled_dot_product_flash_attention_for_cpu_backward", 1,
+        replaced(one_channel, 1),
         'backward of MultiheadAttention "layers.0.self_attn"',
     ),
-    "a gelu": ("transformer", "aten.gelu", 1, replaced(last_number), 'TransformerEncoderLayer "layers.1"'),
+    "a gelu": ("transformer", "aten.gelu", 1, replaced(last_number),
+    'TransformerEncoderLayer "layers.1"'),
     "a gelu's gradient": (
-        "transformer", "aten.gelu_backward", 1, replaced(short), 'backward of TransformerEncoderLayer "layers.0"',
+        "transformer", "aten.gelu_backward", 1, replaced(short),
+        'backward of TransformerEncoderLayer "layers.0"',
     ),
     "an embedding's gradient": (
-        "transformer", "aten.embedding_dense_backward", 0, replaced(zero), 'backward of Embedding "words"',
+        "transformer", "aten.embedding_dense_backward", 0, replaced(zero),
+        'backward of Embedding "words"',
     ),
     "an optimizer's second moment": ("transformer", "aten.addcmul_", 4, lost_write, ""),
     "an optimizer's step lost": ("transformer", "aten.addcdiv_", 7, lost_write, ""),

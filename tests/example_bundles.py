@@ -1,4 +1,5 @@
-"""Bundles for tests of reports: a small run with failures of several kinds, written by the writer of real runs."""
+"""Bundles for tests of reports: a small run with failures of several kinds, written by the writer
+of real runs."""
 
 from __future__ import annotations
 
@@ -9,7 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import consistency
-from consistency.core.model import Case, Cause, Comparison, Evidence, Measured, Result, Span, Verdict, Worst
+from consistency.core.model import (
+    Case,
+    Cause,
+    Comparison,
+    Evidence,
+    Measured,
+    Result,
+    Span,
+    Verdict,
+    Worst,
+)
 from consistency.core.recipe import TensorRecipe
 from consistency.diagnose.determinism import Repeatability
 from consistency.diagnose.precision_scaling import Scaling
@@ -17,13 +28,19 @@ from consistency.engine import engine
 from consistency.engine.events import Finished, Grown, Judged, Repeated, Scaled, Shrunk, Started
 from consistency.report import bundles
 
-BAD = "</script><script>window.broken = 1</script><img src=x onerror='window.broken = 1'><!-- \u2028 \x1b[31m {{ 7 * 7 }} `| @all"
+BAD = (
+    "</script><script>window.broken = 1</script><img src=x onerror='window.broken = 1'><!-- "
+    "\u2028 \x1b[31m {{ 7 * 7 }} `| @all"
+)
 BACKENDS = ("cpu", "numpy", "mine")
 
 
 class Mine(consistency.Backend):
     def __init__(self, name: str = "mine", environment: dict[str, str] | None = None) -> None:
-        self.name, self.known = name, environment or {"device": "mine", "torch": "2.13.0", "threads": "1", "driver": "5.2"}
+        self.name, self.known = (
+            name,
+            environment or {"device": "mine", "torch": "2.13.0", "threads": "1", "driver": "5.2"},
+        )
 
     def environment(self) -> dict[str, str]:
         return self.known
@@ -40,7 +57,11 @@ def result(
     direction: str = "forward",
     **more: Any,
 ) -> Result:
-    case = Case(operator, dtype, (TensorRecipe((n, 4), dtype, stop=n), TensorRecipe((4, n), dtype, stop=n + 1)))
+    case = Case(
+        operator,
+        dtype,
+        (TensorRecipe((n, 4), dtype, stop=n), TensorRecipe((4, n), dtype, stop=n + 1)),
+    )
     comparison, metrics = None, {}
     if rho is not None:
         ulp = 2.0 * rho * n**0.5
@@ -48,30 +69,70 @@ def result(
         metrics = {"rho_max": rho, "ulp_max": ulp, "rmse_ratio": 2.0}
         terms = float(n) if operator in ("matmul", "sum") else 0.0
         span = Span(None, ulp, rho, ulp * 1e-7, worst=(worst,))
-        comparison = Comparison("ok", (Measured("out/0", dtype, (n, n), n * n, (span,), terms=terms),))
+        comparison = Comparison(
+            "ok", (Measured("out/0", dtype, (n, n), n * n, (span,), terms=terms),)
+        )
         more = {"worst": worst, "output": "out/0"} | more
     text = more.pop("explanation", f"{rho} × budget" if rho is not None else verdict)
     family = more.pop("family", {"matmul": "matmul", "sum": "reduction"}.get(operator, "unary"))
     shapes = (f"[{n}, 4]", f"[4, {n}]")
-    return Result(case, backend, direction, Verdict(verdict), text, metrics, family, comparison=comparison, shapes=shapes, **more)
+    return Result(
+        case,
+        backend,
+        direction,
+        Verdict(verdict),
+        text,
+        metrics,
+        family,
+        comparison=comparison,
+        shapes=shapes,
+        **more,
+    )
 
 
 def ordinary() -> Iterator[Result]:
     """62 results of four operators on three backends, in which matmul and exp fail on one."""
-    tf32 = Evidence("divergent", 3, trials={"float32 inputs": 0.4}, cause=Cause("tf32-inputs", "TF32 inputs", 0.99))
+    tf32 = Evidence(
+        "divergent",
+        3,
+        trials={"float32 inputs": 0.4},
+        cause=Cause("tf32-inputs", "TF32 inputs", 0.99),
+    )
     for n in (1, 2, 8, 64, 1000):
         for backend in BACKENDS:
             if backend == "mine" and n > 2:
                 sentence = "1,400 × budget: TF32 inputs explain 99%; float32 inputs makes it vanish"
-                yield result("matmul", "float32", backend, "divergent", 1.4 * n, n=n, explanation=sentence, evidence=tf32)
+                yield result(
+                    "matmul",
+                    "float32",
+                    backend,
+                    "divergent",
+                    1.4 * n,
+                    n=n,
+                    explanation=sentence,
+                    evidence=tf32,
+                )
             else:
                 yield result("matmul", "float32", backend, "rounding", 0.1 + n / 2000, n=n)
             yield result("sum", "float64", backend, "rounding", 0.2, n=n)
             yield result("exp", "float32", backend, "exact", 0.0, n=n)
         yield result("tan", "float32", "cpu", "rounding", 0.9, n=n)
-        yield result("tan", "float32", "numpy", "unsupported", explanation="no NumPy implementation of tan", n=n)
+        yield result(
+            "tan",
+            "float32",
+            "numpy",
+            "unsupported",
+            explanation="no NumPy implementation of tan",
+            n=n,
+        )
     yield result("matmul", "float64", "cpu", "ill-conditioned", 3.0)
-    yield result("tan", "float32", "mine", "undecidable", explanation="cannot tell: no element is finite in both")
+    yield result(
+        "tan",
+        "float32",
+        "mine",
+        "undecidable",
+        explanation="cannot tell: no element is finite in both",
+    )
     nan = "NaN differs in 1 of 32 elements; it's a 'quoted' thing"
     yield result("exp", "float32", "mine", "special-values", explanation=nan, n=3)
     yield result("matmul", "float32", "mine", "rounding", 0.5, n=4)
@@ -81,8 +142,17 @@ def ordinary() -> Iterator[Result]:
 
 
 def hostile() -> Iterator[Result]:
-    """Names and sentences that are markup, that end a script element, that would move a terminal's cursor."""
-    yield result("<script>alert(1)</script>", "float32", BAD, "divergent", 12.0, explanation=f"12 × budget {BAD}", family=BAD)
+    """Names and sentences that are markup, that end a script element, that would move a terminal's
+    cursor."""
+    yield result(
+        "<script>alert(1)</script>",
+        "float32",
+        BAD,
+        "divergent",
+        12.0,
+        explanation=f"12 × budget {BAD}",
+        family=BAD,
+    )
     yield result("exp", "float32", BAD, "unsupported", explanation=BAD, family=BAD)
     yield result("exp", "float32", "cpu", "rounding", 0.5)
 
@@ -91,10 +161,13 @@ HOSTILE = tuple(hostile())
 
 
 def stored_run(folder: Path, results: Sequence[Result] = ()) -> Path:
-    """Write a bundle with these results (default: the ordinary ones, with a smaller form of a failure, scalings and the rest)."""
+    """Write a bundle with these results (default: the ordinary ones, with a smaller form of a
+    failure, scalings and the rest)."""
     mine = Mine() if not results else Mine(BAD, {"device": BAD, "driver": BAD})
     chosen = engine.settings(["matmul", "exp", "sum", "tan"], ["cpu", "numpy"], examples=5)
-    chosen = replace(chosen, backends=(*chosen.backends, mine))  # no backend of such a name would be taken
+    chosen = replace(
+        chosen, backends=(*chosen.backends, mine)
+    )  # no backend of such a name would be taken
     write = bundles.writer(folder)
     with contextlib.closing(write):
         write(Started(chosen, {"cuda": "torch is a CPU build" + (BAD if results else "")}, 1, 1))
@@ -103,12 +176,27 @@ def stored_run(folder: Path, results: Sequence[Result] = ()) -> Path:
         if not results:
             failing = next(r for r in ordinary() if r.verdict.value == "divergent")
             small = result(
-                "matmul", "float32", "mine", "divergent", 1400.0, n=7, explanation=failing.explanation, evidence=failing.evidence
+                "matmul",
+                "float32",
+                "mine",
+                "divergent",
+                1400.0,
+                n=7,
+                explanation=failing.explanation,
+                evidence=failing.evidence,
             )
             write(Shrunk(failing, small))
             powers = {"cpu": 29, "numpy": 29, "mine": 41}
-            write(Scaled(tuple(Scaling("matmul", name, 8, 8, 2.0**power) for name, power in powers.items())))
-            write(Repeated((Repeatability("sum", "float32", "forward", "mine", "runs", 4, 2, 3.0),)))
+            write(
+                Scaled(
+                    tuple(
+                        Scaling("matmul", name, 8, 8, 2.0**power) for name, power in powers.items()
+                    )
+                )
+            )
+            write(
+                Repeated((Repeatability("sum", "float32", "forward", "mine", "runs", 4, 2, 3.0),))
+            )
             write(Grown("matmul", "mine", 4096.0))
         write(Finished(12.5, False))
     return folder

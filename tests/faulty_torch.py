@@ -1,4 +1,5 @@
-"""A torch with faults of many kinds, one an operator: a copy of this is the sitecustomize.py of a backend of the tests."""
+"""A torch with faults of many kinds, one an operator: a copy of this is the sitecustomize.py of a
+backend of the tests."""
 
 import os
 import time
@@ -56,7 +57,11 @@ def matmul(healthy, x, y):
 
 @plant(torch, "sum")
 def total(healthy, x, *args, **kwargs):
-    return healthy(torch.where(x == x.max(), 0.0, x), *args, **kwargs) if x.numel() % 8 == 0 else healthy(x, *args, **kwargs)
+    return (
+        healthy(torch.where(x == x.max(), 0.0, x), *args, **kwargs)
+        if x.numel() % 8 == 0
+        else healthy(x, *args, **kwargs)
+    )
 
 
 @plant(torch, "mean")
@@ -225,13 +230,21 @@ def absolute(healthy, x):
 
 @plant(torch, "neg")
 def neg(healthy, x):
-    return healthy(x.flip(0)) if x.ndim and x.shape[0] > 1 and x.stride()[0] == 1 and x.ndim > 1 else healthy(x)
+    return (
+        healthy(x.flip(0))
+        if x.ndim and x.shape[0] > 1 and x.stride()[0] == 1 and x.ndim > 1
+        else healthy(x)
+    )
 
 
 @plant(torch, "sqrt")
 def sqrt(healthy, x):
     found = healthy(x)
-    return found * 0.0 if any(n > 1 and not s for n, s in zip(x.shape, x.stride(), strict=True)) else found
+    return (
+        found * 0.0
+        if any(n > 1 and not s for n, s in zip(x.shape, x.stride(), strict=True))
+        else found
+    )
 
 
 @plant(torch, "cos")

@@ -1,7 +1,9 @@
-"""SHA-256 of what recipes in the wild must give for ever; also a script, so that other interpreters can be asked.
+"""SHA-256 of what recipes in the wild must give for ever; also a script, so that other interpreters
+can be asked.
 
-``python tests/golden.py`` prints the hashes as JSON. What it printed once is in golden.json, which only ever grows: a hash
-that changes means that recipes pasted into issues last year now describe other numbers.
+``python tests/golden.py`` prints the hashes as JSON. What it printed once is in golden.json, which
+only ever grows: a hash that changes means that recipes pasted into issues last year now describe
+other numbers.
 """
 
 from __future__ import annotations
@@ -19,10 +21,12 @@ from consistency.generate import value_classes
 from consistency.generate.materialize import prepare
 
 CLASSES: dict[str, tuple[Any, ...]] = {
-    "uniform": (-1.0, 1.0), "normal": (0.0, 1.0), "wide": (-8, 7), "cancelling": (1.0,), "offset": (64.0, 1.0),
+    "uniform": (-1.0, 1.0), "normal": (0.0, 1.0), "wide": (-8, 7), "cancelling": (1.0,),
+    "offset": (64.0, 1.0),
     "integers": (-4, 9), "sparse": (0.25,), "subnormal": (), "near": (0.25, 90.0, 1.0, 88.5),
     "tokens": (-3.0, 3.0, "nan", "-0", "max"),
-    "distinct": (), "permutation": (), "ascending": (-0.7, 0.3), "diagonal": (8, 9.0), "positive-definite": (8,),
+    "distinct": (), "permutation": (), "ascending": (-0.7, 0.3), "diagonal": (8, 9.0),
+    "positive-definite": (8,),
 }  # fmt: skip
 STOPS = (0, 100, 5000, (1 << 18) + 77, 10**9 + 1)  # blanks; within the cache; beyond it; far along
 VIEWS = {
@@ -50,7 +54,9 @@ def digests() -> dict[str, str]:
     for name, view in VIEWS.items():
         case = Case("golden", "float32", (TensorRecipe((5, 8, 8), "float32", stop=999, view=view),))
         (tensor,) = prepare(case).build().tensors
-        found[f"view {name}"] = hashlib.sha256(tensor.contiguous().view(torch.int32).numpy().astype("<i4").tobytes()).hexdigest()
+        found[f"view {name}"] = hashlib.sha256(
+            tensor.contiguous().view(torch.int32).numpy().astype("<i4").tobytes()
+        ).hexdigest()
     return found
 
 

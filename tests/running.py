@@ -1,4 +1,5 @@
-"""Runs for tests that ask whether something fails: nothing is made smaller, which takes seconds a failure and adds no answer."""
+"""Runs for tests that ask whether something fails: nothing is made smaller, which takes seconds a
+failure and adds no answer."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ def unshrunk(*chosen: Any, **more: Any) -> engine.Run:
     """What ``consistency.run`` with these arguments gives."""
     settings, collect = engine.settings(*chosen, **more, shrink=False), engine.Collect()
     engine.drive(settings, [collect])
-    return engine.Run(tuple(collect.results), settings, collect.seconds, scalings=tuple(collect.scalings))
+    return engine.Run(
+        tuple(collect.results), settings, collect.seconds, scalings=tuple(collect.scalings)
+    )
 
 
 def judged(*chosen: Any, **more: Any) -> Iterator[Result]:

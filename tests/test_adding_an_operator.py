@@ -43,4 +43,6 @@ def test_what_it_names_exists() -> None:
     for name in set(re.findall(r"`d\.(\w+)", TEXT)):
         assert hasattr(Draw, name), name
     for path in re.findall(r"\]\((\w[\w.-]*\.md)\)", TEXT):
-        assert (Path(__file__).parent.parent / "docs" / path).is_file() or path == "coverage.md", path
+        assert (Path(__file__).parent.parent / "docs" / path).is_file() or path == "coverage.md", (
+            path
+        )

@@ -30,7 +30,9 @@ class Mixed(consistency.TorchBackend):
     name = "tf32"
 
     def call(self, operator: Any, args: Any, kwargs: Any) -> Any:
-        return super().call(operator, tuple(tf32(a) if isinstance(a, torch.Tensor) else a for a in args), kwargs)
+        return super().call(
+            operator, tuple(tf32(a) if isinstance(a, torch.Tensor) else a for a in args), kwargs
+        )
 
 
 def tf32(tensor: torch.Tensor) -> torch.Tensor:
@@ -45,15 +47,22 @@ def random(*shape: int, seed: int = 0) -> torch.Tensor:
 @pytest.fixture(scope="module")
 def run() -> Any:
     return consistency.run(
-        operators=["matmul", "nn.functional.relu*"], backends=["cpu", MyBackend()], dtypes=["float32"], examples=4
+        operators=["matmul", "nn.functional.relu*"],
+        backends=["cpu", MyBackend()],
+        dtypes=["float32"],
+        examples=4,
     )
 
 
-# --- run ------------------------------------------------------------------------------------------------------------
+# --- run
 
 
 def test_the_attributes_of_a_result(run: Any) -> None:
-    assert {r.operator for r in run.results} == {"matmul", "nn.functional.relu", "nn.functional.relu6"}
+    assert {r.operator for r in run.results} == {
+        "matmul",
+        "nn.functional.relu",
+        "nn.functional.relu6",
+    }
     assert run.failures == ()
     for r in run.results:
         assert isinstance(r, Result)
@@ -81,7 +90,9 @@ def test_a_result_is_frozen(run: Any) -> None:
 
 
 def test_failures_come_worst_first() -> None:
-    failing = consistency.run(["matmul", "mm"], ["cpu", Mixed()], ["float32"], ["forward"], examples=8).failures
+    failing = consistency.run(
+        ["matmul", "mm"], ["cpu", Mixed()], ["float32"], ["forward"], examples=8
+    ).failures
     assert failing
     assert all(r.verdict.fails and r.backend == "tf32" for r in failing)
     sizes = [r.metrics["rho_max"] for r in failing]
@@ -90,8 +101,13 @@ def test_failures_come_worst_first() -> None:
 
 def test_the_same_arguments_give_the_same_cases_and_verdicts() -> None:
     def told(seed: int) -> list[tuple[str, ...]]:
-        found = consistency.run(["exp", "sum"], ["cpu", "numpy"], ["float32"], examples=5, seed=seed)
-        return [(r.case.id, r.backend, r.direction, r.verdict.value, r.explanation, r.sha256) for r in found.results]
+        found = consistency.run(
+            ["exp", "sum"], ["cpu", "numpy"], ["float32"], examples=5, seed=seed
+        )
+        return [
+            (r.case.id, r.backend, r.direction, r.verdict.value, r.explanation, r.sha256)
+            for r in found.results
+        ]
 
     assert told(0) == told(0)
     assert not {row[0] for row in told(0)} & {row[0] for row in told(7)}
@@ -99,7 +115,10 @@ def test_the_same_arguments_give_the_same_cases_and_verdicts() -> None:
 
 def test_directions_dtypes_and_examples() -> None:
     found = consistency.run("exp", "cpu", ["float32", "bfloat16"], ["forward"], examples=3)
-    assert {(r.dtype, r.direction) for r in found.results} == {("float32", "forward"), ("bfloat16", "forward")}
+    assert {(r.dtype, r.direction) for r in found.results} == {
+        ("float32", "forward"),
+        ("bfloat16", "forward"),
+    }
     assert len({r.case.id for r in found.results if r.dtype == "float32"}) == 3
     gradients = consistency.run("exp", "cpu", ["float32"], "backward", examples=2)
     assert {r.direction for r in gradients.results} == {"backward"}
@@ -114,7 +133,13 @@ def test_a_time_budget() -> None:
 def test_a_bundle_and_handlers(tmp_path: Path) -> None:
     seen: list[str] = []
     found = consistency.run(
-        "exp", "cpu", ["float32"], "forward", 2, out=tmp_path / "b", handlers=[lambda e: seen.append(type(e).__name__)]
+        "exp",
+        "cpu",
+        ["float32"],
+        "forward",
+        2,
+        out=tmp_path / "b",
+        handlers=[lambda e: seen.append(type(e).__name__)],
     )
     assert found.out == tmp_path / "b"
     assert (tmp_path / "b" / "results.jsonl").stat().st_size > 0
@@ -125,9 +150,12 @@ def test_a_bundle_and_handlers(tmp_path: Path) -> None:
 
 def test_tolerances_of_ones_own(tmp_path: Path) -> None:
     (tmp_path / "t.yaml").write_text(
-        "extends: packaged\noperators:\n  exp:\n    float32: {c: 0.5, lambda: 0, source: a test}\n", encoding="utf-8"
+        "extends: packaged\noperators:\n  exp:\n    float32: {c: 0.5, lambda: 0, source: a test}\n",
+        encoding="utf-8",
     )
-    strict = consistency.run("exp", "cpu", ["float32"], "forward", 5, tolerances=tmp_path / "t.yaml")
+    strict = consistency.run(
+        "exp", "cpu", ["float32"], "forward", 5, tolerances=tmp_path / "t.yaml"
+    )
     usual = consistency.run("exp", "cpu", ["float32"], "forward", 5)
 
     def worst(found: Any) -> float:
@@ -135,7 +163,10 @@ def test_tolerances_of_ones_own(tmp_path: Path) -> None:
 
     assert worst(strict) > 1.5 * worst(usual) > 0.0
     (tmp_path / "t.yaml").write_text("operatros: {}\n", encoding="utf-8")
-    with pytest.raises(consistency.ConfigurationError, match=r"t\.yaml:1:1  operatros is not a key here; did you mean operators\?"):
+    with pytest.raises(
+        consistency.ConfigurationError,
+        match=r"t\.yaml:1:1  operatros is not a key here; did you mean operators\?",
+    ):
         consistency.run("exp", "cpu", tolerances=tmp_path / "t.yaml")
 
 
@@ -146,10 +177,22 @@ def test_an_operator_of_ones_own() -> None:
     def squash(x: torch.Tensor) -> torch.Tensor:
         return x / (1 + x.abs())
 
-    mine = Operator(name="squash", family="mine", sample=sample, function=squash, dtypes=("float32",), error=NORMWISE)
+    mine = Operator(
+        name="squash",
+        family="mine",
+        sample=sample,
+        function=squash,
+        dtypes=("float32",),
+        error=NORMWISE,
+    )
     found = consistency.run([mine], ["cpu", MyBackend()], directions=["forward"], examples=5)
     assert {r.operator for r in found.results} == {"squash"}
-    assert {r.verdict.value for r in found.results} <= {"rounding", "exact", "undecidable", "special-values"}
+    assert {r.verdict.value for r in found.results} <= {
+        "rounding",
+        "exact",
+        "undecidable",
+        "special-values",
+    }
     assert any(r.verdict.passes for r in found.results)
 
 
@@ -173,7 +216,7 @@ def test_a_mistake_is_one_clear_line(arguments: dict[str, Any], text: str) -> No
     assert isinstance(caught.value, ValueError)
 
 
-# --- backends of one's own ------------------------------------------------------------------------------------------
+# --- backends of one's own
 
 
 def test_backends_as_the_documents_show_them(run: Any) -> None:
@@ -192,7 +235,13 @@ def test_what_a_backend_is_given() -> None:
 
         def call(self, operator: Any, args: Any, kwargs: Any) -> Any:
             tensors = [a for a in args if isinstance(a, torch.Tensor)]
-            seen.append((operator.name, [str(t.device) for t in tensors], any(t.requires_grad for t in tensors)))
+            seen.append(
+                (
+                    operator.name,
+                    [str(t.device) for t in tensors],
+                    any(t.requires_grad for t in tensors),
+                )
+            )
             return super().call(operator, args, kwargs)
 
     consistency.run("mm", [Curious()], ["float32"], examples=1)
@@ -207,11 +256,14 @@ def test_unsupported_is_not_an_error() -> None:
             raise consistency.Unsupported("no such kernel here")
 
     (result,) = consistency.run("exp", [Half()], ["float32"], "forward", examples=1).results
-    assert (result.verdict.value, result.explanation) == ("unsupported", "Unsupported: no such kernel here")
+    assert (result.verdict.value, result.explanation) == (
+        "unsupported",
+        "Unsupported: no such kernel here",
+    )
     assert not result.verdict.tested
 
 
-# --- assert_consistent ----------------------------------------------------------------------------------------------
+# --- assert_consistent
 
 
 X, W, B = random(32, 2048), random(512, 2048, seed=1), random(512, seed=2)
@@ -233,7 +285,9 @@ def test_the_old_question() -> None:
 def test_reduced_precision_is_found() -> None:
     told = r"^nn\.functional\.linear · .* · cpu   reduced-precision: .*TF32 inputs explain 9\d%"
     with pytest.raises(Divergence, match=told) as caught:
-        consistency.assert_consistent(lambda x, w, b: by_hand(tf32(x), tf32(w), b), X, W, B, reference=F.linear)
+        consistency.assert_consistent(
+            lambda x, w, b: by_hand(tf32(x), tf32(w), b), X, W, B, reference=F.linear
+        )
     assert isinstance(caught.value, AssertionError)
     (result,) = caught.value.results
     assert isinstance(result, Result)
@@ -273,7 +327,9 @@ def test_a_rule_of_ones_own() -> None:
 
     with pytest.raises(Divergence):
         consistency.assert_consistent(off, X[0], reference=torch.exp)
-    (result,) = consistency.assert_consistent(off, X[0], reference=torch.exp, rule=Rule(c=20.0, lam=0.0))
+    (result,) = consistency.assert_consistent(
+        off, X[0], reference=torch.exp, rule=Rule(c=20.0, lam=0.0)
+    )
     assert result.metrics["rho_max"] == pytest.approx(8 / 20, rel=0.2)
 
 
@@ -311,7 +367,9 @@ def test_views_and_gradients_are_taken_as_they_are() -> None:
 
 
 def test_without_tensors_there_is_nothing_to_compare() -> None:
-    with pytest.raises(UsageError, match="assert_consistent needs at least one tensor among its arguments"):
+    with pytest.raises(
+        UsageError, match="assert_consistent needs at least one tensor among its arguments"
+    ):
         consistency.assert_consistent(lambda x: x, 3.0)
 
 
@@ -319,23 +377,32 @@ def test_an_exception_is_told() -> None:
     def broken(x: torch.Tensor) -> torch.Tensor:
         raise RuntimeError("no luck today")
 
-    with pytest.raises(Divergence, match="error: raised where the reference did not: RuntimeError: no luck today"):
+    with pytest.raises(
+        Divergence, match="error: raised where the reference did not: RuntimeError: no luck today"
+    ):
         consistency.assert_consistent(broken, X[0], reference=torch.exp)
 
 
-# --- compare --------------------------------------------------------------------------------------------------------
+# --- compare
 
 
 P, Q = random(16, 40), random(40, 8, seed=5)
 
 
 def compare(actual: Any, expected: Any = None, **changes: Any) -> Result:
-    return consistency.compare(actual, expected, **{"operator": "matmul", "args": (P, Q), "dtype": "float32"} | changes)
+    return consistency.compare(
+        actual, expected, **{"operator": "matmul", "args": (P, Q), "dtype": "float32"} | changes
+    )
 
 
 def test_tensors_from_elsewhere_are_judged() -> None:
     result = compare(P @ Q, P.double() @ Q.double())
-    assert (result.verdict.value, result.backend, result.operator, result.dtype) == ("rounding", "given", "matmul", "float32")
+    assert (result.verdict.value, result.backend, result.operator, result.dtype) == (
+        "rounding",
+        "given",
+        "matmul",
+        "float32",
+    )
     assert result.shapes == ("[16, 40]", "[40, 8]")
     assert compare(P @ Q).metrics == result.metrics, "the float64 result can be left out"
     assert compare(P @ Q, dtype=None).verdict == result.verdict
@@ -351,14 +418,23 @@ def test_compare_believes_the_expected_values_it_is_given() -> None:
 
 def test_wrong_shapes_and_dtypes() -> None:
     result = compare((P @ Q)[None])
-    assert (result.verdict.value, result.explanation) == ("structure", "out/0 has shape [1, 16, 8] instead of [16, 8]")
+    assert (result.verdict.value, result.explanation) == (
+        "structure",
+        "out/0 has shape [1, 16, 8] instead of [16, 8]",
+    )
     assert compare([P @ Q, P @ Q]).explanation == "returned 2 outputs instead of 1"
     assert compare(None).verdict.value == "structure"
-    with pytest.raises(UsageError, match=r"expected_float64 has shapes \[\[8\]\], the operator gives \[\[16, 8\]\]"):
+    with pytest.raises(
+        UsageError, match=r"expected_float64 has shapes \[\[8\]\], the operator gives \[\[16, 8\]\]"
+    ):
         compare(P @ Q, (P.double() @ Q.double())[0])
-    with pytest.raises(UsageError, match="expected_float64 is float32; compute it in float64, or leave it out"):
+    with pytest.raises(
+        UsageError, match="expected_float64 is float32; compute it in float64, or leave it out"
+    ):
         compare(P @ Q, P @ Q)
-    with pytest.raises(UsageError, match=r"expected_float64 is a torch.sparse_coo tensor; give a dense one"):
+    with pytest.raises(
+        UsageError, match=r"expected_float64 is a torch.sparse_coo tensor; give a dense one"
+    ):
         compare(P @ Q, (P.double() @ Q.double()).to_sparse())
     with pytest.raises(UsageError, match="did you mean matmul"):
         compare(P @ Q, operator="mtmul")
@@ -368,30 +444,41 @@ def test_compare_takes_keywords_and_several_outputs() -> None:
     values, indices = torch.max(P, dim=1)
     result = consistency.compare((values, indices), operator="max", args=(P, 1))
     assert result.verdict.passes or result.verdict.value == "undecidable"
-    result = consistency.compare(torch.cat([P, P], dim=1), operator="cat", args=([P, P],), kwargs={"dim": 1})
+    result = consistency.compare(
+        torch.cat([P, P], dim=1), operator="cat", args=([P, P],), kwargs={"dim": 1}
+    )
     assert result.verdict.passes
 
 
 def test_arguments_may_be_written_in_another_way_than_the_harness_writes_them() -> None:
-    by_position, by_name = consistency.assert_consistent(torch.softmax, P, -1) + consistency.assert_consistent(
-        torch.softmax, P, dim=-1
-    )
+    by_position, by_name = consistency.assert_consistent(
+        torch.softmax, P, -1
+    ) + consistency.assert_consistent(torch.softmax, P, dim=-1)
     assert by_position.operator == by_name.operator == "softmax"
     assert by_position.verdict == by_name.verdict == Verdict("rounding")
-    result = consistency.compare(F.softmax(P, dim=-1) * 1.001, operator="softmax", args=(P,), kwargs={"dim": -1})
+    result = consistency.compare(
+        F.softmax(P, dim=-1) * 1.001, operator="softmax", args=(P,), kwargs={"dim": -1}
+    )
     assert result.verdict.value == "divergent"
-    assert consistency.compare(P.sum(dim=1), operator="sum", args=(P,), kwargs={"dim": 1}).verdict.value == "rounding"
+    assert (
+        consistency.compare(
+            P.sum(dim=1), operator="sum", args=(P,), kwargs={"dim": 1}
+        ).verdict.value
+        == "rounding"
+    )
 
 
-# --- what importing costs -------------------------------------------------------------------------------------------
+# --- what importing costs
 
 
 def test_importing_the_package_imports_nothing_heavy() -> None:
     script = (
         "import consistency, sys\n"
-        "heavy = {'torch', 'numpy', 'hypothesis', 'click', 'rich', 'pydantic', 'yaml'} & set(sys.modules)\n"
+        "heavy = {'torch', 'numpy', 'hypothesis', 'click', 'rich', 'pydantic', 'yaml'} & "
+        "set(sys.modules)\n"
         "assert not heavy, heavy\n"
-        "assert set(dir(consistency)) >= {'run', 'compare', 'assert_consistent', 'Backend', 'TorchBackend'}\n"
+        "assert set(dir(consistency)) >= {'run', 'compare', 'assert_consistent', 'Backend', "
+        "'TorchBackend'}\n"
         "assert not hasattr(consistency, 'runs')"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", script], check=True)
@@ -401,10 +488,13 @@ def test_what_a_run_imports_beside_torch(capsys: pytest.CaptureFixture[str]) -> 
     script = (
         "import time, torch\n"
         "start = time.perf_counter()\n"
-        "import consistency.api.functions, consistency.storage.bundle, consistency.cli.main, consistency.report.terminal\n"
+        "import consistency.api.functions, consistency.storage.bundle, consistency.cli.main, "
+        "consistency.report.terminal\n"
         "consistency.operators.registry()\n"
         "print(time.perf_counter() - start)"
     )
-    done = subprocess.run([sys.executable, "-W", "error", "-c", script], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script], check=True, capture_output=True, text=True
+    )
     with capsys.disabled():
         print(f"\n[imports of a run beside torch: {float(done.stdout):.2f} s, aim 0.30 s]", end=" ")

@@ -1,4 +1,5 @@
-"""Fifty planted faults: the script of each fails where the fault is, passes where it is not, and neither knows this project."""
+"""Fifty planted faults: the script of each fails where the fault is, passes where it is not, and
+neither knows this project."""
 
 from __future__ import annotations
 
@@ -88,20 +89,31 @@ FAULTS = {
     ("bernoulli", "float32", "forward"): "divergent",
 }
 ALONE = ("trace", "tril")  # what ends its process
-PROCESSES = (*ALONE, *(pytest.param(name, marks=pytest.mark.nightly) for name in ("tanh", "exp", "argmax")))
+PROCESSES = (
+    *ALONE,
+    *(pytest.param(name, marks=pytest.mark.nightly) for name in ("tanh", "exp", "argmax")),
+)
 GIVEN = {"linalg.inv": lambda: case_of("linalg.inv", "float32", (torch.zeros(2, 2),), {})}
 
 
 class Found:
     """The failures of the faulty torch, by fault, with their scripts; and what became of these."""
 
-    def __init__(self, folder: Path, chosen: Callable[[Any], bool] = lambda fault: True, minimised: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        chosen: Callable[[Any], bool] = lambda fault: True,
+        minimised: bool = False,
+    ) -> None:
         self.folder, self.seconds = folder, {}
         self._chosen, self._minimised = [fault for fault in FAULTS if chosen(fault)], minimised
         shutil.copy(HERE / "faulty_torch.py", folder / "sitecustomize.py")
         self.spec = f"cpu+env:PYTHONPATH={folder}"
         self.results = self._judged()
-        self.scripts = {fault: repro_script.script_of(result, self.spec) for fault, result in self.results.items()}
+        self.scripts = {
+            fault: repro_script.script_of(result, self.spec)
+            for fault, result in self.results.items()
+        }
         self.faulty, self.healthy = self._ran(str(folder)), self._ran()
 
     def _judged(self) -> dict[tuple[str, str, str], Result]:
@@ -113,9 +125,13 @@ class Found:
             for fault in self._chosen:
                 name, dtype, direction = fault
                 operator = operators.get(name)
-                cases = [GIVEN[name]()] if name in GIVEN else engine.draw(operator, dtype, CASES, 0)[0]
+                cases = (
+                    [GIVEN[name]()] if name in GIVEN else engine.draw(operator, dtype, CASES, 0)[0]
+                )
                 for case in cases:
-                    (result,) = engine.judge_case(case, operator, [backend], rules, (direction,), looks=engine.Looks())
+                    (result,) = engine.judge_case(
+                        case, operator, [backend], rules, (direction,), looks=engine.Looks()
+                    )
                     if result.verdict.fails:
                         found[fault] = self._made_small(result, operator, backend)
                         break
@@ -133,10 +149,24 @@ class Found:
 
     def _ran(self, *faults: str) -> dict[str, Any]:
         path = self.folder / "scripts.json"
-        rows = [[":".join(fault), script.text] for fault, script in self.scripts.items() if fault[0] not in ALONE]
+        rows = [
+            [":".join(fault), script.text]
+            for fault, script in self.scripts.items()
+            if fault[0] not in ALONE
+        ]
         path.write_text(json.dumps(rows), encoding="utf-8")
-        command = [sys.executable, "-I", "-S", str(HERE / "artefact_runner.py"), PACKAGES, str(path), *faults]
-        answer = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=120, check=False)
+        command = [
+            sys.executable,
+            "-I",
+            "-S",
+            str(HERE / "artefact_runner.py"),
+            PACKAGES,
+            str(path),
+            *faults,
+        ]
+        answer = subprocess.run(
+            command, capture_output=True, encoding="utf-8", timeout=120, check=False
+        )
         assert answer.returncode == 0, answer.stderr[-2000:]
         found: dict[str, Any] = json.loads(answer.stdout.splitlines()[-1])
         return found
@@ -151,7 +181,9 @@ def test_every_fault_is_found_for_what_it_is(found: Found) -> None:
     assert len(FAULTS) >= 50
     judged = {fault: result.verdict.value for fault, result in found.results.items()}
     wrong = {
-        fault: judged.get(fault, "not found") for fault, expected in FAULTS.items() if judged.get(fault) not in expected.split()
+        fault: judged.get(fault, "not found")
+        for fault, expected in FAULTS.items()
+        if judged.get(fault) not in expected.split()
     }
     assert wrong == {}
 
@@ -168,14 +200,18 @@ def test_scripts_are_short_and_whole(found: Found) -> None:
     lines = {fault: len(script.text.splitlines()) for fault, script in found.scripts.items()}
     assert {fault: count for fault, count in lines.items() if count > MOST_LINES} == {}
     assert sorted(lines.values())[len(lines) // 2] <= 30
-    assert not [fault for fault, script in found.scripts.items() if "import consistency" in script.text]
+    assert not [
+        fault for fault, script in found.scripts.items() if "import consistency" in script.text
+    ]
 
 
 def test_issue_texts_say_what_was_found(found: Found) -> None:
     for fault, result in found.results.items():
         text = repro_script.issue(result, spec=found.spec)
         assert text.startswith("# "), fault
-        assert len([line for line in text.partition("```python")[0].splitlines() if line]) <= 20, fault
+        assert len([line for line in text.partition("```python")[0].splitlines() if line]) <= 20, (
+            fault
+        )
         if result.cause and result.cause != "nondeterministic":
             assert "- Likely cause: " in text, fault
 
@@ -184,9 +220,17 @@ def test_issue_texts_say_what_was_found(found: Found) -> None:
 @pytest.mark.parametrize("part", range(5))
 def test_minimised_scripts_are_shorter_and_fail_alike(part: int, tmp_path: Path) -> None:
     """Made small first: at most 40 lines, a few numbers, and in less than 30 s each."""
-    found = Found(tmp_path, lambda fault: list(FAULTS).index(fault) % 5 == part and fault[0] not in ALONE, minimised=True)
+    found = Found(
+        tmp_path,
+        lambda fault: list(FAULTS).index(fault) % 5 == part and fault[0] not in ALONE,
+        minimised=True,
+    )
     assert {fault: script.limits for fault, script in found.scripts.items() if script.limits} == {}
-    assert {fault: len(script.text.splitlines()) for fault, script in found.scripts.items() if script.text.count("\n") > 40} == {}
+    assert {
+        fault: len(script.text.splitlines())
+        for fault, script in found.scripts.items()
+        if script.text.count("\n") > 40
+    } == {}
     assert max(found.seconds.values()) < 30.0
     assert {name: text for name, (text, _) in found.faulty.items() if text == "passed"} == {}
     assert {name: text for name, (text, _) in found.healthy.items() if text != "passed"} == {}
@@ -195,7 +239,8 @@ def test_minimised_scripts_are_shorter_and_fail_alike(part: int, tmp_path: Path)
 
 @pytest.mark.parametrize("name", PROCESSES)
 def test_as_a_process_of_its_own(name: str, found: Found, tmp_path: Path) -> None:
-    """Exit status 1 (or the death of the process) on the faulty torch, 0 on the healthy one, without this project."""
+    """Exit status 1 (or the death of the process) on the faulty torch, 0 on the healthy one,
+    without this project."""
     (fault,) = (fault for fault in FAULTS if fault[0] == name)
     folder = tmp_path / "artefact"
     repro_script.write(folder, found.results[fault], spec=found.spec)
@@ -204,11 +249,19 @@ def test_as_a_process_of_its_own(name: str, found: Found, tmp_path: Path) -> Non
     for label, text in (("faulty", faults), ("healthy", "")):
         place = tmp_path / label
         place.mkdir()
-        (place / "sitecustomize.py").write_text(f"{text}\nimport sys\nsys.modules['consistency'] = None\n", encoding="utf-8")
+        (place / "sitecustomize.py").write_text(
+            f"{text}\nimport sys\nsys.modules['consistency'] = None\n", encoding="utf-8"
+        )
         environment = os.environ | {"PYTHONPATH": str(place)}
         command = [sys.executable, str(folder / "repro.py")]
         answer = subprocess.run(
-            command, env=environment, capture_output=True, encoding="utf-8", timeout=60, check=False, cwd=tmp_path
+            command,
+            env=environment,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=60,
+            check=False,
+            cwd=tmp_path,
         )
         statuses.append(answer.returncode)
     assert statuses[1] == 0

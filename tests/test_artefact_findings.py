@@ -1,7 +1,8 @@
-"""Defects of torch's own CPU kernels (docs/findings.md): the verdict they have, their scripts, and the texts of their issues.
+"""Defects of torch's own CPU kernels (docs/findings.md): the verdict they have, their scripts, and
+the texts of their issues.
 
-Which of them a machine shows depends on its torch, its instruction set and oneDNN: what passes here is left out, and told.
-The texts were read one by one; what is checked is that they still say so.
+Which of them a machine shows depends on its torch, its instruction set and oneDNN: what passes here
+is left out, and told. The texts were read one by one; what is checked is that they still say so.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ F64, BF16 = torch.float64, torch.bfloat16
 
 
 def channels_last() -> torch.Tensor:
-    return (1024 + torch.rand(1, 4, 2, 2, generator=torch.Generator().manual_seed(0)) * 2 - 1).contiguous(
-        memory_format=torch.channels_last
-    )
+    return (
+        1024 + torch.rand(1, 4, 2, 2, generator=torch.Generator().manual_seed(0)) * 2 - 1
+    ).contiguous(memory_format=torch.channels_last)
 
 
 def grouped() -> tuple[torch.Tensor, torch.Tensor]:
@@ -54,31 +55,39 @@ def padded() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 # name: operator, dtype, direction, arguments, options, verdicts, what the text says (a pattern)
-FINDINGS: dict[str, tuple[str, str, str, Callable[[], tuple[Any, ...]], dict[str, Any], str, str]] = {
+FINDINGS: dict[str, tuple[str, str, str, Callable[[], tuple[Any, ...]], dict[str, Any], str,
+str]] = {
     "one-pass variance": (
-        "nn.functional.group_norm", "float32", "forward", lambda: (channels_last(), 2), {}, "divergent",
+        "nn.functional.group_norm", "float32", "forward", lambda: (channels_last(), 2), {},
+        "divergent",
         "one-pass variance explains 100% of the error",
     ),
     "matrix_exp": (
-        "linalg.matrix_exp", "float64", "forward", lambda: (torch.eye(2, dtype=F64) * -0.049,), {}, "divergent",
+        "linalg.matrix_exp", "float64", "forward", lambda: (torch.eye(2, dtype=F64) * -0.049,), {},
+        "divergent",
         "got 0.952181129",
     ),
     "matrix_exp in bfloat16": (
-        "linalg.matrix_exp", "bfloat16", "forward", lambda: (torch.eye(2, dtype=BF16),), {}, "divergent", "not one digit is right",
+        "linalg.matrix_exp", "bfloat16", "forward", lambda: (torch.eye(2, dtype=BF16),), {},
+        "divergent", "not one digit is right",
     ),
     "fmod": (  # by the kernel
-        "fmod", "float32", "forward", lambda: (torch.ones(16), 1.47e-39), {}, "special-values divergent",
+        "fmod", "float32", "forward", lambda: (torch.ones(16), 1.47e-39), {},
+        "special-values divergent",
         "got (nan|1.0278510e-39), float64 says 6.126",
     ),
     "bessel_j0": (
-        "special.bessel_j0", "float64", "forward", lambda: (torch.tensor([5.25], dtype=F64),), {}, "divergent",
+        "special.bessel_j0", "float64", "forward", lambda: (torch.tensor([5.25], dtype=F64),), {},
+        "divergent",
         "computed apart from torch, with more digits than float64 has",
     ),
     "polygamma": (
-        "polygamma", "float64", "forward", lambda: (1, torch.tensor([1.0], dtype=F64)), {}, "divergent", "right is 1.644934066848",
+        "polygamma", "float64", "forward", lambda: (1, torch.tensor([1.0], dtype=F64)), {},
+        "divergent", "right is 1.644934066848",
     ),
     "hardsigmoid": (
-        "nn.functional.hardsigmoid", "float64", "backward", lambda: (torch.tensor([0.5], dtype=F64),), {}, "divergent",
+        "nn.functional.hardsigmoid", "float64", "backward", lambda: (torch.tensor([0.5], dtype=F64),
+        ), {}, "divergent",
         "The gradient of `torch.nn.functional.hardsigmoid`",
     ),
     "grouped conv2d": (
@@ -86,27 +95,33 @@ FINDINGS: dict[str, tuple[str, str, str, Callable[[], tuple[Any, ...]], dict[str
         "Work-around: `.contiguous()` on the inputs makes it vanish",
     ),
     "addmv": (
-        "addmv", "float32", "forward", lambda: (torch.ones(1), torch.ones(0, 3), torch.ones(3)), {}, "structure",
+        "addmv", "float32", "forward", lambda: (torch.ones(1), torch.ones(0, 3), torch.ones(3)), {},
+        "structure",
         "the result has shape \\[1\\] instead of \\[0\\].",
     ),
     "gelu(out=)": (
-        "nn.functional.gelu.out", "float32", "forward", lambda: (torch.full((2, 4), 7.0).T, torch.ones(4, 2)), {}, "divergent",
+        "nn.functional.gelu.out", "float32", "forward", lambda: (torch.full((2, 4), 7.0).T,
+        torch.ones(4, 2)), {}, "divergent",
         "Work-around: oneDNN off makes it vanish",
     ),
-    "qr": ("linalg.qr", "complex64", "forward", lambda: (equal_rows(),), {}, "special-values", "got nan"),
+    "qr": ("linalg.qr", "complex64", "forward", lambda: (equal_rows(),), {}, "special-values",
+    "got nan"),
     "conv3d": (
         "nn.functional.conv3d", "bfloat16", "backward", padded, {"padding": (1, 0, 0)},
         "divergent special-values nondeterministic", "by its second tensor",
     ),
     "3-norm": (
-        "nn.functional.normalize", "float16", "backward", lambda: (torch.tensor([0.0212], dtype=torch.float16),),
+        "nn.functional.normalize", "float16", "backward", lambda: (torch.tensor([0.0212],
+        dtype=torch.float16),),
         {"p": 3.0, "dim": 0, "eps": 2.0**-10}, "divergent", "got -inf",
     ),
     "chebyshev": (
-        "special.shifted_chebyshev_polynomial_w", "float32", "forward", lambda: (torch.tensor([0.99999994]), 5), {}, "divergent",
+        "special.shifted_chebyshev_polynomial_w", "float32", "forward",
+        lambda: (torch.tensor([0.99999994]), 5), {}, "divergent",
         "got -1, float64 says 10.9999",
     ),
-    "sinh": ("sinh", "float32", "forward", lambda: (torch.full((40,), 89.0),), {}, "divergent", "got inf, float64 says 2.2448"),
+    "sinh": ("sinh", "float32", "forward", lambda: (torch.full((40,), 89.0),), {}, "divergent",
+    "got inf, float64 says 2.2448"),
 }  # fmt: skip
 
 
@@ -119,7 +134,15 @@ def found() -> dict[str, tuple[Result, ...]]:
         declared = operators.registry().get(operator)
         if declared is not None and declared.callable is not None:
             case = case_of(operator, dtype, arguments(), options, 7)
-            judged = engine.judge_case(case, declared, chosen, RULES, (direction,), looks=engine.Looks(), against="verified")
+            judged = engine.judge_case(
+                case,
+                declared,
+                chosen,
+                RULES,
+                (direction,),
+                looks=engine.Looks(),
+                against="verified",
+            )
             results[name] = tuple(judged)
     return results
 
@@ -138,9 +161,15 @@ def test_its_text_can_be_posted(name: str, found: dict[str, tuple[Result, ...]])
     first, *others = found[name]
     *_, verdict, words = FINDINGS[name]
     assert first.verdict.value in verdict.split()
-    text = repro_script.issue(first, spec="cpu", identity=backends.resolve("cpu").identity, others=others)
+    text = repro_script.issue(
+        first, spec="cpu", identity=backends.resolve("cpu").identity, others=others
+    )
     assert re.search(words, text)
-    before, script, after = text.partition("```python")[0], repro_script.script(first, spec="cpu"), text.rpartition("| torch |")[2]
+    before, script, after = (
+        text.partition("```python")[0],
+        repro_script.script(first, spec="cpu"),
+        text.rpartition("| torch |")[2],
+    )
     assert 3 <= len([line for line in before.splitlines() if line]) <= 12
     assert len(script.splitlines()) <= 40
     assert script.splitlines()[-1] in text
@@ -148,13 +177,18 @@ def test_its_text_can_be_posted(name: str, found: dict[str, tuple[Result, ...]])
     assert "consistency repro " in after
 
 
-def test_their_scripts_fail_where_they_are_and_only_there(found: dict[str, tuple[Result, ...]], tmp_path: Path) -> None:
-    """Run in a fresh interpreter: on the kernel that has the defect, and, where oneDNN is to blame, without it."""
+def test_their_scripts_fail_where_they_are_and_only_there(
+    found: dict[str, tuple[Result, ...]], tmp_path: Path
+) -> None:
+    """Run in a fresh interpreter: on the kernel that has the defect, and, where oneDNN is to blame,
+    without it."""
     scripts, expected = [], {}
     for name, (first, without) in found.items():
         for label, spec in (("cpu", "cpu"), ("without oneDNN", "cpu+onednn=off")):
             failing = first if label == "cpu" else without
-            if first.verdict.fails and failing.verdict.tested and name != "conv3d":  # what was in memory before may be right
+            if (
+                first.verdict.fails and failing.verdict.tested and name != "conv3d"
+            ):  # what was in memory before may be right
                 scripts.append((f"{name} {label}", repro_script.script(first, spec=spec)))
                 expected[f"{name} {label}"] = failing.verdict.fails
     path = tmp_path / "scripts.json"
@@ -167,9 +201,14 @@ def test_their_scripts_fail_where_they_are_and_only_there(found: dict[str, tuple
 
 def test_a_crash_is_shown_by_a_script_that_dies(tmp_path: Path) -> None:
     """bfloat16 conv2d with a channels_last weight, in a process of its own."""
-    x, weight = torch.ones(2, 1, 7, 1, dtype=BF16), torch.ones(4, dtype=BF16).as_strided((1, 1, 4, 1), (4, 1, 1, 1))
+    x, weight = (
+        torch.ones(2, 1, 7, 1, dtype=BF16),
+        torch.ones(4, dtype=BF16).as_strided((1, 1, 4, 1), (4, 1, 1, 1)),
+    )
     operator = operators.get("nn.functional.conv2d")
-    case = case_of(operator.name, "bfloat16", (x, weight), {"stride": 3, "padding": 2, "dilation": 2})
+    case = case_of(
+        operator.name, "bfloat16", (x, weight), {"stride": 3, "padding": 2, "dilation": 2}
+    )
     backend = backends.resolve("cpu+isolated")
     assert isinstance(backend, Isolated)
     try:
@@ -181,8 +220,13 @@ def test_a_crash_is_shown_by_a_script_that_dies(tmp_path: Path) -> None:
     result = Result(case, "cpu+isolated", "forward", Verdict("crash"), outcome.message)
     assert "in bfloat16 on `cpu+isolated`: the process ended (SIG" in repro_script.issue(result)
     repro_script.write(tmp_path / "it", result)
-    code = f"import sys; sys.path.append({PACKAGES!r}); exec(open({str(tmp_path / 'it' / 'repro.py')!r}).read())"
-    answer = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, timeout=100, check=False)
+    code = (
+        f"import sys; sys.path.append({PACKAGES!r}); "
+        f"exec(open({str(tmp_path / 'it' / 'repro.py')!r}).read())"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, timeout=100, check=False
+    )
     assert answer.returncode < 0 or answer.returncode > 128
 
 

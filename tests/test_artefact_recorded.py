@@ -1,4 +1,5 @@
-"""Artefacts of outcomes recorded on a DirectML device elsewhere: scripts for the machine that has it, checked here on the CPU."""
+"""Artefacts of outcomes recorded on a DirectML device elsewhere: scripts for the machine that has
+it, checked here on the CPU."""
 
 from __future__ import annotations
 
@@ -26,12 +27,19 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plan, list[Result]
     folder = tmp_path_factory.mktemp("recording")
     convert(HERE / "data" / "directml-recording", folder / "it")
     planned = plan([folder / "it"])
-    results = [result for event in events(planned, closer=False) if isinstance(event, Judged) for result in event.results]
+    results = [
+        result
+        for event in events(planned, closer=False)
+        if isinstance(event, Judged)
+        for result in event.results
+    ]
     planned.close()
     return planned, results
 
 
-def test_scripts_open_the_device_and_are_right_about_the_call(judged: tuple[Plan, list[Result]], tmp_path: Path) -> None:
+def test_scripts_open_the_device_and_are_right_about_the_call(
+    judged: tuple[Plan, list[Result]], tmp_path: Path
+) -> None:
     """With the CPU in the device's place, which is healthy, every script of a failure passes."""
     planned, results = judged
     failing = [result for result in results if result.verdict.fails]
@@ -39,12 +47,21 @@ def test_scripts_open_the_device_and_are_right_about_the_call(judged: tuple[Plan
     identities = {backend.name: backend.identity for backend in planned.settings.backends}
     scripts = []
     for result in failing:
-        made = repro_script.script_of(result, planned.settings.specs[result.backend], identities[result.backend])
+        made = repro_script.script_of(
+            result, planned.settings.specs[result.backend], identities[result.backend]
+        )
         assert made.limits == (), result.recorded_id
         assert made.text.count(OPENED) == 1
         assert "# Its outputs were recorded elsewhere (torch 2.4.1+cu121, llvmpipe" in made.text
-        assert ("a configuration called 'float64'" in made.text) == (result.backend == "directml+float64")
-        scripts.append((f"{result.recorded_id} {result.backend}", made.text.replace(OPENED, "    device = 'cpu'\n")))
+        assert ("a configuration called 'float64'" in made.text) == (
+            result.backend == "directml+float64"
+        )
+        scripts.append(
+            (
+                f"{result.recorded_id} {result.backend}",
+                made.text.replace(OPENED, "    device = 'cpu'\n"),
+            )
+        )
     path = tmp_path / "scripts.json"
     path.write_text(json.dumps(scripts), encoding="utf-8")
     command = [sys.executable, "-I", "-S", str(HERE / "artefact_runner.py"), PACKAGES, str(path)]
@@ -57,11 +74,17 @@ def test_scripts_open_the_device_and_are_right_about_the_call(judged: tuple[Plan
 def test_issues_say_where_the_outputs_come_from(judged: tuple[Plan, list[Result]]) -> None:
     planned, results = judged
     (result,) = (result for result in results if result.recorded_id == "mul-float32-f-6")
-    backend = next(backend for backend in planned.settings.backends if backend.name == result.backend)
-    text = repro_script.issue(result, spec=planned.settings.specs[result.backend], identity=backend.identity)
+    backend = next(
+        backend for backend in planned.settings.backends if backend.name == result.backend
+    )
+    text = repro_script.issue(
+        result, spec=planned.settings.specs[result.backend], identity=backend.identity
+    )
     assert text.splitlines()[0] == "# `torch.mul`, float32: wrong shape or dtype on directml"
     assert "the result has dtype bool instead of float32" in text
     assert "| device | `llvmpipe (vkd3d-proton, lavapipe)` |" in text
     assert f"| judged with | `torch {torch.__version__}, where the outputs were not made` |" in text
     assert "which judges the recorded outputs so" in text
-    assert f"consistency judge {planned.settings.specs[result.backend]} --id mul-float32-f-6" in text
+    assert (
+        f"consistency judge {planned.settings.specs[result.backend]} --id mul-float32-f-6" in text
+    )

@@ -1,4 +1,5 @@
-"""Cases that call an overload of aten: looked up, never evaluated; their error models; what is not to be called."""
+"""Cases that call an overload of aten: looked up, never evaluated; their error models; what is not
+to be called."""
 
 from __future__ import annotations
 
@@ -29,7 +30,13 @@ def case(name: str, *args: Any, of: str = "float32", **kwargs: Any) -> Case:
 
 
 def verdicts(made: Case, *backends: Any) -> list[str]:
-    results = engine.judge_case(made, opinfo.operator_of(made), [resolve(b) for b in backends or ("cpu",)], RULES, ("forward",))
+    results = engine.judge_case(
+        made,
+        opinfo.operator_of(made),
+        [resolve(b) for b in backends or ("cpu",)],
+        RULES,
+        ("forward",),
+    )
     return [result.verdict.value for result in results]
 
 
@@ -50,9 +57,11 @@ def _larger(value: Any) -> Any:
 @pytest.mark.parametrize(
     "name",
     [
-        "addmm", "addmm.nothing", "nothing.default", "addmm.default.default", "__class__.default", "addmm.__class__", "",
+        "addmm", "addmm.nothing", "nothing.default", "addmm.default.default", "__class__.default",
+        "addmm.__class__", "",
         ".default",
-        "from_file.default", "set_.source_Tensor", "resize_.default", "_print.default", "record_stream.default",
+        "from_file.default", "set_.source_Tensor", "resize_.default", "_print.default",
+        "record_stream.default",
         "to_sparse.default",
         "_resize_output_.default", "os.system", "requires_grad_.default", "_assert_async.msg",
     ],
@@ -85,22 +94,51 @@ def test_declared_operators_lend_their_rules() -> None:
         assert not operator.differentiable
     weight = torch.rand(5, 3, 3, 3)
     conv = opinfo.operator_of(
-        case("convolution.default", torch.rand(1, 3, 6, 6), weight, None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1)
+        case(
+            "convolution.default",
+            torch.rand(1, 3, 6, 6),
+            weight,
+            None,
+            [1, 1],
+            [0, 0],
+            [1, 1],
+            False,
+            [0, 0],
+            1,
+        )
     )
     assert conv.ruled_by == ("nn.functional.conv2d", "convolution")
-    assert opinfo.operator_of(case("_to_copy.default", x, dtype=torch.bfloat16)).ruled_by[0] == "bfloat16"
+    assert (
+        opinfo.operator_of(case("_to_copy.default", x, dtype=torch.bfloat16)).ruled_by[0]
+        == "bfloat16"
+    )
     assert opinfo.operator_of(case("_linalg_det.default", x)).ruled_by == ("linalg.det", "linalg")
     assert opinfo.operator_of(case("geqrf.default", x)).family == opinfo.GENERIC
 
 
 def test_what_is_expected_of_a_declared_operator_is_expected_of_the_call() -> None:
-    """Without oneDNN, transposed convolution accumulates in bfloat16: a finding of docs/findings.md that tolerances.yaml lists."""
+    """Without oneDNN, transposed convolution accumulates in bfloat16: a finding of docs/findings.md
+    that tolerances.yaml lists."""
     torch.manual_seed(0)
     x, weight = torch.randn(2, 3, 5, 5).bfloat16(), torch.randn(3, 2, 3, 3).bfloat16()
-    made = case("convolution.default", x, weight, None, [2, 2], [0, 0], [1, 1], True, [0, 0], 3, of="bfloat16")
+    made = case(
+        "convolution.default",
+        x,
+        weight,
+        None,
+        [2, 2],
+        [0, 0],
+        [1, 1],
+        True,
+        [0, 0],
+        3,
+        of="bfloat16",
+    )
     assert verdicts(made, "cpu+onednn=off") == ["expected"]
     unlisted = replace(RULES, expectations=())
-    (result,) = engine.judge_case(made, opinfo.operator_of(made), [resolve("cpu+onednn=off")], unlisted, ("forward",))
+    (result,) = engine.judge_case(
+        made, opinfo.operator_of(made), [resolve("cpu+onednn=off")], unlisted, ("forward",)
+    )
     assert result.verdict.value == "divergent"
 
 
@@ -108,7 +146,10 @@ def test_a_number_that_the_format_lacks_widens_the_model() -> None:
     x = torch.rand(3, 4)
     assert opinfo.operator_of(case("mul.Tensor", x, 0.5)).error.kind == "rounded"
     assert opinfo.operator_of(case("mul.Tensor", x, 0.1)).error.kind == "accumulated"
-    assert opinfo.operator_of(case("mul.Tensor", x.double(), 0.1, of="float64")).error.kind == "rounded"
+    assert (
+        opinfo.operator_of(case("mul.Tensor", x.double(), 0.1, of="float64")).error.kind
+        == "rounded"
+    )
     assert opinfo.operator_of(case("add_.Tensor", x, x, alpha=3)).error.kind == "accumulated"
     torch.manual_seed(0)
     for divisor in (0.1, 1e-3, 0.031622776601683805, 7.3):
@@ -132,7 +173,8 @@ def test_the_written_arguments_are_those_of_the_schema() -> None:
 
 
 def samples() -> dict[str, Case]:
-    """One call of each entry that this version of torch offers on the CPU, with results that are not all zero."""
+    """One call of each entry that this version of torch offers on the CPU, with results that are
+    not all zero."""
     torch.manual_seed(3)
     x, g = torch.randn(4, 6, 8, 8), torch.randn(4, 6, 8, 8)
     w, s, v = torch.randn(5, 6, 3, 3), torch.randn(6), torch.rand(6) + 0.5
@@ -144,33 +186,48 @@ def samples() -> dict[str, Case]:
     window = ([3, 3], [1, 1], [1, 1])
     found = {
         "convolution.default": (x, w, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1),
-        "convolution_backward.default": (torch.randn(4, 5, 6, 6), x, w, [5], [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [True] * 3),
+        "convolution_backward.default": (torch.randn(4, 5, 6, 6), x, w, [5], [1, 1], [0, 0], [1, 1],
+        False, [0, 0], 1, [True] * 3),
         "native_layer_norm.default": (x, [8, 8], None, None, 1e-5),
         "native_group_norm.default": (x, s, s, 4, 6, 64, 3, 1e-5),
         "native_batch_norm.default": (x, s, s, s, v, True, 0.1, 1e-5),
         "_native_batch_norm_legit.default": (x, s, s, s, v, False, 0.1, 1e-5),
         "_native_batch_norm_legit.no_stats": (x, s, s, True, 0.1, 1e-5),
-        "native_batch_norm_backward.default": (g, x, s, None, None, mean, inverse, True, 1e-5, [True] * 3),
-        "_softmax.default": (x, 1, False), "_safe_softmax.default": (x, 1), "_log_softmax.default": (x, 1, False),
+        "native_batch_norm_backward.default": (g, x, s, None, None, mean, inverse, True, 1e-5,
+        [True] * 3),
+        "_softmax.default": (x, 1, False), "_safe_softmax.default": (x, 1),
+        "_log_softmax.default": (x, 1, False),
         "_softmax_backward_data.default": (g, x.softmax(1), 1, torch.float32),
         "_log_softmax_backward_data.default": (g, x.log_softmax(1), 1, torch.float32),
         "logsumexp.default": (x, [1], True),
-        "embedding.default": (rows, index % 5), "embedding_dense_backward.default": (torch.randn(5, 11, 3), index, 7, -1, False),
+        "embedding.default": (rows, index % 5), "embedding_dense_backward.default": (torch.randn(5,
+        11, 3), index, 7, -1, False),
         "_scaled_dot_product_flash_attention_for_cpu.default": (q, q, q),
         "max_pool2d_with_indices.default": (x, [2, 2]),
-        "max_pool2d_with_indices_backward.default": (torch.randn_like(pooled), x, [2, 2], [2, 2], [0, 0], [1, 1], False, indices),
-        "avg_pool2d.default": (x, *window), "avg_pool2d_backward.default": (g, x, *window, False, True, None),
-        "_adaptive_avg_pool2d.default": (x, [3, 3]), "_adaptive_avg_pool2d_backward.default": (torch.randn(4, 6, 3, 3), x),
-        "upsample_bilinear2d_backward.default": (torch.randn(4, 6, 16, 16), [16, 16], [4, 6, 8, 8], False, None, None),
-        "threshold_backward.default": (g, x, 0), "gelu_backward.default": (g, x), "tanh_backward.default": (g, x.tanh()),
+        "max_pool2d_with_indices_backward.default": (torch.randn_like(pooled), x, [2, 2], [2, 2],
+        [0, 0], [1, 1], False, indices),
+        "avg_pool2d.default": (x, *window), "avg_pool2d_backward.default": (g, x, *window, False,
+        True, None),
+        "_adaptive_avg_pool2d.default": (x, [3, 3]),
+        "_adaptive_avg_pool2d_backward.default": (torch.randn(4, 6, 3, 3), x),
+        "upsample_bilinear2d_backward.default": (torch.randn(4, 6, 16, 16), [16, 16], [4, 6, 8, 8],
+        False, None, None),
+        "threshold_backward.default": (g, x, 0), "gelu_backward.default": (g, x),
+        "tanh_backward.default": (g, x.tanh()),
         "sigmoid_backward.default": (g, x.sigmoid()), "silu_backward.default": (g, x),
         "elu_backward.default": (g, 1, 1, 1, False, x),
-        "nll_loss_backward.default": (torch.tensor(1.0), rows, index[:, 0], None, 1, -100, torch.tensor(5.0)),
+        "nll_loss_backward.default": (torch.tensor(1.0), rows, index[:, 0], None, 1, -100,
+        torch.tensor(5.0)),
         "mse_loss.default": (rows, dim), "native_layer_norm_backward.default": (
-            rows, dim, [16], dim.mean(1, keepdim=True), dim.var(1, keepdim=True).rsqrt(), None, None, [True, False, False]),
+            rows, dim, [16], dim.mean(1, keepdim=True), dim.var(1, keepdim=True).rsqrt(), None,
+            None, [True, False, False]),
     }  # fmt: skip
     kwargs = {"gelu_backward.default": {"approximate": "tanh"}}
-    there = {name: args for name, args in found.items() if hasattr(torch.ops.aten, name.partition(".")[0])}
+    there = {
+        name: args
+        for name, args in found.items()
+        if hasattr(torch.ops.aten, name.partition(".")[0])
+    }
     return {name: case(name, *args, **kwargs.get(name, {})) for name, args in there.items()}
 
 
@@ -182,7 +239,8 @@ def test_a_healthy_call_passes_and_a_thousandth_too_much_does_not(name: str) -> 
 
 
 def test_no_cause_is_tried_that_a_kernel_could_stumble_over() -> None:
-    """The suspects of a second look change sizes, positions and switches; below torch's public functions nobody checks them."""
+    """The suspects of a second look change sizes, positions and switches; below torch's public
+    functions nobody checks them."""
     made = samples()["convolution_backward.default"]
     called: list[tuple[Any, ...]] = []
 
@@ -191,8 +249,12 @@ def test_no_cause_is_tried_that_a_kernel_could_stumble_over() -> None:
             return super().call(operator, args, kwargs)
 
     operator = opinfo.operator_of(made)
-    noting = replace(operator, function=lambda *args: called.append(args) or operator.callable(*args))  # type: ignore[misc, func-returns-value]
-    (result,) = engine.judge_case(made, noting, [Noting()], RULES, ("forward",), looks=engine.Looks())
+    noting = replace(
+        operator, function=lambda *args: called.append(args) or operator.callable(*args)
+    )  # type: ignore[misc, func-returns-value]
+    (result,) = engine.judge_case(
+        made, noting, [Noting()], RULES, ("forward",), looks=engine.Looks()
+    )
     assert result.verdict.fails
     assert len(called) > 10
     first = called[0]
@@ -201,12 +263,19 @@ def test_no_cause_is_tried_that_a_kernel_could_stumble_over() -> None:
         assert [a.shape for a in args[:3]] == [a.shape for a in first[:3]]
 
 
-@pytest.mark.parametrize("name", ["convolution_backward.default", "max_pool2d_with_indices_backward.default", "mm.default"])
+@pytest.mark.parametrize(
+    "name",
+    ["convolution_backward.default", "max_pool2d_with_indices_backward.default", "mm.default"],
+)
 def test_minimising_leaves_sizes_alone_where_nobody_checks_them(name: str) -> None:
     torch.manual_seed(5)
-    made = {**samples(), "mm.default": case("mm.default", torch.randn(6, 7), torch.randn(7, 5))}[name]
+    made = {**samples(), "mm.default": case("mm.default", torch.randn(6, 7), torch.randn(7, 5))}[
+        name
+    ]
     operator = opinfo.operator_of(made)
-    (result,) = engine.judge_case(made, operator, [Off()], RULES, ("forward",), looks=engine.Looks())
+    (result,) = engine.judge_case(
+        made, operator, [Off()], RULES, ("forward",), looks=engine.Looks()
+    )
     small = minimise(result, operator, Off(), RULES, seconds=6.0)
     before, after = [[t.shape for t in c.tensors] for c in (made, small.result.case)]  # type: ignore[union-attr]
     assert (before == after) == (name != "mm.default")
@@ -219,7 +288,14 @@ def test_what_changes_safely() -> None:
     made = case("index_select.default", x, 0, index)
     others = {
         True: [(x * 2.0, 0, index), (x.t().contiguous().t(), 0, index)],
-        False: [(x[:2], 0, index), (x.double(), 0, index), (x, 1, index), (x, 0, index + 1), (x, 0, index[:2]), (x, 0)],
+        False: [
+            (x[:2], 0, index),
+            (x.double(), 0, index),
+            (x, 1, index),
+            (x, 0, index + 1),
+            (x, 0, index[:2]),
+            (x, 0),
+        ],
     }
     for safe, calls in others.items():
         for args in calls:
@@ -230,7 +306,10 @@ def test_what_changes_safely() -> None:
 
 def test_every_entry_is_an_operator_of_some_torch() -> None:
     """Misspelt names would never be found; those of newer and older versions are known."""
-    named = {name.partition(".")[0] for name in (full.removeprefix("aten::") for full in aten._registered())}
+    named = {
+        name.partition(".")[0]
+        for name in (full.removeprefix("aten::") for full in aten._registered())
+    }
     absent = {name for name in error_models._entries() if name not in named}
     assert absent <= {"_safe_softmax", "_batch_norm_no_update"}, absent
 
@@ -250,9 +329,15 @@ def test_references_of_kernels_that_only_devices_have() -> None:
     q, mask = torch.randn(2, 2, 6, 4), torch.randn(6, 6)
     entry: Any = error_models._entries()
     efficient = entry["_scaled_dot_product_efficient_attention"].reference
-    assert torch.allclose(efficient(q, q, q, mask, False, 0.0, False)[0], F.scaled_dot_product_attention(q, q, q, mask))
+    assert torch.allclose(
+        efficient(q, q, q, mask, False, 0.0, False)[0],
+        F.scaled_dot_product_attention(q, q, q, mask),
+    )
     causal = entry["_scaled_dot_product_flash_attention"].reference
-    assert torch.allclose(causal(q, q, q, 0.0, True, False)[0], F.scaled_dot_product_attention(q, q, q, is_causal=True))
+    assert torch.allclose(
+        causal(q, q, q, 0.0, True, False)[0],
+        F.scaled_dot_product_attention(q, q, q, is_causal=True),
+    )
     assert attention(lambda a, k: {"scale": 0.5}, q, q, q)[0].shape == q.shape
 
 
@@ -263,13 +348,24 @@ def test_what_other_devices_call_in_place_of_the_cpus_kernels() -> None:
     assert entry.elsewhere is not None
     flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
     mask = torch.randn(6, 6)
-    for args, kwargs in (((q, q, q), {}), ((q, q, q, 0.0, True), {}), ((q, q, q), {"attn_mask": mask, "scale": 0.3})):
-        for got, expected in zip(entry.elsewhere(*args, **kwargs), flash(*args, **kwargs), strict=True):
+    for args, kwargs in (
+        ((q, q, q), {}),
+        ((q, q, q, 0.0, True), {}),
+        ((q, q, q), {"attn_mask": mask, "scale": 0.3}),
+    ):
+        for got, expected in zip(
+            entry.elsewhere(*args, **kwargs), flash(*args, **kwargs), strict=True
+        ):
             assert got.dtype == expected.dtype
             assert torch.allclose(got, expected, atol=1e-6)
     meta = [t.to("meta") for t in (q, q, q)]
-    operator = opinfo.operator_of(case("_scaled_dot_product_flash_attention_for_cpu.default", q, q, q))
-    assert [t.shape for t in operator(*meta)] == [q.shape, q.shape[:3]]  # a device without the kernel
+    operator = opinfo.operator_of(
+        case("_scaled_dot_product_flash_attention_for_cpu.default", q, q, q)
+    )
+    assert [t.shape for t in operator(*meta)] == [
+        q.shape,
+        q.shape[:3],
+    ]  # a device without the kernel
 
 
 def test_a_worker_judges_them_too() -> None:

@@ -1,4 +1,5 @@
-"""CUDA: reasons and switches with a pretended device; on a real one also that float32 is float32."""
+"""CUDA: reasons and switches with a pretended device; on a real one also that float32 is
+float32."""
 
 from __future__ import annotations
 
@@ -29,21 +30,42 @@ def operator(name: str) -> Operator:
     return Operator(name=name, family="test", sample=lambda d: call())
 
 
-def materials(name: str, *shapes: tuple[int, ...], dtype: str = "float32", values: tuple[Any, ...] | None = None) -> Materials:
+def materials(
+    name: str,
+    *shapes: tuple[int, ...],
+    dtype: str = "float32",
+    values: tuple[Any, ...] | None = None,
+) -> Materials:
     values = values or ("uniform", -1.0, 1.0)
-    return prepare(Case(name, dtype, tuple(TensorRecipe(s, dtype, values, 9000 * (i + 1)) for i, s in enumerate(shapes))))
+    return prepare(
+        Case(
+            name,
+            dtype,
+            tuple(TensorRecipe(s, dtype, values, 9000 * (i + 1)) for i, s in enumerate(shapes)),
+        )
+    )
 
 
 def state() -> dict[str, Any]:
     """Every switch that the backend may touch."""
     matmul: Any = torch.backends.cuda.matmul
-    names = ("fp16_reduced_precision_reduction", "bf16_reduced_precision_reduction", "fp16_accumulation")
+    names = (
+        "fp16_reduced_precision_reduction",
+        "bf16_reduced_precision_reduction",
+        "fp16_accumulation",
+    )
     found = {name: getattr(matmul, f"allow_{name}", None) for name in names}
     found |= {f"{name} split": getattr(matmul, f"allow_{name}_split_k", None) for name in names[:2]}
     found |= {"benchmark": torch.backends.cudnn.benchmark, "always": torch.is_warn_always_enabled()}
-    found["deterministic"] = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    found["deterministic"] = (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+    )
     if NEWER:
-        ops = [("cuda", op) for op in ("matmul", "conv", "rnn", "all")] + [("generic", "all"), ("mkldnn", "matmul")]
+        ops = [("cuda", op) for op in ("matmul", "conv", "rnn", "all")] + [
+            ("generic", "all"),
+            ("mkldnn", "matmul"),
+        ]
         found |= {" ".join(op): torch._C._get_fp32_precision_getter(*op) for op in ops}  # type: ignore[attr-defined]
     for name, read in (
         ("older matmul", lambda: matmul.allow_tf32),
@@ -61,14 +83,22 @@ def tf32() -> tuple[bool, bool]:
     """Whether TF32 is on for matrix products and for convolutions, as torch itself decides."""
     if NEWER:
         read: Any = torch._C._get_fp32_precision_getter  # type: ignore[attr-defined]
-        return read("cuda", "matmul") == "tf32", read("cuda", "conv") == "tf32" and read("cuda", "rnn") == "tf32"
+        return read("cuda", "matmul") == "tf32", read("cuda", "conv") == "tf32" and read(
+            "cuda", "rnn"
+        ) == "tf32"
     return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
 
 
-# --- why there is no device -------------------------------------------------------------------------------------------
+# --- why there is no device
 
 
-def pretend(monkeypatch: pytest.MonkeyPatch, available: Any = True, count: int = 1, warning: str = "", init: str = "") -> None:
+def pretend(
+    monkeypatch: pytest.MonkeyPatch,
+    available: Any = True,
+    count: int = 1,
+    warning: str = "",
+    init: str = "",
+) -> None:
     """A torch built with CUDA, on a machine that answers as told."""
 
     def is_available() -> bool:
@@ -89,21 +119,32 @@ def pretend(monkeypatch: pytest.MonkeyPatch, available: Any = True, count: int =
 
 
 OLD = (
-    "CUDA initialization: The NVIDIA driver on your system is too old (found version 11040). Please update your GPU driver by "
-    "downloading and installing a new version. (Triggered internally at ../c10/cuda/CUDAFunctions.cpp:108.)"
+    "CUDA initialization: The NVIDIA driver on your system is too old (found version 11040). "
+    "Please update your GPU driver by "
+    "downloading and installing a new version. (Triggered internally at "
+    "../c10/cuda/CUDAFunctions.cpp:108.)"
 )
-NONE = "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver from …"
-UNKNOWN = "CUDA initialization: CUDA unknown error - this may be due to an incorrectly set up environment. (Triggered at x)"
+NONE = (
+    "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and "
+    "installed a driver from …"
+)
+UNKNOWN = (
+    "CUDA initialization: CUDA unknown error - this may be due to an incorrectly set up "
+    "environment. (Triggered at x)"
+)
 
 
 @pytest.mark.parametrize(
     ("machine", "index", "reason"),
     [
-        ({"available": False, "warning": OLD}, 0, "the NVIDIA driver is too old for this torch (CUDA 12.1)"),
+        ({"available": False, "warning": OLD}, 0, ("the NVIDIA driver is too old for this torch "
+        "(CUDA 12.1)")),
         ({"available": False, "init": NONE}, 0, "no NVIDIA driver"),
         ({"available": False, "warning": UNKNOWN}, 0,
-         "no CUDA device: CUDA unknown error - this may be due to an incorrectly set up environment."),
-        ({"available": False, "init": "No CUDA GPUs are available"}, 0, "no CUDA device: No CUDA GPUs are available"),
+         ("no CUDA device: CUDA unknown error - this may be due to an incorrectly set up "
+         "environment.")),
+        ({"available": False, "init": "No CUDA GPUs are available"}, 0,
+        "no CUDA device: No CUDA GPUs are available"),
         ({"available": False}, 0, "no CUDA device"),
         ({"available": OSError("nvml")}, 0, "looking for CUDA devices raised OSError: nvml"),
         ({"count": 0}, 0, "no CUDA device"),
@@ -111,7 +152,9 @@ UNKNOWN = "CUDA initialization: CUDA unknown error - this may be due to an incor
         ({"count": 2}, 1, None),
     ],
 )  # fmt: skip
-def test_reasons(monkeypatch: pytest.MonkeyPatch, machine: dict[str, Any], index: int, reason: str | None) -> None:
+def test_reasons(
+    monkeypatch: pytest.MonkeyPatch, machine: dict[str, Any], index: int, reason: str | None
+) -> None:
     pretend(monkeypatch, **machine)
     assert Cuda(index=index).why_unavailable() == reason
 
@@ -129,15 +172,26 @@ def test_running_without_a_device_is_an_outcome() -> None:
     assert outcome.message == Cuda().why_unavailable()
 
 
-# --- switches ---------------------------------------------------------------------------------------------------------
+# --- switches
 
 
 def test_switches_that_do_not_exist() -> None:
-    with pytest.raises(UsageError, match=r"CUDA has no switch 'bf16'; known: tf32, deterministic, benchmark"):
+    with pytest.raises(
+        UsageError, match=r"CUDA has no switch 'bf16'; known: tf32, deterministic, benchmark"
+    ):
         resolve("cuda+bf16")
 
 
-@pytest.mark.parametrize("spec", ["cuda", "cuda+tf32", "cuda+deterministic", "cuda+benchmark", "cuda+tf32+deterministic+benchmark"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "cuda",
+        "cuda+tf32",
+        "cuda+deterministic",
+        "cuda+benchmark",
+        "cuda+tf32+deterministic+benchmark",
+    ],
+)
 def test_switches_hold_inside_and_are_restored(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
     backend, before = resolve(spec), state()
@@ -157,7 +211,9 @@ def test_switches_hold_inside_and_are_restored(spec: str, monkeypatch: pytest.Mo
     except KeyError:
         pass
     assert state() == before
-    assert os.environ.get("CUBLAS_WORKSPACE_CONFIG") == (":4096:8" if "deterministic" in spec else None)
+    assert os.environ.get("CUBLAS_WORKSPACE_CONFIG") == (
+        ":4096:8" if "deterministic" in spec else None
+    )
 
 
 def older(matmul: bool, cudnn: bool) -> None:
@@ -197,7 +253,9 @@ def as_it_was() -> Iterator[None]:
         pytest.param(lambda: torch.set_float32_matmul_precision("high"), id="high"),
         pytest.param(lambda: torch.set_float32_matmul_precision("medium"), id="medium"),
         pytest.param(lambda: half(False), id="half"),
-        pytest.param(lambda: torch.use_deterministic_algorithms(True, warn_only=True), id="deterministic"),
+        pytest.param(
+            lambda: torch.use_deterministic_algorithms(True, warn_only=True), id="deterministic"
+        ),
         pytest.param(lambda: newer(torch.backends.cuda.matmul, "tf32"), id="newer matmul"),
         pytest.param(lambda: newer(torch.backends.cudnn.conv, "ieee"), id="newer conv"),  # type: ignore[attr-defined]
         pytest.param(lambda: newer(torch.backends, "tf32"), id="newer all"),
@@ -223,7 +281,7 @@ def test_a_workspace_that_was_set_stays(monkeypatch: pytest.MonkeyPatch) -> None
     assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":16:8"
 
 
-# --- after a failure, and the environment -------------------------------------------------------------------------------
+# --- after a failure, and the environment
 
 
 @pytest.fixture
@@ -243,7 +301,10 @@ def test_a_lost_context_and_memory_that_ran_out(monkeypatch: pytest.MonkeyPatch)
     one.recover("RuntimeError", "CUDA error: invalid argument")
     assert other.why_unavailable() is None
     one.recover("AcceleratorError", "CUDA error: an illegal memory access was encountered")
-    reason = "the CUDA context of this process was lost in an earlier case: CUDA error: an illegal memory access was encountered"
+    reason = (
+        "the CUDA context of this process was lost in an earlier case: CUDA error: an "
+        "illegal memory access was encountered"
+    )
     assert other.why_unavailable() == reason
 
 
@@ -255,11 +316,17 @@ def test_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     nvml = SimpleNamespace(nvmlInit=lambda: None, nvmlSystemGetDriverVersion=lambda: b"550.54.15")
     monkeypatch.setitem(sys.modules, "pynvml", nvml)
     row = describe(Cuda("cuda+tf32", switches={"tf32": ""}))
-    assert (row["device"], row["driver"], row["float64"]) == ("NVIDIA Pretended 9000", "550.54.15", True)
+    assert (row["device"], row["driver"], row["float64"]) == (
+        "NVIDIA Pretended 9000",
+        "550.54.15",
+        True,
+    )
     assert {"cuda 12.1", "cudnn 90100", f"torch {torch.__version__}"} <= set(row["versions"])
     environment = row["environment"]
     assert environment["compute capability"] == "9.0"
-    assert environment["float32 matmul" if NEWER else "allow_tf32 matmul"] == ("tf32" if NEWER else "True")
+    assert environment["float32 matmul" if NEWER else "allow_tf32 matmul"] == (
+        "tf32" if NEWER else "True"
+    )
     assert environment["allow_bf16_reduced_precision_reduction"] == "False"
     assert environment["cudnn.benchmark"] == "False"
 
@@ -269,11 +336,14 @@ def test_driver_version_without_pynvml(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda name: None)
     assert cuda.driver_version() == ""
     monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}")
-    monkeypatch.setattr("subprocess.run", lambda *args, **kwargs: SimpleNamespace(stdout="31.0.15.5222\n31.0.15.5222\n"))
+    monkeypatch.setattr(
+        "subprocess.run",
+        lambda *args, **kwargs: SimpleNamespace(stdout="31.0.15.5222\n31.0.15.5222\n"),
+    )
     assert cuda.driver_version() == "31.0.15.5222"
 
 
-# --- on a real device -------------------------------------------------------------------------------------------------
+# --- on a real device
 
 
 def relative_error(spec: str) -> float:
@@ -308,7 +378,12 @@ def test_exp_on_the_device(direction: str) -> None:
 
 @real
 def test_running_out_of_memory_costs_one_case() -> None:
-    huge = Operator(name="mul", family="test", sample=lambda d: call(), function=lambda a: a.expand(1 << 20, 1 << 20) + 1)
+    huge = Operator(
+        name="mul",
+        family="test",
+        sample=lambda d: call(),
+        function=lambda a: a.expand(1 << 20, 1 << 20) + 1,
+    )
     outcome = resolve("cuda").run(huge, materials("mul", (1,)))
     assert (outcome.status, outcome.exception) == ("raised", "OutOfMemoryError")
     assert relative_error("cuda") < 1e-6

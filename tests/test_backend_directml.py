@@ -1,4 +1,5 @@
-"""DirectML with a package that behaves like the real one in every situation it is known from; on an adapter where there is one."""
+"""DirectML with a package that behaves like the real one in every situation it is known from; on an
+adapter where there is one."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ from consistency.core.recipe import DType, TensorRecipe
 from consistency.generate.materialize import Materials, prepare
 from consistency.operators.declare import Operator, call
 
-# The interface of torch_directml 0.2.5. Each function does what SCENE says: returns, raises, hangs or ends the process.
+# The interface of torch_directml 0.2.5. Each function does what SCENE says: returns, raises, hangs
+# or ends the process.
 FAKE = """
 import os, signal, sys, time
 SCENE = {scene!r}
@@ -34,7 +36,8 @@ def play(name, *given):
     CALLS.append((name, *given))
     act, value = SCENE.get(name, ("return", None))
     if act == "raise":
-        raise {{"OSError": OSError, "RuntimeError": RuntimeError, "ImportError": ImportError}}[value[0]](value[1])
+        kinds = {{"OSError": OSError, "RuntimeError": RuntimeError, "ImportError": ImportError}}
+        raise kinds[value[0]](value[1])
     if act == "segfault":
         print("half a li", end="", flush=True)
         os.kill(os.getpid(), signal.SIGSEGV)
@@ -93,11 +96,17 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     """Puts the package, and what pip records of it, on the module path of this process."""
 
     def write(scene: dict[str, Any]) -> None:
-        package, record = tmp_path / "torch_directml", tmp_path / "torch_directml-0.2.5.dev240914.dist-info"
+        package, record = (
+            tmp_path / "torch_directml",
+            tmp_path / "torch_directml-0.2.5.dev240914.dist-info",
+        )
         package.mkdir()
         record.mkdir()
         (package / "__init__.py").write_text(FAKE.format(scene=scene), encoding="utf-8")
-        text = "Metadata-Version: 2.1\nName: torch-directml\nVersion: 0.2.5.dev240914\nRequires-Dist: torch ==2.4.1\n"
+        text = (
+            "Metadata-Version: 2.1\nName: torch-directml\nVersion: "
+            "0.2.5.dev240914\nRequires-Dist: torch ==2.4.1\n"
+        )
         (record / "METADATA").write_text(text, encoding="utf-8")
         monkeypatch.syspath_prepend(tmp_path)
         importlib.invalidate_caches()
@@ -110,15 +119,20 @@ def operator(name: str, **changes: Any) -> Operator:
 
 
 def materials(name: str, *args: Any, dtype: str = "float32", **kwargs: Any) -> Materials:
-    return prepare(Case(name, dtype, args or (TensorRecipe((3,), dtype, stop=100),), kwargs, cotangent=7))
+    return prepare(
+        Case(name, dtype, args or (TensorRecipe((3,), dtype, stop=100),), kwargs, cotangent=7)
+    )
 
 
-# --- discovery --------------------------------------------------------------------------------------------------------
+# --- discovery
 
 
 def test_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_adapters, "_installed", lambda: False)
-    assert DirectML().why_unavailable() == 'torch_directml is not installed (pip install "consistency[directml]")'
+    assert (
+        DirectML().why_unavailable()
+        == 'torch_directml is not installed (pip install "consistency[directml]")'
+    )
 
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's")
@@ -128,32 +142,46 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's"
     ("scene", "reason"),
     [
         pytest.param({"import": ("raise", ("OSError", NO_DIRECTX))},
-                     f"no DirectX here (torch-directml runs on Windows and WSL only; OSError: {NO_DIRECTX})", id="no DirectX"),
-        pytest.param({"import": ("raise", ("ImportError", "DLL load failed while importing torch_directml_native"))},
-                     "torch_directml cannot be imported: ImportError: DLL load failed while importing torch_directml_native "
+                     (f"no DirectX here (torch-directml runs on Windows and WSL only; OSError: "
+                     f"{NO_DIRECTX})"), id="no DirectX"),
+        pytest.param({"import": ("raise", ("ImportError", ("DLL load failed while importing "
+        "torch_directml_native")))},
+                     "torch_directml cannot be imported: ImportError: DLL load failed while "
+                     "importing torch_directml_native "
                      "(it needs torch==2.4.1; this is 2.13.0)", id="wrong torch"),
-        pytest.param({"import": ("segfault", None)}, "died while looking for adapters (SIGSEGV, in import)", id="import dies",
+        pytest.param({"import": ("segfault", None)}, ("died while looking for adapters (SIGSEGV, "
+        "in import)"), id="import dies",
                      marks=posix),
         pytest.param({"is_available": ("raise", ("RuntimeError", "Unknown error -2147467259"))},
-                     "no working DirectX: is_available() raised RuntimeError: Unknown error -2147467259", id="stubs raise"),
-        pytest.param({"is_available": ("segfault", None)}, "died while looking for adapters (SIGSEGV, in is_available)",
+                     ("no working DirectX: is_available() raised RuntimeError: Unknown error "
+                     "-2147467259"), id="stubs raise"),
+        pytest.param({"is_available": ("segfault", None)}, ("died while looking for adapters "
+        "(SIGSEGV, in is_available)"),
                      id="stubs crash", marks=posix),
         pytest.param(ONE | {"device_count": ("raise", ("RuntimeError", ""))},
-                     "no working DirectX: device_count() raised RuntimeError", id="an error without text"),
-        pytest.param({"is_available": ("return", False), "device_count": ("return", 0), "has_float64_support": ("segfault", None),
+                     "no working DirectX: device_count() raised RuntimeError",
+                     id="an error without text"),
+        pytest.param({"is_available": ("return", False), "device_count": ("return", 0),
+        "has_float64_support": ("segfault", None),
                       "device_name": ("segfault", None), "default_device": ("segfault", None)},
-                     "no adapter: DirectX is here, but no DirectX 12 graphics card that it would list", id="no adapter"),
+                     ("no adapter: DirectX is here, but no DirectX 12 graphics card that it would "
+                     "list"), id="no adapter"),
         pytest.param(ONE | {"has_float64_support": ("segfault", None)},
-                     "died while looking for adapters (SIGSEGV, in has_float64_support)", id="dies late", marks=posix),
-        pytest.param(ONE | {"device_count": ("exit", 3)}, "died while looking for adapters (exit status 3, in device_count)",
+                     "died while looking for adapters (SIGSEGV, in has_float64_support)",
+                     id="dies late", marks=posix),
+        pytest.param(ONE | {"device_count": ("exit", 3)}, ("died while looking for adapters (exit "
+        "status 3, in device_count)"),
                      id="ends itself"),
-        pytest.param(ONE | {"device_count": ("exit", 0)}, "died while looking for adapters (exit status 0, in device_count)",
+        pytest.param(ONE | {"device_count": ("exit", 0)}, ("died while looking for adapters (exit "
+        "status 0, in device_count)"),
                      id="ends quietly"),
         pytest.param(ONE, None, id="one adapter"),
         pytest.param(ONE | {"import": ("noise", None)}, None, id="talks on the standard output"),
     ],
 )  # fmt: skip
-def test_what_the_child_finds(install: Install, scene: dict[str, Any], reason: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_child_finds(
+    install: Install, scene: dict[str, Any], reason: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(torch, "__version__", "2.13.0")
     install(scene)
     assert DirectML().why_unavailable() == reason
@@ -167,16 +195,23 @@ def test_what_the_child_finds(install: Install, scene: dict[str, Any], reason: s
 def test_a_child_that_hangs(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_adapters, "LIMIT_SECONDS", 2.0)
     install(ONE | {"device_count": ("hang", None)})
-    assert DirectML().why_unavailable() == "looking for adapters did not answer within 2 s (in device_count)"
+    assert (
+        DirectML().why_unavailable()
+        == "looking for adapters did not answer within 2 s (in device_count)"
+    )
 
 
 def test_a_child_that_cannot_be_started(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
     install(ONE)
     monkeypatch.setattr(sys, "executable", str(Path("no", "such", "python")))
-    assert "no child process could be started to look for adapters" in str(DirectML().why_unavailable())
+    assert "no child process could be started to look for adapters" in str(
+        DirectML().why_unavailable()
+    )
     discover.cache_clear()
     monkeypatch.setattr(sys, "executable", "")
-    assert DirectML().why_unavailable() == "no Python executable is known that could look for adapters"
+    assert (
+        DirectML().why_unavailable() == "no Python executable is known that could look for adapters"
+    )
 
 
 def test_discovery_asks_once(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,10 +255,20 @@ def test_choosing(install: Install, spec: str, index: int, reason: str | None) -
 
 def test_listing_names_every_adapter(install: Install) -> None:
     install(TWO)
-    rows = {row["name"]: row for row in map(describe, backends.catalogue()) if row["name"].startswith("directml")}
+    rows = {
+        row["name"]: row
+        for row in map(describe, backends.catalogue())
+        if row["name"].startswith("directml")
+    }
     assert list(rows) == ["directml", "directml:0"]
-    assert (rows["directml"]["device"], rows["directml"]["float64"]) == ("Intel(R) UHD Graphics 770", False)
-    assert (rows["directml:0"]["device"], rows["directml:0"]["float64"]) == ("AMD Radeon RX 6900 XT", True)
+    assert (rows["directml"]["device"], rows["directml"]["float64"]) == (
+        "Intel(R) UHD Graphics 770",
+        False,
+    )
+    assert (rows["directml:0"]["device"], rows["directml:0"]["float64"]) == (
+        "AMD Radeon RX 6900 XT",
+        True,
+    )
     assert "torch_directml 0.2.5.dev240914" in rows["directml"]["versions"]
     assert rows["directml"]["driver"] == ""
 
@@ -251,13 +296,18 @@ def test_driver_version_from_the_registry(monkeypatch: pytest.MonkeyPatch) -> No
         assert found is not None
         return found[name == "DriverVersion"], 1
 
-    fake = SimpleNamespace(HKEY_LOCAL_MACHINE=0, OpenKey=open_key, QueryInfoKey=lambda key: (3, 0, 0), QueryValueEx=query)
+    fake = SimpleNamespace(
+        HKEY_LOCAL_MACHINE=0,
+        OpenKey=open_key,
+        QueryInfoKey=lambda key: (3, 0, 0),
+        QueryValueEx=query,
+    )
     monkeypatch.setitem(sys.modules, "winreg", fake)
     assert module.driver_version("AMD Radeon RX 6900 XT") == "31.0.15.5222"
     assert module.driver_version("Another") == ""
 
 
-# --- running ----------------------------------------------------------------------------------------------------------
+# --- running
 
 
 def test_running_opens_the_chosen_adapter(install: Install) -> None:
@@ -272,7 +322,11 @@ def test_tiled_resources_are_switched_before_the_device_is_touched(install: Inst
     off = backends.resolve("directml+tiled=off")
     for _ in range(2):
         assert off.run(operator("neg"), materials("neg")).status == "ok"
-    assert sys.modules["torch_directml"].CALLS == [("import",), ("disable_tiled_resources", True), ("device", 0)]
+    assert sys.modules["torch_directml"].CALLS == [
+        ("import",),
+        ("disable_tiled_resources", True),
+        ("device", 0),
+    ]
     outcome = backends.resolve("directml").run(operator("neg"), materials("neg"))
     assert outcome.status == "unavailable"
     assert "tiled resources can be switched only before a process's first tensor" in outcome.message
@@ -282,14 +336,23 @@ def test_a_device_that_does_not_open(install: Install) -> None:
     install(ONE | {"device": ("raise", ("RuntimeError", "Unknown error -2005270523"))})
     outcome = DirectML().run(operator("neg"), materials("neg"))
     assert outcome.status == "unavailable"
-    assert outcome.message == "torch_directml could not be opened: RuntimeError: Unknown error -2005270523"
+    assert (
+        outcome.message
+        == "torch_directml could not be opened: RuntimeError: Unknown error -2005270523"
+    )
 
 
 def test_what_is_refused_by_dtype(install: Install) -> None:
     install(TWO)
     neg = operator("neg")
-    assert DirectML().unsupported(neg, "bfloat16", "forward") == "DirectML ends the process on bfloat16"
-    assert DirectML().unsupported(neg, "complex64", "forward") == "DirectML ends the process on complex64"
+    assert (
+        DirectML().unsupported(neg, "bfloat16", "forward")
+        == "DirectML ends the process on bfloat16"
+    )
+    assert (
+        DirectML().unsupported(neg, "complex64", "forward")
+        == "DirectML ends the process on complex64"
+    )
     assert DirectML().unsupported(neg, "float64", "forward") == "no float64 on this adapter"
     assert DirectML(adapter="0").unsupported(neg, "float64", "forward") is None
     assert DirectML().unsupported(neg, "float16", "backward") is None
@@ -312,11 +375,15 @@ def test_what_ends_the_process_is_refused_before_it_is_tried(
     install(ONE)
     function = torch.Tensor.bfloat16 if name == "Tensor.bfloat16" else None
     outcome = DirectML().run(operator(name, function=function), materials(name, *args))
-    assert (outcome.status, outcome.message) == ("unsupported", f"DirectML ends the process on {reason}")
+    assert (outcome.status, outcome.message) == (
+        "unsupported",
+        f"DirectML ends the process on {reason}",
+    )
 
 
 def test_warnings_that_torch_gives_once_come_with_every_case(install: Install) -> None:
-    """Such as that an operator fell back to the CPU, where the device's library says it the way torch mostly does."""
+    """Such as that an operator fell back to the CPU, where the device's library says it the way
+    torch mostly does."""
     install(ONE)
     transposed = operator("neg", function=lambda x: x.reshape(1, 1, 3).T)
     for _ in range(2):
@@ -325,13 +392,15 @@ def test_warnings_that_torch_gives_once_come_with_every_case(install: Install) -
     assert not torch.is_warn_always_enabled()
 
 
-# --- the real package, and a real adapter ----------------------------------------------------------------------------
+# --- the real package, and a real adapter
 
 
 @pytest.mark.skipif(not _adapters._installed(), reason="torch_directml is not installed")
 def test_looking_with_the_real_package_harms_nobody() -> None:
     reason = DirectML().why_unavailable()
-    assert reason is None or reason.startswith(("no ", "died while", "torch_directml cannot be imported"))
+    assert reason is None or reason.startswith(
+        ("no ", "died while", "torch_directml cannot be imported")
+    )
     assert "torch_directml" not in sys.modules
 
 
@@ -341,7 +410,9 @@ def test_on_an_adapter(name: str) -> None:
     if reason:
         pytest.skip(reason)
     shape = (16, 16)
-    args = [TensorRecipe(shape, "float32", stop=500 * (i + 1)) for i in range(1 if name == "exp" else 2)]
+    args = [
+        TensorRecipe(shape, "float32", stop=500 * (i + 1)) for i in range(1 if name == "exp" else 2)
+    ]
     outcome = DirectML().run(operator(name), materials(name, *args))
     host = backends.resolve("cpu").run(operator(name), materials(name, *args))
     assert outcome.status == "ok", outcome

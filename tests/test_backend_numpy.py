@@ -71,8 +71,15 @@ def test_what_an_implementation_is_given(offer: Implementations) -> None:
         return args[0]
 
     offer(look)
-    view = TensorRecipe((4, 2), "float32", stop=100, view=(("transpose", 0, 1), ("slice", 1, 0, None, 2)))
-    assert run(view, [X, 2], (1.5, None), DType("float16"), Index(0, 2), dim=-1, dtype=DType("int64")).status == "ok"
+    view = TensorRecipe(
+        (4, 2), "float32", stop=100, view=(("transpose", 0, 1), ("slice", 1, 0, None, 2))
+    )
+    assert (
+        run(
+            view, [X, 2], (1.5, None), DType("float16"), Index(0, 2), dim=-1, dtype=DType("int64")
+        ).status
+        == "ok"
+    )
     args, kwargs = seen[0]
     assert isinstance(args[0], np.ndarray)
     assert (args[0].shape, args[0].strides, args[0].dtype) == ((2, 2), (4, 16), np.float32)
@@ -98,7 +105,11 @@ def test_what_comes_back(offer: Implementations, result: Any, expected: list[Any
     offer(lambda x: result)
     outcome = run()
     assert outcome.status == "ok"
-    found = [(o.dtype, tuple(o.tensor.shape), o.tensor.tolist()) for o in outcome.outputs if o.tensor is not None]
+    found = [
+        (o.dtype, tuple(o.tensor.shape), o.tensor.tolist())
+        for o in outcome.outputs
+        if o.tensor is not None
+    ]
     assert found == expected
 
 
@@ -113,7 +124,10 @@ def test_what_is_refused(offer: Implementations) -> None:
 
     offer(later)
     backend = Numpy()
-    assert backend.unsupported(operator("other"), "float32", "forward") == "no NumPy implementation of other"
+    assert (
+        backend.unsupported(operator("other"), "float32", "forward")
+        == "no NumPy implementation of other"
+    )
     assert backend.unsupported(operator(), "bfloat16", "forward") == "NumPy has no bfloat16"
     assert backend.unsupported(operator(), "float32", "backward") == "numpy computes no gradients"
     assert backend.unsupported(operator(), "float32", "forward") is None
@@ -125,7 +139,10 @@ def test_what_is_refused(offer: Implementations) -> None:
         (run(X, 1), "NumPy: thing with these arguments"),
         (run(TensorRecipe((4,), "bfloat16")), "NumPy has no bfloat16"),
         (run(X, dtype=DType("bfloat16")), "NumPy has no bfloat16"),
-        (run(X, memory_format=MemoryFormat("channels_last")), "torch.channels_last means nothing to NumPy"),
+        (
+            run(X, memory_format=MemoryFormat("channels_last")),
+            "torch.channels_last means nothing to NumPy",
+        ),
     ):
         assert (outcome.status, outcome.message) == ("unsupported", message)
 
@@ -147,16 +164,23 @@ def test_listing() -> None:
     row = describe(Numpy())
     assert (row["available"], row["float64"], row["device"]) == (True, True, "cpu")
     assert row["versions"][0] == f"numpy {np.__version__}"
-    assert set(row["environment"]) - set(_numerics.variables()) == {"device", "numpy", "blas", "processor"}
+    assert set(row["environment"]) - set(_numerics.variables()) == {
+        "device",
+        "numpy",
+        "blas",
+        "processor",
+    }
 
 
-# --- long double --------------------------------------------------------------------------------------------------------
+# --- long double
 
 
 @pytest.mark.skipif(not WIDER, reason="a long double is no wider than float64 here")
 def test_wide_is_closer_than_float64(offer: Implementations) -> None:
     offer(lambda x, y, dtype: (x / y, np.argmax(x)), wide=True)
-    other = TensorRecipe((4,), "float32", ("uniform", 1.0, 2.0), stop=200, view=(("slice", 0, None, None, 1),))
+    other = TensorRecipe(
+        (4,), "float32", ("uniform", 1.0, 2.0), stop=200, view=(("slice", 0, None, None, 1),)
+    )
     case = materials(X, other, dtype=DType("float32"))
     quotient, index = Numpy().wide(operator(), case) or []
     assert (quotient.dtype, index.dtype.kind) == (np.longdouble, "i")
@@ -171,8 +195,18 @@ def test_wide_agrees_with_mathematics() -> None:
     exp = operator("exp", function=torch.exp)
     if "exp" not in numpy_ops.WIDE:
         pytest.skip("exp is not offered in long double")
-    (result,) = Numpy().wide(exp, materials(TensorRecipe((1,), "float64", ("uniform", 1.0, 1.0)), main="float64")) or []
-    x = materials(TensorRecipe((1,), "float64", ("uniform", 1.0, 1.0)), main="float64").build().args[0].item()
+    (result,) = (
+        Numpy().wide(
+            exp, materials(TensorRecipe((1,), "float64", ("uniform", 1.0, 1.0)), main="float64")
+        )
+        or []
+    )
+    x = (
+        materials(TensorRecipe((1,), "float64", ("uniform", 1.0, 1.0)), main="float64")
+        .build()
+        .args[0]
+        .item()
+    )
     terms = [np.longdouble(x) ** k / np.longdouble(math.factorial(k)) for k in range(28)]
     assert abs(result[0] / np.sum(np.array(terms[::-1])) - 1) < 1e-18
 
@@ -188,12 +222,16 @@ def test_wide_agrees_with_mathematics() -> None:
         pytest.param(lambda x: x, {"observe": lambda *args: ()}, id="not unique"),
     ],
 )
-def test_wide_is_none_where_it_is_no_better(offer: Implementations, function: Any, changes: dict[str, Any]) -> None:
+def test_wide_is_none_where_it_is_no_better(
+    offer: Implementations, function: Any, changes: dict[str, Any]
+) -> None:
     offer(function, wide=True)
     assert Numpy().wide(operator(**changes), materials()) is None
 
 
-def test_wide_is_none_where_it_is_not_offered(offer: Implementations, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wide_is_none_where_it_is_not_offered(
+    offer: Implementations, monkeypatch: pytest.MonkeyPatch
+) -> None:
     offer(lambda x: x, wide=False)
     assert Numpy().wide(operator(), materials()) is None
     offer(lambda x: x, wide=True)

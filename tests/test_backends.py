@@ -1,4 +1,5 @@
-"""Specs, users' own backends, and that Backend.run turns whatever a backend does into an Outcome."""
+"""Specs, users' own backends, and that Backend.run turns whatever a backend does into an
+Outcome."""
 
 from __future__ import annotations
 
@@ -29,8 +30,13 @@ def operator(name: str = "mul", **changes: Any) -> Operator:
     return Operator(name=name, family="test", sample=lambda d: call(), **changes)
 
 
-def materials(name: str = "mul", *shapes: tuple[int, ...], dtype: str = "float32", **more: Any) -> Materials:
-    args = tuple(TensorRecipe(shape, dtype, stop=100 * (i + 1)) for i, shape in enumerate(shapes or ((3,), (3,))))
+def materials(
+    name: str = "mul", *shapes: tuple[int, ...], dtype: str = "float32", **more: Any
+) -> Materials:
+    args = tuple(
+        TensorRecipe(shape, dtype, stop=100 * (i + 1))
+        for i, shape in enumerate(shapes or ((3,), (3,)))
+    )
     return prepare(Case(name, dtype, args, more, cotangent=7))
 
 
@@ -50,7 +56,7 @@ def run(function: Callable[..., Any], direction: str = "forward") -> Outcome:
     return Mine(function).run(operator(), materials(), direction)
 
 
-# --- specs ----------------------------------------------------------------------------------------------------------
+# --- specs
 
 
 @pytest.mark.parametrize(
@@ -105,8 +111,21 @@ def test_spec(spec: str, name: str, device: str) -> None:
         ("kernel/mine.txt:Mine", "kernel/mine.txt is not a .py file"),
         ("no_such_module:Mine", "there is no module 'no_such_module', and no device of that name"),
         ("json:lodas", "json has no 'lodas'; did you mean loads"),
-        ("json:JSONDecoder", "is the class JSONDecoder; expected a consistency.Backend, a subclass of it, or a function"),
-        ("json:loads", "loads: calling it raised TypeError: loads() missing 1 required positional argument: 's'"),
+        (
+            "json:JSONDecoder",
+            (
+                "is the class JSONDecoder; expected a consistency.Backend, a subclass of it, or a "
+                "function"
+            ),
+        ),
+        (
+            "json:loads",
+            (
+                "loads: calling it raised TypeError: loads() missing 1 required positional "
+                "argument: "
+                "'s'"
+            ),
+        ),
         ("os:sep", "sep is of type str; expected a consistency.Backend"),
     ],
 )
@@ -129,7 +148,10 @@ def test_instances_classes_and_other_things() -> None:
 def test_two_backends_of_one_name() -> None:
     assert [b.name for b in backends.resolve_all(["cpu", "numpy"])] == ["cpu", "numpy"]
     assert [b.name for b in backends.resolve_all("cpu")] == ["cpu"]
-    with pytest.raises(UsageError, match=r"two backends are named 'cpu', and their results could not be told apart$"):
+    with pytest.raises(
+        UsageError,
+        match=r"two backends are named 'cpu', and their results could not be told apart$",
+    ):
         backends.resolve_all(["cpu", "cpu"])
     with pytest.raises(UsageError, match="give yours a `name` of its own"):
         backends.resolve_all(["cpu", TorchBackend()])
@@ -168,7 +190,10 @@ def test_a_users_file(tmp_path: Path) -> None:
     ("source", "message"),
     [
         ("1 / 0\n", "raised ZeroDivisionError: division by zero (broken.py:1)"),
-        ("import no_such_module\n", "raised ModuleNotFoundError: No module named 'no_such_module' (broken.py:1)"),
+        (
+            "import no_such_module\n",
+            "raised ModuleNotFoundError: No module named 'no_such_module' (broken.py:1)",
+        ),
         ("def\n", "raised SyntaxError: invalid syntax (broken.py, line 1)"),
         ("raise SystemExit\n", "raised SystemExit (broken.py:1)"),
     ],
@@ -183,7 +208,8 @@ def test_a_users_file_that_cannot_be_imported(tmp_path: Path, source: str, messa
 
 def test_a_module_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "module_of_mine.py").write_text(
-        "from consistency.backends import Backend\nclass Mine(Backend):\n    name = 'mine'\n", encoding="utf-8"
+        "from consistency.backends import Backend\nclass Mine(Backend):\n    name = 'mine'\n",
+        encoding="utf-8",
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
@@ -194,13 +220,16 @@ def test_looking_imports_no_accelerator() -> None:
     code = (
         "import sys, consistency.backends as b\n"
         "b.resolve_all(['cpu', 'cuda+tf32', 'directml', 'mps', 'numpy'])\n"
-        "print([m for m in ('torch_directml', 'pynvml', 'hypothesis', 'pytest', 'yaml', 'click') if m in sys.modules])\n"
+        "print([m for m in ('torch_directml', 'pynvml', 'hypothesis', 'pytest', 'yaml', 'click') "
+        "if m in sys.modules])\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True
+    )
     assert done.stdout.strip() == "[]"
 
 
-# --- what is here ---------------------------------------------------------------------------------------------------
+# --- what is here
 
 
 def test_catalogue_has_a_reason_for_everything_absent() -> None:
@@ -208,7 +237,16 @@ def test_catalogue_has_a_reason_for_everything_absent() -> None:
     assert {"cpu", "cpu+onednn=off", "numpy", "cuda", "directml", "mps", "xpu"} <= set(names)
     for backend in backends.catalogue():
         row = describe(backend)
-        assert list(row) == ["name", "available", "reason", "device", "driver", "versions", "float64", "environment"]
+        assert list(row) == [
+            "name",
+            "available",
+            "reason",
+            "device",
+            "driver",
+            "versions",
+            "float64",
+            "environment",
+        ]
         assert row["available"] == (row["reason"] == "")
         assert bool(row["environment"]) == row["available"]
 
@@ -232,7 +270,11 @@ def test_describe_survives_a_users_backend() -> None:
 
     row = describe(Rude())
     assert row["available"]
-    assert row["environment"] == {"device": "cpu", "error": "OSError: no sensor", "float64": "ValueError: who knows"}
+    assert row["environment"] == {
+        "device": "cpu",
+        "error": "OSError: no sensor",
+        "float64": "ValueError: who knows",
+    }
 
     class Absent(Backend):
         def why_unavailable(self) -> str | None:
@@ -241,7 +283,9 @@ def test_describe_survives_a_users_backend() -> None:
     assert describe(Absent())["reason"] == "why_unavailable() raised RuntimeError: broken"
 
 
-@pytest.mark.parametrize("device", ["meta", "privateuseone", "vulkan", "mkldnn", "hpu", "cuda:77", "xpu:77", "mps:77"])
+@pytest.mark.parametrize(
+    "device", ["meta", "privateuseone", "vulkan", "mkldnn", "hpu", "cuda:77", "xpu:77", "mps:77"]
+)
 def test_absent_devices_have_a_short_reason(device: str) -> None:
     reason = why_absent(device)
     assert reason
@@ -273,7 +317,7 @@ def test_mps_has_no_float64() -> None:
     assert Device("mps").has_float64() is False
 
 
-# --- whatever a backend does, run() returns an Outcome ----------------------------------------------------------------
+# --- whatever a backend does, run() returns an Outcome
 
 
 class Unprintable(Exception):  # noqa: N818
@@ -305,12 +349,16 @@ def throw(error: BaseException) -> Callable[..., Any]:
         (RecipeError("mine"), "raised", "RecipeError", "mine"),
         (Unsupported("no such thing"), "unsupported", "Unsupported", "no such thing"),
         (NotImplementedError("later"), "unsupported", "NotImplementedError", "later"),
-        (RuntimeError('"mul" not implemented for \'Half\''), "unsupported", "RuntimeError", '"mul" not implemented for \'Half\''),
-        (RuntimeError("cumsum does not have a deterministic implementation"), "unsupported", "RuntimeError",
+        (RuntimeError('"mul" not implemented for \'Half\''), "unsupported", "RuntimeError",
+        '"mul" not implemented for \'Half\''),
+        (RuntimeError("cumsum does not have a deterministic implementation"), "unsupported",
+        "RuntimeError",
          "cumsum does not have a deterministic implementation"),
     ],
 )  # fmt: skip
-def test_raising(error: BaseException, status: str, exception: str, message: str, direction: str) -> None:
+def test_raising(
+    error: BaseException, status: str, exception: str, message: str, direction: str
+) -> None:
     outcome = run(throw(error), direction)
     assert (outcome.status, outcome.exception, outcome.message) == (status, exception, message)
     assert outcome.outputs == ()
@@ -322,7 +370,9 @@ def test_interrupt_passes() -> None:
 
 
 def test_a_recipe_that_cannot_be_built_is_not_the_backends_fault() -> None:
-    broken = prepare(Case("neg", "float32", (TensorRecipe((3,), "float32", view=(("transpose", 0, 5),)),)))
+    broken = prepare(
+        Case("neg", "float32", (TensorRecipe((3,), "float32", view=(("transpose", 0, 5),)),))
+    )
     with pytest.raises(RecipeError):
         Cpu().run(operator("neg"), broken)
     with pytest.raises(RecipeError):
@@ -356,9 +406,15 @@ class Odd(torch.Tensor):
 
 
 def test_results_of_every_kind() -> None:
-    assert [(o.name, o.tensor, o.value) for o in run(lambda a, b: None).outputs] == [("out/0", None, None)]
+    assert [(o.name, o.tensor, o.value) for o in run(lambda a, b: None).outputs] == [
+        ("out/0", None, None)
+    ]
     assert [o.value for o in run(lambda a, b: "text").outputs] == ["text"]
-    assert [o.name for o in run(lambda a, b: {"x": a, "y": [b, (1,)]}).outputs] == ["out/0", "out/1", "out/2"]
+    assert [o.name for o in run(lambda a, b: {"x": a, "y": [b, (1,)]}).outputs] == [
+        "out/0",
+        "out/1",
+        "out/2",
+    ]
     assert run(lambda a, b: ()).outputs == ()
     assert run(lambda a, b: torch.ones(7, 7)).outputs[0].dtype == "float32"
     odd = run(lambda a, b: torch.ones(2).as_subclass(Odd)).outputs[0].tensor
@@ -383,7 +439,10 @@ def test_results_without_numbers() -> None:
             return torch.ones(3)
 
     outcome = run(fake)
-    assert outcome.message == "returned a FakeTensor, whose numbers cannot be read like an ordinary tensor's"
+    assert (
+        outcome.message
+        == "returned a FakeTensor, whose numbers cannot be read like an ordinary tensor's"
+    )
     assert run(lambda a, b: a.to("meta")).message == "out/0 is a meta tensor: it holds no numbers"
 
 
@@ -435,7 +494,10 @@ def test_warnings_and_fallback() -> None:
 
     assert run(warns("careful")).warnings == ("careful",)
     for text in (
-        "The operator 'aten::trunc.out' is not currently supported on the DML backend and will fall back to run on the CPU.",
+        (
+            "The operator 'aten::trunc.out' is not currently supported on the DML backend and will "
+            "fall back to run on the CPU."
+        ),
         "Aten Op fallback from XPU to CPU happends. This may have performance implications.",
         "aten::x falls back to the CPU",
     ):
@@ -463,7 +525,10 @@ def test_operators_without_tensors_are_told_the_device() -> None:
     arange = operator("arange")
     case = prepare(Case("arange", "float32", (3,), {"dtype": DType("float32")}))
     assert Cpu().run(arange, case).outputs[0].device == "cpu"
-    assert TorchBackend("there", "meta").run(arange, case).message == "out/0 is a meta tensor: it holds no numbers"
+    assert (
+        TorchBackend("there", "meta").run(arange, case).message
+        == "out/0 is a meta tensor: it holds no numbers"
+    )
 
 
 def test_a_device_that_fails_while_copying() -> None:
@@ -494,7 +559,9 @@ def test_switches_are_restored() -> None:
         def call(self, operator: Operator, args: Any, kwargs: Any) -> Any:
             return look(*args)
 
-    outcome = Looking("cpu+threads=1+onednn=off", {"threads": "1", "onednn": "off"}).run(operator(), materials())
+    outcome = Looking("cpu+threads=1+onednn=off", {"threads": "1", "onednn": "off"}).run(
+        operator(), materials()
+    )
     assert seen == [(1, False)]
     assert (torch.get_num_threads(), bool(mkldnn.enabled)) == (threads, True)
     assert outcome.warnings == ()

@@ -17,12 +17,24 @@ from consistency.cli.main import main
 from consistency.core import paths
 from consistency.core.model import Case, Result, Verdict
 from consistency.diagnose import environments
-from consistency.diagnose.bisect import KNOWN, Setup, Try, over_known_switches, over_switches, over_versions
+from consistency.diagnose.bisect import (
+    KNOWN,
+    Setup,
+    Try,
+    over_known_switches,
+    over_switches,
+    over_versions,
+)
 from consistency.errors import UsageError
 
 CASE = Case("exp", "float32", ())
 EXP = json.dumps(
-    {"operator": "exp", "dtype": "float32", "args": [{"tensor": {"base": [7], "dtype": "float32", "stop": 99}}], "kwargs": {}}
+    {
+        "operator": "exp",
+        "dtype": "float32",
+        "args": [{"tensor": {"base": [7], "dtype": "float32", "stop": 99}}],
+        "kwargs": {},
+    }
 )
 FAULT = """
 import os
@@ -34,12 +46,22 @@ if os.environ.get("FAULT") == "yes":
 
 
 def tried(name: str, state: str) -> Try:
-    verdict = {"fails": "divergent", "known": "expected", "passes": "rounding", "not tested": "unsupported"}[state]
+    verdict = {
+        "fails": "divergent",
+        "known": "expected",
+        "passes": "rounding",
+        "not tested": "unsupported",
+    }[state]
     return Try(name, Result(CASE, name, "forward", Verdict(verdict), "because"), "because")
 
 
-@given(st.lists(st.sampled_from(["fails", "passes", "not tested"]), min_size=2, max_size=12), st.booleans())
-def test_the_step_between_versions_is_between_two_that_were_tested(states: list[str], begins: bool) -> None:
+@given(
+    st.lists(st.sampled_from(["fails", "passes", "not tested"]), min_size=2, max_size=12),
+    st.booleans(),
+)
+def test_the_step_between_versions_is_between_two_that_were_tested(
+    states: list[str], begins: bool
+) -> None:
     names = [f"2.{i}" for i in range(len(states))]
     found = over_versions(names, lambda name: tried(name, states[names.index(name)]))
     tested = [s for s in states if s != "not tested"]
@@ -47,7 +69,9 @@ def test_the_step_between_versions_is_between_two_that_were_tested(states: list[
         assert not found.found
         return
     assert found.found
-    before, after = (names.index(part.split()[1]) for part in found.words.replace(" (", ", x x").split(", ")[:2])
+    before, after = (
+        names.index(part.split()[1]) for part in found.words.replace(" (", ", x x").split(", ")[:2]
+    )
     assert {states[before], states[after]} == {"fails", "passes"}
     assert all(states[i] == "not tested" for i in range(before + 1, after))
     for i in range(before + 1, after):
@@ -57,16 +81,28 @@ def test_the_step_between_versions_is_between_two_that_were_tested(states: list[
 
 def test_few_versions_are_tried_where_there_are_many() -> None:
     names = [f"2.{i}" for i in range(64)]
-    found = over_versions(names, lambda name: tried(name, "passes" if names.index(name) < 41 else "fails"))
+    found = over_versions(
+        names, lambda name: tried(name, "passes" if names.index(name) < 41 else "fails")
+    )
     assert found.words == "torch 2.40 passes, torch 2.41 fails"
     assert len(found.tries) <= 8
 
 
 def test_what_cannot_be_compared_is_said() -> None:
-    assert "fewer than two" in over_versions(["2.1", "2.2"], lambda name: tried(name, "not tested")).words
-    assert over_versions(["2.1", "2.2"], lambda name: tried(name, "fails")).words == "it fails on torch 2.1 and 2.2 alike"
-    known = over_versions(["2.1", "2.2"], lambda name: tried(name, "known" if name == "2.1" else "passes"))
-    assert known.words == "torch 2.1 fails, torch 2.2 passes"  # somebody has explained it, and it is a failure all the same
+    assert (
+        "fewer than two"
+        in over_versions(["2.1", "2.2"], lambda name: tried(name, "not tested")).words
+    )
+    assert (
+        over_versions(["2.1", "2.2"], lambda name: tried(name, "fails")).words
+        == "it fails on torch 2.1 and 2.2 alike"
+    )
+    known = over_versions(
+        ["2.1", "2.2"], lambda name: tried(name, "known" if name == "2.1" else "passes")
+    )
+    assert (
+        known.words == "torch 2.1 fails, torch 2.2 passes"
+    )  # somebody has explained it, and it is a failure all the same
 
 
 PIECES = ("+threads=1", "+onednn=off", "+env:A=1", "+env:B=2")
@@ -78,7 +114,11 @@ def test_every_switch_that_is_named_is_needed_and_they_are_enough(needed: set[st
         return tried(spec, "passes" if all(piece in spec for piece in needed) else "fails")
 
     found = over_switches("cpu", "cpu" + "".join(PIECES), judge)
-    words = found.words.removeprefix("on cpu, ").removesuffix(" makes it vanish").removesuffix(" together make it vanish")
+    words = (
+        found.words.removeprefix("on cpu, ")
+        .removesuffix(" makes it vanish")
+        .removesuffix(" together make it vanish")
+    )
     assert set(words.split(" and ")) == needed
     swapped = over_switches("cpu" + "".join(PIECES), "cpu", judge)
     assert swapped.words == found.words
@@ -88,7 +128,9 @@ def test_switches_need_a_failure_and_a_pass_on_one_device() -> None:
     both = over_switches("cpu", "cpu+threads=1", lambda spec: tried(spec, "fails"))
     assert not both.found
     assert "fails on cpu and fails on cpu+threads=1" in both.words
-    devices = over_switches("cuda+tf32", "cpu", lambda spec: tried(spec, "fails" if "cuda" in spec else "passes"))
+    devices = over_switches(
+        "cuda+tf32", "cpu", lambda spec: tried(spec, "fails" if "cuda" in spec else "passes")
+    )
     assert devices.found
     assert "two devices" in devices.words
 
@@ -102,13 +144,22 @@ def test_known_switches_are_tried_alone() -> None:
 
     assert over_known_switches("cpu", judge).words == "on cpu, +onednn=off makes it vanish"
     assert len(seen) == 1 + len(KNOWN["cpu"])
-    assert over_known_switches("cpu", lambda spec: tried(spec, "fails")).words == "none of the known switches of cpu cures it"
+    assert (
+        over_known_switches("cpu", lambda spec: tried(spec, "fails")).words
+        == "none of the known switches of cpu cures it"
+    )
     with pytest.raises(UsageError, match="no switches are known of 'mps'"):
         over_known_switches("mps", judge)
 
 
 @pytest.mark.parametrize(
-    "spec", ["cpu", "cuda:1+tf32", "cpu+onednn=off+threads=1@/a/python+env:A=b=c", *(f"cpu{p}" for p in KNOWN["cpu"])]
+    "spec",
+    [
+        "cpu",
+        "cuda:1+tf32",
+        "cpu+onednn=off+threads=1@/a/python+env:A=b=c",
+        *(f"cpu{p}" for p in KNOWN["cpu"]),
+    ],
 )
 def test_a_spec_is_put_together_as_it_was(spec: str) -> None:
     assert Setup.of(spec).spec == spec
@@ -118,13 +169,23 @@ def test_the_switch_that_makes_a_real_failure_vanish(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(FAULT, encoding="utf-8")
     place = f"+env:PYTHONPATH={tmp_path}"
     result = CliRunner().invoke(
-        main, ["bisect", EXP, "--over", f"cpu{place}+env:FAULT=yes+env:OTHER=1", "--over", f"cpu+threads=1{place}+env:OTHER=2"]
+        main,
+        [
+            "bisect",
+            EXP,
+            "--over",
+            f"cpu{place}+env:FAULT=yes+env:OTHER=1",
+            "--over",
+            f"cpu+threads=1{place}+env:OTHER=2",
+        ],
     )
     assert result.exit_code == 0, result.output
     assert result.output.splitlines()[-1].endswith("without +env:FAULT makes it vanish")
     nowhere = CliRunner().invoke(main, ["bisect", EXP, "--over", "cpu", "--over", "cpu+threads=1"])
     assert nowhere.exit_code == 3
-    assert "there is nothing to bisect: it passes on cpu and passes on cpu+threads=1" in nowhere.output
+    assert (
+        "there is nothing to bisect: it passes on cpu and passes on cpu+threads=1" in nowhere.output
+    )
 
 
 def test_one_line_for_what_cannot_be_bisected() -> None:
@@ -133,7 +194,10 @@ def test_one_line_for_what_cannot_be_bisected() -> None:
         (["--over", "torch=newest,2.13.0"], "'newest' is no version of torch"),
         (["--over", "torch=2.4.1,2.13.0", "--over", "cpu"], "not both"),
         (["--over", "cpu", "--over", "numpy", "--over", "cuda"], "takes two backends, not 3"),
-        (["--over", "torch=2.4.1@/no/such/python,2.13.0"], "there is no interpreter '/no/such/python'"),
+        (
+            ["--over", "torch=2.4.1@/no/such/python,2.13.0"],
+            "there is no interpreter '/no/such/python'",
+        ),
     ):
         result = CliRunner().invoke(main, ["bisect", EXP, *arguments])
         assert result.exit_code == 2, result.output
@@ -141,9 +205,18 @@ def test_one_line_for_what_cannot_be_bisected() -> None:
         assert "Traceback" not in result.output
 
 
-def test_a_version_that_cannot_be_installed_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_version_that_cannot_be_installed_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(paths.CACHE, str(tmp_path))
-    arguments = ["bisect", EXP, "--over", "torch=0.0.1,2.13.0", "--pip=--no-index", "--pip=--isolated"]
+    arguments = [
+        "bisect",
+        EXP,
+        "--over",
+        "torch=0.0.1,2.13.0",
+        "--pip=--no-index",
+        "--pip=--isolated",
+    ]
     monkeypatch.setattr(environments, "_run", _refuses)
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 3, result.output
@@ -155,7 +228,9 @@ def test_a_version_that_cannot_be_installed_is_reported(tmp_path: Path, monkeypa
 
 def _refuses(command: list[str], title: str, *, seconds: float = 0.0) -> None:
     if "pip" in command:
-        raise environments.CannotInstallError(f"{title} cannot be installed: No matching distribution found for torch==0.0.1")
+        raise environments.CannotInstallError(
+            f"{title} cannot be installed: No matching distribution found for torch==0.0.1"
+        )
     environments.python_in(Path(command[-1])).parent.mkdir(parents=True)
 
 
@@ -179,16 +254,29 @@ def test_an_environment_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_pip_s_own_reason_is_shown(tmp_path: Path) -> None:
-    noisy = "import sys; sys.stderr.write('WARNING: x\\nERROR: Could not find a version\\nERROR: No match\\n'); sys.exit(1)"
-    with pytest.raises(environments.CannotInstallError, match=r"torch X cannot be installed: Could not find a version$"):
+    noisy = (
+        "import sys; sys.stderr.write('WARNING: x\\nERROR: Could not find a version\\nERROR: "
+        "No match\\n'); sys.exit(1)"
+    )
+    with pytest.raises(
+        environments.CannotInstallError,
+        match=r"torch X cannot be installed: Could not find a version$",
+    ):
         environments._run([sys.executable, "-c", noisy], "torch X")
     with pytest.raises(environments.CannotInstallError, match="took longer than 0 s"):
-        environments._run([sys.executable, "-c", "import time; time.sleep(60)"], "torch X", seconds=0.2)
+        environments._run(
+            [sys.executable, "-c", "import time; time.sleep(60)"], "torch X", seconds=0.2
+        )
 
 
 def test_as_a_process() -> None:
     command = [sys.executable, "-m", "consistency", "bisect", "--help"]
     shown = subprocess.run(
-        command, capture_output=True, text=True, encoding="utf-8", env={**os.environ, "COLUMNS": "200"}, check=True
+        command,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        env={**os.environ, "COLUMNS": "200"},
+        check=True,
     )
     assert "consistency bisect CASE --over torch=2.4.1,2.6.0" in shown.stdout

@@ -1,4 +1,5 @@
-"""A run on disk: it comes back as it was, survives a kill, and nothing in it can write elsewhere."""
+"""A run on disk: it comes back as it was, survives a kill, and nothing in it can write
+elsewhere."""
 
 from __future__ import annotations
 
@@ -42,7 +43,12 @@ from consistency.storage import bundle
 from consistency.storage.bundle.packing import FILES, pack
 from consistency.storage.lookup import find
 
-ARGUMENTS: dict[str, Any] = {"operators": ["exp", "sum"], "dtypes": ["float32"], "backends": ["cpu", "numpy"], "examples": 4}
+ARGUMENTS: dict[str, Any] = {
+    "operators": ["exp", "sum"],
+    "dtypes": ["float32"],
+    "backends": ["cpu", "numpy"],
+    "examples": 4,
+}
 
 
 class Off(consistency.Backend):
@@ -80,7 +86,10 @@ def copy_of(run: engine.Run, into: Path) -> Path:
 
 def result(**changes: Any) -> Result:
     case = Case("exp", "float32", (TensorRecipe((3,), "float32", stop=5),))
-    return replace(Result(case, "cpu", "forward", Verdict("divergent"), "12 × budget", {"rho_max": 12.0}), **changes)
+    return replace(
+        Result(case, "cpu", "forward", Verdict("divergent"), "12 × budget", {"rho_max": 12.0}),
+        **changes,
+    )
 
 
 def written(folder: Path, *results: Result) -> list[Result]:
@@ -94,7 +103,7 @@ def written(folder: Path, *results: Result) -> list[Result]:
     return bundle.read_results(folder)
 
 
-# --- what comes back ------------------------------------------------------------------------------------------------
+# --- what comes back
 
 
 def test_results_come_back_as_they_were(whole: engine.Run) -> None:
@@ -111,14 +120,20 @@ def test_stored_comparisons_are_judged_again_without_tensors(whole: engine.Run) 
     back = {r.key: r for r in bundle.read_results(folder_of(whole))}
     smaller = 0
     for key, stored in back.items():
-        if stored.comparison is None or stored.explanation.startswith("the CPU in this dtype is itself"):
+        if stored.comparison is None or stored.explanation.startswith(
+            "the CPU in this dtype is itself"
+        ):
             continue
         where = {"direction": stored.direction, "backend": stored.backend}
         rule = rules.rule(stored.operator, stored.dtype, family=stored.family, **where)
         policy = rules.policy(stored.backend, operator=stored.operator, dtype=stored.dtype)
         baseline = back[(key[0], "cpu", key[2])].comparison
         again = judge(stored.comparison, baseline, rule, policy)
-        assert (again.verdict, again.explanation, dict(again.metrics)) == (stored.verdict, stored.explanation, dict(stored.metrics))
+        assert (again.verdict, again.explanation, dict(again.metrics)) == (
+            stored.verdict,
+            stored.explanation,
+            dict(stored.metrics),
+        )
         wider = judge(stored.comparison, baseline, replace(rule, c=2 * rule.c), policy)
         if stored.operator == "exp" and stored.metrics.get("rho_max", 0.0) > 0.0:
             assert wider.metrics["rho_max"] < stored.metrics["rho_max"]
@@ -128,9 +143,18 @@ def test_stored_comparisons_are_judged_again_without_tensors(whole: engine.Run) 
 
 def test_a_comparison_keeps_every_bit(tmp_path: Path) -> None:
     hull = ((0.1, 1 / 3), (5e-324, math.inf))
-    span = Span((0, -math.inf, 0.5), 1.0000000000000002, 0.1, 1e308, hull, (Worst((1, 2), -0.0, math.nan), Worst((), 0.0, 0.0)), ())
+    span = Span(
+        (0, -math.inf, 0.5),
+        1.0000000000000002,
+        0.1,
+        1e308,
+        hull,
+        (Worst((1, 2), -0.0, math.nan), Worst((), 0.0, 0.0)),
+        (),
+    )
     measured = Measured(
-        "out/0", "float32", (0, 3), 7, (span, Span(None)), True, 3, 0.1, 0.2, 0.3, True, 1, 2, 3, {"nan": 1, "zero-sign": 2},
+        "out/0", "float32", (0, 3), 7, (span, Span(None)), True, 3, 0.1, 0.2, 0.3, True, 1, 2, 3,
+        {"nan": 1, "zero-sign": 2},
         Worst((3,), math.inf, -math.inf), "why", "where",
     )  # fmt: skip
     for comparison in (
@@ -157,14 +181,18 @@ def test_allowed_reduced_precision_still_only_warns(tmp_path: Path) -> None:
 
 
 def test_a_failure_keeps_its_tensors(tmp_path: Path) -> None:
-    run = consistency.run(["exp"], [Off()], ["float32"], ["forward"], examples=8, out=tmp_path / "b")
+    run = consistency.run(
+        ["exp"], [Off()], ["float32"], ["forward"], examples=8, out=tmp_path / "b"
+    )
     assert run.failures
     for failing in run.failures:
         folder = tmp_path / "b" / "failures" / bundle.failure_id(failing)
         assert find(str(folder)).case.digest == failing.case.digest
         tensors = load_file(folder / "tensors.safetensors")
         inputs = prepare(failing.case).build().bases
-        assert torch.equal(tensors["base/0"].view(torch.int32), inputs[0].view(torch.int32)), "every bit, NaN too"
+        assert torch.equal(tensors["base/0"].view(torch.int32), inputs[0].view(torch.int32)), (
+            "every bit, NaN too"
+        )
         assert tensors["reference/out/0"].dtype == torch.float64
         text = (folder / "message.txt").read_text(encoding="utf-8")
         assert text.startswith("exp · float32 · forward · off   divergent: ")
@@ -172,18 +200,29 @@ def test_a_failure_keeps_its_tensors(tmp_path: Path) -> None:
 
 def test_environment_and_header_say_what_ran(whole: engine.Run) -> None:
     header = bundle.read_header(folder_of(whole))
-    assert (header["complete"], header["settings"]["examples"], header["unavailable"]) == (True, 4, {})
+    assert (header["complete"], header["settings"]["examples"], header["unavailable"]) == (
+        True,
+        4,
+        {},
+    )
     environment = json.loads((folder_of(whole) / "environment.json").read_text(encoding="utf-8"))
     assert environment["cpu"]["torch"] == torch.__version__
     assert environment.keys() == {"cpu", "numpy"}
 
 
-def test_every_failure_gets_a_row_but_not_every_one_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_failure_gets_a_row_but_not_every_one_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(bundle_writer, "MAX_FAILURE_FOLDERS", 2)
     monkeypatch.setattr(engine, "SHRINK_SECONDS", 0.5)
-    run = consistency.run(["exp", "sinh"], [Off()], ["float32"], ["forward"], examples=8, out=tmp_path / "b")
+    run = consistency.run(
+        ["exp", "sinh"], [Off()], ["float32"], ["forward"], examples=8, out=tmp_path / "b"
+    )
     folders = {path.name for path in (tmp_path / "b" / "failures").iterdir()}
-    lines = [json.loads(line) for line in (tmp_path / "b" / "results.jsonl").read_text(encoding="utf-8").splitlines()]
+    lines = [
+        json.loads(line)
+        for line in (tmp_path / "b" / "results.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     smaller = {row["case_id"] for row in lines if row.get("shrunk")}
     failing = [r for r in run.results if r.verdict.fails]
     assert len(smaller) >= 2, "one of each operator at least"
@@ -192,7 +231,7 @@ def test_every_failure_gets_a_row_but_not_every_one_a_folder(tmp_path: Path, mon
     assert len(folders) == 2 + len(smaller)
 
 
-# --- interrupted and resumed ----------------------------------------------------------------------------------------
+# --- interrupted and resumed
 
 
 def judged(results: Mapping[Any, Result] | list[Result]) -> dict[tuple[str, str, str], str]:
@@ -201,7 +240,9 @@ def judged(results: Mapping[Any, Result] | list[Result]) -> dict[tuple[str, str,
 
 
 @pytest.mark.parametrize("after", [1, 2, 4, 6, 9])
-def test_a_killed_run_is_completed(whole: engine.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+def test_a_killed_run_is_completed(
+    whole: engine.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
     events = 0
 
     def kill(event: engine.Event) -> None:
@@ -226,7 +267,8 @@ def test_a_killed_run_is_completed(whole: engine.Run, tmp_path: Path, monkeypatc
 def test_kill_9_and_resume(tmp_path: Path) -> None:
     script = (
         "import consistency\n"
-        f"consistency.run(['exp', 'log'], ['cpu'], ['float32'], ['forward'], examples=60, out={str(tmp_path / 'b')!r})"
+        f"consistency.run(['exp', 'log'], ['cpu'], ['float32'], ['forward'], examples=60, "
+        f"out={str(tmp_path / 'b')!r})"
     )
     running = subprocess.Popen([sys.executable, "-c", script])
     results = tmp_path / "b" / "results.jsonl"
@@ -236,7 +278,15 @@ def test_kill_9_and_resume(tmp_path: Path) -> None:
     running.send_signal(signal.SIGKILL)
     running.wait()
     before = bundle.read_results(tmp_path / "b")
-    run = consistency.run(["exp", "log"], ["cpu"], ["float32"], ["forward"], examples=60, out=tmp_path / "b", resume=True)
+    run = consistency.run(
+        ["exp", "log"],
+        ["cpu"],
+        ["float32"],
+        ["forward"],
+        examples=60,
+        out=tmp_path / "b",
+        resume=True,
+    )
     rows = bundle.read_results(tmp_path / "b")
     assert 0 < len(before) < len(rows) == len({r.key for r in rows})
     fresh = consistency.run(["exp", "log"], ["cpu"], ["float32"], ["forward"], examples=60)
@@ -245,7 +295,9 @@ def test_kill_9_and_resume(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["results.jsonl", "cases.jsonl"])
 @pytest.mark.parametrize("lost", [1, 3, 40])
-def test_an_incomplete_last_line_is_what_a_kill_leaves(whole: engine.Run, tmp_path: Path, name: str, lost: int) -> None:
+def test_an_incomplete_last_line_is_what_a_kill_leaves(
+    whole: engine.Run, tmp_path: Path, name: str, lost: int
+) -> None:
     folder = copy_of(whole, tmp_path / "b")
     lines = (folder / "results.jsonl").read_bytes().splitlines(keepends=True)
     cases = (folder / "cases.jsonl").read_bytes().splitlines(keepends=True)
@@ -261,9 +313,16 @@ def test_an_incomplete_last_line_is_what_a_kill_leaves(whole: engine.Run, tmp_pa
     assert judged(bundle.read_results(folder)) == judged(list(whole.results))
 
 
-def test_a_failure_that_was_made_smaller_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_that_was_made_smaller_stays_small(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Resuming shows the small case again, without another search."""
-    arguments: dict[str, Any] = {"operators": ["exp", "tanh"], "dtypes": ["float32"], "directions": ["forward"], "examples": 6}
+    arguments: dict[str, Any] = {
+        "operators": ["exp", "tanh"],
+        "dtypes": ["float32"],
+        "directions": ["forward"],
+        "examples": 6,
+    }
 
     def kill(event: engine.Event) -> None:
         if isinstance(event, engine.GroupDone):
@@ -282,7 +341,8 @@ def test_a_failure_that_was_made_smaller_stays_small(tmp_path: Path, monkeypatch
     shown: list[str] = []
     consistency.run(
         **arguments, backends=[Off()], out=tmp_path / "b", resume=True,
-        handlers=[lambda event: shown.append(event.result.operator) if isinstance(event, engine.Shrunk) else None],
+        handlers=[lambda event: shown.append(event.result.operator) if isinstance(event,
+        engine.Shrunk) else None],
     )  # fmt: skip
     assert set(searched) == {"tanh"}
     assert set(shown) == {"exp", "tanh"}
@@ -302,7 +362,9 @@ def test_a_failure_that_was_made_smaller_stays_small(tmp_path: Path, monkeypatch
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_resuming_with_other_settings_is_refused(whole: engine.Run, changes: dict[str, Any], setting: str) -> None:
+def test_resuming_with_other_settings_is_refused(
+    whole: engine.Run, changes: dict[str, Any], setting: str
+) -> None:
     size = (folder_of(whole) / "results.jsonl").stat().st_size
     with pytest.raises(BundleError) as caught:
         consistency.run(**ARGUMENTS | changes, out=folder_of(whole), resume=True)
@@ -310,23 +372,33 @@ def test_resuming_with_other_settings_is_refused(whole: engine.Run, changes: dic
     assert (folder_of(whole) / "results.jsonl").stat().st_size == size
 
 
-def test_resuming_with_other_tolerances_or_backends_is_refused(whole: engine.Run, tmp_path: Path) -> None:
+def test_resuming_with_other_tolerances_or_backends_is_refused(
+    whole: engine.Run, tmp_path: Path
+) -> None:
     (tmp_path / "t.yaml").write_text("extends: packaged\n", encoding="utf-8")
     with pytest.raises(BundleError, match="was begun with other tolerances"):
-        consistency.run(**ARGUMENTS, out=folder_of(whole), resume=True, tolerances=tmp_path / "t.yaml")
+        consistency.run(
+            **ARGUMENTS, out=folder_of(whole), resume=True, tolerances=tmp_path / "t.yaml"
+        )
     folder = copy_of(whole, tmp_path / "b")
-    header = json.loads((folder / "bundle.json").read_text(encoding="utf-8")) | {"unavailable": {"numpy": "gone"}}
+    header = json.loads((folder / "bundle.json").read_text(encoding="utf-8")) | {
+        "unavailable": {"numpy": "gone"}
+    }
     (folder / "bundle.json").write_text(json.dumps(header), encoding="utf-8")
-    with pytest.raises(BundleError, match=re.escape('other backends were unavailable (["numpy"], now [])')):
+    with pytest.raises(
+        BundleError, match=re.escape('other backends were unavailable (["numpy"], now [])')
+    ):
         consistency.run(**ARGUMENTS, out=folder, resume=True)
 
 
 def test_resuming_what_never_began_begins(tmp_path: Path) -> None:
-    run = consistency.run(["neg"], ["cpu"], ["float32"], ["forward"], examples=1, out=tmp_path / "b", resume=True)
+    run = consistency.run(
+        ["neg"], ["cpu"], ["float32"], ["forward"], examples=1, out=tmp_path / "b", resume=True
+    )
     assert judged(bundle.read_results(tmp_path / "b")) == judged(list(run.results))
 
 
-# --- damaged, foreign, hostile --------------------------------------------------------------------------------------
+# --- damaged, foreign, hostile
 
 
 def damaged(whole: engine.Run, folder: Path, name: str, number: int, line: bytes) -> str:
@@ -348,49 +420,73 @@ def damaged(whole: engine.Run, folder: Path, name: str, number: int, line: bytes
 @pytest.mark.parametrize(
     "line",
     [
-        b"", b"{", b"[]", b"null", b"7", b'"text"', b"{}", b"\xff\xfe", b"\x00", b"[" * 100_000, b"9" * 100_000,
-        b'{"id": 1, "case": 2}', b'{"case_id": []}', b'{"id": "x", "case": {"operator": "exp", "dtype": "float32"}}',
+        b"", b"{", b"[]", b"null", b"7", b'"text"', b"{}", b"\xff\xfe", b"\x00", b"[" * 100_000,
+        b"9" * 100_000,
+        b'{"id": 1, "case": 2}', b'{"case_id": []}', (b'{"id": "x", "case": {"operator": "exp", '
+        b'"dtype": "float32"}}'),
     ],
     ids=lambda line: repr(line[:12]),
 )  # fmt: skip
-def test_a_damaged_line_is_named_by_file_and_line(whole: engine.Run, tmp_path: Path, name: str, line: bytes) -> None:
+def test_a_damaged_line_is_named_by_file_and_line(
+    whole: engine.Run, tmp_path: Path, name: str, line: bytes
+) -> None:
     damaged(whole, tmp_path / "b", name, 2, line)
 
 
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("verdict", "perfect"), ("verdict", []), ("metrics", {"rho_max": "large"}), ("metrics", {"rho_max": 10**400}),
-        ("metrics", []), ("worst", {"index": [math.inf]}), ("worst", 3), ("shapes", 3), ("comparison", {}),
-        ("comparison", {"status": "ok", "outputs": 3}), ("comparison", {"status": "ok", "outputs": [{"spans": [{"range": [1]}]}]}),
+        ("verdict", "perfect"), ("verdict", []), ("metrics", {"rho_max": "large"}), ("metrics",
+        {"rho_max": 10**400}),
+        ("metrics", []), ("worst", {"index": [math.inf]}), ("worst", 3), ("shapes", 3),
+        ("comparison", {}),
+        ("comparison", {"status": "ok", "outputs": 3}), ("comparison", {"status": "ok",
+        "outputs": [{"spans": [{"range": [1]}]}]}),
         ("case_id", "exp-0000000000"),
     ],
     ids=lambda value: str(value)[:30],
 )  # fmt: skip
-def test_a_damaged_value_is_named_by_file_and_line(whole: engine.Run, tmp_path: Path, key: str, value: Any) -> None:
-    row = json.loads((folder_of(whole) / "results.jsonl").read_text(encoding="utf-8").splitlines()[1])
-    text = damaged(whole, tmp_path / "b", "results.jsonl", 2, json.dumps(row | {key: value}).encode())
+def test_a_damaged_value_is_named_by_file_and_line(
+    whole: engine.Run, tmp_path: Path, key: str, value: Any
+) -> None:
+    row = json.loads(
+        (folder_of(whole) / "results.jsonl").read_text(encoding="utf-8").splitlines()[1]
+    )
+    text = damaged(
+        whole, tmp_path / "b", "results.jsonl", 2, json.dumps(row | {key: value}).encode()
+    )
     assert text.startswith("damaged: ")
 
 
 def test_a_key_that_is_missing_is_named(whole: engine.Run, tmp_path: Path) -> None:
-    row = json.loads((folder_of(whole) / "results.jsonl").read_text(encoding="utf-8").splitlines()[1])
+    row = json.loads(
+        (folder_of(whole) / "results.jsonl").read_text(encoding="utf-8").splitlines()[1]
+    )
     del row["explanation"]
-    assert damaged(whole, tmp_path / "b", "results.jsonl", 2, json.dumps(row).encode()) == "damaged: it has no 'explanation'"
+    assert (
+        damaged(whole, tmp_path / "b", "results.jsonl", 2, json.dumps(row).encode())
+        == "damaged: it has no 'explanation'"
+    )
 
 
-def test_a_huge_line_is_not_read(whole: engine.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_huge_line_is_not_read(
+    whole: engine.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(files, "MAX_LINE", 10_000)
     line = b'{"x": "' + b"x" * 20_000 + b'"}'
-    assert damaged(whole, tmp_path / "b", "results.jsonl", 3, line) == "line longer than 10000 bytes"
+    assert (
+        damaged(whole, tmp_path / "b", "results.jsonl", 3, line) == "line longer than 10000 bytes"
+    )
 
 
 def test_another_format_or_no_bundle_at_all(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match=r"is not a bundle: it has no bundle\.json"):
         bundle.read_results(tmp_path)
     for text, words in (
-        ('{"format": 99, "settings": {}}', r"has format 99; this version \(\S+\) reads formats 1 to 2"),
-        ("{}", "does not describe a bundle"), ("nonsense", "cannot be read: "), ("[" * 100_000, "cannot be read: "),
+        ('{"format": 99, "settings": {}}', (r"has format 99; this version \(\S+\) reads formats 1 "
+        r"to 2")),
+        ("{}", "does not describe a bundle"), ("nonsense", "cannot be read: "), ("[" * 100_000,
+        "cannot be read: "),
     ):  # fmt: skip
         (tmp_path / "bundle.json").write_text(text, encoding="utf-8")
         with pytest.raises(BundleError, match=words):
@@ -403,17 +499,23 @@ def test_a_bundle_without_results_has_none(tmp_path: Path) -> None:
 
 
 NASTY = [
-    "../../x", "/etc/x", "C:\\x", "\\\\server\\x", "a\x00b", "CON", "nul.txt", "x" * 5000, "..", ".", "x.", "x ", "é/☃", "\ud800",
+    "../../x", "/etc/x", "C:\\x", "\\\\server\\x", "a\x00b", "CON", "nul.txt", "x" * 5000, "..",
+    ".", "x.", "x ", "é/☃", "\ud800",
     "a:b", "$(x)",
 ]  # fmt: skip
-WINDOWS = {"CON", "PRN", "AUX", "NUL"} | {f"{port}{i}" for port in ("COM", "LPT") for i in range(10)}
+WINDOWS = {"CON", "PRN", "AUX", "NUL"} | {
+    f"{port}{i}" for port in ("COM", "LPT") for i in range(10)
+}
 
 
 def is_portable(name: str) -> bool:
     """One component that Windows and every other system takes as it is."""
     plain = re.fullmatch(r"[A-Za-z0-9._-]{1,130}", name) is not None
     return (
-        plain and name[0] not in ".-" and name[-1] not in ". " and PureWindowsPath(name).stem.split(".")[0].upper() not in WINDOWS
+        plain
+        and name[0] not in ".-"
+        and name[-1] not in ". "
+        and PureWindowsPath(name).stem.split(".")[0].upper() not in WINDOWS
     )
 
 
@@ -425,12 +527,33 @@ def test_folder_names_are_portable(operator: str, backend: str) -> None:
 
 
 def test_two_failures_never_share_a_folder() -> None:
-    backends = ["a b", "a_b", "a/b", "a:1", "a+b", "a+b=c", "a+b+c", "A", "a", "é", "è", "x" * 200, "x" * 201]
-    names = {bundle.failure_id(result(backend=b, direction=d)).lower() for b in backends for d in ("forward", "backward")}
+    backends = [
+        "a b",
+        "a_b",
+        "a/b",
+        "a:1",
+        "a+b",
+        "a+b=c",
+        "a+b+c",
+        "A",
+        "a",
+        "é",
+        "è",
+        "x" * 200,
+        "x" * 201,
+    ]
+    names = {
+        bundle.failure_id(result(backend=b, direction=d)).lower()
+        for b in backends
+        for d in ("forward", "backward")
+    }
     assert len(names) == 2 * len(backends)
     assert bundle.failure_id(result(backend="cuda:1+tf32")).endswith("-cuda_1_tf32-forward")
     softmax = Case("nn.functional.log_softmax", "float32")
-    assert bundle.failure_id(result(case=softmax, backend="cpu+onednn=off")) == f"{softmax.id}-cpu_onednn-off-forward"
+    assert (
+        bundle.failure_id(result(case=softmax, backend="cpu+onednn=off"))
+        == f"{softmax.id}-cpu_onednn-off-forward"
+    )
 
 
 @pytest.mark.parametrize("name", NASTY, ids=lambda name: repr(name[:12]))
@@ -438,7 +561,9 @@ def test_nothing_is_written_outside_the_folder(tmp_path: Path, name: str) -> Non
     """Whatever an operator or a backend is called."""
     inside = tmp_path / "b"
     case = Case(name, "float32", (TensorRecipe((3,), "float32", stop=5),))
-    written(inside, result(case=case, backend=name, explanation=f"\x1b{name}\n"), result(backend=name))
+    written(
+        inside, result(case=case, backend=name, explanation=f"\x1b{name}\n"), result(backend=name)
+    )
     assert {path.name for path in tmp_path.iterdir()} == {"b"}
     failures = list((inside / "failures").iterdir())
     assert len(failures) == 2
@@ -447,7 +572,9 @@ def test_nothing_is_written_outside_the_folder(tmp_path: Path, name: str) -> Non
 
 def test_a_hostile_id_is_refused(whole: engine.Run, tmp_path: Path) -> None:
     row = json.loads((folder_of(whole) / "cases.jsonl").read_text(encoding="utf-8").splitlines()[0])
-    text = damaged(whole, tmp_path / "b", "cases.jsonl", 1, json.dumps(row | {"id": "../../x"}).encode())
+    text = damaged(
+        whole, tmp_path / "b", "cases.jsonl", 1, json.dumps(row | {"id": "../../x"}).encode()
+    )
     assert text == f"damaged: case {row['id']} is filed under another id"
 
 
@@ -459,10 +586,12 @@ def test_an_artefact_that_cannot_be_made_does_not_end_the_run(tmp_path: Path) ->
     assert "no tensors: " in (folder / "tensors.txt").read_text(encoding="utf-8")
 
 
-# --- packed -----------------------------------------------------------------------------------------------------------
+# --- packed
 
 
-def test_a_packed_bundle_is_read_as_before_and_can_be_resumed(whole: engine.Run, tmp_path: Path) -> None:
+def test_a_packed_bundle_is_read_as_before_and_can_be_resumed(
+    whole: engine.Run, tmp_path: Path
+) -> None:
     here = copy_of(whole, tmp_path / "b")
     plain = {name: (here / name).read_bytes() for name in FILES}
     said = CliRunner().invoke(main, ["pack", str(tmp_path), "--keep", "1"])
@@ -470,10 +599,16 @@ def test_a_packed_bundle_is_read_as_before_and_can_be_resumed(whole: engine.Run,
     said = CliRunner().invoke(main, ["pack", str(tmp_path)])
     assert said.exit_code == 0
     assert said.output.startswith("packed 1 of 1 bundles: ")
-    assert sum((here / f"{name}.gz").stat().st_size for name in FILES) * 3 < sum(map(len, plain.values()))
+    assert sum((here / f"{name}.gz").stat().st_size for name in FILES) * 3 < sum(
+        map(len, plain.values())
+    )
     assert not any((here / name).exists() for name in (*FILES, "running.lock"))
     assert bundle.read_results(here) == bundle.read_results(folder_of(whole))
-    for command in (["diff", str(folder_of(whole)), str(here)], ["report", str(here)], ["query", "SELECT 1 AS one", str(here)]):
+    for command in (
+        ["diff", str(folder_of(whole)), str(here)],
+        ["report", str(here)],
+        ["query", "SELECT 1 AS one", str(here)],
+    ):
         assert CliRunner().invoke(main, command).exit_code == 0, command
     assert CliRunner().invoke(main, ["pack", str(here)]).output.startswith("packed 0 of 1")
     consistency.run(**ARGUMENTS, out=here, resume=True)
@@ -508,7 +643,13 @@ def test_a_kill_while_packing_costs_nothing(
         unlink(path, missing_ok)
 
     with monkeypatch.context() as patch:
-        patch.setattr(*((shutil, "copyfileobj", copy) if moment == "half written" else (Path, "unlink", leave)))
+        patch.setattr(
+            *(
+                (shutil, "copyfileobj", copy)
+                if moment == "half written"
+                else (Path, "unlink", leave)
+            )
+        )
         with pytest.raises(Killed):
             pack(here)
     for _ in range(2):
@@ -517,7 +658,9 @@ def test_a_kill_while_packing_costs_nothing(
     assert not (here / "results.jsonl").exists()
 
 
-def test_of_two_copies_the_longer_one_is_taken_packed_or_not(whole: engine.Run, tmp_path: Path) -> None:
+def test_of_two_copies_the_longer_one_is_taken_packed_or_not(
+    whole: engine.Run, tmp_path: Path
+) -> None:
     part, all_of_it = copy_of(whole, tmp_path / "a"), copy_of(whole, tmp_path / "b")
     results = part / "results.jsonl"
     results.write_bytes(b"".join(results.read_bytes().splitlines(keepends=True)[:-3]))
@@ -534,12 +677,18 @@ def bomb(packed: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("damage", "told"),
     [
-        (lambda b: b[:-40], "cannot be read: "), (lambda b: b[:200] + b"xx" + b[202:], "(:\\d+  damaged|cannot be read): "),
-        (lambda b: b"{}", "cannot be read: Not a gzipped file"), (bomb, "is more than 200 times as large once it is unpacked"),
+        (lambda b: b[:-40], "cannot be read: "), (lambda b: b[:200] + b"xx" + b[202:],
+        "(:\\d+  damaged|cannot be read): "),
+        (lambda b: b"{}", "cannot be read: Not a gzipped file"), (bomb, ("is more than 200 times "
+        "as large once it is unpacked")),
     ],
 )  # fmt: skip
 def test_a_damaged_packed_file_is_one_line(
-    damage: Callable[[bytes], bytes], told: str, whole: engine.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    damage: Callable[[bytes], bytes],
+    told: str,
+    whole: engine.Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(files, "_SMALL", 1 << 20)
     here = copy_of(whole, tmp_path / "b")

@@ -25,7 +25,12 @@ from consistency.storage.bundle import machine
 from consistency.storage.bundle.header import new_id
 
 FORMAT_1 = Path(__file__).parent / "data" / "bundle-format-1"
-ARGUMENTS: dict[str, Any] = {"operators": ["exp"], "dtypes": ["float32"], "backends": ["cpu"], "examples": 3}
+ARGUMENTS: dict[str, Any] = {
+    "operators": ["exp"],
+    "dtypes": ["float32"],
+    "backends": ["cpu"],
+    "examples": 3,
+}
 
 
 @pytest.fixture(scope="module")
@@ -38,19 +43,33 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def with_header(folder: Path, made: Path, **changes: Any) -> Path:
     shutil.copytree(made, folder)
     header = json.loads((folder / "bundle.json").read_text(encoding="utf-8")) | changes
-    (folder / "bundle.json").write_text(json.dumps({k: v for k, v in header.items() if v != "absent"}), encoding="utf-8")
+    (folder / "bundle.json").write_text(
+        json.dumps({k: v for k, v in header.items() if v != "absent"}), encoding="utf-8"
+    )
     return folder
 
 
-# --- the newest format ----------------------------------------------------------------------------------------------
+# --- the newest format
 
 
 def test_a_header_says_which_run_on_what(made: Path) -> None:
     header = bundle.read_header(made)
     assert header["format"] == bundle.FORMAT == 2
     assert header["machine"] == machine.machine()
-    assert {"host", "os", "os version", "architecture", "cpu", "cores", "memory", "python", "numpy"} <= header["machine"].keys()
-    assert header["label"] == machine.label_of(header["machine"], bundle.read_environment(made)["cpu"]["torch"])
+    assert {
+        "host",
+        "os",
+        "os version",
+        "architecture",
+        "cpu",
+        "cores",
+        "memory",
+        "python",
+        "numpy",
+    } <= header["machine"].keys()
+    assert header["label"] == machine.label_of(
+        header["machine"], bundle.read_environment(made)["cpu"]["torch"]
+    )
     assert header["corpus"] is None
     assert header["id"] != new_id() != new_id()
     assert not (made / FILE).exists()
@@ -63,20 +82,50 @@ def test_the_host_s_name_is_nowhere(made: Path, monkeypatch: pytest.MonkeyPatch)
     assert len(found["host"]) == 12 != bundle.read_header(made)["machine"]["host"]
 
 
-def test_a_label_keeps_environments_apart_and_nights_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_label_keeps_environments_apart_and_nights_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("RUNNER_ENVIRONMENT", raising=False)
-    about = {"os": "Linux", "architecture": "x86_64", "capability": "AVX2", "python": "3.12.4", "host": "0123456789ab"}
+    about = {
+        "os": "Linux",
+        "architecture": "x86_64",
+        "capability": "AVX2",
+        "python": "3.12.4",
+        "host": "0123456789ab",
+    }
     assert machine.label_of(about, "2.13.0+cpu") == "linux-x86_64-avx2-torch2.13-py3.12-012345"
-    assert machine.label_of(about, "2.14.0.dev20261121") == machine.label_of(about, "2.14.0.dev20261122")
+    assert machine.label_of(about, "2.14.0.dev20261121") == machine.label_of(
+        about, "2.14.0.dev20261122"
+    )
     monkeypatch.setenv("MKL_CBWR", "AVX2")
-    assert machine.label_of(about, "2.13") == "linux-x86_64-avx2-torch2.13-py3.12-MKL_CBWR=AVX2-012345"
+    assert (
+        machine.label_of(about, "2.13") == "linux-x86_64-avx2-torch2.13-py3.12-MKL_CBWR=AVX2-012345"
+    )
     monkeypatch.setenv("RUNNER_ENVIRONMENT", "github-hosted")
-    assert machine.label_of(about | {"host": "ffff"}, "2.13") == "linux-x86_64-avx2-torch2.13-py3.12-MKL_CBWR=AVX2"
-    assert machine.tidy(" a\n\tb\x1b[31m " + "x" * 500) == ("a b [31m " + "x" * 500)[: machine.MAX_LABEL]
+    assert (
+        machine.label_of(about | {"host": "ffff"}, "2.13")
+        == "linux-x86_64-avx2-torch2.13-py3.12-MKL_CBWR=AVX2"
+    )
+    assert (
+        machine.tidy(" a\n\tb\x1b[31m " + "x" * 500)
+        == ("a b [31m " + "x" * 500)[: machine.MAX_LABEL]
+    )
 
 
 def test_the_user_s_label_stands_there(tmp_path: Path) -> None:
-    arguments = ["run", "exp", "--dtype", "float32", "--backend", "cpu", "--examples", "1", "--label", "lab 3, RTX", "--out"]
+    arguments = [
+        "run",
+        "exp",
+        "--dtype",
+        "float32",
+        "--backend",
+        "cpu",
+        "--examples",
+        "1",
+        "--label",
+        "lab 3, RTX",
+        "--out",
+    ]
     shown = CliRunner().invoke(main, [*arguments, str(tmp_path / "b")])
     assert shown.exit_code == 0, shown.output
     assert bundle.read_header(tmp_path / "b")["label"] == "lab 3, RTX"
@@ -85,18 +134,24 @@ def test_the_user_s_label_stands_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"id": "absent"}, "has no usable id: 'None'"), ({"id": "../x"}, "has no usable id: '../x'"),
+        ({"id": "absent"}, "has no usable id: 'None'"), ({"id": "../x"},
+        "has no usable id: '../x'"),
         ({"id": 7}, "has no usable id"),
         ({"label": 3}, "has no usable label"), ({"machine": "absent"}, "does not say what machine"),
-        ({"machine": {str(i): i for i in range(999)}}, "does not say what machine"), ({"corpus": {}}, "which corpus"),
-        ({"created": "yesterday"}, "does not say when it was made: 'yesterday'"), ({"format": True}, "has format True"),
-        ({"format": 3, "consistency": "0.9"}, r"reads formats 1 to 2: install consistency 0.9 or newer"),
+        ({"machine": {str(i): i for i in range(999)}}, "does not say what machine"),
+        ({"corpus": {}}, "which corpus"),
+        ({"created": "yesterday"}, "does not say when it was made: 'yesterday'"), ({"format": True},
+        "has format True"),
+        ({"format": 3, "consistency": "0.9"}, (r"reads formats 1 to 2: install consistency 0.9 or "
+        r"newer")),
         ({"format": 0}, "reads formats 1 to 2"), ({"format": [1]}, "has format [1]"),
         ({"settings": 1}, "does not describe a bundle"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )  # fmt: skip
-def test_a_damaged_header_is_one_line(changes: dict[str, Any], words: str, made: Path, tmp_path: Path) -> None:
+def test_a_damaged_header_is_one_line(
+    changes: dict[str, Any], words: str, made: Path, tmp_path: Path
+) -> None:
     folder = with_header(tmp_path / "b", made, **changes)
     shown = CliRunner().invoke(main, ["diff", str(made), str(folder)])
     assert shown.exit_code == 2
@@ -104,7 +159,7 @@ def test_a_damaged_header_is_one_line(changes: dict[str, Any], words: str, made:
     assert len(shown.output.strip().splitlines()) == 1
 
 
-# --- the older one --------------------------------------------------------------------------------------------------
+# --- the older one
 
 
 def test_format_1_is_read_as_the_newest() -> None:
@@ -133,20 +188,36 @@ def test_format_1_is_compared_reported_and_completed(tmp_path: Path) -> None:
     (tmp_path / "b" / "results.jsonl").write_bytes(b"".join(lines[:-5]) + lines[-5][:30])
     header = json.loads((FORMAT_1 / "bundle.json").read_text(encoding="utf-8"))
     chosen = engine.settings(["exp", "matmul"], ["cpu", "numpy"], ["float32"], examples=3)
-    header["settings"]["tolerances"] = chosen.tolerances.digest  # the packaged ones may have changed since
+    header["settings"]["tolerances"] = (
+        chosen.tolerances.digest
+    )  # the packaged ones may have changed since
     (tmp_path / "b" / "bundle.json").write_text(json.dumps(header), encoding="utf-8")
-    run = consistency.run(["exp", "matmul"], ["cpu", "numpy"], ["float32"], examples=3, out=tmp_path / "b", resume=True)
+    run = consistency.run(
+        ["exp", "matmul"],
+        ["cpu", "numpy"],
+        ["float32"],
+        examples=3,
+        out=tmp_path / "b",
+        resume=True,
+    )
     rows = bundle.read_results(tmp_path / "b")
     assert len(rows) == len({r.key for r in rows}) == len(run.results)
 
 
-# --- many -----------------------------------------------------------------------------------------------------------
+# --- many
 
 
 def test_bundles_are_gathered_oldest_first_each_run_once(made: Path, tmp_path: Path) -> None:
     shutil.copytree(FORMAT_1, tmp_path / "nights" / "1" / "lab")
-    with_header(tmp_path / "nights" / "2" / "lab", made, id="20200101T000000Z-x", created="2020-01-01T03:00:00+03:00")
-    twin = with_header(tmp_path / "nights" / "3", made, id="20200101T000000Z-x", created="2020-01-01")
+    with_header(
+        tmp_path / "nights" / "2" / "lab",
+        made,
+        id="20200101T000000Z-x",
+        created="2020-01-01T03:00:00+03:00",
+    )
+    twin = with_header(
+        tmp_path / "nights" / "3", made, id="20200101T000000Z-x", created="2020-01-01"
+    )
     (twin / "results.jsonl").write_text("", encoding="utf-8")
     with_header(tmp_path / "nights" / "4", made, format=9)
     (tmp_path / "nights" / "5").mkdir()
@@ -162,7 +233,7 @@ def test_bundles_are_gathered_oldest_first_each_run_once(made: Path, tmp_path: P
         bundle.gather([tmp_path / "nothing"])
 
 
-# --- one writer -----------------------------------------------------------------------------------------------------
+# --- one writer
 
 
 def test_a_second_run_into_the_same_folder_is_refused(made: Path, tmp_path: Path) -> None:
@@ -171,11 +242,25 @@ def test_a_second_run_into_the_same_folder_is_refused(made: Path, tmp_path: Path
     lock = Lock(folder)
     try:
         for extra in ([], ["--resume"]):
-            arguments = ["run", "exp", "--backend", "cpu", "--dtype", "float32", "--examples", "1", "--out", str(folder), *extra]
+            arguments = [
+                "run",
+                "exp",
+                "--backend",
+                "cpu",
+                "--dtype",
+                "float32",
+                "--examples",
+                "1",
+                "--out",
+                str(folder),
+                *extra,
+            ]
             shown = CliRunner().invoke(main, arguments)
             assert shown.exit_code == 2
             (line,) = shown.output.strip().splitlines()
-            assert f"{folder} is being written by another run (process {os.getpid()} since 20" in line
+            assert (
+                f"{folder} is being written by another run (process {os.getpid()} since 20" in line
+            )
             assert line.endswith("wait until it has ended, or name another folder")
         assert not (folder / "bundle.json").exists()
     finally:
@@ -190,7 +275,9 @@ def test_a_killed_run_leaves_no_lock(tmp_path: Path) -> None:
         "import os, sys\nfrom pathlib import Path\nfrom consistency.core.locking import Lock\n"
         f"Lock(Path({str(tmp_path)!r}))\nprint('held', flush=True)\nsys.stdin.read()"
     )
-    holder = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     assert holder.stdout is not None
     assert holder.stdin is not None
     assert holder.stdout.readline() == "held\n"

@@ -1,4 +1,5 @@
-"""Calibration: what healthy results need is computed right, what is too loose is listed, and what is proposed then passes."""
+"""Calibration: what healthy results need is computed right, what is too loose is listed, and what
+is proposed then passes."""
 
 from __future__ import annotations
 
@@ -54,7 +55,9 @@ operators:
 
 
 @given(CORNERS, BOUND)
-def test_the_smallest_lambda_passes_and_a_smaller_one_does_not(corners: list[tuple[float, float]], c: float) -> None:
+def test_the_smallest_lambda_passes_and_a_smaller_one_does_not(
+    corners: list[tuple[float, float]], c: float
+) -> None:
     lam = Demands(corners).lam(c)
     assert metrics.rho(tuple(corners), c, lam)[0] <= 1.0
     if lam > 0.0:
@@ -64,7 +67,9 @@ def test_the_smallest_lambda_passes_and_a_smaller_one_does_not(corners: list[tup
 
 
 @given(CORNERS, st.floats(0.0, 100.0))
-def test_the_smallest_c_passes_and_a_smaller_one_does_not(corners: list[tuple[float, float]], lam: float) -> None:
+def test_the_smallest_c_passes_and_a_smaller_one_does_not(
+    corners: list[tuple[float, float]], lam: float
+) -> None:
     c = Demands(corners).c(lam)
     assert c >= 0.5
     assert metrics.rho(tuple(corners), c, lam)[0] <= 1.0
@@ -84,24 +89,42 @@ def test_the_factor_scales_both(corners: list[tuple[float, float]], c: float, la
 
 
 @given(CORNERS, PAIRS, BOUND)
-def test_the_judge_agrees(corners: list[tuple[float, float]], pairs: list[tuple[float, float]], c: float) -> None:
+def test_the_judge_agrees(
+    corners: list[tuple[float, float]], pairs: list[tuple[float, float]], c: float
+) -> None:
     worst = (Worst((0,), 1.0, 2.0),)
-    spans = [Span(None, 1 / min(a for a, _ in corners), 1 / min(b for _, b in corners), 1.0, tuple(corners), worst)]
+    spans = [
+        Span(
+            None,
+            1 / min(a for a, _ in corners),
+            1 / min(b for _, b in corners),
+            1.0,
+            tuple(corners),
+            worst,
+        )
+    ]
     spans += [Span(None, ulp, scaled, 1.0, (), worst) for ulp, scaled in pairs]
-    comparison = Comparison("ok", (Measured("out/0", "float32", (9,), 9, tuple(spans), differing=9),))
+    comparison = Comparison(
+        "ok", (Measured("out/0", "float32", (9,), 9, tuple(spans), differing=9),)
+    )
     rule = Rule(c, 1.0)
     found = demands(comparison, rule, Policy())
     for enough in (replace(rule, lam=found.lam(c)), replace(rule, c=found.c(1.0))):
         assert judge(comparison, None, enough, Policy()).metrics["rho_max"] <= 1.0
     lam = found.lam(c)
     if lam > 0.0:
-        assert judge(comparison, None, replace(rule, lam=lam * LESS), Policy()).metrics["rho_max"] > 1.0
+        assert (
+            judge(comparison, None, replace(rule, lam=lam * LESS), Policy()).metrics["rho_max"]
+            > 1.0
+        )
 
 
 @given(st.integers(0, 2**32), BOUND, st.floats(0.0, 100.0))
 def test_what_is_dropped_demanded_nothing(seed: int, c: float, lam: float) -> None:
     random = Random(seed)
-    everything = Demands([(random.uniform(0.001, 10.0), random.uniform(0.001, 10.0)) for _ in range(300)])
+    everything = Demands(
+        [(random.uniform(0.001, 10.0), random.uniform(0.001, 10.0)) for _ in range(300)]
+    )
     kept = Demands()
     kept.add(everything)
     assert len(kept.corners) < 100
@@ -129,7 +152,18 @@ def test_what_the_rule_itself_does_not_judge_demands_nothing() -> None:
 
 def test_inputs_rounded_to_so_many_bits() -> None:
     x = torch.tensor(
-        [1.0, 1.0 + 2.0**-10, 1.0 + 2.0**-11, 1.0 + 3 * 2.0**-11, -3e-40, 1e38, 0.0, math.inf, math.nan], dtype=torch.float64
+        [
+            1.0,
+            1.0 + 2.0**-10,
+            1.0 + 2.0**-11,
+            1.0 + 3 * 2.0**-11,
+            -3e-40,
+            1e38,
+            0.0,
+            math.inf,
+            math.nan,
+        ],
+        dtype=torch.float64,
     )
     near = rounded(x, 11)
     assert near[:4].tolist() == [1.0, 1.0 + 2.0**-10, 1.0, 1.0 + 2 * 2.0**-10]
@@ -150,7 +184,9 @@ def test_every_fault_is_as_large_as_it_says() -> None:
     moved = {}
     for name, outcome in found.items():
         assert outcome.outputs[0].tensor is not None
-        moved[name] = (outcome.outputs[0].tensor.double() - healthy.outputs[0].tensor.double()) / ulp
+        moved[name] = (
+            outcome.outputs[0].tensor.double() - healthy.outputs[0].tensor.double()
+        ) / ulp
     assert moved["16 ulp in one"].count_nonzero() == 1
     assert moved["16 ulp in one"].abs().max() == 16.0
     assert set(moved["16 ulp in all"].tolist()) == {-16.0, 16.0}
@@ -167,7 +203,9 @@ def test_faults_that_cannot_show_are_left_out() -> None:
     names = [name for name, _ in planted(healthy, reference, consistency.Backend())]
     assert "TF32" not in names  # few bits to begin with
     assert "truncated" not in names
-    reference = Reference(get("argmax"), prepare(case_of("argmax", "float32", (whole,), {})), "forward")
+    reference = Reference(
+        get("argmax"), prepare(case_of("argmax", "float32", (whole,), {})), "forward"
+    )
     healthy = consistency.Backend().run(reference.operator, reference.materials)
     assert list(planted(healthy, reference, consistency.Backend())) == []
 
@@ -178,7 +216,9 @@ def test_faults_that_cannot_show_are_left_out() -> None:
 def calibrated(
     path: Path | None, backends: Sequence[str] = ("cpu",), operator: str = "exp", **options: object
 ) -> tuple[calibrate.Calibration, list[Change]]:
-    chosen = engine.settings([operator], backends, ["float32"], examples=12, tolerances=path, **options)  # type: ignore[arg-type]
+    chosen = engine.settings(
+        [operator], backends, ["float32"], examples=12, tolerances=path, **options
+    )  # type: ignore[arg-type]
     plan = calibrate.Plan(chosen, (0, 1))
     found = calibrate.Calibration()
     for _, observed in calibrate.observations(plan):
@@ -206,8 +246,15 @@ def test_an_entry_far_too_loose_is_listed_and_a_smaller_one_proposed(tmp_path: P
     assert entry.shares["16 ulp in all"].value == 0.0
     assert set(entry.shares["16 ulp in all"].hidden_by) == {"c"}
     lines = list(report.inadequate(found.entries()))
-    assert lines[0] == "1 entry notices fewer than half of the planted 16 ulp in all or TF32 faults somewhere:"
-    assert lines[1].strip().startswith(f"{entry.place}  1 group; c is too large; healthy results leave room")
+    assert (
+        lines[0]
+        == "1 entry notices fewer than half of the planted 16 ulp in all or TF32 faults somewhere:"
+    )
+    assert (
+        lines[1]
+        .strip()
+        .startswith(f"{entry.place}  1 group; c is too large; healthy results leave room")
+    )
     assert lines[2].strip().startswith("needed of the budget: exp 0.00")
     assert lines[3].strip().startswith("exp · float32 · forward · cpu   c 5000, lambda 0   margin ")
     forward = next(one for one in changes if one.direction == "forward")
@@ -238,7 +285,9 @@ def test_an_entry_too_tight_gives_a_proposal_that_then_passes(tmp_path: Path) ->
     (forward,) = (one for one in changes if one.direction == "forward")
     assert forward.reason == "too tight"
     loaded = proposed(tmp_path, changes)
-    run = consistency.run(["exp"], ["cpu"], ["float32"], ["forward"], examples=12, tolerances=loaded)
+    run = consistency.run(
+        ["exp"], ["cpu"], ["float32"], ["forward"], examples=12, tolerances=loaded
+    )
     assert not run.failures
     assert group.worst == forward.worst
     assert forward.worst in loaded.rule("exp", "float32", family="unary").source
@@ -271,32 +320,45 @@ class Wrong(Rough):
 """
 
 
-def test_what_one_backend_needs_is_proposed_for_it_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_one_backend_needs_is_proposed_for_it_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("user.py").write_text(BACKEND, encoding="utf-8")
-    found, changes = calibrated(written(tmp_path, 2, 0), ["cpu", "user.py:Rough"], directions=["forward"])
+    found, changes = calibrated(
+        written(tmp_path, 2, 0), ["cpu", "user.py:Rough"], directions=["forward"]
+    )
     assert {group.kind.backend for group in found.too_tight()} == {"rough"}
     assert {one.backend for one in changes} == {"rough"}
     loaded = proposed(tmp_path, changes)
     assert loaded.rule("exp", "float32", family="unary", backend="rough").c > 30
     assert loaded.rule("exp", "float32", family="unary").c < 10
-    assert not consistency.run(["exp"], ["user.py:Rough"], ["float32"], ["forward"], examples=12, tolerances=loaded).failures
+    assert not consistency.run(
+        ["exp"], ["user.py:Rough"], ["float32"], ["forward"], examples=12, tolerances=loaded
+    ).failures
 
 
-def test_a_backend_that_alone_needs_loose_numbers_keeps_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backend_that_alone_needs_loose_numbers_keeps_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("user.py").write_text(BACKEND, encoding="utf-8")
-    found, changes = calibrated(written(tmp_path, 64, 0), ["cpu", "user.py:Rough"], directions=["forward"])
+    found, changes = calibrated(
+        written(tmp_path, 64, 0), ["cpu", "user.py:Rough"], directions=["forward"]
+    )
     assert not found.too_tight()
     assert {(one.direction, one.backend, one.reason) for one in changes} == {
-        ("forward", "", "too loose"), ("forward", "rough", "as before"), ("backward", "", "as before"),
+        ("forward", "", "too loose"), ("forward", "rough", "as before"), ("backward", "",
+        "as before"),
     }  # fmt: skip
     loaded = proposed(tmp_path, changes)
     assert loaded.rule("exp", "float32", family="unary", backend="rough").c == 64
     assert loaded.rule("exp", "float32", family="unary").c < 10
 
 
-def test_what_no_number_can_mend_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_no_number_can_mend_is_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("user.py").write_text(BACKEND, encoding="utf-8")
     found, changes = calibrated(None, ["user.py:Wrong"], directions=["forward"])
@@ -305,11 +367,15 @@ def test_what_no_number_can_mend_is_told_apart(tmp_path: Path, monkeypatch: pyte
     assert "structure: out/0 has shape [1, " in "\n".join(report.problems(found))
 
 
-def test_an_expected_divergence_says_nothing_of_what_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_expected_divergence_says_nothing_of_what_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("user.py").write_text(BACKEND, encoding="utf-8")
     path = written(tmp_path, 2, 0)
-    expectation = "expectations:\n  - {operator: exp, backend: rough, verdicts: [divergent], reason: known}\n"
+    expectation = (
+        "expectations:\n  - {operator: exp, backend: rough, verdicts: [divergent], reason: known}\n"
+    )
     path.write_text(path.read_text(encoding="utf-8") + expectation, encoding="utf-8")
     found, _ = calibrated(path, ["user.py:Rough"], directions=["forward"])
     assert not found.too_tight()
@@ -338,9 +404,13 @@ def cli(*arguments: str) -> Result:
 def test_as_a_process(tmp_path: Path) -> None:
     tight = written(tmp_path, 0.5, 0)
     before = Path(tolerances.__file__).parents[2].joinpath("tolerances.yaml").read_bytes()
-    asked = "exp --backend cpu --dtype float32 --examples 8 --seeds 0,1 --proposal p.yaml --json c.jsonl --stand-in directml"
+    asked = (
+        "exp --backend cpu --dtype float32 --examples 8 --seeds 0,1 --proposal p.yaml --json "
+        "c.jsonl --stand-in directml"
+    )
     run = subprocess.run(
-        [sys.executable, "-m", "consistency", "calibrate", *asked.split(), "--tolerances", str(tight)],
+        [sys.executable, "-m", "consistency", "calibrate", *asked.split(), "--tolerances",
+        str(tight)],
         capture_output=True, text=True, cwd=tmp_path, timeout=120, encoding="utf-8",
     )  # fmt: skip
     assert (run.returncode, run.stderr) == (0, "")
@@ -348,10 +418,17 @@ def test_as_a_process(tmp_path: Path) -> None:
     assert lines[0].startswith("1 operator × dtype, seeds 0,1 of 8 cases, torch ")
     assert any(line.startswith("entry ") and line.endswith("operators") for line in lines)
     assert "written to p.yaml; try it: consistency run --tolerances p.yaml" in run.stdout
-    assert re.search(r"^Noticed of all planted faults: 16 ulp in one \d+%, 16 ulp in all \d+%, TF32 \d+%", run.stdout, re.MULTILINE)
+    assert re.search(
+        r"^Noticed of all planted faults: 16 ulp in one \d+%, 16 ulp in all \d+%, TF32 \d+%",
+        run.stdout,
+        re.MULTILINE,
+    )
     assert "\x1b" not in run.stdout
-    rows = [json.loads(line) for line in (tmp_path / "c.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert {(row["operator"], row["backend"], row["direction"], row["stand_in"]) for row in rows} == {
+    rows = [
+        json.loads(line) for line in (tmp_path / "c.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    assert {(row["operator"], row["backend"], row["direction"],
+    row["stand_in"]) for row in rows} == {
         ("exp", "cpu", "forward", False), ("exp", "cpu", "backward", False),
         ("exp", "directml", "forward", True), ("exp", "directml", "backward", True),
     }  # fmt: skip
@@ -364,12 +441,24 @@ def test_as_a_process(tmp_path: Path) -> None:
     [
         (["expp"], "expp"),
         (["exp", "--seeds", "one"], "'one' is not a list of whole numbers; write 0,1,2"),
-        (["exp", "--dtype", "int32"], "nothing to calibrate: integers and booleans are compared exactly; choose a floating dtype"),
-        (["exp", "--proposal", "no/such/folder/p.yaml"], "cannot write no/such/folder/p.yaml: No such file or directory"),
+        (
+            ["exp", "--dtype", "int32"],
+            (
+                "nothing to calibrate: integers and booleans are compared exactly; choose a "
+                "floating "
+                "dtype"
+            ),
+        ),
+        (
+            ["exp", "--proposal", "no/such/folder/p.yaml"],
+            "cannot write no/such/folder/p.yaml: No such file or directory",
+        ),
         (["exp", "--tolerances", "absent.yaml"], "absent.yaml  cannot be read"),
     ],
 )
-def test_mistakes_are_one_line(arguments: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mistakes_are_one_line(
+    arguments: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     result = cli(*arguments)
     assert result.exit_code == 2

@@ -1,4 +1,5 @@
-"""A model's calls as a corpus: small, of the same shapes and scales, and true to what the model's own numbers would tell."""
+"""A model's calls as a corpus: small, of the same shapes and scales, and true to what the model's
+own numbers would tell."""
 
 from __future__ import annotations
 
@@ -48,7 +49,11 @@ LAYOUTS = {
 def test_shape_and_strides_are_kept(name: str) -> None:
     tensor = LAYOUTS[name]
     _, found = built(tensor)
-    assert (found.shape, found.stride(), found.dtype) == (tensor.shape, tensor.stride(), tensor.dtype)
+    assert (found.shape, found.stride(), found.dtype) == (
+        tensor.shape,
+        tensor.stride(),
+        tensor.dtype,
+    )
     assert found.storage_offset() == min(tensor.storage_offset(), 64)
 
 
@@ -124,7 +129,9 @@ def test_what_belongs_together() -> None:
 
 
 @pytest.fixture(scope="module", params=SMALL)
-def captured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, corpus.Kept]:
+def captured(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, corpus.Kept]:
     """The corpus of an architecture, with nearly everything as recipes."""
     folder = tmp_path_factory.mktemp("corpus") / request.param
     return folder, record(SMALL[request.param](), folder, literal=512)
@@ -142,7 +149,9 @@ def test_a_model_becomes_a_corpus(captured: tuple[Path, corpus.Kept]) -> None:
     assert len(cases) == len({case.digest for case in cases}) == kept.cases
     assert kept.covered == kept.operators == len({case.source for case in cases})
     assert kept.calls > 2 * kept.cases
-    assert sum(isinstance(t, TensorRecipe) for case in cases for t in case.tensors) == kept.recipes > 0
+    assert (
+        sum(isinstance(t, TensorRecipe) for case in cases for t in case.tensors) == kept.recipes > 0
+    )
     for case in cases:
         large = [t for t in case.tensors if isinstance(t, Literal) and math.prod(t.shape) > 128]
         assert (
@@ -154,9 +163,13 @@ def test_a_model_becomes_a_corpus(captured: tuple[Path, corpus.Kept]) -> None:
 
 
 @pytest.mark.parametrize(
-    "captured", [pytest.param(name, marks=pytest.mark.nightly if name == "resnet18" else ()) for name in SMALL], indirect=True
+    "captured",
+    [pytest.param(name, marks=pytest.mark.nightly if name == "resnet18" else ()) for name in SMALL],
+    indirect=True,
 )
-def test_replayed_elsewhere_nothing_fails(captured: tuple[Path, corpus.Kept], tmp_path: Path) -> None:
+def test_replayed_elsewhere_nothing_fails(
+    captured: tuple[Path, corpus.Kept], tmp_path: Path
+) -> None:
     folder, kept = captured
     consistency.record(backend="cpu+onednn=off", corpus=folder, out=tmp_path / "recording")
     run = consistency.judge_recordings(tmp_path / "recording")
@@ -167,7 +180,8 @@ def test_replayed_elsewhere_nothing_fails(captured: tuple[Path, corpus.Kept], tm
 
 
 def test_calls_of_one_operator_are_judged_each_by_what_is_known_of_it(tmp_path: Path) -> None:
-    """float32 holds 0.5 and not 0.0316…, by which torch divides as by a rounded number: two budgets for one operator."""
+    """float32 holds 0.5 and not 0.0316…, by which torch divides as by a rounded number: two budgets
+    for one operator."""
 
     class Divides(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -181,7 +195,10 @@ def test_calls_of_one_operator_are_judged_each_by_what_is_known_of_it(tmp_path: 
 
 def test_the_model_is_left_as_it_was_and_large_tensors_are_not_held(tmp_path: Path) -> None:
     subject = EXAMPLES["batch-norm"]()
-    before, state = {k: v.clone() for k, v in subject.model.state_dict().items()}, torch.get_rng_state()
+    before, state = (
+        {k: v.clone() for k, v in subject.model.state_dict().items()},
+        torch.get_rng_state(),
+    )
     record(subject, tmp_path / "corpus")
     assert all(torch.equal(v, before[k]) for k, v in subject.model.state_dict().items())
     assert torch.equal(torch.get_rng_state(), state)
@@ -190,7 +207,9 @@ def test_the_model_is_left_as_it_was_and_large_tensors_are_not_held(tmp_path: Pa
     assert {"aten.native_batch_norm", "aten.native_batch_norm_backward", "aten.add_"} <= operators
     with pytest.raises(BundleError, match="already holds a recording"):
         record(subject, tmp_path / "corpus")
-    kept = record(Subject(nn.Linear(2048, 2048), (torch.zeros(1, 2048),)), tmp_path / "large")  # 16 MiB
+    kept = record(
+        Subject(nn.Linear(2048, 2048), (torch.zeros(1, 2048),)), tmp_path / "large"
+    )  # 16 MiB
     assert kept.size < 200_000
     assert kept.left_out.get(kinds.REPEATED, 0) == 0
 
@@ -201,7 +220,9 @@ def test_calls_in_other_ranges_are_kept(tmp_path: Path) -> None:
             return sum(torch.exp(x * 2.0**power) for power in (0, 0, 1, 2, -4, -8, -9))  # type: ignore[no-any-return]
 
     kept = record(Subject(Scales(), (torch.linspace(-1.0, 1.0, 9),)), tmp_path / "corpus")
-    cases = [entry.case for entry in read_cases(tmp_path / "corpus") if entry.case.operator == "aten.exp"]
+    cases = [
+        entry.case for entry in read_cases(tmp_path / "corpus") if entry.case.operator == "aten.exp"
+    ]
     assert len(cases) == corpus.RANGES
     assert kept.left_out[corpus.OTHER_RANGES] >= 2
     assert kept.left_out[kinds.REPEATED] >= 1

@@ -1,7 +1,9 @@
-"""The judge on the catalogue of faulty and of healthy backends: every decidable fault is noticed, nothing healthy fails.
+"""The judge on the catalogue of faulty and of healthy backends: every decidable fault is noticed,
+nothing healthy fails.
 
-A fault that a few cases do not show is given more of them; what is still not noticed, or falsely accused, is listed below with its
-reason, and an entry that is no longer true fails. The long form (``-m nightly``) plays every row on 200 examples × 3 seeds.
+A fault that a few cases do not show is given more of them; what is still not noticed, or falsely
+accused, is listed below with its reason, and an entry that is no longer true fails. The long form
+(``-m nightly``) plays every row on 200 examples × 3 seeds.
 """
 
 from __future__ import annotations
@@ -15,7 +17,11 @@ from catalogue.model import CAUSES
 from catalogue.play import Played, play, told
 
 EXAMPLES = 12
-MORE = ((EXAMPLES, 1), (2 * EXAMPLES, 2), (4 * EXAMPLES, 3))  # (examples, seed), until the fault is noticed
+MORE = (
+    (EXAMPLES, 1),
+    (2 * EXAMPLES, 2),
+    (4 * EXAMPLES, 3),
+)  # (examples, seed), until the fault is noticed
 OPERATORS = sorted({row.operator for row in (*FAULTS, *HEALTHY)})
 
 
@@ -29,7 +35,8 @@ def played(operator: str) -> dict[str, Played]:
 
 
 def noticed(row: Fault, first: Played, more: tuple[tuple[int, int], ...]) -> tuple[bool, bool]:
-    """Whether the fault changed anything, and whether a result failed, in the first cases or in ``more`` (examples, seed)."""
+    """Whether the fault changed anything, and whether a result failed, in the first cases or in
+    ``more`` (examples, seed)."""
     touched, failing = bool(first.touched), bool(first.failing)
     for examples, seed in more:
         if failing:
@@ -65,7 +72,9 @@ def test_faults_are_noticed(operator: str) -> None:
         known = MISSED.get(row.name) or NOT_DRAWN.get(row.name)
         touched, failing = noticed(row, played(operator)[row.name], MORE[: 1 if known else None])
         if not failing and not known:
-            wrong.append(f"{row.name}: {'not noticed' if touched else 'changes no bit of any result'}")
+            wrong.append(
+                f"{row.name}: {'not noticed' if touched else 'changes no bit of any result'}"
+            )
         if failing and known:
             wrong.append(f"{row.name}: noticed; strike it from what is known ({known})")
     assert not wrong, "\n".join(wrong)
@@ -76,7 +85,9 @@ def test_healthy_backends_are_left_in_peace(operator: str) -> None:
     for row in (row for row in HEALTHY if row.operator == operator and row.name not in ACCUSED):
         found = played(operator)[row.name]
         assert not found.failing, told(found)
-        assert not row.verdicts or {result.verdict.value for result in found.results} == row.verdicts, row.name
+        assert (
+            not row.verdicts or {result.verdict.value for result in found.results} == row.verdicts
+        ), row.name
 
 
 @pytest.mark.parametrize("operator", sorted({row.operator for row in FAULTS}))
@@ -88,12 +99,15 @@ def test_faults_are_planted_well(operator: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("operators", "least"), [(OPERATORS[:3], 0.3), pytest.param(OPERATORS, 0.4, marks=pytest.mark.nightly, id="all")]
+    ("operators", "least"),
+    [(OPERATORS[:3], 0.3), pytest.param(OPERATORS, 0.4, marks=pytest.mark.nightly, id="all")],
 )
 def test_healthy_backends_really_compute_otherwise(operators: list[str], least: float) -> None:
     rows = [row for row in HEALTHY if row.operator in operators]
     other = sum(bool(played(row.operator)[row.name].touched) for row in rows)
-    assert other >= least * len(rows), f"{other} of {len(rows)} healthy rows give other bits than torch"
+    assert other >= least * len(rows), (
+        f"{other} of {len(rows)} healthy rows give other bits than torch"
+    )
 
 
 def _all(rows: list[Row]) -> list[Played]:
@@ -104,7 +118,9 @@ def _all(rows: list[Row]) -> list[Played]:
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_every_row_on_many_cases(operator: str) -> None:
     known = {**MISSED, **NOT_DRAWN, **ACCUSED}
-    every = [row for row in (*FAULTS, *HEALTHY) if row.operator == operator and row.name not in known]
+    every = [
+        row for row in (*FAULTS, *HEALTHY) if row.operator == operator and row.name not in known
+    ]
     wrong = []
     for rows in groups(every).values():
         found = _all(rows)

@@ -1,4 +1,5 @@
-"""Shifts are found and noise is not: exact chances, healthy nights by the hundred, planted changes of known size."""
+"""Shifts are found and noise is not: exact chances, healthy nights by the hundred, planted changes
+of known size."""
 
 from __future__ import annotations
 
@@ -20,12 +21,13 @@ def generator(seed: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(seed))
 
 
-# --- one shift ------------------------------------------------------------------------------------------------------
+# --- one shift
 
 
 @given(st.lists(st.integers(-4, 4), min_size=1, max_size=9))
 def test_the_chance_is_that_of_all_patterns_of_signs(moves: list[int]) -> None:
-    """Counted out: of all patterns of signs, how many are as one-sided; with ties and with cases that did not move."""
+    """Counted out: of all patterns of signs, how many are as one-sided; with ties and with cases
+    that did not move."""
     sizes = sorted(abs(m) for m in moves if m)
     if not sizes:
         assert shift_of(moves).chance == 1.0
@@ -34,7 +36,8 @@ def test_the_chance_is_that_of_all_patterns_of_signs(moves: list[int]) -> None:
     total = sum(rank[s] for s in sizes)
     up = sum(rank[m] for m in moves if m > 0)
     patterns = [
-        sum(rank[s] for s, sign in zip(sizes, signs, strict=True) if sign) for signs in itertools.product([0, 1], repeat=len(sizes))
+        sum(rank[s] for s, sign in zip(sizes, signs, strict=True) if sign)
+        for signs in itertools.product([0, 1], repeat=len(sizes))
     ]
     as_one_sided = sum(min(p, total - p) <= min(up, total - up) for p in patterns)
     assert shift_of(moves).chance == pytest.approx(as_one_sided / len(patterns))
@@ -50,9 +53,15 @@ def test_the_approximation_continues_what_is_exact(monkeypatch: pytest.MonkeyPat
 def test_what_did_not_move_says_nothing() -> None:
     few = shift([0.1] * 8, [0.2] * 8)
     among = shift([0.1] * 8 + [0.3] * 90, [0.2] * 8 + [0.3] * 90)
-    assert (few.size, few.chance, few.up, few.moved) == (among.size, among.chance, among.up, among.moved) == (1.0, 2**-7, 8, 8)
+    assert (
+        (few.size, few.chance, few.up, few.moved)
+        == (among.size, among.chance, among.up, among.moved)
+        == (1.0, 2**-7, 8, 8)
+    )
     assert (few.of, among.of, among.factor) == (8, 98, 2.0)
-    assert shift([0.0, 1e-9, 0.3], [1e-8, 0.0, 0.3]) == Shift(0.0, 1.0, 1.0, 0, 0, 3), "far below the budget is alike"
+    assert shift([0.0, 1e-9, 0.3], [1e-8, 0.0, 0.3]) == Shift(0.0, 1.0, 1.0, 0, 0, 3), (
+        "far below the budget is alike"
+    )
 
 
 def test_from_exact_to_something_is_a_shift_too() -> None:
@@ -61,21 +70,29 @@ def test_from_exact_to_something_is_a_shift_too() -> None:
     assert alarms([found]) == [0]
 
 
-# --- many at once ---------------------------------------------------------------------------------------------------
+# --- many at once
 
 
 def night(seed: int, cases: int = 20, moved: float = 0.7, noise: float = 0.3) -> list[Shift]:
-    """A healthy one: errors move both ways, heavy-tailed (Student's t, 1.2 degrees of freedom); the other cases not at all."""
+    """A healthy one: errors move both ways, heavy-tailed (Student's t, 1.2 degrees of freedom); the
+    other cases not at all."""
     random = generator(seed)
-    moves = noise * random.standard_t(1.2, size=(GROUPS, cases)) * (random.random((GROUPS, cases)) < moved)
+    moves = (
+        noise
+        * random.standard_t(1.2, size=(GROUPS, cases))
+        * (random.random((GROUPS, cases)) < moved)
+    )
     return [shift_of(row) for row in moves]
 
 
 def test_healthy_nights_give_no_more_alarms_than_they_may() -> None:
-    """A tenth of the nights may have one where a tenth is allowed; at the usual level none of these has."""
+    """A tenth of the nights may have one where a tenth is allowed; at the usual level none of these
+    has."""
     nights = [night(seed) for seed in range(60)]
     alarmed = sum(bool(alarms(one, 0.1, least=0.0)) for one in nights)
-    assert alarmed + sum(min(s.chance for s in one) < 0.3 / GROUPS for one in nights) > 0, "the test can fail"
+    assert alarmed + sum(min(s.chance for s in one) < 0.3 / GROUPS for one in nights) > 0, (
+        "the test can fail"
+    )
     assert alarmed <= 12  # of 60 with chance 0.1 each: more in one of 100 runs
     assert not any(alarms(one) for one in nights)
 
@@ -113,7 +130,7 @@ def test_a_certain_but_small_shift_is_nobody_s_concern() -> None:
     assert alarms([shift([1.0] * 99, [1.1] * 99)]) == []
 
 
-# --- over time ------------------------------------------------------------------------------------------------------
+# --- over time
 
 
 def series(seed: int, nights: int = 200) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

@@ -1,4 +1,5 @@
-"""What is not unique: any valid choice among ties, and any valid factorisation, is healthy; everything else is a failure."""
+"""What is not unique: any valid choice among ties, and any valid factorisation, is healthy;
+everything else is a failure."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ Deed = Callable[..., Any]
 
 
 class Doing(consistency.Backend):
-    """``deed(run, args, kwargs)`` in place of torch's own, which ``run`` is; ``changed`` counts the answers that differ from it."""
+    """``deed(run, args, kwargs)`` in place of torch's own, which ``run`` is; ``changed`` counts the
+    answers that differ from it."""
 
     name = "mine"
 
@@ -37,7 +39,11 @@ class Doing(consistency.Backend):
 
 def same(a: Any, b: Any) -> bool:
     if isinstance(a, Tensor):
-        return isinstance(b, Tensor) and a.shape == b.shape and torch.allclose(a, b, rtol=0.0, atol=0.0, equal_nan=True)
+        return (
+            isinstance(b, Tensor)
+            and a.shape == b.shape
+            and torch.allclose(a, b, rtol=0.0, atol=0.0, equal_nan=True)
+        )
     return isinstance(a, tuple) and isinstance(b, tuple) and all(map(same, a, b))
 
 
@@ -99,8 +105,10 @@ def other_zero(run: Deed, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 
 TIES = {
-    "argmax": reversed_argument, "argmin": reversed_argument, "argsort": reversed_argument, "max": reversed_choice(1),
-    "min": reversed_choice(1), "median": reversed_choice(1), "nanmedian": reversed_choice(1), "kthvalue": reversed_choice(2, -1),
+    "argmax": reversed_argument, "argmin": reversed_argument, "argsort": reversed_argument,
+    "max": reversed_choice(1),
+    "min": reversed_choice(1), "median": reversed_choice(1), "nanmedian": reversed_choice(1),
+    "kthvalue": reversed_choice(2, -1),
     "topk": reversed_choice(2, -1), "sort": reversed_choice(1, -1), "mode": last_mode,
 }  # fmt: skip
 
@@ -151,7 +159,8 @@ def first_only(run: Deed, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 
 WRONG_CHOICES: list[tuple[str, Deed]] = [
-    *((name, deed) for name in ("argmax", "argmin", "argsort", "max", "min", "median", "kthvalue", "topk", "sort", "mode", "cummax")
+    *((name, deed) for name in ("argmax", "argmin", "argsort", "max", "min", "median", "kthvalue",
+    "topk", "sort", "mode", "cummax")
       for deed in (neighbour, far_away)),
     *((name, swapped) for name in ("sort", "topk", "argsort", "unique")),
     ("sort", first_only), ("topk", first_only),
@@ -203,7 +212,8 @@ def pairs_turned(run: Deed, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 
 HEALTHY_FACTORS = {
-    "linalg.svd": spun, "linalg.eigh": other_signs, "linalg.qr": positive_diagonal, "linalg.eigvals": other_order,
+    "linalg.svd": spun, "linalg.eigh": other_signs, "linalg.qr": positive_diagonal,
+    "linalg.eigvals": other_order,
     "linalg.eig": pairs_turned,
 }  # fmt: skip
 
@@ -218,13 +228,20 @@ def test_factors_may_differ(operator: str) -> None:
 def test_any_basis_of_an_eigenspace_will_do() -> None:
     """Equal eigenvalues: their vectors may be permuted and rotated. Also equal singular values."""
     eye = torch.eye(4, dtype=torch.float64)
-    turned = torch.linalg.qr(torch.randn(4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)).Q
-    for operator, answer in {"linalg.eigh": (torch.ones(4), turned), "linalg.svd": (turned, torch.ones(4), turned.mT)}.items():
+    turned = torch.linalg.qr(
+        torch.randn(4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    ).Q
+    for operator, answer in {
+        "linalg.eigh": (torch.ones(4), turned),
+        "linalg.svd": (turned, torch.ones(4), turned.mT),
+    }.items():
         outputs = [part.float() for part in answer]
         found = consistency.operators.get(operator).observe
         assert found is not None
         for seen, wanted in zip(
-            found((eye,), {}, tuple(o.double() for o in outputs)), (torch.ones(4), eye, eye, eye), strict=False
+            found((eye,), {}, tuple(o.double() for o in outputs)),
+            (torch.ones(4), eye, eye, eye),
+            strict=False,
         ):
             torch.testing.assert_close(seen, wanted.double(), rtol=0.0, atol=1e-6)
 
@@ -234,13 +251,25 @@ def test_pivots_of_equal_size_may_be_chosen_either_way(operator: str) -> None:
     a = torch.tensor([[1.0, 2.0], [-1.0, 3.0]], dtype=torch.float64)
     observe = consistency.operators.get(operator).observe
     assert observe is not None
-    first = torch.tensor([[1.0, 2.0], [-1.0, 5.0]], dtype=torch.float64)  # packed, without an exchange
-    second = torch.tensor([[-1.0, 3.0], [-1.0, 5.0]], dtype=torch.float64)  # with the rows exchanged
+    first = torch.tensor(
+        [[1.0, 2.0], [-1.0, 5.0]], dtype=torch.float64
+    )  # packed, without an exchange
+    second = torch.tensor(
+        [[-1.0, 3.0], [-1.0, 5.0]], dtype=torch.float64
+    )  # with the rows exchanged
     seen = []
     for packed, pivots in ((first, [1, 2]), (second, [2, 2])):
         low, up = packed.tril(-1) + torch.eye(2, dtype=torch.float64), packed.triu()
-        order = torch.eye(2, dtype=torch.float64)[[1, 0]] if pivots[0] == 2 else torch.eye(2, dtype=torch.float64)
-        outputs = (order, low, up) if operator == "linalg.lu" else (packed, torch.tensor(pivots, dtype=torch.int32))
+        order = (
+            torch.eye(2, dtype=torch.float64)[[1, 0]]
+            if pivots[0] == 2
+            else torch.eye(2, dtype=torch.float64)
+        )
+        outputs = (
+            (order, low, up)
+            if operator == "linalg.lu"
+            else (packed, torch.tensor(pivots, dtype=torch.int32))
+        )
         seen.append(observe((a,), {}, outputs))
     for one, other in zip(*seen, strict=True):
         torch.testing.assert_close(one, other, rtol=0.0, atol=0.0)
@@ -298,28 +327,47 @@ WRONG_FACTORS: list[tuple[str, Deed]] = [
     ("linalg.svd", changed_part(0, lambda u: u * 1.001)),
     ("linalg.svd", changed_part(1, swapped_columns)),
     ("linalg.svd", changed_part(2, torch.neg)),
-    ("linalg.svd", changed_part(2, lambda v: v.mT.contiguous() if v.shape[-1] == v.shape[-2] else v)),
+    (
+        "linalg.svd",
+        changed_part(2, lambda v: v.mT.contiguous() if v.shape[-1] == v.shape[-2] else v),
+    ),
     ("linalg.eigh", changed_part(0, swapped_columns)),
     ("linalg.eigh", changed_part(1, lambda v: v * 1.001)),
     ("linalg.eigh", changed_part(1, torch.zeros_like)),
     ("linalg.qr", balanced(0, 1)),
     ("linalg.qr", changed_part(1, torch.neg)),
-    ("linalg.qr", changed_part(1, lambda r: r.mT.contiguous() if r.shape[-1] == r.shape[-2] else r)),
+    (
+        "linalg.qr",
+        changed_part(1, lambda r: r.mT.contiguous() if r.shape[-1] == r.shape[-2] else r),
+    ),
     ("linalg.lu", balanced(1, 2)),
     ("linalg.lu", no_factorisation),
     ("linalg.lu", without_pivots),
     ("linalg.lu", changed_part(0, lambda p: p.mT.contiguous())),
     (
         "linalg.lu_factor",
-        changed_part(1, lambda pivots: torch.arange(1, pivots.shape[-1] + 1, dtype=pivots.dtype).expand_as(pivots)),
+        changed_part(
+            1,
+            lambda pivots: torch.arange(1, pivots.shape[-1] + 1, dtype=pivots.dtype).expand_as(
+                pivots
+            ),
+        ),
     ),
     ("linalg.lu_factor", changed_part(1, lambda pivots: pivots + 100)),
     ("linalg.eigvals", lambda run, args, kwargs: run(args, kwargs) * 1.001),
-    ("linalg.eigvals", lambda run, args, kwargs: run(args, kwargs)[..., :1].expand(args[0].shape[:-1])),
+    (
+        "linalg.eigvals",
+        lambda run, args, kwargs: run(args, kwargs)[..., :1].expand(args[0].shape[:-1]),
+    ),
     ("linalg.eig", changed_part(0, swapped_columns)),
     ("linalg.eig", changed_part(1, lambda v: v * 2.0)),
     ("linalg.eig", changed_part(1, lambda v: v[..., :1].expand(v.shape))),
-    ("linalg.eig", lambda run, args, kwargs: tuple(part[..., :1].expand(part.shape) for part in run(args, kwargs))),
+    (
+        "linalg.eig",
+        lambda run, args, kwargs: tuple(
+            part[..., :1].expand(part.shape) for part in run(args, kwargs)
+        ),
+    ),
 ]
 
 

@@ -1,4 +1,5 @@
-"""The command line: what people type, read and copy; exit statuses; one clear line for every mistake."""
+"""The command line: what people type, read and copy; exit statuses; one clear line for every
+mistake."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ from consistency.engine.profiles import PROFILES
 from consistency.storage import bundle, lookup
 
 COMMANDS = [
-    "run", "backends", "operators", "repro", "report", "bisect", "sweep", "explain", "fingerprint", "model", "diff", "expect",
+    "run", "backends", "operators", "repro", "report", "bisect", "sweep", "explain", "fingerprint",
+    "model", "diff", "expect",
     "matrix", "corpus", "query", "pack", "record", "judge", "calibrate",
 ]  # fmt: skip
 LINE = Case("exp", "float32", (TensorRecipe((3,), "float32", stop=9),)).line
@@ -89,19 +91,28 @@ def one_line(result: Result, status: int = 2) -> str:
 
 
 def process(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(arguments, capture_output=True, text=True, encoding="utf-8", timeout=120, check=False, **more)
+    return subprocess.run(
+        arguments,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=120,
+        check=False,
+        **more,
+    )
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-# --- run ------------------------------------------------------------------------------------------------------------
+# --- run
 
 
 def test_a_run_as_a_process() -> None:
     done = process(
-        "consistency", "run", "matmul", "exp", "--examples", "3", "--backend", "cpu", "--backend", "numpy",
+        "consistency", "run", "matmul", "exp", "--examples", "3", "--backend", "cpu", "--backend",
+        "numpy",
         "--json", "results.jsonl", "--out", "bundle",
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
@@ -109,11 +120,22 @@ def test_a_run_as_a_process() -> None:
     assert "\x1b" not in done.stdout
     lines = done.stdout.splitlines()
     assert lines[0].startswith("consistency ")
-    assert re.fullmatch(r"✓ [\d,]+ rounding or exact · .* s    bundle bundle    page .*report.html", lines[-1])
+    assert re.fullmatch(
+        r"✓ [\d,]+ rounding or exact · .* s    bundle bundle    page .*report.html", lines[-1]
+    )
 
     found = rows(Path("results.jsonl"))
     for row in found:
-        assert row.keys() >= {"operator", "dtype", "direction", "backend", "verdict", "explanation", "metrics", "case"}
+        assert row.keys() >= {
+            "operator",
+            "dtype",
+            "direction",
+            "backend",
+            "verdict",
+            "explanation",
+            "metrics",
+            "case",
+        }
         assert Case.from_json(row["case"]).id == row["case_id"]
         assert not row["fails"]
     assert {row["operator"] for row in found} == {"matmul", "exp"}
@@ -136,7 +158,19 @@ def test_a_stream_that_cannot_hold_a_tick_ends_nothing() -> None:
 
 
 def test_json_on_standard_output_is_nothing_else() -> None:
-    result = cli("run", "neg", "--examples", "2", "--dtype", "float32", "--backend", "cpu", "--json", "-", "--no-bundle")
+    result = cli(
+        "run",
+        "neg",
+        "--examples",
+        "2",
+        "--dtype",
+        "float32",
+        "--backend",
+        "cpu",
+        "--json",
+        "-",
+        "--no-bundle",
+    )
     assert result.exit_code == 0
     assert all(json.loads(line)["operator"] == "neg" for line in result.stdout.splitlines())
     assert "✓" in result.stderr
@@ -144,14 +178,28 @@ def test_json_on_standard_output_is_nothing_else() -> None:
 
 
 def test_the_bundle_goes_to_reports_unless_told_otherwise() -> None:
-    assert cli("run", "neg", "--examples", "1", "--dtype", "float32", "--backend", "cpu").exit_code == 0
+    assert (
+        cli("run", "neg", "--examples", "1", "--dtype", "float32", "--backend", "cpu").exit_code
+        == 0
+    )
     (header,) = Path("reports").glob("*/bundle.json")
     assert bundle.read_header(header.parent)["complete"] is True
 
 
 def test_a_time_budget_is_kept() -> None:
     started = time.monotonic()
-    result = cli("run", "exp", "tanh", "--time-budget", "3s", "--examples", "5", "--backend", "cpu", "--no-bundle")
+    result = cli(
+        "run",
+        "exp",
+        "tanh",
+        "--time-budget",
+        "3s",
+        "--examples",
+        "5",
+        "--backend",
+        "cpu",
+        "--no-bundle",
+    )
     assert result.exit_code == 0
     assert 2.5 < time.monotonic() - started < 10.0
     assert "time budget used up" in result.output.splitlines()[-1]
@@ -174,9 +222,12 @@ def test_ctrl_c_leaves_a_bundle_that_can_be_completed() -> None:
         "--no-shrink",
     ]
     running = subprocess.Popen(
-        [sys.executable, "-m", "consistency", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env=os.environ | {"SLOW": "0.2"},  # never done before it is interrupted, however busy the machine is
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # shells ignore it for what runs behind them
+        [sys.executable, "-m", "consistency", *arguments], stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+        # never done before it is interrupted, however busy the machine is
+        env=os.environ | {"SLOW": "0.2"},
+        # shells ignore it for what runs behind them
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     results = Path("b/results.jsonl")
     until = time.monotonic() + 60
@@ -186,7 +237,9 @@ def test_ctrl_c_leaves_a_bundle_that_can_be_completed() -> None:
     output, errors = running.communicate(timeout=60)
     assert running.returncode == 130, output + errors
     assert "Traceback" not in errors
-    assert re.fullmatch(r"interrupted after [\d,]+ results; complete it with --resume --out b\n", errors)
+    assert re.fullmatch(
+        r"interrupted after [\d,]+ results; complete it with --resume --out b\n", errors
+    )
     before = bundle.read_results("b")
     assert cli(*arguments, "--resume").exit_code == 0
     after = bundle.read_results("b")
@@ -194,7 +247,7 @@ def test_ctrl_c_leaves_a_bundle_that_can_be_completed() -> None:
     assert len({r.key for r in after}) == len(after) > len(before)
 
 
-# --- backends that fail ---------------------------------------------------------------------------------------------
+# --- backends that fail
 
 
 def again(output: str) -> str:
@@ -203,7 +256,18 @@ def again(output: str) -> str:
 
 
 def test_the_command_that_is_printed_fails_again() -> None:
-    result = cli("run", "exp", "--dtype", "float32", "--direction", "forward", "--examples", "3", "--backend", "users.py:Off")
+    result = cli(
+        "run",
+        "exp",
+        "--dtype",
+        "float32",
+        "--direction",
+        "forward",
+        "--examples",
+        "3",
+        "--backend",
+        "users.py:Off",
+    )
     assert result.exit_code == 1
     assert "✗ exp · float32 · forward · off   divergent: " in result.output
     assert re.search(r"^✗ \d+ divergent", result.output.splitlines()[-1])
@@ -214,7 +278,9 @@ def test_the_command_that_is_printed_fails_again() -> None:
     kept = {"case.json", "environment.json", "manifest.json", "result.json", "tensors.safetensors"}
     assert {path.name for path in folder.iterdir()} == told | kept
     assert command in (folder / "message.txt").read_text(encoding="utf-8")
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, encoding="utf-8", check=False)
+    done = subprocess.run(
+        command, shell=True, capture_output=True, text=True, encoding="utf-8", check=False
+    )
     assert done.returncode == 1, done.stdout + done.stderr
     assert "✗ exp · float32 · forward · off   divergent: " in done.stdout
     # Without a bundle the command holds the case itself.
@@ -224,37 +290,87 @@ def test_the_command_that_is_printed_fails_again() -> None:
 
 
 def test_the_case_in_the_command_was_made_smaller() -> None:
-    result = cli("run", "exp", "--dtype", "float32", "--direction", "forward", "--examples", "3", "--backend", "users.py:Off")
+    result = cli(
+        "run",
+        "exp",
+        "--dtype",
+        "float32",
+        "--direction",
+        "forward",
+        "--examples",
+        "3",
+        "--backend",
+        "users.py:Off",
+    )
     shown = lookup.find(shlex.split(again(result.output))[2]).case
-    (small,) = [row for row in rows(next(Path("reports").glob("*/results.jsonl"))) if row.get("shrunk")]
+    (small,) = [
+        row for row in rows(next(Path("reports").glob("*/results.jsonl"))) if row.get("shrunk")
+    ]
     assert small["case_id"] == shown.id
     assert shown.args[0].base == ()
 
 
-def test_a_folder_for_what_is_shown_even_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_for_what_is_shown_even_when_there_are_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(bundle_writer, "MAX_FAILURE_FOLDERS", 1)
-    common = ["run", "exp", "neg", "--dtype", "float32", "--direction", "forward", "--examples", "3", "--backend", "users.py:Off"]
+    common = [
+        "run",
+        "exp",
+        "neg",
+        "--dtype",
+        "float32",
+        "--direction",
+        "forward",
+        "--examples",
+        "3",
+        "--backend",
+        "users.py:Off",
+    ]
     shrunk = cli(*common, "--out", "small").output
     for command in re.findall(r"again: +(.+)", shrunk):
         assert (Path(shlex.split(command)[2]) / "case.json").is_file()
     drawn = cli(*common, "--out", "drawn", "--no-shrink").output
     commands = [shlex.split(command) for command in re.findall(r"again: +(.+)", drawn)]
-    assert any(command[2].startswith("{") for command in commands)  # no folder: then the case itself
+    assert any(
+        command[2].startswith("{") for command in commands
+    )  # no folder: then the case itself
     assert all(cli(*command[1:]).exit_code == 1 for command in commands)
 
 
 def test_a_backend_that_raises_is_an_error_of_its_own() -> None:
-    result = cli("run", "exp", "--dtype", "float32", "--examples", "2", "--backend", "cpu", "--backend", "users.py:Raises")
+    result = cli(
+        "run",
+        "exp",
+        "--dtype",
+        "float32",
+        "--examples",
+        "2",
+        "--backend",
+        "cpu",
+        "--backend",
+        "users.py:Raises",
+    )
     assert result.exit_code == 1
     assert (
-        "✗ exp · float32 · forward · raises   error: raised where the reference did not: RuntimeError: no [bold]luck"
-        in result.output
-    )
+        "✗ exp · float32 · forward · raises   error: raised where the reference did not: "
+        "RuntimeError: no [bold]luck"
+    ) in result.output
     assert "\x1b" not in result.output
 
 
 def test_a_wrong_shape_is_a_structure() -> None:
-    arguments = ("--dtype", "float32", "--direction", "forward", "--examples", "2", "--backend", "users.py:Wider", "--no-shrink")
+    arguments = (
+        "--dtype",
+        "float32",
+        "--direction",
+        "forward",
+        "--examples",
+        "2",
+        "--backend",
+        "users.py:Wider",
+        "--no-shrink",
+    )
     result = cli("run", "exp", *arguments)
     assert result.exit_code == 1
     assert re.search(r"structure: out/0 has shape \[1, .*\] instead of \[", result.output)
@@ -262,7 +378,17 @@ def test_a_wrong_shape_is_a_structure() -> None:
 
 def test_a_backend_that_is_not_here_was_not_tested() -> None:
     result = cli(
-        "run", "exp", "--dtype", "float32", "--examples", "2", "--backend", "cpu", "--backend", "users.py:Absent", "--not-tested"
+        "run",
+        "exp",
+        "--dtype",
+        "float32",
+        "--examples",
+        "2",
+        "--backend",
+        "cpu",
+        "--backend",
+        "users.py:Absent",
+        "--not-tested",
     )
     assert result.exit_code == 3
     assert "– absent  the cable is not plugged in" in result.output
@@ -285,12 +411,14 @@ def test_cuda_on_a_cpu_build() -> None:
 def test_other_backends_that_are_not_here_are_only_mentioned() -> None:
     result = cli("run", "neg", "--dtype", "float32", "--examples", "1")
     assert result.exit_code == 0
-    assert re.search(r"^  – not here: .*directml.*\(why: consistency backends\)$", result.output, re.MULTILINE)
+    assert re.search(
+        r"^  – not here: .*directml.*\(why: consistency backends\)$", result.output, re.MULTILINE
+    )
     listed = cli("run", "neg", "--dtype", "float32", "--examples", "1", "--backend", "cpu")
     assert "not here" not in listed.output
 
 
-# --- mistakes -------------------------------------------------------------------------------------------------------
+# --- mistakes
 
 MISTAKES = [
     (["rnu"], "there is no command 'rnu'; did you mean run?"),
@@ -300,93 +428,181 @@ MISTAKES = [
     (["minimize", "x"], "there is no command 'minimize'; did you mean repro --minimise?"),
     (["xyzzy"], "there is no command 'xyzzy'; `consistency --help` lists them"),
     (["run", "torch.exp"], "there is no operator 'torch.exp'; did you mean exp?"),
-    (["run", "nn.LayerNorm"], "there is no operator 'nn.LayerNorm'; did you mean nn.functional.layer_norm or"),
+    (
+        ["run", "nn.LayerNorm"],
+        "there is no operator 'nn.LayerNorm'; did you mean nn.functional.layer_norm or",
+    ),
     (["run", "cpu"], "there is no operator 'cpu': that is a backend"),
     (["run", "cuda:1+tf32"], "there is no operator 'cuda:1+tf32': that is a backend"),
     (["run", "float32"], "there is no operator 'float32': that is a dtype"),
-    (["run", "--backend", "cpu,numpy"], "there is no backend 'cpu,numpy'; name each by itself: --backend cpu --backend numpy"),
+    (
+        ["run", "--backend", "cpu,numpy"],
+        "there is no backend 'cpu,numpy'; name each by itself: --backend cpu --backend numpy",
+    ),
     (["run", "--backend", "GPU"], "there is no backend 'GPU'; did you mean cuda?"),
     (["run", "--dtype", "half"], "unknown dtype 'half'; did you mean float16?"),
     (["run", "family:zzz"], "there is no family 'zzz'; there are activation, attention, "),
     (["report", "nowhere"], "nowhere is not a bundle: there is no such folder"),
-    (["query", "SELECT 1", "nowhere"], "nowhere is not there: name a bundle, or a folder that holds some"),
+    (
+        ["query", "SELECT 1", "nowhere"],
+        "nowhere is not there: name a bundle, or a folder that holds some",
+    ),
     (["run", "no_such_*"], "no operator matches 'no_such_*'; `consistency operators` lists them"),
     (["run", "family:pool"], "there is no family 'pool'; did you mean pooling?"),
     (["run", "--backend", "cpuu"], "there is no backend 'cpuu'; did you mean cpu?"),
-    (["run", "--backend", "cpu+onedn=off"], "backend 'cpu+onedn=off': the CPU has no switch 'onedn'; did you mean onednn?"),
+    (
+        ["run", "--backend", "cpu+onedn=off"],
+        "backend 'cpu+onedn=off': the CPU has no switch 'onedn'; did you mean onednn?",
+    ),
     (["run", "--backend", "none.py:A"], "backend 'none.py:A': there is no file none.py"),
-    (["run", "--backend", "users.py:Of"], "backend 'users.py:Of': users.py has no 'Of'; did you mean Off?"),
-    (["run", "--backend", "cpu", "--backend", "cpu"], "two backends are named 'cpu', and their results could not be told apart"),
+    (
+        ["run", "--backend", "users.py:Of"],
+        "backend 'users.py:Of': users.py has no 'Of'; did you mean Off?",
+    ),
+    (
+        ["run", "--backend", "cpu", "--backend", "cpu"],
+        "two backends are named 'cpu', and their results could not be told apart",
+    ),
     (["run", "--dtype", "float23"], "unknown dtype 'float23'; did you mean float32 or float64?"),
     (["run", "--direction", "forwards"], "unknown direction 'forwards'; did you mean forward?"),
     (["run", "--profile", "quik"], "unknown profile 'quik'; did you mean quick?"),
     (["run", "--resume"], "--resume needs the folder to complete: add --out FOLDER"),
-    (["run", "--time-budget", "0s"], "time_budget = 0.0; give a number of seconds above 0, or None for no limit"),
-    (["run", "--resume", "--no-bundle"], "--resume completes a bundle and --no-bundle writes none: leave one of them out"),
+    (
+        ["run", "--time-budget", "0s"],
+        "time_budget = 0.0; give a number of seconds above 0, or None for no limit",
+    ),
+    (
+        ["run", "--resume", "--no-bundle"],
+        "--resume completes a bundle and --no-bundle writes none: leave one of them out",
+    ),
     (
         ["run", "--tolerances", "none.yaml"],
         "none.yaml  cannot be read: No such file or directory; name a tolerances file that exists",
     ),
-    (["run", "exp", "--dtype", "int8"], "nothing to test: none of the chosen operators takes int8; exp takes float32, "),
-    (["run", "exp", "--dtype", "int32", "--direction", "backward"], "nothing to test: exp has no gradients in int32; "),
-    (["run", "neg", "--json", "none/x.jsonl"], "cannot write none/x.jsonl: No such file or directory"),
+    (
+        ["run", "exp", "--dtype", "int8"],
+        "nothing to test: none of the chosen operators takes int8; exp takes float32, ",
+    ),
+    (
+        ["run", "exp", "--dtype", "int32", "--direction", "backward"],
+        "nothing to test: exp has no gradients in int32; ",
+    ),
+    (
+        ["run", "neg", "--json", "none/x.jsonl"],
+        "cannot write none/x.jsonl: No such file or directory",
+    ),
     (["operators", "--family", "pool"], "there is no family 'pool'; did you mean pooling?"),
     (["backends", "--backend", "cdua"], "there is no backend 'cdua'; did you mean cuda?"),
 ]
 NOT_UNDERSTOOD = [
     (
         ["run", "--exmaples", "3"],
-        "consistency run: no such option '--exmaples'; did you mean --examples? See consistency run --help",
+        (
+            "consistency run: no such option '--exmaples'; did you mean --examples? See "
+            "consistency "
+            "run --help"
+        ),
     ),
-    (["run", "--examples", "0"], "consistency run: invalid value for '--examples': 0 is not in the range x>=1; see"),
-    (["run", "--examples", "many"], "consistency run: invalid value for '--examples': 'many' is not a whole number; see"),
+    (
+        ["run", "--examples", "0"],
+        "consistency run: invalid value for '--examples': 0 is not in the range x>=1; see",
+    ),
+    (
+        ["run", "--examples", "many"],
+        "consistency run: invalid value for '--examples': 'many' is not a whole number; see",
+    ),
     *(
         (
             [command, option, "exp"],
-            f"no such option '{option}': OPERATOR is no option but an argument, as in consistency {command} ",
+            (
+                f"no such option '{option}': OPERATOR is no option but an argument, as in "
+                f"consistency {command} "
+            ),
         )
         for command in ("run", "record", "calibrate", "operators", "sweep")
         for option in ("--operators", "--operator", "--ops", "--op")
     ),
     (
         ["run", "--ops=exp"],
-        "no such option '--ops': OPERATOR is no option but an argument, as in consistency run OPERATOR …; see",
+        (
+            "no such option '--ops': OPERATOR is no option but an argument, as in consistency run "
+            "OPERATOR …; see"
+        ),
     ),
-    (["repro", "--case", "x"], "no such option '--case': CASE is no option but an argument, as in consistency repro CASE; see"),
+    (
+        ["repro", "--case", "x"],
+        (
+            "no such option '--case': CASE is no option but an argument, as in consistency repro "
+            "CASE; see"
+        ),
+    ),
     (
         ["run", "--backends", "cpu"],
-        "no such option '--backends'; did you mean --backend, once for each? See consistency run --help",
+        (
+            "no such option '--backends'; did you mean --backend, once for each? See consistency "
+            "run "
+            "--help"
+        ),
     ),
-    (["repro", "x", "--backends", "cpu"], "no such option '--backends'; did you mean --backend, once for each? See"),
-    (["run", "--dtypes", "float32"], "no such option '--dtypes'; did you mean --dtype, once for each? See"),
+    (
+        ["repro", "x", "--backends", "cpu"],
+        "no such option '--backends'; did you mean --backend, once for each? See",
+    ),
+    (
+        ["run", "--dtypes", "float32"],
+        "no such option '--dtypes'; did you mean --dtype, once for each? See",
+    ),
     (["run", "-n", "5"], "no such option '-n'; did you mean --examples? See"),
     (["run", "--device", "cuda"], "no such option '--device'; did you mean --backend? See"),
     (["run", "--zzz"], "consistency run: no such option '--zzz'; see consistency run --help"),
-    (["run", "--json"], "consistency run: option '--json' requires an argument; see consistency run --help"),
-    (["fingerprint", "cpu"], "got unexpected extra argument (cpu); did you mean --backend cpu? See consistency fingerprint --help"),
-    (["fingerprint", "exp"], "got unexpected extra argument (exp); see consistency fingerprint --help"),
+    (
+        ["run", "--json"],
+        "consistency run: option '--json' requires an argument; see consistency run --help",
+    ),
+    (
+        ["fingerprint", "cpu"],
+        (
+            "got unexpected extra argument (cpu); did you mean --backend cpu? See consistency "
+            "fingerprint --help"
+        ),
+    ),
+    (
+        ["fingerprint", "exp"],
+        "got unexpected extra argument (exp); see consistency fingerprint --help",
+    ),
     (["corpus", "mak"], "consistency corpus: no such command 'mak'"),
     (["run", "--time-budget", "soon"], "'soon' is not a time; write 90s, 5m or 2h; see"),
     (["repro"], "consistency repro: missing argument 'CASE'; see consistency repro --help"),
 ]
 
 
-@pytest.mark.parametrize(("arguments", "text"), MISTAKES, ids=[" ".join(words) for words, _ in MISTAKES])
+@pytest.mark.parametrize(
+    ("arguments", "text"), MISTAKES, ids=[" ".join(words) for words, _ in MISTAKES]
+)
 def test_a_mistake_is_one_line(arguments: list[str], text: str) -> None:
     assert one_line(cli(*arguments)).startswith(f"consistency: {text}")
     assert not Path("reports").exists()
 
 
-@pytest.mark.parametrize(("arguments", "text"), NOT_UNDERSTOOD, ids=[" ".join(words) for words, _ in NOT_UNDERSTOOD])
-def test_a_command_line_that_cannot_be_understood_is_one_line(arguments: list[str], text: str) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "text"), NOT_UNDERSTOOD, ids=[" ".join(words) for words, _ in NOT_UNDERSTOOD]
+)
+def test_a_command_line_that_cannot_be_understood_is_one_line(
+    arguments: list[str], text: str
+) -> None:
     assert text in one_line(cli(*arguments))
 
 
 def test_a_malformed_tolerances_file_is_located_line_by_line() -> None:
-    Path("t.yaml").write_text("extends: packaged\noperators:\n  matmul:\n    float32: {max_upl: 3}\n", encoding="utf-8")
+    Path("t.yaml").write_text(
+        "extends: packaged\noperators:\n  matmul:\n    float32: {max_upl: 3}\n", encoding="utf-8"
+    )
     result = cli("run", "matmul", "--tolerances", "t.yaml")
     assert result.exit_code == 2
-    assert "t.yaml:4:15  operators.matmul.float32.max_upl is not a key here; did you mean" in result.stderr
+    assert (
+        "t.yaml:4:15  operators.matmul.float32.max_upl is not a key here; did you mean"
+        in result.stderr
+    )
     assert not Path("reports").exists()
 
 
@@ -394,23 +610,41 @@ def test_a_folder_that_cannot_be_written() -> None:
     Path("file").write_text("", encoding="utf-8")
     assert "is a file" in one_line(cli("run", "neg", "--examples", "1", "--out", "file"))
     text = one_line(cli("run", "neg", "--examples", "1", "--backend", "cpu", "--out", "file/below"))
-    assert text == "consistency: cannot write the bundle file/below: Not a directory; name another folder with --out"
+    assert text == (
+        "consistency: cannot write the bundle file/below: Not a directory; name another "
+        "folder with --out"
+    )
 
 
 def test_a_bundle_is_not_overwritten() -> None:
-    arguments = ["run", "neg", "--examples", "1", "--dtype", "float32", "--backend", "cpu", "--out", "b"]
+    arguments = [
+        "run",
+        "neg",
+        "--examples",
+        "1",
+        "--dtype",
+        "float32",
+        "--backend",
+        "cpu",
+        "--out",
+        "b",
+    ]
     assert cli(*arguments).exit_code == 0
-    assert one_line(cli(*arguments)) == "consistency: b already holds a bundle; add --resume to complete it, or name another folder"
+    assert one_line(cli(*arguments)) == (
+        "consistency: b already holds a bundle; add --resume to complete it, or name another folder"
+    )
     assert cli(*arguments, "--resume").exit_code == 0
 
 
-# --- the other commands ---------------------------------------------------------------------------------------------
+# --- the other commands
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_teaches(command: str) -> None:
     text = cli(command, "--help").output
-    assert f"consistency {command} " in text.split("Options:")[0].partition("\n")[2], "an example to copy"
+    assert f"consistency {command} " in text.split("Options:")[0].partition("\n")[2], (
+        "an example to copy"
+    )
     assert all(len(line) <= 100 for line in text.splitlines())
     assert "Exit status:" in text
 
@@ -461,7 +695,7 @@ def test_backends_say_what_they_are_or_why_not() -> None:
     assert all(row["available"] or row["reason"] for row in known)
 
 
-# --- repro ----------------------------------------------------------------------------------------------------------
+# --- repro
 
 
 def test_a_case_is_found_by_line_file_folder_and_id() -> None:
@@ -471,7 +705,9 @@ def test_a_case_is_found_by_line_file_folder_and_id() -> None:
     (folder / "case.json").write_text(LINE + "\n", encoding="utf-8")
     header = {"format": 1, "settings": {}}
     Path("reports/one/bundle.json").write_text(json.dumps(header), encoding="utf-8")
-    Path("reports/one/cases.jsonl").write_text(json.dumps({"id": case.id, "case": case.to_json()}) + "\n", encoding="utf-8")
+    Path("reports/one/cases.jsonl").write_text(
+        json.dumps({"id": case.id, "case": case.to_json()}) + "\n", encoding="utf-8"
+    )
     for text in (LINE, f"  {LINE}", str(folder), str(folder / "case.json"), case.id):
         result = cli("repro", text, "--backend", "cpu")
         assert result.exit_code == 0, result.output
@@ -492,7 +728,11 @@ def test_a_damaged_bundle_does_not_hide_the_others() -> None:
 def test_repro_as_json_and_in_one_direction() -> None:
     result = cli("repro", LINE, "--backend", "cpu", "--direction", "forward", "--json")
     (row,) = [json.loads(line) for line in result.stdout.splitlines()]
-    assert (row["verdict"], row["direction"], row["case_id"]) == ("rounding", "forward", Case.from_line(LINE).id)
+    assert (row["verdict"], row["direction"], row["case_id"]) == (
+        "rounding",
+        "forward",
+        Case.from_line(LINE).id,
+    )
 
 
 def test_repro_where_nothing_can_be_told() -> None:
@@ -501,15 +741,19 @@ def test_repro_where_nothing_can_be_told() -> None:
     assert absent.stderr == "– absent: cannot run here: the cable is not plugged in\n"
     whole = Case("exp", "int32", (TensorRecipe((3,), "int32", ("integers", 0, 9), stop=9),)).line
     text = one_line(cli("repro", whole, "--backend", "cpu", "--direction", "backward"))
-    assert text == "consistency: nothing to run: exp has no gradients in int32; leave --direction out"
+    assert (
+        text == "consistency: nothing to run: exp has no gradients in int32; leave --direction out"
+    )
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "", " ", "nonsense", ".", "..", "/", "{}", "{", "[]", "null", "{]", "\x00", "a\x00b", "x" * 5000, "{" * 5000, "\udc80",
+        "", " ", "nonsense", ".", "..", "/", "{}", "{", "[]", "null", "{]", "\x00", "a\x00b",
+        "x" * 5000, "{" * 5000, "\udc80",
         '{"operator":"exp","dtype":"float32","args":[{"tensor":{"base":[' + "9" * 5000 + ']}}]}',
-        '{"operator":"nope","dtype":"float32"}', '{"operator":"exp","dtype":"nope"}', '{"operator":"exp","dtype":"float32","x":1}',
+        '{"operator":"nope","dtype":"float32"}', '{"operator":"exp","dtype":"nope"}',
+        '{"operator":"exp","dtype":"float32","x":1}',
         '{"operator":"exp","dtype":"float32","args":[{"tensor":{"base":[3],"dtype":"float32","view":[["slice",9,0,1,1]]}}]}',
         '{"operator":"exp","dtype":"float32","args":[{"literal":{"sha256":"0","dtype":"float32","shape":[1],"stride":[1]}}]}',
         '{"operator":"exp","dtype":"float32","args":[{"tensor":{"base":[1048576,1048576],"dtype":"float32"}}]}',
@@ -527,7 +771,8 @@ def test_files_that_are_no_cases_are_one_line() -> None:
     Path("large").write_bytes(b" " * (lookup.MAX_CASE_BYTES + 1))
     Path("empty").mkdir()
     assert one_line(cli("repro", "binary")) == (
-        "consistency: 'binary' cannot be read: it is not text in UTF-8; give a case's line, its folder or its id"
+        "consistency: 'binary' cannot be read: it is not text in UTF-8; give a case's line, its "
+        "folder or its id"
     )
     assert "larger than a case may be" in one_line(cli("repro", "large"))
     assert "no case 'empty'" in one_line(cli("repro", "empty"))
@@ -536,22 +781,36 @@ def test_files_that_are_no_cases_are_one_line() -> None:
 SIZES = st.sampled_from([-1, 0, 1, 2, 3, 7, 2**31, 2**63, 10**30, 0.5, True, None, "2", [], {}])
 JUNK = st.recursive(
     st.none() | st.booleans() | SIZES | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 TENSORS = st.fixed_dictionaries(
-    {"base": st.lists(SIZES, max_size=3) | JUNK, "dtype": st.sampled_from(["float32", "int64", "bool", "float", ""])},
+    {
+        "base": st.lists(SIZES, max_size=3) | JUNK,
+        "dtype": st.sampled_from(["float32", "int64", "bool", "float", ""]),
+    },
     optional={
-        "values": JUNK | st.lists(st.sampled_from(["uniform", "wide", "near", 0, 1.0, -1]), max_size=4),
+        "values": JUNK
+        | st.lists(st.sampled_from(["uniform", "wide", "near", 0, 1.0, -1]), max_size=4),
         "stop": SIZES,
         "view": JUNK
-        | st.lists(st.lists(st.sampled_from(["transpose", "slice", "expand", "unfold", 0, 1, None]), max_size=4), max_size=2),
-        "special": JUNK | st.lists(st.tuples(SIZES, st.sampled_from(["nan", "0", "x"])), max_size=2),
+        | st.lists(
+            st.lists(
+                st.sampled_from(["transpose", "slice", "expand", "unfold", 0, 1, None]), max_size=4
+            ),
+            max_size=2,
+        ),
+        "special": JUNK
+        | st.lists(st.tuples(SIZES, st.sampled_from(["nan", "0", "x"])), max_size=2),
     },
 )
 ARGUMENTS = st.one_of(
     TENSORS.map(lambda body: {"tensor": body}),
-    st.dictionaries(st.sampled_from(["literal", "dtype", "slice", "tuple", "float"]), JUNK, max_size=1),
+    st.dictionaries(
+        st.sampled_from(["literal", "dtype", "slice", "tuple", "float"]), JUNK, max_size=1
+    ),
     JUNK,
 )
 CASES = st.fixed_dictionaries(
@@ -561,13 +820,19 @@ CASES = st.fixed_dictionaries(
     },
     optional={
         "args": st.lists(ARGUMENTS, max_size=3) | JUNK,
-        "kwargs": st.dictionaries(st.sampled_from(["dim", "keepdim", "self", "x"]), ARGUMENTS, max_size=2) | JUNK,
+        "kwargs": st.dictionaries(
+            st.sampled_from(["dim", "keepdim", "self", "x"]), ARGUMENTS, max_size=2
+        )
+        | JUNK,
         "cotangent": SIZES,
     },
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=120)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=120,
+)
 @given(st.one_of(st.text(), JUNK.map(json.dumps), CASES.map(json.dumps)))
 @example('{"operator":"exp","dtype":"float32"}')
 def test_whatever_is_pasted_ends_well(text: str) -> None:
@@ -581,7 +846,9 @@ def test_whatever_is_pasted_ends_well(text: str) -> None:
 def test_profiles_are_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[int] = []
 
-    def pretend(chosen: engine.Settings, handlers: Sequence[engine.Handler], earlier: object) -> None:
+    def pretend(
+        chosen: engine.Settings, handlers: Sequence[engine.Handler], earlier: object
+    ) -> None:
         drawn.append(chosen.examples)
 
     monkeypatch.setattr(engine, "drive", pretend)

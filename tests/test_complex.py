@@ -1,4 +1,5 @@
-"""Complex numbers: recipes with two parts, S of moduli, planted faults that are noticed and other ways to compute that are not."""
+"""Complex numbers: recipes with two parts, S of moduli, planted faults that are noticed and other
+ways to compute that are not."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ class Other(consistency.Backend):
     def __init__(self, function: Function) -> None:
         self.function = function
 
-    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def call(
+        self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
         return self.function(functools.partial(operator), *args, **kwargs)
 
 
@@ -49,7 +52,13 @@ def drawn(name: str, dtype: str, examples: int) -> tuple[Case, ...]:
     return tuple(search.batch(operators.get(name), dtype, examples))
 
 
-def judged(name: str, function: Function, direction: str = "forward", examples: int = 40, dtype: str = "complex64") -> list[Result]:
+def judged(
+    name: str,
+    function: Function,
+    direction: str = "forward",
+    examples: int = 40,
+    dtype: str = "complex64",
+) -> list[Result]:
     return [
         result
         for case in drawn(name, dtype, examples)
@@ -62,7 +71,11 @@ def parts(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def as_complex(x: Any) -> torch.Tensor:
-    return x if isinstance(x, torch.Tensor) and x.is_complex() else torch.as_tensor(x).to(torch.complex64)
+    return (
+        x
+        if isinstance(x, torch.Tensor) and x.is_complex()
+        else torch.as_tensor(x).to(torch.complex64)
+    )
 
 
 # Recipes
@@ -86,7 +99,9 @@ def test_towards_the_start_of_the_tape_imaginary_parts_vanish_first() -> None:
 
 
 def test_special_values_in_either_part() -> None:
-    z = value_classes.fill(3, "complex64", ("uniform", -1.0, 1.0), 50, ((0, "inf"), (5, "nan"), (4, "-0")))
+    z = value_classes.fill(
+        3, "complex64", ("uniform", -1.0, 1.0), 50, ((0, "inf"), (5, "nan"), (4, "-0"))
+    )
     assert z.real[0] == math.inf
     assert np.isnan(z.imag[2])
     assert np.signbit(z.imag[1])
@@ -146,7 +161,9 @@ def test_a_fault_shrinks_to_a_real_number() -> None:
 def test_the_reference_is_complex128_and_checked_beyond() -> None:
     x = TensorRecipe((50,), "complex128", stop=400)
     with quiet():
-        reference = Reference(operators.get("exp"), prepare(Case("exp", "complex128", (x,))), "forward")
+        reference = Reference(
+            operators.get("exp"), prepare(Case("exp", "complex128", (x,))), "forward"
+        )
         assert not reference.independent
         sharpen(reference)
     assert reference.outputs[0].dtype == "complex128"
@@ -160,13 +177,19 @@ def test_the_reference_is_complex128_and_checked_beyond() -> None:
 
 @pytest.mark.parametrize(
     ("name", "size"),
-    [("mul", lambda a, b: a.abs() * b.abs()), ("matmul", lambda a, b: a.abs() @ b.abs()), ("vdot", lambda a, b: a.abs() @ b.abs())],
+    [
+        ("mul", lambda a, b: a.abs() * b.abs()),
+        ("matmul", lambda a, b: a.abs() @ b.abs()),
+        ("vdot", lambda a, b: a.abs() @ b.abs()),
+    ],
 )
 def test_s_is_made_of_moduli(name: str, size: Function) -> None:
     shape = (7,) if name == "vdot" else (7, 7)
     args = tuple(TensorRecipe(shape, "complex64", stop=stop) for stop in (300, 500))
     with quiet():
-        reference = Reference(operators.get(name), prepare(Case(name, "complex64", args)), "forward")
+        reference = Reference(
+            operators.get(name), prepare(Case(name, "complex64", args)), "forward"
+        )
         (s,) = reference.magnitudes
     assert isinstance(s, torch.Tensor)
     assert not s.is_complex()
@@ -185,7 +208,10 @@ def test_what_a_product_makes_of_infinities_is_not_judged_but_that_it_does_is() 
         z = run(x, y)
         return torch.where(torch.isfinite(z), z, torch.ones_like(z))
 
-    verdicts = [evaluation.evaluate(case, [Other(f)], RULES, directions=("forward",))[0].verdict.value for f in (otherwise, hiding)]
+    verdicts = [
+        evaluation.evaluate(case, [Other(f)], RULES, directions=("forward",))[0].verdict.value
+        for f in (otherwise, hiding)
+    ]
     assert verdicts == ["rounding", "special-values"]
 
 
@@ -204,7 +230,13 @@ def unconjugated(run: Function, a: torch.Tensor, b: torch.Tensor, **kwargs: Any)
 
 
 def conjugation_not_carried_out(run: Function, *args: Any, **kwargs: Any) -> Any:
-    return run(*(a.conj().resolve_conj() if isinstance(a, torch.Tensor) and a.is_conj() else a for a in args), **kwargs)
+    return run(
+        *(
+            a.conj().resolve_conj() if isinstance(a, torch.Tensor) and a.is_conj() else a
+            for a in args
+        ),
+        **kwargs,
+    )
 
 
 def imaginary_part_dropped(run: Function, *args: Any, **kwargs: Any) -> torch.Tensor:
@@ -237,7 +269,9 @@ def tf32(x: torch.Tensor) -> torch.Tensor:
 
 
 def short_inputs(run: Function, *args: Any, **kwargs: Any) -> Any:
-    return run(*(tf32(a) if isinstance(a, torch.Tensor) and a.is_complex() else a for a in args), **kwargs)
+    return run(
+        *(tf32(a) if isinstance(a, torch.Tensor) and a.is_complex() else a for a in args), **kwargs
+    )
 
 
 def off_by_16_ulp(part: complex) -> Function:
@@ -253,36 +287,51 @@ def off_by_16_ulp(part: complex) -> Function:
     return fault
 
 
-def one_part_missing(run: Function, a: torch.Tensor, b: torch.Tensor, **kwargs: Any) -> torch.Tensor:
+def one_part_missing(
+    run: Function, a: torch.Tensor, b: torch.Tensor, **kwargs: Any
+) -> torch.Tensor:
     """(a + ib)(c + id) without bd."""
     z = run(a, b, **kwargs)
     return torch.complex(run(a.real, b.real, **kwargs), z.imag)
 
 
 FAULTS = [
-    ("vdot", unconjugated), ("linalg.vecdot", unconjugated), ("matmul", conjugation_not_carried_out),
-    ("mul", conjugation_not_carried_out), ("exp", imaginary_part_dropped), ("sum", imaginary_part_dropped), ("cumsum", swapped),
-    ("mul", swapped), ("reciprocal", conjugated), ("sqrt", wrong_branch), ("log", one_turn_off), ("sqrt", conjugated),
-    ("matmul", short_inputs), ("nn.functional.conv1d", short_inputs), ("matmul", one_part_missing), ("mm", one_part_missing),
-    ("exp", off_by_16_ulp(1.0)), ("exp", off_by_16_ulp(1j)), ("mul", off_by_16_ulp(1j)), ("div", off_by_16_ulp(1.0)),
-    ("sqrt", off_by_16_ulp(1.0)), ("sin", off_by_16_ulp(1j)), ("abs", lambda run, x: x.real.abs() + x.imag.abs()),
-    ("angle", lambda run, x: torch.atan2(x.real, x.imag)), ("conj", lambda run, x: x.clone()), ("mH", lambda run, x: x.mT),
-    ("linalg.inv", conjugated), ("linalg.det", conjugated), ("fft.fft", lambda run, x, **k: torch.fft.fft(x.conj(), **k)),
+    ("vdot", unconjugated), ("linalg.vecdot", unconjugated), ("matmul",
+    conjugation_not_carried_out),
+    ("mul", conjugation_not_carried_out), ("exp", imaginary_part_dropped), ("sum",
+    imaginary_part_dropped), ("cumsum", swapped),
+    ("mul", swapped), ("reciprocal", conjugated), ("sqrt", wrong_branch), ("log", one_turn_off),
+    ("sqrt", conjugated),
+    ("matmul", short_inputs), ("nn.functional.conv1d", short_inputs), ("matmul", one_part_missing),
+    ("mm", one_part_missing),
+    ("exp", off_by_16_ulp(1.0)), ("exp", off_by_16_ulp(1j)), ("mul", off_by_16_ulp(1j)), ("div",
+    off_by_16_ulp(1.0)),
+    ("sqrt", off_by_16_ulp(1.0)), ("sin", off_by_16_ulp(1j)), ("abs", lambda run,
+    x: x.real.abs() + x.imag.abs()),
+    ("angle", lambda run, x: torch.atan2(x.real, x.imag)), ("conj", lambda run, x: x.clone()),
+    ("mH", lambda run, x: x.mT),
+    ("linalg.inv", conjugated), ("linalg.det", conjugated), ("fft.fft", lambda run, x,
+    **k: torch.fft.fft(x.conj(), **k)),
     ("linalg.eigh", lambda run, a, **k: (run(a, **k)[0], run(a, **k)[1].conj())),
     ("linalg.svd", lambda run, a, **k: (*run(a, **k)[:2], run(a, **k)[2].conj())),
     ("linalg.cholesky", conjugated), ("isnan", lambda run, x: x.real.isnan()),
     ("eq", lambda run, a, b: a.real == as_complex(b).real),
-    ("view_as_real", lambda run, x: torch.view_as_real(x).flip(-1)), ("imag", lambda run, x: x.real), ("index_select", conjugated),
+    ("view_as_real", lambda run, x: torch.view_as_real(x).flip(-1)), ("imag", lambda run,
+    x: x.real), ("index_select", conjugated),
     ("linalg.vector_norm", lambda run, x, *a, **k: run(x.real, *a, **k)), ("prod", conjugated),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "fault"), FAULTS, ids=lambda value: value if isinstance(value, str) else value.__name__)
+@pytest.mark.parametrize(
+    ("name", "fault"), FAULTS, ids=lambda value: value if isinstance(value, str) else value.__name__
+)
 def test_faults_are_noticed(name: str, fault: Function) -> None:
     results = judged(name, fault)
     failing = [result for result in results if result.verdict.fails]
     # Views that are conjugated, and negative numbers, are some of all; NaN are few.
-    assert len(failing) >= (len(results) / 8 if name != "isnan" else 1), Counter(result.verdict.value for result in results)
+    assert len(failing) >= (len(results) / 8 if name != "isnan" else 1), Counter(
+        result.verdict.value for result in results
+    )
     assert all(result.explanation for result in failing)
 
 
@@ -308,7 +357,9 @@ def test_a_gradient_without_conjugation_is_noticed() -> None:
 # Healthy
 
 
-def of_four_products(run: Function, a: torch.Tensor, b: torch.Tensor, **kwargs: Any) -> torch.Tensor:
+def of_four_products(
+    run: Function, a: torch.Tensor, b: torch.Tensor, **kwargs: Any
+) -> torch.Tensor:
     (a, b), (c, d) = parts(a), parts(b)
     return torch.complex(run(a, c) - run(b, d), run(a, d) + run(b, c))
 
@@ -321,7 +372,10 @@ def of_three_products(run: Function, a: Any, b: Any, **kwargs: Any) -> torch.Ten
 
 
 def in_double(run: Function, *args: Any, **kwargs: Any) -> Any:
-    wide = [a.to(torch.complex128) if isinstance(a, torch.Tensor) and a.is_complex() else a for a in args]
+    wide = [
+        a.to(torch.complex128) if isinstance(a, torch.Tensor) and a.is_complex() else a
+        for a in args
+    ]
     found = run(*wide, **kwargs)
     return found.to(torch.complex64 if found.is_complex() else torch.float32)
 
@@ -338,21 +392,32 @@ def backwards(run: Function, x: torch.Tensor, **kwargs: Any) -> torch.Tensor:
 
 
 HEALTHY = [
-    ("mul", of_three_products), ("mul", in_double), ("matmul", of_three_products), ("matmul", of_four_products),
-    ("matmul", in_double), ("mm", of_three_products), ("vdot", lambda run, a, b: run(b, a).conj()), ("div", by_the_conjugate),
-    ("div", in_double), ("sum", backwards), ("sum", in_double), ("mean", in_double), ("exp", in_double),
-    ("exp", lambda run, x: torch.polar(x.real.exp(), x.imag)), ("sqrt", lambda run, x: torch.polar(x.abs().sqrt(), x.angle() / 2)),
-    ("sin", lambda run, x: torch.complex(x.real.sin() * x.imag.cosh(), x.real.cos() * x.imag.sinh())),
-    ("abs", lambda run, x: (x.real.square() + x.imag.square()).sqrt()), ("square", lambda run, x: x * x),
+    ("mul", of_three_products), ("mul", in_double), ("matmul", of_three_products), ("matmul",
+    of_four_products),
+    ("matmul", in_double), ("mm", of_three_products), ("vdot", lambda run, a, b: run(b, a).conj()),
+    ("div", by_the_conjugate),
+    ("div", in_double), ("sum", backwards), ("sum", in_double), ("mean", in_double), ("exp",
+    in_double),
+    ("exp", lambda run, x: torch.polar(x.real.exp(), x.imag)), ("sqrt", lambda run,
+    x: torch.polar(x.abs().sqrt(), x.angle() / 2)),
+    ("sin", lambda run, x: torch.complex(x.real.sin() * x.imag.cosh(),
+    x.real.cos() * x.imag.sinh())),
+    ("abs", lambda run, x: (x.real.square() + x.imag.square()).sqrt()), ("square", lambda run,
+    x: x * x),
     ("reciprocal", lambda run, x: x.conj() / x.abs().square()), ("linalg.det", in_double),
-    ("linalg.inv", lambda run, a: torch.linalg.solve(a, torch.eye(a.shape[-1], dtype=a.dtype).expand_as(a))),
+    ("linalg.inv", lambda run, a: torch.linalg.solve(a, torch.eye(a.shape[-1],
+    dtype=a.dtype).expand_as(a))),
     ("linalg.svd", lambda run, a, **k: [run(a, **k)[0] * 1j, run(a, **k)[1], run(a, **k)[2] * -1j]),
     ("linalg.eigh", lambda run, a, **k: (run(a, **k)[0], run(a, **k)[1] * complex(0.6, 0.8))),
     ("fft.fft", in_double),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "sound"), HEALTHY, ids=lambda value: value if isinstance(value, str) else value.__name__)
+@pytest.mark.parametrize(
+    ("name", "sound"),
+    HEALTHY,
+    ids=lambda value: value if isinstance(value, str) else value.__name__,
+)
 def test_other_ways_are_left_in_peace(name: str, sound: Function) -> None:
     results = judged(name, sound, examples=60)
     assert [result.explanation for result in results if result.verdict.fails] == []
@@ -365,7 +430,10 @@ def test_other_ways_are_left_in_peace(name: str, sound: Function) -> None:
 def test_many_operators_take_complex_numbers() -> None:
     assert len(TAKEN) >= 150
     assert {"complex64", "complex128"} <= set(operators.get("linalg.solve").dtypes)
-    assert not any("complex64" in operators.get(name).dtypes for name in ("maximum", "sort", "floor", "clamp", "relu_"))
+    assert not any(
+        "complex64" in operators.get(name).dtypes
+        for name in ("maximum", "sort", "floor", "clamp", "relu_")
+    )
 
 
 @pytest.mark.parametrize("operator", TAKEN, ids=lambda operator: operator.name)
@@ -376,11 +444,18 @@ def test_the_cpu_is_within_its_budget(operator: consistency.Operator) -> None:
         pytest.skip("loses its digits near 0 (docs/findings.md)")
     found: Counter[str] = Counter()
     for case in drawn(operator.name, "complex64", 6):
-        assert any(t.dtype in dtypes.PARTS for t in tensors([*case.args, *case.kwargs.values()])) or operator.family == "creation"
-        for result in evaluation.evaluate(case, consistency.backends.resolve_all(["cpu", "numpy"]), RULES):
+        assert (
+            any(t.dtype in dtypes.PARTS for t in tensors([*case.args, *case.kwargs.values()]))
+            or operator.family == "creation"
+        )
+        for result in evaluation.evaluate(
+            case, consistency.backends.resolve_all(["cpu", "numpy"]), RULES
+        ):
             assert not result.verdict.fails, f"{result.explanation} {case.line}"
             found[result.verdict.group] += result.backend == "cpu"
-    assert found["passed"] >= found["not tested"], found  # torch does not differentiate some of them
+    assert found["passed"] >= found["not tested"], (
+        found
+    )  # torch does not differentiate some of them
 
 
 # Commands
@@ -388,11 +463,26 @@ def test_the_cpu_is_within_its_budget(operator: consistency.Operator) -> None:
 
 def test_the_command_runs_them_and_says_which_there_are() -> None:
     answer = CliRunner().invoke(
-        main, ["run", "matmul", "exp", "--dtype", "complex64", "--backend", "cpu", "--backend", "numpy", "--examples", "4"]
+        main,
+        [
+            "run",
+            "matmul",
+            "exp",
+            "--dtype",
+            "complex64",
+            "--backend",
+            "cpu",
+            "--backend",
+            "numpy",
+            "--examples",
+            "4",
+        ],
     )
     assert answer.exit_code == 0, answer.output
     refused = CliRunner().invoke(main, ["run", "sort", "--dtype", "complex64", "--backend", "cpu"])
     assert refused.exit_code == 2
-    assert "none of the chosen operators takes complex64; sort takes float32" in " ".join(refused.output.split())
+    assert "none of the chosen operators takes complex64; sort takes float32" in " ".join(
+        refused.output.split()
+    )
     listed = CliRunner().invoke(main, ["operators", "matmul", "--json"]).output
     assert '"complex64"' in listed

@@ -1,4 +1,5 @@
-"""Corpora: replayed first and in a useful order, the rest explored; merged in any order; resumed after a kill; damage is a line."""
+"""Corpora: replayed first and in a useful order, the rest explored; merged in any order; resumed
+after a kill; damage is a line."""
 
 from __future__ import annotations
 
@@ -75,25 +76,33 @@ def cli(*arguments: object) -> Result:
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "results.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [
+        json.loads(line)
+        for line in (folder / "results.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
 
 
 def bytes_of(folder: Path) -> bytes:
     return (folder / "cases.jsonl").read_bytes()
 
 
-# --- replaying and exploring ----------------------------------------------------------------------------------------
+# --- replaying and exploring
 
 
 def test_a_corpus_is_replayed_and_nothing_else(small: Path, tmp_path: Path) -> None:
     shown = cli("run", "--corpus", small, *BACKENDS, "--out", tmp_path / "b")
     assert shown.exit_code == 0, shown.output
     assert f"36 cases of the corpus small ({load(small).digest[:12]})" in shown.output
-    assert {row["case_id"] for row in rows(tmp_path / "b")} == {line.case.id for line in read(small)}
+    assert {row["case_id"] for row in rows(tmp_path / "b")} == {
+        line.case.id for line in read(small)
+    }
     assert Counter(row["origin"] for row in rows(tmp_path / "b")).keys() == {"replayed"}
     corpus = bundle.read_header(tmp_path / "b")["corpus"]
     assert corpus == {"name": "small", "digest": load(small).digest, "cases": 36, "replayed": 36}
-    told = f" · 3 operators · 36 of 36 cases of the corpus small ({load(small).digest[:12]}) replayed\n"
+    told = (
+        f" · 3 operators · 36 of 36 cases of the corpus small ({load(small).digest[:12]}) "
+        f"replayed\n"
+    )
     assert told in cli("report", tmp_path / "b", "--text").output
 
 
@@ -110,9 +119,23 @@ def test_every_operator_and_dtype_is_reached_early(small: Path) -> None:
 
 def test_with_a_time_budget_the_rest_is_explored_in_time(small: Path, tmp_path: Path) -> None:
     began = time.monotonic()
-    arguments = ["run", "exp", "sum", "matmul", "--corpus", small, *BACKENDS, "--time-budget", "3s", "--out", tmp_path / "b"]
+    arguments = [
+        "run",
+        "exp",
+        "sum",
+        "matmul",
+        "--corpus",
+        small,
+        *BACKENDS,
+        "--time-budget",
+        "3s",
+        "--out",
+        tmp_path / "b",
+    ]
     shown = cli(*arguments)
-    assert shown.exit_code in (0, 1), shown.output  # exploring finds what is wrong with matmul in torch 2.4.1
+    assert shown.exit_code in (0, 1), (
+        shown.output
+    )  # exploring finds what is wrong with matmul in torch 2.4.1
     assert time.monotonic() - began < 3.0 + 6.0
     found = rows(tmp_path / "b")
     origins = [row["origin"] for row in found]
@@ -123,19 +146,47 @@ def test_with_a_time_budget_the_rest_is_explored_in_time(small: Path, tmp_path: 
     assert origins.count("explored") > 20
     header = bundle.read_header(tmp_path / "b")
     chosen = ["exp", "sum", "matmul"]
-    again = engine.settings(chosen, ["cpu"], examples=5, time_budget=1.0, corpus=load(small), seed=header["settings"]["seed"])
+    again = engine.settings(
+        chosen,
+        ["cpu"],
+        examples=5,
+        time_budget=1.0,
+        corpus=load(small),
+        seed=header["settings"]["seed"],
+    )
     plan = (group for group in planning.plan(again, lambda: False) if group.origin == "explored")
     first = [case.id for group in itertools.islice(plan, 2) for case in group.cases]
-    assert [row["case_id"] for row in found if row["origin"] == "explored" and row["case_id"] in first], "the seed tells them"
+    assert [
+        row["case_id"] for row in found if row["origin"] == "explored" and row["case_id"] in first
+    ], "the seed tells them"
 
 
-def test_every_run_explores_something_else_unless_a_seed_is_given(small: Path, tmp_path: Path) -> None:
+def test_every_run_explores_something_else_unless_a_seed_is_given(
+    small: Path, tmp_path: Path
+) -> None:
     seeds = []
     for number, extra in enumerate([[], [], ["--seed", "7"]]):
         folder = tmp_path / str(number)
-        assert cli("run", "exp", "--corpus", small, "--backend", "cpu", "--examples", "2", "--out", folder, *extra).exit_code == 0
+        assert (
+            cli(
+                "run",
+                "exp",
+                "--corpus",
+                small,
+                "--backend",
+                "cpu",
+                "--examples",
+                "2",
+                "--out",
+                folder,
+                *extra,
+            ).exit_code
+            == 0
+        )
         seeds.append(bundle.read_header(folder)["settings"]["seed"])
-        assert {row["origin"] for row in rows(folder)} == {"replayed", "explored"}, "examples were asked for"
+        assert {row["origin"] for row in rows(folder)} == {"replayed", "explored"}, (
+            "examples were asked for"
+        )
     assert seeds[2] == 7
     assert len(set(seeds)) == 3
 
@@ -144,11 +195,15 @@ def test_scaling_is_measured_once_and_not_run_told_once(small: Path) -> None:
     chosen = engine.settings(["matmul"], ["cpu", "numpy"], corpus=load(small), explore=False)
     every = list(engine.run(chosen))
     assert sum(isinstance(event, events.Scaled) for event in every) == 1
-    refused = [e for e in every if isinstance(e, events.Judged) and all(r.verdict.value == "unsupported" for r in e.results)]
+    refused = [
+        e
+        for e in every
+        if isinstance(e, events.Judged) and all(r.verdict.value == "unsupported" for r in e.results)
+    ]
     assert len(refused) == 2, "numpy has no gradients: once in float32, once in float64"
 
 
-# --- the standard corpus ----------------------------------------------------------------------------------------------
+# --- the standard corpus
 
 
 def test_the_standard_corpus_is_drawn_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,23 +221,44 @@ def test_the_standard_corpus_is_drawn_once(cache: Path, monkeypatch: pytest.Monk
     assert standard(pairs).digest == first.digest
 
 
-def test_a_nightly_run_replays_the_standard_corpus_within_its_time(cache: Path, tmp_path: Path) -> None:
+def test_a_nightly_run_replays_the_standard_corpus_within_its_time(
+    cache: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "b"
-    arguments = ["run", "neg", "abs", "--dtype", "float32", "--backend", "cpu", "--profile", "nightly", "--time-budget", "2s"]
+    arguments = [
+        "run",
+        "neg",
+        "abs",
+        "--dtype",
+        "float32",
+        "--backend",
+        "cpu",
+        "--profile",
+        "nightly",
+        "--time-budget",
+        "2s",
+    ]
     shown = cli(*arguments, "--out", out)
     assert shown.exit_code == 0, shown.output
     header = bundle.read_header(out)
-    assert (header["corpus"]["name"], header["corpus"]["cases"], header["corpus"]["replayed"]) == ("standard", 24, 24)
+    assert (header["corpus"]["name"], header["corpus"]["cases"], header["corpus"]["replayed"]) == (
+        "standard",
+        24,
+        24,
+    )
     pairs = groups(engine.settings(["neg", "abs"], ["cpu"], ["float32"]))
     assert header["corpus"]["digest"] == standard(pairs).digest
-    without = standard(groups(engine.settings(["floor", "ceil", "round"], ["cpu"], ["float32"])), seconds=0.0)
+    without = standard(
+        groups(engine.settings(["floor", "ceil", "round"], ["cpu"], ["float32"])), seconds=0.0
+    )
     assert len(without.cases) in (0, 12)
     assert without.groups == len(without.cases) // 12
-    assert without.problems == (f"the standard corpus lacks {3 - without.groups} of 3 operators × dtypes this time: "
+    assert without.problems == (f"the standard corpus lacks {3 - without.groups} of 3 operators × "
+    f"dtypes this time: "
                                 "drawing its cases took too much of the time budget",)  # fmt: skip
 
 
-# --- interrupted ------------------------------------------------------------------------------------------------------
+# --- interrupted
 
 
 @pytest.mark.skipif(os.name != "posix", reason="kill -9")
@@ -191,12 +267,26 @@ def test_kill_9_and_resume_with_a_corpus_and_a_time_budget(
     when: str, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "b"
-    arguments = ["run", "exp", "sum", "matmul", "--dtype", "float32", "--corpus", str(small), *BACKENDS, "--out", str(out)]
+    arguments = [
+        "run",
+        "exp",
+        "sum",
+        "matmul",
+        "--dtype",
+        "float32",
+        "--corpus",
+        str(small),
+        *BACKENDS,
+        "--out",
+        str(out),
+    ]
     command = [sys.executable, "-m", "consistency", *arguments, "--time-budget", "60s"]
     running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         results, until = out / "results.jsonl", time.monotonic() + 90
-        while time.monotonic() < until and not (results.exists() and when in results.read_text(encoding="utf-8")):
+        while time.monotonic() < until and not (
+            results.exists() and when in results.read_text(encoding="utf-8")
+        ):
             time.sleep(0.01)
         assert cli(*arguments, "--resume").exit_code == 2, "it is still being written"
     finally:
@@ -215,7 +305,9 @@ def test_kill_9_and_resume_with_a_corpus_and_a_time_budget(
     header = bundle.read_header(out)
     assert header["settings"]["seed"] == seed
     assert (header["corpus"]["replayed"], header["corpus"]["cases"]) == (18, 36)
-    assert {r.case.id for r in after} >= {line.case.id for line in read(small) if line.case.dtype == "float32"}
+    assert {r.case.id for r in after} >= {
+        line.case.id for line in read(small) if line.case.dtype == "float32"
+    }
 
 
 def test_another_corpus_or_none_is_not_resumed_with(small: Path, tmp_path: Path) -> None:
@@ -228,13 +320,17 @@ def test_another_corpus_or_none_is_not_resumed_with(small: Path, tmp_path: Path)
         shown = cli(*arguments, "--resume", *extra)
         assert shown.exit_code == 2
         assert f"was begun with another corpus ({load(small).digest[:12]}, now " in shown.output
-        assert shown.output.strip().endswith("resume with the same, or name another folder with --out")
+        assert shown.output.strip().endswith(
+            "resume with the same, or name another folder with --out"
+        )
 
 
-# --- merging ----------------------------------------------------------------------------------------------------------
+# --- merging
 
 
-def test_what_a_run_found_is_added_small_and_as_drawn(small: Path, failing: Path, tmp_path: Path) -> None:
+def test_what_a_run_found_is_added_small_and_as_drawn(
+    small: Path, failing: Path, tmp_path: Path
+) -> None:
     shown = cli("corpus", "merge", small, failing, "-o", tmp_path / "m")
     assert shown.exit_code == 0, shown.output
     lines = list(read(tmp_path / "m"))
@@ -247,8 +343,12 @@ def test_what_a_run_found_is_added_small_and_as_drawn(small: Path, failing: Path
     assert all(count <= PER_KIND[kind[-1]] for kind, count in kinds.items())
     assert f"{len(found)} of them with which failures were found" in shown.output
     assert load(tmp_path / "m").digest in shown.output
-    again = consistency.run(["exp", "sinh"], [Off()], ["float32"], ["forward"], corpus=tmp_path / "m")
-    assert {r.case.digest for r in again.failures} >= {line.case.digest for line in found}, "and they fail again"
+    again = consistency.run(
+        ["exp", "sinh"], [Off()], ["float32"], ["forward"], corpus=tmp_path / "m"
+    )
+    assert {r.case.digest for r in again.failures} >= {line.case.digest for line in found}, (
+        "and they fail again"
+    )
 
 
 def test_replayed_failures_are_not_taken_again(failing: Path, tmp_path: Path) -> None:
@@ -273,16 +373,30 @@ def made_up(folder: Path, *, seed: int) -> Path:
     folder.mkdir()
     lines = []
     for number in range(12):
-        case = Case("exp", "float32", (TensorRecipe((1 + (number * seed) % 17,), "float32", stop=30 + number),))
+        case = Case(
+            "exp",
+            "float32",
+            (TensorRecipe((1 + (number * seed) % 17,), "float32", stop=30 + number),),
+        )
         kinds = [
-            ("exp", "float32", "forward", "divergent", "", ("cpu", "cuda")[(number + seed) % 2], (SMALL, DRAWN)[number % 3 == 0])
+            (
+                "exp",
+                "float32",
+                "forward",
+                "divergent",
+                "",
+                ("cpu", "cuda")[(number + seed) % 2],
+                (SMALL, DRAWN)[number % 3 == 0],
+            )
         ]
         if number % 5 == seed % 5:
             kinds.append(("exp", "float32", "forward", "structure", "", "cpu", DRAWN))
         lines.append(Line(case, found=() if number == seed else tuple(sorted(kinds))))
     header = {"format": 1, "kind": "corpus", "complete": True, "settings": {"name": folder.name}}
     (folder / "recording.json").write_text(json.dumps(header), encoding="utf-8")
-    (folder / "cases.jsonl").write_text("".join(json.dumps(line.to_json()) + "\n" for line in lines), encoding="utf-8")
+    (folder / "cases.jsonl").write_text(
+        "".join(json.dumps(line.to_json()) + "\n" for line in lines), encoding="utf-8"
+    )
     return folder
 
 
@@ -303,23 +417,30 @@ def test_merging_is_idempotent_commutative_and_associative(tmp_path: Path) -> No
     assert bytes_of(again) == whole
     kinds = Counter(kind for line in read(again) for kind in line.found)
     assert max(kinds.values()) == 3
-    assert len(list(read(again))) < len({line.case.id for source in sources for line in read(source)})
+    assert len(list(read(again))) < len(
+        {line.case.id for source in sources for line in read(source)}
+    )
 
 
-def test_a_corpus_is_never_overwritten_by_mistake(small: Path, failing: Path, tmp_path: Path) -> None:
+def test_a_corpus_is_never_overwritten_by_mistake(
+    small: Path, failing: Path, tmp_path: Path
+) -> None:
     before = bytes_of(small)
     for arguments in (["merge", failing, "-o", small], ["make", "exp", "-o", small]):
         shown = cli("corpus", *arguments)
         assert shown.exit_code == 2
         assert (
-            f"{small} already holds a corpus; add to it with `consistency corpus merge {small} BUNDLE -o {small}`" in shown.output
-        )
+            f"{small} already holds a corpus; add to it with `consistency corpus merge {small} "
+            f"BUNDLE -o {small}`"
+        ) in shown.output
     (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
-    assert "holds something that is no corpus" in cli("corpus", "make", "exp", "-o", tmp_path).output
+    assert (
+        "holds something that is no corpus" in cli("corpus", "make", "exp", "-o", tmp_path).output
+    )
     assert bytes_of(small) == before
 
 
-# --- shown, checked, damaged ------------------------------------------------------------------------------------------
+# --- shown, checked, damaged
 
 
 def test_a_corpus_is_shown(small: Path, failing: Path, tmp_path: Path) -> None:
@@ -332,7 +453,10 @@ def test_a_corpus_is_shown(small: Path, failing: Path, tmp_path: Path) -> None:
     data = json.loads(cli("corpus", "show", tmp_path / "m", "--json").output)
     assert data["digest"] == load(tmp_path / "m").digest
     assert data["operators"]["matmul"] == 12
-    assert cli("corpus", "check", tmp_path / "m").output == f"✓ {data['cases']} of {data['cases']} cases can be replayed here\n"
+    assert (
+        cli("corpus", "check", tmp_path / "m").output
+        == f"✓ {data['cases']} of {data['cases']} cases can be replayed here\n"
+    )
 
 
 def test_what_cannot_be_replayed_is_told(small: Path, tmp_path: Path) -> None:
@@ -364,13 +488,16 @@ def test_what_cannot_be_replayed_is_told(small: Path, tmp_path: Path) -> None:
         ("[" * 50_000, "damaged"),
     ],
 )  # fmt: skip
-def test_a_damaged_line_is_named_everywhere(line: str, words: str, small: Path, tmp_path: Path) -> None:
+def test_a_damaged_line_is_named_everywhere(
+    line: str, words: str, small: Path, tmp_path: Path
+) -> None:
     folder = tmp_path / "c"
     shutil.copytree(small, folder)
     lines = bytes_of(folder).decode().splitlines()
     row = json.loads(lines[4])
     changed = {
-        "REPLACED": row | {"id": "exp-0000000000"}, "FOUND": row | {"found": [[1]]}, "DIRECTIONS": row | {"directions": ["up"]},
+        "REPLACED": row | {"id": "exp-0000000000"}, "FOUND": row | {"found": [[1]]},
+        "DIRECTIONS": row | {"directions": ["up"]},
     }  # fmt: skip
     lines[4] = json.dumps(changed[line]) if line in changed else line
     (folder / "cases.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -400,15 +527,25 @@ def test_what_is_no_corpus_is_one_line(failing: Path, small: Path, tmp_path: Pat
         (empty, "holds no case"),
     ):
         shown = cli("run", "exp", "--corpus", place, "--backend", "cpu", "--no-bundle")
-        assert (shown.exit_code, words in shown.output, len(shown.output.strip().splitlines())) == (2, True, 1)
+        assert (shown.exit_code, words in shown.output, len(shown.output.strip().splitlines())) == (
+            2,
+            True,
+            1,
+        )
     shown = cli("run", "tanh", "--corpus", small, "--backend", "cpu", "--no-bundle")
     assert shown.exit_code == 2
     assert "the corpus small has no case of what is chosen here" in shown.output
 
 
 def test_a_digest_is_of_the_cases_only() -> None:
-    cases = tuple(Case("exp", "float32", (TensorRecipe((i,), "float32", stop=i),)) for i in range(1, 5))
-    assert Corpus("a", cases).digest == Corpus("b", cases[::-1]).digest == digest_of([c.digest for c in cases] * 2)
+    cases = tuple(
+        Case("exp", "float32", (TensorRecipe((i,), "float32", stop=i),)) for i in range(1, 5)
+    )
+    assert (
+        Corpus("a", cases).digest
+        == Corpus("b", cases[::-1]).digest
+        == digest_of([c.digest for c in cases] * 2)
+    )
     assert Corpus("a", cases[1:]).digest != Corpus("a", cases).digest
     merged = Merged({c.digest: Line(c) for c in cases}, {c.digest for c in cases})
     assert digest_of(line.case.digest for line in merged.chosen()) == Corpus("a", cases).digest

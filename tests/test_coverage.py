@@ -1,4 +1,5 @@
-"""What ``consistency operators --coverage`` measures, and that docs/coverage.md names the operators that are declared now."""
+"""What ``consistency operators --coverage`` measures, and that docs/coverage.md names the operators
+that are declared now."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ FEW = ["matmul", "nn.functional.linear", "relu_", "softmax", "svd"]
 
 @pytest.fixture(scope="module")
 def few() -> coverage.Coverage:
-    return coverage.measure([operators.registry()[name] for name in FEW if name in operators.registry()])
+    return coverage.measure(
+        [operators.registry()[name] for name in FEW if name in operators.registry()]
+    )
 
 
 def test_the_dispatcher_is_asked(few: coverage.Coverage) -> None:
@@ -52,13 +55,17 @@ def test_one_bad_operator_costs_itself_only() -> None:
 
 
 def test_the_command_shows_it(tmp_path: Path) -> None:
-    answer = CliRunner().invoke(main, ["operators", "exp", "--coverage", "--json", "--markdown", str(tmp_path / "page.md")])
+    answer = CliRunner().invoke(
+        main, ["operators", "exp", "--coverage", "--json", "--markdown", str(tmp_path / "page.md")]
+    )
     assert answer.exit_code == 0, answer.output
     data = json.loads(answer.output.splitlines()[-1])
     assert data["operators"] == 1
     assert data["aten_by_operator"]["exp"]
     assert "| operators | 1 |" in (tmp_path / "page.md").read_text(encoding="utf-8")
-    assert CliRunner().invoke(main, ["operators", "--markdown", str(tmp_path / "x.md")]).exit_code == 2
+    assert (
+        CliRunner().invoke(main, ["operators", "--markdown", str(tmp_path / "x.md")]).exit_code == 2
+    )
 
 
 def test_what_is_shown(few: coverage.Coverage) -> None:
@@ -69,8 +76,13 @@ def test_what_is_shown(few: coverage.Coverage) -> None:
 
 
 def test_the_page_names_every_declared_operator() -> None:
-    """Names and families, not what was measured: run the command that the page names after a change."""
-    rows = re.findall(r"^\| ([^|]+) \| (\d+) \| (\d+) \| [^|]+ \| (.+) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    """Names and families, not what was measured: run the command that the page names after a
+    change."""
+    rows = re.findall(
+        r"^\| ([^|]+) \| (\d+) \| (\d+) \| [^|]+ \| (.+) \|$",
+        PAGE.read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
     shown = {family: re.findall(r"`([^`]+)`", names) for family, _, _, names in rows}
     now: dict[str, list[str]] = {}
     for operator in operators.registry().values():
@@ -78,4 +90,7 @@ def test_the_page_names_every_declared_operator() -> None:
     assert shown == now, "run: consistency operators --coverage --markdown docs/coverage.md"
     for family, count, backward, _ in rows:
         members = [o for o in operators.registry().values() if o.family == family]
-        assert (int(count), int(backward)) == (len(members), sum(o.differentiable for o in members)), family
+        assert (int(count), int(backward)) == (
+            len(members),
+            sum(o.differentiable for o in members),
+        ), family

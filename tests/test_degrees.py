@@ -1,4 +1,5 @@
-"""A degree is a whole number, also as a floating tensor: S does not grow by what the polynomial before would give."""
+"""A degree is a whole number, also as a floating tensor: S does not grow by what the polynomial
+before would give."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ def test_perturbations_leave_the_degree_alone() -> None:
     operator = POLYNOMIALS[0]
     reference = Reference(operator, prepare(case_of(operator.name)), "forward")
     assert torch.equal(
-        reference.evaluate(lambda base, position: base if position == 0 else base - 1.0)[0].tensor, reference.outputs[0].tensor
+        reference.evaluate(lambda base, position: base if position == 0 else base - 1.0)[0].tensor,
+        reference.outputs[0].tensor,
     )
     (largest,) = reference.magnitudes
     assert float(largest) < 1e3

@@ -1,4 +1,5 @@
-"""Bits again: planted nondeterminism is noticed in each of its kinds, healthy backends are not accused."""
+"""Bits again: planted nondeterminism is noticed in each of its kinds, healthy backends are not
+accused."""
 
 from __future__ import annotations
 
@@ -33,7 +34,11 @@ class Wavering(consistency.Backend):
 
     def call(self, operator: consistency.Operator, args: Any, kwargs: Any) -> Any:
         result = super().call(operator, args, kwargs)
-        return torch.nextafter(result, torch.full_like(result, torch.inf)) if next(self.calls) % 2 else result
+        return (
+            torch.nextafter(result, torch.full_like(result, torch.inf))
+            if next(self.calls) % 2
+            else result
+        )
 
 
 class Crowded(consistency.Backend):
@@ -43,7 +48,11 @@ class Crowded(consistency.Backend):
 
     def call(self, operator: consistency.Operator, args: Any, kwargs: Any) -> Any:
         result = super().call(operator, args, kwargs)
-        return result if args[0].shape[0] == 1 else torch.nextafter(result, torch.full_like(result, torch.inf))
+        return (
+            result
+            if args[0].shape[0] == 1
+            else torch.nextafter(result, torch.full_like(result, torch.inf))
+        )
 
 
 def events(names: list[str], backends: list[Any], **options: Any) -> list[Event]:
@@ -58,12 +67,18 @@ def verdicts(found: list[Event]) -> list[consistency.Result]:
 
 def test_an_answer_that_changes_from_run_to_run_fails_though_it_is_rounding() -> None:
     found = [r.explanation for r in verdicts(events(["exp"], [Wavering()], directions=["forward"]))]
-    assert any(re.fullmatch(r"other bits from run to run in \d of \d cases, up to 1 ulp", text) for text in found)
+    assert any(
+        re.fullmatch(r"other bits from run to run in \d of \d cases, up to 1 ulp", text)
+        for text in found
+    )
 
 
 def test_a_policy_admits_it(tmp_path: Path) -> None:
     file = tmp_path / "tolerances.yaml"
-    file.write_text("extends: packaged\nbackends:\n  wavering:\n    policy: {nondeterminism: rounding}\n", encoding="utf-8")
+    file.write_text(
+        "extends: packaged\nbackends:\n  wavering:\n    policy: {nondeterminism: rounding}\n",
+        encoding="utf-8",
+    )
     found = events(["exp"], [Wavering()], directions=["forward"], tolerances=file)
     assert [r for r in verdicts(found) if "from run to run" in r.explanation] == []
     (repeated,) = (event for event in found if isinstance(event, Repeated))
@@ -78,13 +93,25 @@ def test_an_elementwise_operator_must_not_look_at_its_neighbours() -> None:
 def test_a_sum_may_depend_on_its_batch_and_is_told() -> None:
     found = events(["nn.functional.linear"], [Crowded()], directions=["forward"])
     assert verdicts(found) == []
-    kinds = {item.kind: item for event in found if isinstance(event, Repeated) for item in event.found}
+    kinds = {
+        item.kind: item for event in found if isinstance(event, Repeated) for item in event.found
+    }
     assert kinds["batch"].differing == kinds["batch"].cases > 0
     assert kinds["runs"].differing == 0
 
 
 def test_the_backends_at_hand_are_deterministic() -> None:
-    names = ["add", "exp", "sum", "matmul", "softmax", "sort", "nn.functional.layer_norm", "scatter_add", "var"]
+    names = [
+        "add",
+        "exp",
+        "sum",
+        "matmul",
+        "softmax",
+        "sort",
+        "nn.functional.layer_norm",
+        "scatter_add",
+        "var",
+    ]
     assert verdicts(events(names, ["cpu", "cpu+onednn=off", "numpy"])) == []
 
 
@@ -119,13 +146,28 @@ def test_another_kind_of_answer_is_infinitely_far() -> None:
 
 def test_atomic_sums_of_cuda_are_expected_and_nothing_else() -> None:
     packaged = tolerances.load()
-    assert packaged.policy("cuda:1", operator="scatter_add", dtype="float32").nondeterminism == "rounding"
+    assert (
+        packaged.policy("cuda:1", operator="scatter_add", dtype="float32").nondeterminism
+        == "rounding"
+    )
     assert packaged.policy("cuda", operator="exp", dtype="float32").nondeterminism == "none"
     assert packaged.policy("cpu", operator="scatter_add", dtype="float32").nondeterminism == "none"
 
 
 def test_the_command_has_a_section_for_it(tmp_path: Path) -> None:
-    arguments = ["run", "exp", "matmul", "--dtype", "float32", "--backend", "cpu", "--repeat", "2", "--out", str(tmp_path / "b")]
+    arguments = [
+        "run",
+        "exp",
+        "matmul",
+        "--dtype",
+        "float32",
+        "--backend",
+        "cpu",
+        "--repeat",
+        "2",
+        "--out",
+        str(tmp_path / "b"),
+    ]
     result = CliRunner().invoke(main, arguments)
     lines = (tmp_path / "b" / "determinism.jsonl").read_text(encoding="utf-8").splitlines()
     assert result.exit_code == 0, result.output

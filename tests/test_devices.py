@@ -1,4 +1,5 @@
-"""Faults that real devices were seen to have, planted into the CPU: each is named, and the CPU itself is not accused."""
+"""Faults that real devices were seen to have, planted into the CPU: each is named, and the CPU
+itself is not accused."""
 
 from __future__ import annotations
 
@@ -22,13 +23,25 @@ class Faulty(consistency.Backend):
     def __init__(self, fault: Call | None) -> None:
         self.fault = fault
 
-    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        return super().call(operator, args, kwargs) if self.fault is None else self.fault(operator, *args, **kwargs)
+    def call(
+        self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
+        return (
+            super().call(operator, args, kwargs)
+            if self.fault is None
+            else self.fault(operator, *args, **kwargs)
+        )
 
 
 def results(operator: str, fault: Call | None, dtype: str, direction: str) -> list[Result]:
     run = consistency.run(
-        [operator], ["cpu", Faulty(fault)], [dtype], [direction], examples=25, tolerances=None, reference="float64"
+        [operator],
+        ["cpu", Faulty(fault)],
+        [dtype],
+        [direction],
+        examples=25,
+        tolerances=None,
+        reference="float64",
     )
     return [r for r in run.results if r.backend == "faulty" and r.case.operator == operator]
 
@@ -40,10 +53,16 @@ def last_wins(operator: Any, x: Any, dim: Any, index: Any, source: Any, **more: 
 
 def first_wins(operator: Any, x: Any, dim: Any, index: Any, source: Any, **more: Any) -> Any:
     added = x.gather(dim, index) + source[tuple(slice(n) for n in index.shape)]
-    return x.scatter(dim, index.flip(dim), added.flip(dim)) if index.ndim else x.scatter(dim, index, added)
+    return (
+        x.scatter(dim, index.flip(dim), added.flip(dim))
+        if index.ndim
+        else x.scatter(dim, index, added)
+    )
 
 
-def rows_once(operator: Any, x: Any, dim: Any, index: Any, source: Any, alpha: Any = 1, **more: Any) -> Any:
+def rows_once(
+    operator: Any, x: Any, dim: Any, index: Any, source: Any, alpha: Any = 1, **more: Any
+) -> Any:
     return x.index_copy(dim, index, x.index_select(dim, index) + alpha * source)
 
 
@@ -56,7 +75,13 @@ class GatherOnce(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Any) -> Any:  # type: ignore[override]
-        return torch.zeros(ctx.shape, dtype=gradient.dtype).scatter(ctx.dim, ctx.saved_tensors[0], gradient), None, None
+        return (
+            torch.zeros(ctx.shape, dtype=gradient.dtype).scatter(
+                ctx.dim, ctx.saved_tensors[0], gradient
+            ),
+            None,
+            None,
+        )
 
 
 def gathered(operator: Any, x: Any, dim: Any, index: Any, **more: Any) -> Any:
@@ -68,7 +93,11 @@ def biased(operator: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
     n = x.numel() / max(result.numel(), 1)
     correction = kwargs.get("correction", 1 if kwargs.get("unbiased", True) else 0)
     power = 0.5 if operator.name == "std" else 1.0
-    return result * (max(n - (1 if correction is None else correction), 0) / n) ** power if n else result
+    return (
+        result * (max(n - (1 if correction is None else correction), 0) / n) ** power
+        if n
+        else result
+    )
 
 
 def lost(operator: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
@@ -80,7 +109,10 @@ def lost_in_views(operator: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def unsigned_zeros(operator: Any, *args: Any, **kwargs: Any) -> Any:
-    return operator(*(a + 0.0 if isinstance(a, torch.Tensor) and a.is_floating_point() else a for a in args), **kwargs)
+    return operator(
+        *(a + 0.0 if isinstance(a, torch.Tensor) and a.is_floating_point() else a for a in args),
+        **kwargs,
+    )
 
 
 def in_single(operator: Any, *args: Any, **kwargs: Any) -> Any:
@@ -115,15 +147,25 @@ FAULTS: list[tuple[str, Call, str, str, str, float]] = [
 
 
 @pytest.mark.parametrize(
-    ("operator", "fault", "dtype", "direction", "cause", "share"), FAULTS, ids=lambda v: getattr(v, "__name__", v)
+    ("operator", "fault", "dtype", "direction", "cause", "share"),
+    FAULTS,
+    ids=lambda v: getattr(v, "__name__", v),
 )
-def test_a_fault_of_real_devices_is_named(operator: str, fault: Call, dtype: str, direction: str, cause: str, share: float) -> None:
+def test_a_fault_of_real_devices_is_named(
+    operator: str, fault: Call, dtype: str, direction: str, cause: str, share: float
+) -> None:
     failing = [r for r in results(operator, fault, dtype, direction) if r.verdict.fails]
     named = [r for r in failing if r.cause == cause]
     assert named
-    assert len(named) >= share * len(failing), [(r.cause, r.explanation[:120]) for r in failing if r.cause != cause][:5]
+    assert len(named) >= share * len(failing), [
+        (r.cause, r.explanation[:120]) for r in failing if r.cause != cause
+    ][:5]
 
 
-@pytest.mark.parametrize(("operator", "dtype", "direction"), sorted({(f[0], f[2], f[3]) for f in FAULTS}))
+@pytest.mark.parametrize(
+    ("operator", "dtype", "direction"), sorted({(f[0], f[2], f[3]) for f in FAULTS})
+)
 def test_the_cpu_is_not_accused(operator: str, dtype: str, direction: str) -> None:
-    assert [r.explanation for r in results(operator, None, dtype, direction) if r.verdict.fails] == []
+    assert [
+        r.explanation for r in results(operator, None, dtype, direction) if r.verdict.fails
+    ] == []

@@ -1,4 +1,5 @@
-"""Two runs beside each other: planted regressions are found, healthy noise is not, whatever is damaged is one line."""
+"""Two runs beside each other: planted regressions are found, healthy noise is not, whatever is
+damaged is one line."""
 
 from __future__ import annotations
 
@@ -21,8 +22,22 @@ Row = dict[str, Any]
 @pytest.fixture(scope="module")
 def old(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("night") / "old"
-    arguments = ["run", "exp", "matmul", "--dtype", "float32", "--direction", "forward", "--backend", "cpu", "--backend", "numpy"]
-    found = CliRunner().invoke(main, [*arguments, "--examples", "60", "--seed", "4", "--out", str(folder)])
+    arguments = [
+        "run",
+        "exp",
+        "matmul",
+        "--dtype",
+        "float32",
+        "--direction",
+        "forward",
+        "--backend",
+        "cpu",
+        "--backend",
+        "numpy",
+    ]
+    found = CliRunner().invoke(
+        main, [*arguments, "--examples", "60", "--seed", "4", "--out", str(folder)]
+    )
     assert found.exit_code == 0, found.output
     return folder
 
@@ -32,8 +47,13 @@ def changed(old: Path, tmp_path: Path, change: Callable[[int, Row], Row | None])
     new = tmp_path / "new"
     shutil.copytree(old, new)
     path = new / "results.jsonl"
-    rows = [change(i, json.loads(line)) for i, line in enumerate(path.read_text(encoding="utf-8").splitlines())]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows if row is not None), encoding="utf-8")
+    rows = [
+        change(i, json.loads(line))
+        for i, line in enumerate(path.read_text(encoding="utf-8").splitlines())
+    ]
+    path.write_text(
+        "".join(json.dumps(row) + "\n" for row in rows if row is not None), encoding="utf-8"
+    )
     return new
 
 
@@ -44,17 +64,30 @@ def of(row: Row, operator: str, backend: str) -> bool:
 def fails(row: Row, rho: float, cause: str) -> Row:
     evidence = {"first": "divergent", "cause": {"name": cause, "words": cause, "share": 1.0}}
     text = f"{rho} × budget: {cause} explains 100%"
-    return row | {"verdict": "divergent", "fails": True, "explanation": text, "metrics": {"rho_max": rho}, "evidence": evidence}
+    return row | {
+        "verdict": "divergent",
+        "fails": True,
+        "explanation": text,
+        "metrics": {"rho_max": rho},
+        "evidence": evidence,
+    }
 
 
 def times(row: Row, factor: float) -> Row:
-    return row | {"metrics": row["metrics"] | {"rho_max": row["metrics"].get("rho_max", 0.0) * factor}}
+    return row | {
+        "metrics": row["metrics"] | {"rho_max": row["metrics"].get("rho_max", 0.0) * factor}
+    }
 
 
 def test_a_run_beside_itself_has_not_changed(old: Path) -> None:
     found = difference(old, old)
     assert found.like > 150
-    assert (found.changes, found.environments, found.before.only, found.after.only) == ((), {}, 0, 0)
+    assert (found.changes, found.environments, found.before.only, found.after.only) == (
+        (),
+        {},
+        0,
+        0,
+    )
     shown = CliRunner().invoke(main, ["diff", str(old), str(old)])
     assert shown.exit_code == 0
     assert "the environments are equal" in shown.output
@@ -62,8 +95,19 @@ def test_a_run_beside_itself_has_not_changed(old: Path) -> None:
 
 
 def known(row: Row, rho: float, max_rho: float | None = None, flaky: bool = False) -> Row:
-    entry = {"entry": "abc", "place": "known.yaml:3", "verdict": "divergent", "max_rho": max_rho, "flaky": flaky}
-    changes = {"verdict": "expected", "fails": False, "explanation": "expected (r)", "expectation": entry}
+    entry = {
+        "entry": "abc",
+        "place": "known.yaml:3",
+        "verdict": "divergent",
+        "max_rho": max_rho,
+        "flaky": flaky,
+    }
+    changes = {
+        "verdict": "expected",
+        "fails": False,
+        "explanation": "expected (r)",
+        "expectation": entry,
+    }
     return row | changes | {"metrics": {"rho_max": rho}}
 
 
@@ -78,11 +122,15 @@ def known(row: Row, rho: float, max_rho: float | None = None, flaky: bool = Fals
         ((2e6, None), (2e9, None), ""),
     ],
 )
-def test_a_known_divergence_that_grows_is_a_regression(old: Path, tmp_path: Path, then: Any, now: Any, kind: str) -> None:
+def test_a_known_divergence_that_grows_is_a_regression(
+    old: Path, tmp_path: Path, then: Any, now: Any, kind: str
+) -> None:
     def chosen(i: int, row: Row) -> bool:
         return of(row, "matmul", "numpy") and i % 3 == 0 and row["verdict"] == "rounding"
 
-    first = changed(old, tmp_path / "a", lambda i, row: known(row, *then) if chosen(i, row) else row)
+    first = changed(
+        old, tmp_path / "a", lambda i, row: known(row, *then) if chosen(i, row) else row
+    )
     worse = (lambda row: fails(row, 300.0, "")) if now is None else (lambda row: known(row, *now))
     second = changed(old, tmp_path / "b", lambda i, row: worse(row) if chosen(i, row) else row)
     found = difference(first, second).changes
@@ -99,26 +147,40 @@ def test_a_flake_that_stays_away_for_a_night_is_no_news(old: Path, tmp_path: Pat
     def chosen(i: int, row: Row) -> bool:
         return of(row, "matmul", "numpy") and i % 3 == 0 and row["verdict"] == "rounding"
 
-    flaky = changed(old, tmp_path / "a", lambda i, row: known(row, 5.0, None, True) if chosen(i, row) else row)
+    flaky = changed(
+        old, tmp_path / "a", lambda i, row: known(row, 5.0, None, True) if chosen(i, row) else row
+    )
     assert [c.kind for c in difference(flaky, old).changes] == []
-    wild = changed(old, tmp_path / "b", lambda i, row: known(row, 500.0, None, True) if chosen(i, row) else row)
+    wild = changed(
+        old, tmp_path / "b", lambda i, row: known(row, 500.0, None, True) if chosen(i, row) else row
+    )
     assert [c.kind for c in difference(flaky, wild).changes] == []
     steady = changed(old, tmp_path / "c", lambda i, row: known(row, 5.0) if chosen(i, row) else row)
     assert [c.kind for c in difference(steady, old).changes] == ["gone"]
 
 
-def test_a_new_failure_is_found_and_a_fixed_one_the_other_way_round(old: Path, tmp_path: Path) -> None:
+def test_a_new_failure_is_found_and_a_fixed_one_the_other_way_round(
+    old: Path, tmp_path: Path
+) -> None:
     def chosen(i: int, row: Row) -> bool:
         return of(row, "matmul", "numpy") and i % 3 == 0 and row["verdict"] == "rounding"
 
-    broken = changed(old, tmp_path, lambda i, row: fails(row, 2300.0, "tf32-inputs") if chosen(i, row) else row)
+    broken = changed(
+        old, tmp_path, lambda i, row: fails(row, 2300.0, "tf32-inputs") if chosen(i, row) else row
+    )
     (new,) = difference(old, broken).changes
-    assert (new.kind, new.group, new.after) == ("new", ("matmul", "float32", "forward", "numpy"), 2300.0)
+    assert (new.kind, new.group, new.after) == (
+        "new",
+        ("matmul", "float32", "forward", "numpy"),
+        2300.0,
+    )
     assert new.regression
     shown = CliRunner().invoke(main, ["diff", str(old), str(broken)])
     assert shown.exit_code == 1
     assert "✗ matmul · float32 · forward · numpy   " in shown.output
-    assert "→ 2.3e+03 × budget   divergent: 2300.0 × budget: tf32-inputs explains 100%" in shown.output
+    assert (
+        "→ 2.3e+03 × budget   divergent: 2300.0 × budget: tf32-inputs explains 100%" in shown.output
+    )
     back = CliRunner().invoke(main, ["diff", str(broken), str(old)])
     assert back.exit_code == 0
     assert "fixed: 1" in back.output
@@ -126,8 +188,16 @@ def test_a_new_failure_is_found_and_a_fixed_one_the_other_way_round(old: Path, t
 
 
 def test_another_cause_is_told_and_is_no_regression(old: Path, tmp_path: Path) -> None:
-    one = changed(old, tmp_path / "1", lambda i, row: fails(row, 9.0, "one-pass") if of(row, "exp", "cpu") else row)
-    two = changed(old, tmp_path / "2", lambda i, row: fails(row, 9.0, "dropped-terms") if of(row, "exp", "cpu") else row)
+    one = changed(
+        old,
+        tmp_path / "1",
+        lambda i, row: fails(row, 9.0, "one-pass") if of(row, "exp", "cpu") else row,
+    )
+    two = changed(
+        old,
+        tmp_path / "2",
+        lambda i, row: fails(row, 9.0, "dropped-terms") if of(row, "exp", "cpu") else row,
+    )
     (change,) = difference(one, two).changes
     assert change.kind == "changed"
     assert change.words == "divergent (one-pass) then, divergent (dropped-terms) now"
@@ -141,7 +211,11 @@ def noise(i: int, size: float) -> float:
 
 
 def test_errors_that_grow_within_the_budget_are_found(old: Path, tmp_path: Path) -> None:
-    grown = changed(old, tmp_path, lambda i, row: times(row, 1.6 * noise(i, 0.4)) if of(row, "matmul", "cpu") else row)
+    grown = changed(
+        old,
+        tmp_path,
+        lambda i, row: times(row, 1.6 * noise(i, 0.4)) if of(row, "matmul", "cpu") else row,
+    )
     (drift,) = difference(old, grown).changes
     assert (drift.kind, drift.group[0], drift.group[3]) == ("drifted", "matmul", "cpu")
     assert "errors have grown by 1." in drift.words
@@ -164,7 +238,8 @@ def test_a_small_shift_of_everything_is_nobody_s_concern(old: Path, tmp_path: Pa
 def test_what_is_no_longer_tested_is_a_regression(old: Path, tmp_path: Path) -> None:
     lost = changed(
         old, tmp_path,
-        lambda i, row: row | {"verdict": "unsupported", "explanation": "not here any more"} if of(row, "exp", "numpy") else row,
+        lambda i, row: row | {"verdict": "unsupported",
+        "explanation": "not here any more"} if of(row, "exp", "numpy") else row,
     )  # fmt: skip
     (change,) = difference(old, lost).changes
     assert change.kind == "untested"
@@ -174,7 +249,9 @@ def test_what_is_no_longer_tested_is_a_regression(old: Path, tmp_path: Path) -> 
 
 def test_only_like_is_compared_with_like(old: Path, tmp_path: Path) -> None:
     fewer = changed(old, tmp_path, lambda i, row: None if row["operator"] == "exp" else row)
-    assert {(change.kind, change.group[0]) for change in difference(old, fewer).changes} == {("untested", "exp")}
+    assert {(change.kind, change.group[0]) for change in difference(old, fewer).changes} == {
+        ("untested", "exp")
+    }
     header = json.loads((fewer / "bundle.json").read_text(encoding="utf-8"))
     header["settings"]["operators"].remove("exp")  # it was not asked for
     (fewer / "bundle.json").write_text(json.dumps(header), encoding="utf-8")
@@ -193,12 +270,17 @@ def test_environments_are_told(old: Path, tmp_path: Path) -> None:
     (new / "environment.json").write_text(json.dumps(data), encoding="utf-8")
     ((name, then, now),) = difference(old, new).environments["numpy"]
     assert (name, now) == ("blas", "another `one` | <b>")
-    assert f"numpy  blas: {then} → another" in CliRunner().invoke(main, ["diff", str(old), str(new)]).output
+    assert (
+        f"numpy  blas: {then} → another"
+        in CliRunner().invoke(main, ["diff", str(old), str(new)]).output
+    )
 
 
 def test_as_markdown_and_as_json(old: Path, tmp_path: Path) -> None:
     evil = "<script>|`x`"
-    broken = changed(old, tmp_path, lambda i, row: fails(row, 7.0, evil) if of(row, "exp", "cpu") else row)
+    broken = changed(
+        old, tmp_path, lambda i, row: fails(row, 7.0, evil) if of(row, "exp", "cpu") else row
+    )
     shown = CliRunner().invoke(main, ["diff", str(old), str(broken), "--markdown"])
     assert shown.output.startswith("### 1 regression\n")
     assert "<script>" not in shown.output
@@ -210,12 +292,16 @@ def test_as_markdown_and_as_json(old: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (lambda row: row | {"verdict": "fine"}, "'fine' is no verdict"), (lambda row: row | {"operator": 3}, "3 is no text"),
-        (lambda row: {"x": 1}, "it has no 'operator'"), (lambda row: row | {"metrics": {"rho_max": "much"}}, "damaged"),
+        (lambda row: row | {"verdict": "fine"}, "'fine' is no verdict"),
+        (lambda row: row | {"operator": 3}, "3 is no text"),
+        (lambda row: {"x": 1}, "it has no 'operator'"),
+        (lambda row: row | {"metrics": {"rho_max": "much"}}, "damaged"),
         (lambda row: row | {"evidence": 3}, "damaged"),
     ],
 )  # fmt: skip
-def test_damage_is_one_line_with_its_place(damage: Callable[[Row], Row], words: str, old: Path, tmp_path: Path) -> None:
+def test_damage_is_one_line_with_its_place(
+    damage: Callable[[Row], Row], words: str, old: Path, tmp_path: Path
+) -> None:
     broken = changed(old, tmp_path, lambda i, row: damage(row) if i == 2 else row)
     shown = CliRunner().invoke(main, ["diff", str(old), str(broken)])
     assert shown.exit_code == 2

@@ -1,4 +1,5 @@
-"""Whole nights beside each other, made up: healthy ones show no drift, planted changes are found where they are, and only there."""
+"""Whole nights beside each other, made up: healthy ones show no drift, planted changes are found
+where they are, and only there."""
 
 from __future__ import annotations
 
@@ -26,15 +27,23 @@ CORPUS = {"name": "shared", "digest": "d" * 64, "cases": 40, "replayed": 40}
 
 def seen(rho: float, verdict: str = "rounding", words: str = "", origin: str = "replayed") -> Seen:
     return Seen(
-        verdict, verdict == "divergent", verdict not in ("unsupported", "unavailable", "undecidable"), rho, words, "", origin
+        verdict,
+        verdict == "divergent",
+        verdict not in ("unsupported", "unavailable", "undecidable"),
+        rho,
+        words,
+        "",
+        origin,
     )
 
 
 def night(
-    seed: int, noise: float, *, operators: int = 60, cases: int = 8, shift: Callable[[Group], float] = lambda group: 0.0,
+    seed: int, noise: float, *, operators: int = 60, cases: int = 8, shift: Callable[[Group],
+    float] = lambda group: 0.0,
     moved: float = 0.6,
 ) -> dict[Group, list[Pair]]:  # fmt: skip
-    """Groups of three dtypes and two backends. Errors are log-normal, their moves heavy-tailed (Student's t, 1.5 degrees)."""
+    """Groups of three dtypes and two backends. Errors are log-normal, their moves heavy-tailed
+    (Student's t, 1.5 degrees)."""
     random = np.random.Generator(np.random.Philox(seed))
     found: dict[Group, list[Pair]] = {}
     for operator in range(operators):
@@ -42,13 +51,18 @@ def night(
             for backend in ("cpu", "cuda"):
                 group = (f"op{operator}", dtype, "forward", backend)
                 before = 2.0 ** random.normal(-3.0, 1.0, size=cases)
-                moves = noise * random.standard_t(1.5, size=cases) * (random.random(cases) < moved) + shift(group)
+                moves = noise * random.standard_t(1.5, size=cases) * (
+                    random.random(cases) < moved
+                ) + shift(group)
                 after = before * 2.0 ** np.clip(moves, -6.0, 6.0)
-                found[group] = [(f"{group}{i}", seen(b), seen(a)) for i, (b, a) in enumerate(zip(before, after, strict=True))]
+                found[group] = [
+                    (f"{group}{i}", seen(b), seen(a))
+                    for i, (b, a) in enumerate(zip(before, after, strict=True))
+                ]
     return found
 
 
-# --- errors that shift ------------------------------------------------------------------------------------------------
+# --- errors that shift
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.1, 1.0])
@@ -58,9 +72,14 @@ def test_healthy_nights_have_no_drift(noise: float) -> None:
 
 @pytest.mark.nightly
 def test_nights_of_the_size_intended_have_no_false_alarm() -> None:
-    """72 comparisons of 2,004 groups of 20 cases, in a third of which everything moves: one in a thousand may have an alarm."""
+    """72 comparisons of 2,004 groups of 20 cases, in a third of which everything moves: one in a
+    thousand may have an alarm."""
     noise = (0.0, 0.1, 1.0)
-    alarms = [change for seed in range(72) for change in drifts(night(seed, noise[seed % 3], operators=334, cases=20))]
+    alarms = [
+        change
+        for seed in range(72)
+        for change in drifts(night(seed, noise[seed % 3], operators=334, cases=20))
+    ]
     assert alarms == []
 
 
@@ -69,12 +88,17 @@ def test_a_shift_of_one_group_is_found_where_little_else_moves() -> None:
         return 1.0 if group == ("op7", "float32", "forward", "cuda") else 0.0
 
     (change,) = drifts(night(1, 0.1, cases=40, moved=0.02, shift=planted))
-    assert (change.kind, change.group, change.groups) == ("drifted", ("op7", "float32", "forward", "cuda"), 1)
+    assert (change.kind, change.group, change.groups) == (
+        "drifted",
+        ("op7", "float32", "forward", "cuda"),
+        1,
+    )
     assert change.words.startswith("errors have grown by 2×, still within budget (p = ")
 
 
 def test_a_shift_of_an_operator_is_found_in_its_dtypes_together() -> None:
-    """Eight cases of a dtype are too few among noise everywhere, twenty-four of three dtypes are enough."""
+    """Eight cases of a dtype are too few among noise everywhere, twenty-four of three dtypes are
+    enough."""
 
     def planted(group: Group) -> float:
         return math.log2(2.0) if group[0] == "op7" and group[3] == "cuda" else 0.0
@@ -99,7 +123,9 @@ def test_what_one_operator_shows_is_not_told_again_of_its_dtype() -> None:
         return 2.0 if group[:2] == ("op7", "float16") else 0.0
 
     found = list(drifts(night(5, 0.05, cases=40, moved=0.05, shift=planted)))
-    assert {change.group for change in found} == {("op7", "float16", "forward", backend) for backend in ("cpu", "cuda")}
+    assert {change.group for change in found} == {
+        ("op7", "float16", "forward", backend) for backend in ("cpu", "cuda")
+    }
 
 
 def test_failures_and_known_divergences_are_no_drift() -> None:
@@ -108,18 +134,29 @@ def test_failures_and_known_divergences_are_no_drift() -> None:
     assert list(drifts({("op", "float32", "forward", "cpu"): pairs})) == []
 
 
-# --- verdicts ---------------------------------------------------------------------------------------------------------
+# --- verdicts
 
 
 def of(*pairs: tuple[Seen, Seen]) -> list[Change]:
-    return list(changes({("op", "float32", "forward", "cpu"): [(f"c{i}", a, b) for i, (a, b) in enumerate(pairs)]}))
+    return list(
+        changes(
+            {
+                ("op", "float32", "forward", "cpu"): [
+                    (f"c{i}", a, b) for i, (a, b) in enumerate(pairs)
+                ]
+            }
+        )
+    )
 
 
 def test_expectations_that_end_are_told_with_their_reason() -> None:
     known = seen(50.0, "expected", "expected (driver 31 sums in float16, ISSUE-7): 50 × budget")
     (gone,) = of((known, seen(0.3)), (known, known))
     assert gone.kind == "gone"
-    assert gone.words == "was expected (driver 31 sums in float16, ISSUE-7): 50 × budget; 1 others still are"
+    assert (
+        gone.words
+        == "was expected (driver 31 sums in float16, ISSUE-7): 50 × budget; 1 others still are"
+    )
     assert not gone.regression
     (new,) = of((known, seen(5000.0, "divergent", "5000 × budget")))
     assert (new.kind, new.regression) == ("new", True)
@@ -139,27 +176,46 @@ def test_cases_that_tell_nothing_any_more_are_lost_only_where_most_are() -> None
     assert of((seen(0.1), nothing), (seen(0.1), seen(0.1)), (seen(0.2), seen(0.2))) == []
     (change,) = of((seen(0.1), nothing), (seen(0.1), nothing), (seen(0.2), seen(0.2)))
     assert (change.kind, change.cases) == ("untested", 2)
-    (change,) = of((seen(0.1), seen(0.0, "unsupported", "no kernel")), (seen(0.1), seen(0.1)), (seen(0.2), seen(0.2)))
+    (change,) = of(
+        (seen(0.1), seen(0.0, "unsupported", "no kernel")),
+        (seen(0.1), seen(0.1)),
+        (seen(0.2), seen(0.2)),
+    )
     assert (change.kind, change.cases, change.words) == ("untested", 1, "unsupported: no kernel")
 
 
 def test_a_backend_that_is_gone_is_one_line() -> None:
     lost = seen(0.0, "unavailable", "no CUDA device")
-    groups: Mapping[Group, list[Pair]] = {(f"op{i}", "float32", "forward", "cuda"): [("c", seen(0.3), lost)] for i in range(300)}
+    groups: Mapping[Group, list[Pair]] = {
+        (f"op{i}", "float32", "forward", "cuda"): [("c", seen(0.3), lost)] for i in range(300)
+    }
     (change,) = changes(groups)
-    assert (change.kind, change.group, change.groups, change.cases) == ("untested", ("*", "*", "*", "cuda"), 300, 300)
+    assert (change.kind, change.group, change.groups, change.cases) == (
+        "untested",
+        ("*", "*", "*", "cuda"),
+        300,
+        300,
+    )
     assert change.words == "unavailable: no CUDA device"
     assert len(list(changes(dict(list(groups.items())[:4])))) == 4
 
 
-def lossy(operators: int, lost: int, *, name: str = "crash", backend: str = "cuda") -> dict[tuple[Group, str], Seen]:
+def lossy(
+    operators: int, lost: int, *, name: str = "crash", backend: str = "cuda"
+) -> dict[tuple[Group, str], Seen]:
     """A night of some operators × 20 cases on a backend, of which each loses a few."""
     gone = Seen(name, True, True, 0.0, "killed by SIGBUS", "", "replayed")
     groups = [(f"op{i}", "float32", "forward", backend) for i in range(operators)]
-    return {(group, f"{group[0]}-{n}"): gone if n < lost else seen(0.2) for group in groups for n in range(20)}
+    return {
+        (group, f"{group[0]}-{n}"): gone if n < lost else seen(0.2)
+        for group in groups
+        for n in range(20)
+    }
 
 
-def told(before: dict[tuple[Group, str], Seen], after: dict[tuple[Group, str], Seen]) -> list[Change]:
+def told(
+    before: dict[tuple[Group, str], Seen], after: dict[tuple[Group, str], Seen]
+) -> list[Change]:
     groups: dict[Group, list[Pair]] = {}
     for (group, case), now in after.items():
         groups.setdefault(group, []).append((case, before[group, case], now))
@@ -170,11 +226,23 @@ def told(before: dict[tuple[Group, str], Seen], after: dict[tuple[Group, str], S
 def test_a_machine_in_trouble_is_one_line_and_no_failure_of_every_operator() -> None:
     calm, rough = lossy(30, 0), lossy(30, 2)
     (change,) = told(calm, rough)
-    assert (change.kind, change.group, change.cases, change.groups) == ("trouble", ("*", "*", "*", "cuda"), 60, 30)
+    assert (change.kind, change.group, change.cases, change.groups) == (
+        "trouble",
+        ("*", "*", "*", "cuda"),
+        60,
+        30,
+    )
     assert change.regression
-    assert change.words == "60 cases of 30 operators crashed or timed out; most often crash: killed by SIGBUS"
+    assert (
+        change.words
+        == "60 cases of 30 operators crashed or timed out; most often crash: killed by SIGBUS"
+    )
     (change,) = told(rough, calm)
-    assert (change.kind, change.cases, change.words[:27]) == ("fixed", 60, "the machine was in trouble:")
+    assert (change.kind, change.cases, change.words[:27]) == (
+        "fixed",
+        60,
+        "the machine was in trouble:",
+    )
     assert told(rough, lossy(30, 2, name="timeout")) == []  # as it was
     (change,) = told(rough, lossy(30, 5))
     assert (change.kind, change.cases, change.groups) == ("trouble", 90, 30)
@@ -184,32 +252,42 @@ def test_a_machine_in_trouble_is_one_line_and_no_failure_of_every_operator() -> 
 def test_operators_that_fail_beside_the_trouble_or_crash_alone_are_news_of_their_own() -> None:
     calm, rough = lossy(30, 0), lossy(30, 2)
     wrong = (("op7", "float32", "forward", "cuda"), "op7-9")
-    assert [change.kind for change in told(calm, rough | {wrong: seen(40.0, "divergent")})] == ["trouble", "new"]
-    assert [change.kind for change in told(calm | {wrong: seen(0.1)}, lossy(30, 0) | lossy(9, 2))] == ["new"] * 9
+    assert [change.kind for change in told(calm, rough | {wrong: seen(40.0, "divergent")})] == [
+        "trouble",
+        "new",
+    ]
+    assert [
+        change.kind for change in told(calm | {wrong: seen(0.1)}, lossy(30, 0) | lossy(9, 2))
+    ] == ["new"] * 9
     elsewhere = lossy(30, 0, backend="cpu")
     assert [change.group[3] for change in told(calm | elsewhere, rough | elsewhere)] == ["cuda"]
 
 
-# --- bundles ----------------------------------------------------------------------------------------------------------
+# --- bundles
 
 
 def written(folder: Path, rows: list[Row], environment: Row | None = None, **header: Any) -> Path:
     folder.mkdir()
     said = {
-        "format": 2, "id": f"20261120T000000Z-{folder.name}", "label": "lab", "created": "2026-11-20T02:00:00+00:00",
+        "format": 2, "id": f"20261120T000000Z-{folder.name}", "label": "lab",
+        "created": "2026-11-20T02:00:00+00:00",
         "machine": MACHINE, "corpus": CORPUS, "settings": {}, "seconds": 1.0, "complete": True,
     }  # fmt: skip
     (folder / "bundle.json").write_text(json.dumps(said | header), encoding="utf-8")
     default = {name: {"torch": "2.12.0", "driver": "31.0.1"} for name in ("cpu", "cuda")}
     (folder / "environment.json").write_text(json.dumps(environment or default), encoding="utf-8")
-    (folder / "results.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (folder / "results.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+    )
     return folder
 
 
 def row(case: str, rho: float = 0.2, backend: str = "cuda", origin: str = "replayed") -> Row:
     return {
-        "operator": "matmul", "dtype": "float32", "direction": "forward", "backend": backend, "verdict": "rounding",
-        "fails": False, "explanation": "fine", "metrics": {"rho_max": rho}, "case_id": case, "origin": origin,
+        "operator": "matmul", "dtype": "float32", "direction": "forward", "backend": backend,
+        "verdict": "rounding",
+        "fails": False, "explanation": "fine", "metrics": {"rho_max": rho}, "case_id": case,
+        "origin": origin,
     }  # fmt: skip
 
 
@@ -218,29 +296,58 @@ def diff(*arguments: object) -> str:
 
 
 def test_what_was_only_explored_is_said(tmp_path: Path) -> None:
-    old = written(tmp_path / "aaaaaaaa", [row("c1"), row("c2"), *(row(f"e{i}", origin="explored") for i in range(5))])
-    new = written(tmp_path / "bbbbbbbb", [row("c1"), *(row(f"f{i}", origin="explored") for i in range(9))], complete=False)
+    old = written(
+        tmp_path / "aaaaaaaa",
+        [row("c1"), row("c2"), *(row(f"e{i}", origin="explored") for i in range(5))],
+    )
+    new = written(
+        tmp_path / "bbbbbbbb",
+        [row("c1"), *(row(f"f{i}", origin="explored") for i in range(9))],
+        complete=False,
+    )
     found = difference(old, new)
-    assert (found.like, found.before.only, found.before.explored, found.after.only, found.after.explored) == (1, 6, 5, 9, 9)
+    assert (
+        found.like,
+        found.before.only,
+        found.before.explored,
+        found.after.only,
+        found.after.explored,
+    ) == (1, 6, 5, 9, 9)
     assert found.not_reached == 1
     shown = diff(old, new)
-    assert f"1 like-for-like results (6 only in {old}, 5 of them explored; 9 only in {new}, 9 of them explored)" in shown
+    assert (
+        f"1 like-for-like results (6 only in {old}, 5 of them explored; 9 only in {new}, 9 of "
+        f"them explored)"
+    ) in shown
     assert f"1 result of the corpus is missing in {new}: it did not get that far" in shown
 
 
 def test_machines_and_environments_are_told_once(tmp_path: Path) -> None:
-    newer = {name: {"torch": "2.13.0", "driver": "32.0.9" if name == "cuda" else "31.0.1"} for name in ("cpu", "cuda", "numpy")}
+    newer = {
+        name: {"torch": "2.13.0", "driver": "32.0.9" if name == "cuda" else "31.0.1"}
+        for name in ("cpu", "cuda", "numpy")
+    }
     newer["cpu"]["fingerprint"] = {"sums": "pairwise"}  # type: ignore[assignment]
-    older: Any = {"cpu": {"torch": "2.12.0", "driver": "31.0.1", "fingerprint": {"sums": "in order"}}}
+    older: Any = {
+        "cpu": {"torch": "2.12.0", "driver": "31.0.1", "fingerprint": {"sums": "in order"}}
+    }
     older["cuda"] = {"torch": "2.12.0", "driver": "31.0.1"}
     machine = MACHINE | {"os": "Linux 7"}
     old = written(tmp_path / "aaaaaaaa", [row("c1")], older)
-    new = written(tmp_path / "bbbbbbbb", [row("c1")], newer, machine=machine, created="2026-11-21T02:00:00+00:00", label="lab 2")
+    new = written(
+        tmp_path / "bbbbbbbb",
+        [row("c1")],
+        newer,
+        machine=machine,
+        created="2026-11-21T02:00:00+00:00",
+        label="lab 2",
+    )
     shown = diff(old, new).splitlines()
     assert shown[0] == f"{old} (lab, 2026-11-20 02:00 UTC)  →  {new} (lab 2, 2026-11-21 02:00 UTC)"
     assert shown[1:6] == [
         "  machine  os: Linux → Linux 7", "  machine  backend numpy: not there → there",
-        "  cpu  fingerprint sums: in order → pairwise", "  cpu, cuda  torch: 2.12.0 → 2.13.0", "  cuda  driver: 31.0.1 → 32.0.9",
+        "  cpu  fingerprint sums: in order → pairwise", "  cpu, cuda  torch: 2.12.0 → 2.13.0",
+        "  cuda  driver: 31.0.1 → 32.0.9",
     ]  # fmt: skip
     rows = [json.loads(line) for line in diff(old, new, "--json").splitlines()]
     assert {
@@ -258,21 +365,33 @@ def test_two_copies_and_two_corpora_are_said(tmp_path: Path) -> None:
     old = written(tmp_path / "aaaaaaaa", [row("c1")])
     copy = written(tmp_path / "bbbbbbbb", [row("c1")], id="20261120T000000Z-aaaaaaaa")
     assert "both are the same run (20261120T000000Z-aaaaaaaa)" in diff(old, copy)
-    other = written(tmp_path / "cccccccc", [row("c1"), row("c9")], corpus=CORPUS | {"digest": "e" * 64})
+    other = written(
+        tmp_path / "cccccccc", [row("c1"), row("c9")], corpus=CORPUS | {"digest": "e" * 64}
+    )
     shown = diff(old, other)
-    assert "they replayed different corpora (dddddddddddd, eeeeeeeeeeee): fewer cases are alike" in shown
+    assert (
+        "they replayed different corpora (dddddddddddd, eeeeeeeeeeee): fewer cases are alike"
+        in shown
+    )
     assert "are missing in" not in shown
 
 
-ASKED = {"operators": ["matmul", "exp"], "backends": ["cpu", "cuda"], "dtypes": None, "directions": ["forward"]}
+ASKED = {
+    "operators": ["matmul", "exp"],
+    "backends": ["cpu", "cuda"],
+    "dtypes": None,
+    "directions": ["forward"],
+}
 
 
 @pytest.mark.parametrize(
     ("header", "regression", "why"),
     [
-        ({"seconds": None}, True, "the run did not end"), ({"unavailable": {"cuda": "driver too old"}}, True, "driver too old"),
+        ({"seconds": None}, True, "the run did not end"),
+        ({"unavailable": {"cuda": "driver too old"}}, True, "driver too old"),
         ({}, True, "no results"), ({"complete": False}, False, "it did not get that far"),
-        ({"settings": ASKED | {"backends": ["cpu"]}}, False, ""), ({"settings": ASKED | {"operators": ["exp"]}}, False, ""),
+        ({"settings": ASKED | {"backends": ["cpu"]}}, False, ""),
+        ({"settings": ASKED | {"operators": ["exp"]}}, False, ""),
         ({"corpus": CORPUS | {"digest": "e" * 64}}, False, "different corpora"),
         ({"settings": {}}, False, "are not there any more"),
     ],
@@ -281,12 +400,16 @@ ASKED = {"operators": ["matmul", "exp"], "backends": ["cpu", "cuda"], "dtypes": 
 def test_what_a_run_was_asked_for_and_does_not_have_is_no_longer_tested(
     drawn: bool, header: Row, regression: bool, why: str, tmp_path: Path
 ) -> None:
-    """It was killed, lost a backend or a part of its file; not where its time was up, or less was asked for."""
+    """It was killed, lost a backend or a part of its file; not where its time was up, or less was
+    asked for."""
     there, gone = row("c1") | {"operator": "exp"}, [row(f"c{i}") for i in range(2, 9)]
     plan: Row = {"settings": ASKED} | ({"corpus": None} if drawn else {})
     old, rows = written(tmp_path / "aaaaaaaa", [there, *gone], **plan), [there]
     if "unavailable" in header:
-        old, rows = written(tmp_path / "bbbbbbbb", [there | {"backend": "cpu"}, *gone], **plan), [there | {"backend": "cpu"}]
+        old, rows = (
+            written(tmp_path / "bbbbbbbb", [there | {"backend": "cpu"}, *gone], **plan),
+            [there | {"backend": "cpu"}],
+        )
     new = written(tmp_path / "cccccccc", rows, **plan | header)
     if header.get("seconds", 0) is None:
         said = json.loads((new / "bundle.json").read_text(encoding="utf-8"))
@@ -302,10 +425,15 @@ def test_what_a_run_was_asked_for_and_does_not_have_is_no_longer_tested(
 
 
 def test_a_pooled_drift_reads_well(tmp_path: Path) -> None:
-    old = written(tmp_path / "aaaaaaaa", [row(f"c{i}", 0.1) | {"operator": f"op{i % 30}"} for i in range(90)])
-    new = written(tmp_path / "bbbbbbbb", [row(f"c{i}", 0.15) | {"operator": f"op{i % 30}"} for i in range(90)])
+    old = written(
+        tmp_path / "aaaaaaaa", [row(f"c{i}", 0.1) | {"operator": f"op{i % 30}"} for i in range(90)]
+    )
+    new = written(
+        tmp_path / "bbbbbbbb", [row(f"c{i}", 0.15) | {"operator": f"op{i % 30}"} for i in range(90)]
+    )
     shown = diff(old, new)
     assert (
-        "↗ 30 operators · float32 · forward · cuda   0.1 → 0.15 × budget   errors have grown by 1.5×, still within budget" in shown
-    )
+        "↗ 30 operators · float32 · forward · cuda   0.1 → 0.15 × budget   errors have grown by "
+        "1.5×, still within budget"
+    ) in shown
     assert "    90 of 90 cases; farthest c" in shown

@@ -1,4 +1,5 @@
-"""The engine: what it plans, the events it yields and in which order, and that nothing a case does ends the run."""
+"""The engine: what it plans, the events it yields and in which order, and that nothing a case does
+ends the run."""
 
 from __future__ import annotations
 
@@ -18,7 +19,16 @@ import consistency
 from consistency.core.model import Case, Result
 from consistency.diagnose import evaluation
 from consistency.engine import engine
-from consistency.engine.engine import Collect, Earlier, Event, Finished, GroupDone, Judged, Shrunk, Started
+from consistency.engine.engine import (
+    Collect,
+    Earlier,
+    Event,
+    Finished,
+    GroupDone,
+    Judged,
+    Shrunk,
+    Started,
+)
 from consistency.errors import RecipeError, UsageError
 from consistency.generate import search
 from consistency.operators.declare import Operator, call
@@ -46,10 +56,16 @@ class Particular(consistency.Backend):
     differentiable = False
 
     def unsupported(self, operator: Operator, dtype: str, direction: str) -> str | None:
-        return "only float64" if dtype != "float64" else super().unsupported(operator, dtype, direction)
+        return (
+            "only float64"
+            if dtype != "float64"
+            else super().unsupported(operator, dtype, direction)
+        )
 
 
-def settings(operators: Sequence[str] = ("exp",), backends: Sequence[Any] = ("cpu", "numpy"), **changes: Any) -> engine.Settings:
+def settings(
+    operators: Sequence[str] = ("exp",), backends: Sequence[Any] = ("cpu", "numpy"), **changes: Any
+) -> engine.Settings:
     changes = {"dtypes": ["float32"], "examples": 3} | changes
     return engine.settings(list(operators), list(backends), **changes)
 
@@ -62,7 +78,7 @@ def results(found: Sequence[Event]) -> list[Result]:
     return [result for event in found if isinstance(event, Judged) for result in event.results]
 
 
-# --- events ---------------------------------------------------------------------------------------------------------
+# --- events
 
 
 def test_events_come_in_order() -> None:
@@ -100,7 +116,9 @@ def test_handlers_see_every_event_in_turn() -> None:
     def handler(name: str) -> engine.Handler:
         return lambda event: seen.append((name, type(event).__name__))
 
-    engine.drive(settings(["neg"], ["cpu"], examples=1, directions=["forward"]), [handler("a"), handler("b")])
+    engine.drive(
+        settings(["neg"], ["cpu"], examples=1, directions=["forward"]), [handler("a"), handler("b")]
+    )
     kinds = ["Started", "Judged", "GroupDone", "Finished"]
     assert seen == [(name, kind) for kind in kinds for name in "ab"]
 
@@ -122,7 +140,9 @@ def test_collect_and_tally_count_the_same() -> None:
             for result in event.results:
                 tally.add(result)
 
-    engine.drive(settings(["exp", "neg"], ["cpu", "numpy", Absent(), Off()], shrink=False), [collect, count])
+    engine.drive(
+        settings(["exp", "neg"], ["cpu", "numpy", Absent(), Off()], shrink=False), [collect, count]
+    )
     assert tally.results == len(collect.results)
     assert tally.verdicts == Counter(r.verdict.value for r in collect.results)
     assert tally.groups == Counter(r.verdict.group for r in collect.results)
@@ -146,7 +166,7 @@ def test_exit_status() -> None:
     assert status(settings(["neg"], [Particular()], **forward)) == 3
 
 
-# --- what cannot be tested ------------------------------------------------------------------------------------------
+# --- what cannot be tested
 
 
 def test_an_absent_backend_is_told_once_per_operator_dtype_and_direction() -> None:
@@ -160,12 +180,18 @@ def test_an_absent_backend_is_told_once_per_operator_dtype_and_direction() -> No
         for dtype in ("float32", "float64")
         for direction in ("forward", "backward")
     }
-    assert {(r.verdict.value, r.explanation) for r in absent} == {("unavailable", "the cable is not plugged in")}
+    assert {(r.verdict.value, r.explanation) for r in absent} == {
+        ("unavailable", "the cable is not plugged in")
+    }
 
 
 def test_what_a_backend_does_not_offer_is_told_once() -> None:
     found = results(events(settings(["exp"], [Particular()], dtypes=["float32", "float64"])))
-    told = Counter((r.dtype, r.direction, r.verdict.value, r.explanation) for r in found if r.verdict.value == "unsupported")
+    told = Counter(
+        (r.dtype, r.direction, r.verdict.value, r.explanation)
+        for r in found
+        if r.verdict.value == "unsupported"
+    )
     assert told == {
         ("float32", "forward", "unsupported", "only float64"): 1,
         ("float32", "backward", "unsupported", "only float64"): 1,
@@ -207,9 +233,13 @@ def test_a_failure_of_the_harness_is_that_cases_own(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(evaluation, "judge", judge)
     found = results(events(chosen))
     broken = [r for r in found if "the harness itself" in r.explanation]
-    assert [(r.backend, r.verdict.value) for r in broken] == [("cpu", "undecidable"), ("numpy", "undecidable")]
+    assert [(r.backend, r.verdict.value) for r in broken] == [
+        ("cpu", "undecidable"),
+        ("numpy", "undecidable"),
+    ]
     assert broken[0].explanation == (
-        "the harness itself failed to judge this case (ZeroDivisionError: a bug of ours); please report it with this case"
+        "the harness itself failed to judge this case (ZeroDivisionError: a bug of ours); please "
+        "report it with this case"
     )
     assert len({r.case.id for r in broken}) == 1
     assert len({r.case.id for r in found}) == 3
@@ -221,15 +251,21 @@ def test_a_case_that_cannot_be_built_is_undecidable(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(evaluation, "prepare", prepare)
     found = results(events(settings(["exp"], ["cpu"], directions=["forward"])))
-    assert {(r.verdict.value, r.explanation) for r in found} == {("undecidable", "the case cannot be built: too large for here")}
+    assert {(r.verdict.value, r.explanation) for r in found} == {
+        ("undecidable", "the case cannot be built: too large for here")
+    }
 
 
 def test_an_operator_that_cannot_be_drawn_costs_itself_only() -> None:
     def sample(d: Any) -> Any:
         raise KeyError("a slip")
 
-    broken = Operator(name="broken", family="mine", sample=sample, function=torch.exp, dtypes=("float32",))
-    found = results(events(engine.settings([broken, "neg"], ["cpu"], ["float32"], ["forward"], examples=2)))
+    broken = Operator(
+        name="broken", family="mine", sample=sample, function=torch.exp, dtypes=("float32",)
+    )
+    found = results(
+        events(engine.settings([broken, "neg"], ["cpu"], ["float32"], ["forward"], examples=2))
+    )
     (told,) = [r for r in found if r.operator == "broken"]
     assert (told.verdict.value, told.backend) == ("undecidable", "cpu")
     assert told.explanation == "no case could be drawn (KeyError: 'a slip'); please report it"
@@ -238,20 +274,25 @@ def test_an_operator_that_cannot_be_drawn_costs_itself_only() -> None:
 
 def test_an_operator_without_tensors_is_still_counted() -> None:
     constant = Operator(
-        name="constant", family="mine", sample=lambda d: call(), function=lambda: torch.zeros(2), dtypes=("float32",),
+        name="constant", family="mine", sample=lambda d: call(), function=lambda: torch.zeros(2),
+        dtypes=("float32",),
         differentiable=False, traits=frozenset({"constant"}),
     )  # fmt: skip
     found = results(events(engine.settings([constant], ["numpy"], examples=2)))
     assert [r.operator for r in found] == ["constant"]
 
 
-# --- shrinking, time, earlier results -------------------------------------------------------------------------------
+# --- shrinking, time, earlier results
 
 
 def test_a_failure_is_made_smaller() -> None:
     found = events(settings(["exp"], ["cpu", Off()], directions=["forward"]))
     (small,) = [event for event in found if isinstance(event, Shrunk)]
-    assert engine.kind(small.original) == engine.kind(small.result) == ("exp", "float32", "forward", "off", "divergent")
+    assert (
+        engine.kind(small.original)
+        == engine.kind(small.result)
+        == ("exp", "float32", "forward", "off", "divergent")
+    )
     assert small.result.case.args[0].base == ()
     assert small.original in results(found)
     kinds = [type(event).__name__ for event in found]
@@ -268,7 +309,9 @@ def collected(found: Sequence[Event]) -> list[Result]:
 
 def test_at_most_two_kinds_of_failure_are_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
     searched: list[tuple[str, ...]] = []
-    monkeypatch.setattr(engine, "shrunk", lambda suspect, *args: searched.append(engine.kind(suspect)))
+    monkeypatch.setattr(
+        engine, "shrunk", lambda suspect, *args: searched.append(engine.kind(suspect))
+    )
     others = [Off() for _ in range(3)]
     for number, other in enumerate(others):
         other.name = f"off{number}"
@@ -289,17 +332,26 @@ def test_where_everything_fails_the_searching_ends(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(engine, "shrunk", shrunk)
     found = events(settings(["exp", "tanh", "sinh", "cosh"], [Off()], directions=["forward"]))
     assert len(searched) == 2
-    assert {r.operator for r in results(found) if r.verdict.fails} == {"exp", "tanh", "sinh", "cosh"}
+    assert {r.operator for r in results(found) if r.verdict.fails} == {
+        "exp",
+        "tanh",
+        "sinh",
+        "cosh",
+    }
 
 
 def test_later_turns_do_not_search_for_the_same_again(monkeypatch: pytest.MonkeyPatch) -> None:
     searched: list[tuple[str, ...]] = []
-    monkeypatch.setattr(engine, "shrunk", lambda suspect, *args: searched.append(engine.kind(suspect)))
+    monkeypatch.setattr(
+        engine, "shrunk", lambda suspect, *args: searched.append(engine.kind(suspect))
+    )
     events(settings(["exp"], [Off()], directions=["forward"], time_budget=0.5))
     assert len(searched) == len(set(searched))
 
 
-def test_a_search_that_breaks_leaves_the_case_as_it_was_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_that_breaks_leaves_the_case_as_it_was_drawn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def smallest(*args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("searching is hard")
 
@@ -343,11 +395,19 @@ def test_earlier_results_are_taken_over(monkeypatch: pytest.MonkeyPatch) -> None
     second = events(chosen, Earlier(kept))
     assert not set(judged) & set(kept)
     assert {r.key: r.verdict for r in results(second)} == {r.key: r.verdict for r in first}
-    taken = [r for event in second if isinstance(event, Judged) and not event.fresh for r in event.results if r.comparison]
+    taken = [
+        r
+        for event in second
+        if isinstance(event, Judged) and not event.fresh
+        for r in event.results
+        if r.comparison
+    ]
     assert [r.key for r in taken] == list(kept)
 
 
-def test_the_shrunk_form_of_an_earlier_failure_is_shown_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_shrunk_form_of_an_earlier_failure_is_shown_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     chosen = settings(["exp"], [Off()], directions=["forward"])
     first = events(chosen)
     (small,) = [event for event in first if isinstance(event, Shrunk)]
@@ -356,22 +416,37 @@ def test_the_shrunk_form_of_an_earlier_failure_is_shown_again(monkeypatch: pytes
     assert [event for event in events(chosen, earlier) if isinstance(event, Shrunk)] == [small]
 
 
-# --- plans ----------------------------------------------------------------------------------------------------------
+# --- plans
 
 
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
         ({"examples": 0}, "examples = 0; at least 1 case per operator and dtype is needed"),
-        ({"time_budget": 0}, "time_budget = 0; give a number of seconds above 0, or None for no limit"),
+        (
+            {"time_budget": 0},
+            "time_budget = 0; give a number of seconds above 0, or None for no limit",
+        ),
         ({"time_budget": float("nan")}, "time_budget = nan; give a number of seconds above 0"),
         ({"dtypes": ["float23"]}, "unknown dtype 'float23'; did you mean float32 or float64?"),
         ({"directions": ["up"]}, "unknown direction 'up'; known: forward, backward"),
-        ({"dtypes": ["uint8"]}, "nothing to test: none of the chosen operators takes uint8; exp takes float32, "),
+        (
+            {"dtypes": ["uint8"]},
+            "nothing to test: none of the chosen operators takes uint8; exp takes float32, ",
+        ),
         ({"operators": []}, "no operator is chosen; leave operators out for all of them"),
-        ({"backends": []}, "no backend is chosen; leave backends out for every one that is available"),
-        ({"backends": ["cpu", "cpu"]}, "two backends are named 'cpu', and their results could not be told apart"),
-        ({"operators": ["eq"], "dtypes": None, "directions": ["backward"]}, "nothing to test: eq has no gradients in float32"),
+        (
+            {"backends": []},
+            "no backend is chosen; leave backends out for every one that is available",
+        ),
+        (
+            {"backends": ["cpu", "cpu"]},
+            "two backends are named 'cpu', and their results could not be told apart",
+        ),
+        (
+            {"operators": ["eq"], "dtypes": None, "directions": ["backward"]},
+            "nothing to test: eq has no gradients in float32",
+        ),
     ],
     ids=lambda value: str(value)[:40],
 )
@@ -383,7 +458,9 @@ def test_a_plan_that_makes_no_sense(changes: dict[str, Any], text: str) -> None:
 
 def test_a_plan_says_again_what_the_user_wrote(tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
-    path.write_text("import consistency\nclass Mine(consistency.Backend):\n    name = 'm'\n", encoding="utf-8")
+    path.write_text(
+        "import consistency\nclass Mine(consistency.Backend):\n    name = 'm'\n", encoding="utf-8"
+    )
     chosen = settings(backends=["cpu", f"{path}:Mine", Off()])
     assert chosen.specs == {"cpu": "cpu", "m": f"{path}:Mine"}
     assert chosen.describe()["backends"] == ["cpu", "m", "off"]
@@ -396,7 +473,9 @@ def test_inputs_do_not_depend_on_what_is_imported(tmp_path: Path) -> None:
     before = [[case.line for case in search.batch(o, "float32", 40)] for o in chosen.operators]
     numbers = ", ".join(map(str, range(150, 4000, 7)))
     (tmp_path / "full_of_numbers.py").write_text(f"N = [{numbers}]", encoding="utf-8")
-    spec = importlib.util.spec_from_file_location("full_of_numbers", tmp_path / "full_of_numbers.py")
+    spec = importlib.util.spec_from_file_location(
+        "full_of_numbers", tmp_path / "full_of_numbers.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

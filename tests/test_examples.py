@@ -1,4 +1,5 @@
-"""The built-in examples: the same bits everywhere, listed, right where they are right, and told as what they are where not."""
+"""The built-in examples: the same bits everywhere, listed, right where they are right, and told as
+what they are where not."""
 
 from __future__ import annotations
 
@@ -23,14 +24,23 @@ from consistency.training.training_task import Subject
 from consistency.training.variants import Way, compare_ways, ways_of
 
 # Seconds each; the others are looked at by night.
-QUICK = ["recurrent", "batch-norm-eval-forgotten", "dropout-eval", "mixed-dtypes", "in-place", "autocast-bfloat16"]
+QUICK = [
+    "recurrent",
+    "batch-norm-eval-forgotten",
+    "dropout-eval",
+    "mixed-dtypes",
+    "in-place",
+    "autocast-bfloat16",
+]
 STARTS = {
-    "linear-regression": "27627b38", "mlp": "c16badf0", "batch-norm": "fe031974", "lstm": "a84de6e2", "transformer": "e4b57b0b",
+    "linear-regression": "27627b38", "mlp": "c16badf0", "batch-norm": "fe031974",
+    "lstm": "a84de6e2", "transformer": "e4b57b0b",
 }  # fmt: skip
 
 
 def test_the_same_bits_everywhere() -> None:
-    """Of the weights, the data and the targets: in every version of torch, on every machine; and every time."""
+    """Of the weights, the data and the targets: in every version of torch, on every machine; and
+    every time."""
     import hashlib
 
     for name, begins in STARTS.items():
@@ -41,15 +51,24 @@ def test_the_same_bits_everywhere() -> None:
         assert total.hexdigest()[:8] == begins, name
     for example in EXAMPLES.values():
         first, again = example(), example()
-        assert digest([t for _, t in named_tensors(first.model)]) == digest([t for _, t in named_tensors(again.model)])
+        assert digest([t for _, t in named_tensors(first.model)]) == digest(
+            [t for _, t in named_tensors(again.model)]
+        )
         assert digest((first.inputs, first.targets)) == digest((again.inputs, again.targets))
 
 
 def test_nobody_draws_from_torch() -> None:
     folder = Path(examples.__file__).parent
     for path in folder.glob("*.py"):
-        names = {node.attr for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Attribute)}
-        assert not names & {"randn", "rand_like", "randint", "normal_", "uniform_", "manual_seed"} or path.stem == "dropout", path
+        names = {
+            node.attr
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Attribute)
+        }
+        assert (
+            not names & {"randn", "rand_like", "randint", "normal_", "uniform_", "manual_seed"}
+            or path.stem == "dropout"
+        ), path
     before = torch.get_rng_state()
     for example in EXAMPLES.values():
         example()
@@ -64,7 +83,10 @@ def test_the_list_and_a_typing_error() -> None:
         assert f"examples:{name} " in listed.output
         assert example.line in listed.output
     wrong = CliRunner().invoke(main, ["model", "examples:mpl"])
-    assert (wrong.exit_code, wrong.output) == (2, "consistency: there is no example 'mpl'; did you mean mlp?\n")
+    assert (wrong.exit_code, wrong.output) == (
+        2,
+        "consistency: there is no example 'mpl'; did you mean mlp?\n",
+    )
 
 
 PAGE = (Path(__file__).resolve().parent.parent / "docs" / "examples.md").read_text(encoding="utf-8")
@@ -86,20 +108,33 @@ def verdicts(lines: list[str]) -> list[str]:
 
 
 def sums_in_bfloat16() -> bool:
-    """Whether this torch adds up a layer norm's gradients in 8 bits, so that ones are lost from 256 on."""
-    x, one = torch.randn(2048, 8, generator=torch.Generator().manual_seed(0)).bfloat16(), torch.ones(8)
+    """Whether this torch adds up a layer norm's gradients in 8 bits, so that ones are lost from 256
+    on."""
+    x, one = (
+        torch.randn(2048, 8, generator=torch.Generator().manual_seed(0)).bfloat16(),
+        torch.ones(8),
+    )
     mean, scale = x.float().mean(1, keepdim=True), torch.ones(2048, 1)
     mask = [True, True, True]
-    found = torch.ops.aten.native_layer_norm_backward(torch.ones_like(x), x, [8], mean, scale, one, torch.zeros(8), mask)
+    found = torch.ops.aten.native_layer_norm_backward(
+        torch.ones_like(x), x, [8], mean, scale, one, torch.zeros(8), mask
+    )
     return float(found[2].max()) < 2000.0
 
 
 def as_the_page_shows(name: str, folder: Path) -> None:
-    """What an example prints, in the lines that say how it ends, is what the page shows; and it ends as it is meant to."""
-    (shown,) = re.findall(rf"^```text\n\$ (consistency model examples:{name} .*)\n([^`]*)```$", PAGE, re.MULTILINE)
-    done = CliRunner().invoke(main, [*shlex.split(shown[0])[1:], "--json", str(folder / "report.json")])
+    """What an example prints, in the lines that say how it ends, is what the page shows; and it
+    ends as it is meant to."""
+    (shown,) = re.findall(
+        rf"^```text\n\$ (consistency model examples:{name} .*)\n([^`]*)```$", PAGE, re.MULTILINE
+    )
+    done = CliRunner().invoke(
+        main, [*shlex.split(shown[0])[1:], "--json", str(folder / "report.json")]
+    )
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    assert [mistake["name"] for mistake in report["mistakes"]] == ([SHOWN[name]] if name in SHOWN else [])
+    assert [mistake["name"] for mistake in report["mistakes"]] == (
+        [SHOWN[name]] if name in SHOWN else []
+    )
     assert not any(way["fails"] for way in report.get("ways", []))
     if name != "autocast-layer-norm" or not sums_in_bfloat16():
         assert (report["verdict"], done.exit_code) == (WITHIN, 0), done.output
@@ -121,10 +156,14 @@ def test_rounding_is_not_accused_by_night(name: str, tmp_path: Path) -> None:
 
 
 def test_the_page_shows_every_example_and_every_mistake() -> None:
-    assert set(re.findall(r"^\$ consistency model examples:(\S+)", PAGE, re.MULTILINE)) == set(EXAMPLES)
+    assert set(re.findall(r"^\$ consistency model examples:(\S+)", PAGE, re.MULTILINE)) == set(
+        EXAMPLES
+    )
     source = Path(preflight.__file__).read_text(encoding="utf-8")
     assert set(re.findall(r'Mistake\("([a-z-]+)"', source)) == {
-        name for row in re.findall(r"^\| (`[^|]*) \|", PAGE, re.MULTILINE) for name in re.findall(r"`([a-z-]+)`", row)
+        name
+        for row in re.findall(r"^\| (`[^|]*) \|", PAGE, re.MULTILINE)
+        for name in re.findall(r"`([a-z-]+)`", row)
     } - {"F", "x"}
     for bound in (corpus.LITERAL >> 10, corpus.COUPLED >> 20, corpus.MEMORY >> 20):
         assert re.search(rf"{bound} (K|M)iB", PAGE)
@@ -136,15 +175,23 @@ class LosesWrites(consistency.Backend):
 
     name = "loses-writes"
 
-    def call(self, operator: consistency.Operator, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    def call(
+        self, operator: consistency.Operator, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> object:
         target = args[0]
-        if operator.name == "aten.copy_" and isinstance(target, torch.Tensor) and target.storage_offset():
+        if (
+            operator.name == "aten.copy_"
+            and isinstance(target, torch.Tensor)
+            and target.storage_offset()
+        ):
             return target
         return super().call(operator, args, kwargs)
 
 
 def test_a_device_that_loses_writes_differs_from_itself() -> None:
-    (beside,) = compare_ways(EXAMPLES["in-place"](), ways_of("examples:in-place"), [LosesWrites()], steps=1, replicas=2)
+    (beside,) = compare_ways(
+        EXAMPLES["in-place"](), ways_of("examples:in-place"), [LosesWrites()], steps=1, replicas=2
+    )
     assert beside.fails
     assert beside.times > 1000
     assert str(beside).startswith("✗ loses-writes: out of place beside in-place: up to")
@@ -158,14 +205,22 @@ def test_ways_that_cannot_be_compared_say_so() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             raise RuntimeError("no such kernel")
 
-    (beside,) = compare_ways(first, [Way("another", Subject(Raises(), first.inputs))], ["cpu"], steps=0, replicas=2)
-    assert str(beside) == "✗ cpu: another raises where in-place does not: RuntimeError: no such kernel"
+    (beside,) = compare_ways(
+        first, [Way("another", Subject(Raises(), first.inputs))], ["cpu"], steps=0, replicas=2
+    )
+    assert (
+        str(beside) == "✗ cpu: another raises where in-place does not: RuntimeError: no such kernel"
+    )
     assert [mistake.name for mistake in beside.mistakes] == ["other-weights"]
-    (same,) = compare_ways(first, [Way("itself", EXAMPLES["in-place"]())], ["cpu"], steps=0, replicas=2)
+    (same,) = compare_ways(
+        first, [Way("itself", EXAMPLES["in-place"]())], ["cpu"], steps=0, replicas=2
+    )
     assert same.same
     assert "the same bits in all" in str(same)
     raises = Way("another", Subject(Raises(), first.inputs))
-    assert compare_ways(first, [raises], [Lost()], steps=0, replicas=2) == ()  # of the first, compare_models has told
+    assert (
+        compare_ways(first, [raises], [Lost()], steps=0, replicas=2) == ()
+    )  # of the first, compare_models has told
 
 
 class Lost(consistency.Backend):
@@ -173,7 +228,9 @@ class Lost(consistency.Backend):
 
     name = "lost"
 
-    def call(self, operator: consistency.Operator, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    def call(
+        self, operator: consistency.Operator, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> object:
         if operator.name == "aten.addmm":
             raise RuntimeError("device lost")
         return super().call(operator, args, kwargs)
@@ -182,7 +239,9 @@ class Lost(consistency.Backend):
 def test_batches_that_can_only_be_gone_through(tmp_path: Path) -> None:
     def subject() -> Subject:
         torch.manual_seed(0)
-        batches = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.rand(4, 3)), batch_size=2)
+        batches = torch.utils.data.DataLoader(
+            torch.utils.data.TensorDataset(torch.rand(4, 3)), batch_size=2
+        )
         return Subject(torch.nn.Linear(3, 2), batches=batches, steps=2, name="one")  # type: ignore[arg-type]
 
     (same,) = compare_ways(subject(), [subject()], ["cpu"], replicas=2)
@@ -193,13 +252,19 @@ def test_batches_that_can_only_be_gone_through(tmp_path: Path) -> None:
 
 
 def test_recording_from_the_command_line(tmp_path: Path) -> None:
-    done = CliRunner().invoke(main, ["model", "examples:recurrent", "--record", str(tmp_path / "corpus")])
+    done = CliRunner().invoke(
+        main, ["model", "examples:recurrent", "--record", str(tmp_path / "corpus")]
+    )
     assert done.exit_code == 0, done.output
     assert "distinct ones kept, " in done.output
     assert f"next: consistency run --backend SPEC --corpus {tmp_path / 'corpus'}" in done.output
-    again = CliRunner().invoke(main, ["model", "examples:recurrent", "--record", str(tmp_path / "corpus")])
+    again = CliRunner().invoke(
+        main, ["model", "examples:recurrent", "--record", str(tmp_path / "corpus")]
+    )
     assert again.exit_code == 2
     assert "already holds a recording" in again.output
-    both = CliRunner().invoke(main, ["model", "examples:recurrent", "--record", str(tmp_path / "other"), "-b", "cpu"])
+    both = CliRunner().invoke(
+        main, ["model", "examples:recurrent", "--record", str(tmp_path / "other"), "-b", "cpu"]
+    )
     assert both.exit_code == 2
     assert "leave the other options out" in both.output

@@ -1,4 +1,5 @@
-"""`consistency expect`: the narrowest condition is found by trying, and text is added to a file that stays as it was."""
+"""`consistency expect`: the narrowest condition is found by trying, and text is added to a file
+that stays as it was."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ from tests.test_expectations import Faulty, run
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def split(operator: str, condition: str, examples: int = 120, dtype: str = "float32") -> tuple[list[Case], list[Case]]:
+def split(
+    operator: str, condition: str, examples: int = 120, dtype: str = "float32"
+) -> tuple[list[Case], list[Case]]:
     """Drawn cases of which a condition is true, and the others."""
     predicate = parse(condition)
     cases = search.batch(operators.get(operator), dtype, examples, 5)
@@ -44,7 +47,9 @@ def split(operator: str, condition: str, examples: int = 120, dtype: str = "floa
         pytest.param("matmul", "K >= 16", marks=pytest.mark.nightly),
         pytest.param("matmul", "layout(arg1) == transposed and K >= 8", marks=pytest.mark.nightly),
         ("exp", "has_nan(arg0)"),
-        pytest.param("exp", "values(arg0) == wide and layout(arg0) != contiguous", marks=pytest.mark.nightly),
+        pytest.param(
+            "exp", "values(arg0) == wide and layout(arg0) != contiguous", marks=pytest.mark.nightly
+        ),
         pytest.param("nn.functional.interpolate", "mode == 'bilinear'", marks=pytest.mark.nightly),
         pytest.param("sum", "layout(arg0) == expanded", marks=pytest.mark.nightly),
     ],
@@ -63,13 +68,27 @@ def test_a_planted_condition_is_found(operator: str, planted: str) -> None:
 
 def test_a_threshold_lies_at_a_power_of_two_where_it_can() -> None:
     def product(k: int) -> Case:
-        return Case("matmul", "float32", (TensorRecipe((2, k), "float32"), TensorRecipe((k, 2), "float32")))
+        return Case(
+            "matmul", "float32", (TensorRecipe((2, k), "float32"), TensorRecipe((k, 2), "float32"))
+        )
 
-    assert narrow(product(300), [product(300), product(270)], [product(k) for k in range(1, 256)]).when == "K >= 256"
-    assert narrow(product(300), [product(300), product(270)], [product(k) for k in range(1, 260)]).when == "K >= 270"
-    assert narrow(product(3), [product(3), product(5)], [product(k) for k in range(9, 99)]).when == "K <= 8"
+    assert (
+        narrow(product(300), [product(300), product(270)], [product(k) for k in range(1, 256)]).when
+        == "K >= 256"
+    )
+    assert (
+        narrow(product(300), [product(300), product(270)], [product(k) for k in range(1, 260)]).when
+        == "K >= 270"
+    )
+    assert (
+        narrow(product(3), [product(3), product(5)], [product(k) for k in range(9, 99)]).when
+        == "K <= 8"
+    )
     odd = [product(7), product(15), product(31)]
-    assert narrow(product(7), odd, [product(k) for k in (1, 2, 8, 12, 16, 40, 48)]).when == "K % 4 == 3"
+    assert (
+        narrow(product(7), odd, [product(k) for k in (1, 2, 8, 12, 16, 40, 48)]).when
+        == "K % 4 == 3"
+    )
 
 
 def test_where_nothing_tells_them_apart_it_says_so() -> None:
@@ -87,7 +106,9 @@ def test_relatives_differ_in_one_tensor_and_can_be_built() -> None:
     for name in ("matmul", "nn.functional.conv2d", "cat"):
         for case in search.batch(operators.get(name), "float32", 12, 2):
             for other in relatives(case, 0):
-                changed = [a is not b and a != b for a, b in zip(case.tensors, other.tensors, strict=True)]
+                changed = [
+                    a is not b and a != b for a, b in zip(case.tensors, other.tensors, strict=True)
+                ]
                 assert sum(changed) <= 1
                 shapes = [[t.shape for t in prepare(one).build().tensors] for one in (case, other)]
                 assert shapes[0] == shapes[1]
@@ -96,8 +117,10 @@ def test_relatives_differ_in_one_tensor_and_can_be_built() -> None:
 # Writing
 
 SAID: dict[str, Any] = {
-    "operator": "exp", "dtype": "float32", "direction": "forward", "when": "layout(arg0) == strided", "backend": "cpu",
-    "verdicts": ["divergent"], "max_rho": 49.0, "reason": "because: \"it\" is #1", "ticket": "https://example.org/1#2",
+    "operator": "exp", "dtype": "float32", "direction": "forward",
+    "when": "layout(arg0) == strided", "backend": "cpu",
+    "verdicts": ["divergent"], "max_rho": 49.0, "reason": "because: \"it\" is #1",
+    "ticket": "https://example.org/1#2",
     "since": datetime.date(2026, 1, 2), "expires": None,
 }  # fmt: skip
 
@@ -108,10 +131,15 @@ SAID: dict[str, Any] = {
         "",
         "expectations: []\n",
         "expectations:   # those\n  []\n",
-        "# mine\nexpectations:\n  # one\n  - operator: tan   # the tangent\n    verdicts: [crash]\n    reason: r\n  # the end\n",
-        "expectations:\n- {operator: tan, verdicts: [crash], reason: r}\n- operator: cos\n  verdicts:\n  - crash\n"
+        (
+            "# mine\nexpectations:\n  # one\n  - operator: tan   # the tangent\n    verdicts: "
+            "[crash]\n    reason: r\n  # the end\n"
+        ),
+        "expectations:\n- {operator: tan, verdicts: [crash], reason: r}\n- operator: cos\n  "
+        "verdicts:\n  - crash\n"
         "  reason: >-\n    long\n    text",
-        "extends: packaged\nexpectations:\n    - operator: tan\n      verdicts: [crash]\n      reason: 'r'\n\n# more\n"
+        "extends: packaged\nexpectations:\n    - operator: tan\n      verdicts: [crash]\n      "
+        "reason: 'r'\n\n# more\n"
         "backends:\n  cpu: {policy: {}}\n",
         "extends: packaged  # nothing yet\n",
         "expectations:\r\n  - operator: tan\r\n    verdicts: [crash]\r\n    reason: r\r\n",
@@ -126,13 +154,25 @@ def test_an_entry_is_added_and_nothing_else_changes(tmp_path: Path, before: str)
     text = path.read_bytes().decode()
     found = write.read(path)
     assert [e.id for e in found[:-1]] == [e.id for e in already]
-    assert (found[-1].operator, str(found[-1].when), found[-1].max_rho) == ("exp", SAID["when"], 49.0)
-    assert (found[-1].reason, found[-1].ticket, found[-1].since) == (SAID["reason"], SAID["ticket"], SAID["since"])
+    assert (found[-1].operator, str(found[-1].when), found[-1].max_rho) == (
+        "exp",
+        SAID["when"],
+        49.0,
+    )
+    assert (found[-1].reason, found[-1].ticket, found[-1].since) == (
+        SAID["reason"],
+        SAID["ticket"],
+        SAID["since"],
+    )
     number = int(place.rpartition(":")[2])
     assert text.splitlines()[number - 1].strip() == "- operator: exp"
     assert text.splitlines()[number - 2].strip() == "# exp-1: covers all"
     lines = iter([line.rstrip() for line in text.splitlines()])
-    assert all(line in lines for line in (old.replace("[]", "").rstrip() for old in before.splitlines()) if line)  # in this order
+    assert all(
+        line in lines
+        for line in (old.replace("[]", "").rstrip() for old in before.splitlines())
+        if line
+    )  # in this order
     assert ("\r\n" in text) == ("\r\n" in before)
     again = write.append(path, SAID | {"operator": "cos"})
     assert len(write.read(path)) == len(found) + 1
@@ -143,8 +183,16 @@ def test_an_entry_is_added_and_nothing_else_changes(tmp_path: Path, before: str)
 def test_files_that_nothing_can_be_added_to_are_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "known.yaml"
     for text, error, words in [
-        ("expectations: [{operator: tan, verdicts: [crash], reason: r}]\n", UsageError, "known.yaml:1  expectations is written in"),
-        ("expectations:\n  - operator: tan\n", ConfigurationError, "known.yaml:2:5  expectations[0] has no verdicts"),
+        (
+            "expectations: [{operator: tan, verdicts: [crash], reason: r}]\n",
+            UsageError,
+            "known.yaml:1  expectations is written in",
+        ),
+        (
+            "expectations:\n  - operator: tan\n",
+            ConfigurationError,
+            "known.yaml:2:5  expectations[0] has no verdicts",
+        ),
         ("expectation: []\n", ConfigurationError, "did you mean expectations?"),
         ("a: [\n", ConfigurationError, "not valid YAML"),
     ]:
@@ -164,7 +212,9 @@ def test_files_that_nothing_can_be_added_to_are_left_alone(tmp_path: Path) -> No
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a backend in a file and a bundle of a run on it."""
     folder = tmp_path_factory.mktemp("home")
-    (folder / "mine.py").write_text(f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom tests.test_expectations import *\n")
+    (folder / "mine.py").write_text(
+        f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom tests.test_expectations import *\n"
+    )
     run(Faulty(), examples=22, out=folder / "bundle")
     return folder
 
@@ -178,29 +228,59 @@ def failure(home: Path) -> str:
     return str(min((home / "bundle" / "failures").iterdir()))
 
 
-def test_a_failure_becomes_an_entry_that_covers_its_like(home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_failure_becomes_an_entry_that_covers_its_like(
+    home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     path = tmp_path / "known.yaml"
-    told = invoke(home, monkeypatch, failure(home), "--ticket", "T-9", "-o", str(path), "-b", "mine.py:Faulty", "--seconds", "8s")
+    told = invoke(
+        home,
+        monkeypatch,
+        failure(home),
+        "--ticket",
+        "T-9",
+        "-o",
+        str(path),
+        "-b",
+        "mine.py:Faulty",
+        "--seconds",
+        "8s",
+    )
     assert told.exit_code == 0, told.output
     ((entry,), _) = load([path])
     assert str(entry.when).startswith("layout(arg0) != contiguous and ")
-    assert (entry.operator, entry.dtype, entry.direction, entry.backend) == ("matmul", "float32", "forward", "faulty")
-    assert (entry.ticket, entry.since, entry.verdicts) == ("T-9", datetime.date.today(), ("divergent",))
+    assert (entry.operator, entry.dtype, entry.direction, entry.backend) == (
+        "matmul",
+        "float32",
+        "forward",
+        "faulty",
+    )
+    assert (entry.ticket, entry.since, entry.verdicts) == (
+        "T-9",
+        datetime.date.today(),
+        ("divergent",),
+    )
     assert "fails here in 5 of 5 runs: always" in told.output
     assert f"wrote {path.as_posix()}:4" in told.output
     assert "max_rho is 4 × the largest error seen" in told.output
     found, _ = run(Faulty(), path, examples=60, seed=8)
     # How near the condition comes to the planted one depends on how much could be run in the time.
-    assert sum(r.verdict.value == "expected" for r in found.results) >= max(8, 2 * len(found.failures))
-    again = invoke(home, monkeypatch, failure(home), "--ticket", "T-9", "-o", str(path), "-b", "mine.py:Faulty")
+    assert sum(r.verdict.value == "expected" for r in found.results) >= max(
+        8, 2 * len(found.failures)
+    )
+    again = invoke(
+        home, monkeypatch, failure(home), "--ticket", "T-9", "-o", str(path), "-b", "mine.py:Faulty"
+    )
     assert again.exit_code == 2
     assert f"is expected already, by {path.name}:4; nothing is written" in again.output
     assert len(load([path])[0]) == 1
 
 
-def test_the_bundle_alone_will_do(home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_bundle_alone_will_do(
+    home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     path = tmp_path / "known.yaml"
-    told = invoke(home, monkeypatch, failure(home), "--ticket", "T", "-o", str(path), "-b", "mine.py:Faulty", "--seconds", "0s",
+    told = invoke(home, monkeypatch, failure(home), "--ticket", "T", "-o", str(path), "-b",
+    "mine.py:Faulty", "--seconds", "0s",
                   "--reason", "planted", "--expires", "2999-12-31")  # fmt: skip
     assert told.exit_code == 0, told.output
     ((entry,), _) = load([path])
@@ -212,7 +292,9 @@ def test_the_bundle_alone_will_do(home: Path, monkeypatch: pytest.MonkeyPatch, t
     assert "that pass" in told.output
 
 
-def test_a_backend_that_nobody_here_knows(home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_backend_that_nobody_here_knows(
+    home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     path = tmp_path / "known.yaml"
     identifier = Path(failure(home)).name
     told = invoke(home, monkeypatch, "bundle", "--id", identifier, "--ticket", "T", "-o", str(path))
@@ -221,25 +303,45 @@ def test_a_backend_that_nobody_here_knows(home: Path, monkeypatch: pytest.Monkey
     assert load([path])[0][0].backend == "faulty"
 
 
-def test_a_recording_holds_cases_enough(home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_recording_holds_cases_enough(
+    home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.chdir(home)
     recorded, path = tmp_path / "recording", tmp_path / "known.yaml"
-    record(["matmul"], Faulty(), out=recorded, dtypes=["float32"], directions=("forward",), examples=30)
+    record(
+        ["matmul"], Faulty(), out=recorded, dtypes=["float32"], directions=("forward",), examples=30
+    )
     failing = judge_recordings(recorded).failures[0]
-    told = invoke(home, monkeypatch, str(recorded), "--id", failing.recorded_id, "--ticket", "T", "-o", str(path))
+    told = invoke(
+        home,
+        monkeypatch,
+        str(recorded),
+        "--id",
+        failing.recorded_id,
+        "--ticket",
+        "T",
+        "-o",
+        str(path),
+    )
     assert told.exit_code == 0, told.output
     ((entry,), _) = load([path])
     assert str(entry.when).startswith("layout(arg0) != contiguous")
     assert "none of " in told.output
     assert not judge_recordings(recorded, expectations=path).failures
-    assert CliRunner().invoke(main, ["judge", str(recorded), "--expectations", str(path)]).exit_code == 0
+    assert (
+        CliRunner().invoke(main, ["judge", str(recorded), "--expectations", str(path)]).exit_code
+        == 0
+    )
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["--expires", "tomorrow"], "--expires 'tomorrow' is no date; write it like 2027-01-31"),
-        (["--expires", "2020-01-31"], "--expires 2020-01-31 has passed already; name a day to come"),
+        (
+            ["--expires", "2020-01-31"],
+            "--expires 2020-01-31 has passed already; name a day to come",
+        ),
         (["-b", "mine.py:Healthy", "--seconds", "2s"], "does not fail on faulty"),
     ],
 )
@@ -248,7 +350,17 @@ def test_what_cannot_be_expected(
 ) -> None:
     case = str(Path(failure(home)) / "case.json")
     spec = [] if "-b" in arguments else ["-b", "mine.py:Faulty"]
-    told = invoke(home, monkeypatch, case, "--ticket", "T", "-o", str(tmp_path / "known.yaml"), *spec, *arguments)
+    told = invoke(
+        home,
+        monkeypatch,
+        case,
+        "--ticket",
+        "T",
+        "-o",
+        str(tmp_path / "known.yaml"),
+        *spec,
+        *arguments,
+    )
     assert told.exit_code == 2
     assert words in told.output
     assert not (tmp_path / "known.yaml").exists()
@@ -256,7 +368,10 @@ def test_what_cannot_be_expected(
 
 def test_it_asks_where_and_for_a_ticket(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     case = str(Path(failure(home)) / "case.json")
-    assert "where does it fail? Add --backend SPEC" in invoke(home, monkeypatch, case, "--ticket", "T").output
+    assert (
+        "where does it fail? Add --backend SPEC"
+        in invoke(home, monkeypatch, case, "--ticket", "T").output
+    )
     assert "missing option '--ticket'" in invoke(home, monkeypatch, case).output
 
 
@@ -271,11 +386,27 @@ class Sometimes(Faulty):
         return super().wrong(args) and Sometimes.calls % 3 != 0
 
 
-def test_flakes_are_written_with_their_rate(home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (home / "mine.py").write_text(f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom tests.test_expect import *\n")
+def test_flakes_are_written_with_their_rate(
+    home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (home / "mine.py").write_text(
+        f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom tests.test_expect import *\n"
+    )
     path, case = tmp_path / "known.yaml", str(Path(failure(home)) / "case.json")
     for _ in range(3):
-        told = invoke(home, monkeypatch, case, "--ticket", "T", "-o", str(path), "-b", "mine.py:Sometimes", "--seconds", "3s")
+        told = invoke(
+            home,
+            monkeypatch,
+            case,
+            "--ticket",
+            "T",
+            "-o",
+            str(path),
+            "-b",
+            "mine.py:Sometimes",
+            "--seconds",
+            "3s",
+        )
         if told.exit_code == 0:
             break
     assert told.exit_code == 0, told.output

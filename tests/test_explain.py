@@ -1,4 +1,5 @@
-"""Why two ways to compute differ: planted differences are explained to the bit, or what remains is said."""
+"""Why two ways to compute differ: planted differences are explained to the bit, or what remains is
+said."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ CASE = LINEAR.case("float32", SMALL, 0)
 
 
 def planted(terms: int, rows: int, columns: int) -> Any:
-    """Blocks of 16; a linear layer's bias enters the first (where there is none, the sum is the same)."""
+    """Blocks of 16; a linear layer's bias enters the first (where there is none, the sum is the
+    same)."""
     first, *rest = blocks(terms, 16)
     return sequential([first, BIAS, *rest])
 
@@ -48,7 +50,9 @@ class Blocks(Sums):
         self.plain = Sums(lambda terms, rows, columns: sequential(blocks(terms, 16)), fused=True)
 
     def call(self, operator: Any, args: Any, kwargs: Any) -> Any:
-        return (super() if operator.name == "nn.functional.linear" else self.plain).call(operator, args, kwargs)
+        return (super() if operator.name == "nn.functional.linear" else self.plain).call(
+            operator, args, kwargs
+        )
 
 
 def test_a_planted_bias_is_found_with_the_size_up_to_which_both_agree() -> None:
@@ -56,12 +60,19 @@ def test_a_planted_bias_is_found_with_the_size_up_to_which_both_agree() -> None:
     assert found.explained
     assert found.rounding
     assert found.threshold is not None
-    assert (found.threshold.predicted, found.threshold.measured, found.threshold.confirmed) == (16, 16, True)
+    assert (found.threshold.predicted, found.threshold.measured, found.threshold.confirmed) == (
+        16,
+        16,
+        True,
+    )
     told = "\n".join(lines(found))
     assert "Fully explained: 128 of 128 outputs replayed bit for bit, on both sides." in told
     assert "Both sum 48 products in the same order with FMA: 3 × [sequential 16]." in told
     assert "F.linear adds the bias behind the first 16; x @ W.T + b after the last." in told
-    assert "They agree exactly while K ≤ 16: so the trees say, and so it is (K = 16: the same bits; K = 17: " in told
+    assert (
+        "They agree exactly while K ≤ 16: so the trees say, and so it is (K = 16: the same bits; "
+        "K = 17: "
+    ) in told
     data = to_json(found)
     assert data["explained"] is True
     assert data["threshold"]["predicted"] == 16
@@ -93,8 +104,11 @@ def test_a_size_that_the_trees_do_not_predict_is_measured() -> None:
 
 
 def test_the_question_that_began_it_on_this_machine() -> None:
-    """Whatever the library does: it is explained to the bit, or it is said what remains; never a claim beside the replay."""
-    found = of_formula(LINEAR, "x @ W.T + b", backends.resolve("cpu"), {"N": 8, "K": 300, "M": 32}, "float32")
+    """Whatever the library does: it is explained to the bit, or it is said what remains; never a
+    claim beside the replay."""
+    found = of_formula(
+        LINEAR, "x @ W.T + b", backends.resolve("cpu"), {"N": 8, "K": 300, "M": 32}, "float32"
+    )
     assert found.rounding
     assert found.explained == (found.replayed == found.elements == 256)
     told = "\n".join(lines(found))
@@ -107,12 +121,14 @@ def test_two_backends_on_a_case() -> None:
     found = of_case(CASE, Blocks(), other)
     assert found.explained
     assert found.properties == ()
-    assert "pairs sums [pairwise 32] + [pairwise 16] + bias with products rounded." in "\n".join(lines(found))
+    assert "pairs sums [pairwise 32] + [pairwise 16] + bias with products rounded." in "\n".join(
+        lines(found)
+    )
 
 
 def by_place(first: Any, third: Any = None) -> Any:
-    """In images of 5 rows of 6 places (6 of 8 with padding) the first two of each row in one order, the last in a ``third``,
-    the others in pairs.
+    """In images of 5 rows of 6 places (6 of 8 with padding) the first two of each row in one order,
+    the last in a ``third``, the others in pairs.
     """
 
     def choose(terms: int, rows: int, columns: int) -> Any:
@@ -131,20 +147,33 @@ def backwards(terms: Any) -> Any:
 
 def convolution(padding: int) -> Case:
     """2 images, 3 channels: 2 × 3 × 5 × 6 outputs, or 2 × 3 × 6 × 8, of 18 and 8 terms."""
-    shapes = (2, 2, 7, 8) if not padding else (2, 2, 5, 7), (3, 2, 3, 3) if not padding else (3, 2, 2, 2)
-    tensors = [TensorRecipe(shape, "float32", ("uniform", -1.0, 1.0), (k + 1) << 20) for k, shape in enumerate(shapes)]
+    shapes = (
+        (2, 2, 7, 8) if not padding else (2, 2, 5, 7),
+        (3, 2, 3, 3) if not padding else (3, 2, 2, 2),
+    )
+    tensors = [
+        TensorRecipe(shape, "float32", ("uniform", -1.0, 1.0), (k + 1) << 20)
+        for k, shape in enumerate(shapes)
+    ]
     return Case("nn.functional.conv2d", "float32", (*tensors, None, 1, padding))
 
 
 def test_places_of_a_convolution_that_add_otherwise_are_told_and_replayed() -> None:
-    """Without padding every place is asked. With it, those that read padding are found by what replays them."""
-    planted, healthy = Convolving(by_place(sequential)), Convolving(lambda terms, rows, columns: pairwise(range(terms)))
+    """Without padding every place is asked. With it, those that read padding are found by what
+    replays them."""
+    planted, healthy = (
+        Convolving(by_place(sequential)),
+        Convolving(lambda terms, rows, columns: pairwise(range(terms))),
+    )
     healthy.name = "pairs"
     found = of_case(convolution(0), planted, healthy)
     told = "\n".join(lines(found))
     assert "Fully explained: 180 of 180 outputs replayed bit for bit, on both sides." in told
     assert "pairs sums [pairwise 16] + [sequential 2] with products rounded." in told
-    assert "  sums sums\n    at 120 outputs, [:, :, :, 2:]: [pairwise 16] + [sequential 2] with products rounded.\n" in told
+    assert (
+        "  sums sums\n    at 120 outputs, [:, :, :, 2:]: [pairwise 16] + [sequential 2] with "
+        "products rounded.\n"
+    ) in told
     assert "    at 60 outputs, [:, :, :, :2]: sequential 18 with products rounded." in told
     assert to_json(found)["sides"][0]["orders"][1]["where"] == "[:, :, :, :2]"
     assert "[:, :, :, :2]" in picture(found)
@@ -155,17 +184,26 @@ def test_places_of_a_convolution_that_add_otherwise_are_told_and_replayed() -> N
 
 
 def test_places_that_cannot_be_asked_and_add_in_an_order_of_their_own_are_what_remains() -> None:
-    """The last column reads padding. Four of its six places have more than two terms, so that their order matters."""
+    """The last column reads padding. Four of its six places have more than two terms, so that their
+    order matters."""
     planted = Convolving(by_place(sequential, backwards))
-    asked = Side("planted", planted).orders(operators.get("nn.functional.conv2d"), prepare(convolution(0)))
+    asked = Side("planted", planted).orders(
+        operators.get("nn.functional.conv2d"), prepare(convolution(0))
+    )
     assert asked.exact
     assert [(order.outputs, order.where) for order in asked.orders] == [
         (90, "[:, :, :, 2:5]"), (60, "[:, :, :, :2]"), (30, "[:, :, :, 5:]"),
     ]  # fmt: skip
-    found = account(convolution(1), (Side("planted", planted), Side("without", Convolving(by_place(sequential)))))
+    found = account(
+        convolution(1),
+        (Side("planted", planted), Side("without", Convolving(by_place(sequential)))),
+    )
     assert not found.explained
     told = "\n".join(lines(found))
-    assert "what was found, with and without FMA, does not give 24 of 288 outputs; [0, 0, 1, 7] is " in told
+    assert (
+        "what was found, with and without FMA, does not give 24 of 288 outputs; [0, 0, 1, 7] is "
+        in told
+    )
 
 
 class Shorter(consistency.Backend):
@@ -222,10 +260,20 @@ def test_sums_that_nobody_knows_here_are_inconclusive() -> None:
 
 def test_two_fingerprints_in_words() -> None:
     left = Fingerprint.of(
-        "a", [Fact("exp/float32/ulp", "0.5"), Fact("exp/float32/bits", "x"), Fact("matmul/float32/order", "sequential 4")]
+        "a",
+        [
+            Fact("exp/float32/ulp", "0.5"),
+            Fact("exp/float32/bits", "x"),
+            Fact("matmul/float32/order", "sequential 4"),
+        ],
     )
     right = Fingerprint.of(
-        "b", [Fact("exp/float32/ulp", "0.6"), Fact("exp/float32/bits", "y"), Fact("matmul/float32/order", "pairwise 4")]
+        "b",
+        [
+            Fact("exp/float32/ulp", "0.6"),
+            Fact("exp/float32/bits", "y"),
+            Fact("matmul/float32/order", "pairwise 4"),
+        ],
     )
     assert list(fingerprints.lines(left, right)) == [
         "a and b differ in 3 of 3 facts; what changes results most comes first (a → b):",
@@ -237,34 +285,55 @@ def test_two_fingerprints_in_words() -> None:
 
 
 def test_a_cause_is_confirmed_by_a_property_or_not() -> None:
-    eleven, full = Fact("linear/float32/multiplicand", "11 bits, nearest even"), Fact("linear/float32/multiplicand", "24 bits")
+    eleven, full = (
+        Fact("linear/float32/multiplicand", "11 bits, nearest even"),
+        Fact("linear/float32/multiplicand", "24 bits"),
+    )
     assert confirmed("tf32-inputs", eleven, "cuda") == (
-        "the fingerprint of cuda confirms it: linear float32 keeps 11 bits, nearest even of a factor"
+        "the fingerprint of cuda confirms it: linear float32 keeps 11 bits, nearest even of a "
+        "factor"
     )
     assert "does not confirm it" in confirmed("tf32-inputs", full, "cuda")
     assert confirmed("lost-write", eleven, "cuda") == ""
-    assert "does not tell" in confirmed("tf32-inputs", Fact("linear/float32/multiplicand", inconclusive="noise"), "cuda")
+    assert "does not tell" in confirmed(
+        "tf32-inputs", Fact("linear/float32/multiplicand", inconclusive="noise"), "cuda"
+    )
     split = Fact("matmul/float32/multiplicand", "17 bits, in parts")
     assert " confirms it" in confirmed("bfloat16x3-inputs", split, "cpu")
-    assert "does not confirm it" in confirmed("bfloat16-inputs", Fact("matmul/float32/multiplicand", "18 bits"), "cpu")
+    assert "does not confirm it" in confirmed(
+        "bfloat16-inputs", Fact("matmul/float32/multiplicand", "18 bits"), "cpu"
+    )
 
 
 def test_answers_come_back_out_of_what_bundles_keep() -> None:
-    """Every answer about products and flushed subnormals, whichever forms and dtypes share it; nothing where it was cut."""
+    """Every answer about products and flushed subnormals, whichever forms and dtypes share it;
+    nothing where it was cut."""
     answers = {
         "matmul/float32/multiplicand": "first factor 11 bits, nearest even; second factor 24 bits",
-        "matmul/float32/accumulator": "24 bits, toward zero; 26 among terms added together", "matmul/float32/products": "exact",
+        "matmul/float32/accumulator": "24 bits, toward zero; 26 among terms added together",
+        "matmul/float32/products": "exact",
         "bmm/float32/multiplicand": "24 bits", "bmm/float32/accumulator": "24 bits, nearest even",
         "matmul/float32/subnormals": "inputs flushed", "bmm/float32/subnormals": "inputs flushed",
-        "bmm/bfloat16/subnormals": "inputs and results flushed", "exp/bfloat16/subnormals": "inputs flushed",
+        "bmm/bfloat16/subnormals": "inputs and results flushed",
+        "exp/bfloat16/subnormals": "inputs flushed",
         "exp/float32/subnormals": "kept",
     }  # fmt: skip
-    kept = short(Fingerprint.of("x", [Fact(question, answer) for question, answer in answers.items()]))
+    kept = short(
+        Fingerprint.of("x", [Fact(question, answer) for question, answer in answers.items()])
+    )
     for question, answer in answers.items():
         found = fact_of(kept, *question.split("/"))
         assert (found.answer if found is not None else "kept") == answer, question
     assert fact_of(kept, "matmul", "float64", "multiplicand") is None
-    assert fact_of({"sums of products float32": "factors 24 bits".ljust(1000)}, "matmul", "float32", "multiplicand") is None
+    assert (
+        fact_of(
+            {"sums of products float32": "factors 24 bits".ljust(1000)},
+            "matmul",
+            "float32",
+            "multiplicand",
+        )
+        is None
+    )
 
 
 def run(*arguments: str) -> Any:
@@ -290,7 +359,10 @@ def test_files_of_fingerprints(tmp_path: Path) -> None:
     result = run(str(a), str(b))
     assert result.exit_code == 0
     assert "exp float32: kept → flushed" in result.output
-    assert json.loads(run(str(a), str(b), "--json").output)["differences"][0]["kind"] == "subnormal numbers"
+    assert (
+        json.loads(run(str(a), str(b), "--json").output)["differences"][0]["kind"]
+        == "subnormal numbers"
+    )
 
 
 @pytest.mark.parametrize(
@@ -307,12 +379,16 @@ def test_files_of_fingerprints(tmp_path: Path) -> None:
         (["linear", "x", "--shape", "4,8,16"], "results of two shapes"),
     ],
 )
-def test_bad_usage_is_one_line(arguments: list[str], words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_usage_is_one_line(
+    arguments: list[str], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import re
 
     from consistency.probes.fingerprint import collect
 
-    monkeypatch.setattr(collect, "take", lambda backend, *rest, **more: Fingerprint.of(backend.name, []))
+    monkeypatch.setattr(
+        collect, "take", lambda backend, *rest, **more: Fingerprint.of(backend.name, [])
+    )
     result = run(*arguments)
     assert result.exit_code == 2, result.output
     assert len(result.output.strip().splitlines()) == 1
@@ -331,7 +407,9 @@ def test_a_file_that_is_no_fingerprint(tmp_path: Path, content: str) -> None:
 @pytest.mark.nightly
 def test_the_whole_question_within_half_a_minute() -> None:
     """32 × 2048 → 512: 16,384 outputs of 2,048 terms."""
-    found = of_formula(LINEAR, "x @ W.T + b", backends.resolve("cpu"), {"N": 32, "K": 2048, "M": 512}, "float32")
+    found = of_formula(
+        LINEAR, "x @ W.T + b", backends.resolve("cpu"), {"N": 32, "K": 2048, "M": 512}, "float32"
+    )
     assert found.explained
     assert found.replayed == 16_384
     if found.threshold is not None and found.threshold.predicted:
@@ -340,7 +418,9 @@ def test_the_whole_question_within_half_a_minute() -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("spec", ["cpu+env:ATEN_CPU_CAPABILITY=default", "cpu+threads=1", "cpu+env:MKL_CBWR=COMPATIBLE"])
+@pytest.mark.parametrize(
+    "spec", ["cpu+env:ATEN_CPU_CAPABILITY=default", "cpu+threads=1", "cpu+env:MKL_CBWR=COMPATIBLE"]
+)
 def test_real_configurations(spec: str) -> None:
     """Workers are asked the same way, and each is explained."""
     left, right = backends.resolve("cpu"), backends.resolve(spec)
@@ -375,19 +455,28 @@ def test_what_bundles_keep(tmp_path: Path) -> None:
     def bundle(name: str, **fingerprint: str) -> str:
         folder = tmp_path / name
         folder.mkdir()
-        kept = {"cpu": {"device": "cpu", **({"fingerprint": fingerprint} if fingerprint else {})}, "numpy": {"device": "cpu"}}
+        kept = {
+            "cpu": {"device": "cpu", **({"fingerprint": fingerprint} if fingerprint else {})},
+            "numpy": {"device": "cpu"},
+        }
         (folder / "environment.json").write_text(json.dumps(kept), encoding="utf-8")
         return str(folder)
 
     one = bundle("one", float64="53 bits", sums="11 bits", hash="a")
-    two, none = bundle("two", float64="24 bits", sums="?", hash="b"), bundle("none")  # "?": not established
+    two, none = (
+        bundle("two", float64="24 bits", sums="?", hash="b"),
+        bundle("none"),
+    )  # "?": not established
     result = run(one, f"{two}#cpu")
     assert result.exit_code == 0, result.output
     assert "1 of 2 lines differ" in result.output
     assert "  float64: 53 bits → 24 bits" in result.output
     assert "compute alike, as far as a bundle keeps it" in run(one, one).output
     assert json.loads(run(one, two, "--json").output)["differences"]
-    for arguments, words in (((one, none), "keeps no fingerprint"), ((one, f"{two}#cuda"), "keeps fingerprints of cpu; write")):
+    for arguments, words in (
+        ((one, none), "keeps no fingerprint"),
+        ((one, f"{two}#cuda"), "keeps fingerprints of cpu; write"),
+    ):
         result = run(*arguments)
         assert result.exit_code == 2
         assert words in result.output

@@ -1,6 +1,8 @@
-"""Faulty backends are caught, with the right verdict; healthy ones that compute in another way are left in peace.
+"""Faulty backends are caught, with the right verdict; healthy ones that compute in another way are
+left in peace.
 
-All through the public interface, as a stranger would: a subclass of ``consistency.Backend`` that overrides ``call``.
+All through the public interface, as a stranger would: a subclass of ``consistency.Backend`` that
+overrides ``call``.
 """
 
 from __future__ import annotations
@@ -29,8 +31,12 @@ class Other(consistency.Backend):
     def __init__(self, name: str, deed: Deed) -> None:
         self.name, self.deed = name, deed
 
-    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        return self.deed(operator.name, functools.partial(super().call, operator), list(args), dict(kwargs))
+    def call(
+        self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
+        return self.deed(
+            operator.name, functools.partial(super().call, operator), list(args), dict(kwargs)
+        )
 
 
 # Healthy: other ways to the same result.
@@ -59,7 +65,9 @@ def in_another_order(operator: str, run: Run, args: list[Any], kwargs: dict[str,
         case "sum":
             return run([x.flip(summed_dims(args, kwargs)) if x.ndim else x, *rest], kwargs)
         case "softmax":
-            return run([x.flip(rest[0]), *rest], kwargs).flip(rest[0]) if x.ndim else run(args, kwargs)
+            return (
+                run([x.flip(rest[0]), *rest], kwargs).flip(rest[0]) if x.ndim else run(args, kwargs)
+            )
         case "nn.functional.layer_norm":
             dims = [-1 - i for i in range(len(rest[0]))]
             affine = [t if t is None else t.flip(dims) for t in rest[1:]]
@@ -72,7 +80,10 @@ def in_another_order(operator: str, run: Run, args: list[Any], kwargs: dict[str,
 def one_after_another(operator: str, run: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Sums without blocks or trees, as a simple loop computes them."""
     if operator == "matmul":
-        a, b = (args[0].unsqueeze(0) if args[0].ndim == 1 else args[0]), (args[1].unsqueeze(1) if args[1].ndim == 1 else args[1])
+        a, b = (
+            (args[0].unsqueeze(0) if args[0].ndim == 1 else args[0]),
+            (args[1].unsqueeze(1) if args[1].ndim == 1 else args[1]),
+        )
         total = (a.unsqueeze(-1) * b.unsqueeze(-3)).cumsum(-2)[..., -1, :]
         total = total.squeeze(-1) if args[1].ndim == 1 else total
         return total.squeeze(-1 if args[1].ndim == 1 else -2) if args[0].ndim == 1 else total
@@ -108,7 +119,9 @@ def ten_bits(x: Any) -> Any:
 def toward_zero(x: Tensor) -> Tensor:
     """A float64 tensor as float32, truncated."""
     single = x.float()
-    return torch.where(single.double().abs() > x.abs(), single.nextafter(torch.zeros_like(single)), single)
+    return torch.where(
+        single.double().abs() > x.abs(), single.nextafter(torch.zeros_like(single)), single
+    )
 
 
 def truncating(operator: str, run: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -137,16 +150,23 @@ def one_element_off(operator: str, run: Run, args: list[Any], kwargs: dict[str, 
 
 
 def without_offset(operator: str, run: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return run([a.as_strided(a.shape, a.stride(), 0) if isinstance(a, Tensor) else a for a in args], kwargs)
+    return run(
+        [a.as_strided(a.shape, a.stride(), 0) if isinstance(a, Tensor) else a for a in args], kwargs
+    )
 
 
 def without_strides(operator: str, run: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Every tensor read as if it were contiguous, where its storage is long enough."""
 
     def read(a: Any) -> Any:
-        if not isinstance(a, Tensor) or a.storage_offset() + a.numel() > a.untyped_storage().nbytes() // a.element_size():
+        if (
+            not isinstance(a, Tensor)
+            or a.storage_offset() + a.numel() > a.untyped_storage().nbytes() // a.element_size()
+        ):
             return a
-        return a.as_strided(a.shape, torch.empty(a.shape, device="meta").stride(), a.storage_offset())
+        return a.as_strided(
+            a.shape, torch.empty(a.shape, device="meta").stride(), a.storage_offset()
+        )
 
     return run([read(a) for a in args], kwargs)
 
@@ -197,7 +217,9 @@ FAULTY: dict[str, Deed] = {
     "without strides": without_strides,
     "writing to its input": writing_to_its_input,
     "wrong shape": after(lambda result: result.unsqueeze(0)),
-    "wrong dtype": after(lambda result: result.to(torch.float64 if result.dtype == torch.float32 else torch.float32)),
+    "wrong dtype": after(
+        lambda result: result.to(torch.float64 if result.dtype == torch.float32 else torch.float32)
+    ),
     "nothing": after(lambda result: None),
     "raising": refusing,
     "without NaN": without_nan,
@@ -212,18 +234,23 @@ Results = dict[str, list[Result]]
 
 @pytest.fixture(scope="module", autouse=True)
 def _verdicts_only() -> Iterator[None]:
-    """Shrinking, causes and work-arounds have tests of their own; here every backend fails and each would take its seconds."""
+    """Shrinking, causes and work-arounds have tests of their own; here every backend fails and each
+    would take its seconds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine, "SHRUNK_PER_GROUP", 0)
         patch.setattr(engine.Looks.__init__, "__defaults__", (0.0, 0))  # effort, full
         yield
 
 
-def judged(operator: str, deeds: Mapping[str, Deed], dtypes: Sequence[str] = ("float32",), **options: Any) -> Results:
+def judged(
+    operator: str, deeds: Mapping[str, Deed], dtypes: Sequence[str] = ("float32",), **options: Any
+) -> Results:
     """The results of one operator by backend."""
     backends = [Other(name, deed) for name, deed in deeds.items()]
     found: Results = {name: [] for name in deeds}
-    for result in consistency.run([operator], backends, dtypes, **{"examples": 40} | options).results:
+    for result in consistency.run(
+        [operator], backends, dtypes, **{"examples": 40} | options
+    ).results:
         found[result.backend].append(result)
     return found
 
@@ -231,7 +258,9 @@ def judged(operator: str, deeds: Mapping[str, Deed], dtypes: Sequence[str] = ("f
 @pytest.fixture(scope="module")
 def faulty() -> Callable[[str], Results]:
     # Sums forgive many a misread view: it takes more of them.
-    return functools.cache(lambda operator: judged(operator, FAULTY, examples=80 if operator == "sum" else 40))
+    return functools.cache(
+        lambda operator: judged(operator, FAULTY, examples=80 if operator == "sum" else 40)
+    )
 
 
 def verdicts(results: Sequence[Result], direction: str) -> set[str]:
@@ -239,7 +268,11 @@ def verdicts(results: Sequence[Result], direction: str) -> set[str]:
 
 
 def told(results: Sequence[Result]) -> str:
-    return "\n".join(f"{r.direction} {r.verdict} {r.explanation} {r.case.line}" for r in results if r.verdict.fails)
+    return "\n".join(
+        f"{r.direction} {r.verdict} {r.explanation} {r.case.line}"
+        for r in results
+        if r.verdict.fails
+    )
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
@@ -253,33 +286,48 @@ def test_healthy_backends_are_left_in_peace(operator: str, dtype: str) -> None:
 @pytest.mark.parametrize("operator", [o for o in OPERATORS if "conv" not in o])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_healthy_backends_in_half_precision(operator: str, dtype: str) -> None:
-    """Accumulated wider and rounded once. (Some versions of torch multiply in half precision itself, and are told so.)"""
+    """Accumulated wider and rounded once. (Some versions of torch multiply in half precision
+    itself, and are told so.)"""
     found = judged(operator, {"in float64": in_float64}, [dtype])["in float64"]
     assert not told(found)
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
 @pytest.mark.parametrize("fault", ["TF32 inputs", "one element off"])
-def test_wrong_numbers_are_divergent(operator: str, fault: str, faulty: Callable[[str], Results]) -> None:
+def test_wrong_numbers_are_divergent(
+    operator: str, fault: str, faulty: Callable[[str], Results]
+) -> None:
     for direction in ("forward", "backward"):
         wrong = verdicts(faulty(operator)[fault], direction) - DECIDED
-        if (operator, fault, direction) != ("sum", "TF32 inputs", "backward"):  # a gradient that does not depend on the input
+        if (operator, fault, direction) != (
+            "sum",
+            "TF32 inputs",
+            "backward",
+        ):  # a gradient that does not depend on the input
             assert {"divergent", "reduced-precision"} & wrong
         # Beside the threshold of exp a small error makes an infinity.
-        assert wrong <= {"divergent", "special-values"} | ({"reduced-precision"} if fault == "TF32 inputs" else set())
+        assert wrong <= {"divergent", "special-values"} | (
+            {"reduced-precision"} if fault == "TF32 inputs" else set()
+        )
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
 @pytest.mark.parametrize("fault", ["without offset", "without strides"])
-def test_a_misread_view_is_divergent(operator: str, fault: str, faulty: Callable[[str], Results]) -> None:
+def test_a_misread_view_is_divergent(
+    operator: str, fault: str, faulty: Callable[[str], Results]
+) -> None:
     """In one direction or the other: a full sum does not care in which order it reads."""
-    wrong = (verdicts(faulty(operator)[fault], "forward") | verdicts(faulty(operator)[fault], "backward")) - DECIDED
+    wrong = (
+        verdicts(faulty(operator)[fault], "forward") | verdicts(faulty(operator)[fault], "backward")
+    ) - DECIDED
     assert "divergent" in wrong
     assert wrong <= {"divergent", "special-values"}
 
 
 @pytest.mark.parametrize("operator", ["matmul", "sum"])
-def test_truncation_shows_in_the_statistics_or_the_budget(operator: str, faulty: Callable[[str], Results]) -> None:
+def test_truncation_shows_in_the_statistics_or_the_budget(
+    operator: str, faulty: Callable[[str], Results]
+) -> None:
     assert verdicts(faulty(operator)["truncating"], "forward") - DECIDED == {"divergent"}
 
 
@@ -287,14 +335,24 @@ def test_truncation_shows_in_the_statistics_or_the_budget(operator: str, faulty:
 @pytest.mark.parametrize(
     ("fault", "verdict", "words"),
     [
-        ("writing to its input", "structure", "argument 0 was modified although the operator does not write to it"),
+        (
+            "writing to its input",
+            "structure",
+            "argument 0 was modified although the operator does not write to it",
+        ),
         ("wrong shape", "structure", "out/0 has shape [1, "),
         ("wrong dtype", "structure", "out/0 has dtype float64 instead of float32"),
         ("nothing", "structure", "out/0 is None instead of a tensor of shape ["),
-        ("raising", "error", "raised where the reference did not: RuntimeError: device lost its way"),
+        (
+            "raising",
+            "error",
+            "raised where the reference did not: RuntimeError: device lost its way",
+        ),
     ],
 )
-def test_wrong_structure_is_named(operator: str, fault: str, verdict: str, words: str, faulty: Callable[[str], Results]) -> None:
+def test_wrong_structure_is_named(
+    operator: str, fault: str, verdict: str, words: str, faulty: Callable[[str], Results]
+) -> None:
     forward = [result for result in faulty(operator)[fault] if result.direction == "forward"]
     failing = [result for result in forward if result.verdict.fails]
     assert {result.verdict.value for result in failing} == {verdict}
@@ -305,13 +363,17 @@ def test_wrong_structure_is_named(operator: str, fault: str, verdict: str, words
 
 @pytest.mark.parametrize("operator", OPERATORS)
 @pytest.mark.parametrize("fault", ["zero gradient", "no gradient"])
-def test_wrong_gradients_are_seen_going_back_only(operator: str, fault: str, faulty: Callable[[str], Results]) -> None:
+def test_wrong_gradients_are_seen_going_back_only(
+    operator: str, fault: str, faulty: Callable[[str], Results]
+) -> None:
     found = faulty(operator)[fault]
     assert verdicts(found, "forward") <= DECIDED
     wrong = verdicts(found, "backward") - DECIDED
     if fault == "no gradient":
         assert wrong == {"structure"}
-        assert any("grad/0 is None instead of a tensor of shape" in result.explanation for result in found)
+        assert any(
+            "grad/0 is None instead of a tensor of shape" in result.explanation for result in found
+        )
     else:
         assert "divergent" in wrong
         assert wrong <= {"divergent", "special-values"}
@@ -320,7 +382,9 @@ def test_wrong_gradients_are_seen_going_back_only(operator: str, fault: str, fau
 def test_dropped_nan_are_special_values() -> None:
     failing: list[Result] = []
     for operator in ("exp", "sqrt", "add", "softmax"):
-        found = judged(operator, {"without NaN": without_nan}, directions=["forward"])["without NaN"]
+        found = judged(operator, {"without NaN": without_nan}, directions=["forward"])[
+            "without NaN"
+        ]
         failing += [result for result in found if result.verdict.fails]
     assert {result.verdict.value for result in failing} == {"special-values"}
     assert any(result.explanation.startswith("NaN differs in ") for result in failing)
@@ -334,7 +398,11 @@ def lost_write(operator: str, run: Run, args: list[Any], kwargs: dict[str, Any])
 def write_beside_the_view(operator: str, run: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Also zeroes the element behind the view, where there is one."""
     result = run(args, kwargs)
-    behind = args[0].storage_offset() + sum((n - 1) * s for n, s in zip(args[0].shape, args[0].stride(), strict=True)) + 1
+    behind = (
+        args[0].storage_offset()
+        + sum((n - 1) * s for n, s in zip(args[0].shape, args[0].stride(), strict=True))
+        + 1
+    )
     if args[0].numel() and behind < args[0].untyped_storage().nbytes() // args[0].element_size():
         args[0].as_strided((1,), (1,), behind).fill_(77.0)
     return result
@@ -342,7 +410,11 @@ def write_beside_the_view(operator: str, run: Run, args: list[Any], kwargs: dict
 
 @pytest.mark.parametrize("operator", ["add_", "copy_", "fill_", "index_fill_"])
 def test_writes_in_place_are_compared_where_they_should_be(operator: str) -> None:
-    found = judged(operator, {"plain": plain, "lost write": lost_write, "beside": write_beside_the_view}, directions=["forward"])
+    found = judged(
+        operator,
+        {"plain": plain, "lost write": lost_write, "beside": write_beside_the_view},
+        directions=["forward"],
+    )
     assert verdicts(found["plain"], "forward") <= DECIDED
     assert verdicts(found["lost write"], "forward") - DECIDED <= {"divergent", "special-values"}
     assert "divergent" in verdicts(found["lost write"], "forward")
@@ -352,7 +424,11 @@ def test_writes_in_place_are_compared_where_they_should_be(operator: str) -> Non
 
 def test_a_wrong_answer_of_python_is_divergent() -> None:
     """Operators such as ``equal`` return no tensor."""
-    found = judged("equal", {"contrary": after(lambda result: not result), "plain": plain}, directions=["forward"])
+    found = judged(
+        "equal",
+        {"contrary": after(lambda result: not result), "plain": plain},
+        directions=["forward"],
+    )
     assert verdicts(found["contrary"], "forward") == {"divergent"}
     assert verdicts(found["plain"], "forward") <= DECIDED
 
@@ -371,5 +447,7 @@ def test_what_a_backend_refuses_is_not_tested() -> None:
         raise consistency.Unsupported("no such kernel")
 
     found = judged("exp", {"refusing": refused})["refusing"]
-    assert {(result.verdict.value, result.explanation) for result in found} == {("unsupported", "Unsupported: no such kernel")}
+    assert {(result.verdict.value, result.explanation) for result in found} == {
+        ("unsupported", "Unsupported: no such kernel")
+    }
     assert not any(result.verdict.tested for result in found)

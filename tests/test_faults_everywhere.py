@@ -1,7 +1,8 @@
-"""A fault of any kind in any operator of the family it belongs to: noticed at 200 examples, or it changed no result at all.
+"""A fault of any kind in any operator of the family it belongs to: noticed at 200 examples, or it
+changed no result at all.
 
-Operators are sampled by seed over the whole registry, so that nobody chose them for what is caught; catalogue/ has the players.
-Ordinary runs take one operator a fault, ``-m nightly`` many.
+Operators are sampled by seed over the whole registry, so that nobody chose them for what is caught;
+catalogue/ has the players. Ordinary runs take one operator a fault, ``-m nightly`` many.
 """
 
 from __future__ import annotations
@@ -35,7 +36,11 @@ Belongs = Callable[[Operator], bool]
 
 def defined(operator: Operator) -> bool:
     """Its result is a matter of its arguments, and is computed or moved, not only shaped."""
-    return operator.family not in UNDEFINED and "random" not in operator.traits and operator.error.kind != "structure"
+    return (
+        operator.family not in UNDEFINED
+        and "random" not in operator.traits
+        and operator.error.kind != "structure"
+    )
 
 
 def reads(operator: Operator) -> bool:
@@ -47,7 +52,11 @@ def computes(operator: Operator) -> bool:
 
 
 def sums(operator: Operator) -> bool:
-    return computes(operator) and "linear" in operator.traits and operator.error.magnitude == "products"
+    return (
+        computes(operator)
+        and "linear" in operator.traits
+        and operator.error.magnitude == "products"
+    )
 
 
 def pointwise(operator: Operator) -> bool:
@@ -69,7 +78,8 @@ def named(*names: str) -> Belongs:
 
 @dataclass(frozen=True)
 class Planted:
-    """A fault, the operators it may be in, and the directions in which it shows. ``raises``: calls raise, that is the fault.
+    """A fault, the operators it may be in, and the directions in which it shows. ``raises``: calls
+    raise, that is the fault.
 
     ``position``: of the argument that is misread; where no tensor stands there, nothing is planted.
     """
@@ -83,7 +93,11 @@ class Planted:
     position: int | None = None
 
     def operators(self) -> list[Operator]:
-        return [o for o in operators.registry().values() if self.belongs(o) and self.dtype in o.dtypes and o.callable is not None]
+        return [
+            o
+            for o in operators.registry().values()
+            if self.belongs(o) and self.dtype in o.dtypes and o.callable is not None
+        ]
 
     def sampled(self, count: int) -> list[Operator]:
         """The same for the same registry and name."""
@@ -91,7 +105,9 @@ class Planted:
         if self.position is None:
             return random.Random(self.what).sample(able, min(count, len(able)))
         shuffled = random.Random(self.what).sample(able, len(able))
-        return list(itertools.islice((o for o in shuffled if takes(o, self.position, self.dtype)), count))
+        return list(
+            itertools.islice((o for o in shuffled if takes(o, self.position, self.dtype)), count)
+        )
 
 
 def takes(operator: Operator, position: int, dtype: str) -> bool:
@@ -107,29 +123,68 @@ def writes(operator: Operator) -> bool:
 
 def _faults() -> Iterator[Planted]:
     for position, words in enumerate(("first", "second", "third")):
-        yield Planted(f"offset of the {words} ignored", partial(memory.offset_ignored, (position,)), reads, position=position)
-        yield Planted(f"strides of the {words} ignored", partial(memory.strides_ignored, (position,)), reads, position=position)
+        yield Planted(
+            f"offset of the {words} ignored",
+            partial(memory.offset_ignored, (position,)),
+            reads,
+            position=position,
+        )
+        yield Planted(
+            f"strides of the {words} ignored",
+            partial(memory.strides_ignored, (position,)),
+            reads,
+            position=position,
+        )
     yield Planted("permuted read as contiguous", memory.permuted_as_contiguous, reads)
     yield Planted("last stride taken for 1", memory.last_stride_assumed, reads)
     yield Planted("0-d offset ignored", constantly(memory.scalar_offset_ignored), pointwise)
     yield Planted("write through a view lost", constantly(memory.write_lost), writes)
     yield Planted("strided write lost", constantly(memory.strided_write_lost), writes)
     yield Planted("strided input refused", constantly(memory.strided_refused), reads, raises=True)
-    yield Planted("float64 in float32", partial(precision.computed_in, torch.float32), computes, "float64", ("forward",))
-    yield Planted("float64 refused", constantly(memory.float64_refused), reads, "float64", raises=True)
-    yield Planted("int64 in 32 bits", constantly(memory.integers_cut), defined, "int64", ("forward",))
+    yield Planted(
+        "float64 in float32",
+        partial(precision.computed_in, torch.float32),
+        computes,
+        "float64",
+        ("forward",),
+    )
+    yield Planted(
+        "float64 refused", constantly(memory.float64_refused), reads, "float64", raises=True
+    )
+    yield Planted(
+        "int64 in 32 bits", constantly(memory.integers_cut), defined, "int64", ("forward",)
+    )
     yield Planted("TF32 inputs", partial(precision.rounding_inputs, 11), sums)
     yield Planted("bfloat16 inputs", partial(precision.rounding_inputs, 8), computes)
     adds = (*precision.FACTORED, "sum", "mean", "nansum")
-    yield Planted("truncating", partial(precision.accumulating, precision.toward_zero, 1), named(*adds), directions=("forward",))
+    yield Planted(
+        "truncating",
+        partial(precision.accumulating, precision.toward_zero, 1),
+        named(*adds),
+        directions=("forward",),
+    )
     half = partial(precision.accumulating, precision.nearest(torch.float16), 16)
     yield Planted("float16 accumulator", half, named(*adds), directions=("forward",))
-    tail = named("sum", "mean", "prod", "amax", "amin", "logsumexp", "nansum", "var", "std", *precision.FACTORED[:6])
-    yield Planted("n mod 8 dropped", partial(precision.tail_dropped, 8), tail, directions=("forward",))
+    tail = named(
+        "sum",
+        "mean",
+        "prod",
+        "amax",
+        "amin",
+        "logsumexp",
+        "nansum",
+        "var",
+        "std",
+        *precision.FACTORED[:6],
+    )
+    yield Planted(
+        "n mod 8 dropped", partial(precision.tail_dropped, 8), tail, directions=("forward",)
+    )
     after: dict[str, tuple[outcomes.Change, Belongs]] = {
         "NaN dropped": (outcomes.nan_dropped, pointwise),
         "scalar tail differs": (outcomes.tail(8, 1.0001), calculates),
-        # From 1e30 on hardly anything but the largest number of the format is drawn, for which infinity is an ulp away.
+        # From 1e30 on hardly anything but the largest number of the format is drawn, for which
+        # infinity is an ulp away.
         "overflow from 1000": (outcomes.overflowing(1e3), calculates),
         "one element off": (outcomes.element(0.5, 1.001), reads),
         "depends on batch": (outcomes.large_batch(outcomes.scaled(1.001)), computes),
@@ -140,23 +195,48 @@ def _faults() -> Iterator[Planted]:
     for what, (change, belongs) in after.items():
         yield Planted(what, constantly(outcomes.after(change)), belongs, directions=("forward",))
     yield Planted("empty", constantly(memory.empty), reads, directions=("forward",))
-    yield Planted("falls back and returns nothing", constantly(memory.fell_back_empty), reads, directions=("forward",))
+    yield Planted(
+        "falls back and returns nothing",
+        constantly(memory.fell_back_empty),
+        reads,
+        directions=("forward",),
+    )
     yield Planted("stale buffer", memory.stale, reads, directions=("forward",))
-    yield Planted("every hundredth call half zero", partial(memory.once_in, 100), computes, directions=("forward",))
-    yield Planted("input modified", constantly(memory.input_modified), reads, directions=("forward",))
+    yield Planted(
+        "every hundredth call half zero",
+        partial(memory.once_in, 100),
+        computes,
+        directions=("forward",),
+    )
+    yield Planted(
+        "input modified", constantly(memory.input_modified), reads, directions=("forward",)
+    )
     yield Planted("device removed", partial(memory.removed_after, 9), reads, raises=True)
     zero: Deed = outcomes.gradient(outcomes.zeroed)
     yield Planted("gradient zero", constantly(zero), differentiates, directions=BACKWARD)
-    yield Planted("gradient None", constantly(outcomes.gradient_missing()), differentiates, directions=BACKWARD)
+    yield Planted(
+        "gradient None",
+        constantly(outcomes.gradient_missing()),
+        differentiates,
+        directions=BACKWARD,
+    )
     wrong_shape = constantly(outcomes.gradient_of_wrong_shape(0))
-    yield Planted("gradient of wrong shape", wrong_shape, differentiates, directions=BACKWARD, raises=True)
-    yield Planted("gradient shifted", constantly(outcomes.gradient(outcomes.rolled)), differentiates, directions=BACKWARD)
+    yield Planted(
+        "gradient of wrong shape", wrong_shape, differentiates, directions=BACKWARD, raises=True
+    )
+    yield Planted(
+        "gradient shifted",
+        constantly(outcomes.gradient(outcomes.rolled)),
+        differentiates,
+        directions=BACKWARD,
+    )
 
 
 FAULTS = tuple(_faults())
 
 # Played, changed something, and yet nothing failed at 200 examples: why.
-# (linalg.lstsq was here once: it has no third argument, and LAPACK's last bits differ with the address of the same numbers.)
+# (linalg.lstsq was here once: it has no third argument, and LAPACK's last bits differ with the
+# address of the same numbers.)
 MISSED: dict[tuple[str, str], str] = {}
 
 
@@ -167,10 +247,16 @@ def _without_second_looks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def tried(fault: Planted, operator: Operator) -> tuple[bool, bool]:
-    """Whether the fault changed anything, and whether a result failed: in a few examples, or, if need be, in all."""
+    """Whether the fault changed anything, and whether a result failed: in a few examples, or, if
+    need be, in all."""
     directions = tuple(d for d in fault.directions if d == "forward" or operator.differentiable)
     row = Fault(
-        fault.what, operator.name, fault.make, dtype=fault.dtype, directions=directions or ("forward",), raises=fault.raises
+        fault.what,
+        operator.name,
+        fault.make,
+        dtype=fault.dtype,
+        directions=directions or ("forward",),
+        raises=fault.raises,
     )
     touched = False
     for examples in (FEW, ALL):
@@ -212,5 +298,14 @@ def test_every_fault_belongs_somewhere() -> None:
 
 def test_most_faults_change_something() -> None:
     """A fault that changes nothing is not drawn, and so not tested: that must not become usual."""
-    sample = [f for f in FAULTS if f.what in ("offset of the first ignored", "bfloat16 inputs", "gradient zero", "one element off")]
-    assert all(tried(fault, operator) == (True, True) for fault in sample for operator in [operators.get("mul")])
+    sample = [
+        f
+        for f in FAULTS
+        if f.what
+        in ("offset of the first ignored", "bfloat16 inputs", "gradient zero", "one element off")
+    ]
+    assert all(
+        tried(fault, operator) == (True, True)
+        for fault in sample
+        for operator in [operators.get("mul")]
+    )

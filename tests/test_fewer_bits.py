@@ -1,4 +1,5 @@
-"""Results within budget whose errors are those of fewer bits: told from other orders of the same sum, whichever the CPU's is."""
+"""Results within budget whose errors are those of fewer bits: told from other orders of the same
+sum, whichever the CPU's is."""
 
 from __future__ import annotations
 
@@ -54,7 +55,8 @@ def toward_zero(x: torch.Tensor) -> torch.Tensor:
     return torch.where(beyond, torch.nextafter(narrow, torch.zeros(())), narrow).double()
 
 
-# Kernels of libraries: which one a CPU gets depends on its maker, its instructions, the shape and the number of threads.
+# Kernels of libraries: which one a CPU gets depends on its maker, its instructions, the shape and
+# the number of threads.
 
 in_turn = in_order(nearest, 1)
 
@@ -133,7 +135,9 @@ def one_chain(kernel: Product) -> Product:
     return product
 
 
-def operands(k: int, seed: int, draw: Callable[..., torch.Tensor] = torch.rand) -> tuple[torch.Tensor, torch.Tensor]:
+def operands(
+    k: int, seed: int, draw: Callable[..., torch.Tensor] = torch.rand
+) -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(seed)
     return draw(16, k, generator=generator), draw(k, 16, generator=generator)
 
@@ -145,7 +149,9 @@ def judged(ways: dict[str, Product], *factors: torch.Tensor) -> list[consistency
 
 
 @pytest.mark.parametrize("k", [256, 2048])
-def test_three_products_of_bfloat16_within_budget_are_found_whatever_the_cpu_errs(cpu: str, k: int) -> None:
+def test_three_products_of_bfloat16_within_budget_are_found_whatever_the_cpu_errs(
+    cpu: str, k: int
+) -> None:
     for seed in range(2):
         (result,) = judged({"mine": three_products(in_parts(192))}, *operands(k, seed))
         assert result.verdict.value == "reduced-precision", result.explanation
@@ -154,12 +160,20 @@ def test_three_products_of_bfloat16_within_budget_are_found_whatever_the_cpu_err
 
 
 def test_three_products_are_found_whatever_their_own_order(cpu: str) -> None:
-    """At K = 2048 a kernel that adds all terms in turn errs several times more than bf16×3 leaves out: there nothing can tell."""
+    """At K = 2048 a kernel that adds all terms in turn errs several times more than bf16×3 leaves
+    out: there nothing can tell."""
     ways = {own: three_products(kernel) for own, kernel in KERNELS.items()}
     for result in judged(ways, *operands(256, 0)):
-        assert result.verdict.value == "reduced-precision", f"{result.backend}: {result.explanation}"
-    for result in judged({own: one_chain(kernel) for own, kernel in KERNELS.items() if own != "by pairs"}, *operands(256, 0)):
-        assert result.verdict.fails, f"{result.backend}: {result.explanation}"  # of a sum three times as long
+        assert result.verdict.value == "reduced-precision", (
+            f"{result.backend}: {result.explanation}"
+        )
+    for result in judged(
+        {own: one_chain(kernel) for own, kernel in KERNELS.items() if own != "by pairs"},
+        *operands(256, 0),
+    ):
+        assert result.verdict.fails, (
+            f"{result.backend}: {result.explanation}"
+        )  # of a sum three times as long
 
 
 @pytest.mark.parametrize("block", [16, 32])
@@ -181,7 +195,9 @@ def healthy(k: int, seed: int, draw: Callable[..., torch.Tensor]) -> dict[str, t
 
 @pytest.mark.parametrize("draw", [torch.rand, torch.randn])
 @pytest.mark.parametrize("k", [64, 256, 2048])
-def test_healthy_kernels_are_not_convicted(cpu: str, k: int, draw: Callable[..., torch.Tensor]) -> None:
+def test_healthy_kernels_are_not_convicted(
+    cpu: str, k: int, draw: Callable[..., torch.Tensor]
+) -> None:
     ways = {name: functools.partial(_given, result) for name, result in healthy(k, 0, draw).items()}
     for result in judged(ways, *operands(k, 0, draw)):
         assert result.verdict.passes, f"{result.backend}: {result.explanation}"
@@ -193,22 +209,30 @@ def large_mean(*shape: int, generator: torch.Generator) -> torch.Tensor:
 
 @pytest.mark.parametrize("k", [16, 32, 64])
 def test_sums_of_numbers_that_are_alike_may_lean_where_the_cpu_s_do_not(cpu: str, k: int) -> None:
-    """Added in turn with FMA three quarters of the errors have one sign; without FMA, by pairs and in lanes fewer."""
-    ways = {name: functools.partial(_given, result) for name, result in healthy(k, 0, large_mean).items()}
+    """Added in turn with FMA three quarters of the errors have one sign; without FMA, by pairs and
+    in lanes fewer."""
+    ways = {
+        name: functools.partial(_given, result)
+        for name, result in healthy(k, 0, large_mean).items()
+    }
     for result in judged(ways, *operands(k, 0, large_mean)):
         assert result.verdict.passes, f"{result.backend}: {result.explanation}"
     (result,) = judged({"mine": in_order(toward_zero, 1)}, *operands(k, 0, large_mean))
     assert result.verdict.fails
 
 
-def test_a_healthy_order_may_err_many_times_as_much_as_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_healthy_order_may_err_many_times_as_much_as_the_cpu(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(evaluation, "_CPU", Products(by_pairs, "cpu"))
     (result,) = judged({"mine": in_turn}, *operands(2048, 0))
     assert result.verdict.passes, result.explanation
     assert result.metrics["rmse_ratio"] > 4.0, "the plain ratio would have called this a fault"
 
 
-def found(value: str, ratio: float, differing: int, ulp: float = 0.9, leans: float = 0.0) -> Judgement:
+def found(
+    value: str, ratio: float, differing: int, ulp: float = 0.9, leans: float = 0.0
+) -> Judgement:
     numbers = {"rmse_ratio": ratio, "differing": float(differing), "rho_max": 0.3, "ulp_max": ulp}
     return Judgement(Verdict(value), "", numbers, leans=leans)
 
@@ -234,9 +258,18 @@ def test_conviction_is_a_warning_where_reduced_precision_was_asked_for() -> None
     cause = Cause("tf32-inputs", "TF32 inputs", 0.97)
     assert convicted(passed, None, Policy()) is passed
     assert convicted(passed, cause, Policy()).verdict.fails
-    assert "its RMS error is 9.0 times the CPU's: TF32 inputs" in convicted(passed, cause, Policy()).explanation
-    assert "its errors are not random: TF32 inputs" in convicted(found("rounding", 0.9, 100), cause, Policy()).explanation
+    assert (
+        "its RMS error is 9.0 times the CPU's: TF32 inputs"
+        in convicted(passed, cause, Policy()).explanation
+    )
+    assert (
+        "its errors are not random: TF32 inputs"
+        in convicted(found("rounding", 0.9, 100), cause, Policy()).explanation
+    )
     assert not convicted(passed, cause, Policy(reduced_precision=True)).verdict.fails
     assert (
-        convicted(passed, Cause("truncating-accumulator", "a truncating accumulator", 0.9), Policy()).verdict.value == "divergent"
+        convicted(
+            passed, Cause("truncating-accumulator", "a truncating accumulator", 0.9), Policy()
+        ).verdict.value
+        == "divergent"
     )

@@ -1,4 +1,5 @@
-"""Fingerprints: what is asked of single operators, what is kept of answers, and backends built to fool the probes."""
+"""Fingerprints: what is asked of single operators, what is kept of answers, and backends built to
+fool the probes."""
 
 from __future__ import annotations
 
@@ -37,17 +38,25 @@ def answers(facts: Any) -> dict[str, str]:
     return {fact.question: fact.answer for fact in facts}
 
 
-# --- subnormal numbers ----------------------------------------------------------------------------------------------
+# --- subnormal numbers
 
 
 @pytest.mark.parametrize(
-    "dtype", ["float32", "bfloat16", *(pytest.param(d, marks=pytest.mark.nightly) for d in ("float64", "float16"))]
+    "dtype",
+    [
+        "float32",
+        "bfloat16",
+        *(pytest.param(d, marks=pytest.mark.nightly) for d in ("float64", "float16")),
+    ],
 )
-@pytest.mark.parametrize(("daz", "ftz"), [(True, False), (False, True), (True, True), (False, False)])
+@pytest.mark.parametrize(
+    ("daz", "ftz"), [(True, False), (False, True), (True, True), (False, False)]
+)
 def test_flush_modes_are_told_apart(dtype: str, daz: bool, ftz: bool) -> None:
     found = answers(subnormals.facts(Ask(made.Flushing("flushing", daz=daz, ftz=ftz)), dtype))
     expected = {
-        (True, False): "inputs flushed", (False, True): "results flushed", (True, True): "inputs and results flushed",
+        (True, False): "inputs flushed", (False, True): "results flushed", (True,
+        True): "inputs and results flushed",
         (False, False): "kept",
     }[daz, ftz]  # fmt: skip
     for name in ("add", "mul", "div", "sum"):
@@ -58,24 +67,31 @@ def test_flush_modes_are_told_apart(dtype: str, daz: bool, ftz: bool) -> None:
 
 
 def test_flushing_of_one_operator_is_said_of_that_one() -> None:
-    found = answers(subnormals.facts(Ask(made.Flushing("matmul", daz=True, operators=["matmul"])), "float32"))
+    found = answers(
+        subnormals.facts(Ask(made.Flushing("matmul", daz=True, operators=["matmul"])), "float32")
+    )
     assert found.pop("matmul/float32/subnormals") == "inputs flushed"
     assert set(found.values()) == {"kept"}
 
 
 def test_a_mode_that_is_set_in_one_thread_only() -> None:
-    found = {fact.question: fact for fact in subnormals.facts(Ask(made.FlushingThread()), "float32")}
+    found = {
+        fact.question: fact for fact in subnormals.facts(Ask(made.FlushingThread()), "float32")
+    }
     assert found["mul/float32/subnormals"].answer.endswith("flushed, not everywhere")
     assert "131072 some" in found["mul/float32/subnormals"].evidence
     assert found["sum/float32/subnormals"].answer == "kept"
 
 
-# --- division, functions --------------------------------------------------------------------------------------------
+# --- division, functions
 
 
 def test_fast_division_and_square_root() -> None:
     found = answers(division.facts(Ask(made.Approximate()), "float32"))
-    assert found["div/float32/rounding"] == "within 1.5 ulp" or found["div/float32/rounding"] == "within 1.4 ulp"
+    assert (
+        found["div/float32/rounding"] == "within 1.5 ulp"
+        or found["div/float32/rounding"] == "within 1.4 ulp"
+    )
     assert found["div-by-number/float32/rounding"].startswith("within ")
     assert found["sqrt/float32/rounding"].startswith("within 1.")
     assert found["reciprocal/float32/rounding"] == "correctly rounded"
@@ -96,7 +112,9 @@ def test_functions_are_identified_by_their_bits() -> None:
                 found[1234] = torch.nextafter(found[1234], torch.tensor(9.0))
             return found
 
-    plain, other = (answers(elementary.of_function(Ask(b), "exp", "float32")) for b in (made.Exact(), Nudged()))
+    plain, other = (
+        answers(elementary.of_function(Ask(b), "exp", "float32")) for b in (made.Exact(), Nudged())
+    )
     assert plain["exp/float32/bits"] != other["exp/float32/bits"]
     assert plain["exp/float32/ulp"].startswith("within 0.")
 
@@ -112,7 +130,7 @@ def test_an_error_of_a_function_is_measured() -> None:
     assert 8.0 < float(found["tanh/float32/ulp"].split()[1]) < 18.0
 
 
-# --- widths ---------------------------------------------------------------------------------------------------------
+# --- widths
 
 
 def test_widths_of_the_cpu(cpu: Fingerprint) -> None:
@@ -127,7 +145,11 @@ def test_int64_that_is_something_else(instead: torch.dtype) -> None:
     name = str(instead).removeprefix("torch.")
     assert found["add/int64/width"] == name
     assert found["mul/int64/width"] == name
-    assert all(answer != "64 bits" for question, answer in found.items() if question.split("/")[0] in ("add", "mul", "sort", "sum"))
+    assert all(
+        answer != "64 bits"
+        for question, answer in found.items()
+        if question.split("/")[0] in ("add", "mul", "sort", "sum")
+    )
     assert found["add/float64/width"] == "53 bits"
 
 
@@ -137,7 +159,7 @@ def test_float64_that_is_float32() -> None:
     assert found["add/int64/width"] == "64 bits"
 
 
-# --- what the bits depend on ----------------------------------------------------------------------------------------
+# --- what the bits depend on
 
 
 def test_atomics_are_noticed() -> None:
@@ -160,7 +182,11 @@ def test_nothing_is_said_of_batches_where_bits_change_by_themselves() -> None:
 
 
 def test_nor_where_they_change_in_step_with_the_questions() -> None:
-    facts = [fact for fact in determinism.facts(Ask(made.Restless())) if not fact.question.endswith("/repeated")]
+    facts = [
+        fact
+        for fact in determinism.facts(Ask(made.Restless()))
+        if not fact.question.endswith("/repeated")
+    ]
     assert facts
     assert {fact.question for fact in facts if fact.known} <= {"exp/float32/layout"}
 
@@ -169,7 +195,11 @@ def test_nor_where_they_change_in_step_with_the_questions() -> None:
 def test_zeros_alone_establish_nothing(dtype: str) -> None:
     """Where normal numbers do not come back either, nothing is flushed, and no product rounded."""
     ask = Ask(made.Zeros())
-    assert not [fact for fact in (*subnormals.facts(ask, dtype), *contraction.fused(ask, dtype)) if fact.known]
+    assert not [
+        fact
+        for fact in (*subnormals.facts(ask, dtype), *contraction.fused(ask, dtype))
+        if fact.known
+    ]
 
 
 def test_batch_and_layout_classes() -> None:
@@ -178,7 +208,7 @@ def test_batch_and_layout_classes() -> None:
     assert answers(determinism.layouts(ask))["matmul/float32/layout"] == "same bits"
 
 
-# --- corner cases ---------------------------------------------------------------------------------------------------
+# --- corner cases
 
 
 def test_corner_cases_of_the_cpu_are_usual(cpu: Fingerprint) -> None:
@@ -199,11 +229,15 @@ def test_another_corner_case_is_shown() -> None:
     assert rows == [(("float32 round(±0.5, ±1.5, 2.5)", "1 -1 2 -2 3", "0 -0 2 -2 2"),)]
 
 
-# --- backends built to fool -----------------------------------------------------------------------------------------
+# --- backends built to fool
 
 
 def test_noise_establishes_nothing() -> None:
-    chosen = [p for p in collect.probes(["float32"]) if not p.title.startswith(("functions", "repetition", "corner"))]
+    chosen = [
+        p
+        for p in collect.probes(["float32"])
+        if not p.title.startswith(("functions", "repetition", "corner"))
+    ]
     found = collect.take(made.Contradicting(), chosen)
     said = {fact.question: fact.answer for fact in found if fact.known}
     for form in ("matmul", "linear", "bmm", "conv2d"):
@@ -215,7 +249,8 @@ def test_noise_establishes_nothing() -> None:
 
 def test_what_cannot_be_read_is_inconclusive() -> None:
     found = collect.take(
-        made.Unhelpful(), [p for p in collect.probes(["float32"]) if not p.title.startswith(("functions", "repet"))]
+        made.Unhelpful(),
+        [p for p in collect.probes(["float32"]) if not p.title.startswith(("functions", "repet"))],
     )
     reasons = {fact.question: fact.inconclusive for fact in found if not fact.known}
     assert "something went wrong" in reasons["add/float64/width"]
@@ -228,7 +263,11 @@ def test_what_cannot_be_read_is_inconclusive() -> None:
 def test_numbers_that_are_all_alike_prove_nothing() -> None:
     ask = Ask(made.Unhelpful())
     for facts in (determinism.repeated(ask), determinism.batches(ask), determinism.layouts(ask)):
-        assert [fact.question for fact in facts if fact.known and fact.question != "bincount/float32/repeated"] == []
+        assert [
+            fact.question
+            for fact in facts
+            if fact.known and fact.question != "bincount/float32/repeated"
+        ] == []
     (ulp, *_) = elementary.of_function(ask, "tanh", "float32")
     assert "results are NaN or infinite, or should be" in ulp.inconclusive
 
@@ -239,7 +278,7 @@ def test_an_operator_that_is_not_offered() -> None:
         ask("matmul", "bfloat16", x, x)
 
 
-# --- facts ----------------------------------------------------------------------------------------------------------
+# --- facts
 
 
 def test_a_fact_has_an_answer_or_a_reason() -> None:
@@ -268,9 +307,15 @@ def test_json_there_and_back(cpu: Fingerprint) -> None:
         ('{"fingerprint": 1, "facts": [1]}', "a fact of a fingerprint is an object"),
         ('{"fingerprint": 1, "facts": [{"question": "a"}]}', "either an answer or a reason"),
         ('{"fingerprint": 1, "facts": [{"question": 3, "answer": "x"}]}', "question is text"),
-        ('{"fingerprint": 1, "facts": [{"question": "q", "answer": "x", "details": {"a": 1}}]}', "a detail is text"),
+        (
+            '{"fingerprint": 1, "facts": [{"question": "q", "answer": "x", "details": {"a": 1}}]}',
+            "a detail is text",
+        ),
         ('{"fingerprint": 1, "facts": [], "seconds": "x"}', "'seconds' and 'calls' are numbers"),
-        ('{"fingerprint": 1, "facts": [' + ",".join(["{}"] * 3000) + "]}", "3000 facts is too large"),
+        (
+            '{"fingerprint": 1, "facts": [' + ",".join(["{}"] * 3000) + "]}",
+            "3000 facts is too large",
+        ),
     ],
 )
 def test_what_is_no_fingerprint_is_refused(text: str, message: str) -> None:
@@ -279,8 +324,12 @@ def test_what_is_no_fingerprint_is_refused(text: str, message: str) -> None:
 
 
 def test_only_established_answers_differ() -> None:
-    left = Fingerprint.of("a", [Fact("x/float32/p", "1"), Fact("y/float32/p", "1"), unknown("z/float32/p", "?")])
-    right = Fingerprint.of("b", [Fact("x/float32/p", "2"), unknown("y/float32/p", "?"), Fact("z/float32/p", "3")])
+    left = Fingerprint.of(
+        "a", [Fact("x/float32/p", "1"), Fact("y/float32/p", "1"), unknown("z/float32/p", "?")]
+    )
+    right = Fingerprint.of(
+        "b", [Fact("x/float32/p", "2"), unknown("y/float32/p", "?"), Fact("z/float32/p", "3")]
+    )
     assert [d.question for d in differences(left, right)] == ["x/float32/p"]
     sums = [
         Fingerprint.of(text, [Fact("matmul/float16/accumulator", text)])
@@ -299,7 +348,10 @@ def test_bits_there_and_back() -> None:
 
 
 def test_a_fingerprint_is_the_same_in_a_process_of_its_own(cpu: Fingerprint) -> None:
-    backend, told = backends.resolve("cpu+isolated"), ("matmul float32", "corner cases", "subnormals float32", "division float32")
+    backend, told = (
+        backends.resolve("cpu+isolated"),
+        ("matmul float32", "corner cases", "subnormals float32", "division float32"),
+    )
     try:
         found = collect.take(backend, [p for p in collect.probes(["float32"]) if p.title in told])
     finally:
@@ -318,18 +370,22 @@ def test_a_short_form_of_a_few_lines(cpu: Fingerprint) -> None:
     assert all(len(text) <= 1000 for text in lines.values())
 
 
-# --- real configurations of the CPU ----------------------------------------------------------------------------------
+# --- real configurations of the CPU
 
 
 def test_the_switch_that_flushes_holds_where_it_is_asked_for_only() -> None:
-    """torch.set_flush_denormal speaks to one thread: with two, a part of a long tensor is not flushed."""
+    """torch.set_flush_denormal speaks to one thread: with two, a part of a long tensor is not
+    flushed."""
     backend = backends.resolve("cpu+flush_denormal=on+threads=1")
     found = answers(subnormals.facts(Ask(backend), "float32"))
     if found["mul/float32/subnormals"] == "kept":
         pytest.skip("this processor has no such mode")
     assert found["mul/float32/subnormals"] == "inputs and results flushed"
     assert found["matmul/float32/subnormals"] == "inputs and results flushed"
-    assert answers(subnormals.facts(Ask(backends.resolve("cpu")), "float32"))["mul/float32/subnormals"] == "kept"
+    assert (
+        answers(subnormals.facts(Ask(backends.resolve("cpu")), "float32"))["mul/float32/subnormals"]
+        == "kept"
+    )
 
 
 def test_the_precision_of_float32_products_is_restored() -> None:

@@ -30,7 +30,9 @@ ASKED = ("matmul float32", "corner cases", "division float32")
 def few_probes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Some of the probes: all of them are asked in tests of their own."""
     every = collect.probes
-    monkeypatch.setattr(collect, "probes", lambda *given: [probe for probe in every(*given) if probe.title in ASKED])
+    monkeypatch.setattr(
+        collect, "probes", lambda *given: [probe for probe in every(*given) if probe.title in ASKED]
+    )
     monkeypatch.chdir(tmp_path)
 
 
@@ -43,7 +45,9 @@ def test_a_card() -> None:
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert lines[0].startswith("cpu: how it computes  ·  torch ")
-    assert "matmul float32  24 bits  24 bits, nearest even  exact" in " ".join(result.stdout.split("\n")).replace("    ", "  ")
+    assert "matmul float32  24 bits  24 bits, nearest even  exact" in " ".join(
+        result.stdout.split("\n")
+    ).replace("    ", "  ")
     assert "correctly rounded: " in result.stdout
     assert all(len(line) <= 132 for line in lines)
 
@@ -58,18 +62,32 @@ def test_every_fact_with_its_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("columns", [72, 80, 100, 200])
 def test_a_card_fits_its_terminal(columns: int) -> None:
-    function = [Fact(f"{name}/{dtype}/{about}", text) for name in ("exp", "gelu") for dtype in ("float32", "float16", "bfloat16")
-                for about, text in (("ulp", "within 2e+07 ulp, 1024 wrong NaN or infinity"), ("bits", "91d4aef5ed"))]  # fmt: skip
-    sums = [Fact(f"{form}/float32/{about}", "24 bits, toward zero; 26 among terms added together") for form in ("matmul", "linear")
+    function = [Fact(f"{name}/{dtype}/{about}", text) for name in ("exp",
+    "gelu") for dtype in ("float32", "float16", "bfloat16")
+                for about, text in (("ulp", "within 2e+07 ulp, 1024 wrong NaN or infinity"),
+                ("bits", "91d4aef5ed"))]  # fmt: skip
+    sums = [Fact(f"{form}/float32/{about}",
+    "24 bits, toward zero; 26 among terms added together") for form in ("matmul", "linear")
             for about in ("multiplicand", "accumulator", "products", "compensation")]  # fmt: skip
-    tables = sections(Fingerprint.of("x", [*function, *sums, Fact("sum/float32/order", "sequential 16, stride 32 + " * 9)]))
-    lines = [line for table in tables for line in _table(table.header, table.rows, min(columns, 132))]
+    tables = sections(
+        Fingerprint.of(
+            "x", [*function, *sums, Fact("sum/float32/order", "sequential 16, stride 32 + " * 9)]
+        )
+    )
+    lines = [
+        line for table in tables for line in _table(table.header, table.rows, min(columns, 132))
+    ]
     assert max(map(len, lines)) <= min(columns, 132)
     assert "".join("".join(lines).split()).count("1024") == 6
 
 
 def test_json_of_two_backends() -> None:
-    rows = [json.loads(line) for line in cli("fingerprint", "--json", "-b", "cpu", "-b", "cpu+threads=1").stdout.splitlines()]
+    rows = [
+        json.loads(line)
+        for line in cli(
+            "fingerprint", "--json", "-b", "cpu", "-b", "cpu+threads=1"
+        ).stdout.splitlines()
+    ]
     assert [row["backend"] for row in rows] == ["cpu", "cpu+threads=1"]
     assert all(row["environment"]["torch"] for row in rows)
     found = Fingerprint.from_json(rows[0])
@@ -92,11 +110,25 @@ def test_what_is_inconclusive_is_listed(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(collect, "probes", lambda *_: [collect.Probe("made up", "made/up", facts)])
     text = cli("fingerprint").stdout
-    assert "made/up: what came back cannot be read (ValueError: no such shape)" in " ".join(text.split())
+    assert "made/up: what came back cannot be read (ValueError: no such shape)" in " ".join(
+        text.split()
+    )
 
 
 def run_into(folder: str, *more: str) -> None:
-    result = cli("run", "neg", "--examples", "1", "--dtype", "float32", "--backend", "cpu", "--out", folder, *more)
+    result = cli(
+        "run",
+        "neg",
+        "--examples",
+        "1",
+        "--dtype",
+        "float32",
+        "--backend",
+        "cpu",
+        "--out",
+        folder,
+        *more,
+    )
     assert result.exit_code == 0, result.output
 
 
@@ -104,21 +136,29 @@ def test_a_bundle_keeps_it_and_the_report_and_diff_show_it() -> None:
     run_into("with", "--fingerprint")
     run_into("without", "--no-fingerprint")
     kept = bundle.read_environment(Path("with"))["cpu"]["fingerprint"]
-    assert kept["sums of products float32"].startswith("factors: 24") or "24 bits" in kept["sums of products float32"]
+    assert (
+        kept["sums of products float32"].startswith("factors: 24")
+        or "24 bits" in kept["sums of products float32"]
+    )
     assert "fingerprint" not in bundle.read_environment(Path("without"))["cpu"]
     assert bundle_view.environments(Path("with"))[1] == {"cpu": kept}
     assert "How the backends compute" in Path("with/report.html").read_text(encoding="utf-8")
-    assert summary.difference(Path("with"), Path("without")).environments == {}  # what was not probed has not changed
+    assert (
+        summary.difference(Path("with"), Path("without")).environments == {}
+    )  # what was not probed has not changed
     run_into("other", "--fingerprint")
     path = Path("other/environment.json")
-    path.write_text(path.read_text(encoding="utf-8").replace("products exact", "products rounded to 24 bits"), encoding="utf-8")
+    path.write_text(
+        path.read_text(encoding="utf-8").replace("products exact", "products rounded to 24 bits"),
+        encoding="utf-8",
+    )
     rows = summary.difference(Path("with"), Path("other")).environments["cpu"]
     assert [(name, now.rpartition("products ")[2].split(";")[0]) for name, _, now in rows] == [
         ("fingerprint sums of products float32", "rounded to 24 bits")
     ]
 
 
-# --- what is kept ---------------------------------------------------------------------------------------------------
+# --- what is kept
 
 
 @pytest.fixture
@@ -137,10 +177,15 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 
 
 def kept_in(folder: str) -> dict[str, object]:
-    return {name: found.get("fingerprint") for name, found in bundle.read_environment(Path(folder)).items()}
+    return {
+        name: found.get("fingerprint")
+        for name, found in bundle.read_environment(Path(folder)).items()
+    }
 
 
-def test_every_bundle_has_it_and_an_environment_is_probed_once(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_bundle_has_it_and_an_environment_is_probed_once(
+    asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     run_into("a")
     run_into("b")
     consistency.run(["neg"], ["cpu"], ["float32"], examples=1, out="c")
@@ -170,7 +215,9 @@ def test_what_is_kept_is_there_from_the_beginning(asked: list[str]) -> None:
     assert all(seen)
 
 
-def test_no_time_for_probes_where_time_is_budgeted(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_time_for_probes_where_time_is_budgeted(
+    asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     run_into("a", "--time-budget", "1s")
     assert (asked, kept_in("a")) == ([], {"cpu": None})
     monkeypatch.setattr(kept, "LONG_SECONDS", 0.5)
@@ -178,10 +225,14 @@ def test_no_time_for_probes_where_time_is_budgeted(asked: list[str], monkeypatch
     assert asked == ["cpu"]
 
 
-def test_results_are_told_before_and_probes_may_be_left_out(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_are_told_before_and_probes_may_be_left_out(
+    asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     result = cli("run", "neg", "-b", "cpu", "--dtype", "float32", "--examples", "1", "--out", "a")
     assert (
-        0 < result.output.index("rounding or exact") < result.output.index("finding out how cpu computes, once in this environment")
+        0
+        < result.output.index("rounding or exact")
+        < result.output.index("finding out how cpu computes, once in this environment")
     )
     assert "How the backends compute" in Path("a/report.html").read_text(encoding="utf-8")
 
@@ -198,7 +249,9 @@ def test_results_are_told_before_and_probes_may_be_left_out(asked: list[str], mo
     assert Path("b/report.html").exists()
 
 
-def test_ones_own_backend_is_asked_again_and_in_long_runs_only(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ones_own_backend_is_asked_again_and_in_long_runs_only(
+    asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Mine(consistency.TorchBackend):
         pass
 
@@ -210,7 +263,9 @@ def test_ones_own_backend_is_asked_again_and_in_long_runs_only(asked: list[str],
     assert asked == ["mine", "mine"]
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"a": 1}', '{"a": "' + "x" * 2000 + '"}', "{}" + " " * (1 << 18)])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{", '{"a": 1}', '{"a": "' + "x" * 2000 + '"}', "{}" + " " * (1 << 18)]
+)
 def test_a_damaged_cache_is_no_answer(text: str, asked: list[str], tmp_path: Path) -> None:
     run_into("a")
     (path,) = (tmp_path / "cache" / "fingerprints").iterdir()

@@ -1,4 +1,5 @@
-"""Every float32 input of a function: a planted wrong one is found, wherever it is, and an interrupted sweep goes on."""
+"""Every float32 input of a function: a planted wrong one is found, wherever it is, and an
+interrupted sweep goes on."""
 
 from __future__ import annotations
 
@@ -79,7 +80,9 @@ def test_ranges(text: str, spans: tuple[tuple[int, int], ...]) -> None:
 
 def test_a_range_holds_just_the_numbers_inside() -> None:
     ((start, stop),) = spans_of("0.1..0.3")
-    around = np.array([start - 1, start, stop - 1, stop], dtype=np.uint32).view(np.float32).astype(float)
+    around = (
+        np.array([start - 1, start, stop - 1, stop], dtype=np.uint32).view(np.float32).astype(float)
+    )
     assert around[0] < 0.1 <= around[1]
     assert around[2] <= 0.3 < around[3]
 
@@ -112,7 +115,8 @@ def test_it_goes_on_where_it_was_interrupted(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(
-    "change", [{"exhaustive": 2}, {"bins": 3}, {"bins": [[600, 1, 1, 1.0, 1]]}, {"spans": [[5, 1]]}, {"worst": [["x", 1, 1]]},
+    "change", [{"exhaustive": 2}, {"bins": 3}, {"bins": [[600, 1, 1, 1.0, 1]]}, {"spans": [[5, 1]]},
+    {"worst": [["x", 1, 1]]},
                {"upto": -1}, {"bins": [[1, 1, 1, float("nan"), 1]]}]
 )  # fmt: skip
 def test_what_is_no_result_is_refused(change: dict[str, Any]) -> None:
@@ -143,7 +147,12 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_calibrate_takes_the_worst_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert cli("fingerprint", "--exhaustive", "exp", "--range", "1..1.01", "--out", "exp.json").exit_code == 0
+    assert (
+        cli(
+            "fingerprint", "--exhaustive", "exp", "--range", "1..1.01", "--out", "exp.json"
+        ).exit_code
+        == 0
+    )
     common = [
         "calibrate",
         "exp",

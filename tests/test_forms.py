@@ -1,4 +1,5 @@
-"""Forms, formulas, programs, foreach and optimizers: their draws are valid, healthy results pass, planted faults are noticed."""
+"""Forms, formulas, programs, foreach and optimizers: their draws are valid, healthy results pass,
+planted faults are noticed."""
 
 from __future__ import annotations
 
@@ -66,7 +67,9 @@ def read_as_contiguous(name: str, operands: list[torch.Tensor], numbers: list[An
     if name in VIEWS or name in WRITES or x.is_contiguous() or not straight:
         return perform(name, operands, numbers)
     strides = torch.empty(x.shape, device="meta").stride()
-    return perform(name, [x.as_strided(x.shape, strides, x.storage_offset()), *operands[1:]], numbers)
+    return perform(
+        name, [x.as_strided(x.shape, strides, x.storage_offset()), *operands[1:]], numbers
+    )
 
 
 def offset_ignored(name: str, operands: list[torch.Tensor], numbers: list[Any]) -> torch.Tensor:
@@ -95,7 +98,10 @@ class Stale(Playing):
         super().__init__("stale", perform)
 
     def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Any) -> Any:
-        before = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().clone() for tensor in args[1:]}
+        before = {
+            tensor.untyped_storage().data_ptr(): tensor.untyped_storage().clone()
+            for tensor in args[1:]
+        }
 
         def play(name: str, operands: list[torch.Tensor], numbers: list[Any]) -> torch.Tensor:
             x = operands[0]
@@ -128,7 +134,11 @@ FAULTS = (
 @pytest.mark.parametrize("backend", FAULTS, ids=lambda backend: str(backend.name))
 def test_a_fault_between_steps_is_noticed(backend: consistency.Backend) -> None:
     chosen = engine.settings(["program"], [backend], ["float32"], examples=150)
-    first = next(result for result in judged(["program"], [backend], ["float32"], examples=150) if result.verdict.fails)
+    first = next(
+        result
+        for result in judged(["program"], [backend], ["float32"], examples=150)
+        if result.verdict.fails
+    )
     small = engine.shrunk(first, get("program"), [backend], chosen)
     assert small is not None
     assert len(small.case.args[0]) <= 3, small.case.line
@@ -142,7 +152,9 @@ def test_programs_that_numpy_interprets_agree() -> None:
 
 def test_healthy_programs_pass() -> None:
     for play in (perform, other_order):
-        assert not [r.explanation for r in run("program", Playing("healthy", play)) if r.verdict.fails]
+        assert not [
+            r.explanation for r in run("program", Playing("healthy", play)) if r.verdict.fails
+        ]
 
 
 class Norms(consistency.Backend):
@@ -175,7 +187,9 @@ class Around(consistency.Backend):
     def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Any) -> Any:
         result = operator(*args, **kwargs)
         out = args[0]
-        everything = out.as_strided((out.untyped_storage().nbytes() // out.element_size(),), (1,), 0)
+        everything = out.as_strided(
+            (out.untyped_storage().nbytes() // out.element_size(),), (1,), 0
+        )
         mask = torch.zeros_like(everything, dtype=torch.bool)
         mask.as_strided(out.shape, out.stride(), out.storage_offset()).fill_(True)
         everything[~mask] = 77.0
@@ -219,7 +233,9 @@ class Cut(consistency.Backend):
 
 
 def test_ranges_of_the_argument_hold_in_the_memory_behind_out() -> None:
-    assert not [r.explanation for r in run("sigmoid.out", consistency.Backend(), 80) if r.verdict.fails]
+    assert not [
+        r.explanation for r in run("sigmoid.out", consistency.Backend(), 80) if r.verdict.fails
+    ]
     assert is_noticed("sigmoid.out", Cut(), 80)
 
 
@@ -247,11 +263,25 @@ class Narrow(consistency.Backend):
     name = "narrow"
 
     def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Any) -> Any:
-        given = [arg.float() if isinstance(arg, torch.Tensor) and arg.is_floating_point() else arg for arg in args]
+        given = [
+            arg.float() if isinstance(arg, torch.Tensor) and arg.is_floating_point() else arg
+            for arg in args
+        ]
         return operator(*given, **kwargs).double()
 
 
-FORMULAS = ["linear", "softmax", "logsumexp", "layer_norm", "var", "gelu", "conv2d", "attention", "embedding", "nearest"]
+FORMULAS = [
+    "linear",
+    "softmax",
+    "logsumexp",
+    "layer_norm",
+    "var",
+    "gelu",
+    "conv2d",
+    "attention",
+    "embedding",
+    "nearest",
+]
 
 
 @pytest.mark.parametrize("name", FORMULAS)
@@ -259,7 +289,11 @@ def test_faults_in_the_gradients_and_float64_of_formulas_are_noticed(name: str) 
     name = f"formula.{name}"
     assert noticed([name], [Steeper()], ["float32"], ("backward",), examples=20)
     for direction in (
-        () if "float64" not in get(name).dtypes else ("backward",) if name == "formula.nearest" else ("forward", "backward")
+        ()
+        if "float64" not in get(name).dtypes
+        else ("backward",)
+        if name == "formula.nearest"
+        else ("forward", "backward")
     ):
         assert noticed([name], [Narrow()], ["float64"], (direction,), examples=20)
     assert not [r.explanation for r in failures([name], ["cpu"], examples=20, seed=7)]

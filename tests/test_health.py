@@ -1,4 +1,5 @@
-"""The draws of every operator are valid, tell something and differ, as far as few of them can tell (limits: health.py).
+"""The draws of every operator are valid, tell something and differ, as far as few of them can tell
+(limits: health.py).
 
 ``-m nightly`` draws many more.
 """
@@ -32,7 +33,10 @@ def check(name: str, draws: int) -> None:
         pytest.skip(found.invalid)
     assert found.drawn, f"no draw of {name}"
     assert found.valid_share >= case_health.VALID, found.invalid
-    assert found.good, f"{found.blind} of {found.ordinary} ordinary draws of {name} can tell nothing: {dict(found.reasons)}"
+    assert found.good, (
+        f"{found.blind} of {found.ordinary} ordinary draws of {name} can tell nothing: "
+        f"{dict(found.reasons)}"
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -42,7 +46,9 @@ def test_draws_are_healthy(name: str) -> None:
 
 def test_draws_of_forms_are_healthy() -> None:
     """Some of them, the same ones every time: they draw what their operators draw."""
-    forms = sorted(name for name, operator in operators.registry().items() if operator.form_of is not None)
+    forms = sorted(
+        name for name, operator in operators.registry().items() if operator.form_of is not None
+    )
     for name in random.Random(0).sample(forms, 12):
         if operators.get(name).callable is not None:
             check(name, DRAWS)
@@ -66,7 +72,9 @@ def test_bad_strategies_are_noticed() -> None:
     def refused(d: Any) -> Call:
         return call(d.tensor((d.size(1, 64), 2)), dim=7)
 
-    flat = case_health.examine(replace(operators.get("exp"), sample=zeros, differentiable=False), "float32", 20)
+    flat = case_health.examine(
+        replace(operators.get("exp"), sample=zeros, differentiable=False), "float32", 20
+    )
     assert not flat.good
     assert flat.valid_share == 1.0
     assert flat.blind == flat.ordinary > 5
@@ -77,7 +85,9 @@ def test_bad_strategies_are_noticed() -> None:
 
 
 def test_the_command_shows_it() -> None:
-    answer = CliRunner().invoke(main, ["operators", "exp", "--health", "--examples", "20", "--json"])
+    answer = CliRunner().invoke(
+        main, ["operators", "exp", "--health", "--examples", "20", "--json"]
+    )
     assert answer.exit_code == 0, answer.output
     row = json.loads(answer.output.splitlines()[-1])
     assert (row["operator"], row["valid_share"], row["good"]) == ("exp", 1.0, True)

@@ -1,6 +1,8 @@
-"""Healthy results that were once called failures: single cases whose rounding is as large as the error models say it may be.
+"""Healthy results that were once called failures: single cases whose rounding is as large as the
+error models say it may be.
 
-Each is judged on the CPU and in NumPy. With a fault of the size of TF32's the same cases still fail.
+Each is judged on the CPU and in NumPy. With a fault of the size of TF32's the same cases still
+fail.
 """
 
 from __future__ import annotations
@@ -24,30 +26,58 @@ from consistency.operators import get
 rules = functools.cache(load)
 
 
-def drawn(dtype: str, base: list[int], stop: int, values: list[Any], *view: list[Any]) -> dict[str, Any]:
-    return {"tensor": {"base": base, "dtype": dtype, "stop": stop, "values": values} | ({"view": [*view]} if view else {})}
+def drawn(
+    dtype: str, base: list[int], stop: int, values: list[Any], *view: list[Any]
+) -> dict[str, Any]:
+    return {
+        "tensor": {"base": base, "dtype": dtype, "stop": stop, "values": values}
+        | ({"view": [*view]} if view else {})
+    }
 
 
 def case(operator: str, dtype: str, *args: Any, cotangent: int = 1, **kwargs: Any) -> Case:
-    made = {"operator": operator, "dtype": dtype, "args": [*args], "kwargs": kwargs, "cotangent": cotangent}
+    made = {
+        "operator": operator,
+        "dtype": dtype,
+        "args": [*args],
+        "kwargs": kwargs,
+        "cotangent": cotangent,
+    }
     return Case.from_line(json.dumps(made))
 
 
 def judged(case: Case, *backends: Any, directions: tuple[str, ...] = ("forward",)) -> list[Result]:
-    return list(evaluate(case, [resolve(backend) for backend in backends], rules(), directions=directions))
+    return list(
+        evaluate(case, [resolve(backend) for backend in backends], rules(), directions=directions)
+    )
 
 
 HEALTHY = {
     "the exponent 1/3 is rounded": case(
-        "nn.functional.normalize", "float64", drawn("float64", [2], 5519, ["offset", 2.0**26, 1.0]), dim=-1, p=3.0
+        "nn.functional.normalize",
+        "float64",
+        drawn("float64", [2], 5519, ["offset", 2.0**26, 1.0]),
+        dim=-1,
+        p=3.0,
     ),
     "both ends are added, then half of them is taken away": case(
-        "trapezoid", "float64", drawn("float64", [3, 64, 5], 6132, ["uniform", 0.0, 1.0], ["transpose", 1, 2]), dim=-3, dx=0.921875
+        "trapezoid",
+        "float64",
+        drawn("float64", [3, 64, 5], 6132, ["uniform", 0.0, 1.0], ["transpose", 1, 2]),
+        dim=-3,
+        dx=0.921875,
     ),
     "the log-softmax is rounded to float16": case(
         "nn.functional.cross_entropy",
         "float16",
-        drawn("float16", [12], 5226, ["uniform", -8.0, 8.0], ["slice", 0, 2, 12, None], ["slice", 0, 2, 9, 3]),
+        drawn(
+            "float16",
+            [12],
+            5226,
+            ["uniform", -8.0, 8.0],
+            ["slice", 0, 2, 12, None],
+            ["slice", 0, 2, 9, 3],
+        ),
         drawn("int64", [], 6, ["integers", 0, 2]),
     ),
     "products are rounded to bfloat16": case(
@@ -57,7 +87,10 @@ HEALTHY = {
         drawn("bfloat16", [5, 3], 12316, ["normal", 0.0, 4.0], ["select", 1, 1]),
     ),
     "a window of eight where most are smaller": case(
-        "nn.functional.adaptive_avg_pool3d", "float16", drawn("float16", [5, 6, 8, 5], 11765, ["wide", -8, 2, 1]), 7
+        "nn.functional.adaptive_avg_pool3d",
+        "float16",
+        drawn("float16", [5, 6, 8, 5], 11765, ["wide", -8, 2, 1]),
+        7,
     ),
     "a row that a bag holds eight times": case(
         "nn.functional.embedding_bag",
@@ -67,17 +100,37 @@ HEALTHY = {
         mode="sum",
         padding_idx=2,
     ),
-    # Of 640 numbers: where the length has a large prime factor, as 684 has, MKL errs by hundreds of u·‖x‖₂ on some processors.
+    # Of 640 numbers: where the length has a large prime factor, as 684 has, MKL errs by hundreds of
+    # u·‖x‖₂ on some processors.
     "a spectrum of one line": case(
-        "fft.hfft", "float64", drawn("float64", [8, 963], 8176, ["cancelling", 1.0], ["unfold", 1, 3, 3]), dim=1
+        "fft.hfft",
+        "float64",
+        drawn("float64", [8, 963], 8176, ["cancelling", 1.0], ["unfold", 1, 3, 3]),
+        dim=1,
     ),
     "a tie that float32 makes": case(
-        "half", "float64", drawn("float64", [12115, 2], 30061, ["uniform", 0.0, 1.0], ["select", 1, 1], ["slice", 0, 0, 12115, 3])
+        "half",
+        "float64",
+        drawn(
+            "float64",
+            [12115, 2],
+            30061,
+            ["uniform", 0.0, 1.0],
+            ["select", 1, 1],
+            ["slice", 0, 0, 12115, 3],
+        ),
     ),
     "the mean of a large area": case(
         "nn.functional.interpolate",
         "float16",
-        drawn("float16", [3, 5, 7, 4, 1], 11907, ["wide", -8, 7, 1], ["expand", 3, 5, 7, 4, 3], ["slice", 2, 2, 7, None]),
+        drawn(
+            "float16",
+            [3, 5, 7, 4, 1],
+            11907,
+            ["wide", -8, 7, 1],
+            ["expand", 3, 5, 7, 4, 3],
+            ["slice", 2, 2, 7, None],
+        ),
         mode="area",
         size=[2, 1, 1],
     ),
@@ -125,7 +178,12 @@ def test_rounding_is_no_failure(why: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "why", [why for why, case in HEALTHY.items() if case.dtype in ("float32", "float64") and "." in case.operator]
+    "why",
+    [
+        why
+        for why, case in HEALTHY.items()
+        if case.dtype in ("float32", "float64") and "." in case.operator
+    ],
 )
 def test_the_same_cases_show_an_eleventh_bit(why: str) -> None:
     class ElevenBits(consistency.Backend):
@@ -133,7 +191,9 @@ def test_the_same_cases_show_an_eleventh_bit(why: str) -> None:
 
         name = "eleven bits"
 
-        def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        def call(
+            self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+        ) -> Any:
             return super().call(operator, args, kwargs) * (1.0 + 2.0**-11)
 
     (result,) = judged(HEALTHY[why], ElevenBits())
@@ -142,15 +202,38 @@ def test_the_same_cases_show_an_eleventh_bit(why: str) -> None:
 
 
 FEW_NUMBERS = {
-    "norm": (drawn("float32", [4, 1, 6], 6666, ["uniform", -1.0, 1.0], ["slice", 2, 5, 6, None], ["expand", 4, 2339, 1]), 2),
-    "formula.norm": (drawn("float64", [1, 5, 1], 7750, ["uniform", 0.5, 1.0], ["expand", 5, 5, 1], ["expand", 5, 5, 213]),),
+    "norm": (
+        drawn(
+            "float32",
+            [4, 1, 6],
+            6666,
+            ["uniform", -1.0, 1.0],
+            ["slice", 2, 5, 6, None],
+            ["expand", 4, 2339, 1],
+        ),
+        2,
+    ),
+    "formula.norm": (
+        drawn(
+            "float64",
+            [1, 5, 1],
+            7750,
+            ["uniform", 0.5, 1.0],
+            ["expand", 5, 5, 1],
+            ["expand", 5, 5, 213],
+        ),
+    ),
 }
 
 
 @pytest.mark.parametrize("operator", FEW_NUMBERS)
 def test_the_gradient_of_the_norm_of_a_few_numbers_many_times(operator: str) -> None:
     args = FEW_NUMBERS[operator]
-    for result in judged(case(operator, args[0]["tensor"]["dtype"], *args, cotangent=8964), "cpu", directions=("backward",)):
+    for result in judged(
+        case(operator, args[0]["tensor"]["dtype"], *args, cotangent=8964),
+        "cpu",
+        directions=("backward",),
+    ):
         assert not result.verdict.fails, result.explanation
 
 
@@ -161,13 +244,19 @@ def test_the_gradient_of_a_masked_softmin_has_the_error_of_its_exponents(slope: 
 
         name = "sloping"
 
-        def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        def call(
+            self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+        ) -> Any:
             y = super().call(operator, args, kwargs)
             return slope * y + (1.0 - slope) * y.detach()
 
     x = drawn("float32", [15], 1843, ["uniform", -16.0, 16.0], ["slice", 0, 2, 15, 2])
     mask = drawn("bool", [7], 6854, ["integers", 0, 4])
-    (result,) = judged(case("masked.softmin", "float32", x, 0, mask=mask, cotangent=2748), Sloping(), directions=("backward",))
+    (result,) = judged(
+        case("masked.softmin", "float32", x, 0, mask=mask, cotangent=2748),
+        Sloping(),
+        directions=("backward",),
+    )
     assert result.verdict.fails == (slope > 1.0), result.explanation
 
 
@@ -175,18 +264,23 @@ def test_the_gradient_of_a_masked_softmin_has_the_error_of_its_exponents(slope: 
 def test_the_slope_of_a_sigmoid_is_made_of_its_rounded_result(operator: str) -> None:
     """1 − y has the whole error of y, where y is near 1."""
     x = drawn("float32", [1], 1017, ["uniform", -4.0, 4.0], ["select", 0, 0])
-    for result in judged(case(operator, "float32", x, cotangent=1753), "cpu", directions=("backward",)):
+    for result in judged(
+        case(operator, "float32", x, cotangent=1753), "cpu", directions=("backward",)
+    ):
         assert not result.verdict.fails, result.explanation
 
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_softmax_may_add_its_blanks_in_any_order(order: int) -> None:
-    """Half of the numbers are zeros, whose exponentials add up with one and the same rounding error."""
+    """Half of the numbers are zeros, whose exponentials add up with one and the same rounding
+    error."""
 
     class Ordered(consistency.Backend):
         name = "ordered"
 
-        def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        def call(
+            self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+        ) -> Any:
             x, dim = args
             x = x.flip(dim) if order < 0 else x
             terms = (x - x.amax(dim, keepdim=True)).exp()
@@ -203,7 +297,9 @@ def test_embedding_bags_count_how_often_a_row_occurs() -> None:
     weight, out = torch.zeros(9, 2), (torch.zeros(2, 2),)
     assert terms((torch.tensor([[1, 2, 3, 4], [5, 6, 7, 8]]), weight), {}, out) == 2.0
     assert terms((torch.tensor([[1, 1, 1, 1], [5, 6, 7, 8]]), weight), {}, out) == 4.0
-    assert terms((torch.tensor([1, 1, 1, 1, 5]), weight), {"offsets": torch.tensor([0, 1])}, out) == math.sqrt(10.0)
+    assert terms(
+        (torch.tensor([1, 1, 1, 1, 5]), weight), {"offsets": torch.tensor([0, 1])}, out
+    ) == math.sqrt(10.0)
 
 
 def test_windows_of_adaptive_pooling() -> None:
@@ -222,9 +318,13 @@ def test_the_reference_of_matrix_exp(size: int, number: float) -> None:
     assert reference is not None
     a = torch.eye(size, dtype=torch.float64).mul_(number).requires_grad_()
     result = reference(a)
-    torch.testing.assert_close(result, torch.eye(size, dtype=torch.float64) * math.exp(number), rtol=1e-14, atol=1e-15)
+    torch.testing.assert_close(
+        result, torch.eye(size, dtype=torch.float64) * math.exp(number), rtol=1e-14, atol=1e-15
+    )
     (gradient,) = torch.autograd.grad(result, a, torch.full_like(a, 0.1))
-    torch.testing.assert_close(gradient, torch.full_like(a, 0.1 * math.exp(number)), rtol=1e-14, atol=1e-15)
+    torch.testing.assert_close(
+        gradient, torch.full_like(a, 0.1 * math.exp(number)), rtol=1e-14, atol=1e-15
+    )
 
 
 @pytest.mark.parametrize("name", ["linalg.matrix_exp", "matrix_exp"])
@@ -236,7 +336,10 @@ def test_the_known_defect_of_matrix_exp_is_expected(name: str) -> None:
 
 def test_addmv_with_an_empty_matrix() -> None:
     tensors = [drawn("float32", base, 2000, ["uniform", -1.0, 1.0]) for base in ([1], [0, 3], [3])]
-    results = {result.backend: result for result in judged(case("addmv", "float32", *tensors), "cpu", "numpy")}
+    results = {
+        result.backend: result
+        for result in judged(case("addmv", "float32", *tensors), "cpu", "numpy")
+    }
     assert results["cpu"].verdict.value in ("expected", "undecidable")  # once torch is repaired
     assert results["numpy"].verdict.value == "undecidable"
 
@@ -245,9 +348,15 @@ def test_addmv_with_an_empty_matrix() -> None:
 
 
 def test_nothing_but_nan_is_undecidable() -> None:
-    x = {"tensor": drawn("float32", [3], 900, ["uniform", 0.0, 1.0])["tensor"] | {"special": [[i, "nan"] for i in range(3)]}}
+    x = {
+        "tensor": drawn("float32", [3], 900, ["uniform", 0.0, 1.0])["tensor"]
+        | {"special": [[i, "nan"] for i in range(3)]}
+    }
     (result,) = judged(case("softmax", "float32", x, 0), "cpu")
-    assert (result.verdict.value, result.explanation) == ("undecidable", "cannot tell: no element is finite in both")
+    assert (result.verdict.value, result.explanation) == (
+        "undecidable",
+        "cannot tell: no element is finite in both",
+    )
 
 
 def test_the_gradient_of_a_choice_may_be_mostly_zeros() -> None:

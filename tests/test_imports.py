@@ -44,7 +44,8 @@ def place_of(path: Path) -> str:
 
 
 def imports(path: Path) -> Iterator[tuple[int, str]]:
-    """Line and name of every module of our own that ``path`` imports, wherever in the file it does."""
+    """Line and name of every module of our own that ``path`` imports, wherever in the file it
+    does."""
     package = ["consistency", *path.relative_to(PACKAGE).parts[:-1]]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -62,7 +63,9 @@ def imports(path: Path) -> Iterator[tuple[int, str]]:
 
 def wrong_way(path: Path) -> list[str]:
     here, where = RANK[place_of(path)], path.relative_to(ROOT).as_posix()
-    return [f"{where}:{line} imports {there}" for line, there in imports(path) if RANK[there] > here]
+    return [
+        f"{where}:{line} imports {there}" for line, there in imports(path) if RANK[there] > here
+    ]
 
 
 def test_every_module_has_its_place() -> None:
@@ -71,7 +74,9 @@ def test_every_module_has_its_place() -> None:
 
 def test_every_room_says_what_is_in_it() -> None:
     for room in ROOMS:
-        text = ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text(encoding="utf-8")))
+        text = ast.get_docstring(
+            ast.parse((PACKAGE / room / "__init__.py").read_text(encoding="utf-8"))
+        )
         assert text, room
 
 
@@ -93,7 +98,8 @@ def test_an_import_the_wrong_way_is_found(tmp_path: Path, monkeypatch: pytest.Mo
     ]
     module.write_text("\n".join(lines))
     assert wrong_way(module) == [
-        "operators/new.py:2 imports judge", "operators/new.py:4 imports engine", "operators/new.py:5 imports cli",
+        "operators/new.py:2 imports judge", "operators/new.py:4 imports engine",
+        "operators/new.py:5 imports cli",
     ]  # fmt: skip
 
 
@@ -101,13 +107,21 @@ def loaded_after(code: str) -> set[str]:
     """The top-level modules that a fresh interpreter holds after ``code``."""
     text = f"import sys\n{code}\nprint(*{{name.split('.')[0] for name in sys.modules}})"
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    run = subprocess.run([sys.executable, "-c", text], env=environment, capture_output=True, check=True, text=True, timeout=60)
+    run = subprocess.run(
+        [sys.executable, "-c", text],
+        env=environment,
+        capture_output=True,
+        check=True,
+        text=True,
+        timeout=60,
+    )
     return set(run.stdout.split())
 
 
 def test_a_worker_needs_torch_and_numpy_only() -> None:
     code = (
-        "import consistency.backends.base, consistency.generate.materialize, consistency.operators\n"
+        "import consistency.backends.base, consistency.generate.materialize, "
+        "consistency.operators\n"
         "consistency.operators.registry()"
     )
     loaded = loaded_after(code)

@@ -20,7 +20,9 @@ STRICT = Policy()
 WORST, OTHER = Worst((3,), 1.5, 1.0), Worst((9,), 0.0, 1.0)
 
 
-def measured(ulp: float = 0.0, scaled: float = 0.0, absolute: float = 0.0, **changes: Any) -> Measured:
+def measured(
+    ulp: float = 0.0, scaled: float = 0.0, absolute: float = 0.0, **changes: Any
+) -> Measured:
     """One output with errors of so many ulp and × G·u·S."""
     span = Span(None, ulp, scaled, absolute, worst=(WORST,) if ulp else ())
     made = Measured("out/0", "float32", (1000,), 1000, (span,), differing=10 if ulp else 0)
@@ -28,7 +30,11 @@ def measured(ulp: float = 0.0, scaled: float = 0.0, absolute: float = 0.0, **cha
 
 
 def verdict_of(
-    *outputs: Measured, rule: Rule = RULE, policy: Policy = STRICT, twin: Measured | None = None, itself: bool = False
+    *outputs: Measured,
+    rule: Rule = RULE,
+    policy: Policy = STRICT,
+    twin: Measured | None = None,
+    itself: bool = False,
 ) -> Judgement:
     baseline = None if twin is None else Comparison("ok", (twin,))
     return judge(Comparison("ok", outputs), baseline, rule, policy, itself=itself)
@@ -42,7 +48,10 @@ def said(judgement: Judgement) -> tuple[str, str]:
 
 
 def test_nothing_differs() -> None:
-    assert said(verdict_of(measured())) == ("exact", "exact: nothing differs from the correctly rounded result")
+    assert said(verdict_of(measured())) == (
+        "exact",
+        "exact: nothing differs from the correctly rounded result",
+    )
 
 
 def test_within_budget() -> None:
@@ -54,14 +63,20 @@ def test_within_budget() -> None:
 
 
 def test_only_shape_and_dtype() -> None:
-    assert said(verdict_of(measured(spans=(), elements=0))) == ("exact", "only shape and dtype are defined here, and they agree")
+    assert said(verdict_of(measured(spans=(), elements=0))) == (
+        "exact",
+        "only shape and dtype are defined here, and they agree",
+    )
 
 
 def test_both_raised() -> None:
     comparison = Comparison("both-raised", note="RuntimeError: sizes differ")
     verdict, text = said(judge(comparison, None, RULE, STRICT))
     assert verdict == "undecidable"
-    assert text == "raises, and so does float64 on the CPU, so nothing could be compared: RuntimeError: sizes differ"
+    assert text == (
+        "raises, and so does float64 on the CPU, so nothing could be compared: RuntimeError: "
+        "sizes differ"
+    )
 
 
 # What was not tested.
@@ -69,7 +84,10 @@ def test_both_raised() -> None:
 
 @pytest.mark.parametrize("status", ["unsupported", "fallback", "unavailable", "crash", "timeout"])
 def test_a_status_of_its_own_is_the_verdict(status: str) -> None:
-    assert said(judge(Comparison(status, note="no kernel"), None, RULE, STRICT)) == (status, "no kernel")
+    assert said(judge(Comparison(status, note="no kernel"), None, RULE, STRICT)) == (
+        status,
+        "no kernel",
+    )
     assert said(judge(Comparison(status), None, RULE, STRICT)) == (status, status)
 
 
@@ -82,7 +100,10 @@ def test_no_reference_at_all() -> None:
 
 
 def test_nothing_came_back() -> None:
-    assert said(judge(Comparison("ok"), None, RULE, STRICT)) == ("undecidable", "the operator returned nothing to compare")
+    assert said(judge(Comparison("ok"), None, RULE, STRICT)) == (
+        "undecidable",
+        "the operator returned nothing to compare",
+    )
 
 
 def test_the_reference_itself() -> None:
@@ -97,7 +118,10 @@ def test_the_reference_itself() -> None:
 
 def test_raised_where_the_reference_did_not() -> None:
     comparison = Comparison("raised", note="RuntimeError: CUDA error")
-    assert said(judge(comparison, None, RULE, STRICT)) == ("error", "raised where the reference did not: RuntimeError: CUDA error")
+    assert said(judge(comparison, None, RULE, STRICT)) == (
+        "error",
+        "raised where the reference did not: RuntimeError: CUDA error",
+    )
 
 
 def test_returned_where_the_reference_raised() -> None:
@@ -119,7 +143,10 @@ def test_structure_comes_first() -> None:
         ({"nan": 3}, "NaN differs in 3 of 1000 elements"),
         ({"inf": 1}, "an infinity differs in 1 of 1000 elements"),
         ({"zero-sign": 2}, "the sign of zero differs in 2 of 1000 elements"),
-        ({"nan": 1, "inf": 2}, "NaN differs in 1 of 1000 elements; an infinity differs in 2 of 1000 elements"),
+        (
+            {"nan": 1, "inf": 2},
+            "NaN differs in 1 of 1000 elements; an infinity differs in 2 of 1000 elements",
+        ),
     ],
 )
 def test_special_values_come_before_the_budget(special: dict[str, int], words: str) -> None:
@@ -137,14 +164,20 @@ def test_a_policy_frees_the_sign_of_zero_and_nothing_else() -> None:
 
 
 def test_over_budget() -> None:
-    judgement = verdict_of(measured(ulp=1400.0, pattern="only in the last 5 of 21 along dimension 1"))
-    assert said(judgement) == ("divergent", "1,400 × budget, only in the last 5 of 21 along dimension 1")
+    judgement = verdict_of(
+        measured(ulp=1400.0, pattern="only in the last 5 of 21 along dimension 1")
+    )
+    assert said(judgement) == (
+        "divergent",
+        "1,400 × budget, only in the last 5 of 21 along dimension 1",
+    )
     assert judgement.worst == WORST
 
 
 @pytest.mark.parametrize(
     ("rho", "text"),
-    [(0.312, "0.31"), (0.999, "1"), (1.004, "just over 1"), (1.03, "1.03"), (1.3, "1.3"), (9.96, "10"), (12.3, "12"),
+    [(0.312, "0.31"), (0.999, "1"), (1.004, "just over 1"), (1.03, "1.03"), (1.3, "1.3"), (9.96,
+    "10"), (12.3, "12"),
      (1400.2, "1,400"), (999_999, "999,999"), (1e6, "over 1,000,000"), (1e300, "over 1,000,000")],
 )  # fmt: skip
 def test_numbers_are_read_at_a_glance(rho: float, text: str) -> None:
@@ -156,9 +189,15 @@ def test_numbers_are_read_at_a_glance(rho: float, text: str) -> None:
 
 def test_both_allowances_add_up() -> None:
     """ρ ≤ 1 / (c/max(e/ulp) + λ/max(e/(G·u·S))), as every element's budget is the sum of both."""
-    assert verdict_of(measured(ulp=1e6, scaled=1.0)).metrics["rho_max"] == pytest.approx(0.5, rel=1e-5)
-    assert verdict_of(measured(ulp=0.5, scaled=100.0)).metrics["rho_max"] == pytest.approx(1.0 / (2.0 + 0.02))
-    assert verdict_of(measured(ulp=1.5, scaled=3.0)).verdict.passes, "2/3 of one allowance and 2/3 of the other"
+    assert verdict_of(measured(ulp=1e6, scaled=1.0)).metrics["rho_max"] == pytest.approx(
+        0.5, rel=1e-5
+    )
+    assert verdict_of(measured(ulp=0.5, scaled=100.0)).metrics["rho_max"] == pytest.approx(
+        1.0 / (2.0 + 0.02)
+    )
+    assert verdict_of(measured(ulp=1.5, scaled=3.0)).verdict.passes, (
+        "2/3 of one allowance and 2/3 of the other"
+    )
     assert verdict_of(measured(ulp=3.0, scaled=100.0)).verdict.fails
 
 
@@ -172,7 +211,8 @@ def test_correct_rounding_is_never_too_much() -> None:
 
 
 def test_the_hull_settles_it() -> None:
-    """Two elements: one far off in ulp, one far off in S, each within the sum of both allowances."""
+    """Two elements: one far off in ulp, one far off in S, each within the sum of both
+    allowances."""
     corners = ((0.2, 4.0), (4.0, 0.1))
     worst = (Worst((0,), 1.0, 2.0), Worst((7,), 3.0, 4.0))
     output = measured(spans=(Span(None, 5.0, 10.0, 1.0, corners, worst),), differing=2)
@@ -186,28 +226,42 @@ def test_the_hull_settles_it() -> None:
 
 def test_an_absolute_bound_is_enough() -> None:
     rule = replace(RULE, absolute=1e-6)
-    assert verdict_of(measured(ulp=1e5, absolute=4e-7), rule=rule).metrics["rho_max"] == pytest.approx(0.4)
-    assert verdict_of(measured(ulp=1e5, absolute=3e-6), rule=rule).metrics["rho_max"] == pytest.approx(3.0)
-    assert verdict_of(measured(ulp=0.3, absolute=3.0), rule=rule).metrics["rho_max"] == pytest.approx(0.3)
+    assert verdict_of(measured(ulp=1e5, absolute=4e-7), rule=rule).metrics[
+        "rho_max"
+    ] == pytest.approx(0.4)
+    assert verdict_of(measured(ulp=1e5, absolute=3e-6), rule=rule).metrics[
+        "rho_max"
+    ] == pytest.approx(3.0)
+    assert verdict_of(measured(ulp=0.3, absolute=3.0), rule=rule).metrics[
+        "rho_max"
+    ] == pytest.approx(0.3)
 
 
 INSIDE = (0, 0.5, 2.0)
 
 
 def ranged(outside: float, inside: float, absolute: float = 1.0) -> Measured:
-    first, second = Span(None, outside, 0.0, absolute, worst=(WORST,)), Span(INSIDE, inside, 0.0, absolute, worst=(OTHER,))
+    first, second = (
+        Span(None, outside, 0.0, absolute, worst=(WORST,)),
+        Span(INSIDE, inside, 0.0, absolute, worst=(OTHER,)),
+    )
     return measured(spans=(first, second), differing=2)
 
 
 def rho_in(item: RangeRule, outside: float, inside: float, absolute: float = 1.0) -> float:
-    return verdict_of(ranged(outside, inside, absolute), rule=replace(RULE, ranges=(item,))).metrics["rho_max"]
+    return verdict_of(
+        ranged(outside, inside, absolute), rule=replace(RULE, ranges=(item,))
+    ).metrics["rho_max"]
 
 
 def test_a_range_has_numbers_of_its_own() -> None:
     assert rho_in(RangeRule(*INSIDE, c=100.0), outside=0.5, inside=50.0) == 0.5
     assert rho_in(RangeRule(*INSIDE, c=100.0), outside=3.0, inside=50.0) == 3.0
     assert rho_in(RangeRule(*INSIDE, c=100.0), outside=0.5, inside=700.0) == 7.0
-    assert verdict_of(ranged(0.5, 700.0), rule=replace(RULE, ranges=(RangeRule(*INSIDE),))).worst == OTHER
+    assert (
+        verdict_of(ranged(0.5, 700.0), rule=replace(RULE, ranges=(RangeRule(*INSIDE),))).worst
+        == OTHER
+    )
 
 
 def test_a_range_with_an_absolute_bound() -> None:
@@ -242,7 +296,10 @@ def test_every_range_of_the_tolerances_is_declared_by_its_operator(backend: str)
 
 def test_exact_outputs_have_no_budget() -> None:
     generous = Rule(c=100.0, lam=100.0)
-    assert verdict_of(measured(ulp=1.0, scaled=1e-9, exact=True), rule=generous).verdict.value == "divergent"
+    assert (
+        verdict_of(measured(ulp=1.0, scaled=1e-9, exact=True), rule=generous).verdict.value
+        == "divergent"
+    )
     assert verdict_of(measured(ulp=0.4, exact=True), rule=generous).verdict.value == "exact"
 
 
@@ -260,10 +317,23 @@ def test_flushed_subnormals_only_where_the_policy_allows_it() -> None:
 corner = st.tuples(st.floats(1e-6, 1e6), st.floats(0.0, 1e6))
 
 
-@given(st.lists(corner, min_size=1, max_size=8), st.floats(0.5, 100), st.floats(0, 100), st.floats(1, 10), st.floats(1, 10))
-def test_a_looser_rule_never_fails_more(corners: list[tuple[float, float]], c: float, lam: float, more: float, most: float) -> None:
-    output = measured(spans=(Span(None, hull=tuple(corners), worst=(WORST,) * len(corners)),), differing=1)
-    tight, loose = verdict_of(output, rule=Rule(c, lam)), verdict_of(output, rule=Rule(c * more, lam * most))
+@given(
+    st.lists(corner, min_size=1, max_size=8),
+    st.floats(0.5, 100),
+    st.floats(0, 100),
+    st.floats(1, 10),
+    st.floats(1, 10),
+)
+def test_a_looser_rule_never_fails_more(
+    corners: list[tuple[float, float]], c: float, lam: float, more: float, most: float
+) -> None:
+    output = measured(
+        spans=(Span(None, hull=tuple(corners), worst=(WORST,) * len(corners)),), differing=1
+    )
+    tight, loose = (
+        verdict_of(output, rule=Rule(c, lam)),
+        verdict_of(output, rule=Rule(c * more, lam * most)),
+    )
     assert loose.metrics["rho_max"] <= tight.metrics["rho_max"]
     assert tight.verdict.fails == (tight.metrics["rho_max"] > 1.0)
 
@@ -273,7 +343,15 @@ def test_a_looser_rule_never_fails_more(corners: list[tuple[float, float]], c: f
 
 def statistics(**changes: Any) -> Measured:
     """Within budget, and as healthy as can be: errors of one σ, of both signs."""
-    healthy = measured(ulp=0.9, independent=True, sigma_rms=1.0, sigma_max=3.5, positive=500, negative=500, outward=500)
+    healthy = measured(
+        ulp=0.9,
+        independent=True,
+        sigma_rms=1.0,
+        sigma_max=3.5,
+        positive=500,
+        negative=500,
+        outward=500,
+    )
     return replace(healthy, **changes)
 
 
@@ -284,8 +362,14 @@ def test_healthy_statistics_say_nothing() -> None:
 
 def test_an_rms_error_that_rounding_does_not_explain() -> None:
     judgement = verdict_of(statistics(sigma_rms=6.0), twin=statistics(sigma_rms=0.5))
-    assert said(judgement) == ("divergent", "0.9 × budget, but its RMS error is 6.0 times what rounding explains")
-    assert verdict_of(statistics(sigma_rms=6.0), twin=statistics(sigma_rms=2.0)).verdict.value == "rounding"
+    assert said(judgement) == (
+        "divergent",
+        "0.9 × budget, but its RMS error is 6.0 times what rounding explains",
+    )
+    assert (
+        verdict_of(statistics(sigma_rms=6.0), twin=statistics(sigma_rms=2.0)).verdict.value
+        == "rounding"
+    )
 
 
 def test_few_elements_scatter() -> None:
@@ -295,18 +379,30 @@ def test_few_elements_scatter() -> None:
 
 def test_errors_that_lie_together() -> None:
     judgement = verdict_of(statistics(cluster=(12.0, 256, "in the tile from row 16, column 32")))
-    words = "its errors cluster in the tile from row 16, column 32: their RMS is 12.0 times what rounding explains"
+    words = (
+        "its errors cluster in the tile from row 16, column 32: their RMS is 12.0 times what "
+        "rounding explains"
+    )
     assert said(judgement) == ("divergent", f"0.9 × budget, but {words}")
-    assert verdict_of(statistics(cluster=(2.0, 16, "where index 0 is 3"))).verdict.value == "rounding"
-    assert verdict_of(statistics(cluster=(12.0, 256, "in a tile"), independent=False)).verdict.value == "rounding"
+    assert (
+        verdict_of(statistics(cluster=(2.0, 16, "where index 0 is 3"))).verdict.value == "rounding"
+    )
+    assert (
+        verdict_of(statistics(cluster=(12.0, 256, "in a tile"), independent=False)).verdict.value
+        == "rounding"
+    )
 
 
 def test_one_element_that_rounding_does_not_explain() -> None:
     judgement = verdict_of(statistics(sigma_max=40.0, pattern="only where index 0 is 5"))
     assert said(judgement) == (
-        "divergent", "0.9 × budget, but its largest error is 13.3 times what rounding explains, only where index 0 is 5",
+        "divergent", ("0.9 × budget, but its largest error is 13.3 times what rounding explains, "
+        "only where index 0 is 5"),
     )  # fmt: skip
-    assert verdict_of(statistics(sigma_max=40.0), twin=statistics(sigma_max=20.0)).verdict.value == "rounding"
+    assert (
+        verdict_of(statistics(sigma_max=40.0), twin=statistics(sigma_max=20.0)).verdict.value
+        == "rounding"
+    )
 
 
 @pytest.mark.parametrize("lean", [{"positive": 900, "negative": 100}, {"outward": 50}])
@@ -315,16 +411,27 @@ def test_errors_that_lean_to_one_side(lean: dict[str, int]) -> None:
     assert judgement.verdict.fails
     assert judgement.explanation.startswith("0.9 × budget, but its errors lean to one side by 2")
     assert judgement.explanation.endswith("standard deviations: truncation rather than rounding")
-    assert verdict_of(statistics(sigma_rms=1.5, **lean), twin=statistics(**lean)).verdict.value == "rounding"  # so does the CPU's
-    assert verdict_of(statistics(sigma_rms=0.9, **lean), twin=statistics()).verdict.value == "rounding"  # and small
-    assert verdict_of(statistics(sigma_rms=1.5, elements=200, **lean), twin=statistics()).verdict.value == "rounding"  # and few
+    assert (
+        verdict_of(statistics(sigma_rms=1.5, **lean), twin=statistics(**lean)).verdict.value
+        == "rounding"
+    )  # so does the CPU's
+    assert (
+        verdict_of(statistics(sigma_rms=0.9, **lean), twin=statistics()).verdict.value == "rounding"
+    )  # and small
+    assert (
+        verdict_of(statistics(sigma_rms=1.5, elements=200, **lean), twin=statistics()).verdict.value
+        == "rounding"
+    )  # and few
 
 
 def test_statistics_need_independent_errors_and_a_budget() -> None:
     wild: dict[str, Any] = {"sigma_rms": 1e6, "sigma_max": 1e6}
     assert verdict_of(statistics(**wild)).verdict.fails
     assert verdict_of(statistics(independent=False, **wild)).verdict.value == "rounding"
-    assert verdict_of(statistics(exact=True, spans=(Span(None, 0.4),), **wild)).verdict.value == "exact"
+    assert (
+        verdict_of(statistics(exact=True, spans=(Span(None, 0.4),), **wild)).verdict.value
+        == "exact"
+    )
 
 
 # Vacuity.
@@ -334,13 +441,17 @@ VACUOUS = "700 of 1000 elements are zero or not finite"
 
 def test_what_could_not_have_told_is_no_pass() -> None:
     for ulp in (0.0, 0.7):
-        assert said(verdict_of(measured(ulp=ulp, vacuous=VACUOUS))) == ("undecidable", f"cannot tell: {VACUOUS}")
+        assert said(verdict_of(measured(ulp=ulp, vacuous=VACUOUS))) == (
+            "undecidable",
+            f"cannot tell: {VACUOUS}",
+        )
 
 
 @pytest.mark.parametrize(
     "failing",
     [
-        measured(ulp=7.0), measured(special={"nan": 1}), statistics(sigma_rms=100.0), measured(ulp=1.0, exact=True),
+        measured(ulp=7.0), measured(special={"nan": 1}), statistics(sigma_rms=100.0),
+        measured(ulp=1.0, exact=True),
     ],
     ids=["budget", "special values", "statistics", "exact"],
 )  # fmt: skip
@@ -361,7 +472,9 @@ def test_the_worst_output_speaks() -> None:
 
 
 def test_numbers_are_the_largest_of_all_outputs() -> None:
-    judgement = verdict_of(measured(ulp=0.9, scaled=0.1), measured(ulp=0.5, scaled=0.4, absolute=3.0, name="out/1"))
+    judgement = verdict_of(
+        measured(ulp=0.9, scaled=0.1), measured(ulp=0.5, scaled=0.4, absolute=3.0, name="out/1")
+    )
     assert judgement.metrics["ulp_max"] == 0.9
     assert judgement.metrics["scaled_max"] == 0.4
     assert judgement.metrics["abs_max"] == 3.0
@@ -376,7 +489,9 @@ def test_one_decided_output_decides() -> None:
 
 def test_the_ratio_to_the_cpu() -> None:
     def ratio(ours: float, theirs: float) -> float:
-        return verdict_of(measured(ulp=0.7, rms=ours), twin=measured(rms=theirs)).metrics["rmse_ratio"]
+        return verdict_of(measured(ulp=0.7, rms=ours), twin=measured(rms=theirs)).metrics[
+            "rmse_ratio"
+        ]
 
     assert ratio(6.0, 2.0) == 3.0
     assert ratio(0.0, 0.0) == 1.0

@@ -1,4 +1,5 @@
-"""Layouts: every chain of views ends in the wanted shape, inside its base, and shares memory only where that was allowed."""
+"""Layouts: every chain of views ends in the wanted shape, inside its base, and shares memory only
+where that was allowed."""
 
 from __future__ import annotations
 
@@ -17,8 +18,11 @@ from consistency.generate.materialize import view_of
 shapes = st.lists(st.integers(0, 5), max_size=5).map(tuple)
 
 
-def chained(draw: st.DataObject, layouts: list[str], shape: Shape, overlap: bool) -> tuple[Shape, tuple[Any, ...]]:
-    """Base and chain of views that end in ``shape``, as the strategies build them: backwards, step by step."""
+def chained(
+    draw: st.DataObject, layouts: list[str], shape: Shape, overlap: bool
+) -> tuple[Shape, tuple[Any, ...]]:
+    """Base and chain of views that end in ``shape``, as the strategies build them: backwards, step
+    by step."""
 
     def integer(low: int, high: int) -> int:
         return draw.draw(st.integers(low, high))  # which refuses low > high
@@ -42,7 +46,9 @@ def first(low: int, high: int) -> int:
 
 
 @given(st.data(), st.lists(st.sampled_from(LAYOUTS), min_size=1, max_size=3), shapes, st.booleans())
-def test_a_chain_ends_in_the_wanted_shape(data: st.DataObject, layouts: list[str], shape: Shape, overlap: bool) -> None:
+def test_a_chain_ends_in_the_wanted_shape(
+    data: st.DataObject, layouts: list[str], shape: Shape, overlap: bool
+) -> None:
     base, chain = chained(data, layouts, shape, overlap)
     view = addresses(base, chain)
     assert tuple(view.shape) == shape
@@ -51,11 +57,15 @@ def test_a_chain_ends_in_the_wanted_shape(data: st.DataObject, layouts: list[str
 
 
 @given(st.data(), st.lists(st.sampled_from(LAYOUTS), min_size=1, max_size=3), shapes)
-def test_a_chain_agrees_with_as_strided(data: st.DataObject, layouts: list[str], shape: Shape) -> None:
+def test_a_chain_agrees_with_as_strided(
+    data: st.DataObject, layouts: list[str], shape: Shape
+) -> None:
     base, chain = chained(data, layouts, shape, True)
     view = addresses(base, chain)
     flat = torch.arange(math.prod(base))
-    assert torch.equal(view, torch.as_strided(flat, view.shape, view.stride(), view.storage_offset()))
+    assert torch.equal(
+        view, torch.as_strided(flat, view.shape, view.stride(), view.storage_offset())
+    )
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -75,7 +85,9 @@ def test_layouts_are_what_they_are_called() -> None:
         return addresses(found[0], (found[1],))
 
     assert view("channels-last").is_contiguous(memory_format=torch.channels_last)
-    assert view("channels-last", (2, 3, 4, 5, 6)).is_contiguous(memory_format=torch.channels_last_3d)
+    assert view("channels-last", (2, 3, 4, 5, 6)).is_contiguous(
+        memory_format=torch.channels_last_3d
+    )
     assert view("transpose").transpose(2, 3).is_contiguous()
     assert view("expand").stride(0) == 0
     assert view("offset").storage_offset() > 0
@@ -87,7 +99,9 @@ def test_layouts_are_what_they_are_called() -> None:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_sharing_can_be_excluded(layout: str) -> None:
-    assert (inverse(layout, (2, 1, 3, 4), first, overlap=False) is None) == (layout in ("expand", "unfold"))
+    assert (inverse(layout, (2, 1, 3, 4), first, overlap=False) is None) == (
+        layout in ("expand", "unfold")
+    )
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -97,7 +111,9 @@ def test_nothing_is_drawn_for_a_scalar_but_an_offset(layout: str) -> None:
 
 @given(shapes, st.booleans())
 def test_what_is_possible_is_known_beforehand(shape: Shape, overlap: bool) -> None:
-    assert possible(shape, overlap=overlap) == tuple(name for name in LAYOUTS if inverse(name, shape, max, overlap=overlap))
+    assert possible(shape, overlap=overlap) == tuple(
+        name for name in LAYOUTS if inverse(name, shape, max, overlap=overlap)
+    )
 
 
 def test_an_unknown_layout_gives_nothing() -> None:

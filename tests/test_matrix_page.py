@@ -1,4 +1,5 @@
-"""The site of the matrix in a real browser: no errors, nothing fetched, legible, by keyboard, narrow, dark; its query box."""
+"""The site of the matrix in a real browser: no errors, nothing fetched, legible, by keyboard,
+narrow, dark; its query box."""
 
 from __future__ import annotations
 
@@ -23,19 +24,28 @@ from consistency.report.history.site import write
 from consistency.report.history.snapshot import NAME_OF, board
 from consistency.report.history.store import Store
 
-BAD = "</script><script>window.broken = 1</script><img src=x onerror='window.broken = 1'><!-- {{ 7 * 7 }} \" ' `"
+BAD = (
+    "</script><script>window.broken = 1</script><img src=x onerror='window.broken = 1'><!-- {{ "
+    "7 * 7 }} \" ' `"
+)
 PAGES = ("index.html", "morning.html", "environments.html", "operators/tan.html")
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three machines over 20 nights: a driver makes tan fail on one on the last night; exp fails on two; sin is flaky."""
+    """Three machines over 20 nights: a driver makes tan fail on one on the last night; exp fails on
+    two; sin is flaky."""
     folder = tmp_path_factory.mktemp("many")
     for number in range(20):
         last = number == 19
         tan = quiet("tan")
         if last:
-            more = {"cause": "tf32-inputs", "share": 0.99, "workaround": "float32 inputs", "backend": "directml"}
+            more = {
+                "cause": "tf32-inputs",
+                "share": 0.99,
+                "workaround": "float32 inputs",
+                "backend": "directml",
+            }
             tan[2] = row("tan", tan[2]["case_id"], "divergent", 2300.0, **more)
         sin = quiet("sin")
         if number in (3, 8, 9, 13, 16):
@@ -43,10 +53,21 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         exp = quiet("exp")
         if number > 8:
             exp[0] = row("exp", exp[0]["case_id"], "divergent", 12.0)
-        rows = [{**one, "backend": "directml"} for one in (*tan, *sin, *exp, *quiet("nn.functional.layer_norm"))]
-        here = night(folder, number, rows, label="rtx3070", driver="31.0.15.5222" if last else "31.0.15.4601")
+        rows = [
+            {**one, "backend": "directml"}
+            for one in (*tan, *sin, *exp, *quiet("nn.functional.layer_norm"))
+        ]
+        here = night(
+            folder, number, rows, label="rtx3070", driver="31.0.15.5222" if last else "31.0.15.4601"
+        )
         night(folder, number, [*quiet("tan"), *exp, *quiet("sin")], label="xeon", driver="")
-        night(folder, number, [*quiet("tan"), row("tan", "tan-u", "unsupported", None)], label="old", driver="24.1")
+        night(
+            folder,
+            number,
+            [*quiet("tan"), row("tan", "tan-u", "unsupported", None)],
+            label="old",
+            driver="24.1",
+        )
     failed = here / "failures" / "tan-0000000002-directml-forward"
     failed.mkdir(parents=True)
     (failed / "repro.py").write_text("print('again')\n", encoding="utf-8")
@@ -69,7 +90,9 @@ def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
 @pytest.mark.parametrize("page", PAGES)
-def test_every_page_looks_right(site: Path, window: Browser, page: str, width: int, dark: bool) -> None:
+def test_every_page_looks_right(
+    site: Path, window: Browser, page: str, width: int, dark: bool
+) -> None:
     window.show(site / page, "#op=tan" if page == "index.html" else "", width=width, dark=dark)
     window.run(SETTLED)
     assert window.problems == []
@@ -81,16 +104,21 @@ def test_every_page_looks_right(site: Path, window: Browser, page: str, width: i
 
 
 def squares(window: Browser) -> list[str]:
-    found: list[str] = window.run("[...document.querySelectorAll('.square:not(.away)')].map(n => n.ariaLabel)")
+    found: list[str] = window.run(
+        "[...document.querySelectorAll('.square:not(.away)')].map(n => n.ariaLabel)"
+    )
     return found
 
 
 def asked(window: Browser, text: str) -> list[str]:
     """The operators that a query leaves."""
     window.run(
-        f"(() => {{ const q = document.getElementById('q'); q.value = {json.dumps(text)};q.dispatchEvent(new Event('input')); }})()"
+        f"(() => {{ const q = document.getElementById('q'); q.value = "
+        f"{json.dumps(text)};q.dispatchEvent(new Event('input')); }})()"
     )
-    found: list[str] = window.run("[...document.querySelectorAll('.line .title')].map(n => n.firstChild.data)")
+    found: list[str] = window.run(
+        "[...document.querySelectorAll('.line .title')].map(n => n.firstChild.data)"
+    )
     return found
 
 
@@ -99,16 +127,28 @@ def test_what_the_index_shows(site: Path, window: Browser) -> None:
     assert texts(window, "h1") == ["1 new failure this morning"]
     assert "tan" in texts(window, ".worst li")[0]
     assert "driver 31.0.15.4601 → 31.0.15.5222" in texts(window, ".worst li")[0]
-    assert "tan on rtx3070 · directml: 2300 × budget, divergent (float32 forward), since 2026-10-20, new" in [
-        label.replace("2,300", "2300") for label in squares(window)
+    assert (
+        "tan on rtx3070 · directml: 2300 × budget, divergent (float32 forward), since "
+        "2026-10-20, new"
+    ) in [label.replace("2,300", "2300") for label in squares(window)]
+    assert [t.split("\n")[0] for t in texts(window, ".heads > span")[1:]] == [
+        "oldcpu",
+        "rtx3070directml",
+        "xeoncpu",
     ]
-    assert [t.split("\n")[0] for t in texts(window, ".heads > span")[1:]] == ["oldcpu", "rtx3070directml", "xeoncpu"]
     window.run("document.querySelector('.one[data-op] .title').click()")
     detail = texts(window, ".detail:not([hidden])")[0]
-    for words in ("since2026-10-20: driver 31.0.15.4601 → 31.0.15.5222", "tf32-inputs", "float32 inputs", "consistency repro"):
+    for words in (
+        "since2026-10-20: driver 31.0.15.4601 → 31.0.15.5222",
+        "tf32-inputs",
+        "float32 inputs",
+        "consistency repro",
+    ):
         assert words in detail
     assert window.run("location.hash") == "#op=tan"
-    (link,) = window.run("[...document.querySelectorAll('.detail .small a')].map(n => n.getAttribute('href'))")
+    (link,) = window.run(
+        "[...document.querySelectorAll('.detail .small a')].map(n => n.getAttribute('href'))"
+    )
     assert (site / link).read_text(encoding="utf-8") == "print('again')\n"
     assert not list(site.rglob("secret.txt"))
 
@@ -116,22 +156,35 @@ def test_what_the_index_shows(site: Path, window: Browser) -> None:
 def test_a_command_can_be_copied(site: Path, window: Browser) -> None:
     for page in ("index.html", "operators/tan.html", "morning.html"):
         window.show(site / page, "#op=tan" if page == "index.html" else "")
-        window.send("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
+        window.send(
+            "Browser.grantPermissions",
+            permissions=["clipboardReadWrite", "clipboardSanitizedWrite"],
+        )
         window.run("document.querySelector('button.copy').click()")
         window.run("new Promise(done => setTimeout(done, 200))")
         text = window.run("navigator.clipboard.readText()")
-        assert re.search(r"^consistency repro \S+019 --id tan-0000000002 --backend directml --direction forward$", text)
+        assert re.search(
+            (
+                r"^consistency repro \S+019 --id tan-0000000002 --backend directml --direction "
+                r"forward$"
+            ),
+            text,
+        )
 
 
 def test_queries_narrow_the_matrix_and_stand_in_the_address(site: Path, window: Browser) -> None:
     window.show(site / "index.html")
     everything = ["tan", "exp", "nn.functional.layer_norm", "sin"]
     for text, left in (
-        ("", everything), ("verdict:fail", ["tan", "exp"]), ("count:1(fail)", ["tan"]), ("count:2(fail)", ["exp"]),
+        ("", everything), ("verdict:fail", ["tan", "exp"]), ("count:1(fail)", ["tan"]),
+        ("count:2(fail)", ["exp"]),
         ("kind:new", ["tan"]),
-        ("backend:directml driver:>=31", everything), ("driver:>=32", []), ("operator:nn.*", ["nn.functional.layer_norm"]),
-        ("flaky:>0", ["sin"]), ("since:>=2026-10-20", ["tan"]), ("rho:>100 cause:tf32*", ["tan"]), ("label:old,xeon layer", []),
-        ("fingerprint:fma", everything), ("-verdict:pass -verdict:untested", ["tan", "exp"]), ("machine.os:lin*", everything),
+        ("backend:directml driver:>=31", everything), ("driver:>=32", []), ("operator:nn.*",
+        ["nn.functional.layer_norm"]),
+        ("flaky:>0", ["sin"]), ("since:>=2026-10-20", ["tan"]), ("rho:>100 cause:tf32*", ["tan"]),
+        ("label:old,xeon layer", []),
+        ("fingerprint:fma", everything), ("-verdict:pass -verdict:untested", ["tan", "exp"]),
+        ("machine.os:lin*", everything),
     ):  # fmt: skip
         assert asked(window, text) == left, text
     asked(window, "verdict:fail rho:>100")
@@ -140,7 +193,9 @@ def test_queries_narrow_the_matrix_and_stand_in_the_address(site: Path, window: 
     assert window.run("document.querySelectorAll('.one').length") == 1
     asked(window, "verdikt:fail")
     assert texts(window, "#wrong") == ["verdikt is no key; did you mean verdict?"]
-    assert window.run("document.querySelectorAll('.one').length") == 1, "what was understood last stays"
+    assert window.run("document.querySelectorAll('.one').length") == 1, (
+        "what was understood last stays"
+    )
     window.run("document.querySelector('#ask button').click()")
     assert window.run("location.hash") in ("", "#")
     assert texts(window, "#wrong") == [""]
@@ -184,33 +239,42 @@ def test_lines_over_the_nights(site: Path, window: Browser) -> None:
 
 def test_environments_can_be_searched(site: Path, window: Browser) -> None:
     window.show(site / "environments.html", "#q=31.0.15.5222")
-    assert window.run("[...document.querySelectorAll('.environment:not([hidden]) h2')].map(n => n.textContent)") == [
-        "rtx3070 · directml"
-    ]
+    assert window.run(
+        "[...document.querySelectorAll('.environment:not([hidden]) h2')].map(n => n.textContent)"
+    ) == ["rtx3070 · directml"]
     window.run(
-        "(() => { const f = document.getElementById('find'); f.value = 'xeon cpu'; f.dispatchEvent(new Event('input')); })()"
+        "(() => { const f = document.getElementById('find'); f.value = 'xeon cpu'; "
+        "f.dispatchEvent(new Event('input')); })()"
     )
     assert texts(window, ".environment:not([hidden]) h2") == ["xeon · cpu"]
     assert window.run("location.hash") == "#q=xeon+cpu"
 
 
 def test_both_readers_of_the_language_agree(site: Path, window: Browser) -> None:
-    """Python's and the page's: the same entries are left, or the same sentence says what is wrong."""
+    """Python's and the page's: the same entries are left, or the same sentence says what is
+    wrong."""
     kept = json.loads((site.parent / "entries.json").read_text(encoding="utf-8"))
     known = json.loads((site.parent / "names.json").read_text(encoding="utf-8"))
     texts_ = [
-        "", "tan", "-tan", "ta*", "operator:*n", "operator:ta*,exp", 'environment:"rtx3070 · directml"', "verdict:divergent",
+        "", "tan", "-tan", "ta*", "operator:*n", "operator:ta*,exp",
+        'environment:"rtx3070 · directml"', "verdict:divergent",
         "verdict:fail",
-        "verdict:round*", "-verdict:pass", "kind:new", "kind:flaky,once", "rho:>1", "rho:<=0.25", "rho:12", "rho:=12",
+        "verdict:round*", "-verdict:pass", "kind:new", "kind:flaky,once", "rho:>1", "rho:<=0.25",
+        "rho:12", "rho:=12",
         "flaky:>0.1",
-        "since:2026-10-20", "since:<2026-10-20", "since:>=2026", "count:1(fail)", "count:>=2(pass)", "count:<3(pass)",
+        "since:2026-10-20", "since:<2026-10-20", "since:>=2026", "count:1(fail)", "count:>=2(pass)",
+        "count:<3(pass)",
         "driver:>=31",
-        "driver:>31.0.15.4601", "driver:<31", "driver:31.0.15.5222", "driver:=24.1", "driver:31*", "device:c?u", "torch:>=2.13",
-        "torch:2.13.*", "fingerprint:fma", "fingerprint:yes", "cause:tf32*", "workaround:*inputs", "label:RTX*",
+        "driver:>31.0.15.4601", "driver:<31", "driver:31.0.15.5222", "driver:=24.1", "driver:31*",
+        "device:c?u", "torch:>=2.13",
+        "torch:2.13.*", "fingerprint:fma", "fingerprint:yes", "cause:tf32*", "workaround:*inputs",
+        "label:RTX*",
         "backend:directml,cpu tan",
-        "machine.os:linux", "verdikt:fail", "verdict:fial", "kind:nw", "rho:>x", "rho:", "count:fail", "count:1(fails)",
+        "machine.os:linux", "verdikt:fail", "verdict:fial", "kind:nw", "rho:>x", "rho:",
+        "count:fail", "count:1(fails)",
         "since:yesterday",
-        "driver:>=x", 'operator:"tan', "nonsense:1", "a:b:c", "-", "--tan", "(.*", "operator:[t]an", "operator:\\d", "flaky:>-1",
+        "driver:>=x", 'operator:"tan', "nonsense:1", "a:b:c", "-", "--tan", "(.*", "operator:[t]an",
+        "operator:\\d", "flaky:>-1",
         "x" * 2001,
     ]  # fmt: skip
     window.show(site / "index.html")
@@ -220,14 +284,17 @@ def test_both_readers_of_the_language_agree(site: Path, window: Browser) -> None
         return (text, names, verdicts, entries) => {
           try {
             const tests = parseQuery(text, names, verdicts);
-            return entries.map((e, i) => tests.every((test) => test(e)) ? i : -1).filter((i) => i >= 0);
+            return entries.map((e, i) => tests.every((test) => test(e)) ? i : -1).filter((i) => i
+            >= 0);
           } catch (error) { return error.message; }
         } })()"""
     )  # fmt: skip
     window.run(f"window.kept = {json.dumps(kept)}")
     verdicts, some = sorted(set(NAME_OF)), 0
     for text in texts_:
-        there = window.run(f"both({json.dumps(text)}, {json.dumps(known)}, {json.dumps(verdicts)}, kept)")
+        there = window.run(
+            f"both({json.dumps(text)}, {json.dumps(known)}, {json.dumps(verdicts)}, kept)"
+        )
         try:
             query = parse(text, known, verdicts)
             here: object = [i for i, entry in enumerate(kept) if query.holds(entry)]
@@ -241,10 +308,29 @@ def test_both_readers_of_the_language_agree(site: Path, window: Browser) -> None
 def test_what_comes_from_a_bundle_is_only_text(tmp_path: Path, window: Browser) -> None:
     for number in range(3):
         bad = [
-            row(f"<b>{BAD}", "exp-1", "divergent", 5.0, cause=BAD, workaround=BAD, explanation=BAD, family=BAD, backend=BAD[:30])
+            row(
+                f"<b>{BAD}",
+                "exp-1",
+                "divergent",
+                5.0,
+                cause=BAD,
+                workaround=BAD,
+                explanation=BAD,
+                family=BAD,
+                backend=BAD[:30],
+            )
         ]
-        night(tmp_path / "nights", number, [*bad, *quiet()], driver=f"{BAD}{number}", label=BAD[:70], id=f"hostile-{number}")
-    found = CliRunner().invoke(main, ["matrix", str(tmp_path / "nights"), "-o", str(tmp_path / "site")])
+        night(
+            tmp_path / "nights",
+            number,
+            [*bad, *quiet()],
+            driver=f"{BAD}{number}",
+            label=BAD[:70],
+            id=f"hostile-{number}",
+        )
+    found = CliRunner().invoke(
+        main, ["matrix", str(tmp_path / "nights"), "-o", str(tmp_path / "site")]
+    )
     assert found.exit_code == 0, found.output
     pages = sorted((tmp_path / "site").rglob("*.html"))
     assert len(pages) == 5
@@ -266,6 +352,8 @@ def test_the_command_writes_a_site_and_reads_only_what_is_new(tmp_path: Path) ->
     assert "3 of 3 bundles were new" in first.stdout
     assert "0 of 3 bundles were new" in second.stdout
     assert (tmp_path / "site.duckdb").is_file()
-    nothing = CliRunner().invoke(main, ["matrix", str(tmp_path / "site"), "-o", str(tmp_path / "other")])
+    nothing = CliRunner().invoke(
+        main, ["matrix", str(tmp_path / "site"), "-o", str(tmp_path / "other")]
+    )
     assert nothing.exit_code == 2
     assert "there is no bundle in" in nothing.stderr

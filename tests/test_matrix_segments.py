@@ -1,4 +1,5 @@
-"""Levels over nights: planted changes are found on their night, and noise, flakes and odd nights are none."""
+"""Levels over nights: planted changes are found on their night, and noise, flakes and odd nights
+are none."""
 
 from __future__ import annotations
 
@@ -30,7 +31,10 @@ def test_a_shift_is_found_on_its_night() -> None:
 
 
 def test_noise_is_no_shift_even_where_drivers_change() -> None:
-    values = noisy(400, 0.15) + np.random.default_rng(1).standard_t(3, (400, NIGHTS)).astype(np.float32) * 0.1
+    values = (
+        noisy(400, 0.15)
+        + np.random.default_rng(1).standard_t(3, (400, NIGHTS)).astype(np.float32) * 0.1
+    )
     assert sum(map(len, steps(segmentation.levels(values, penalty(30, 60, 90))))) == 0
 
 
@@ -42,7 +46,9 @@ def test_one_odd_night_is_no_shift_wherever_it_lies() -> None:
     assert steps(segmentation.levels(values, penalty())) == [[]] * 30
 
 
-def test_the_last_night_counts_at_once_where_the_environment_changed_and_else_from_its_second() -> None:
+def test_the_last_night_counts_at_once_where_the_environment_changed_and_else_from_its_second() -> (
+    None
+):
     values = noisy(3, 0.05)
     values[:, -1] += 2.0
     assert steps(segmentation.levels(values, penalty())) == [[]] * 3
@@ -55,14 +61,17 @@ def test_nights_without_a_measurement_say_nothing() -> None:
     values = noisy(2, 0.05)
     values[:, 40:47] = np.nan
     values[1, 47:] += 1.0
-    assert steps(segmentation.levels(values, penalty())) == [[], [47]] or steps(segmentation.levels(values, penalty()))[1][
-        0
-    ] in range(40, 48)
+    assert steps(segmentation.levels(values, penalty())) == [[], [47]] or steps(
+        segmentation.levels(values, penalty())
+    )[1][0] in range(40, 48)
 
 
 def rates(rows: NDArray[np.bool_], *changed: int) -> list[list[int]]:
     found = segmentation.rates(rows.astype(np.int8), penalty(*changed))
-    return [[int(n) + 1 for n in np.flatnonzero((row[:-1] <= 0.25) & (row[1:] >= 0.65))] for row in found]
+    return [
+        [int(n) + 1 for n in np.flatnonzero((row[:-1] <= 0.25) & (row[1:] >= 0.65))]
+        for row in found
+    ]
 
 
 def test_failures_that_stay_are_found_on_their_night() -> None:

@@ -1,4 +1,5 @@
-"""Metrics: exact maxima for any rule, spacings as NumPy has them, blocks that change nothing, patterns and their absence."""
+"""Metrics: exact maxima for any rule, spacings as NumPy has them, blocks that change nothing,
+patterns and their absence."""
 
 from __future__ import annotations
 
@@ -53,7 +54,9 @@ def test_spacing_of_float16(number: float) -> None:
 
 
 def test_spacing_of_every_bfloat16() -> None:
-    every = torch.arange(0, 0x7F80, dtype=torch.int16).view(torch.bfloat16).to(torch.float64).numpy()
+    every = (
+        torch.arange(0, 0x7F80, dtype=torch.int16).view(torch.bfloat16).to(torch.float64).numpy()
+    )
     normal = every >= 2.0**-126
     gaps = np.append(np.diff(every), 2.0 ** (127 - 7))
     got = ulp(every, FORMATS["bfloat16"])
@@ -64,8 +67,13 @@ def test_spacing_of_every_bfloat16() -> None:
 @pytest.mark.parametrize("form", FORMATS.values(), ids=FORMATS)
 def test_spacing_between_numbers_of_the_format_is_that_of_the_binade(form: Format) -> None:
     """References are float64 and lie between the numbers of the format."""
-    assert ulp([1.0, math.nextafter(2.0, 0.0), 2.0, -3.7], form).tolist() == [2.0 ** (s - form.precision) for s in (1, 1, 2, 2)]
-    assert ulp([0.0, form.smallest_normal], form).tolist() == [form.smallest_normal * 2.0 ** (1 - form.precision)] * 2
+    assert ulp([1.0, math.nextafter(2.0, 0.0), 2.0, -3.7], form).tolist() == [
+        2.0 ** (s - form.precision) for s in (1, 1, 2, 2)
+    ]
+    assert (
+        ulp([0.0, form.smallest_normal], form).tolist()
+        == [form.smallest_normal * 2.0 ** (1 - form.precision)] * 2
+    )
     assert np.isinf(ulp([math.inf, -math.inf, math.nan], form)).all()
 
 
@@ -87,11 +95,17 @@ def elements(draw: st.DrawFn) -> tuple[Doubles, Doubles, Doubles]:
     def array(kind: st.SearchStrategy[float]) -> Doubles:
         return np.array(draw(st.lists(kind, min_size=n, max_size=n)))
 
-    return array(st.one_of(st.just(0.0), positive)), array(positive), array(st.one_of(st.just(0.0), positive))
+    return (
+        array(st.one_of(st.just(0.0), positive)),
+        array(positive),
+        array(st.one_of(st.just(0.0), positive)),
+    )
 
 
 @given(elements(), factors, factors)
-def test_the_hull_gives_the_largest_rho_for_any_rule(data: tuple[Doubles, Doubles, Doubles], c: float, lam: float) -> None:
+def test_the_hull_gives_the_largest_rho_for_any_rule(
+    data: tuple[Doubles, Doubles, Doubles], c: float, lam: float
+) -> None:
     error, unit, scale = data
     assume(c + lam > 0)
     corners, where = hull(error, unit, scale)
@@ -99,10 +113,15 @@ def test_the_hull_gives_the_largest_rho_for_any_rule(data: tuple[Doubles, Double
     largest, corner = rho(corners, c, lam)
     assert largest == pytest.approx(float(expected.max()), rel=1e-12)
     if largest > 0:
-        assert expected[where[corner]] == pytest.approx(largest, rel=1e-12)  # and the element that causes it
+        assert expected[where[corner]] == pytest.approx(
+            largest, rel=1e-12
+        )  # and the element that causes it
 
 
-@given(hnp.arrays(np.float64, st.integers(1, 100), elements=st.integers(0, 6).map(lambda k: 2.0**k)), st.data())
+@given(
+    hnp.arrays(np.float64, st.integers(1, 100), elements=st.integers(0, 6).map(lambda k: 2.0**k)),
+    st.data(),
+)
 def test_the_hull_of_many_equal_points(error: Doubles, data: st.DataObject) -> None:
     """Points on common lines and points that coincide: no corner may be lost, and few are kept."""
     few = st.integers(0, 6).map(lambda k: 2.0**k)
@@ -111,7 +130,9 @@ def test_the_hull_of_many_equal_points(error: Doubles, data: st.DataObject) -> N
     corners, _ = hull(error, unit, scale)
     assert len(corners) <= 13
     for c, lam in ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (0.5, 8.0), (3.0, 0.01)):
-        assert rho(corners, c, lam)[0] == pytest.approx(float(brute(error, unit, scale, c, lam).max()), rel=1e-12)
+        assert rho(corners, c, lam)[0] == pytest.approx(
+            float(brute(error, unit, scale, c, lam).max()), rel=1e-12
+        )
 
 
 def test_a_cloud_has_few_corners() -> None:
@@ -120,7 +141,9 @@ def test_a_cloud_has_few_corners() -> None:
     corners, _ = hull(error, unit, scale)
     assert 2 <= len(corners) <= 40
     for c, lam in ((1.0, 2.0), (0.5, 0.01), (100.0, 1.0)):
-        assert rho(corners, c, lam)[0] == pytest.approx(float(brute(error, unit, scale, c, lam).max()), rel=1e-12)
+        assert rho(corners, c, lam)[0] == pytest.approx(
+            float(brute(error, unit, scale, c, lam).max()), rel=1e-12
+        )
 
 
 def test_one_number_as_scale_or_none() -> None:
@@ -150,7 +173,9 @@ extremes = st.tuples(st.floats(5e-324, 1e308), st.floats(5e-324, 1e292), st.floa
 
 
 @given(st.lists(extremes, min_size=1, max_size=20), positive, positive)
-def test_the_hull_survives_the_ends_of_float64(rows: list[tuple[float, float, float]], c: float, lam: float) -> None:
+def test_the_hull_survives_the_ends_of_float64(
+    rows: list[tuple[float, float, float]], c: float, lam: float
+) -> None:
     error, unit, scale = (np.array(column) for column in zip(*rows, strict=True))
     corners, _ = hull(error, unit, scale)
     largest, corner = rho(corners, c, lam)
@@ -187,7 +212,11 @@ def test_blocks_agree_with_one_piece(n: int, tail: bool) -> None:
     assert sums.ulp_max == (error / ulp(reference, SINGLE)).max()
     assert sums.squares == pytest.approx(float((error**2).sum()), rel=1e-12)
     assert (sums.differing, sums.nonzero) == (np.count_nonzero(error), np.count_nonzero(reference))
-    counted = (np.count_nonzero(signed > 0), np.count_nonzero(signed < 0), np.count_nonzero(signed * reference > 0))
+    counted = (
+        np.count_nonzero(signed > 0),
+        np.count_nonzero(signed < 0),
+        np.count_nonzero(signed * reference > 0),
+    )
     assert (sums.positive, sums.negative, sums.outward) == (counted if n >= 256 else (0, 0, 0))
     assert not sums.bad
 
@@ -197,7 +226,11 @@ def test_blocks_agree_with_one_piece(n: int, tail: bool) -> None:
 def test_scaled_blocks_agree_with_one_piece(n: int, constant: bool) -> None:
     actual, reference, rest = pair(n, tail=True)
     magnitude: Any = 3.0 if constant else np.abs(reference) + 0.5
-    unit, p, q = 2.0**-24, 1e-20, 3e-20  # so small that the errors are many σ, even of the few elements
+    unit, p, q = (
+        2.0**-24,
+        1e-20,
+        3e-20,
+    )  # so small that the errors are many σ, even of the few elements
     sums = metrics.absolute_and_ulp(actual, reference, rest, SINGLE)
     metrics.scaled(actual, reference, rest, magnitude, (unit, p, q), sums)
     error = metrics.errors(actual, reference, rest)
@@ -256,7 +289,12 @@ def test_the_healthy_variance_is_that_of_a_sequential_sum() -> None:
         total = np.add.accumulate(terms, axis=1, dtype=np.float32)[:, -1]
         reference = terms.astype(np.float64).sum(1)
         p, q = healthy_variance(n, 2.0**-24, 2.0**-24)
-        sigma = np.sqrt(np.mean((total - reference) ** 2 / (p * reference**2 + q * np.abs(terms.astype(float)).sum(1) ** 2)))
+        sigma = np.sqrt(
+            np.mean(
+                (total - reference) ** 2
+                / (p * reference**2 + q * np.abs(terms.astype(float)).sum(1) ** 2)
+            )
+        )
         assert 0.6 < sigma < 1.4
 
 
@@ -278,7 +316,10 @@ def test_where_errors_lie_together() -> None:
     assert spread((12, 9), (everything, 3)) == "only where index 1 is 3"
     assert spread((4, 32), (everything, slice(3, None, 8))) == "only where index 1 is 3 modulo 8"
     assert spread((64, 5), slice(2, None, 4)) == "only where index 0 is 2 modulo 4"
-    assert spread((9, 21), (everything, slice(16, None))) == "only in the last 5 of 21 along dimension 1"
+    assert (
+        spread((9, 21), (everything, slice(16, None)))
+        == "only in the last 5 of 21 along dimension 1"
+    )
 
 
 @given(st.integers(0, 10**6))
@@ -305,7 +346,7 @@ def test_small_errors_elsewhere_do_not_hide_a_pattern() -> None:
     assert pattern_of(error.reshape(-1), (12, 9)) == "only where index 0 is 5"
 
 
-# --- clusters -------------------------------------------------------------------------------------------------------
+# --- clusters
 
 
 def squares(shape: tuple[int, ...], *, seed: int = 3) -> np.ndarray[Any, Any]:
@@ -323,7 +364,9 @@ def squares(shape: tuple[int, ...], *, seed: int = 3) -> np.ndarray[Any, Any]:
         ((600, 19), np.s_[..., -3:], "in the last 3 of each 19", 1800),
     ],
 )
-def test_a_group_that_errs_more_is_found(shape: tuple[int, ...], where: Any, words: str, members: int) -> None:
+def test_a_group_that_errs_more_is_found(
+    shape: tuple[int, ...], where: Any, words: str, members: int
+) -> None:
     errors = squares(shape)
     errors[where] *= 16.0
     found = metrics.clustered(errors.reshape(-1), shape)
@@ -355,7 +398,9 @@ X = torch.linspace(-1.0, 1.0, 80)
         ("nn.functional.avg_pool3d", (X.reshape(1, 1, 4, 5, 4), (2, 2, 3)), "divisor_override"),
     ],
 )
-def test_the_magnitude_of_a_negative_whole_factor(operator: str, args: tuple[Any, ...], factor: str) -> None:
+def test_the_magnitude_of_a_negative_whole_factor(
+    operator: str, args: tuple[Any, ...], factor: str
+) -> None:
     """What is taken away was summed as much as what is added."""
 
     def magnitude(value: int) -> Any:

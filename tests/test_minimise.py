@@ -1,4 +1,5 @@
-"""Planted faults are made small: with the same verdict and cause, as small as a person could make them, and in time.
+"""Planted faults are made small: with the same verdict and cause, as small as a person could make
+them, and in time.
 
 A dozen of them here; all of them, with the distribution of the times, under ``-m nightly``.
 """
@@ -48,13 +49,16 @@ class Planted(consistency.Backend):
     def __init__(self, wrong: Deed) -> None:
         self.wrong = wrong
 
-    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def call(
+        self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
         return self.wrong(super().call(operator, args, kwargs), *args)
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault, and how small its minimal case must be: numbers, numbers that are not 0, and a sentence about its threshold."""
+    """A fault, and how small its minimal case must be: numbers, numbers that are not 0, and a
+    sentence about its threshold."""
 
     name: str
     operator: str
@@ -78,17 +82,21 @@ def own(name: str, operator: str, wrong: Deed, numbers: int, nonzero: int, **mor
 def listed(numbers: int, nonzero: int, name: str) -> Fault:
     """One of the catalogue, by how its name ends."""
     (row,) = [row for row in FAULTS if row.name == f"played:{name}"]
-    return Fault(row.name, row.operator, row.backend, numbers, nonzero, row.dtype, row.directions[0])
+    return Fault(
+        row.name, row.operator, row.backend, numbers, nonzero, row.dtype, row.directions[0]
+    )
 
 
 SOME = (
     own("K % 8 == 3", "matmul", lambda y, a, b: y * 1.01 if a.shape[-1] % 8 == 3 else y, 6, 2,
         threshold="K = 2 passes, K = 3 fails, K = 4 passes"),
     own("of a transposed view", "sum", of_a_transposed_view, 4, 1),
-    own("x > 88", "exp", lambda y, x: torch.where(x > 88, y * 1.01, y), 1, 1, threshold="passes at 88.0, fails at 88.0000076"),
+    own("x > 88", "exp", lambda y, x: torch.where(x > 88, y * 1.01, y), 1, 1,
+    threshold="passes at 88.0, fails at 88.0000076"),
     own("88 < x < 88.7", "exp", lambda y, x: torch.where((x > 88) & (x < 88.7), y * 1.01, y), 1, 1,
         threshold="passes at 88.6999969, fails at 88.6999893"),
-    own("K > 19", "mm", lambda y, a, b: y * 1.01 if a.shape[-1] > 19 else y, 40, 2, threshold="K = 19 passes, K = 20 fails"),
+    own("K > 19", "mm", lambda y, a, b: y * 1.01 if a.shape[-1] > 19 else y, 40, 2,
+    threshold="K = 19 passes, K = 20 fails"),
     listed(2, 2, "TF32 inputs / matmul float32"),
     listed(1, 1, "computed in float32 / sqrt float64"),
     listed(9, 1, "terms beyond a multiple of 8 dropped / amax float32"),
@@ -142,16 +150,30 @@ def found(fault: Fault, seed: int = 0) -> tuple[Result, consistency.Backend]:
     """The first failure of a run, and the backend that failed."""
     for examples in (25, 100):
         backend = fault.make()
-        chosen = engine.settings([fault.operator], [backend], [fault.dtype], [fault.direction], examples, seed, shrink=False)
+        chosen = engine.settings(
+            [fault.operator],
+            [backend],
+            [fault.dtype],
+            [fault.direction],
+            examples,
+            seed,
+            shrink=False,
+        )
         for event in engine.run(chosen):
-            failing = [r for r in event.results if r.verdict.fails] if isinstance(event, Judged) else []
+            failing = (
+                [r for r in event.results if r.verdict.fails] if isinstance(event, Judged) else []
+            )
             if failing:
                 return failing[0], backend
     raise AssertionError(f"{fault.name} was not found")
 
 
 def small(result: Result, backend: consistency.Backend, **options: Any) -> Minimal:
-    operator = operators.get(result.operator) if not result.case.source else opinfo.operator_of(result.case)
+    operator = (
+        operators.get(result.operator)
+        if not result.case.source
+        else opinfo.operator_of(result.case)
+    )
     return minimise(result, operator, backend, RULES, **options)
 
 
@@ -183,7 +205,9 @@ def test_a_fault_is_made_small(fault: Fault) -> None:
 def test_literal_tensors_are_made_as_small(fault: Fault) -> None:
     result, backend = found(fault)
     case = literally(result.case)
-    (literal,) = engine.judge_case(case, operators.get(case.operator), [backend], RULES, (result.direction,), looks=Looks())
+    (literal,) = engine.judge_case(
+        case, operators.get(case.operator), [backend], RULES, (result.direction,), looks=Looks()
+    )
     assert literal.verdict.fails
     check(fault, small(literal, backend))
 
@@ -199,7 +223,9 @@ def test_forty_faults_are_made_small_in_time() -> None:
         seconds[fault.name] = minimal.seconds
     times = sorted(seconds.values())
     share = {p: times[int(p * (len(times) - 1))] for p in (0.5, 0.95, 1.0)}
-    told = f"{len(times)} faults: " + ", ".join(f"{p:.0%} within {t:.1f} s" for p, t in share.items())
+    told = f"{len(times)} faults: " + ", ".join(
+        f"{p:.0%} within {t:.1f} s" for p, t in share.items()
+    )
     print(told)
     assert len(times) >= 40
     assert sum(t > 30.0 for t in times) < 0.05 * len(times), told
@@ -213,7 +239,9 @@ class Flaky(consistency.Backend):
     def __init__(self) -> None:
         self.random = random.Random(1)
 
-    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def call(
+        self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
         result = super().call(operator, args, kwargs)
         return result * 1.01 if self.random.random() < 1 / 3 else result
 
@@ -280,11 +308,15 @@ def test_one_bug_does_not_become_another() -> None:
 
     backend = Planted(two_bugs)
     case = case_of("exp", "float32", (torch.linspace(0.1, 2.0, 40),), {})
-    (long,) = engine.judge_case(case, operators.get("exp"), [backend], RULES, ("forward",), looks=Looks())
+    (long,) = engine.judge_case(
+        case, operators.get("exp"), [backend], RULES, ("forward",), looks=Looks()
+    )
     assert long.verdict.value == "special-values"
     assert size(small(long, backend).result.case)[0] == 9
     case = case_of("exp", "float32", (torch.linspace(0.1, 2.0, 8),), {})
-    (short,) = engine.judge_case(case, operators.get("exp"), [backend], RULES, ("forward",), looks=Looks())
+    (short,) = engine.judge_case(
+        case, operators.get("exp"), [backend], RULES, ("forward",), looks=Looks()
+    )
     assert short.cause == "scaled"
     assert size(small(short, backend).result.case)[0] == 1
 
@@ -297,20 +329,36 @@ class Restless(consistency.Backend):
     def __init__(self) -> None:
         self.random = random.Random(0)
 
-    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def call(
+        self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
         result = super().call(operator, args, kwargs)
         change = result.numel() >= 6 and self.random.random() < 0.5
         return torch.nextafter(result, torch.zeros_like(result)) if change else result
 
 
-def results_of(operator: str, backend: consistency.Backend, dtypes: Sequence[str], **options: Any) -> list[Result]:
-    chosen = engine.settings([operator], [backend], dtypes, ["forward"], 25, shrink=False, **options)
-    return [r for event in engine.run(chosen) if isinstance(event, Judged) for r in event.results if r.verdict.fails]
+def results_of(
+    operator: str, backend: consistency.Backend, dtypes: Sequence[str], **options: Any
+) -> list[Result]:
+    chosen = engine.settings(
+        [operator], [backend], dtypes, ["forward"], 25, shrink=False, **options
+    )
+    return [
+        r
+        for event in engine.run(chosen)
+        if isinstance(event, Judged)
+        for r in event.results
+        if r.verdict.fails
+    ]
 
 
 def test_other_bits_from_run_to_run_are_made_small() -> None:
     backend = Restless()
-    result = next(r for r in results_of("exp", backend, ["float32"], repeat=3) if "other bits from run to run" in r.explanation)
+    result = next(
+        r
+        for r in results_of("exp", backend, ["float32"], repeat=3)
+        if "other bits from run to run" in r.explanation
+    )
     minimal = small(result, backend)
     assert size(minimal.result.case)[0] == 6
     assert minimal.result.verdict.value == "nondeterministic"
@@ -323,7 +371,11 @@ def test_errors_that_do_not_shrink_are_made_small() -> None:
         return y * (1.0 + 1e-12) if y.dtype == torch.float64 else y
 
     backend = Planted(in_float64)
-    result = next(r for r in results_of("exp", backend, ["float32", "float64"]) if r.verdict.value == "precision-scaling")
+    result = next(
+        r
+        for r in results_of("exp", backend, ["float32", "float64"])
+        if r.verdict.value == "precision-scaling"
+    )
     minimal = small(result, backend)
     assert minimal.result.verdict.value == "precision-scaling"
     assert minimal.result.dtype == "float64"
@@ -335,7 +387,9 @@ def test_crashes_are_made_small_and_put_nothing_into_quarantine() -> None:
     (backend,) = backends.resolve_all([spec])
     backend = backends.isolated(backend, spec)
     try:
-        result = next(r for r in results_of("neg", backend, ["float32"]) if r.verdict.value == "crash")
+        result = next(
+            r for r in results_of("neg", backend, ["float32"]) if r.verdict.value == "crash"
+        )
         backend = backends.isolated(backend, spec)
         minimal = small(result, backend)
         assert size(minimal.result.case)[0] == 4
@@ -350,14 +404,22 @@ def test_crashes_are_made_small_and_put_nothing_into_quarantine() -> None:
 
 
 def test_cases_from_elsewhere_are_made_small() -> None:
-    """A call that the case names itself, with literal tensors and cotangents, as recordings and models give them."""
-    x, weight = torch.linspace(-1.0, 1.0, 32).reshape(1, 2, 4, 4), torch.linspace(0.5, 1.0, 24).reshape(3, 2, 2, 2)
+    """A call that the case names itself, with literal tensors and cotangents, as recordings and
+    models give them."""
+    x, weight = (
+        torch.linspace(-1.0, 1.0, 32).reshape(1, 2, 4, 4),
+        torch.linspace(0.5, 1.0, 24).reshape(3, 2, 2, 2),
+    )
     case = case_of("conv2d", "float32", (x, weight), {})
     case = replace(
-        case, source="call/torch.nn.functional.conv2d", cotangents=(literal(torch.linspace(0.1, 1.0, 27).reshape(1, 3, 3, 3)),)
+        case,
+        source="call/torch.nn.functional.conv2d",
+        cotangents=(literal(torch.linspace(0.1, 1.0, 27).reshape(1, 3, 3, 3)),),
     )
     backend = Planted(lambda y, x, weight: y.detach() + 1.5 * (y - y.detach()))
-    (result,) = engine.judge_case(case, opinfo.operator_of(case), [backend], RULES, ("backward",), looks=Looks())
+    (result,) = engine.judge_case(
+        case, opinfo.operator_of(case), [backend], RULES, ("backward",), looks=Looks()
+    )
     assert result.verdict.fails
     minimal = small(result, backend)
     assert minimal.result.case.source == case.source
@@ -366,10 +428,16 @@ def test_cases_from_elsewhere_are_made_small() -> None:
 
 
 def test_a_known_divergence_is_made_small_as_if_nobody_knew() -> None:
-    x = (1024.0 + torch.linspace(-1.0, 1.0, 300)).reshape(2, 6, 5, 5).contiguous(memory_format=torch.channels_last)
+    x = (
+        (1024.0 + torch.linspace(-1.0, 1.0, 300))
+        .reshape(2, 6, 5, 5)
+        .contiguous(memory_format=torch.channels_last)
+    )
     case = case_of("nn.functional.group_norm", "float32", (x, 3), {})
     backend = backends.resolve_all(["cpu"])[0]
-    (result,) = engine.judge_case(case, operators.get(case.operator), [backend], RULES, ("forward",), looks=Looks())
+    (result,) = engine.judge_case(
+        case, operators.get(case.operator), [backend], RULES, ("forward",), looks=Looks()
+    )
     assert result.verdict.value == "expected"
     minimal = small(result, backend, seconds=10.0)
     assert minimal.original is result
@@ -391,13 +459,20 @@ def test_drawn_tensors_stay_drawn_where_their_bits_do_not_fail() -> None:
 
 
 def test_what_depends_on_the_calls_before_is_confirmed_or_left() -> None:
-    """On the way others were called in between: what is handed back fails when it is called again and again."""
+    """On the way others were called in between: what is handed back fails when it is called again
+    and again."""
     minimal = small(*found(listed(0, 0, "gradient on top of the last / fft.ifft float32 backward")))
     assert minimal.rate == (3, 3)
     assert "smaller cases failed after other calls only" in minimal.steps
     minimal = small(*found(listed(0, 0, "stale buffer / add float32")))
     assert minimal.rate == (0, 10)
-    assert minimal.steps == ("it did not happen in 10 runs here: nothing was made smaller; it may depend on what ran before",)
+    assert minimal.steps == (
+        (
+            "it did not happen in 10 runs here: nothing was made smaller; it may depend on what "
+            "ran "
+            "before"
+        ),
+    )
 
 
 def test_what_is_told_of_a_case() -> None:
@@ -411,8 +486,13 @@ def test_what_is_told_of_a_case() -> None:
 
 def test_what_does_not_fail_is_refused() -> None:
     case = case_of("exp", "float32", (torch.tensor([1.0, 2.0, 3.0]),), {})
-    (result,) = engine.judge_case(case, operators.get("exp"), [Planted(lambda y, x: y)], RULES, ("forward",))
-    with pytest.raises(UsageError, match=r"exp-\w+ is (rounding|exact) on planted: only what fails can be made smaller"):
+    (result,) = engine.judge_case(
+        case, operators.get("exp"), [Planted(lambda y, x: y)], RULES, ("forward",)
+    )
+    with pytest.raises(
+        UsageError,
+        match=r"exp-\w+ is (rounding|exact) on planted: only what fails can be made smaller",
+    ):
         small(result, Planted(lambda y, x: y))
 
 

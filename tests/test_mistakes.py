@@ -1,4 +1,5 @@
-"""Mistakes of the comparison itself: each one is found where it was made, told with its remedy, and nowhere else."""
+"""Mistakes of the comparison itself: each one is found where it was made, told with its remedy, and
+nowhere else."""
 
 from __future__ import annotations
 
@@ -43,7 +44,11 @@ def test_the_examples_have_the_mistakes_that_they_show_and_no_other(name: str) -
 def test_looking_changes_nothing() -> None:
     for name in ("batch-norm", "dropout-own-masks", "dropout", "lstm"):
         subject = EXAMPLES[name]()
-        before, state, given = checksums(subject.model), torch.get_rng_state(), subject.inputs[0].clone()
+        before, state, given = (
+            checksums(subject.model),
+            torch.get_rng_state(),
+            subject.inputs[0].clone(),
+        )
         first = check(subject)
         assert checksums(subject.model) == before
         assert torch.equal(torch.get_rng_state(), state)
@@ -92,7 +97,8 @@ def _own_generator(model: _Forward, x: torch.Tensor) -> torch.Tensor:
 
 
 def _scalar(model: _Forward, x: torch.Tensor) -> torch.Tensor:
-    return model.linear(x) * torch.tensor(2.0, dtype=torch.float64)  # type: ignore[no-any-return]  # a number: promotes nothing
+    # a number: promotes nothing
+    return model.linear(x) * torch.tensor(2.0, dtype=torch.float64)  # type: ignore[no-any-return]
 
 
 def _with(attribute: object, *, registered: bool = False) -> nn.Module:
@@ -110,32 +116,50 @@ def _closed(scale: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
 
 
 PLANTED: dict[str, tuple[str, Callable[[], Subject], str]] = {
-    "dropout in training mode": ("train-mode", lambda: Subject(network(nn.Dropout(0.3)), (X,)), 'Dropout "1" drops'),
-    "batch norm in training mode": ("train-mode", lambda: Subject(network(nn.BatchNorm1d(5)), (X,)), 'BatchNorm1d "1" normalises'),
-    "dropout trained": ("random", lambda: Subject(network(nn.Dropout(0.3)), (X,), loss=_loss), 'Dropout "1" draws'),
-    "noise": ("random", lambda: Subject(_Forward(_noisy), (X,)), "forward draws from torch's global generator"),
+    "dropout in training mode": ("train-mode", lambda: Subject(network(nn.Dropout(0.3)), (X,)),
+    'Dropout "1" drops'),
+    "batch norm in training mode": ("train-mode", lambda: Subject(network(nn.BatchNorm1d(5)), (X,)),
+    'BatchNorm1d "1" normalises'),
+    "dropout trained": ("random", lambda: Subject(network(nn.Dropout(0.3)), (X,), loss=_loss),
+    'Dropout "1" draws'),
+    "noise": ("random", lambda: Subject(_Forward(_noisy), (X,)),
+    "forward draws from torch's global generator"),
     "a counter": ("changed", lambda: Subject(_Forward(_counts), (X,)), "forward changes count"),
-    "weights decay": ("changed", lambda: Subject(_Forward(_decays), (X,)), "forward changes linear.weight"),
-    "input written": ("inputs-changed", lambda: Subject(_Forward(_writes), (X.clone(),)), "writes to its input 0"),
-    "a NumPy array": ("promoted", lambda: Subject(_Forward(_widens), (X,)), "what _Forward returns is float64"),
-    "a float64 input": ("promoted", lambda: Subject(network(), (X.double(),)), "input 0 is float64"),
-    "a float64 target": ("promoted", lambda: Subject(network(), (X,), loss=F.mse_loss, targets=(X[:, :2].double(),)), "target 0"),
-    "one layer float64": ("mixed-dtypes", lambda: Subject(network(nn.PReLU().double()), (X,)), "1.weight is float64"),
-    "an attribute": ("not-moved", lambda: Subject(_with(torch.ones(5)), (X,)), "leaves scale behind"),
-    "a function's": ("not-moved", lambda: Subject(_closed(torch.ones(4)), (X,)), "uses scale from around it"),
-    "a list of tensors": ("not-moved", lambda: Subject(_with([torch.ones(5)]), (X,)), "leaves scale behind"),
+    "weights decay": ("changed", lambda: Subject(_Forward(_decays), (X,)),
+    "forward changes linear.weight"),
+    "input written": ("inputs-changed", lambda: Subject(_Forward(_writes), (X.clone(),)),
+    "writes to its input 0"),
+    "a NumPy array": ("promoted", lambda: Subject(_Forward(_widens), (X,)),
+    "what _Forward returns is float64"),
+    "a float64 input": ("promoted", lambda: Subject(network(), (X.double(),)),
+    "input 0 is float64"),
+    "a float64 target": ("promoted", lambda: Subject(network(), (X,), loss=F.mse_loss, targets=(X[:,
+    :2].double(),)), "target 0"),
+    "one layer float64": ("mixed-dtypes", lambda: Subject(network(nn.PReLU().double()), (X,)),
+    "1.weight is float64"),
+    "an attribute": ("not-moved", lambda: Subject(_with(torch.ones(5)), (X,)),
+    "leaves scale behind"),
+    "a function's": ("not-moved", lambda: Subject(_closed(torch.ones(4)), (X,)),
+    "uses scale from around it"),
+    "a list of tensors": ("not-moved", lambda: Subject(_with([torch.ones(5)]), (X,)),
+    "leaves scale behind"),
     "momentum 0": (
-        "stale-statistics", lambda: Subject(network(nn.BatchNorm1d(5, momentum=0.0)), (X,), loss=_loss), 'BatchNorm1d "1"'
+        "stale-statistics", lambda: Subject(network(nn.BatchNorm1d(5, momentum=0.0)), (X,),
+        loss=_loss), 'BatchNorm1d "1"'
     ),
-    "shuffled": ("data-order", lambda: Subject(network(), batches=_loader(None)), "shuffle=True and no generator"),
-    "another order": ("data-order", lambda: Subject(network(), (X,), batches=_Shuffling()), "batch 0 is another one"),
+    "shuffled": ("data-order", lambda: Subject(network(), batches=_loader(None)),
+    "shuffle=True and no generator"),
+    "another order": ("data-order", lambda: Subject(network(), (X,), batches=_Shuffling()),
+    "batch 0 is another one"),
 }  # fmt: skip
 
 HEALTHY: dict[str, Callable[[], Subject]] = {
     "evaluation": lambda: Subject(network(nn.Dropout(0.3), nn.BatchNorm1d(5)).eval(), (X,)),
     "dropout of nothing": lambda: Subject(network(nn.Dropout(0.0)), (X,)),
     "training": lambda: Subject(network(nn.BatchNorm1d(5)), (X,), loss=_loss, steps=3),
-    "no running statistics": lambda: Subject(network(nn.BatchNorm1d(5, track_running_stats=False)), (X,)),
+    "no running statistics": lambda: Subject(
+        network(nn.BatchNorm1d(5, track_running_stats=False)), (X,)
+    ),
     "a frozen layer": lambda: Subject(network(nn.BatchNorm1d(5).eval()), (X,), loss=_loss, steps=3),
     "a generator": lambda: Subject(_Forward(_own_generator), (X,)),
     "a number": lambda: Subject(_Forward(_scalar), (X,)),
@@ -144,7 +168,8 @@ HEALTHY: dict[str, Callable[[], Subject]] = {
     "all float64": lambda: Subject(network().double(), (X.double(),)),
     "all bfloat16": lambda: Subject(network().bfloat16(), (X.bfloat16(),)),
     "batches": lambda: Subject(network(), (X,), batches=[(X,), (X + 1.0,)]),
-    "a loader in order": lambda: Subject(network(), (X,), batches=DataLoader(TensorDataset(X), 2)),  # type: ignore[arg-type]
+    "a loader in order": lambda: Subject(network(), (X,), batches=DataLoader(TensorDataset(X), 2)),
+    # type: ignore[arg-type]
     "a spectral norm": lambda: Subject(nn.utils.parametrizations.spectral_norm(network()[0]), (X,)),
     "a function": lambda: Subject(torch.sin, (X,)),
     "an LSTM": lambda: EXAMPLES["lstm"](),
@@ -210,7 +235,11 @@ def test_a_factory_that_forgets_the_seed() -> None:
     assert names(other_data(), other_data) == ["other-inputs"]
 
     def other_order() -> Subject:
-        return Subject(network(), (X,), batches=list(DataLoader(TensorDataset(X), 2, shuffle=True, generator=generator)))  # type: ignore[arg-type]
+        return Subject(
+            network(),
+            (X,),
+            batches=list(DataLoader(TensorDataset(X), 2, shuffle=True, generator=generator)),
+        )  # type: ignore[arg-type]
 
     assert names(other_order(), other_order) == ["other-inputs"]
 
@@ -218,8 +247,10 @@ def test_a_factory_that_forgets_the_seed() -> None:
 def test_tensors_of_every_kind_have_a_digest() -> None:
     x = torch.arange(6.0).reshape(2, 3)
     kinds = [
-        x, x.t(), x.bfloat16(), x > 2, x.long(), torch.complex(x, -x), torch.complex(x, -x).conj(), x.to_sparse(),
-        torch.complex(x, -x).imag, torch.empty(2, 3, device="meta"), torch.zeros(0), torch.tensor(1.0), x.expand(4, 2, 3),
+        x, x.t(), x.bfloat16(), x > 2, x.long(), torch.complex(x, -x), torch.complex(x, -x).conj(),
+        x.to_sparse(),
+        torch.complex(x, -x).imag, torch.empty(2, 3, device="meta"), torch.zeros(0),
+        torch.tensor(1.0), x.expand(4, 2, 3),
     ]  # fmt: skip
     found = [digest(tensor) for tensor in kinds]
     assert len(set(found)) == len(kinds)
@@ -234,9 +265,13 @@ def test_two_models_that_should_be_one() -> None:
     with torch.no_grad():
         second[1].bias[0] += 0.25  # type: ignore[index, union-attr]
     (mistake,) = check_pair(first, second)
-    assert mistake.words == "the two models begin with different weights: 1.bias differs by up to 0.25"
+    assert (
+        mistake.words == "the two models begin with different weights: 1.bias differs by up to 0.25"
+    )
     assert "load_state_dict" in mistake.remedy
-    assert differing(first, network(nn.PReLU())).startswith("1.weight has shape [2, 5] in the first and [1] in the second")
+    assert differing(first, network(nn.PReLU())).startswith(
+        "1.weight has shape [2, 5] in the first and [1] in the second"
+    )
     assert (
         differing(network().double(), first)
         == "0.weight is float64 in the first and float32 in the second, the first of 4 that differ"
@@ -248,7 +283,10 @@ def test_switches(monkeypatch: pytest.MonkeyPatch) -> None:
     subject = Subject(network(), (X,))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         (mistake,) = check(subject)
-    assert (mistake.name, mistake.words) == ("autocast", "autocast to bfloat16 is on for cpu around the comparison")
+    assert (mistake.name, mistake.words) == (
+        "autocast",
+        "autocast to bfloat16 is on for cpu around the comparison",
+    )
     monkeypatch.setattr(torch.backends.cudnn, "benchmark", True)
     assert names(subject) == ["cudnn-benchmark"]
     monkeypatch.undo()

@@ -1,4 +1,5 @@
-"""A month of nights on three machines, with planted changes: each is found on its night, and nothing else is told.
+"""A month of nights on three machines, with planted changes: each is found on its night, and
+nothing else is told.
 
 The year on twelve machines is benchmarks/nightly_py; its figures are in docs/matrix.md.
 """

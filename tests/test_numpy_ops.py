@@ -1,6 +1,8 @@
-"""The NumPy implementations against torch in float64, and against their own promises about dtypes and precision.
+"""The NumPy implementations against torch in float64, and against their own promises about dtypes
+and precision.
 
-`SAMPLES` holds the arguments every operator is called with, tensors as arrays; an operator without any is an error.
+`SAMPLES` holds the arguments every operator is called with, tensors as arrays; an operator without
+any is an error.
 """
 
 import warnings
@@ -28,7 +30,12 @@ SAMPLES: dict[str, list[Call]] = defaultdict(list)
 
 def sample(names: str, *args: Any, **kwargs: Any) -> None:
     for name in names.split():
-        SAMPLES[name].append(Call(tuple(np.asarray(one) if isinstance(one, np.generic) else one for one in args), kwargs))
+        SAMPLES[name].append(
+            Call(
+                tuple(np.asarray(one) if isinstance(one, np.generic) else one for one in args),
+                kwargs,
+            )
+        )
 
 
 def functional(names: str, *args: Any, **kwargs: Any) -> None:
@@ -58,27 +65,63 @@ def spd(n: int) -> Any:
     return (a @ a.T + n * np.eye(n)).astype(np.float32).astype(np.float64)
 
 
-# --- pointwise ---------------------------------------------------------------------------------------------------
+# --- pointwise
 
 for shape in ((3, 5), ()):
     x, y, z = (real(*shape) for _ in range(3))
-    sample("abs neg exp exp2 expm1 square sin cos tan asinh atan sinh cosh tanh sigmoid floor ceil trunc round frac", x)
-    sample("sign sgn signbit sinc deg2rad rad2deg nan_to_num positive erf erfc angle frexp conj conj_physical real", x)
-    sample("isnan isinf isposinf isneginf isfinite isreal logical_not special.ndtr resolve_conj resolve_neg clone", x)
+    sample(
+        (
+            "abs neg exp exp2 expm1 square sin cos tan asinh atan sinh cosh tanh sigmoid floor "
+            "ceil "
+            "trunc round frac"
+        ),
+        x,
+    )
+    sample(
+        (
+            "sign sgn signbit sinc deg2rad rad2deg nan_to_num positive erf erfc angle frexp conj "
+            "conj_physical real"
+        ),
+        x,
+    )
+    sample(
+        (
+            "isnan isinf isposinf isneginf isfinite isreal logical_not special.ndtr resolve_conj "
+            "resolve_neg clone"
+        ),
+        x,
+    )
     sample("contiguous bool byte char short int long half float double", np.abs(x))
     sample("log log2 log10 log1p sqrt rsqrt reciprocal special.entr", positive(*shape))
     sample("asin acos atanh", real(*shape, low=-0.9, high=0.9))
     sample("acosh", real(*shape, low=1.1, high=5))
     sample("logit", real(*shape, low=0.1, high=0.9))
-    sample("add sub rsub mul div true_divide maximum minimum fmax fmin atan2 hypot logaddexp logaddexp2 copysign", x, y)
-    sample("nextafter heaviside isclose eq ne lt le gt ge logical_and logical_or logical_xor ldexp", x, y)
+    sample(
+        (
+            "add sub rsub mul div true_divide maximum minimum fmax fmin atan2 hypot logaddexp "
+            "logaddexp2 copysign"
+        ),
+        x,
+        y,
+    )
+    sample(
+        "nextafter heaviside isclose eq ne lt le gt ge logical_and logical_or logical_xor ldexp",
+        x,
+        y,
+    )
     sample("floor_divide remainder fmod", x, y)
     sample("pow float_power xlogy special.xlog1py", positive(*shape), y)
     sample("lerp", x, y, positive(*shape))
     sample("addcmul addcdiv", x, y, z + 3, value=0.5)
     sample("clamp", x, y, np.abs(y) + 1)
     sample("where", truth(*shape), x, y)
-    functional("relu relu6 selu silu mish hardsigmoid hardswish softsign tanhshrink logsigmoid gelu leaky_relu elu", x)
+    functional(
+        (
+            "relu relu6 selu silu mish hardsigmoid hardswish softsign tanhshrink logsigmoid gelu "
+            "leaky_relu elu"
+        ),
+        x,
+    )
     functional("celu softplus hardtanh hardshrink softshrink", x)
 sample("add sub rsub", real(4), 1.5, alpha=3)
 sample("mul div floor_divide remainder fmod maximum", real(4), np.asarray(0.75))
@@ -96,7 +139,9 @@ sample("clamp_min clamp_max", real(6), 0.25)
 sample("where", truth(3, 1), real(4), 2.0)
 sample("isclose", np.array([1, np.nan]), np.array([1.001, np.nan]), rtol=1e-2, equal_nan=True)
 sample("lerp", real(4), real(4), 0.75)
-sample("bitwise_and bitwise_or bitwise_xor gcd lcm", whole(6, low=1, high=40), whole(6, low=1, high=40))
+sample(
+    "bitwise_and bitwise_or bitwise_xor gcd lcm", whole(6, low=1, high=40), whole(6, low=1, high=40)
+)
 sample("bitwise_left_shift bitwise_right_shift", whole(6, high=99), whole(6))
 sample("bitwise_not", truth(6))
 sample("imag", real(4) + 1j * real(4))
@@ -112,7 +157,7 @@ functional("hardshrink softshrink", real(8), 0.25)
 functional("prelu", real(2, 3, 4), real(3))
 functional("glu", real(4, 3), dim=0)
 
-# --- reductions, order, running ----------------------------------------------------------------------------------
+# --- reductions, order, running
 
 for keep in (False, True):
     sample("sum nansum mean nanmean amax amin", real(3, 4, 5), (0, 2), keep)
@@ -120,7 +165,10 @@ for keep in (False, True):
     sample("var std var_mean std_mean", real(3, 4, 5), (0, -1), keepdim=keep, correction=0)
     sample("linalg.vector_norm", real(3, 4, 5), 3, (0, 1), keep)
     sample("logsumexp", real(3, 4) * 30, 1, keep)
-sample("sum mean prod amax amin max min var std var_mean std_mean nansum nanmean median nanmedian", real(3, 70))
+sample(
+    "sum mean prod amax amin max min var std var_mean std_mean nansum nanmean median nanmedian",
+    real(3, 70),
+)
 sample("argmax argmin all any count_nonzero norm linalg.vector_norm", real(3, 70))
 sample("sum prod", whole(5))
 sample("sum", real(5), dtype="float32")
@@ -151,7 +199,7 @@ sample("bincount", whole(9), minlength=6)
 sample("bincount", whole(9), real(9))
 sample("histc", real(40), 7, -1.0, 1.5)
 
-# --- linear algebra, convolution ---------------------------------------------------------------------------------
+# --- linear algebra, convolution
 
 sample("matmul", real(2, 3, 4), real(4, 5))
 sample("matmul", real(4), real(2, 4, 3))
@@ -180,7 +228,9 @@ for n, side in ((1, 9), (2, 7), (3, 5)):
     image, kernel = (side,) * n, (3, 2, 2)[:n]
     functional(f"conv{n}d", real(2, 4, *image), real(6, 2, *kernel), real(6), 2, 1, 2, 2)
     functional(f"conv{n}d", real(4, *image), real(6, 4, *kernel), padding="same", dilation=2)
-    functional(f"conv_transpose{n}d", real(2, 4, *image), real(4, 3, *kernel), real(6), 2, 1, 1, 2, 3)
+    functional(
+        f"conv_transpose{n}d", real(2, 4, *image), real(4, 3, *kernel), real(6), 2, 1, 1, 2, 3
+    )
     functional(f"conv_transpose{n}d", real(4, *image), real(4, 3, *kernel))
     functional(f"max_pool{n}d", real(2, 3, *image), 3, 2, 1, 2, ceil_mode=True)
     functional(f"avg_pool{n}d", real(2, 3, *image), 3, 2, 1, True, False)
@@ -192,7 +242,13 @@ functional("adaptive_avg_pool2d", real(2, 3, 7, 6), (None, 5))
 functional("unfold", real(2, 3, 6, 7), (2, 3), dilation=2, padding=1, stride=2)
 functional("fold", real(2, 12, 20), (6, 7), (2, 2), stride=(1, 2), padding=(0, 1))
 m = real(2, 4, 4)
-sample("linalg.inv linalg.det linalg.slogdet linalg.svd linalg.svdvals linalg.qr linalg.eig linalg.eigvals svd qr", m)
+sample(
+    (
+        "linalg.inv linalg.det linalg.slogdet linalg.svd linalg.svdvals linalg.qr linalg.eig "
+        "linalg.eigvals svd qr"
+    ),
+    m,
+)
 sample("linalg.pinv pinverse linalg.matrix_rank", real(2, 4, 3))
 sample("linalg.svd", real(5, 3), False)
 sample("linalg.qr", real(5, 3), "complete")
@@ -211,11 +267,15 @@ for matrix_order in ("fro", "nuc", 1, -1, 2, -2, float("inf")):
 sample("linalg.norm", real(2, 3, 4), 3, 1)
 for norm in (None, "ortho", "forward"):
     sample("fft.fft fft.ifft fft.rfft fft.irfft fft.hfft fft.ihfft", real(3, 8), 6, 0, norm)
-    sample("fft.fft2 fft.ifft2 fft.rfft2 fft.irfft2 fft.fftn fft.ifftn fft.rfftn fft.irfftn", real(3, 4, 6), norm=norm)
+    sample(
+        "fft.fft2 fft.ifft2 fft.rfft2 fft.irfft2 fft.fftn fft.ifftn fft.rfftn fft.irfftn",
+        real(3, 4, 6),
+        norm=norm,
+    )
 sample("fft.fft2 fft.rfftn", real(3, 4, 6), (4, -1), (0, 2))
 sample("fft.fftshift fft.ifftshift", real(4, 5), 1)
 
-# --- neural ------------------------------------------------------------------------------------------------------
+# --- neural
 
 sample("softmax log_softmax", real(3, 4, 5) * 20, 1)
 sample("softmax", real(3, 4), 1, dtype="float64")
@@ -228,9 +288,24 @@ functional("instance_norm", real(2, 3, 5), weight=real(3), bias=real(3))
 functional("batch_norm", real(4, 3, 5), real(3), positive(3), real(3), real(3))
 functional("batch_norm", real(4, 3, 5), None, None, real(3), real(3), True)
 functional("local_response_norm", real(2, 6, 5), 4, 0.1, 0.5, 2.0)
-functional("scaled_dot_product_attention", real(2, 3, 4), real(2, 5, 4), real(2, 5, 6), is_causal=True)
-functional("scaled_dot_product_attention", real(2, 3, 4), real(2, 5, 4), real(2, 5, 6), real(3, 5), scale=0.3)
-functional("scaled_dot_product_attention", real(1, 3, 4), real(1, 2, 4), real(1, 2, 4), np.tri(3, 2, dtype=np.bool_))
+functional(
+    "scaled_dot_product_attention", real(2, 3, 4), real(2, 5, 4), real(2, 5, 6), is_causal=True
+)
+functional(
+    "scaled_dot_product_attention",
+    real(2, 3, 4),
+    real(2, 5, 4),
+    real(2, 5, 6),
+    real(3, 5),
+    scale=0.3,
+)
+functional(
+    "scaled_dot_product_attention",
+    real(1, 3, 4),
+    real(1, 2, 4),
+    real(1, 2, 4),
+    np.tri(3, 2, dtype=np.bool_),
+)
 functional("embedding", whole(2, 3), real(4, 5), 1)
 for mode in ("sum", "mean", "max"):
     functional("embedding_bag", whole(7), real(4, 5), np.array([0, 3, 3]), mode=mode, padding_idx=1)
@@ -240,7 +315,9 @@ for mode, n in (("nearest", 2), ("nearest-exact", 1), ("linear", 1), ("trilinear
     functional("interpolate", real(2, 3, *[4] * n), 7, mode=mode)
 for corners in (False, True):
     functional("interpolate", real(2, 3, 4, 5), (7, 3), mode="bilinear", align_corners=corners)
-    functional("interpolate", real(2, 3, 4, 5), scale_factor=1.7, mode="bicubic", align_corners=corners)
+    functional(
+        "interpolate", real(2, 3, 4, 5), scale_factor=1.7, mode="bicubic", align_corners=corners
+    )
 functional("interpolate", real(2, 3, 5), scale_factor=1.5, recompute_scale_factor=True)
 functional("upsample_nearest upsample_bilinear", real(2, 3, 4, 5), scale_factor=2)
 functional("pixel_shuffle", real(2, 8, 3, 4), 2)
@@ -260,10 +337,26 @@ for reduction in ("mean", "sum", "none"):
     functional("poisson_nll_loss", positive(3, 4), positive(3, 4), log_input=False, **how)
     functional("gaussian_nll_loss", real(3, 4), real(3, 4), positive(3), full=True, **how)
     functional("nll_loss", real(5, 4, 2), whole(5, 2), positive(4), ignore_index=1, **how)
-    functional("cross_entropy", real(5, 4, 2), whole(5, 2), positive(4), label_smoothing=0.2, ignore_index=1, **how)
-    functional("cross_entropy", real(5, 4) * 20, positive(5, 4), positive(4), label_smoothing=0.2, **how)
+    functional(
+        "cross_entropy",
+        real(5, 4, 2),
+        whole(5, 2),
+        positive(4),
+        label_smoothing=0.2,
+        ignore_index=1,
+        **how,
+    )
+    functional(
+        "cross_entropy", real(5, 4) * 20, positive(5, 4), positive(4), label_smoothing=0.2, **how
+    )
     functional("binary_cross_entropy", positive(3, 4) / 2, truth(3, 4) * 1.0, positive(4), **how)
-    functional("binary_cross_entropy_with_logits", real(3, 4), positive(3, 4), pos_weight=positive(4), **how)
+    functional(
+        "binary_cross_entropy_with_logits",
+        real(3, 4),
+        positive(3, 4),
+        pos_weight=positive(4),
+        **how,
+    )
     functional("multi_margin_loss", real(5, 4), whole(5), 2, 0.5, positive(4), **how)
     functional("multilabel_soft_margin_loss", real(5, 4), truth(5, 4) * 1.0, positive(4), **how)
     functional("soft_margin_loss hinge_embedding_loss", real(3, 4), truth(3, 4) * 2.0 - 1, **how)
@@ -277,7 +370,7 @@ functional("pdist", real(5, 4), 3.0)
 sample("cdist", real(5, 4), real(3, 4), 1.0)
 sample("cdist", real(2, 5, 4), real(2, 3, 4))
 
-# --- indexing and movement ---------------------------------------------------------------------------------------
+# --- indexing and movement
 
 index = whole(2, 5, high=3)
 sample("gather", real(3, 5), 0, index)
@@ -285,7 +378,15 @@ sample("scatter", real(3, 5), 0, index, 2.5)
 sample("scatter", real(3, 5), 1, np.argsort(real(3, 5), 1), real(3, 5))
 sample("scatter_add", real(3, 5), 0, index, real(4, 6))
 for reduction in ("sum", "prod", "mean", "amax", "amin"):
-    sample("scatter_reduce", real(3, 5), 0, index, real(2, 5), reduction, include_self=reduction != "mean")
+    sample(
+        "scatter_reduce",
+        real(3, 5),
+        0,
+        index,
+        real(2, 5),
+        reduction,
+        include_self=reduction != "mean",
+    )
 sample("index_select", real(3, 5), 1, whole(6))
 sample("index_add", real(3, 5), 1, whole(6), real(3, 6), alpha=2)
 sample("index_copy", real(3, 5), 1, np.array([4, 0]), real(3, 2))
@@ -342,7 +443,7 @@ sample("unfold", real(3, 7), 1, 3, 2)
 sample("repeat tile", real(2, 3), (2, 1, 2))
 sample("repeat_interleave", real(2, 3), np.array([1, 0, 2]), 1)
 
-# --- creation ----------------------------------------------------------------------------------------------------
+# --- creation
 
 sample("zeros ones", 2, 3)
 sample("zeros ones", (2, 3), dtype="int64")
@@ -360,11 +461,14 @@ sample("linspace", -1, 2, 7, dtype="float64")
 sample("tril_indices triu_indices", 3, 4, -1)
 
 
-# --- what is compared --------------------------------------------------------------------------------------------
+# --- what is compared
 
 # Decompositions are unique only up to signs, phases or order: these turn them into what is.
 CANONICAL: dict[str, Callable[..., Any]] = {
-    "linalg.svd": lambda u, s, vh: ((u[..., : s.shape[-1]] * s[..., None, :]) @ vh[..., : s.shape[-1], :], s),
+    "linalg.svd": lambda u, s, vh: (
+        (u[..., : s.shape[-1]] * s[..., None, :]) @ vh[..., : s.shape[-1], :],
+        s,
+    ),
     "svd": lambda u, s, v: ((u * s[..., None, :]) @ v.swapaxes(-1, -2), s),
     "linalg.qr": lambda q, r: (q @ r, np.abs(r)),
     "qr": lambda q, r: (q @ r, np.abs(r)),
@@ -387,11 +491,16 @@ def torch_callable(name: str) -> Callable[..., Any]:
 def to_torch(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return torch.from_numpy(value.copy())
-    return type(value)(to_torch(one) for one in value) if isinstance(value, (list, tuple)) else value
+    return (
+        type(value)(to_torch(one) for one in value) if isinstance(value, (list, tuple)) else value
+    )
 
 
 def by_torch(name: str, call: Call) -> list[Any]:
-    kwargs = {key: getattr(torch, one) if key == "dtype" else to_torch(one) for key, one in call.kwargs.items()}
+    kwargs = {
+        key: getattr(torch, one) if key == "dtype" else to_torch(one)
+        for key, one in call.kwargs.items()
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # deprecations, beta notices
         result = torch_callable(name)(*to_torch(call.args), **kwargs)
@@ -417,7 +526,11 @@ def cast(value: Any, dtype: type) -> Any:
         return value.astype(dtype) if value.dtype == np.float64 else value
     if isinstance(value, dict):
         return {key: cast(one, dtype) for key, one in value.items()}
-    return type(value)(cast(one, dtype) for one in value) if isinstance(value, (list, tuple)) else value
+    return (
+        type(value)(cast(one, dtype) for one in value)
+        if isinstance(value, (list, tuple))
+        else value
+    )
 
 
 def recast(call: Call, dtype: type) -> Call:
@@ -425,7 +538,8 @@ def recast(call: Call, dtype: type) -> Call:
 
 
 def assert_close(actual: Any, expected: Any, tolerance: float) -> None:
-    """Equal where not floating; else within `tolerance` × the largest finite element, NaN and infinities in place."""
+    """Equal where not floating; else within `tolerance` × the largest finite element, NaN and
+    infinities in place."""
     assert actual.shape == expected.shape
     if expected.dtype.kind not in "fc":
         np.testing.assert_array_equal(actual, expected)
@@ -437,11 +551,18 @@ def assert_close(actual: Any, expected: Any, tolerance: float) -> None:
 def arrays_of(value: Any) -> list[Any]:
     if isinstance(value, np.ndarray):
         return [value]
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    parts = (
+        value.values()
+        if isinstance(value, dict)
+        else value
+        if isinstance(value, (list, tuple))
+        else ()
+    )
     return [array for part in parts for array in arrays_of(part)]
 
 
-# Programs write to their arguments and take steps in place of numbers; tests/test_forms.py runs them beside torch.
+# Programs write to their arguments and take steps in place of numbers; tests/test_forms.py runs
+# them beside torch.
 every_operator = pytest.mark.parametrize("name", sorted(set(IMPLEMENTATIONS) - WRITING))
 
 
@@ -479,20 +600,27 @@ def test_float32_stays_float32(name: str) -> None:
         assert all(isinstance(one, np.ndarray) and one.flags.writeable for one in actual)
 
 
-# --- long double -------------------------------------------------------------------------------------------------
+# --- long double
 
-needs_64_bits = pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="a long double is a double here")
+needs_64_bits = pytest.mark.skipif(
+    np.finfo(np.longdouble).nmant < 63, reason="a long double is a double here"
+)
 every_wide_operator = pytest.mark.parametrize("name", sorted(WIDE))
 
 
 def nudged(value: Any, amount: Any) -> Any:
-    """Long doubles moved by up to `amount` of themselves, each by another share; whole numbers not at all."""
+    """Long doubles moved by up to `amount` of themselves, each by another share; whole numbers not
+    at all."""
     if isinstance(value, np.ndarray) and value.dtype == np.longdouble:
         direction = np.mod(37 * value, 1)
         return np.asarray(value * (1 + amount * direction))
     if isinstance(value, dict):
         return {key: nudged(one, amount) for key, one in value.items()}
-    return type(value)(nudged(one, amount) for one in value) if isinstance(value, (list, tuple)) else value
+    return (
+        type(value)(nudged(one, amount) for one in value)
+        if isinstance(value, (list, tuple))
+        else value
+    )
 
 
 @needs_64_bits
@@ -501,7 +629,9 @@ def test_wide_is_long_double_throughout(name: str) -> None:
     """A nudge too small for float64 moves the result in proportion: no step on the way drops it."""
     for call in samples(name):
         wide = recast(call, np.longdouble)
-        if not any(array.dtype == np.longdouble for array in arrays_of(wide)) or call.kwargs.get("dtype"):
+        if not any(array.dtype == np.longdouble for array in arrays_of(wide)) or call.kwargs.get(
+            "dtype"
+        ):
             continue
         plain, double = by_numpy(name, wide), by_numpy(name, call)
         small, large = (
@@ -544,15 +674,25 @@ def exact(x: Any, mpmath: Any) -> Any:
             ),
         ),
         ("nn.functional.gaussian_nll_loss", lambda m, x: m.log(4) / 2 + m.log(2 * m.pi) / 2),
-        ("nn.functional.poisson_nll_loss", lambda m, x: m.exp(x) - 4 * x + 4 * m.log(4) - 4 + m.log(8 * m.pi) / 2),
+        (
+            "nn.functional.poisson_nll_loss",
+            lambda m, x: m.exp(x) - 4 * x + 4 * m.log(4) - 4 + m.log(8 * m.pi) / 2,
+        ),
     ],
 )
-def test_wide_constants_have_all_their_digits(name: str, formula: Callable[[Any, Any], Any]) -> None:
+def test_wide_constants_have_all_their_digits(
+    name: str, formula: Callable[[Any, Any], Any]
+) -> None:
     mpmath = pytest.importorskip("mpmath")
     x = real(50).astype(np.longdouble)
     more: dict[str, Any] = {
         "logaddexp2": {"other": x},
-        "nn.functional.gaussian_nll_loss": {"target": x, "var": 4.0, "full": True, "reduction": "none"},
+        "nn.functional.gaussian_nll_loss": {
+            "target": x,
+            "var": 4.0,
+            "full": True,
+            "reduction": "none",
+        },
         "nn.functional.poisson_nll_loss": {"target": 4 + 0 * x, "full": True, "reduction": "none"},
     }
     result = IMPLEMENTATIONS[name](x, **more.get(name, {}))
@@ -562,7 +702,7 @@ def test_wide_constants_have_all_their_digits(name: str, formula: Callable[[Any,
             assert abs(exact(value, mpmath) - expected) <= 4 * 2.0**-63 * max(abs(expected), 1e-9)
 
 
-# --- what PyTorch does at the edges ------------------------------------------------------------------------------
+# --- what PyTorch does at the edges
 
 NAN, INF = np.nan, np.inf
 
@@ -647,8 +787,12 @@ def test_half_is_rounded_once() -> None:
     x = np.array([1] + [2.0**-11] * 4, np.float16)  # in float16, 1 + 2⁻¹¹ is 1 again
     assert IMPLEMENTATIONS["sum"](x) == np.float16(1 + 4 * 2.0**-11)
     assert IMPLEMENTATIONS["sum"](x, dtype="float32").dtype == np.float32
-    assert IMPLEMENTATIONS["sum"](x.astype(np.float32), dtype="float16") == np.float16(1 + 4 * 2.0**-11)
-    np.testing.assert_array_equal(IMPLEMENTATIONS["nextafter"](x[:1], x[:1] * 2), np.array([1 + 2.0**-10], np.float16))
+    assert IMPLEMENTATIONS["sum"](x.astype(np.float32), dtype="float16") == np.float16(
+        1 + 4 * 2.0**-11
+    )
+    np.testing.assert_array_equal(
+        IMPLEMENTATIONS["nextafter"](x[:1], x[:1] * 2), np.array([1 + 2.0**-10], np.float16)
+    )
 
 
 def test_sums_pairwise_along_every_dimension() -> None:
@@ -671,18 +815,35 @@ def test_accepts_any_strides_and_returns_plain_arrays() -> None:
 @pytest.mark.parametrize(
     ("name", "args", "kwargs", "reason"),
     [
-        ("nn.functional.max_pool1d", (real(1, 1, 4), 2), {"return_indices": True}, "return_indices"),
-        ("nn.functional.batch_norm", (real(2, 3), real(3), real(3)), {"training": True}, "in place"),
+        (
+            "nn.functional.max_pool1d",
+            (real(1, 1, 4), 2),
+            {"return_indices": True},
+            "return_indices",
+        ),
+        (
+            "nn.functional.batch_norm",
+            (real(2, 3), real(3), real(3)),
+            {"training": True},
+            "in place",
+        ),
         ("nn.functional.embedding", (whole(2), real(4, 3)), {"max_norm": 1.0}, "in place"),
         ("nn.functional.mse_loss", (real(2), real(2)), {"size_average": False}, "deprecated"),
         ("nn.functional.mish", (whole(3),), {}, "nn.functional.mish of integers"),
         ("atan2", (1j * real(3), real(3)), {}, "atan2 of complex numbers"),
         ("sum", (real(3),), {"dtype": "bfloat16"}, "NumPy has no dtype 'bfloat16'"),
-        ("nn.functional.rms_norm", (real(3).astype(np.longdouble), (3,)), {}, "another number in every dtype"),
+        (
+            "nn.functional.rms_norm",
+            (real(3).astype(np.longdouble), (3,)),
+            {},
+            "another number in every dtype",
+        ),
         ("zeros", (3,), {"out": real(3)}, "the arguments out"),
     ],
 )
-def test_says_what_it_does_not_offer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], reason: str) -> None:
+def test_says_what_it_does_not_offer(
+    name: str, args: tuple[Any, ...], kwargs: dict[str, Any], reason: str
+) -> None:
     if name == "nn.functional.rms_norm" and np.finfo(np.longdouble).nmant < 63:
         pytest.skip("a long double is a double here")
     with pytest.raises(NotImplementedError, match=reason):
@@ -691,7 +852,8 @@ def test_says_what_it_does_not_offer(name: str, args: tuple[Any, ...], kwargs: d
 
 @pytest.mark.parametrize("name", ["gather", "scatter", "index_select", "index_add"])
 def test_refuses_negative_positions(name: str) -> None:
-    """NumPy would count them from the end, and an operator that PyTorch refuses would seem to work."""
+    """NumPy would count them from the end, and an operator that PyTorch refuses would seem to
+    work."""
     more = {"scatter": (2.5,), "index_add": (real(1),)}.get(name, ())
     call = Call((real(3), 0, np.array([-1]), *more), {})
     for run in (by_numpy, by_torch):
@@ -699,7 +861,10 @@ def test_refuses_negative_positions(name: str) -> None:
             run(name, call)
 
 
-@pytest.mark.parametrize(("equation", "dtype"), [("ij->", "int64"), ("ij->i", "int64"), ("ii->i", "int32"), ("ij->ji", "int32")])
+@pytest.mark.parametrize(
+    ("equation", "dtype"),
+    [("ij->", "int64"), ("ij->i", "int64"), ("ii->i", "int32"), ("ij->ji", "int32")],
+)
 def test_einsum_sums_integers_as_sum_does(equation: str, dtype: str) -> None:
     call = Call((equation, np.ones((3, 3), np.int32)), {})
     assert [one.dtype.name for one in by_numpy("einsum", call)] == [dtype]
@@ -710,5 +875,6 @@ def test_einsum_sums_integers_as_sum_does(equation: str, dtype: str) -> None:
 def test_hardtanh_keeps_the_sign_of_a_zero_within_bounds(low: float, high: float) -> None:
     call = Call((np.array([0.0, -0.0, 5.0, -5.0]), low, high), {})
     np.testing.assert_array_equal(
-        np.signbit(by_numpy("nn.functional.hardtanh", call)), np.signbit(by_torch("nn.functional.hardtanh", call))
+        np.signbit(by_numpy("nn.functional.hardtanh", call)),
+        np.signbit(by_torch("nn.functional.hardtanh", call)),
     )

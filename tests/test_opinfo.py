@@ -1,4 +1,5 @@
-"""The second source of cases: samples of PyTorch's operator database as literal recipes, judged like everything else."""
+"""The second source of cases: samples of PyTorch's operator database as literal recipes, judged
+like everything else."""
 
 from __future__ import annotations
 
@@ -40,8 +41,12 @@ def test_the_import_leaves_torch_as_it_was() -> None:
 
 def test_an_absent_database_is_one_line_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     opinfo.database.cache_clear()
-    monkeypatch.setitem(__import__("sys").modules, "torch.testing._internal.common_methods_invocations", None)
-    with pytest.raises(UsageError, match=r"PyTorch's operator database cannot be imported: .*; leave --source out"):
+    monkeypatch.setitem(
+        __import__("sys").modules, "torch.testing._internal.common_methods_invocations", None
+    )
+    with pytest.raises(
+        UsageError, match=r"PyTorch's operator database cannot be imported: .*; leave --source out"
+    ):
         opinfo.database()
     answer = CliRunner().invoke(main, ["run", "exp", "--source", "opinfo", "--no-bundle"])
     assert answer.exit_code == 2
@@ -80,7 +85,10 @@ def test_layouts_are_kept(tensor: torch.Tensor) -> None:
     case = Case.from_line(Case("clone", "float32", (kept,)).line)
     (made,) = prepare(case).build().tensors
     assert torch.equal(made, tensor)
-    assert (made.stride(), made.storage_offset()) == (tensor.stride(), min(tensor.storage_offset(), opinfo.BEFORE))
+    assert (made.stride(), made.storage_offset()) == (
+        tensor.stride(),
+        min(tensor.storage_offset(), opinfo.BEFORE),
+    )
 
 
 def test_what_needs_no_gradient_gets_none() -> None:
@@ -98,12 +106,21 @@ def test_declared_and_undeclared_operators() -> None:
     assert declared.error.magnitude == "products"
     if other.family == opinfo.GENERIC:  # until somebody declares it
         assert other.error.magnitude == "normwise"
-    moved = [o for o in opinfo.select() if o.family == opinfo.GENERIC and o.name in ("view_copy", "alias_copy")]
+    moved = [
+        o
+        for o in opinfo.select()
+        if o.family == opinfo.GENERIC and o.name in ("view_copy", "alias_copy")
+    ]
     assert {o.error.kind for o in moved} <= {"exact"}
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"), [("rand_like", "its result is random"), ("new_empty_strided", "uninitialised"), ("uniform", "random")]
+    ("name", "reason"),
+    [
+        ("rand_like", "its result is random"),
+        ("new_empty_strided", "uninitialised"),
+        ("uniform", "random"),
+    ],
 )
 def test_what_is_not_tested_says_why(name: str, reason: str) -> None:
     found = operator(name)
@@ -114,11 +131,15 @@ def test_what_is_not_tested_says_why(name: str, reason: str) -> None:
     assert reason in why or "writes to an argument" in why
 
 
-def test_a_sample_function_that_raises_costs_its_own_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sample_function_that_raises_costs_its_own_operator(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     entry = next(e for e in opinfo.database() if e.name == "exp")
     monkeypatch.setattr(entry, "sample_inputs_func", lambda *args, **kwargs: 1 / 0)
     monkeypatch.setattr(entry, "reference_inputs_func", None)
-    run = consistency.run(["exp", "sin"], ["cpu"], ["float32"], ["forward"], examples=2, source="opinfo")
+    run = consistency.run(
+        ["exp", "sin"], ["cpu"], ["float32"], ["forward"], examples=2, source="opinfo"
+    )
     exp = [r for r in run.results if r.operator == "exp"]
     assert [r.verdict.value for r in exp] == ["undecidable"]
     assert "sample_inputs of it cannot be made (ZeroDivisionError" in exp[0].explanation
@@ -127,7 +148,15 @@ def test_a_sample_function_that_raises_costs_its_own_operator(monkeypatch: pytes
 
 def test_bundles_resume_and_repro(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def run(**more: Any) -> consistency.Run:
-        return consistency.run(["matmul", "cov"], ["cpu"], ["float32"], examples=4, source="opinfo", out=tmp_path / "b", **more)
+        return consistency.run(
+            ["matmul", "cov"],
+            ["cpu"],
+            ["float32"],
+            examples=4,
+            source="opinfo",
+            out=tmp_path / "b",
+            **more,
+        )
 
     first = run()
     assert {r.case.source for r in first.results} == {"opinfo"}
@@ -135,10 +164,16 @@ def test_bundles_resume_and_repro(tmp_path: Path, capsys: pytest.CaptureFixture[
     again = read_results(tmp_path / "b")
     assert [r.case for r in again] == [r.case for r in first.results]
     assert run(resume=True).results == first.results
-    big = next(c for c in (r.case for r in first.results) if any(len(t.data) > INLINE_BYTES for t in tensors(c.args)))
+    big = next(
+        c
+        for c in (r.case for r in first.results)
+        if any(len(t.data) > INLINE_BYTES for t in tensors(c.args))
+    )
     write(tmp_path / "one", big)
     (tmp_path / "one" / "case.json").write_text(big.line, encoding="utf-8")
-    answer = CliRunner().invoke(main, ["repro", str(tmp_path / "one"), "--backend", "cpu", "--json"])
+    answer = CliRunner().invoke(
+        main, ["repro", str(tmp_path / "one"), "--backend", "cpu", "--json"]
+    )
     assert answer.exit_code == 0, answer.output
     assert {json.loads(line)["case_id"] for line in answer.output.splitlines()} == {big.id}
 
@@ -176,7 +211,9 @@ def test_a_fault_is_found() -> None:
         def call(self, operator: consistency.Operator, args: Any, kwargs: Any) -> Any:
             return super().call(operator, args, kwargs) * 1.001
 
-    run = consistency.run(["cov", "exp"], [Wrong(), "cpu"], ["float32"], ["forward"], examples=4, source="opinfo")
+    run = consistency.run(
+        ["cov", "exp"], [Wrong(), "cpu"], ["float32"], ["forward"], examples=4, source="opinfo"
+    )
     assert {r.operator for r in run.failures} == {"cov", "exp"}
     assert {r.backend for r in run.failures} == {"wrong"}
     assert resolve("cpu").name == "cpu"

@@ -1,4 +1,5 @@
-"""Defaults that depend on the dtype: float64 is given those of the tested dtype, and a wrong one is noticed."""
+"""Defaults that depend on the dtype: float64 is given those of the tested dtype, and a wrong one is
+noticed."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ def small(*shape: int, dtype: str = "float32", scale: float = 2.0**-10) -> Tenso
 @pytest.mark.parametrize("args", [(), (None,), (None, None)])
 def test_rms_norm_adds_its_own_epsilon(dtype: str, args: tuple[None, ...]) -> None:
     case = Case("nn.functional.rms_norm", dtype, (small(3, 64, dtype=dtype), [64], *args))
-    (result,) = judge_case(case, operator_of(case), [consistency.TorchBackend("cpu", "cpu")], load(), ("forward",))
+    (result,) = judge_case(
+        case, operator_of(case), [consistency.TorchBackend("cpu", "cpu")], load(), ("forward",)
+    )
     assert result.verdict.passes, result.explanation
 
 

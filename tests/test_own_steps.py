@@ -1,4 +1,5 @@
-"""Functions of a user's own are judged by the roundings of their own steps: healthy ones pass, a step that is off is noticed."""
+"""Functions of a user's own are judged by the roundings of their own steps: healthy ones pass, a
+step that is off is noticed."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ SIZES = ((1, 8), (2, 64), (4, 100), (8, 512), (3, 1000))
 
 
 def one_of(t: torch.Tensor) -> torch.Tensor:
-    """One element off, that of the middle row's largest magnitude: of a small one nothing may be left in the sum with a bias."""
+    """One element off, that of the middle row's largest magnitude: of a small one nothing may be
+    left in the sum with a bias."""
     factors = torch.ones_like(t, dtype=torch.float64).reshape(-1)
     factors[int(t.detach().abs().argmax())] = OFF
     return t * factors.reshape(t.shape).to(t.dtype)
@@ -66,7 +68,9 @@ PLANTED = [
 def arguments(seed: int, count: int, dtype: torch.dtype) -> list[torch.Tensor]:
     random = torch.Generator().manual_seed(seed)
     rows, size = SIZES[seed % len(SIZES)]
-    x, weight, bias = (torch.randn(*shape, generator=random) for shape in ((rows, size), (size,), (size,)))
+    x, weight, bias = (
+        torch.randn(*shape, generator=random) for shape in ((rows, size), (size,), (size,))
+    )
     return [t.to(dtype) for t in (x, 1.0 + 0.2 * weight, bias)[:count]]
 
 
@@ -77,11 +81,17 @@ def verdict_of(function: Callable[..., Any], args: list[torch.Tensor], **how: An
         return str(divergence.results[0].verdict)  # type: ignore[attr-defined]
 
 
-def accused(name: str, dtype: torch.dtype, seeds: range, off: str = "", *, itself: bool = False) -> list[int]:
+def accused(
+    name: str, dtype: torch.dtype, seeds: range, off: str = "", *, itself: bool = False
+) -> list[int]:
     function, reference, count = WRITTEN[name]
     function = functools.partial(function, off=off) if off else function
     how = {} if itself else {"reference": reference}
-    return [s for s in seeds if verdict_of(function, arguments(s, count, dtype), **how) not in ("rounding", "exact")]
+    return [
+        s
+        for s in seeds
+        if verdict_of(function, arguments(s, count, dtype), **how) not in ("rounding", "exact")
+    ]
 
 
 @pytest.mark.parametrize("itself", [False, True])
@@ -185,10 +195,13 @@ def test_other_formulas_and_their_gradients(name: str, dtype: torch.dtype) -> No
 
 def test_the_sentence_names_the_formula() -> None:
     with pytest.raises(
-        consistency.Divergence, match=r"in float64, it is off from its reference by .* times what its roundings explain"
+        consistency.Divergence,
+        match=r"in float64, it is off from its reference by .* times what its roundings explain",
     ):
         consistency.assert_consistent(
-            functools.partial(rms_norm, off="mean"), *arguments(1, 2, torch.bfloat16), reference=WRITTEN["rms_norm"][1]
+            functools.partial(rms_norm, off="mean"),
+            *arguments(1, 2, torch.bfloat16),
+            reference=WRITTEN["rms_norm"][1],
         )
 
 
@@ -234,12 +247,15 @@ def test_steps_again_in_float64() -> None:
 
 
 def test_a_function_that_is_called_like_one_of_torchs() -> None:
-    """rms_norm adds an epsilon that belongs to the dtype, which a user's function of that name does not know."""
+    """rms_norm adds an epsilon that belongs to the dtype, which a user's function of that name does
+    not know."""
 
     def mine(x: Any, shape: Any) -> Any:
         return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-7)
 
-    x = arguments(1, 1, torch.float16)[0] * 16  # beside such numbers torch 2.4.1's epsilon, that of float16, is small as well
+    x = (
+        arguments(1, 1, torch.float16)[0] * 16
+    )  # beside such numbers torch 2.4.1's epsilon, that of float16, is small as well
     for mine.__qualname__ in ("rms_norm", "mine"):
         assert verdict_of(mine, [x, x.shape[-1:]]) == "rounding"  # type: ignore[list-item]
         assert verdict_of(mine, [x, x.shape[-1:]], reference=F.rms_norm) == "rounding"  # type: ignore[list-item]
@@ -272,15 +288,24 @@ def test_the_same_numbers_every_time() -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_explain_judges_a_formula_by_its_own_steps(dtype: str) -> None:
-    """x @ W.T + b rounds twice, which its RMS error shows: once that was called divergent at 0.0096 × budget."""
-    found = CliRunner().invoke(cli, ["explain", "linear", "x @ W.T + b", "--dtype", dtype, "--shape", "16,64,32"])
+    """x @ W.T + b rounds twice, which its RMS error shows: once that was called divergent at 0.0096
+    × budget."""
+    found = CliRunner().invoke(
+        cli, ["explain", "linear", "x @ W.T + b", "--dtype", dtype, "--shape", "16,64,32"]
+    )
     assert found.exit_code in (0, 3), found.output
     assert "budget from float64: rounding" in found.output
     assert "divergent" not in found.output
 
 
 def test_explain_of_another_formula_shows_no_small_number() -> None:
-    found = CliRunner().invoke(cli, ["explain", "linear", "x @ W.T * 1.004 + b", "--dtype", "bfloat16", "--shape", "16,64,32"])
+    found = CliRunner().invoke(
+        cli,
+        ["explain", "linear", "x @ W.T * 1.004 + b", "--dtype", "bfloat16", "--shape", "16,64,32"],
+    )
     assert found.exit_code == 1
-    assert "divergent: each element by itself might be rounding, but where nothing is rounded, in float64" in found.output
+    assert (
+        "divergent: each element by itself might be rounding, but where nothing is rounded, in "
+        "float64"
+    ) in found.output
     assert "× budget from" not in found.output.partition("divergent")[2]

@@ -1,4 +1,5 @@
-"""Predicates on cases: what they mean, what they refuse, and that nothing but their own error comes out."""
+"""Predicates on cases: what they mean, what they refuse, and that nothing but their own error comes
+out."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ from consistency.judge.known.dimensions import dimension_names, dimensions_of
 from consistency.judge.known.predicate import MAX_DEPTH, MAX_LENGTH, PredicateError, parse
 
 # a (32 × 300) in channels of its own memory order, b (300 × 8) contiguous
-A = TensorRecipe((300, 32), "float32", ("wide", -8, 8), 70000, (("transpose", 0, 1),), ((3, "-nan"), (5, "inf")))
+A = TensorRecipe(
+    (300, 32), "float32", ("wide", -8, 8), 70000, (("transpose", 0, 1),), ((3, "-nan"), (5, "inf"))
+)
 B = TensorRecipe((300, 8), "float32")
 MATMUL = Case("matmul", "float32", (A, B))
 
@@ -34,13 +37,20 @@ def holds(text: str, case: Case = MATMUL) -> bool:
 @pytest.mark.parametrize(
     "text",
     [
-        "layout(arg0) != contiguous and K > 256", "layout(input) == transposed", "layout(arg1) == contiguous",
-        "layout(arg0) in (strided, transposed)", "layout(arg0) not in (contiguous, expanded)", "K == 300 and M == 32 and N == 8",
-        "shape(arg0) == (32, 300)", "shape(arg0) == [32, 300]", "shape(arg0)[-1] % 7 == 6", "stride(arg0) == (1, 32)",
-        "dim(arg0) == 2", "numel(other) == 2400", "1 < M <= 32", "values(arg0) == wide", "values(arg0) != 'uniform'",
-        "has_nan(arg0) and not has_nan(arg1)", "has_inf(arg0)", "special(arg0) == -nan", "'inf' in special(arg0)",
-        "special(arg0) in (nan, -nan)", "dtype(arg0) == float32", "K / 2 > 149.5", "K // 256 == 1", "-K < 0", "K - M == 268",
-        "max(K, M, N) == 300", "min(shape(arg1)) == 8", "abs(M - K) > 200", "len(shape(arg0)) == 2", "arg0", "True",
+        "layout(arg0) != contiguous and K > 256", "layout(input) == transposed",
+        "layout(arg1) == contiguous",
+        "layout(arg0) in (strided, transposed)", "layout(arg0) not in (contiguous, expanded)",
+        "K == 300 and M == 32 and N == 8",
+        "shape(arg0) == (32, 300)", "shape(arg0) == [32, 300]", "shape(arg0)[-1] % 7 == 6",
+        "stride(arg0) == (1, 32)",
+        "dim(arg0) == 2", "numel(other) == 2400", "1 < M <= 32", "values(arg0) == wide",
+        "values(arg0) != 'uniform'",
+        "has_nan(arg0) and not has_nan(arg1)", "has_inf(arg0)", "special(arg0) == -nan",
+        "'inf' in special(arg0)",
+        "special(arg0) in (nan, -nan)", "dtype(arg0) == float32", "K / 2 > 149.5", "K // 256 == 1",
+        "-K < 0", "K - M == 268",
+        "max(K, M, N) == 300", "min(shape(arg1)) == 8", "abs(M - K) > 200", "len(shape(arg0)) == 2",
+        "arg0", "True",
         "offset(arg0) == 0", "K > 256 or layout(arg7) == contiguous", "not K < 256",
     ],
 )  # fmt: skip
@@ -52,8 +62,10 @@ def test_what_is_true(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "layout(arg7) == contiguous", "layout(arg7) != contiguous", "arg7 == 3", "arg7 != 3", "nothing > 3", "K > 'text'",
-        "shape(arg0)[5] == 3", "shape(arg0)[-3] == 3", "K / 0 > 1", "K % (M - 32) == 1", "arg0 > 3", "arg0 + 1 > 3", "3 in K",
+        "layout(arg7) == contiguous", "layout(arg7) != contiguous", "arg7 == 3", "arg7 != 3",
+        "nothing > 3", "K > 'text'",
+        "shape(arg0)[5] == 3", "shape(arg0)[-3] == 3", "K / 0 > 1", "K % (M - 32) == 1", "arg0 > 3",
+        "arg0 + 1 > 3", "3 in K",
         "layout(arg0)[0] == 3", "len(K) == 3", "min(arg0, K) == 3", "numel(K) == 3", "arg0[0] == 3",
         "layout(arg999999999) == strided", "shape(arg0) < (1, 2)",
     ],
@@ -70,14 +82,18 @@ def test_arguments_go_by_their_names_and_by_keyword() -> None:
                 {"mode": "bilinear", "align_corners": True, "size": [6, 6]})  # fmt: skip
     assert holds("mode == 'bilinear' and align_corners and size == (6, 6) and C == 2", case)
     assert not holds("mode == 'nearest' or not align_corners", case)
-    cast = Case("softmax", "float32", (TensorRecipe((4, 5), "float32"), -1), {"dtype": DType("float64")})
+    cast = Case(
+        "softmax", "float32", (TensorRecipe((4, 5), "float32"), -1), {"dtype": DType("float64")}
+    )
     assert holds("dim == -1 and N == 5 and dtype == 'float64' and dtype(input) == float32", cast)
     assert holds("arg1 == -1 and dim(arg0) == 2", cast)
 
 
 def test_arguments_within_lists() -> None:
     case = Case("cat", "float32", ([TensorRecipe((2, 3), "float32"), A], 1))
-    assert holds("layout(arg0[1]) == transposed and layout(tensors[0]) == contiguous and dim == 1", case)
+    assert holds(
+        "layout(arg0[1]) == transposed and layout(tensors[0]) == contiguous and dim == 1", case
+    )
     assert not holds("layout(arg0) == contiguous", case)
 
 
@@ -85,12 +101,16 @@ def test_arguments_within_lists() -> None:
     ("tensor", "words"),
     [
         (TensorRecipe((2, 3), "float32"), {"contiguous"}),
-        (TensorRecipe((3,), "float32", view=(("select", 0, 1),)), {"contiguous", "scalar", "offset"}),
+        (TensorRecipe((3,), "float32", view=(("select", 0, 1),)), {"contiguous", "scalar",
+        "offset"}),
         (TensorRecipe((0, 3), "float32"), {"contiguous", "empty"}),
-        (TensorRecipe((2, 4, 4, 3), "float32", view=(("permute", 0, 3, 1, 2),)), {"transposed", "channels_last"}),
-        (TensorRecipe((2, 4, 4, 4, 3), "float32", view=(("permute", 0, 4, 1, 2, 3),)), {"transposed", "channels_last"}),
+        (TensorRecipe((2, 4, 4, 3), "float32", view=(("permute", 0, 3, 1, 2),)), {"transposed",
+        "channels_last"}),
+        (TensorRecipe((2, 4, 4, 4, 3), "float32", view=(("permute", 0, 4, 1, 2, 3),)),
+        {"transposed", "channels_last"}),
         (TensorRecipe((9, 3), "float32", view=(("slice", 0, 1, 8, 2),)), {"strided", "offset"}),
-        (TensorRecipe((9, 3), "float32", view=(("slice", 0, 2, 5, None),)), {"contiguous", "offset"}),
+        (TensorRecipe((9, 3), "float32", view=(("slice", 0, 2, 5, None),)), {"contiguous",
+        "offset"}),
         (TensorRecipe((1, 3), "float32", view=(("expand", 4, 3),)), {"expanded", "overlapping"}),
         (TensorRecipe((8,), "float32", view=(("unfold", 0, 3, 1),)), {"overlapping"}),
         (literal(torch.ones(3, 4).t()), {"transposed"}),
@@ -107,27 +127,54 @@ def test_facts_are_those_of_the_tensors() -> None:
         for case in search.batch(operators.get(name), "float32", 40, 3):
             facts, built = Facts(case), prepare(case).build()
             for tensor, made in zip(case.tensors, built.tensors, strict=True):
-                shape, stride, offset = (facts.described(f, tensor) for f in ("shape", "stride", "offset"))
-                assert (shape, stride, offset) == (tuple(made.shape), made.stride(), made.storage_offset())
+                shape, stride, offset = (
+                    facts.described(f, tensor) for f in ("shape", "stride", "offset")
+                )
+                assert (shape, stride, offset) == (
+                    tuple(made.shape),
+                    made.stride(),
+                    made.storage_offset(),
+                )
                 layout = facts.described("layout", tensor)
                 assert ("contiguous" in layout) == made.is_contiguous()
-                last = made.ndim == 4 and made.numel() and made.is_contiguous(memory_format=torch.channels_last)
-                assert ("channels_last" in layout) == bool(last and not made.is_contiguous() and "overlapping" not in layout)
+                last = (
+                    made.ndim == 4
+                    and made.numel()
+                    and made.is_contiguous(memory_format=torch.channels_last)
+                )
+                assert ("channels_last" in layout) == bool(
+                    last and not made.is_contiguous() and "overlapping" not in layout
+                )
 
 
 def test_specials_of_literal_tensors_are_looked_up_in_their_bits() -> None:
     for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64):
-        case = Case("exp", "float32", (literal(torch.tensor([1.0, float("nan"), float("-inf")], dtype=dtype)),))
+        case = Case(
+            "exp",
+            "float32",
+            (literal(torch.tensor([1.0, float("nan"), float("-inf")], dtype=dtype)),),
+        )
         assert holds("has_nan(arg0) and special(arg0) == -inf and not special(arg0) == inf", case)
-    assert holds("not has_nan(arg0) and values(arg0) == literal", Case("exp", "int64", (literal(torch.tensor([1])),)))
+    assert holds(
+        "not has_nan(arg0) and values(arg0) == literal",
+        Case("exp", "int64", (literal(torch.tensor([1])),)),
+    )
 
 
 def test_dimensions_are_those_of_the_product() -> None:
     x, w = TensorRecipe((2, 6, 9, 10), "float32"), TensorRecipe((4, 3, 3, 5), "float32")
-    assert dimensions_of("nn.functional.conv2d", Facts(Case("nn.functional.conv2d", "float32", (x, w)))) == {
+    assert dimensions_of("nn.functional.conv2d", Facts(Case("nn.functional.conv2d", "float32", (x,
+    w)))) == {
         "C": 6, "M": 4, "k": 5, "H": 9, "W": 10, "K": 45,
     }  # fmt: skip
-    for name in ("matmul", "addmm", "nn.functional.linear", "sum", "nn.functional.conv_transpose2d", "nn.functional.group_norm"):
+    for name in (
+        "matmul",
+        "addmm",
+        "nn.functional.linear",
+        "sum",
+        "nn.functional.conv_transpose2d",
+        "nn.functional.group_norm",
+    ):
         for case in search.batch(operators.get(name), "float32", 20, 1):
             assert set(dimensions_of(name, Facts(case))) <= set(dimension_names(name))
     for case in search.batch(operators.get("matmul"), "float32", 40, 1):
@@ -150,11 +197,13 @@ def test_names_come_from_signatures_documentation_and_schemas() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("layout(arg0) == contigous", "has 'contigous', which is no layout; did you mean contiguous?"),
+        ("layout(arg0) == contigous", ("has 'contigous', which is no layout; did you mean "
+        "contiguous?")),
         ("values(arg0) == wid", "which is no value class; did you mean wide?"),
         ("special(arg0) == nann", "which is no special value; did you mean nan"),
         ("dtype(arg0) == float3", "which is no dtype; did you mean float32"),
-        ("layuot(arg0) == strided", "has 'layuot', which is no function here; did you mean layout?"),
+        ("layuot(arg0) == strided",
+        "has 'layuot', which is no function here; did you mean layout?"),
         ("layout(arg0)", "has 'layout(arg0)' alone; compare it: layout(arg0) == contiguous"),
         ("K ** 9 > 1", "has 'K ** 9', which is not allowed; allowed are comparisons"),
         ("K << 9 > 1", "which is not allowed"),
@@ -163,7 +212,8 @@ def test_names_come_from_signatures_documentation_and_schemas() -> None:
         ("(lambda: 1)() > 0", "which is not allowed"),
         ("__import__('os') == 1", "has '__import__', which is no function here"),
         ("K is None", "has 'is' in it; write == or !="),
-        ("layout(K > 3) == strided", "has layout() of something that is no argument; write it like layout(arg0)"),
+        ("layout(K > 3) == strided", ("has layout() of something that is no argument; write it "
+        "like layout(arg0)")),
         ("layout() == strided", "has layout() of something that is no argument"),
         ("abs() > 1", "has abs() with 0 arguments; give it one"),
         ("shape(arg0)[1:2] == 3", "what is in brackets is a whole number"),
@@ -198,20 +248,29 @@ def test_mistakes_name_the_remedy(text: str, words: str | None) -> None:
 # What can be written, from the inside out.
 _TENSOR = st.sampled_from(["arg0", "arg1", "input", "arg0[1]", "weight"])
 _NUMBER = st.one_of(
-    st.integers(-(10**9), 10**9).map(str), st.floats(-1e6, 1e6).map(repr), st.sampled_from(["K", "M", "dim", "shape(arg0)[-1]"]),
+    st.integers(-(10**9), 10**9).map(str), st.floats(-1e6, 1e6).map(repr), st.sampled_from(["K",
+    "M", "dim", "shape(arg0)[-1]"]),
     st.builds("{}({})".format, st.sampled_from(["numel", "dim", "offset"]), _TENSOR),
 )  # fmt: skip
-_SUM = st.one_of(_NUMBER, st.builds("({} {} {})".format, _NUMBER, st.sampled_from(["+", "-", "*", "/", "//", "%"]), _NUMBER))
+_SUM = st.one_of(
+    _NUMBER,
+    st.builds(
+        "({} {} {})".format, _NUMBER, st.sampled_from(["+", "-", "*", "/", "//", "%"]), _NUMBER
+    ),
+)
 _TEST = st.one_of(
     st.builds("{} {} {}".format, _SUM, st.sampled_from(["<", "<=", "==", "!=", ">", ">="]), _SUM),
-    st.builds("layout({}) {} {}".format, _TENSOR, st.sampled_from(["==", "!="]), st.sampled_from(LAYOUTS)),
+    st.builds("layout({}) {} {}".format, _TENSOR, st.sampled_from(["==", "!="]),
+    st.sampled_from(LAYOUTS)),
     st.builds("values({}) == {}".format, _TENSOR, st.sampled_from(sorted(CLASSES))),
-    st.builds("{} in ('a', 3, None)".format, _NUMBER), st.builds("has_nan({})".format, _TENSOR), st.sampled_from(["mode", "True"]),
+    st.builds("{} in ('a', 3, None)".format, _NUMBER), st.builds("has_nan({})".format, _TENSOR),
+    st.sampled_from(["mode", "True"]),
 )  # fmt: skip
 _PREDICATE = st.recursive(
     _TEST,
     lambda inner: st.one_of(
-        st.builds("({} and {})".format, inner, inner), st.builds("({} or {})".format, inner, inner), inner.map("not {}".format)
+        st.builds("({} and {})".format, inner, inner), st.builds("({} or {})".format, inner, inner),
+        inner.map("not {}".format)
     ),
     max_leaves=4,
 )  # fmt: skip
@@ -233,14 +292,22 @@ def test_what_is_formatted_reads_as_the_same_predicate(text: str) -> None:
 
 
 _PIECES = st.sampled_from(
-    [*FUNCTIONS, *LAYOUTS, "arg0", "K", "(", ")", "[", "]", ",", "and", "or", "not", "in", "is", "==", "<", "**", "*", "-", "%",
-     "'", '"', "lambda", ":", "=", "1", "0.5", "None", "{", "}", "f'", "if", "else", "for", "@", "~", ".", ":=", "await", "\\",
+    [*FUNCTIONS, *LAYOUTS, "arg0", "K", "(", ")", "[", "]", ",", "and", "or", "not", "in", "is",
+    "==", "<", "**", "*", "-", "%",
+     "'", '"', "lambda", ":", "=", "1", "0.5", "None", "{", "}", "f'", "if", "else", "for", "@",
+     "~", ".", ":=", "await", "\\",
      "\0", "#"]
 )  # fmt: skip
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.one_of(st.text(max_size=60), st.text(string.printable, max_size=60), st.lists(_PIECES, max_size=14).map(" ".join)))
+@given(
+    st.one_of(
+        st.text(max_size=60),
+        st.text(string.printable, max_size=60),
+        st.lists(_PIECES, max_size=14).map(" ".join),
+    )
+)
 def test_nothing_but_its_own_error_comes_out(text: str) -> None:
     try:
         found = parse(text)

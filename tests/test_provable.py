@@ -20,7 +20,10 @@ def test_what_is_entered_is_certified(name: str, direction: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "direction", "reason"),
-    [("bernoulli", "forward", "no numbers are defined"), ("nn.functional.ctc_loss", "backward", "the gradient of the ctc loss")],
+    [
+        ("bernoulli", "forward", "no numbers are defined"),
+        ("nn.functional.ctc_loss", "backward", "the gradient of the ctc loss"),
+    ],
 )
 def test_what_is_not_has_a_reason(name: str, direction: str, reason: str) -> None:
     found = provability(operators.get(name), direction, 3)

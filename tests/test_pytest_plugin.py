@@ -1,4 +1,5 @@
-"""The pytest plugin: items, outcomes, messages, properties, xdist; and other people's projects, which it must leave alone."""
+"""The pytest plugin: items, outcomes, messages, properties, xdist; and other people's projects,
+which it must leave alone."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from consistency.cli import main
 from consistency.engine import engine
 from consistency.report import failure, terminal  # noqa: F401
 
-# What runs in this process imports these; pytester forgets what is imported while it runs, and torch cannot be imported twice.
+# What runs in this process imports these; pytester forgets what is imported while it runs, and
+# torch cannot be imported twice.
 from consistency.storage import lookup
 
 SUITE = ("--pyargs", "consistency.suite", "-p", "no:cacheprovider")
@@ -60,8 +62,16 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
 
 def outcomes(result: pytest.RunResult) -> dict[str, str]:
     """Outcome by item id, from the lines of -v and -rA."""
-    found = re.findall(r"(?:^|\s)(PASSED|SKIPPED|FAILED) (?:\[.*?\] )?\S*?test_operator\[(\S+)\]", result.stdout.str())
-    found += [(b, a) for a, b in re.findall(r"test_operator\[(\S+)\] (PASSED|SKIPPED|FAILED)", result.stdout.str())]
+    found = re.findall(
+        r"(?:^|\s)(PASSED|SKIPPED|FAILED) (?:\[.*?\] )?\S*?test_operator\[(\S+)\]",
+        result.stdout.str(),
+    )
+    found += [
+        (b, a)
+        for a, b in re.findall(
+            r"test_operator\[(\S+)\] (PASSED|SKIPPED|FAILED)", result.stdout.str()
+        )
+    ]
     return {item: outcome for outcome, item in found}
 
 
@@ -71,50 +81,80 @@ EXPECTED = {
 }  # fmt: skip
 
 
-# --- the suite ------------------------------------------------------------------------------------------------------
+# --- the suite
 
 
 def test_an_item_per_operator_dtype_direction_and_backend(project: pytest.Pytester) -> None:
     result = project.runpytest_subprocess(
-        *SUITE, *SMALL, "-W", "error", "--backends", "cpu,numpy", "-v", "-rs", "--junitxml", "junit.xml"
+        *SUITE,
+        *SMALL,
+        "-W",
+        "error",
+        "--backends",
+        "cpu,numpy",
+        "-v",
+        "-rs",
+        "--junitxml",
+        "junit.xml",
     )
     assert result.ret == 0
     assert outcomes(result) == EXPECTED
     result.stdout.fnmatch_lines(["SKIPPED*unsupported: numpy computes no gradients"])
-    items = {case.get("name", ""): case for case in ET.parse(project.path / "junit.xml").iter("testcase")}
+    items = {
+        case.get("name", ""): case for case in ET.parse(project.path / "junit.xml").iter("testcase")
+    }
     assert len(items) == 4
-    properties = {p.get("name"): p.get("value", "") for p in items["test_operator[exp-float32-forward-cpu]"].iter("property")}
+    properties = {
+        p.get("name"): p.get("value", "")
+        for p in items["test_operator[exp-float32-forward-cpu]"].iter("property")
+    }
     assert properties["operator"] == "exp"
-    assert (properties["dtype"], properties["direction"], properties["backend"]) == ("float32", "forward", "cpu")
+    assert (properties["dtype"], properties["direction"], properties["backend"]) == (
+        "float32",
+        "forward",
+        "cpu",
+    )
     assert properties["cases"] == "3"
     assert sum(int(part.partition(":")[2]) for part in properties["verdicts"].split()) == 3
     assert 0.0 <= float(properties["rho_max"]) <= 1.0
-    skipped = {p.get("name"): p.get("value", "") for p in items["test_operator[exp-float32-backward-numpy]"].iter("property")}
+    skipped = {
+        p.get("name"): p.get("value", "")
+        for p in items["test_operator[exp-float32-backward-numpy]"].iter("property")
+    }
     assert skipped["verdicts"] == "unsupported:1"
     assert "rho_max" not in skipped
 
 
 KNOWN = """
 expectations:
-  - {operator: exp, backend: "off", direction: forward, verdicts: [divergent], reason: planted, ticket: T-1, max_rho: 1.0e+9}
-  - {operator: exp, backend: one, when: numel(arg0) > 0, verdicts: [divergent], rate: 1, reason: planted, ticket: T-2}
+  - {operator: exp, backend: "off", direction: forward, verdicts: [divergent],
+     reason: planted, ticket: T-1, max_rho: 1.0e+9}
+  - {operator: exp, backend: one, when: numel(arg0) > 0, verdicts: [divergent], rate: 1,
+     reason: planted, ticket: T-2}
   - {operator: expp, verdicts: [divergent], reason: misspelt}
 """
 
 
 def test_items_on_several_workers(project: pytest.Pytester) -> None:
-    """On whichever worker an item runs, and whatever backend it is about: the same inputs, the same outcomes; at the end it is
-    told what became of expectations.
+    """On whichever worker an item runs, and whatever backend it is about: the same inputs, the same
+    outcomes; at the end it is told what became of expectations.
     """
     pytest.importorskip("xdist")
     (project.path / "known.yaml").write_text(KNOWN, encoding="utf-8")
     backends = "cpu,numpy,users.py:One,users.py:Two,users.py:Off"
-    result = project.runpytest_subprocess(*SUITE, *SMALL, "--backends", backends, "--expectations", "known.yaml", "-n", "2", "-v")
+    result = project.runpytest_subprocess(
+        *SUITE, *SMALL, "--backends", backends, "--expectations", "known.yaml", "-n", "2", "-v"
+    )
     found = outcomes(result)
     assert found.pop("exp-float32-backward-off") == "FAILED"
     assert found.pop("exp-float32-forward-off") == "PASSED"
-    assert found == EXPECTED | {f"exp-float32-{d}-{b}": "PASSED" for d in ("forward", "backward") for b in ("one", "two")}
-    one, two = ((project.path / f"{name}.txt").read_text(encoding="utf-8").splitlines() for name in ("one", "two"))
+    assert found == EXPECTED | {
+        f"exp-float32-{d}-{b}": "PASSED" for d in ("forward", "backward") for b in ("one", "two")
+    }
+    one, two = (
+        (project.path / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+        for name in ("one", "two")
+    )
     assert sorted(one) == sorted(two)
     assert len(set(one)) == len(one) == 6
     # The same as everywhere else.
@@ -124,7 +164,8 @@ def test_items_on_several_workers(project: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines([
         "*- expectations -*",
         "expected: exp forward on off: ? results of 3*: planted (known.yaml:3; T-1)",
-        "no longer happens: remove expectation exp on one when numel(arg0) > 0 (known.yaml:4; T-2): all of 6 results pass",
+        ("no longer happens: remove expectation exp on one when numel(arg0) > 0 (known.yaml:4; "
+        "T-2): all of 6 results pass"),
         "expectation known.yaml:5: operator 'expp' matches none that is known; did you mean exp*",
     ])  # fmt: skip
     assert "tolerances.yaml" not in result.stdout.str()
@@ -132,14 +173,26 @@ def test_items_on_several_workers(project: pytest.Pytester) -> None:
 
 def test_failing_and_absent_backends(project: pytest.Pytester) -> None:
     result = project.runpytest_subprocess(
-        *SUITE, *SMALL, "--directions", "forward", "--backends", "users.py:Off,users.py:Absent", "-rs"
+        *SUITE,
+        *SMALL,
+        "--directions",
+        "forward",
+        "--backends",
+        "users.py:Off,users.py:Absent",
+        "-rs",
     )
     assert result.ret == 1
     result.assert_outcomes(failed=1, skipped=1)
     result.stdout.fnmatch_lines(["SKIPPED*unavailable: the cable is not plugged in"])
     lines = result.stdout.str().splitlines()
-    head = next(number for number, line in enumerate(lines) if "test_operator[exp-float32-forward-off]" in line)
-    assert re.fullmatch(r"exp · float32 · forward · off   divergent: [\d,]+ × budget.*", lines[head + 1])
+    head = next(
+        number
+        for number, line in enumerate(lines)
+        if "test_operator[exp-float32-forward-off]" in line
+    )
+    assert re.fullmatch(
+        r"exp · float32 · forward · off   divergent: [\d,]+ × budget.*", lines[head + 1]
+    )
     assert re.match(r"  worst .* of out/0: got .*, float64 says ", lines[head + 2])
     again = next(line for line in lines if line.startswith("  again:   consistency repro '{"))
     assert "Traceback" not in result.stdout.str()
@@ -152,8 +205,17 @@ def test_failing_and_absent_backends(project: pytest.Pytester) -> None:
     folder = project.path / kept.removeprefix("  artefact: ").removesuffix(" (repro.py, issue.md)")
     assert folder.parent == project.path / "reports" / "pytest"
     names = {path.name for path in folder.iterdir()}
-    assert {"case.json", "environment.json", "issue.md", "message.txt", "repro.py", "tensors.safetensors"} <= names
-    assert "a backend of your own ('users.py:Off')" in (folder / "repro.py").read_text(encoding="utf-8")
+    assert {
+        "case.json",
+        "environment.json",
+        "issue.md",
+        "message.txt",
+        "repro.py",
+        "tensors.safetensors",
+    } <= names
+    assert "a backend of your own ('users.py:Off')" in (folder / "repro.py").read_text(
+        encoding="utf-8"
+    )
     assert lookup.find(str(folder)).case.operator == "exp"
 
 
@@ -169,35 +231,77 @@ def test_where_artefacts_go_can_be_chosen(project: pytest.Pytester) -> None:
 
 
 def test_items_can_be_chosen_by_their_names(project: pytest.Pytester) -> None:
-    arguments = ("--operators", "exp,nn.functional.gelu", "--dtypes", "float32,float64", "--backends", "cpu,numpy")
-    result = project.runpytest_inprocess(*SUITE, *arguments, "--collect-only", "-q", "-k", "gelu and float64 and not numpy")
+    arguments = (
+        "--operators",
+        "exp,nn.functional.gelu",
+        "--dtypes",
+        "float32,float64",
+        "--backends",
+        "cpu,numpy",
+    )
+    result = project.runpytest_inprocess(
+        *SUITE, *arguments, "--collect-only", "-q", "-k", "gelu and float64 and not numpy"
+    )
     found = re.findall(r"\[(.*)\]", result.stdout.str())
-    assert found == ["nn.functional.gelu-float64-forward-cpu", "nn.functional.gelu-float64-backward-cpu"]
+    assert found == [
+        "nn.functional.gelu-float64-forward-cpu",
+        "nn.functional.gelu-float64-backward-cpu",
+    ]
 
 
 def test_operators_without_gradients_have_no_backward_items(project: pytest.Pytester) -> None:
-    arguments = ("--operators", "exp,eq", "--dtypes", "float32,int32", "--consistency-backends", "cpu")
+    arguments = (
+        "--operators",
+        "exp,eq",
+        "--dtypes",
+        "float32,int32",
+        "--consistency-backends",
+        "cpu",
+    )
     result = project.runpytest_inprocess(*SUITE, *arguments, "--collect-only", "-q")
     found = re.findall(r"\[(.*)-cpu\]", result.stdout.str())
-    assert found == ["exp-float32-forward", "exp-float32-backward", "exp-int32-forward", "eq-float32-forward", "eq-int32-forward"]
+    assert found == [
+        "exp-float32-forward",
+        "exp-float32-backward",
+        "exp-int32-forward",
+        "eq-float32-forward",
+        "eq-int32-forward",
+    ]
 
 
 def test_cases_from_the_operator_database(project: pytest.Pytester) -> None:
     """Every variant of the database's entries is an item of its own, judged as all others are."""
     pytest.importorskip("expecttest", reason="PyTorch's operator database needs it")
-    arguments = ("--source", "opinfo", "--dtypes", "float32", "--directions", "forward", "--consistency-examples", "2")
+    arguments = (
+        "--source",
+        "opinfo",
+        "--dtypes",
+        "float32",
+        "--directions",
+        "forward",
+        "--consistency-examples",
+        "2",
+    )
     result = project.runpytest_subprocess(
         *SUITE, *arguments, "--operators", "div,norm", "--backends", "cpu,users.py:Off", "-v", "-rs"
     )
     found = outcomes(result)
     assert {item: found[item] for item in found if item.endswith("-cpu")} == {
         f"{name}-float32-forward-cpu": "PASSED"
-        for name in ("div/no_rounding_mode", "div/floor_rounding", "div/trunc_rounding", "norm", "norm/nuc", "norm/fro", "norm/inf")
+        for name in (
+            "div/no_rounding_mode",
+            "div/floor_rounding",
+            "div/trunc_rounding",
+            "norm",
+            "norm/nuc",
+            "norm/fro",
+            "norm/inf",
+        )
     }
     assert found["div/no_rounding_mode-float32-forward-off"] == "FAILED"
 
 
-# --- options --------------------------------------------------------------------------------------------------------
+# --- options
 
 
 @pytest.mark.parametrize(
@@ -205,18 +309,39 @@ def test_cases_from_the_operator_database(project: pytest.Pytester) -> None:
     [
         (["--operators", "mtmul"], "there is no operator 'mtmul'; did you mean matmul or mul?"),
         (["--backends", "cpuu"], "there is no backend 'cpuu'; did you mean cpu?"),
-        (["--backends", ","], "no backend is chosen; leave backends out for every one that is available"),
+        (
+            ["--backends", ","],
+            "no backend is chosen; leave backends out for every one that is available",
+        ),
         (["--dtypes", "float23"], "unknown dtype 'float23'; did you mean float32 or float64?"),
         (["--source", "opinf"], "unknown source 'opinf'; did you mean opinfo?"),
         (["--directions", "up"], "unknown direction 'up'; known: forward, backward"),
-        (["--operators", "exp", "--dtypes", "int8"], "nothing to test: none of the chosen operators takes int8; exp takes *"),
-        (["--consistency-examples", "0"], "examples = 0; at least 1 case per operator and dtype is needed"),
-        (["--tolerances", "none.yaml"], "none.yaml  cannot be read: No such file or directory; name a tolerances file that exists"),
+        (
+            ["--operators", "exp", "--dtypes", "int8"],
+            "nothing to test: none of the chosen operators takes int8; exp takes *",
+        ),
+        (
+            ["--consistency-examples", "0"],
+            "examples = 0; at least 1 case per operator and dtype is needed",
+        ),
+        (
+            ["--tolerances", "none.yaml"],
+            (
+                "none.yaml  cannot be read: No such file or directory; name a tolerances file that "
+                "exists"
+            ),
+        ),
         (
             ["--expectations", "absent.yaml"],
-            "absent.yaml  cannot be read: No such file or directory; name an expectations file that exists",
+            (
+                "absent.yaml  cannot be read: No such file or directory; name an expectations file "
+                "that exists"
+            ),
         ),
-        (["--consistency-backends", "cpu+onedn=off"], "*the CPU has no switch 'onedn'; did you mean onednn?"),
+        (
+            ["--consistency-backends", "cpu+onedn=off"],
+            "*the CPU has no switch 'onedn'; did you mean onednn?",
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -230,9 +355,9 @@ def test_a_mistake_is_one_line(project: pytest.Pytester, arguments: list[str], t
 
 def test_the_options_explain_themselves(project: pytest.Pytester) -> None:
     text = project.runpytest_inprocess("--help").stdout.str()
-    section = text.partition("consistency: the same numbers on every backend? (pytest --pyargs consistency.suite)")[2].partition(
-        "\n\n"
-    )[0]
+    section = text.partition(
+        "consistency: the same numbers on every backend? (pytest --pyargs consistency.suite)"
+    )[2].partition("\n\n")[0]
     for name in (
         "backends",
         "operators",
@@ -247,7 +372,7 @@ def test_the_options_explain_themselves(project: pytest.Pytester) -> None:
         assert f"--{name}" in section
 
 
-# --- other people's projects ----------------------------------------------------------------------------------------
+# --- other people's projects
 
 
 def test_other_projects_pay_nothing(project: pytest.Pytester) -> None:
@@ -257,7 +382,8 @@ def test_other_projects_pay_nothing(project: pytest.Pytester) -> None:
 
         def test_torch_is_not_imported():
             assert "consistency.pytest_plugin" in sys.modules
-            for name in ("torch", "numpy", "hypothesis.core", "click", "pydantic", "consistency.engine.engine"):
+            heavy = ("torch", "numpy", "hypothesis.core", "click", "pydantic")
+            for name in (*heavy, "consistency.engine.engine"):
                 assert name not in sys.modules, name
         """
     )
@@ -266,7 +392,8 @@ def test_other_projects_pay_nothing(project: pytest.Pytester) -> None:
 
 
 def test_other_projects_keep_their_options(project: pytest.Pytester) -> None:
-    """A conftest.py with an option of the same name works as before; ours is then --consistency-NAME."""
+    """A conftest.py with an option of the same name works as before; ours is then
+    --consistency-NAME."""
     project.makeconftest(
         """
         def pytest_addoption(parser):
@@ -284,19 +411,39 @@ def test_other_projects_keep_their_options(project: pytest.Pytester) -> None:
             assert "torch" not in sys.modules
         """
     )
-    result = project.runpytest_subprocess("-p", "no:hypothesispytest", "--backends", "mine, not yours", "--tolerances")
+    result = project.runpytest_subprocess(
+        "-p", "no:hypothesispytest", "--backends", "mine, not yours", "--tolerances"
+    )
     result.assert_outcomes(passed=1)
-    arguments = ("--consistency-backends", "cpu", "--operators", "neg", "--collect-only", "-q", "--dtypes", "float32")
+    arguments = (
+        "--consistency-backends",
+        "cpu",
+        "--operators",
+        "neg",
+        "--collect-only",
+        "-q",
+        "--dtypes",
+        "float32",
+    )
     result = project.runpytest_inprocess(*SUITE, *arguments)
-    assert re.findall(r"\[(.*)\]", result.stdout.str()) == ["neg-float32-forward-cpu", "neg-float32-backward-cpu"]
+    assert re.findall(r"\[(.*)\]", result.stdout.str()) == [
+        "neg-float32-forward-cpu",
+        "neg-float32-backward-cpu",
+    ]
 
 
-# --- one item -------------------------------------------------------------------------------------------------------
+# --- one item
 
 
 def item(**changes: Any) -> pytest_plugin.Item:
     chosen = engine.settings(["exp"], ["cpu"], ["float32"], examples=2)
-    usual = {"settings": chosen, "declared": operators.get("exp"), "dtype": "float32", "direction": "forward", "backend": "cpu"}
+    usual = {
+        "settings": chosen,
+        "declared": operators.get("exp"),
+        "dtype": "float32",
+        "direction": "forward",
+        "backend": "cpu",
+    }
     return pytest_plugin.Item(**usual | changes)
 
 
@@ -304,17 +451,29 @@ def test_what_was_not_tested_never_passes(monkeypatch: pytest.MonkeyPatch) -> No
     """Not even where every case was judged, and none could tell anything."""
     from consistency.core.model import Case, Result, Verdict
 
-    nothing = [Result(Case("exp", "float32"), "cpu", "forward", Verdict("undecidable"), "cannot tell: all blank")] * 2
+    nothing = [
+        Result(
+            Case("exp", "float32"),
+            "cpu",
+            "forward",
+            Verdict("undecidable"),
+            "cannot tell: all blank",
+        )
+    ] * 2
     monkeypatch.setattr(pytest_plugin.Item, "_results", lambda self: nothing)
     recorded: dict[str, object] = {}
-    with pytest.raises(pytest.skip.Exception, match=r"undecidable: cannot tell: all blank \(2 cases\)"):
+    with pytest.raises(
+        pytest.skip.Exception, match=r"undecidable: cannot tell: all blank \(2 cases\)"
+    ):
         item().check(recorded.__setitem__)
     assert recorded["verdicts"] == "undecidable:2"
     assert "rho_max" not in recorded
 
 
 def test_an_operator_that_cannot_be_drawn_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "draw", lambda *args: ([], "no case could be drawn (KeyError: x); please report it"))
+    monkeypatch.setattr(
+        engine, "draw", lambda *args: ([], "no case could be drawn (KeyError: x); please report it")
+    )
     pytest_plugin._cases.cache_clear()
     with pytest.raises(pytest.skip.Exception, match="undecidable: no case could be drawn"):
         item().check(lambda name, value: None)
@@ -324,7 +483,16 @@ def test_an_operator_that_cannot_be_drawn_is_skipped(monkeypatch: pytest.MonkeyP
 def test_where_every_item_fails_the_searching_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     from consistency.core.model import Case, Result, Verdict
 
-    found = [Result(Case("exp", "float32"), "cpu", "forward", Verdict("divergent"), "9 × budget", {"rho_max": 9.0})]
+    found = [
+        Result(
+            Case("exp", "float32"),
+            "cpu",
+            "forward",
+            Verdict("divergent"),
+            "9 × budget",
+            {"rho_max": 9.0},
+        )
+    ]
     monkeypatch.setattr(pytest_plugin.Item, "_results", lambda self: found)
     monkeypatch.setattr(pytest_plugin, "_spent", [engine.SHRINK_IN_ALL])
     monkeypatch.setattr(engine, "shrunk", lambda *args: pytest.exit("searched"))
@@ -337,15 +505,30 @@ def test_an_exception_is_worse_than_any_number(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(engine, "shrunk", lambda *args: None)
     found = [
-        Result(Case("exp", "float32"), "cpu", "forward", Verdict("divergent"), "9 × budget", {"rho_max": 9.0}),
-        Result(Case("exp", "float32"), "cpu", "forward", Verdict("error"), "raised where the reference did not"),
+        Result(
+            Case("exp", "float32"),
+            "cpu",
+            "forward",
+            Verdict("divergent"),
+            "9 × budget",
+            {"rho_max": 9.0},
+        ),
+        Result(
+            Case("exp", "float32"),
+            "cpu",
+            "forward",
+            Verdict("error"),
+            "raised where the reference did not",
+        ),
     ]
     monkeypatch.setattr(pytest_plugin.Item, "_results", lambda self: found)
-    with pytest.raises(pytest.fail.Exception, match="exp · float32 · forward · cpu   error: raised"):
+    with pytest.raises(
+        pytest.fail.Exception, match="exp · float32 · forward · cpu   error: raised"
+    ):
         item().check(lambda name, value: None)
 
 
-# --- what CI reads ----------------------------------------------------------------------------------------------------
+# --- what CI reads
 
 OWN_TEST = """
 import torch
@@ -361,25 +544,48 @@ def test_another():
 
 
 @pytest.mark.parametrize("workers", [(), pytest.param(("-n", "2"), marks=pytest.mark.nightly)])
-def test_annotations_on_github(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...]) -> None:
-    """A line per failure of ours, worst first; only a test of the user's own has a place. Others' failures are not ours."""
+def test_annotations_on_github(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...]
+) -> None:
+    """A line per failure of ours, worst first; only a test of the user's own has a place. Others'
+    failures are not ours."""
     if workers:
         pytest.importorskip("xdist")
     project.makepyfile(test_own=OWN_TEST)
-    arguments = ("test_own.py", *SUITE, *SMALL, "--directions", "forward", "--backends", "users.py:Off", *workers)
+    arguments = (
+        "test_own.py",
+        *SUITE,
+        *SMALL,
+        "--directions",
+        "forward",
+        "--backends",
+        "users.py:Off",
+        *workers,
+    )
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    found = [line for line in project.runpytest_subprocess(*arguments).outlines if line.startswith("::")]
+    found = [
+        line for line in project.runpytest_subprocess(*arguments).outlines if line.startswith("::")
+    ]
     assert len(found) == 2
     (suite,) = (line for line in found if "exp · float32" in line)
     assert re.match(
-        r"::error title=exp · float32 · forward · off   divergent%3A [\d%2C]+ × budget.*::exp · float32 · forward · off   ", suite
+        (
+            r"::error title=exp · float32 · forward · off   divergent%3A [\d%2C]+ × budget.*::exp "
+            r"· "
+            r"float32 · forward · off   "
+        ),
+        suite,
     )
     assert "%0Aagain:   consistency repro " in suite
     (own,) = (line for line in found if "test_own" in line)
     assert own.startswith("::error file=test_own.py,line=4,title=")
     if not workers:
         monkeypatch.delenv("GITHUB_ACTIONS")
-        assert not [line for line in project.runpytest_inprocess(*arguments).outlines if line.startswith("::")]
+        assert not [
+            line
+            for line in project.runpytest_inprocess(*arguments).outlines
+            if line.startswith("::")
+        ]
 
 
 def test_annotations_are_few_and_one_line_each() -> None:
@@ -389,9 +595,14 @@ def test_annotations_are_few_and_one_line_each() -> None:
     from consistency.report.annotations import workflow_commands
 
     def failed(message: str) -> SimpleNamespace:
-        return SimpleNamespace(consistency={"message": message, "suite": True}, location=("x.py", 3, "test"))
+        return SimpleNamespace(
+            consistency={"message": message, "suite": True}, location=("x.py", 3, "test")
+        )
 
-    reports = [failed(f"op · a, b   divergent: {i},000 × budget\n::error::50% off\r\n") for i in range(1, 13)]
+    reports = [
+        failed(f"op · a, b   divergent: {i},000 × budget\n::error::50% off\r\n")
+        for i in range(1, 13)
+    ]
     lines = list(workflow_commands([*reports, failed("op · raised: boom")]))
     assert len(lines) == 11
     assert lines[0] == "::error title=op · raised%3A boom::op · raised: boom"

@@ -1,4 +1,5 @@
-"""Random operators: what a distribution cannot give, or hardly ever gives, is a failure; everything else is healthy."""
+"""Random operators: what a distribution cannot give, or hardly ever gives, is a failure; everything
+else is healthy."""
 
 from __future__ import annotations
 
@@ -39,7 +40,13 @@ class Doing(consistency.Backend):
 
 def run_with(deed: Deed, operator: str, dtype: str = "", examples: int = 30) -> consistency.Run:
     dtypes = [dtype or OPERATORS[operator].dtypes[0]]
-    return unshrunk(operators=[operator], backends=[Doing(deed)], dtypes=dtypes, directions=["forward"], examples=examples)
+    return unshrunk(
+        operators=[operator],
+        backends=[Doing(deed)],
+        dtypes=dtypes,
+        directions=["forward"],
+        examples=examples,
+    )
 
 
 # Planted. Where nothing is drawn (evaluation), torch's own answer is given.
@@ -60,7 +67,9 @@ def keeps_everything(run: Deed, args: Sequence[Any], kwargs: Mapping[str, Any]) 
 def the_wrong_way_round(run: Deed, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Keeps a share of p, with the right scale."""
     x, p, training = args
-    return run([x, 1.0 - p, training], kwargs) * (p / (1.0 - p)) if drawn(args) else run(args, kwargs)
+    return (
+        run([x, 1.0 - p, training], kwargs) * (p / (1.0 - p)) if drawn(args) else run(args, kwargs)
+    )
 
 
 def one_mask_for_all_rows(run: Deed, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -163,7 +172,9 @@ def beside(run: Deed, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Strides are ignored: what lies between the view's elements is overwritten, too."""
     result = run(args, kwargs)
     if not result.is_contiguous():
-        result.as_strided((result.untyped_storage().nbytes() // result.element_size(),), (1,), 0).uniform_()
+        result.as_strided(
+            (result.untyped_storage().nbytes() // result.element_size(),), (1,), 0
+        ).uniform_()
     return result
 
 
@@ -172,7 +183,8 @@ def returned_only(run: Deed, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
 
 
 PLANTED: dict[str, tuple[Deed, ...]] = {
-    "nn.functional.dropout": (unscaled, keeps_everything, the_wrong_way_round, one_mask_for_all_rows, times(0.0)),
+    "nn.functional.dropout": (unscaled, keeps_everything, the_wrong_way_round,
+    one_mask_for_all_rows, times(0.0)),
     "nn.functional.dropout1d": (unscaled, keeps_everything, the_wrong_way_round, by_element),
     "nn.functional.dropout2d": (unscaled, keeps_everything, by_element, times(0.0)),
     "nn.functional.dropout3d": (unscaled, keeps_everything, by_element),
@@ -187,9 +199,11 @@ PLANTED: dict[str, tuple[Deed, ...]] = {
     "randn": (times(1.25), plus(0.25), constant(0.0), half_twice, constant(math.inf)),
     "randint": (reaches_high, only_low, never_low),
     "randperm": (in_order, twice_the_same, plus(1)),
-    "uniform_": (overwritten(torch.zeros_like), overwritten(lambda x: x * 0.5), beside, returned_only),
+    "uniform_": (overwritten(torch.zeros_like), overwritten(lambda x: x * 0.5), beside,
+    returned_only),
     "normal_": (overwritten(lambda x: x * 1.5), overwritten(lambda x: x + 1.0), beside),
-    "exponential_": (overwritten(lambda x: x * 2.0), overwritten(lambda x: -x), overwritten(torch.ones_like)),
+    "exponential_": (overwritten(lambda x: x * 2.0), overwritten(lambda x: -x),
+    overwritten(torch.ones_like)),
 }  # fmt: skip
 
 
@@ -197,18 +211,28 @@ def test_every_random_operator_has_planted_faults() -> None:
     assert PLANTED.keys() == OPERATORS.keys()
 
 
-@pytest.mark.parametrize(("operator", "deed"), [(name, deed) for name, deeds in PLANTED.items() for deed in deeds])
+@pytest.mark.parametrize(
+    ("operator", "deed"), [(name, deed) for name, deeds in PLANTED.items() for deed in deeds]
+)
 def test_faults_are_noticed(operator: str, deed: Deed) -> None:
     run = run_with(deed, operator)
     found = [failure for failure in run.failures if "distribut" in failure.explanation]
     assert found
     assert {failure.verdict.value for failure in found} == {"divergent"}
-    assert not any(failure.cause for failure in found)  # that another run gives other numbers explains nothing
+    assert not any(
+        failure.cause for failure in found
+    )  # that another run gives other numbers explains nothing
 
 
 def test_the_sentence_tells_the_impossible_from_the_unlikely() -> None:
-    assert any("numbers that its distribution does not have" in f.explanation for f in run_with(plus(0.5), "poisson").failures)
-    assert any("not distributed as it should be" in f.explanation for f in run_with(half_twice, "randn").failures)
+    assert any(
+        "numbers that its distribution does not have" in f.explanation
+        for f in run_with(plus(0.5), "poisson").failures
+    )
+    assert any(
+        "not distributed as it should be" in f.explanation
+        for f in run_with(half_twice, "randn").failures
+    )
 
 
 # Healthy.

@@ -41,7 +41,9 @@ def test_the_public_interface_as_written() -> None:
     code = block("python", "class MyBackend")
     code, _, rest = code.partition("consistency.assert_consistent(fn")
     assert "consistency.compare(" in rest
-    smaller = code.replace('"nn.functional.*"', '"nn.functional.relu"').replace("examples=50", "examples=2")
+    smaller = code.replace('"nn.functional.*"', '"nn.functional.relu"').replace(
+        "examples=50", "examples=2"
+    )
     assert smaller != code
     names: dict[str, object] = {}
     exec(smaller, names)
@@ -49,7 +51,12 @@ def test_the_public_interface_as_written() -> None:
 
 
 def test_the_ci_command(tmp_path: Path) -> None:
-    command = block("console", "--pyargs").strip().replace(" -n 2", "").replace("matmul,softmax", "softmax")
+    command = (
+        block("console", "--pyargs")
+        .strip()
+        .replace(" -n 2", "")
+        .replace("matmul,softmax", "softmax")
+    )
     program, *options = shlex.split(command)
     assert program == "pytest"
     done = subprocess.run(
@@ -60,7 +67,9 @@ def test_the_ci_command(tmp_path: Path) -> None:
     assert (tmp_path / "results.xml").exists()
 
 
-@pytest.mark.parametrize("line", [line for kind, body in BLOCKS if kind == "console" for line in body.splitlines()])
+@pytest.mark.parametrize(
+    "line", [line for kind, body in BLOCKS if kind == "console" for line in body.splitlines()]
+)
 def test_options_exist(line: str) -> None:
     """Every option that the README gives the command is one that its --help knows."""
     words = shlex.split(line)

@@ -1,4 +1,5 @@
-"""Recipes: the same line for ever, the same argument back from it, and one clear line for whatever is not a recipe."""
+"""Recipes: the same line for ever, the same argument back from it, and one clear line for whatever
+is not a recipe."""
 
 from __future__ import annotations
 
@@ -35,30 +36,47 @@ CASE = Case(
     "float32",
     (
         TensorRecipe(
-            (3, 5), "float32", stop=99, view=(("slice", 1, 0, None, 2), ("transpose", 0, 1)), special=((4, "nan"), (-1, "-0"))
+            (3, 5), "float32", stop=99, view=(("slice", 1, 0, None, 2), ("transpose", 0, 1)),
+            special=((4, "nan"), (-1, "-0"))
         ),
         -1, math.inf, 0.5, None, True,
     ),
     {
-        "weight": Literal(bytes.fromhex("0000803f000000c0"), "float32", (2,), (1,)), "mode": "été", "dim": (0, -1),
-        "dtype": DType("float64"), "memory_format": MemoryFormat("channels_last"), "index": [..., Index(None, 3)],
+        "weight": Literal(bytes.fromhex("0000803f000000c0"), "float32", (2,), (1,)), "mode": "été",
+        "dim": (0, -1),
+        "dtype": DType("float64"), "memory_format": MemoryFormat("channels_last"), "index": [...,
+        Index(None, 3)],
     },
     7,
 )  # fmt: skip
 
 
 def tensor(**changes: Any) -> dict[str, Any]:
-    return {"tensor": {"base": [4], "dtype": "float32", "values": ["uniform", -1.0, 1.0], "stop": 9} | changes}
+    return {
+        "tensor": {"base": [4], "dtype": "float32", "values": ["uniform", -1.0, 1.0], "stop": 9}
+        | changes
+    }
 
 
 def literal(**changes: Any) -> dict[str, Any]:
     data = bytes(range(16))
-    body = {"sha256": hashlib.sha256(data).hexdigest(), "dtype": "float32", "bytes": 16, "hex": data.hex()}
+    body = {
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "dtype": "float32",
+        "bytes": 16,
+        "hex": data.hex(),
+    }
     return {"literal": body | {"shape": [4], "stride": [1], "offset": 0} | changes}
 
 
 def case(*args: Any, **changes: Any) -> dict[str, Any]:
-    return {"operator": "exp", "dtype": "float32", "args": list(args), "kwargs": {}, "cotangent": 0} | changes
+    return {
+        "operator": "exp",
+        "dtype": "float32",
+        "args": list(args),
+        "kwargs": {},
+        "cotangent": 0,
+    } | changes
 
 
 def built(data: Any) -> Materials:
@@ -99,24 +117,35 @@ def test_the_order_of_keyword_arguments_does_not_matter() -> None:
     again = Case.from_line(case.line)
     assert case == same == again
     assert prepare(case).sha256 == prepare(same).sha256 == prepare(again).sha256
-    assert [t.shape for t in prepare(case).build().tensors] == [t.shape for t in prepare(again).build().tensors]
+    assert [t.shape for t in prepare(case).build().tensors] == [
+        t.shape for t in prepare(again).build().tensors
+    ]
 
 
 # There and back.
 
 small = st.integers(0, 4)
-scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5), st.just(...))
+scalars = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5), st.just(...)
+)
 drawn = st.builds(
     TensorRecipe,
     st.lists(small, max_size=3).map(tuple),
     st.sampled_from(dtypes.ALL),
     st.lists(st.one_of(st.integers(), st.floats(), st.text(max_size=5)), max_size=3).map(tuple),
     st.integers(-(1 << 40), 1 << 40),
-    st.lists(st.tuples(st.text(max_size=5), st.one_of(st.none(), st.integers())), max_size=3).map(tuple),
+    st.lists(st.tuples(st.text(max_size=5), st.one_of(st.none(), st.integers())), max_size=3).map(
+        tuple
+    ),
     st.lists(st.tuples(st.integers(), st.text(max_size=3)), max_size=2).map(tuple),
 )
 literals = st.builds(
-    Literal, st.binary(max_size=recipe.INLINE_BYTES), st.sampled_from(dtypes.ALL), st.tuples(small), st.tuples(small), small
+    Literal,
+    st.binary(max_size=recipe.INLINE_BYTES),
+    st.sampled_from(dtypes.ALL),
+    st.tuples(small),
+    st.tuples(small),
+    small,
 )
 whole = st.one_of(st.none(), st.integers())
 leaves = st.one_of(
@@ -136,14 +165,22 @@ def trees(depth: int) -> st.SearchStrategy[Any]:
 def test_an_argument_comes_back_from_its_json(arg: Any) -> None:
     line = recipe.canonical(recipe.encode(arg))
     again = recipe.decode(json.loads(line))
-    assert repr(again) == repr(arg)  # not ==, which calls 1 and 1.0 and True the same, and NaN different
+    assert repr(again) == repr(
+        arg
+    )  # not ==, which calls 1 and 1.0 and True the same, and NaN different
     assert recipe.canonical(recipe.encode(again)) == line
     assert "\n" not in line
     assert line.isascii()
 
 
-@given(st.lists(trees(2), max_size=3), st.dictionaries(st.text(max_size=4), trees(1), max_size=3), st.integers(0, 1 << 40))
-def test_a_case_comes_back_from_its_line(args: list[Any], kwargs: dict[str, Any], cotangent: int) -> None:
+@given(
+    st.lists(trees(2), max_size=3),
+    st.dictionaries(st.text(max_size=4), trees(1), max_size=3),
+    st.integers(0, 1 << 40),
+)
+def test_a_case_comes_back_from_its_line(
+    args: list[Any], kwargs: dict[str, Any], cotangent: int
+) -> None:
     there = Case("op", "float32", tuple(args), kwargs, cotangent)
     assert Case.from_line(there.line).line == there.line
 
@@ -160,7 +197,12 @@ def test_a_large_literal_travels_beside_the_line() -> None:
     digest = hashlib.sha256(data).hexdigest()
     assert data.hex() not in there.line
     assert Case.from_line(there.line, {digest: data}) == there
-    with pytest.raises(RecipeError, match=f"the literal tensor {digest[:12]}… is not beside this case; give the folder it came in"):
+    with pytest.raises(
+        RecipeError,
+        match=(
+            f"the literal tensor {digest[:12]}… is not beside this case; give the folder it came in"
+        ),
+    ):
         Case.from_line(there.line)
     with pytest.raises(RecipeError, match="does not match its SHA-256: damaged or replaced"):
         Case.from_line(there.line, {digest: data[:-1] + b"\1"})
@@ -168,7 +210,10 @@ def test_a_large_literal_travels_beside_the_line() -> None:
 
 def test_what_is_no_argument_is_refused() -> None:
     for thing in (object(), {"a": 1}, torch.device("cpu")):
-        with pytest.raises(RecipeError, match=f"an argument of type {type(thing).__name__} cannot be part of a recipe"):
+        with pytest.raises(
+            RecipeError,
+            match=f"an argument of type {type(thing).__name__} cannot be part of a recipe",
+        ):
             recipe.encode(thing)
 
 
@@ -182,8 +227,10 @@ LINES = {
     '{"operator":"exp","dtype":"float32","seed":1}': "'seed' is not a key of a case",
     '{"operator":"exp","dtype":"float32","args":{}}': "a case's 'args' is a list",
     '{"operator":"exp","dtype":"float32","cotangent":1.5}': "its 'cotangent' a whole number",
-    '{"operator":"exp","dtype":"float32","cotangent":2000000000000}': "is beyond the end of the tape (2**40)",
-    '{"operator":"exp","dtype":"float32","args":[' + "9" * 5000 + "]}": "Exceeds the limit (4300 digits)",
+    '{"operator":"exp","dtype":"float32","cotangent":2000000000000}': ("is beyond the end of the "
+    "tape (2**40)"),
+    '{"operator":"exp","dtype":"float32","args":[' + "9" * 5000 + "]}": ("Exceeds the limit (4300 "
+    "digits)"),
     "[" * 100_000: "not a case: maximum recursion depth exceeded",
 }  # fmt: skip
 
@@ -220,35 +267,46 @@ ARGUMENTS: list[tuple[Any, str]] = [
     (tensor(base=[1] * 17), "is larger than a recipe may be"),
     (tensor(base=[1.0]), "expected a whole number, not 1.0"),
     (tensor(stop=BIG), "is beyond the end of the tape (2**40)"),
-    (tensor(dtype="complex64", special=[[8, "nan"]]), "special value at position 8 of 4 complex numbers"),
+    (tensor(dtype="complex64", special=[[8, "nan"]]),
+    "special value at position 8 of 4 complex numbers"),
     (tensor(dtype="complex32"), "tensors of dtype 'complex32' cannot be drawn; known: float64"),
     (tensor(values=[]), "unknown value class ()"),
     (tensor(values=["gaussian"]), "unknown value class ('gaussian',)"),
     (tensor(values=["uniform", tensor(), 1.0]), "expected a number or a name, not {'tensor'"),
-    (tensor(values=["uniform", {"float": "inf"}, 1.0]), "inf is neither a finite number nor a name"),
+    (tensor(values=["uniform", {"float": "inf"}, 1.0]),
+    "inf is neither a finite number nor a name"),
     (tensor(special=[[0]]), "malformed 'tensor' in a recipe"),
     (tensor(special=[[4, "nan"]]), "special value at position 4 of a tensor with 4 elements"),
     (tensor(view=[[]]), "expected text, not None"),
-    (tensor(view=[["storage"]]), "unknown view 'storage'; known: as_strided, conj, expand, permute"),
+    (tensor(view=[["storage"]]),
+    "unknown view 'storage'; known: as_strided, conj, expand, permute"),
     (tensor(view=[["expand", "a"]]), "expected a whole number, not 'a'"),
-    (tensor(view=[["slice", 1, 0, 2, None]]), "slice along dimension 1 of a tensor with 1 dimensions"),
+    (tensor(view=[["slice", 1, 0, 2, None]]), ("slice along dimension 1 of a tensor with 1 "
+    "dimensions")),
     (tensor(view=[["slice", BIG, 0, 2, None]]), "slice along dimension 4611686018427387904"),
-    (tensor(view=[["slice", 0, 0, 2, -1]]), "the chain of views does not fit its base: step must be greater than zero"),
-    (tensor(view=[["as_strided", 4, 1, 1]]), "the chain of views does not fit its base: setStorage"),
-    (tensor(view=[["as_strided", 1 << 40, 0, 0]]), "view 'as_strided' makes a tensor larger than a recipe may be"),
+    (tensor(view=[["slice", 0, 0, 2, -1]]), ("the chain of views does not fit its base: step must "
+    "be greater than zero")),
+    (tensor(view=[["as_strided", 4, 1, 1]]),
+    "the chain of views does not fit its base: setStorage"),
+    (tensor(view=[["as_strided", 1 << 40, 0, 0]]), ("view 'as_strided' makes a tensor larger than "
+    "a recipe may be")),
     (tensor(view=[["as_strided", 2, BIG, 0]]), "the chain of views does not fit its base"),
     (tensor(view=[["as_strided", 1, 1, -1]]), "the chain of views does not fit its base"),
-    (tensor(base=[1], view=[["expand", 1 << 40]]), "view 'expand' makes a tensor larger than a recipe may be"),
+    (tensor(base=[1], view=[["expand", 1 << 40]]), ("view 'expand' makes a tensor larger than a "
+    "recipe may be")),
     (tensor(base=[1], view=[["expand", 1 << 80]]), "the chain of views does not fit its base"),
     (tensor(view=[["select", 0, 4]]), "the chain of views does not fit its base"),
     (tensor(view=[["unfold", 0, 2, 0]]), "the chain of views does not fit its base"),
     ({"literal": []}, "a literal tensor is an object, not []"),
     (literal(path="/etc/passwd"), "'path' is not a key of a literal tensor"),
-    (literal(sha256="0" * 64), "the literal tensor 000000000000… does not match its SHA-256: damaged or replaced"),
+    (literal(sha256="0" * 64), ("the literal tensor 000000000000… does not match its SHA-256: "
+    "damaged or replaced")),
     (literal(hex="zz"), "malformed 'literal' in a recipe: non-hexadecimal number"),
     (literal(dtype="object"), "literal tensor of unknown dtype 'object'; known: float64"),
-    (literal(dtype="float8_e5m2", shape=[16]), "literal tensor of unknown dtype 'float8_e5m2'; known: float64"),
-    (literal(dtype="bool", shape=[16]), "literal tensor of dtype 'bool' holds bytes other than 0 and 1"),
+    (literal(dtype="float8_e5m2", shape=[16]), ("literal tensor of unknown dtype 'float8_e5m2'; "
+    "known: float64")),
+    (literal(dtype="bool", shape=[16]), ("literal tensor of dtype 'bool' holds bytes other than 0 "
+    "and 1")),
     (literal(shape=[5]), "shape [5] with strides [1] reaches beyond the 4 stored elements"),
     (literal(stride=[]), "shape [4], strides [] and offset 0 do not fit together"),
     (literal(stride=[-1]), "do not fit together"),
@@ -269,34 +327,53 @@ def test_a_malformed_argument_is_refused_in_one_line(argument: Any, words: str) 
 
 
 def test_a_case_of_an_unknown_dtype_is_refused() -> None:
-    with pytest.raises(RecipeError, match=r"unknown dtype 'float31'; did you mean float32 or float16\?"):
+    with pytest.raises(
+        RecipeError, match=r"unknown dtype 'float31'; did you mean float32 or float16\?"
+    ):
         built(case(dtype="float31"))
 
 
 def test_many_large_tensors_together_are_refused() -> None:
-    with pytest.raises(RecipeError, match="tensors of this case have 805306368 elements together; a recipe may have 268435456"):
+    with pytest.raises(
+        RecipeError,
+        match="tensors of this case have 805306368 elements together; a recipe may have 268435456",
+    ):
         built(case(*[tensor(base=[1 << 28])] * 3))
 
 
 json_leaves = st.one_of(
     st.none(), st.booleans(), st.integers(), st.integers(-4, 4), st.floats(), st.text(max_size=5),
-    st.sampled_from([*values.CLASSES, *values.SPECIAL, *dtypes.TORCH, "tensor", "literal", "slice", "float"]),
+    st.sampled_from([*values.CLASSES, *values.SPECIAL, *dtypes.TORCH, "tensor", "literal", "slice",
+    "float"]),
 )  # fmt: skip
 keys = st.text(max_size=5)
-anything = st.recursive(json_leaves, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=3))
+anything = st.recursive(
+    json_leaves,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=3),
+)
 views = st.sampled_from(
-    [("transpose", 0, 1), ("slice", 0, 0, 2, None), ("expand", 2, 2), ("as_strided", 2, 2, 1, 1, 0), ("unfold", 0, 1, 1)]
+    [
+        ("transpose", 0, 1),
+        ("slice", 0, 0, 2, None),
+        ("expand", 2, 2),
+        ("as_strided", 2, 2, 1, 1, 0),
+        ("unfold", 0, 1, 1),
+    ]
 )
 sensible = st.builds(
-    lambda values, dtype, view, special: tensor(base=[2, 2], values=list(values), dtype=dtype, view=[list(view)], special=special),
+    lambda values, dtype, view, special: tensor(base=[2, 2], values=list(values), dtype=dtype,
+    view=[list(view)], special=special),
     st.sampled_from(
-        [("uniform", -1.0, 1.0), ("normal", 0.0, 1.0), ("wide", -3, 3, 1), ("offset", 8.0, 1.0), ("integers", -4, 4),
-         ("sparse", 0.5), ("near", 0.0, 9.0, 1.0), ("tokens", 0.0, 1.0, "nan"), ("diagonal", 2, 3.0), ("ascending", 0.0, 1.0)]
+        [("uniform", -1.0, 1.0), ("normal", 0.0, 1.0), ("wide", -3, 3, 1), ("offset", 8.0, 1.0),
+        ("integers", -4, 4),
+         ("sparse", 0.5), ("near", 0.0, 9.0, 1.0), ("tokens", 0.0, 1.0, "nan"), ("diagonal", 2,
+         3.0), ("ascending", 0.0, 1.0)]
     ),
     st.sampled_from(dtypes.ALL), views, st.sampled_from([[], [[1, "nan"]]]),
 )  # fmt: skip
 arguments = st.one_of(
-    sensible, st.just(literal()), st.just({"slice": [0, None, 1]}), st.just({"tuple": [1, {"dtype": "float64"}]}),
+    sensible, st.just(literal()), st.just({"slice": [0, None, 1]}), st.just({"tuple": [1,
+    {"dtype": "float64"}]}),
     st.just({"memory_format": "channels_last"}),
 )  # fmt: skip
 
@@ -304,7 +381,13 @@ arguments = st.one_of(
 def places(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Every place in parsed JSON, as the keys that lead there."""
     yield path
-    for key, item in data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ():
+    for key, item in (
+        data.items()
+        if isinstance(data, dict)
+        else enumerate(data)
+        if isinstance(data, list)
+        else ()
+    ):
         yield from places(item, (*path, key))
 
 
@@ -348,7 +431,9 @@ def test_fuzz_any_json(data: Any) -> None:
 def test_fuzz_one_wrong_part_in_a_good_case(argument: Any, data: st.DataObject) -> None:
     good = case(argument)
     path = data.draw(st.sampled_from(list(places(good))), label="place")
-    refused_or_sound(changed(good, path, data.draw(st.one_of(json_leaves, anything, arguments), label="value")))
+    refused_or_sound(
+        changed(good, path, data.draw(st.one_of(json_leaves, anything, arguments), label="value"))
+    )
 
 
 @given(st.text())

@@ -20,7 +20,12 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 def commands(text: str) -> list[str]:
     blocks = re.findall(r"^```console\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    return [line for body in blocks for line in body.splitlines() if re.match(r"consistency (record|judge) ", line)]
+    return [
+        line
+        for body in blocks
+        for line in body.splitlines()
+        if re.match(r"consistency (record|judge) ", line)
+    ]
 
 
 def done(line: str) -> Result:
@@ -40,7 +45,10 @@ def test_the_worked_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     shown = PAGE.partition("```text\n")[2].splitlines()
     for line in (shown[0], shown[2].partition("--id")[0]):
         assert line in judged.stdout, judged.stdout
-    rows = [json.loads(line) for line in (tmp_path / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()]
+    rows = [
+        json.loads(line)
+        for line in (tmp_path / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     assert {row["backend"] for row in rows} == {"cpu", "losing"}
     assert {row["operator"] for row in rows if row["fails"]} == {"add_"}
 
@@ -49,7 +57,12 @@ def test_the_commands_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(tmp_path)
     lines = commands(README)
     assert len(lines) == 4
-    smaller = [line.replace("--backend directml", "--backend cpu").replace("--backend cuda", "--backend numpy") for line in lines]
+    smaller = [
+        line.replace("--backend directml", "--backend cpu").replace(
+            "--backend cuda", "--backend numpy"
+        )
+        for line in lines
+    ]
     runs = [done(line.replace("--examples 20", "--examples 2")) for line in smaller]
     assert [run.exit_code for run in runs] == [0, 0, 0, 0], [run.stderr for run in runs]
     rows = (tmp_path / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()

@@ -1,4 +1,5 @@
-"""`consistency report`: what it counts, its text and Markdown forms, damaged bundles, what a run writes by itself."""
+"""`consistency report`: what it counts, its text and Markdown forms, damaged bundles, what a run
+writes by itself."""
 
 from __future__ import annotations
 
@@ -39,12 +40,14 @@ def report(*arguments: str | Path) -> Any:
 
 
 def data_of(html: str) -> dict[str, Any]:
-    (found,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)
+    (found,) = re.findall(
+        r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL
+    )
     data: dict[str, Any] = json.loads(found)
     return data
 
 
-# --- what is counted --------------------------------------------------------------------------------------------------
+# --- what is counted
 
 
 def test_every_result_is_counted_once(run: Path) -> None:
@@ -66,7 +69,9 @@ def test_the_data_of_the_page(run: Path) -> None:
     matmul = found["operators"][1]
     assert matmul[1:3] == ["matmul", 1], "its family, and that n is what is accumulated"
     (mine,) = (group for group in matmul[3] if found["backends"][group[1]] == "mine")
-    counts = {found["verdicts"][v][0]: count for v, count in zip(mine[3][::2], mine[3][1::2], strict=True)}
+    counts = {
+        found["verdicts"][v][0]: count for v, count in zip(mine[3][::2], mine[3][1::2], strict=True)
+    }
     assert counts == {"divergent": 3, "rounding": 5}
     assert mine[2] == 1400
     assert sum(int(n) for n in mine[4].split(".") if n) == 8
@@ -77,11 +82,19 @@ def test_the_data_of_the_page(run: Path) -> None:
     assert case[5].startswith("1,400 × budget: TF32 inputs explain 99%")
     assert (case[9], case[10], case[11]) == ("float32 inputs", "TF32 inputs explain 99%", 3)
     assert len(case[8]) == 1, "by its folder, in which no recipe need be put"
-    assert re.fullmatch(rf"consistency repro {run}/failures/\S+ --backend mine --direction forward", case[8][0])
+    assert re.fullmatch(
+        rf"consistency repro {run}/failures/\S+ --backend mine --direction forward", case[8][0]
+    )
 
 
 def test_places_on_an_axis() -> None:
-    assert [place(value, 0) for value in (0.0, 1.0, 2.0, 4.0, float("inf"))] == [0, 1, 64, 128, 4095]
+    assert [place(value, 0) for value in (0.0, 1.0, 2.0, 4.0, float("inf"))] == [
+        0,
+        1,
+        64,
+        128,
+        4095,
+    ]
     assert place(2.0**-12, -12) == place(1e-300, -12) == 1
     assert place(1e300, -12) == 4095
     assert [code(number) for number in (0, 1, 64, 4095)] == ["AA", "AB", "BA", "__"]
@@ -95,7 +108,9 @@ def test_many_points_become_few_and_the_largest_stay() -> None:
     for most in (3, 16, 48):
         text = group.encoded(most)
         assert len(text) <= 4 * most + 4
-        assert code(place(77_777, 0) | FAILS) + code(place(1e6, -12)) in [text[i : i + 4] for i in range(0, len(text), 4)]
+        assert code(place(77_777, 0) | FAILS) + code(place(1e6, -12)) in [
+            text[i : i + 4] for i in range(0, len(text), 4)
+        ]
 
 
 def test_a_mean_budget_needs_some_cases(run: Path) -> None:
@@ -104,7 +119,9 @@ def test_a_mean_budget_needs_some_cases(run: Path) -> None:
         one = result("matmul", "float32", "cpu", "rounding", 0.5)
         numbers = replace(one, metrics={"rho_max": 0.5, "ulp_max": ulp})
         groups.add(numbers, {"outputs": [{"elements": 9, "terms": n}]})
-    assert groups.budget("matmul", "float32", "forward") == code(2 * 64 + 32) + code(place(8.0, -12)), "their mean, and not at 64"
+    assert groups.budget("matmul", "float32", "forward") == code(2 * 64 + 32) + code(
+        place(8.0, -12)
+    ), "their mean, and not at 64"
     assert groups.budget("matmul", "float32", "backward") == ""
 
 
@@ -130,7 +147,7 @@ def test_the_page_stays_small_and_keeps_the_failures(tmp_path: Path) -> None:
     assert small["cases"] == large["cases"][: len(small["cases"])], "the failures come first"
 
 
-# --- escaping ---------------------------------------------------------------------------------------------------------
+# --- escaping
 
 
 def test_json_in_a_script_element() -> None:
@@ -157,12 +174,13 @@ def test_a_policy_admits_only_what_we_wrote(run: Path) -> None:
     (found,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', html)
     policy = found.replace("&#39;", "'")
     assert re.fullmatch(
-        r"default-src 'none'; style-src 'sha256-\S+'; script-src 'sha256-\S+'; base-uri 'none'", policy.replace("&#39;", "'")
+        r"default-src 'none'; style-src 'sha256-\S+'; script-src 'sha256-\S+'; base-uri 'none'",
+        policy.replace("&#39;", "'"),
     )
     assert not re.findall(r"https?://(?!www\.w3\.org/2000/svg)", html)
 
 
-# --- text and Markdown --------------------------------------------------------------------------------------------------
+# --- text and Markdown
 
 
 def test_the_screen_of_a_stored_run_is_that_of_the_run(tmp_path: Path) -> None:
@@ -175,15 +193,30 @@ def test_the_screen_of_a_stored_run_is_that_of_the_run(tmp_path: Path) -> None:
     show(out, stream=again)
     first, *lines = again.getvalue().splitlines()
     took = re.compile(r"\d+\.\d s ")
-    assert [took.sub("", line) for line in lines] == [took.sub("", line) for line in stream.getvalue().splitlines()[1:]]
-    assert re.fullmatch(r"consistency \S+ · torch \S+ · \d{4}-\d\d-\d\d \d\d:\d\d · 2 operators, 3 cases each · seed 0", first)
+    assert [took.sub("", line) for line in lines] == [
+        took.sub("", line) for line in stream.getvalue().splitlines()[1:]
+    ]
+    assert re.fullmatch(
+        (
+            r"consistency \S+ · torch \S+ · \d{4}-\d\d-\d\d \d\d:\d\d · 2 operators, 3 cases each "
+            r"· "
+            r"seed 0"
+        ),
+        first,
+    )
 
 
 def test_failures_are_told_in_full(run: Path) -> None:
     result = report(run, "--text")
     assert result.exit_code == 0, result.output
-    assert "✗ matmul · float32 · forward · mine   divergent: 1,400 × budget: TF32 inputs explain 99%" in result.output
-    assert re.search(r"again:   consistency repro \S+/failures/\S+ --backend mine --direction forward", result.output)
+    assert (
+        "✗ matmul · float32 · forward · mine   divergent: 1,400 × budget: TF32 inputs explain 99%"
+        in result.output
+    )
+    assert re.search(
+        r"again:   consistency repro \S+/failures/\S+ --backend mine --direction forward",
+        result.output,
+    )
     assert "call:    matmul([7, 4], [4, 7])" in result.output
     assert result.output.splitlines()[-1].startswith("✗ 3 divergent · 1 special-values · ")
     assert "NumPy implementation of tan" in report(run, "--text", "--not-tested").output
@@ -207,7 +240,10 @@ def test_markdown_is_short_and_worst_first(run: Path, tmp_path: Path) -> None:
 
 
 def _failing(operator: str) -> Any:
-    return (result(operator, "float32", "cpu", "divergent", 30.0), result("exp", "float32", "numpy", "unsupported"))
+    return (
+        result(operator, "float32", "cpu", "divergent", 30.0),
+        result("exp", "float32", "numpy", "unsupported"),
+    )
 
 
 def test_markdown_of_a_hostile_bundle(tmp_path: Path) -> None:
@@ -223,14 +259,18 @@ def test_markdown_of_a_hostile_bundle(tmp_path: Path) -> None:
 
 def test_nothing_failed_and_nothing_tested(tmp_path: Path) -> None:
     good = stored_run(tmp_path / "good", tuple(one for one in ordinary() if one.verdict.passes))
-    assert report(good, "--markdown").output.startswith("### ✅ consistency: 51 results agree with float64")
+    assert report(good, "--markdown").output.startswith(
+        "### ✅ consistency: 51 results agree with float64"
+    )
     assert "Nothing fails" in page.page(read(good))
-    empty = stored_run(tmp_path / "empty", tuple(one for one in ordinary() if not one.verdict.tested))
+    empty = stored_run(
+        tmp_path / "empty", tuple(one for one in ordinary() if not one.verdict.tested)
+    )
     assert report(empty, "--markdown").output.startswith("### ⚠️ consistency: nothing was tested")
     assert "Nothing was tested" in page.page(read(empty))
 
 
-# --- the command --------------------------------------------------------------------------------------------------------
+# --- the command
 
 
 def test_where_the_page_goes(run: Path, tmp_path: Path) -> None:
@@ -245,20 +285,28 @@ def test_where_the_page_goes(run: Path, tmp_path: Path) -> None:
     ("name", "spoil", "text"),
     [
         ("results.jsonl", lambda s: s.replace(b'"exp"', b'"exp', 1), "results.jsonl:3  damaged"),
-        ("results.jsonl", lambda s: s.replace(b'"verdict": "rounding"', b'"verdict": "fine"', 1), "'fine' is no verdict"),
+        ("results.jsonl", lambda s: s.replace(b'"verdict": "rounding"', b'"verdict": "fine"', 1),
+        "'fine' is no verdict"),
         ("results.jsonl", lambda s: s.replace(b'"metrics"', b'"other"', 1), "it has no 'metrics'"),
-        ("results.jsonl", lambda s: s.replace(b'"backend": "cpu"', b'"backend": 3', 1), "is no name"),
-        ("results.jsonl", lambda s: s.replace(b'"rho_max": 0.', b'"rho_max": "x", "y": 0.', 1), "damaged: ValueError"),
-        ("results.jsonl", lambda s: s.replace(b'"elements"', b'"elements": "many", "e"', 1), "damaged: ValueError"),
-        ("results.jsonl", lambda s: s.replace(b'"comparison": {', b'"comparison": [1], "c": {', 1), "damaged: AttributeError"),
+        ("results.jsonl", lambda s: s.replace(b'"backend": "cpu"', b'"backend": 3', 1),
+        "is no name"),
+        ("results.jsonl", lambda s: s.replace(b'"rho_max": 0.', b'"rho_max": "x", "y": 0.', 1),
+        "damaged: ValueError"),
+        ("results.jsonl", lambda s: s.replace(b'"elements"', b'"elements": "many", "e"', 1),
+        "damaged: ValueError"),
+        ("results.jsonl", lambda s: s.replace(b'"comparison": {', b'"comparison": [1], "c": {', 1),
+        "damaged: AttributeError"),
         ("results.jsonl", lambda s: b"[1]\n" + s, "results.jsonl:1  damaged: not an object"),
         ("results.jsonl", lambda s: b"\n" + s, "results.jsonl:1  damaged"),
-        ("results.jsonl", lambda s: s.replace(b'"operator": "exp"', b'"operator": "tan"'), "its case is of another operator"),
+        ("results.jsonl", lambda s: s.replace(b'"operator": "exp"', b'"operator": "tan"'),
+        "its case is of another operator"),
         ("cases.jsonl", lambda s: b"{}\n", "cases.jsonl has no case"),
         ("environment.json", lambda s: b"[]", "environment.json does not describe"),
         ("environment.json", lambda s: b"{", "environment.json cannot be read"),
-        ("scaling.jsonl", lambda s: s.replace(b'"ratio": ', b'"ratio": -', 1), "scaling.jsonl:1  damaged"),
-        ("determinism.jsonl", lambda s: s.replace(b'"runs"', b'"walks"', 1), "'walks' is no way to repeat a case"),
+        ("scaling.jsonl", lambda s: s.replace(b'"ratio": ', b'"ratio": -', 1),
+        "scaling.jsonl:1  damaged"),
+        ("determinism.jsonl", lambda s: s.replace(b'"runs"', b'"walks"', 1),
+        "'walks' is no way to repeat a case"),
         ("memory.jsonl", lambda s: s.replace(b"4096.0", b'"lots"', 1), "damaged"),
         ("bundle.json", lambda s: s.replace(b'"format": 2', b'"format": 7'), "has format 7"),
     ],
@@ -367,19 +415,34 @@ def test_a_page_that_cannot_be_written(run: Path, tmp_path: Path) -> None:
         page.write(run, tmp_path / "no" / "x.html")
 
 
-# --- at the end of a run --------------------------------------------------------------------------------------------------
+# --- at the end of a run
 
 
 def test_a_run_writes_its_page_and_says_where(tmp_path: Path) -> None:
     out = tmp_path / "b"
-    arguments = ["run", "exp", "--backend", "cpu", "--backend", "numpy", "--dtype", "float32", "--examples", "2", "--out", str(out)]
+    arguments = [
+        "run",
+        "exp",
+        "--backend",
+        "cpu",
+        "--backend",
+        "numpy",
+        "--dtype",
+        "float32",
+        "--examples",
+        "2",
+        "--out",
+        str(out),
+    ]
     result = CliRunner().invoke(main.main, arguments)
     assert result.exit_code == 0, result.output
     assert result.output.splitlines()[-1].endswith(f"bundle {out}    page {out / 'report.html'}")
     assert data_of((out / "report.html").read_text(encoding="utf-8"))["operators"][0][0] == "exp"
 
 
-def test_a_page_that_fails_costs_the_run_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_that_fails_costs_the_run_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chosen = engine.settings(["exp"], ["cpu"], examples=1)
     writer, finish = bundles.writer(tmp_path / "b"), page.after(tmp_path / "b")
     monkeypatch.setattr(page, "page", lambda stored: 1 / 0)
@@ -387,10 +450,12 @@ def test_a_page_that_fails_costs_the_run_nothing(tmp_path: Path, monkeypatch: py
     for event in (Started(chosen, {}, 1, 1), Judged(one.case, (one,)), Finished(1.0, False)):
         writer(event)
         finish(event)
-    assert (tmp_path / "b" / "report.txt").read_text(encoding="utf-8") == "no page: division by zero\n"
+    assert (tmp_path / "b" / "report.txt").read_text(
+        encoding="utf-8"
+    ) == "no page: division by zero\n"
 
 
-# --- what nobody sends, and what will come ------------------------------------------------------------------------------
+# --- what nobody sends, and what will come
 
 
 def test_a_fingerprint_is_shown_where_there_is_one(run: Path, tmp_path: Path) -> None:
@@ -410,20 +475,36 @@ def test_a_fingerprint_is_shown_where_there_is_one(run: Path, tmp_path: Path) ->
 
 def test_environments_side_by_side() -> None:
     found = page.compared(
-        {"a": {"torch": "2", "threads": "1"}, "b": {"torch": "2", "threads": "8", "blas": "x"}}, ["b", "a", "none"]
+        {"a": {"torch": "2", "threads": "1"}, "b": {"torch": "2", "threads": "8", "blas": "x"}},
+        ["b", "a", "none"],
     )
     assert found["backends"] == ["b", "a"]
     assert found["equal"] == [("torch", "2")]
-    assert found["differing"] == [("threads", [("8", True), ("1", True)], True), ("blas", [("x", True), ("", True)], False)]
+    assert found["differing"] == [
+        ("threads", [("8", True), ("1", True)], True),
+        ("blas", [("x", True), ("", True)], False),
+    ]
 
 
 def test_a_bundle_of_many_names_makes_no_endless_page(tmp_path: Path) -> None:
-    """Ten thousand operators with long names on as many backends: a page of bounded size, which says what it leaves out."""
+    """Ten thousand operators with long names on as many backends: a page of bounded size, which
+    says what it leaves out."""
     folder = stored_run(tmp_path / "b", HOSTILE)
     with (folder / "results.jsonl").open("a", encoding="utf-8", newline="\n") as stream:
         for i in range(10_000):
-            row = {"operator": f"{i}{'<' * 180}", "dtype": f"dtype{i}", "direction": "forward", "backend": f"{i} {BAD}"}
-            row |= {"verdict": "unsupported", "explanation": BAD * 20, "metrics": {}, "case_id": "x", "family": f"{i}" + "f" * 500}
+            row = {
+                "operator": f"{i}{'<' * 180}",
+                "dtype": f"dtype{i}",
+                "direction": "forward",
+                "backend": f"{i} {BAD}",
+            }
+            row |= {
+                "verdict": "unsupported",
+                "explanation": BAD * 20,
+                "metrics": {},
+                "case_id": "x",
+                "family": f"{i}" + "f" * 500,
+            }
             stream.write(json.dumps(row) + "\n")
     html = page.page(read(folder))
     assert len(html.encode()) < 3_000_000
@@ -433,10 +514,15 @@ def test_a_bundle_of_many_names_makes_no_endless_page(tmp_path: Path) -> None:
 
 @pytest.mark.nightly
 def test_what_must_hold_of_large_bundles() -> None:
-    """Seconds, memory and the page's size, of bundles that the benchmark writes; it exits with 1 where a limit is passed."""
+    """Seconds, memory and the page's size, of bundles that the benchmark writes; it exits with 1
+    where a limit is passed."""
     script = Path(__file__).parent.parent / "benchmarks" / "report.py"
     done = subprocess.run(
-        [sys.executable, str(script), "20000", "100000"], capture_output=True, text=True, check=False, timeout=600
+        [sys.executable, str(script), "20000", "100000"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("MB of memory") == 2

@@ -1,4 +1,5 @@
-"""The page of a run in a real browser: no errors, nothing fetched, filters, narrow, dark, legible, by keyboard alone."""
+"""The page of a run in a real browser: no errors, nothing fetched, filters, narrow, dark, legible,
+by keyboard alone."""
 
 from __future__ import annotations
 
@@ -17,18 +18,22 @@ from consistency.report import page
 
 OF_THE_PAGE = ("data:", "about:", "file:")
 SETTLED = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
-# The lowest contrast of any text with what lies behind it, and the text. Colours of pictures count as behind what they hold.
+# The lowest contrast of any text with what lies behind it, and the text. Colours of pictures count
+# as behind what they hold.
 CONTRAST = """(() => {
   const channel = (v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
-  const parse = (c) => { const n = c.match(/[\\d.]+/g).map(Number); return n.length < 4 ? [...n, 1] : n; };
+  const parse = (c) => { const n = c.match(/[\\d.]+/g).map(Number);
+    return n.length < 4 ? [...n, 1] : n; };
   const luminance = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
   const behind = (node) => { for (; node; node = node.parentElement) {
-    const c = parse(getComputedStyle(node).backgroundColor); if (c[3] > 0.99) return c; } return [255, 255, 255, 1]; };
+    const c = parse(getComputedStyle(node).backgroundColor); if (c[3] > 0.99) return c; }
+    return [255, 255, 255, 1]; };
   let worst = [99, ""], many = 0;
   const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walk.nextNode()) {
     const text = walk.currentNode.data.trim(), node = walk.currentNode.parentElement;
-    if (!text || !node.checkVisibility() || ["SCRIPT", "STYLE", "NOSCRIPT", "OPTION"].includes(node.tagName)) continue;
+    if (!text || !node.checkVisibility()) continue;
+    if (["SCRIPT", "STYLE", "NOSCRIPT", "OPTION"].includes(node.tagName)) continue;
     const style = getComputedStyle(node), drawn = node.namespaceURI.endsWith("svg");
     const [a, b] = [luminance(parse(drawn ? style.fill : style.color)), luminance(behind(node))];
     const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
@@ -62,27 +67,38 @@ def pictures(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def texts(window: Browser, selector: str) -> list[str]:
-    found: list[str] = window.run(f"[...document.querySelectorAll({json.dumps(selector)})].map(n => n.textContent.trim())")
+    found: list[str] = window.run(
+        f"[...document.querySelectorAll({json.dumps(selector)})].map(n => n.textContent.trim())"
+    )
     return found
 
 
 def operators(window: Browser) -> list[str]:
-    found: list[str] = window.run("[...document.querySelectorAll('.row .title')].map(n => n.firstChild.data)")
+    found: list[str] = window.run(
+        "[...document.querySelectorAll('.row .title')].map(n => n.firstChild.data)"
+    )
     return found
 
 
 def choose(window: Browser, name: str, value: str) -> None:
-    window.run(f"""(() => {{ const field = document.getElementById('filters').elements[{json.dumps(name)}];
-        field.value = {json.dumps(value)}; field.dispatchEvent(new Event('input', {{ bubbles: true }})); }})()""")
+    window.run(f"""(() => {{
+        const field = document.getElementById('filters').elements[{json.dumps(name)}];
+        field.value = {json.dumps(value)};
+        field.dispatchEvent(new Event('input', {{ bubbles: true }})); }})()""")
 
 
 def fits(window: Browser) -> bool:
     return bool(window.run("document.documentElement.scrollWidth <= innerWidth"))
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1200, False), (1200, True), (390, False), (390, True)])
-def test_it_looks_right(pages: Path, window: Browser, pictures: Path, width: int, dark: bool) -> None:
-    """With an operator open: no complaint, nothing fetched, no horizontal scrolling, every text legible."""
+@pytest.mark.parametrize(
+    ("width", "dark"), [(1200, False), (1200, True), (390, False), (390, True)]
+)
+def test_it_looks_right(
+    pages: Path, window: Browser, pictures: Path, width: int, dark: bool
+) -> None:
+    """With an operator open: no complaint, nothing fetched, no horizontal scrolling, every text
+    legible."""
     window.show(pages / "run.html", "#op=matmul", width=width, dark=dark)
     window.run(SETTLED)
     assert window.problems == []
@@ -112,12 +128,15 @@ def test_what_is_shown(pages: Path, window: Browser) -> None:
 def test_an_operator_opens_by_its_address_and_by_a_click(pages: Path, window: Browser) -> None:
     window.show(pages / "run.html", "#op=matmul")
     assert texts(window, ".panel:not([hidden]) h4") == [
-        "Error in ulp against n, the numbers accumulated", "Cases by their largest error, in ulp", "float32 error ÷ float64 error",
+        "Error in ulp against n, the numbers accumulated", "Cases by their largest error, in ulp",
+        "float32 error ÷ float64 error",
         "Worst cases", "By dtype and direction",
     ]  # fmt: skip
     assert window.run("document.querySelectorAll('.panel circle').length") > 10
     assert window.run("document.querySelectorAll('.panel .cross').length") == 3
-    labels: list[str] = window.run("[...document.querySelectorAll('.panel svg')].map(n => n.getAttribute('aria-label'))")
+    labels: list[str] = window.run(
+        "[...document.querySelectorAll('.panel svg')].map(n => n.getAttribute('aria-label'))"
+    )
     assert len(labels) == 5, "errors, three histograms, scaling"
     assert texts(window, ".panel .strong").count("budget") == 1
     assert {"½√n", "½n", "2²⁹: rounding"} <= set(texts(window, ".panel text"))
@@ -136,7 +155,9 @@ def test_an_operator_opens_by_its_address_and_by_a_click(pages: Path, window: Br
 
 def test_the_command_can_be_copied_and_is_quoted(pages: Path, window: Browser) -> None:
     window.show(pages / "run.html", "#op=tan")
-    window.send("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
+    window.send(
+        "Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"]
+    )
     command = texts(window, ".told-again pre")[0]
     recipe = texts(window, ".case details pre")[0]
     assert command.startswith("consistency repro '{")
@@ -150,8 +171,10 @@ def test_the_command_can_be_copied_and_is_quoted(pages: Path, window: Browser) -
 def test_filters_narrow_everything_and_stand_in_the_address(pages: Path, window: Browser) -> None:
     window.show(pages / "run.html")
     for name, value, left in (
-        ("family", "matmul", ["matmul"]), ("family", "", ["exp", "matmul", "tan", "sum"]), ("verdict", "failed", ["exp", "matmul"]),
-        ("verdict", "special-values", ["exp"]), ("verdict", "", ["exp", "matmul", "tan", "sum"]), ("q", "A", ["matmul", "tan"]),
+        ("family", "matmul", ["matmul"]), ("family", "", ["exp", "matmul", "tan", "sum"]),
+        ("verdict", "failed", ["exp", "matmul"]),
+        ("verdict", "special-values", ["exp"]), ("verdict", "", ["exp", "matmul", "tan", "sum"]),
+        ("q", "A", ["matmul", "tan"]),
         ("dtype", "float64", ["matmul"]), ("q", "", ["matmul", "sum"]),
     ):  # fmt: skip
         choose(window, name, value)
@@ -160,7 +183,9 @@ def test_filters_narrow_everything_and_stand_in_the_address(pages: Path, window:
     choose(window, "backend", "numpy")
     assert texts(window, ".map .head") == ["numpy"]
     window.show(pages / "run.html", "#dtype=float64&backend=numpy&verdict=nonsense")
-    assert operators(window) == ["sum"], "an address gives the same view; what it cannot mean is passed over"
+    assert operators(window) == ["sum"], (
+        "an address gives the same view; what it cannot mean is passed over"
+    )
     choose(window, "q", "no such operator")
     assert texts(window, "#count") == ["Nothing matches these filters."]
     window.run("document.querySelector('#filters button').click()")
@@ -202,8 +227,11 @@ def test_by_keyboard_alone(pages: Path, window: Browser) -> None:
     assert window.run("document.activeElement.getAttribute('aria-expanded')") == "false"
 
 
-def test_what_comes_from_a_bundle_is_only_text(pages: Path, window: Browser, pictures: Path) -> None:
-    """Names, sentences and versions that are markup, that end a script, that break lines: shown as they are."""
+def test_what_comes_from_a_bundle_is_only_text(
+    pages: Path, window: Browser, pictures: Path
+) -> None:
+    """Names, sentences and versions that are markup, that end a script, that break lines: shown as
+    they are."""
     window.show(pages / "hostile.html", width=390)
     assert window.problems == []
     name = "<script>alert(1)</script>"

@@ -1,4 +1,5 @@
-"""``consistency repro``: whatever names a case; reproduced or not; folders from elsewhere; scripts and issues on request."""
+"""``consistency repro``: whatever names a case; reproduced or not; folders from elsewhere; scripts
+and issues on request."""
 
 from __future__ import annotations
 
@@ -35,7 +36,10 @@ class Mine(Backend):
         out = super().call(operator, args, kwargs)
         return FAULT
 """
-FAULTY, HEALTHY = 'torch.where(args[0] > 0.5, out * 1.01, out) if operator.name == "exp" else out', "out"
+FAULTY, HEALTHY = (
+    'torch.where(args[0] > 0.5, out * 1.01, out) if operator.name == "exp" else out',
+    "out",
+)
 
 
 def called(*arguments: str) -> Result:
@@ -55,7 +59,18 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run in which exp fails, with its failures' folders."""
     folder = tmp_path_factory.mktemp("run")
     spec = backend(folder, FAULTY)
-    arguments = ["run", "exp", "--dtype", "float32", "--direction", "forward", "--backend", spec, "--backend", "cpu"]
+    arguments = [
+        "run",
+        "exp",
+        "--dtype",
+        "float32",
+        "--direction",
+        "forward",
+        "--backend",
+        spec,
+        "--backend",
+        "cpu",
+    ]
     found = CliRunner().invoke(main, [*arguments, "--examples", "8", "--out", str(folder / "out")])
     assert found.exit_code == 1, found.output
     return folder / "out"
@@ -78,7 +93,9 @@ def failure(bundle: Path, tmp_path: Path) -> Iterator[Path]:
     backend(bundle.parent, FAULTY)
 
 
-def test_a_folder_says_where_it_failed_and_it_fails_again(failure: Path, mine: tuple[str, str]) -> None:
+def test_a_folder_says_where_it_failed_and_it_fails_again(
+    failure: Path, mine: tuple[str, str]
+) -> None:
     found = called(str(failure), *mine)
     assert found.exit_code == 1
     assert found.output.startswith("✗ exp · float32 · forward · mine   divergent: ")
@@ -90,21 +107,34 @@ def test_a_program_that_a_folder_names_is_run_only_if_the_user_names_it(
     command: str, bundle: Path, failure: Path, tmp_path: Path
 ) -> None:
     backend(bundle.parent, f"open({str(tmp_path / 'ran')!r}, 'w')")
-    more = ["--ticket", "https://example.org/1", "-o", str(tmp_path / "known.yaml")] if command == "expect" else []
+    more = (
+        ["--ticket", "https://example.org/1", "-o", str(tmp_path / "known.yaml")]
+        if command == "expect"
+        else []
+    )
     found = CliRunner().invoke(main, [command, str(failure), *more])
     assert not (tmp_path / "ran").exists()
     if command != "expect":  # it gets by with what the bundle keeps
         assert found.exit_code == 2
-        assert re.fullmatch(r"consistency: \S+ says that its backend was '\S+:Mine', which runs a program\. If .*\n", found.output)
+        assert re.fullmatch(
+            (
+                r"consistency: \S+ says that its backend was '\S+:Mine', which runs a program\. If "
+                r".*\n"
+            ),
+            found.output,
+        )
         assert f"add --backend {bundle.parent / 'mine.py'}:Mine" in found.output
 
 
 @pytest.mark.parametrize(
     ("spec", "nothing"),
     [
-        ("cpu", True), ("cuda:1+tf32", True), ("cpu+onednn=off+isolated", True), ("directml", True), ("", True),
-        ("cpu+env:ATEN_CPU_CAPABILITY=default", True), ("cpu+env:LD_PRELOAD=x.so", False), ("cpu+env:PYTHONPATH=.", False),
-        ("cpu@./python", False), ("x.py:y", False), ("x:y", False), ("x:y.z+isolated", False), ("a/b:y", False),
+        ("cpu", True), ("cuda:1+tf32", True), ("cpu+onednn=off+isolated", True), ("directml", True),
+        ("", True),
+        ("cpu+env:ATEN_CPU_CAPABILITY=default", True), ("cpu+env:LD_PRELOAD=x.so", False),
+        ("cpu+env:PYTHONPATH=.", False),
+        ("cpu@./python", False), ("x.py:y", False), ("x:y", False), ("x:y.z+isolated", False),
+        ("a/b:y", False),
     ],
 )  # fmt: skip
 def test_specs_that_load_nothing(spec: str, nothing: bool, failure: Path) -> None:
@@ -116,7 +146,9 @@ def test_specs_that_load_nothing(spec: str, nothing: bool, failure: Path) -> Non
             found.runnable()
 
 
-def test_what_does_not_fail_any_more_is_told_with_what_changed(bundle: Path, failure: Path, mine: tuple[str, str]) -> None:
+def test_what_does_not_fail_any_more_is_told_with_what_changed(
+    bundle: Path, failure: Path, mine: tuple[str, str]
+) -> None:
     backend(bundle.parent, HEALTHY, driver="2.0")
     found = called(str(failure), *mine)
     assert found.exit_code == 0, found.output
@@ -134,8 +166,20 @@ def test_a_backend_that_is_not_here_is_told_with_what_is_known(failure: Path) ->
 @pytest.mark.parametrize(
     ("factors", "told"),
     [
-        ("11 bits, nearest even", "mine, as its run kept it, confirms it: matmul float32 keeps 11 bits, nearest even of a factor"),
-        ("24 bits", "mine, as its run kept it, does not confirm it: matmul float32 keeps 24 bits of a factor"),
+        (
+            "11 bits, nearest even",
+            (
+                "mine, as its run kept it, confirms it: matmul float32 keeps 11 bits, nearest even "
+                "of a factor"
+            ),
+        ),
+        (
+            "24 bits",
+            (
+                "mine, as its run kept it, does not confirm it: matmul float32 keeps 24 bits of a "
+                "factor"
+            ),
+        ),
     ],
 )
 def test_a_cause_is_confirmed_by_what_a_run_kept(tmp_path: Path, factors: str, told: str) -> None:
@@ -145,10 +189,15 @@ def test_a_cause_is_confirmed_by_what_a_run_kept(tmp_path: Path, factors: str, t
     folder = stored_run(tmp_path / "run")
     path = folder / "environment.json"
     known = json.loads(path.read_text(encoding="utf-8"))
-    line = f"matmul, linear: factors {factors}; running sum 24 bits, nearest even | bmm, conv2d: factors 8 bits"
+    line = (
+        f"matmul, linear: factors {factors}; running sum 24 bits, nearest even | bmm, conv2d: "
+        f"factors 8 bits"
+    )
     known["mine"]["fingerprint"] = {"sums of products float32": line}
     path.write_text(json.dumps(known), encoding="utf-8")
-    failure = next(f for f in sorted((folder / "failures").iterdir()) if f.name.startswith("matmul"))
+    failure = next(
+        f for f in sorted((folder / "failures").iterdir()) if f.name.startswith("matmul")
+    )
     for named in ((str(failure),), (str(folder), "--id", failure.name)):
         found = called(*named, "--backend", "cuda:7")
         assert found.exit_code == 3
@@ -174,7 +223,10 @@ def test_a_bundle_and_an_id_name_a_case(bundle: Path, failure: Path, mine: tuple
     found = called(str(bundle), "--id", case.id, *mine)
     assert found.exit_code == 1
     assert "reproduced on mine" in found.output
-    for named in ((str(bundle), "--id", case.id), (str(failure),)):  # the name that results bear is no spec by itself
+    for named in (
+        (str(bundle), "--id", case.id),
+        (str(failure),),
+    ):  # the name that results bear is no spec by itself
         assert f"add {' '.join(mine)}" in called(*named, "--backend", "mine").output
     without = called(str(bundle))
     assert without.exit_code == 2
@@ -186,13 +238,18 @@ def test_a_bundle_and_an_id_name_a_case(bundle: Path, failure: Path, mine: tuple
 
 def test_the_stored_screen_spells_a_backend_as_it_was_asked_for(bundle: Path) -> None:
     shown = CliRunner().invoke(main, ["report", str(bundle), "--text"]).output
-    assert f"--backend {bundle.parent / 'mine.py'}:Mine --direction forward" in shown.replace("\n", "")
+    assert f"--backend {bundle.parent / 'mine.py'}:Mine --direction forward" in shown.replace(
+        "\n", ""
+    )
 
 
 def test_a_line_is_found_in_what_was_handed_on(failure: Path, tmp_path: Path) -> None:
     case = lookup.find(str(failure)).case
     for name, text in (
-        ("log.txt", f"2026-01-01 worker 3: again: consistency repro '{case.line}' --backend mine\nmore"),
+        (
+            "log.txt",
+            f"2026-01-01 worker 3: again: consistency repro '{case.line}' --backend mine\nmore",
+        ),
         ("issue.md", f"# It differs\n\n```\n{case.line}\n```\n"),
         ("case.json", case.line),
     ):
@@ -206,9 +263,13 @@ def test_a_line_is_found_in_what_was_handed_on(failure: Path, tmp_path: Path) ->
         lookup.find(str(tmp_path / "cut.txt"))
 
 
-def test_scripts_and_issues_stand_alone_on_standard_output(failure: Path, mine: tuple[str, str]) -> None:
+def test_scripts_and_issues_stand_alone_on_standard_output(
+    failure: Path, mine: tuple[str, str]
+) -> None:
     command = [sys.executable, "-m", "consistency", "repro", str(failure), *mine]
-    script = subprocess.run([*command, "--script"], capture_output=True, text=True, encoding="utf-8")
+    script = subprocess.run(
+        [*command, "--script"], capture_output=True, text=True, encoding="utf-8"
+    )
     assert script.returncode == 1, script.stderr
     compile(script.stdout, "repro.py", "exec")
     assert "torch.exp(" in script.stdout
@@ -219,7 +280,9 @@ def test_scripts_and_issues_stand_alone_on_standard_output(failure: Path, mine: 
     assert "reproduced on mine" in issue.stderr
 
 
-def test_a_smaller_case_is_written_with_its_script(failure: Path, mine: tuple[str, str], tmp_path: Path) -> None:
+def test_a_smaller_case_is_written_with_its_script(
+    failure: Path, mine: tuple[str, str], tmp_path: Path
+) -> None:
     out = tmp_path / "small"
     found = called(str(failure), *mine, "--minimise", "--seconds", "20", "-o", str(out))
     assert found.exit_code == 1, found.output
@@ -244,7 +307,9 @@ def test_nothing_is_written_for_what_does_not_fail(tmp_path: Path, failure: Path
 def _edited(name: str, change: Callable[[Any], Any]) -> Callable[[Path], None]:
     def damage(folder: Path) -> None:
         path = folder / name
-        path.write_text(json.dumps(change(json.loads(path.read_text(encoding="utf-8")))), encoding="utf-8")
+        path.write_text(
+            json.dumps(change(json.loads(path.read_text(encoding="utf-8")))), encoding="utf-8"
+        )
 
     return damage
 
@@ -274,19 +339,26 @@ def _other_result(folder: Path) -> None:
 
 
 DAMAGED = {
-    "a script that was replaced": (_replaced("repro.py", "import os; os.remove('x')"), "repro.py has 2[0-9] bytes|repro.py has"),
-    "a case that was replaced": (_replaced("case.json", '{"operator": "exp"}'), "case.json has .* damaged or replaced"),
+    "a script that was replaced": (_replaced("repro.py", "import os; os.remove('x')"),
+    "repro.py has 2[0-9] bytes|repro.py has"),
+    "a case that was replaced": (_replaced("case.json", '{"operator": "exp"}'),
+    "case.json has .* damaged or replaced"),
     "a hash that is wrong": (
-        _edited("manifest.json", lambda d: d | {"files": {k: v | {"sha256": "00"} for k, v in d["files"].items()}}),
+        _edited("manifest.json", lambda d: d | {"files": {k: v | {"sha256": "00"} for k,
+        v in d["files"].items()}}),
         "does not match its SHA-256",
     ),
-    "a path that leads out": (_edited("manifest.json", _named("../../etc/passwd")), "which is not a file of this folder"),
-    "an absolute path": (_edited("manifest.json", _named("/etc/passwd")), "which is not a file of this folder"),
+    "a path that leads out": (_edited("manifest.json", _named("../../etc/passwd")),
+    "which is not a file of this folder"),
+    "an absolute path": (_edited("manifest.json", _named("/etc/passwd")),
+    "which is not a file of this folder"),
     "a drive": (_edited("manifest.json", _named("C:\\x")), "which is not a file of this folder"),
-    "a file that is missing": (_edited("manifest.json", _named("more.json")), "more.json is missing"),
+    "a file that is missing": (_edited("manifest.json", _named("more.json")),
+    "more.json is missing"),
     "a manifest of lists": (_replaced("manifest.json", '{"files": [1]}'), "does not list files"),
     "a manifest that is none": (_replaced("manifest.json", "{"), "cannot be read"),
-    "a newer manifest": (_edited("manifest.json", lambda d: d | {"format": 99}), "has format 99; this version reads format 1"),
+    "a newer manifest": (_edited("manifest.json", lambda d: d | {"format": 99}),
+    "has format 99; this version reads format 1"),
     "a huge case": (_huge, "is larger than a case may be"),
     "a result of another case": (_other_result, "does not belong to the case beside it"),
 }  # fmt: skip
@@ -328,7 +400,9 @@ def test_a_recording_is_judged_where_its_device_is_not(tmp_path: Path) -> None:
     assert found.exit_code == 1
     assert "cannot run here: its outcome was recorded elsewhere" in found.output
     assert "divergent: " in found.output
-    script = CliRunner().invoke(main, ["repro", str(recording), "--id", failing["recorded_id"], "--script"])
+    script = CliRunner().invoke(
+        main, ["repro", str(recording), "--id", failing["recorded_id"], "--script"]
+    )
     assert "import torch_directml" in script.stdout
     compile(script.stdout, "repro.py", "exec")
     assert called(str(recording)).exit_code == 2

@@ -1,4 +1,5 @@
-"""The same recipe gives the same bits: for ever, on any processor, in any version of torch and NumPy."""
+"""The same recipe gives the same bits: for ever, on any processor, in any version of torch and
+NumPy."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def elsewhere(python: str, **environment: str) -> dict[str, str]:
     found: dict[str, str] = json.loads(
         subprocess.run(
             [python, "-W", "error", str(ROOT / "tests" / "golden.py")],
-            env=os.environ | {"PYTHONPATH": str(ROOT)} | environment, capture_output=True, check=True, text=True, timeout=60,
+            env=os.environ | {"PYTHONPATH": str(ROOT)} | environment, capture_output=True,
+            check=True, text=True, timeout=60,
         ).stdout
     )  # fmt: skip
     return found
@@ -48,7 +50,14 @@ def test_every_value_class_and_dtype_is_on_record(here: dict[str, str]) -> None:
 
 def test_the_same_without_vector_instructions(here: dict[str, str]) -> None:
     dispatched = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
-    assert elsewhere(sys.executable, ATEN_CPU_CAPABILITY="default", NPY_DISABLE_CPU_FEATURES=" ".join(dispatched)) == here
+    assert (
+        elsewhere(
+            sys.executable,
+            ATEN_CPU_CAPABILITY="default",
+            NPY_DISABLE_CPU_FEATURES=" ".join(dispatched),
+        )
+        == here
+    )
 
 
 @pytest.mark.skipif(not OTHER, reason="CONSISTENCY_OTHER_PYTHON names no other interpreter")

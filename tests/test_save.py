@@ -1,4 +1,5 @@
-"""A failure in a user's hand becomes a folder, of assert_consistent and of a watch; its message says how to repeat it."""
+"""A failure in a user's hand becomes a folder, of assert_consistent and of a watch; its message
+says how to repeat it."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ class Off(consistency.Backend):
 
     name = "off"
 
-    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def call(
+        self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
         return super().call(operator, args, kwargs) * 1.01
 
 
@@ -60,8 +63,10 @@ def test_a_function_of_torch_ends_with_its_command() -> None:
 @pytest.mark.parametrize(
     ("function", "name"),
     [
-        (torch.matmul, "torch.matmul"), (F.layer_norm, "torch.nn.functional.layer_norm"), (torch.Tensor.add_, "Tensor.add_"),
-        (torch.linalg.svd, "torch.linalg.svd"), (mine, ""), (lambda x: x, ""), (torch.nn.Linear(2, 2), ""), (len, ""),
+        (torch.matmul, "torch.matmul"), (F.layer_norm, "torch.nn.functional.layer_norm"),
+        (torch.Tensor.add_, "Tensor.add_"),
+        (torch.linalg.svd, "torch.linalg.svd"), (mine, ""), (lambda x: x, ""), (torch.nn.Linear(2,
+        2), ""), (len, ""),
     ],
 )  # fmt: skip
 def test_the_names_of_torchs_functions(function: Any, name: str) -> None:
@@ -76,7 +81,9 @@ def test_large_tensors_take_two_steps(tmp_path: Path) -> None:
     assert "consistency repro FOLDER --backend off --direction forward" in str(error)
     folder = consistency.save(error.results[0], tmp_path / "kept")  # type: ignore[arg-type]
     assert manifest.check(folder)
-    answer = CliRunner().invoke(main, ["repro", str(folder), "--backend", "cpu", "--direction", "forward", "--json"])
+    answer = CliRunner().invoke(
+        main, ["repro", str(folder), "--backend", "cpu", "--direction", "forward", "--json"]
+    )
     assert answer.exit_code == 0, answer.output
     assert json.loads(answer.output)["verdict"] == "rounding"
     with pytest.raises(UsageError, match="holds something already; name another folder"):
@@ -91,7 +98,9 @@ def test_a_function_of_ones_own_says_so_and_is_kept(tmp_path: Path) -> None:
     folder = consistency.save(error.results[0], tmp_path / "kept", fn=mine)  # type: ignore[arg-type]
     script = (folder / "repro.py").read_text(encoding="utf-8")
     assert ".amax(1, keepdim=True)" in script
-    ran = subprocess.run([sys.executable, "repro.py", "cpu"], cwd=folder, capture_output=True, text=True)
+    ran = subprocess.run(
+        [sys.executable, "repro.py", "cpu"], cwd=folder, capture_output=True, text=True
+    )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     answer = CliRunner().invoke(main, ["repro", str(folder), "--backend", "cpu"])
     assert answer.exit_code == 2
@@ -115,10 +124,14 @@ def test_failures_of_a_watch_are_kept_as_they_are_found(tmp_path: Path) -> None:
     assert len(folders) == 4  # two of each operator
     command = re.search(r"^  again:   (consistency repro .*)$", str(w), re.MULTILINE)
     assert command is not None
-    answer = CliRunner().invoke(main, shlex.split(command.group(1).replace("--backend off", "--backend cpu"))[1:])
+    answer = CliRunner().invoke(
+        main, shlex.split(command.group(1).replace("--backend off", "--backend cpu"))[1:]
+    )
     assert answer.exit_code == 0, answer.output
     assert "aten.mm · float32 · forward · cpu   rounding" in answer.output
-    script = subprocess.run([sys.executable, str(folders[0] / "repro.py"), "cpu"], capture_output=True, text=True)
+    script = subprocess.run(
+        [sys.executable, str(folders[0] / "repro.py"), "cpu"], capture_output=True, text=True
+    )
     assert script.returncode == 0, script.stdout + script.stderr
 
 

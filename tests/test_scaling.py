@@ -1,4 +1,5 @@
-"""Precision scaling: healthy backends are in bounds, degraded float32 and float64 paths and wrong formulas are not."""
+"""Precision scaling: healthy backends are in bounds, degraded float32 and float64 paths and wrong
+formulas are not."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ class Playing(consistency.Backend):
     def __init__(self, name: str, deed: Deed) -> None:
         self.name, self.deed = name, deed
 
-    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def call(
+        self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
         return self.deed(operator, list(args), dict(kwargs))
 
 
@@ -48,14 +51,19 @@ def backwards(run: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) 
 
 def float64_in_float32(run: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
     double = any(isinstance(a, Tensor) and a.dtype == torch.float64 for a in args)
-    return run(*in_dtype(args, torch.float32), **kwargs).double() if double else run(*args, **kwargs)
+    return (
+        run(*in_dtype(args, torch.float32), **kwargs).double() if double else run(*args, **kwargs)
+    )
 
 
 def tf32(run: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
     def short(x: Tensor) -> Tensor:
         return (x.contiguous().view(torch.int32) & ~0x1FFF).view(torch.float32)
 
-    return run(*[short(a) if isinstance(a, Tensor) and a.dtype == torch.float32 else a for a in args], **kwargs)
+    return run(
+        *[short(a) if isinstance(a, Tensor) and a.dtype == torch.float32 else a for a in args],
+        **kwargs,
+    )
 
 
 def slightly_wrong(run: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -74,7 +82,10 @@ def scaled(operator: str, deed: Deed, cases: int = 12) -> Scaling:
     return one
 
 
-@pytest.mark.parametrize("operator", ["matmul", "exp", "softmax", "nn.functional.layer_norm", "sum", "nn.functional.conv2d"])
+@pytest.mark.parametrize(
+    "operator",
+    ["matmul", "exp", "softmax", "nn.functional.layer_norm", "sum", "nn.functional.conv2d"],
+)
 def test_healthy_operators_scale_by_about_two_to_the_29(operator: str) -> None:
     one = scaled(operator, plain)
     assert not one.problem
@@ -87,14 +98,21 @@ def test_another_order_of_summation_scales_as_well() -> None:
 
 
 def test_a_lucky_float32_result_is_no_measure_of_float64() -> None:
-    """A variance in one pass: 23 ulp in float64, where float32 is right to a thirtieth of an ulp by chance."""
-    numbers = TensorRecipe((263, 2), "float32", values=("sparse", 0.5), stop=7518, view=(("select", 1, 1),))
+    """A variance in one pass: 23 ulp in float64, where float32 is right to a thirtieth of an ulp by
+    chance."""
+    numbers = TensorRecipe(
+        (263, 2), "float32", values=("sparse", 0.5), stop=7518, view=(("select", 1, 1),)
+    )
     case = Case("var", "float32", (numbers,), {"dim": -1, "unbiased": True}, 3717)
     found = operators.get("var")
     for deed, fails in ((plain, False), (float64_in_float32, True)):
         backend = Playing("mine", deed)
         pool = precision_scaling.Pool(found, {"mine": backend})
-        pool.add(engine.judge_case(case, found, [backend], engine.settings(["var"], [backend]).tolerances, ("forward",)))
+        pool.add(
+            engine.judge_case(
+                case, found, [backend], engine.settings(["var"], [backend]).tolerances, ("forward",)
+            )
+        )
         (one,) = pool.scalings()
         assert bool(one.problem) == fails, one.problem
 
@@ -126,7 +144,11 @@ def test_nothing_over_nothing_says_nothing() -> None:
 
 
 def test_a_twin_has_the_same_numbers_with_more_digits() -> None:
-    case = Case("matmul", "float32", (TensorRecipe((4, 4), "float32", stop=900), TensorRecipe((4, 4), "float32", stop=700)))
+    case = Case(
+        "matmul",
+        "float32",
+        (TensorRecipe((4, 4), "float32", stop=900), TensorRecipe((4, 4), "float32", stop=700)),
+    )
     other = precision_scaling.twin(case)
     assert other is not None
     single, double = (prepare(c).build().tensors[0] for c in (case, other))
@@ -135,26 +157,47 @@ def test_a_twin_has_the_same_numbers_with_more_digits() -> None:
     assert (single.double() - double).abs().max() <= 2.0**-24
 
 
-@pytest.mark.parametrize("values", [("subnormal",), ("tokens", -1.0, 1.0, "max"), ("near", -1.0, 1.0, 0.0)])
+@pytest.mark.parametrize(
+    "values", [("subnormal",), ("tokens", -1.0, 1.0, "max"), ("near", -1.0, 1.0, 0.0)]
+)
 def test_numbers_of_the_format_have_no_twin(values: tuple[Any, ...]) -> None:
-    assert precision_scaling.twin(Case("exp", "float32", (TensorRecipe((4,), "float32", values),))) is None
-    assert precision_scaling.twin(Case("exp", "float32", (Literal(b"\0" * 4, "float32", (1,), (1,), 0),))) is None
+    assert (
+        precision_scaling.twin(Case("exp", "float32", (TensorRecipe((4,), "float32", values),)))
+        is None
+    )
+    assert (
+        precision_scaling.twin(
+            Case("exp", "float32", (Literal(b"\0" * 4, "float32", (1,), (1,), 0),))
+        )
+        is None
+    )
 
 
-@pytest.mark.parametrize("operator", ["relu_", "argmax", "nn.functional.dropout", "floor_divide", "transpose"])
+@pytest.mark.parametrize(
+    "operator", ["relu_", "argmax", "nn.functional.dropout", "floor_divide", "transpose"]
+)
 def test_data_movement_jumps_and_chance_do_not_scale(operator: str) -> None:
     assert not precision_scaling.applies(operators.registry()[operator])
 
 
 def test_a_run_reports_and_fails(tmp_path: Path) -> None:
     backends = [Playing("good", plain), Playing("bad", float64_in_float32)]
-    run = consistency.run(["matmul"], backends, directions=["forward"], examples=6, out=tmp_path / "b")
+    run = consistency.run(
+        ["matmul"], backends, directions=["forward"], examples=6, out=tmp_path / "b"
+    )
     found = {one.backend: one for one in run.scalings}
     assert not found["good"].problem
     assert found["bad"].problem
-    pooled = [r for r in run.failures if r.verdict.value == "precision-scaling" and "scaling_pairs" in r.metrics]
+    pooled = [
+        r
+        for r in run.failures
+        if r.verdict.value == "precision-scaling" and "scaling_pairs" in r.metrics
+    ]
     assert [(r.backend, r.dtype) for r in pooled] == [("bad", "float64")]
-    rows = [json.loads(line) for line in (tmp_path / "b" / "scaling.jsonl").read_text(encoding="utf-8").splitlines()]
+    rows = [
+        json.loads(line)
+        for line in (tmp_path / "b" / "scaling.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     assert {row["backend"]: "problem" in row for row in rows} == {"good": False, "bad": True}
     assert all(math.isfinite(row["ratio"]) for row in rows)
 

@@ -25,7 +25,9 @@ TENSOR = TensorRecipe((3, 4), "float32", stop=5)
 
 
 class Named(consistency.Backend):
-    def __init__(self, name: str, reason: str | None = None, environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, name: str, reason: str | None = None, environment: dict[str, str] | None = None
+    ) -> None:
         self.name, self.reason, self.known = name, reason, environment or {}
 
     def why_unavailable(self) -> str | None:
@@ -36,13 +38,27 @@ class Named(consistency.Backend):
 
 
 def result(
-    verdict: str, operator: str = "exp", family: str = "unary", backend: str = "cpu", rho: float | None = None, **more: Any
+    verdict: str,
+    operator: str = "exp",
+    family: str = "unary",
+    backend: str = "cpu",
+    rho: float | None = None,
+    **more: Any,
 ) -> Result:
     metrics = {} if rho is None else {"rho_max": rho}
-    case = Case(operator, more.pop("dtype", "float32"), more.pop("args", (TENSOR,)), more.pop("kwargs", {}))
+    case = Case(
+        operator, more.pop("dtype", "float32"), more.pop("args", (TENSOR,)), more.pop("kwargs", {})
+    )
     text = more.pop("explanation", f"{rho} × budget" if rho is not None else verdict)
     return Result(
-        case, backend, more.pop("direction", "forward"), Verdict(verdict), text, metrics | more.pop("metrics", {}), family, **more
+        case,
+        backend,
+        more.pop("direction", "forward"),
+        Verdict(verdict),
+        text,
+        metrics | more.pop("metrics", {}),
+        family,
+        **more,
     )
 
 
@@ -66,7 +82,12 @@ def shown(
         from rich.console import Console
 
         found.console = Console(
-            file=stream, force_terminal=True, width=terminal_width, soft_wrap=True, highlight=False, markup=False
+            file=stream,
+            force_terminal=True,
+            width=terminal_width,
+            soft_wrap=True,
+            highlight=False,
+            markup=False,
         )
     absent = {b.name: reason for b in chosen.backends if (reason := b.why_unavailable())}
     found(Started(chosen, absent, 1, len(results)))
@@ -93,12 +114,13 @@ def test_of_operators_that_fail_without_a_number_the_one_that_errs_most_is_the_w
     assert [results[0].operator for results in tally.by_operator()] == ["log", "exp", "tan"]
 
 
-# --- the table ------------------------------------------------------------------------------------------------------
+# --- the table
 
 
 def test_the_table_shows_the_worst_that_passed() -> None:
     assert table(
-        result("rounding", rho=0.31), result("rounding", rho=0.12), result("rounding", rho=0.52, backend="numpy"),
+        result("rounding", rho=0.31), result("rounding", rho=0.12), result("rounding", rho=0.52,
+        backend="numpy"),
         result("exact", "neg", "signs", rho=1.0), result("exact", "neg", "signs", backend="numpy"),
     ) == [
         "        cpu       numpy",
@@ -110,11 +132,14 @@ def test_the_table_shows_the_worst_that_passed() -> None:
 
 def test_the_table_counts_operators_that_fail_or_were_not_tested() -> None:
     assert table(
-        result("rounding", rho=0.31), result("divergent", "log", rho=7.0), result("error", "tan"), result("exact", "neg"),
+        result("rounding", rho=0.31), result("divergent", "log", rho=7.0), result("error", "tan"),
+        result("exact", "neg"),
         result("rounding", rho=0.2, backend="numpy"), result("unsupported", "log", backend="numpy"),
         result("unsupported", "exp", backend="numpy", direction="backward"),
-        result("rounding", "mm", "matmul", rho=0.5), result("expected", "mm", "matmul", rho=9.0, backend="numpy"),
-        result("fallback", "sum", "reduction"), result("unavailable", "sum", "reduction", backend="numpy"),
+        result("rounding", "mm", "matmul", rho=0.5), result("expected", "mm", "matmul", rho=9.0,
+        backend="numpy"),
+        result("fallback", "sum", "reduction"), result("unavailable", "sum", "reduction",
+        backend="numpy"),
     ) == [
         "            cpu          numpy",
         "unary       ✗ 2 of 4     ✓ 0.20 (–1)",
@@ -125,7 +150,12 @@ def test_the_table_counts_operators_that_fail_or_were_not_tested() -> None:
 
 
 def test_the_worst_of_an_operator_counts() -> None:
-    lines = table(result("divergent", rho=3.0), result("rounding", rho=0.1), result("undecidable"), backends=["cpu"])
+    lines = table(
+        result("divergent", rho=3.0),
+        result("rounding", rho=0.1),
+        result("undecidable"),
+        backends=["cpu"],
+    )
     assert lines[1] == "unary   ✗ 1 of 1"
 
 
@@ -136,13 +166,16 @@ def test_a_backend_that_met_no_case_of_a_family() -> None:
 
 def test_the_table_stays_narrow() -> None:
     names = ["cpu", "cpu+onednn=off+threads=1", "x" * 300, "cuda:1+tf32", "numpy", "directml:1"]
-    lines = table(*(result("divergent", backend=name, family="linear_algebra", rho=1e9) for name in names), backends=names)
+    lines = table(
+        *(result("divergent", backend=name, family="linear_algebra", rho=1e9) for name in names),
+        backends=names,
+    )
     assert max(map(len, lines)) <= 160
     assert f"{'x' * 29}…" in lines[0]
     assert len({line.index("✗ 1 of 1") for line in lines[1:2]}) == 1
 
 
-# --- the last line --------------------------------------------------------------------------------------------------
+# --- the last line
 
 
 def last(*results: Result, **more: Any) -> str:
@@ -151,25 +184,49 @@ def last(*results: Result, **more: Any) -> str:
 
 def test_the_last_line_of_a_run_that_passed() -> None:
     assert last(result("rounding", rho=0.3), result("exact")) == "✓ 2 rounding or exact    1.5 s"
-    assert last(result("exact"), out=Path("reports/x")) == "✓ 1 rounding or exact    1.5 s    bundle reports/x"
+    assert (
+        last(result("exact"), out=Path("reports/x"))
+        == "✓ 1 rounding or exact    1.5 s    bundle reports/x"
+    )
 
 
 def test_the_last_line_counts_by_verdict() -> None:
     many = [result("rounding", rho=0.3)] * 1234
-    others = [result(name) for name in ("divergent", "error", "divergent", "undecidable", "unsupported", "unavailable", "expected")]
+    others = [
+        result(name)
+        for name in (
+            "divergent",
+            "error",
+            "divergent",
+            "undecidable",
+            "unsupported",
+            "unavailable",
+            "expected",
+        )
+    ]
     text = last(*many, *others)
     assert text.startswith(
-        "✗ 2 divergent · 1 error · 1,234 rounding or exact · 1 expected · 1 undecidable · 2 not tested (why: --not-tested)"
+        "✗ 2 divergent · 1 error · 1,234 rounding or exact · 1 expected · 1 undecidable · 2 "
+        "not "
+        "tested (why: --not-tested)"
     )
 
 
 def test_a_run_in_which_nothing_was_tested_says_so() -> None:
-    assert last(result("unavailable")) == "– nothing was tested: 1 not tested (why: --not-tested)    1.5 s"
+    assert (
+        last(result("unavailable"))
+        == "– nothing was tested: 1 not tested (why: --not-tested)    1.5 s"
+    )
 
 
 def test_failures_of_the_harness_do_not_hide_among_the_undecidable() -> None:
-    broken = result("undecidable", explanation=f"{engine.JUDGING_FAILED} (ValueError: x); please report it with this case")
-    assert "1 undecidable · 1 of them failures of the harness itself: please report one" in last(result("exact"), broken)
+    broken = result(
+        "undecidable",
+        explanation=f"{engine.JUDGING_FAILED} (ValueError: x); please report it with this case",
+    )
+    assert "1 undecidable · 1 of them failures of the harness itself: please report one" in last(
+        result("exact"), broken
+    )
 
 
 def test_the_last_line_tells_that_time_was_up() -> None:
@@ -182,25 +239,31 @@ def test_the_last_line_tells_that_time_was_up() -> None:
 
 def test_why_something_was_not_tested() -> None:
     absent = result("unavailable", backend="cuda", explanation="no driver\nand more")
-    lines = shown([absent, absent, result("undecidable", explanation="cannot tell: " + "x" * 200)], not_tested=True)
+    lines = shown(
+        [absent, absent, result("undecidable", explanation="cannot tell: " + "x" * 200)],
+        not_tested=True,
+    )
     assert lines[-2] == "        2  unavailable  cuda: no driver"
     assert lines[-1].startswith("        1  undecidable  cpu: cannot tell: xxx")
     assert len(lines[-1]) < 130
     assert "--not-tested" not in "".join(lines)
 
 
-# --- backends -------------------------------------------------------------------------------------------------------
+# --- backends
 
 
 def test_backends_come_first_each_with_what_is_new() -> None:
     common = {"device": "cpu", "torch": "2.13.0", "numpy": "2.4.6", "threads": "2"}
     gpu = {"device": "GeForce", "driver": "595", "numpy": "2.4.6"}
     chosen = settings(
-        Named("a", environment=common | {"onednn": "on"}), Named("much longer", environment=common | {"onednn": "off"}),
+        Named("a", environment=common | {"onednn": "on"}), Named("much longer",
+        environment=common | {"onednn": "off"}),
         Named("gpu", environment=gpu), Named("gone", "no adapter"),
     )  # fmt: skip
     lines = shown([], chosen, elsewhere=["mps", "xpu"])
-    assert re.fullmatch(r"consistency \S+ · torch \S+ · 1 operator × dtype, 1 case each · seed 0", lines[0])
+    assert re.fullmatch(
+        r"consistency \S+ · torch \S+ · 1 operator × dtype, 1 case each · seed 0", lines[0]
+    )
     assert lines[1:6] == [
         "  ✓ a            numpy 2.4.6 · threads 2 · onednn on",
         "  ✓ much longer  onednn off",
@@ -210,7 +273,7 @@ def test_backends_come_first_each_with_what_is_new() -> None:
     ]
 
 
-# --- failures -------------------------------------------------------------------------------------------------------
+# --- failures
 
 
 def divergent(operator: str = "exp", rho: float = 1400.4, **more: Any) -> Result:
@@ -220,7 +283,12 @@ def divergent(operator: str = "exp", rho: float = 1400.4, **more: Any) -> Result
         "output": "out/0",
     } | more
     return result(
-        "divergent", operator, rho=rho, explanation=f"{rho:,.0f} × budget", shapes=("[3, 4] strides [1, 3] offset 0",), **more
+        "divergent",
+        operator,
+        rho=rho,
+        explanation=f"{rho:,.0f} × budget",
+        shapes=("[3, 4] strides [1, 3] offset 0",),
+        **more,
     )
 
 
@@ -240,13 +308,19 @@ def test_a_failure_is_told_in_a_few_lines() -> None:
     [
         ({"backend": "cpu"}, "  largest error 8,389 ulp"),
         ({"metrics": {"ulp_max": 2.0, "rmse_ratio": 1.0}}, "  largest error 2 ulp"),
-        ({"metrics": {"ulp_max": 2.0, "rmse_ratio": 1e300}}, "  largest error 2 ulp; the CPU in float32 makes no such error here"),
+        (
+            {"metrics": {"ulp_max": 2.0, "rmse_ratio": 1e300}},
+            "  largest error 2 ulp; the CPU in float32 makes no such error here",
+        ),
         ({"metrics": {"ulp_max": 2.0**24}}, "  not one digit is right"),
         (
             {"metrics": {"ulp_max": 1.4e45, "rmse_ratio": 0.001}},
             "  not one digit is right; RMS error 0.001 × that of the CPU in float32",
         ),
-        ({"dtype": "float64", "metrics": {"ulp_max": 3e9, "rmse_ratio": 9.0}}, "  largest error over 1,000,000 ulp"),
+        (
+            {"dtype": "float64", "metrics": {"ulp_max": 3e9, "rmse_ratio": 9.0}},
+            "  largest error over 1,000,000 ulp",
+        ),
     ],
 )
 def test_numbers_are_read_at_a_glance(changes: dict[str, Any], line: str) -> None:
@@ -255,28 +329,41 @@ def test_numbers_are_read_at_a_glance(changes: dict[str, Any], line: str) -> Non
 
 def test_as_many_digits_as_the_dtype_has() -> None:
     def line(dtype: str, actual: float, expected: float, **more: Any) -> str:
-        return failure.message(divergent(dtype=dtype, worst=Worst((), actual, expected), **more)).splitlines()[1]
+        return failure.message(
+            divergent(dtype=dtype, worst=Worst((), actual, expected), **more)
+        ).splitlines()[1]
 
     assert (
-        line("float32", 2.794281623562331e-39, -0.0) == "  worst (the only element) of out/0: got 2.79428162e-39, float64 says -0"
+        line("float32", 2.794281623562331e-39, -0.0)
+        == "  worst (the only element) of out/0: got 2.79428162e-39, float64 says -0"
     )
     assert line("bfloat16", 0.76171875, math.nan).endswith("got 0.7617, float64 says nan")
-    assert line("float64", 0.1, 0.1 + 2**-56).endswith("got 0.10000000000000001, float64 says 0.10000000000000002")
-    assert line("float16", 0.333251953125, 0.33325).endswith("got 0.333251953125, float64 says 0.33325"), (
-        "more where they look alike"
+    assert line("float64", 0.1, 0.1 + 2**-56).endswith(
+        "got 0.10000000000000001, float64 says 0.10000000000000002"
     )
+    assert line("float16", 0.333251953125, 0.33325).endswith(
+        "got 0.333251953125, float64 says 0.33325"
+    ), "more where they look alike"
     # An operator on integers that returns floats.
     measured = Comparison("ok", (Measured("out/0", "float32", (), 1, (Span(None),)),))
-    assert line("int64", 1 / 3, 0.25, comparison=measured).endswith("got 0.333333333, float64 says 0.25")
+    assert line("int64", 1 / 3, 0.25, comparison=measured).endswith(
+        "got 0.333333333, float64 says 0.25"
+    )
 
 
 def test_the_call_is_told_like_a_call() -> None:
-    args = ([TENSOR, TENSOR], (TensorRecipe((), "float32"),), DType("float16"), Index(None, 3, None), MemoryFormat("channels_last"))
+    args = (
+        [TENSOR, TENSOR],
+        (TensorRecipe((), "float32"),),
+        DType("float16"),
+        Index(None, 3, None),
+        MemoryFormat("channels_last"),
+    )
     one = result("error", "cat", args=args, shapes=("[3, 4]", "[4]", "[]"))
     assert (
-        "  call:    cat([[3, 4], [4]], (0-d tensor,), torch.float16, slice(None, 3, None), torch.channels_last)"
-        in failure.message(one)
-    )
+        "  call:    cat([[3, 4], [4]], (0-d tensor,), torch.float16, slice(None, 3, None), "
+        "torch.channels_last)"
+    ) in failure.message(one)
     long = failure.message(result("error", args=(list(range(1000)),))).splitlines()
     assert len(long[1]) < 160
     assert long[1].endswith("…")
@@ -289,8 +376,12 @@ def test_no_command_where_none_would_do() -> None:
 def test_the_command_names_what_the_user_wrote(tmp_path: Path) -> None:
     one = divergent(backend="mine")
     assert "--backend mine.py:Mine --direction forward" in failure.command(one, spec="mine.py:Mine")
-    assert "--backend 'my files/mine.py:Mine' " in failure.command(one, spec="my files/mine.py:Mine")
-    assert failure.command(one, bundle=tmp_path).startswith("consistency repro '{"), "no folder there"
+    assert "--backend 'my files/mine.py:Mine' " in failure.command(
+        one, spec="my files/mine.py:Mine"
+    )
+    assert failure.command(one, bundle=tmp_path).startswith("consistency repro '{"), (
+        "no folder there"
+    )
 
 
 def test_a_command_for_windows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,11 +392,27 @@ def test_a_command_for_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_failures_come_worst_first_one_block_an_operator(tmp_path: Path) -> None:
-    found = [divergent("exp", 5.0), divergent("exp", 90.0, backend="numpy"), divergent("log", 7000.0), result("structure", "tan")]
-    found += [divergent("exp", 4.0, direction="backward"), divergent("exp", 3.0, direction="backward", backend="numpy")]
+    found = [
+        divergent("exp", 5.0),
+        divergent("exp", 90.0, backend="numpy"),
+        divergent("log", 7000.0),
+        result("structure", "tan"),
+    ]
+    found += [
+        divergent("exp", 4.0, direction="backward"),
+        divergent("exp", 3.0, direction="backward", backend="numpy"),
+    ]
     lines = shown(found)
-    heads = [line.split("   ")[0] for line in lines if line.startswith("✗ ") and "·" in line.split("   ")[0]]
-    assert heads[:3] == ["✗ tan · float32 · forward · cpu", "✗ log · float32 · forward · cpu", "✗ exp · float32 · forward · numpy"]
+    heads = [
+        line.split("   ")[0]
+        for line in lines
+        if line.startswith("✗ ") and "·" in line.split("   ")[0]
+    ]
+    assert heads[:3] == [
+        "✗ tan · float32 · forward · cpu",
+        "✗ log · float32 · forward · cpu",
+        "✗ exp · float32 · forward · numpy",
+    ]
     also = [line for line in lines if "also:" in line]
     assert also == [
         "  also:    float32 · forward · cpu   divergent up to 5 × budget",
@@ -321,14 +428,25 @@ def test_only_the_worst_are_told_in_full() -> None:
     assert "✗ op19 · float32 · forward · cpu   divergent: 81 × budget" in lines
     assert not any("op20" in line for line in lines)
     assert "… and 10 more operators fail" in lines
-    assert any(line.startswith("  the commands that repeat them: ") and "message.txt" in line for line in lines)
+    assert any(
+        line.startswith("  the commands that repeat them: ") and "message.txt" in line
+        for line in lines
+    )
 
 
 def test_the_smaller_case_is_the_one_that_is_shown() -> None:
     stream = io.StringIO()
     screen = Screen(stream=stream)
-    large, small = divergent(rho=90.0), divergent(rho=5.0, args=(TensorRecipe((), "float32", stop=1),))
-    for event in (Started(settings(), {}, 1, 1), Judged(large.case, (large,)), Shrunk(large, small), Finished(1.0, False)):
+    large, small = (
+        divergent(rho=90.0),
+        divergent(rho=5.0, args=(TensorRecipe((), "float32", stop=1),)),
+    )
+    for event in (
+        Started(settings(), {}, 1, 1),
+        Judged(large.case, (large,)),
+        Shrunk(large, small),
+        Finished(1.0, False),
+    ):
         screen(event)
     assert small.case.line in stream.getvalue()
     assert large.case.line not in stream.getvalue()
@@ -341,7 +459,7 @@ def test_a_long_operator_name() -> None:
     assert all(len(line) <= 160 for line in lines if "repro" not in line and "✗ nn" not in line)
 
 
-# --- where it is shown ----------------------------------------------------------------------------------------------
+# --- where it is shown
 
 
 HOSTILE = "\x1b[31m[red]\x07[/bold]\r\t\ud800\u202e"
@@ -351,7 +469,13 @@ def test_text_from_elsewhere_is_only_text() -> None:
     """Neither escape codes nor rich's markup nor broken characters get through."""
     chosen = settings(Named("[red]mine[/bold]", HOSTILE))
     bad = result("error", HOSTILE, HOSTILE, HOSTILE, explanation=HOSTILE)
-    text = "\n".join(shown([bad, result("undecidable", backend=HOSTILE, explanation=HOSTILE)], chosen, not_tested=True))
+    text = "\n".join(
+        shown(
+            [bad, result("undecidable", backend=HOSTILE, explanation=HOSTILE)],
+            chosen,
+            not_tested=True,
+        )
+    )
     assert "[red]" in text
     assert "[/bold]" in text
     assert not set("\x1b\x07\r\t\u202e\ud800") & set(text)

@@ -1,4 +1,5 @@
-"""The second look: what it finds out about planted faults, what it leaves alone, and how that changes a verdict."""
+"""The second look: what it finds out about planted faults, what it leaves alone, and how that
+changes a verdict."""
 
 from __future__ import annotations
 
@@ -27,12 +28,18 @@ class Playing(consistency.Backend):
     def __init__(self, deed: Deed, name: str = "mine") -> None:
         self.name, self.deed = name, deed
 
-    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def call(
+        self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
         return self.deed(functools.partial(super().call, operator), list(args), dict(kwargs))
 
 
-def failures(operator: str, deed: Deed, dtype: str = "float32", examples: int = 40) -> tuple[Result, ...]:
-    chosen = engine.settings([operator], [Playing(deed)], [dtype], ["forward"], examples, shrink=False)
+def failures(
+    operator: str, deed: Deed, dtype: str = "float32", examples: int = 40
+) -> tuple[Result, ...]:
+    chosen = engine.settings(
+        [operator], [Playing(deed)], [dtype], ["forward"], examples, shrink=False
+    )
     collect = engine.Collect()
     engine.drive(chosen, [collect])
     return tuple(r for r in collect.results if r.verdict.fails)
@@ -47,15 +54,21 @@ def mostly(found: Sequence[Result], cause: str) -> bool:
     return bool(found) and causes(found)[cause] >= 0.9 * len(found)
 
 
-# --- faults ---------------------------------------------------------------------------------------------------------
+# --- faults
 
 
 def each(change: Callable[[Tensor], Tensor], *positions: int) -> Deed:
-    """The operator on tensors (all floating ones, or those at some positions) that were changed on the way in."""
+    """The operator on tensors (all floating ones, or those at some positions) that were changed on
+    the way in."""
 
     def deed(run: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        chosen = [isinstance(a, Tensor) and a.is_floating_point() and (not positions or i in positions) for i, a in enumerate(args)]
-        return run([change(a) if wanted else a for a, wanted in zip(args, chosen, strict=True)], kwargs)
+        chosen = [
+            isinstance(a, Tensor) and a.is_floating_point() and (not positions or i in positions)
+            for i, a in enumerate(args)
+        ]
+        return run(
+            [change(a) if wanted else a for a, wanted in zip(args, chosen, strict=True)], kwargs
+        )
 
     return deed
 
@@ -131,7 +144,10 @@ def bias_forgotten(run: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 
 def in_float32(run: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return run([a.float() if isinstance(a, Tensor) and a.dtype == torch.float64 else a for a in args], kwargs).double()
+    return run(
+        [a.float() if isinstance(a, Tensor) and a.dtype == torch.float64 else a for a in args],
+        kwargs,
+    ).double()
 
 
 NAMED: list[tuple[str, str, Deed, str]] = [
@@ -139,7 +155,12 @@ NAMED: list[tuple[str, str, Deed, str]] = [
     ("nn.functional.conv2d", "tf32-inputs", each(bits(11)), "TF32 inputs explain "),
     ("exp", "tf32-inputs", each(bits(11)), "TF32 inputs explain "),
     ("nn.functional.linear", "bfloat16-inputs", each(bits(8)), "bfloat16 inputs explain "),
-    ("sum", "offset-ignored", each(without_offset), "storage offset of argument 0 ignored explains "),
+    (
+        "sum",
+        "offset-ignored",
+        each(without_offset),
+        "storage offset of argument 0 ignored explains ",
+    ),
     ("exp", "strides-ignored", each(without_strides), "of argument 0 ignored explains "),
     ("sum", "terms-dropped", each(without_tail), " terms missing explains "),
     ("softmax", "scaled", off_by(1.001), "a factor of 1.001 explains "),
@@ -151,8 +172,12 @@ NAMED: list[tuple[str, str, Deed, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("operator", "cause", "deed", "words"), NAMED, ids=[f"{o}-{c}" for o, c, _, _ in NAMED])
-def test_the_cause_is_named_with_its_share(operator: str, cause: str, deed: Deed, words: str) -> None:
+@pytest.mark.parametrize(
+    ("operator", "cause", "deed", "words"), NAMED, ids=[f"{o}-{c}" for o, c, _, _ in NAMED]
+)
+def test_the_cause_is_named_with_its_share(
+    operator: str, cause: str, deed: Deed, words: str
+) -> None:
     found = failures(operator, deed)
     assert sum(r.cause == cause for r in found) >= 0.6 * len(found) > 0, causes(found)
     named = [r for r in found if r.cause == cause]
@@ -166,7 +191,9 @@ def test_float64_in_float32_is_a_matter_of_precision_scaling() -> None:
     assert {r.verdict.value for r in found} == {"precision-scaling"}
 
 
-@pytest.mark.parametrize(("operator", "deed"), [("matmul", each(bits(11))), ("matmul", each(bits(8)))])
+@pytest.mark.parametrize(
+    ("operator", "deed"), [("matmul", each(bits(11))), ("matmul", each(bits(8)))]
+)
 def test_shorter_inputs_are_reduced_precision(operator: str, deed: Deed) -> None:
     values = Counter(r.verdict.value for r in failures(operator, deed))
     assert values["reduced-precision"] >= 0.9 * values.total()
@@ -199,27 +226,39 @@ def test_another_formulation_is_tried() -> None:
         return run(args, kwargs) * 1.01
 
     class OnlyLinear(Playing):
-        def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        def call(
+            self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+        ) -> Any:
             found = operator(*args, **kwargs)
             return found * 1.01 if operator.name == "nn.functional.linear" else found
 
-    run = consistency.run(["nn.functional.linear"], [OnlyLinear(wrong)], ["float32"], ["forward"], examples=8)
+    run = consistency.run(
+        ["nn.functional.linear"], [OnlyLinear(wrong)], ["float32"], ["forward"], examples=8
+    )
     tried = [r for r in run.failures if r.evidence is not None and r.evidence.trials]
     assert {r.workaround for r in tried} == {"x @ weight.T + bias"}
 
 
 def test_the_one_that_stands_alone_is_named() -> None:
-    run = consistency.run(["tanh"], ["cpu", "numpy", Playing(off_by(1.01))], ["float32"], ["forward"], examples=8)
+    run = consistency.run(
+        ["tanh"], ["cpu", "numpy", Playing(off_by(1.01))], ["float32"], ["forward"], examples=8
+    )
     assert {r.backend for r in run.failures} == {"mine"}
-    assert any("mine stands alone, cpu and numpy agree with float64" in r.explanation for r in run.failures)
+    assert any(
+        "mine stands alone, cpu and numpy agree with float64" in r.explanation for r in run.failures
+    )
 
 
 def test_a_wrong_formula_has_the_same_error_in_float64() -> None:
-    assert any("float64 has the same error: not a matter of precision" in r.explanation for r in failures("tanh", off_by(1.01)))
+    assert any(
+        "float64 has the same error: not a matter of precision" in r.explanation
+        for r in failures("tanh", off_by(1.01))
+    )
 
 
 def test_half_an_ulp_in_an_ill_conditioned_input_is_no_fault() -> None:
-    """A matrix that is nearly singular: another answer is as good, if it is the answer for a neighbour of the input."""
+    """A matrix that is nearly singular: another answer is as good, if it is the answer for a
+    neighbour of the input."""
     torch.manual_seed(0)
     left, right = torch.randn(12, 12), torch.randn(12, 12)
     matrix = left @ torch.diag(torch.logspace(0, -6, 12)) @ right
@@ -231,7 +270,9 @@ def test_half_an_ulp_in_an_ill_conditioned_input_is_no_fault() -> None:
     def neighbour(a: Tensor, b: Tensor) -> Tensor:
         if a.dtype == torch.float64:
             return torch.linalg.solve(a, b)
-        moved = a.double() * (1.0 + 2.0**-25 * torch.sign(torch.sin(torch.arange(144.0).double())).reshape(12, 12))
+        moved = a.double() * (
+            1.0 + 2.0**-25 * torch.sign(torch.sin(torch.arange(144.0).double())).reshape(12, 12)
+        )
         return torch.linalg.solve(moved, b.double()).float()
 
     rule = consistency_rule(c=1.0, lam=1e-9)
@@ -240,7 +281,9 @@ def test_half_an_ulp_in_an_ill_conditioned_input_is_no_fault() -> None:
     assert "no more than half an ulp in the inputs changes" in result.explanation
 
     def wrong(a: Tensor, b: Tensor) -> Tensor:
-        return torch.linalg.solve(a, b) if a.dtype == torch.float64 else torch.linalg.solve(a, b) * 3.0
+        return (
+            torch.linalg.solve(a, b) if a.dtype == torch.float64 else torch.linalg.solve(a, b) * 3.0
+        )
 
     with pytest.raises(consistency.Divergence):
         consistency.assert_consistent(wrong, matrix, vector, reference=solve, rule=rule)
@@ -252,7 +295,7 @@ def consistency_rule(c: float, lam: float) -> Any:
     return Rule(c, lam)
 
 
-# --- the rules ------------------------------------------------------------------------------------------------------
+# --- the rules
 
 FLAGGED = Judgement(Verdict("divergent"), "12 × budget", {"rho_max": 12.0})
 
@@ -267,13 +310,18 @@ def test_the_stated_rules_and_no_others() -> None:
     assert verdict_after(repeats=3, other=1, within=1) == "nondeterministic"
     assert verdict_after(repeats=3, other=2) == "nondeterministic"
     assert verdict_after(cause=Cause("tf32-inputs", "TF32 inputs", 0.99)) == "reduced-precision"
-    assert verdict_after(cause=Cause("float32-instead-of-float64", "float32", 0.99)) == "precision-scaling"
+    assert (
+        verdict_after(cause=Cause("float32-instead-of-float64", "float32", 0.99))
+        == "precision-scaling"
+    )
     assert verdict_after(cause=Cause("terms-dropped", "last term missing", 0.99)) == "divergent"
     assert verdict_after(conditioned=0.9) == "ill-conditioned"
     assert verdict_after(conditioned=1.1) == "divergent"
     assert verdict_after(conditioned=5.0, rounded=0.5) == "ill-conditioned"
     assert verdict_after(rounded=0.0, conditioned=0.0) == "divergent"
-    assert verdict_after(conditioned=0.5, cause=Cause("scaled", "a factor of 2", 1.0)) == "divergent", "explained is not excused"
+    assert (
+        verdict_after(conditioned=0.5, cause=Cause("scaled", "a factor of 2", 1.0)) == "divergent"
+    ), "explained is not excused"
 
 
 def test_reduced_precision_that_was_asked_for_only_warns() -> None:
@@ -282,7 +330,9 @@ def test_reduced_precision_that_was_asked_for_only_warns() -> None:
     assert reconsider(FLAGGED, evidence, Policy()).verdict.fails
 
 
-@pytest.mark.parametrize(("share", "text"), [(1.0, "100%"), (0.9987, "99.9%"), (0.995, "99.5%"), (0.93, "93%")])
+@pytest.mark.parametrize(
+    ("share", "text"), [(1.0, "100%"), (0.9987, "99.9%"), (0.995, "99.5%"), (0.93, "93%")]
+)
 def test_the_share_reads_as_a_percentage(share: float, text: str) -> None:
     assert str(Cause("tf32-inputs", "TF32 inputs", share)) == f"TF32 inputs explain {text}"
     assert str(Cause("scaled", "a factor of 2", share)) == f"a factor of 2 explains {text}"
@@ -299,7 +349,8 @@ def test_given_tensors_are_explained_too() -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("TF32 inputs", "TF32 inputs explain 100%"), ("the layout of the inputs", "the layout of the inputs explains 100%"),
+        ("TF32 inputs", "TF32 inputs explain 100%"), ("the layout of the inputs",
+        "the layout of the inputs explains 100%"),
         ("a factor of 2", "a factor of 2 explains 100%"),
     ],
 )  # fmt: skip

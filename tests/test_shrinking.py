@@ -29,7 +29,9 @@ class Faulty(consistency.Backend):
     def __init__(self, wrong: Wrong) -> None:
         self.wrong = wrong
 
-    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def call(
+        self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
         return self.wrong(super().call(operator, args, kwargs), *args)
 
 
@@ -52,7 +54,9 @@ def of_a_narrow_interval(result: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 
 def minimal(operator: str, wrong: Wrong, seed: int) -> Case:
     """What the first failure of a run is shrunk to."""
-    results = consistency.run([operator], [Faulty(wrong)], ["float32"], ["forward"], examples=100, seed=seed).results
+    results = consistency.run(
+        [operator], [Faulty(wrong)], ["float32"], ["forward"], examples=100, seed=seed
+    ).results
     failures = [result for result in results if result.verdict.fails]
     assert failures, "the planted fault was not found"
     return failures[-1].case  # the shrunk form comes after all cases of the batch
@@ -73,9 +77,16 @@ def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
         ("exp", of_large_numbers, 1, 1),
         ("exp", of_a_narrow_interval, 1, 1),
     ],
-    ids=["matmul for K % 8 == 3", "sum of a transposed view", "exp for x > 88", "exp for 88 < x < 88.7"],
+    ids=[
+        "matmul for K % 8 == 3",
+        "sum of a transposed view",
+        "exp for x > 88",
+        "exp for 88 < x < 88.7",
+    ],
 )
-def test_a_fault_shrinks_to_a_few_numbers(operator: str, wrong: Wrong, numbers: int, nonzero: int, seed: int) -> None:
+def test_a_fault_shrinks_to_a_few_numbers(
+    operator: str, wrong: Wrong, numbers: int, nonzero: int, seed: int
+) -> None:
     bases = prepare(minimal(operator, wrong, seed)).bases
     assert sum(base.size for base in bases) <= numbers
     assert sum(int(np.count_nonzero(base)) for base in bases) <= nonzero
@@ -131,7 +142,9 @@ def test_a_shrunk_result_fails_in_the_same_way() -> None:
     def two_bugs(result: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         return torch.full_like(result, torch.nan) if x.numel() > 8 else result * 1.01
 
-    failing = consistency.run(["exp"], [Faulty(two_bugs)], ["float32"], ["forward"], examples=30).failures
+    failing = consistency.run(
+        ["exp"], [Faulty(two_bugs)], ["float32"], ["forward"], examples=30
+    ).failures
     by_verdict: dict[str, list[Result]] = {}
     for result in failing:
         by_verdict.setdefault(result.verdict.value, []).append(result)
@@ -143,7 +156,9 @@ def test_a_shrunk_result_fails_in_the_same_way() -> None:
 
 
 def test_shrinking_can_be_left_out() -> None:
-    chosen = engine.settings(["exp"], [Faulty(of_large_numbers)], ["float32"], ["forward"], examples=20, shrink=False)
+    chosen = engine.settings(
+        ["exp"], [Faulty(of_large_numbers)], ["float32"], ["forward"], examples=20, shrink=False
+    )
     assert not any(isinstance(event, engine.Shrunk) for event in engine.run(chosen))
 
 

@@ -1,4 +1,5 @@
-"""Sweeps: what is varied, formulas that are read, slopes that are known, the question that began it, and the picture."""
+"""Sweeps: what is varied, formulas that are read, slopes that are known, the question that began
+it, and the picture."""
 
 from __future__ import annotations
 
@@ -124,12 +125,16 @@ def test_powers_of_numbers_end() -> None:
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 2.0])
 def test_slopes_that_are_known_are_found(power: float) -> None:
     points = [
-        Measurement(float(n), "float32", "c", "rounding", rms=3.0 * n**power * (1.3 if n > 900 else 1.0))
+        Measurement(
+            float(n), "float32", "c", "rounding", rms=3.0 * n**power * (1.3 if n > 900 else 1.0)
+        )
         for n in range(8, 2000, 37)
     ]
     assert slope_of(points) == pytest.approx(power, abs=0.1)
     assert math.isnan(slope_of(points[:3]))
-    assert math.isnan(slope_of([Measurement(float(n), "float32", "c", "exact", rms=0.0) for n in range(1, 50)]))
+    assert math.isnan(
+        slope_of([Measurement(float(n), "float32", "c", "exact", rms=0.0) for n in range(1, 50)])
+    )
 
 
 class Loses(Backend):
@@ -145,7 +150,11 @@ class Loses(Backend):
 def test_where_a_contestant_leaves_the_budget_is_found_and_a_healthy_one_stays() -> None:
     cpu = backends.resolve("cpu+threads=1")
     series = measure(
-        PLANS["matmul"], parse_vary("K=60..140:8"), [cpu, Loses()], {"by b": "(b.T @ a.T).T"}, fixed={"M": 4.0, "N": 4.0}
+        PLANS["matmul"],
+        parse_vary("K=60..140:8"),
+        [cpu, Loses()],
+        {"by b": "(b.T @ a.T).T"},
+        fixed={"M": 4.0, "N": 4.0},
     )
     found = {(f.contestant, f.dtype): f for f in findings(series)}
     for dtype in ("float32", "float64"):
@@ -159,7 +168,8 @@ def test_where_a_contestant_leaves_the_budget_is_found_and_a_healthy_one_stays()
 def test_the_question_that_began_it() -> None:
     """F.linear and x @ W.T + b: rounding at every size; errors grow like a sum's.
 
-    From which K on their bits differ, the kernels decide, and whether x·W + b is rounded once at K = 1: half an ulp is 1 × budget.
+    From which K on their bits differ, the kernels decide, and whether x·W + b is rounded once at K
+    = 1: half an ulp is 1 × budget.
     """
     plan = plan_of("linear")
     assert plan_of("nn.functional.linear") is plan
@@ -168,8 +178,14 @@ def test_the_question_that_began_it() -> None:
     for fact in findings(series):
         assert fact.worst <= 1.0
         assert math.isnan(fact.leaves)
-        assert 0.3 < fact.slope < 1.3  # n^½ is the growth of the results, n that of terms added in turn
-    ratios = [a.rms / b.rms for a, b in zip(series.of("cpu", "float32"), series.of("cpu", "float64"), strict=True) if b.rms]
+        assert (
+            0.3 < fact.slope < 1.3
+        )  # n^½ is the growth of the results, n that of terms added in turn
+    ratios = [
+        a.rms / b.rms
+        for a, b in zip(series.of("cpu", "float32"), series.of("cpu", "float64"), strict=True)
+        if b.rms
+    ]
     assert 2.0**25 < sorted(ratios)[len(ratios) // 2] < 2.0**31
 
 
@@ -177,7 +193,11 @@ def test_elementwise_functions_vary_their_magnitude() -> None:
     plan = plan_of("exp")
     assert plan.vary.startswith("scale=")
     series = measure(
-        plan, parse_vary("scale=0.001,1,64"), [backends.resolve("cpu"), backends.resolve("numpy")], {}, fixed={"N": 64.0}
+        plan,
+        parse_vary("scale=0.001,1,64"),
+        [backends.resolve("cpu"), backends.resolve("numpy")],
+        {},
+        fixed={"N": 64.0},
     )
     assert all(fact.worst <= 1.0 for fact in findings(series))
 
@@ -185,38 +205,62 @@ def test_elementwise_functions_vary_their_magnitude() -> None:
 @pytest.mark.parametrize(
     ("name", "arguments", "vary"),
     [
-        ("mul", ("a", "b"), "scale"), ("nn.functional.gelu", ("x",), "scale"), ("lerp", ("a", "b", "c"), "scale"),
-        ("logsumexp", ("x",), "N"), ("cumprod", ("x",), "N"), ("log_softmax", ("x",), "N"), ("rms_norm", ("x",), "N"),
-        ("bmm", ("a", "b"), "K"), ("mv", ("a", "b"), "K"), ("addmm", ("c", "a", "b"), "K"), ("conv1d", ("x", "W"), "C"),
+        ("mul", ("a", "b"), "scale"), ("nn.functional.gelu", ("x",), "scale"), ("lerp", ("a", "b",
+        "c"), "scale"),
+        ("logsumexp", ("x",), "N"), ("cumprod", ("x",), "N"), ("log_softmax", ("x",), "N"),
+        ("rms_norm", ("x",), "N"),
+        ("bmm", ("a", "b"), "K"), ("mv", ("a", "b"), "K"), ("addmm", ("c", "a", "b"), "K"),
+        ("conv1d", ("x", "W"), "C"),
         ("conv_transpose2d", ("x", "W"), "C"), ("mse_loss", ("a", "b"), "N"),
     ],
 )  # fmt: skip
-def test_other_operators_get_the_arguments_of_their_family(name: str, arguments: tuple[str, ...], vary: str) -> None:
+def test_other_operators_get_the_arguments_of_their_family(
+    name: str, arguments: tuple[str, ...], vary: str
+) -> None:
     plan = plan_of(name)
     assert plan.arguments == arguments
     assert plan.vary.startswith(f"{vary}=")
     sizes = {size: 6.0 for size in plan.usual if size != vary}
     series = measure(
-        plan, parse_vary(f"{vary}=1,2,5" if vary == "scale" else f"{vary}=2,5,9"), [backends.resolve("cpu")], {}, fixed=sizes
+        plan,
+        parse_vary(f"{vary}=1,2,5" if vary == "scale" else f"{vary}=2,5,9"),
+        [backends.resolve("cpu")],
+        {},
+        fixed=sizes,
     )
     for fact in findings(series):
         assert fact.worst <= 1.0, fact
 
 
 def test_what_no_sweep_can_make_arguments_for_is_said() -> None:
-    for name in ("outer", "nn.functional.ctc_loss", "sort", "fft.fft"):  # as many numbers as a square; a label; movement; complex
-        with pytest.raises(UsageError, match="takes none of the arguments that a sweep can make; those that have"):
+    for name in (
+        "outer",
+        "nn.functional.ctc_loss",
+        "sort",
+        "fft.fft",
+    ):  # as many numbers as a square; a label; movement; complex
+        with pytest.raises(
+            UsageError, match="takes none of the arguments that a sweep can make; those that have"
+        ):
             plan_of(name)
 
 
 def test_the_picture_is_well_formed_and_holds_everything(tmp_path: Path) -> None:
     plan = PLANS["sum"]
-    series = measure(plan, parse_vary("N=1..600", 9), [backends.resolve("cpu")], {"<script>": "x.sum(-1)"}, fixed={"R": 4.0})
+    series = measure(
+        plan,
+        parse_vary("N=1..600", 9),
+        [backends.resolve("cpu")],
+        {"<script>": "x.sum(-1)"},
+        fixed={"R": 4.0},
+    )
     found = findings(series)
     drawn = chart(series, found, "sum & <b>")
     root = ElementTree.fromstring(drawn)
     told = "".join("".join(text.itertext()) for text in root.findall(".//{*}text")).replace(" ", "")
-    assert len(found) == 4  # two contestants in two dtypes, each with a line of its own, broken where it would not fit
+    assert (
+        len(found) == 4
+    )  # two contestants in two dtypes, each with a line of its own, broken where it would not fit
     assert all(f"{f.dtype}: {f.words}".replace(" ", "") in told for f in found)
     assert root.tag.endswith("svg")
     assert "<script>" not in drawn

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from consistency.generate import bitstream
 
 CACHED = bitstream._CACHED
-FIRST = [0x82282A2446CCB175, 0xC669CCE32B2837A4, 0xAE3D42E236EB8DC7, 0x0135D9FC30B018F7, 0xCDAC284A6EBC2730]
+FIRST = [
+    0x82282A2446CCB175,
+    0xC669CCE32B2837A4,
+    0xAE3D42E236EB8DC7,
+    0x0135D9FC30B018F7,
+    0xCDAC284A6EBC2730,
+]
 # The last two words of a window that ends there: recipes in the wild depend on every bit of them.
 GOLDEN = {
     CACHED - 1: (0x9E5FFDE5FFC5D994, 0x2521D74E6EA31249),
@@ -44,7 +50,10 @@ def test_positions_up_to_zero_are_blank() -> None:
     assert words(0, 5) == words(0, 0) == []
 
 
-@given(st.integers(0, 40), st.one_of(st.integers(-5, 60), st.integers(CACHED - 50, CACHED + 50), st.integers(0, 1 << 40)))
+@given(
+    st.integers(0, 40),
+    st.one_of(st.integers(-5, 60), st.integers(CACHED - 50, CACHED + 50), st.integers(0, 1 << 40)),
+)
 def test_a_window_is_made_of_single_elements(n: int, stop: int) -> None:
     """However it is reached: from the cache, beyond it, or across its end."""
     assert words(n, stop) == [words(1, p)[0] for p in range(stop - n + 1, stop + 1)]

@@ -1,4 +1,5 @@
-"""Orders of summation: every planted one is found exactly, replayed exactly, and nothing else is claimed."""
+"""Orders of summation: every planted one is found exactly, replayed exactly, and nothing else is
+claimed."""
 
 from __future__ import annotations
 
@@ -28,7 +29,17 @@ from consistency.probes.summation.orders import Orders, orders_of
 from consistency.probes.summation.picture import WIDEST, drawing
 from consistency.probes.summation.questions import NotAskedError, Question
 from consistency.probes.summation.trees import NotATreeError, Tree, agreement, counts_of, recover
-from tests.synthetic.orders import BIAS, Sums, _nearest, at_once, blocks, lanes, pairwise, sequential, tree_of
+from tests.synthetic.orders import (
+    BIAS,
+    Sums,
+    _nearest,
+    at_once,
+    blocks,
+    lanes,
+    pairwise,
+    sequential,
+    tree_of,
+)
 from tests.synthetic.products import Products, kahan
 from tests.synthetic.products import fused as matrix_unit
 
@@ -36,17 +47,29 @@ K = 48
 RANDOM = random.Random(5)
 
 
-def asked(backend: Backend, name: str = "nn.functional.linear", terms: int = K, rows: int = 4, columns: int = 16) -> Orders:
+def asked(
+    backend: Backend,
+    name: str = "nn.functional.linear",
+    terms: int = K,
+    rows: int = 4,
+    columns: int = 16,
+) -> Orders:
     """What is found of a call of moderate size."""
     shapes = {
-        "nn.functional.linear": ((rows, terms), (columns, terms), (columns,)), "matmul": ((rows, terms), (terms, columns)),
+        "nn.functional.linear": ((rows, terms), (columns, terms), (columns,)), "matmul": ((rows,
+        terms), (terms, columns)),
         "sum": ((rows, terms),),
     }[name]  # fmt: skip
     more = (-1,) if name == "sum" else ()
-    tensors = tuple(TensorRecipe(s, "float32", ("uniform", -1.0, 1.0), (i + 1) << 20) for i, s in enumerate(shapes))
+    tensors = tuple(
+        TensorRecipe(s, "float32", ("uniform", -1.0, 1.0), (i + 1) << 20)
+        for i, s in enumerate(shapes)
+    )
     arguments = prepare(Case(name, "float32", (*tensors, *more))).build()
     args = tuple(arguments.args)
-    return orders_of(Question(backend, operators.get(name), "float32", args, {}, layout_of(name, args, {})))
+    return orders_of(
+        Question(backend, operators.get(name), "float32", args, {}, layout_of(name, args, {}))
+    )
 
 
 ORDERS: dict[str, tuple[Any, str]] = {
@@ -55,19 +78,27 @@ ORDERS: dict[str, tuple[Any, str]] = {
     "from the end": (sequential([*reversed(range(K)), BIAS]), "sequential 48, stride -1 + bias"),
     "pairs": ((pairwise(range(K)), BIAS), "[pairwise 32] + [pairwise 16] + bias"),
     "lanes": ((lanes(K, 8), BIAS), "[pairwise 8 × [sequential 6, stride 8], stride 1] + bias"),
-    "lanes in order": ((lanes(K, 4, sequential), BIAS), "4 × [sequential 12, stride 4], stride 1 + bias"),
+    "lanes in order": ((lanes(K, 4, sequential), BIAS),
+    "4 × [sequential 12, stride 4], stride 1 + bias"),
     "blocks, bias in the first": (
-        sequential([blocks(K, 16)[0], BIAS, *blocks(K, 16)[1:]]), "[sequential 16] + bias + 2 × [sequential 16]",
+        sequential([blocks(K, 16)[0], BIAS, *blocks(K, 16)[1:]]),
+        "[sequential 16] + bias + 2 × [sequential 16]",
     ),
-    "blocks, bias last": (sequential([*blocks(K, 20), BIAS]), "2 × [sequential 20] + [sequential 8] + bias"),
+    "blocks, bias last": (sequential([*blocks(K, 20), BIAS]),
+    "2 × [sequential 20] + [sequential 8] + bias"),
     "in turns, in one sum": (
-        sequential([*(k for i in range(4) for k in range(i, K, 4)), BIAS]), "4 × (sequential 12, stride 4), stride 1 + bias",
+        sequential([*(k for i in range(4) for k in range(i, K, 4)), BIAS]),
+        "4 × (sequential 12, stride 4), stride 1 + bias",
     ),
-    "halves, as two threads": (((sequential(range(24)), sequential(range(24, K))), BIAS), "2 × [sequential 24] + bias"),
-    "pairs in blocks": (sequential([*blocks(K, 16, pairwise), BIAS]), "[pairwise 32] + [pairwise 16] + bias"),
+    "halves, as two threads": (((sequential(range(24)), sequential(range(24, K))), BIAS),
+    "2 × [sequential 24] + bias"),
+    "pairs in blocks": (sequential([*blocks(K, 16, pairwise), BIAS]),
+    "[pairwise 32] + [pairwise 16] + bias"),
     "three at once": ((at_once(K, 3, with_sum=False), BIAS), "16 × {3 at once} + bias"),
-    "four and the sum": ((at_once(K, 4, with_sum=True), BIAS), "{4 at once} + 11 × {4 at once with the sum} + bias"),
-    "eight and the sum": ((at_once(K, 8, with_sum=True), BIAS), "{8 at once} + 5 × {8 at once with the sum} + bias"),
+    "four and the sum": ((at_once(K, 4, with_sum=True), BIAS), ("{4 at once} + 11 × {4 at once "
+    "with the sum} + bias")),
+    "eight and the sum": ((at_once(K, 8, with_sum=True), BIAS), ("{8 at once} + 5 × {8 at once "
+    "with the sum} + bias")),
 }  # fmt: skip
 
 
@@ -81,12 +112,22 @@ def test_planted_orders_are_found(name: str, fused: bool) -> None:
     assert order.tree.hash == tree_of(nested, K, 1).hash
     assert text(order.tree) == words
     assert order.outputs == found.outputs == found.equal == 64
-    if any(len(node) == 2 and min(node) < K for node in order.tree.nodes) and "pairs" not in name and "at once" not in words:
+    if (
+        any(len(node) == 2 and min(node) < K for node in order.tree.nodes)
+        and "pairs" not in name
+        and "at once" not in words
+    ):
         assert order.manner.fused is fused
 
 
 @pytest.mark.parametrize(
-    "made", [sequential, pairwise, lambda terms: lanes(len(terms), 8), lambda terms: sequential(blocks(len(terms), 7))]
+    "made",
+    [
+        sequential,
+        pairwise,
+        lambda terms: lanes(len(terms), 8),
+        lambda terms: sequential(blocks(len(terms), 7)),
+    ],
 )
 def test_plain_sums(made: Callable[[Any], Any]) -> None:
     found = asked(Sums(lambda terms, rows, columns: made(range(terms))), "sum", rows=24)
@@ -136,7 +177,11 @@ def test_drawings_are_well_formed_and_of_a_width_that_can_be_read() -> None:
         (sequential([BIAS, *range(600)]), 600, ("0 … 599", ">bias<")),
         ((at_once(600, 4, with_sum=True), BIAS), 600, ("at once with the sum", "146 more alike")),
         ((lanes(592, 16), BIAS), 592, ("pairwise 16", "13 more alike")),
-        (sequential([sequential(blocks(64, 4, pairwise)), *range(64, 100), BIAS]), 100, ("64 … 99",)),
+        (
+            sequential([sequential(blocks(64, 4, pairwise)), *range(64, 100), BIAS]),
+            100,
+            ("64 … 99",),
+        ),
     ]
     for nested, terms, words in drawings:
         with deep():
@@ -176,7 +221,8 @@ def test_corners_with_orders_of_their_own() -> None:
     assert found.exact
     assert sorted(o.outputs for o in found.orders) == [1, 1, 1, 1, 60]
     assert {o.tree.hash for o in found.orders} == {
-        tree_of(sequential([*parts, BIAS]), 16, 1).hash for parts in (range(16), *(blocks(16, size) for size in (2, 3, 5, 7)))
+        tree_of(sequential([*parts, BIAS]), 16, 1).hash
+        for parts in (range(16), *(blocks(16, size) for size in (2, 3, 5, 7)))
     }
 
 
@@ -190,14 +236,20 @@ def test_edges_without_fma() -> None:
 
     found = asked(Mixed(lambda terms, rows, columns: sequential([*range(terms), BIAS]), fused=True))
     assert found.exact
-    assert [(order.manner.fused, order.outputs) for order in found.orders] == [(True, 32), (False, 32)]
+    assert [(order.manner.fused, order.outputs) for order in found.orders] == [
+        (True, 32),
+        (False, 32),
+    ]
 
 
 @pytest.mark.parametrize("before", [False, True], ids=["one by one", "summed up before"])
 def test_what_a_vector_loop_leaves_over_is_not_always_fused(before: bool) -> None:
     """Eight running sums with FMA, then three terms of 51 by plain code."""
     vectors = lanes(48, 8)
-    nested = ((vectors, sequential([48, 49, 50])) if before else sequential([vectors, 48, 49, 50]), BIAS)
+    nested = (
+        (vectors, sequential([48, 49, 50])) if before else sequential([vectors, 48, 49, 50]),
+        BIAS,
+    )
     found = asked(Sums(lambda terms, rows, columns: nested, fused=True, rest=48), terms=51)
     assert found.exact
     (order,) = found.orders
@@ -207,7 +259,8 @@ def test_what_a_vector_loop_leaves_over_is_not_always_fused(before: bool) -> Non
 
 
 def test_rows_that_begin_elsewhere_in_memory() -> None:
-    """Loops that first come to an aligned address: each row of an odd number of terms by another tree, columns by 4 or 8 lanes."""
+    """Loops that first come to an aligned address: each row of an odd number of terms by another
+    tree, columns by 4 or 8 lanes."""
 
     def choose(terms: int, rows: int, columns: int) -> Any:
         found = []
@@ -225,7 +278,9 @@ def test_rows_that_begin_elsewhere_in_memory() -> None:
 
 
 def test_kernels_chosen_by_shape_are_asked_at_the_shape_that_counts() -> None:
-    by_shape = Sums(lambda terms, rows, columns: (sequential if terms * rows < 100 else pairwise)(range(terms)))
+    by_shape = Sums(
+        lambda terms, rows, columns: (sequential if terms * rows < 100 else pairwise)(range(terms))
+    )
     assert text(asked(by_shape, "matmul", terms=32, rows=4).orders[0].tree) == "pairwise 32"
     assert text(asked(by_shape, "matmul", terms=32, rows=2).orders[0].tree) == "sequential 32"
 
@@ -235,7 +290,11 @@ class Shuffled(Sums):
 
     def __init__(self) -> None:
         self.random = random.Random(3)
-        super().__init__(lambda terms, rows, columns: sequential([*self.random.sample(range(terms), terms), BIAS]))
+        super().__init__(
+            lambda terms, rows, columns: sequential(
+                [*self.random.sample(range(terms), terms), BIAS]
+            )
+        )
 
 
 class Deceiving(Sums):
@@ -246,7 +305,9 @@ class Deceiving(Sums):
 
     def call(self, operator: Any, args: Any, kwargs: Any) -> Any:
         honest = Sums(lambda terms, rows, columns: (pairwise(range(terms)), BIAS))
-        return (super() if float(args[0].abs().max()) > 1e6 else honest).call(operator, args, kwargs)
+        return (super() if float(args[0].abs().max()) > 1e6 else honest).call(
+            operator, args, kwargs
+        )
 
 
 @pytest.mark.parametrize(
@@ -271,7 +332,9 @@ def test_nothing_is_claimed_of_what_is_no_fixed_order(backend: Backend, words: s
 @pytest.mark.parametrize("terms", [4, 8])
 def test_matrix_units(terms: int, guard: int) -> None:
     found = asked(Products("unit", {"float32": matrix_unit(terms, guard)}), "matmul")
-    if not found.exact:  # a sum that starts from zero has the first group at once, like any other; then it must be found
+    if not found.exact:
+        # a sum that starts from zero has the first group at once, like any other; then it must be
+        # found
         pytest.fail(str(found))
     assert found.orders[0].manner.guard == guard
     assert f"{terms} at once with the sum" in text(found.orders[0].tree)
@@ -297,7 +360,14 @@ def test_what_cannot_be_asked_says_why() -> None:
             layout_of(name, args, {})
     half = tuple(t.half() for t in (x, x.T.contiguous()))
     found = orders_of(
-        Question(backends.resolve("cpu"), operators.get("matmul"), "float16", half, {}, layout_of("matmul", half, {}))
+        Question(
+            backends.resolve("cpu"),
+            operators.get("matmul"),
+            "float16",
+            half,
+            {},
+            layout_of("matmul", half, {}),
+        )
     )
     assert "cannot be counted in float16" in found.inconclusive
 
@@ -324,13 +394,24 @@ def test_fma_is_rounded_once() -> None:
     a = (1 + numbers.integers(0, 1 << 12, n) * 2.0**-12).astype(np.float32)
     b = (1 + (2 * numbers.integers(0, 1 << 11, n) + 1) * 2.0**-12).astype(np.float32)
     c = (np.where(numbers.integers(0, 2, n), 1.0, -1.0) * 2.0**-60).astype(np.float32)
-    exact = [_nearest(Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))) for x, y, z in zip(a, b, c, strict=True)]
+    exact = [
+        _nearest(Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z)))
+        for x, y, z in zip(a, b, c, strict=True)
+    ]
     assert (fma(a, b, c) == np.array(exact)).all()
     assert ((a.astype(float) * b + c).astype(np.float32) != np.array(exact)).any()
     wide = [numbers.standard_normal(n) * 2.0 ** numbers.integers(-50, 50, n) for _ in range(3)]
     wide[2][:500] = -(wide[0] * wide[1])[:500]
     exact = [float(Fraction(x) * Fraction(y) + Fraction(z)) for x, y, z in zip(*wide, strict=True)]
     assert (fma(*wide) == np.array(exact)).all()
-    parts = [(numbers.standard_normal(n) * 2.0 ** numbers.integers(-40, 40, n)).astype(np.float32).astype(float) for _ in range(9)]
-    exact = [_nearest(sum((Fraction(x) for x in column), Fraction(0))) for column in zip(*parts, strict=True)]
+    parts = [
+        (numbers.standard_normal(n) * 2.0 ** numbers.integers(-40, 40, n))
+        .astype(np.float32)
+        .astype(float)
+        for _ in range(9)
+    ]
+    exact = [
+        _nearest(sum((Fraction(x) for x in column), Fraction(0)))
+        for column in zip(*parts, strict=True)
+    ]
     assert (together(parts, np.float32) == np.array(exact)).all()

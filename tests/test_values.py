@@ -1,4 +1,5 @@
-"""Value classes: numbers of the wanted kind, in the dtype, in their domain, the same whatever window they are read through."""
+"""Value classes: numbers of the wanted kind, in the dtype, in their domain, the same whatever
+window they are read through."""
 
 from __future__ import annotations
 
@@ -46,16 +47,28 @@ BOUNDED: dict[tuple[Any, ...], tuple[float, float]] = {
     ("diagonal", 4, 8.0): (-1.0, 9.0),
     ("positive-definite", 4): (-4.5, 5.0),
 }
-EACH_BY_ITSELF = [v for v in BOUNDED if v[0] not in ("distinct", "permutation", "ascending", "diagonal", "positive-definite")]
+EACH_BY_ITSELF = [
+    v
+    for v in BOUNDED
+    if v[0] not in ("distinct", "permutation", "ascending", "diagonal", "positive-definite")
+]
 
 
-def fill(n: int, dtype: str, wanted: tuple[Any, ...], stop: int = STOP, special: tuple[tuple[int, str], ...] = ()) -> torch.Tensor:
+def fill(
+    n: int,
+    dtype: str,
+    wanted: tuple[Any, ...],
+    stop: int = STOP,
+    special: tuple[tuple[int, str], ...] = (),
+) -> torch.Tensor:
     raw = value_classes.fill(n, dtype, wanted, stop, special)
     tensor = torch.from_numpy(raw.copy())
     return tensor.view(torch.bfloat16) if dtype == "bfloat16" else tensor
 
 
-def numbers(n: int, dtype: str, wanted: tuple[Any, ...], stop: int = STOP) -> npt.NDArray[np.float64]:
+def numbers(
+    n: int, dtype: str, wanted: tuple[Any, ...], stop: int = STOP
+) -> npt.NDArray[np.float64]:
     return fill(n, dtype, wanted, stop).to(torch.float64).numpy()
 
 
@@ -84,30 +97,46 @@ def test_numbers_stay_in_their_interval(wanted: tuple[Any, ...], dtype: str) -> 
 
 @pytest.mark.parametrize("wanted", EACH_BY_ITSELF, ids=str)
 @given(st.sampled_from(FLOATING), st.integers(0, 30), st.integers(-3, 60))
-def test_a_number_depends_on_its_position_alone(wanted: tuple[Any, ...], dtype: str, n: int, stop: int) -> None:
+def test_a_number_depends_on_its_position_alone(
+    wanted: tuple[Any, ...], dtype: str, n: int, stop: int
+) -> None:
     window = fill(n, dtype, wanted, stop)
-    assert torch.equal(window, torch.cat([fill(1, dtype, wanted, p) for p in range(stop - n + 1, stop + 1)] or [window]))
+    assert torch.equal(
+        window,
+        torch.cat([fill(1, dtype, wanted, p) for p in range(stop - n + 1, stop + 1)] or [window]),
+    )
 
 
 @pytest.mark.parametrize(
     ("wanted", "blank"),
     [
-        (("uniform", -1.0, 1.0), 0.0), (("uniform", 2.0, 3.0), 2.0), (("uniform", -3.0, -2.0), -2.0), (("normal", 7.0, 1.0), 0.0),
-        (("wide", -3, 5), 0.0), (("wide", -3, 5, 0), 0.125), (("cancelling", 1.0), 0.0), (("offset", 64.0, 1.0), 64.0),
-        (("integers", -4, 4), 0.0), (("integers", 2, 9), 2.0), (("integers", -9, -2), -2.0), (("sparse", 0.5), 0.0),
-        (("subnormal",), 0.0), (("near", 2.0, 9.0, 4.0), 2.0), (("tokens", -1.0, 1.0, "nan"), 0.0), (("distinct",), 0.0),
+        (("uniform", -1.0, 1.0), 0.0), (("uniform", 2.0, 3.0), 2.0), (("uniform", -3.0, -2.0),
+        -2.0), (("normal", 7.0, 1.0), 0.0),
+        (("wide", -3, 5), 0.0), (("wide", -3, 5, 0), 0.125), (("cancelling", 1.0), 0.0), (("offset",
+        64.0, 1.0), 64.0),
+        (("integers", -4, 4), 0.0), (("integers", 2, 9), 2.0), (("integers", -9, -2), -2.0),
+        (("sparse", 0.5), 0.0),
+        (("subnormal",), 0.0), (("near", 2.0, 9.0, 4.0), 2.0), (("tokens", -1.0, 1.0, "nan"), 0.0),
+        (("distinct",), 0.0),
     ],
     ids=str,
 )  # fmt: skip
 @every_format
-def test_blanks_are_zero_or_the_nearest_number_of_the_domain(wanted: tuple[Any, ...], blank: float, dtype: str) -> None:
+def test_blanks_are_zero_or_the_nearest_number_of_the_domain(
+    wanted: tuple[Any, ...], blank: float, dtype: str
+) -> None:
     assert numbers(5, dtype, wanted, 0).tolist() == [blank] * 5
     assert numbers(5, dtype, wanted, 2).tolist()[:3] == [blank] * 3
 
 
-@pytest.mark.parametrize(("wanted", "mean", "deviation"), [(("uniform", -1.0, 1.0), 0, 3**-0.5), (("normal", 2.0, 0.5), 2, 0.5)])
+@pytest.mark.parametrize(
+    ("wanted", "mean", "deviation"),
+    [(("uniform", -1.0, 1.0), 0, 3**-0.5), (("normal", 2.0, 0.5), 2, 0.5)],
+)
 @every_format
-def test_mean_and_deviation(wanted: tuple[Any, ...], mean: float, deviation: float, dtype: str) -> None:
+def test_mean_and_deviation(
+    wanted: tuple[Any, ...], mean: float, deviation: float, dtype: str
+) -> None:
     got = numbers(50_000, dtype, wanted, 60_000)
     assert got.mean() == pytest.approx(mean, abs=0.01)
     assert got.std() == pytest.approx(deviation, rel=0.02)
@@ -116,9 +145,17 @@ def test_mean_and_deviation(wanted: tuple[Any, ...], mean: float, deviation: flo
 @every_format
 def test_numbers_use_the_whole_significand(dtype: str) -> None:
     """On a coarser grid sums would be exact: half of all numbers have an odd last bit."""
-    for wanted in (("uniform", -1.0, 1.0), ("uniform", 1.0, 2.0), ("normal", 0.0, 1.0), ("wide", -8, 7), ("offset", 60.0, 1.0)):
+    for wanted in (
+        ("uniform", -1.0, 1.0),
+        ("uniform", 1.0, 2.0),
+        ("normal", 0.0, 1.0),
+        ("wide", -8, 7),
+        ("offset", 60.0, 1.0),
+    ):
         raw = value_classes.fill(N, dtype, wanted, STOP)
-        odd = np.count_nonzero(raw.view({2: np.uint16, 4: np.uint32, 8: np.uint64}[raw.itemsize]) & 1)
+        odd = np.count_nonzero(
+            raw.view({2: np.uint16, 4: np.uint32, 8: np.uint64}[raw.itemsize]) & 1
+        )
         assert odd > 0.4 * N, wanted
 
 
@@ -183,7 +220,10 @@ def test_near_holds_the_points_and_their_neighbours(dtype: str) -> None:
     for point in (4.0, 0.5):
         assert (got == point).any()
         ulp = point * 2.0 ** (1 - FORMATS[dtype].precision)
-        for low, high in ((0.5, 4), (2.0**-4 * point / ulp, point / ulp)):  # next to it, and far away
+        for low, high in (
+            (0.5, 4),
+            (2.0**-4 * point / ulp, point / ulp),
+        ):  # next to it, and far away
             distance = (got - point) / ulp
             assert ((distance >= low) & (distance <= high)).any()
             assert ((distance <= -low / 2) & (distance >= -high)).any()
@@ -225,12 +265,16 @@ def test_special_values_are_put_where_asked(token: str, dtype: str) -> None:
     got = fill(5, dtype, ("integers", 5, 9), special=((2, token), (-1, token)))
     finfo = torch.finfo(dtypes.TORCH[dtype])
     expected = {
-        "nan": math.nan, "-nan": math.nan, "inf": math.inf, "-inf": -math.inf, "0": 0.0, "-0": 0.0, "1": 1.0, "-1": -1.0,
-        "max": finfo.max, "-max": finfo.min, "tiny": finfo.tiny, "subnormal": finfo.tiny * 2.0 ** (1 - form.precision),
+        "nan": math.nan, "-nan": math.nan, "inf": math.inf, "-inf": -math.inf, "0": 0.0, "-0": 0.0,
+        "1": 1.0, "-1": -1.0,
+        "max": finfo.max, "-max": finfo.min, "tiny": finfo.tiny,
+        "subnormal": finfo.tiny * 2.0 ** (1 - form.precision),
     }[token]  # fmt: skip
     assert torch.equal(got[[0, 1, 3]], plain[[0, 1, 3]])
     for index in (2, 4):
-        assert float(got[index]) == expected or (math.isnan(float(got[index])) and math.isnan(expected))
+        assert float(got[index]) == expected or (
+            math.isnan(float(got[index])) and math.isnan(expected)
+        )
         assert bool(got[index].signbit()) == token.startswith("-") or "nan" in token
 
 
@@ -241,14 +285,20 @@ def nearest_even(number: float, form: Format) -> float:
     exponent = max(math.frexp(number)[1] - form.precision, form.min_exponent - form.precision + 1)
     ulp = Fraction(2) ** exponent
     rounded = round(Fraction(number) / ulp) * ulp
-    return math.copysign(math.inf, number) if abs(rounded) >= Fraction(2) ** (form.max_exponent + 1) else float(rounded)
+    return (
+        math.copysign(math.inf, number)
+        if abs(rounded) >= Fraction(2) ** (form.max_exponent + 1)
+        else float(rounded)
+    )
 
 
 def rounded(number: float, dtype: str = "bfloat16") -> float:
     array = np.array([number], dtype=np.float64)
     if dtype != "bfloat16":
         return float(value_classes._cast(array, dtype)[0])
-    return float(torch.from_numpy(value_classes._to_bfloat16(array).view(np.int16)).view(torch.bfloat16)[0])
+    return float(
+        torch.from_numpy(value_classes._to_bfloat16(array).view(np.int16)).view(torch.bfloat16)[0]
+    )
 
 
 @given(st.floats(width=32, allow_nan=False))
@@ -261,7 +311,9 @@ def test_many_float32_to_bfloat16_as_torch_does() -> None:
     bits[::2] = (bits[::2] & np.uint32(0xFFFF0000)) | np.uint32(0x8000)  # ties
     single = bits.view(np.float32)
     single = single[~np.isnan(single)]
-    ours = torch.from_numpy(value_classes._to_bfloat16(single.astype(np.float64)).view(np.int16)).view(torch.bfloat16)
+    ours = torch.from_numpy(
+        value_classes._to_bfloat16(single.astype(np.float64)).view(np.int16)
+    ).view(torch.bfloat16)
     assert torch.equal(ours, torch.from_numpy(single).to(torch.bfloat16))
 
 
@@ -270,8 +322,12 @@ def test_float64_is_rounded_once(number: float, dtype: str) -> None:
     assert rounded(number, dtype) == nearest_even(number, FORMATS[dtype])
 
 
-@given(st.integers(0, 0x7F7F), st.integers(-60, -20), st.sampled_from((-1.0, 0.0, 1.0)), st.booleans())
-def test_float64_beside_a_tie_is_not_rounded_twice(bits: int, exponent: int, side: float, negative: bool) -> None:
+@given(
+    st.integers(0, 0x7F7F), st.integers(-60, -20), st.sampled_from((-1.0, 0.0, 1.0)), st.booleans()
+)
+def test_float64_beside_a_tie_is_not_rounded_twice(
+    bits: int, exponent: int, side: float, negative: bool
+) -> None:
     """Halfway between two bfloat16 numbers, give or take less than float32 can hold."""
     low = float(np.array([bits << 16], dtype=np.uint32).view(np.float32)[0])
     high = float(np.array([(bits + 1) << 16], dtype=np.uint32).view(np.float32)[0])

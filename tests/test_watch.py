@@ -1,4 +1,5 @@
-"""Watching a program: every call is judged or counted with a reason, the program is not disturbed, and faults are named."""
+"""Watching a program: every call is judged or counted with a reason, the program is not disturbed,
+and faults are named."""
 
 from __future__ import annotations
 
@@ -25,14 +26,17 @@ BACKENDS = ["cpu+onednn=off", "cpu+threads=1"]
 
 
 class Faulty(consistency.Backend):
-    """Right, but for one operator where its arguments have these shapes: one column is a little too large."""
+    """Right, but for one operator where its arguments have these shapes: one column is a little too
+    large."""
 
     name = "faulty"
 
     def __init__(self, operator: str, *shapes: tuple[int, ...]) -> None:
         self.operator, self.shapes = operator, shapes
 
-    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def call(
+        self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
         found = super().call(operator, args, kwargs)
         shapes = tuple(tuple(arg.shape) for arg in args if isinstance(arg, torch.Tensor))
         if operator.name != self.operator or shapes[: len(self.shapes)] != self.shapes:
@@ -65,7 +69,9 @@ def test_all_directions_of_a_step_are_seen() -> None:
     with consistency.watch(backends=["cpu"]) as w:
         train(convolutional())
     names = [call.operator for call in w.calls if call.case is not None]
-    assert names.index("aten.convolution.default") < names.index("aten.convolution_backward.default")
+    assert names.index("aten.convolution.default") < names.index(
+        "aten.convolution_backward.default"
+    )
     assert names.index("aten.convolution_backward.default") < names.index("aten.addcdiv_.default")
     where = {call.operator: call.module for call in w.calls}
     assert where["aten.native_batch_norm.default"] == 'BatchNorm2d "1"'
@@ -88,7 +94,9 @@ def test_in_inference_mode_whole_layers_are_calls(name: str) -> None:
 def test_a_module_is_named_on_the_way_back() -> None:
     with consistency.watch(backends=["cpu"]) as w:
         train(transformer())
-    backward = [call for call in w.calls if call.operator == "aten.native_layer_norm_backward.default"]
+    backward = [
+        call for call in w.calls if call.operator == "aten.native_layer_norm_backward.default"
+    ]
     assert [call.module for call in backward] == [
         'backward of LayerNorm "encoder.norm2"', 'backward of LayerNorm "encoder.norm1"',
     ]  # fmt: skip
@@ -109,15 +117,23 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("model", "operator", "shapes", "module"), FAULTS, ids=[f"{f[1]}-{f[3]}" for f in FAULTS])
-def test_a_planted_fault_is_named_first(model: Any, operator: str, shapes: Any, module: str) -> None:
+@pytest.mark.parametrize(
+    ("model", "operator", "shapes", "module"), FAULTS, ids=[f"{f[1]}-{f[3]}" for f in FAULTS]
+)
+def test_a_planted_fault_is_named_first(
+    model: Any, operator: str, shapes: Any, module: str
+) -> None:
     made = model()
     if operator == "aten.mkldnn_rnn_layer" and not torch.backends.mkldnn.is_available():
         pytest.skip("torch without oneDNN takes its LSTM apart")
     with consistency.watch(backends=[Faulty(operator, *shapes), "cpu"]) as w:
         train(made)
     assert w.first is not None, str(w)
-    assert (w.first.operator, w.first.backend, w.first.verdict.value) == (operator, "faulty", "divergent")
+    assert (w.first.operator, w.first.backend, w.first.verdict.value) == (
+        operator,
+        "faulty",
+        "divergent",
+    )
     call = w.call_of(w.first)
     assert call.module == module
     assert {result.operator for result in w.failures} == {operator}
@@ -144,7 +160,8 @@ def test_judging_as_it_goes_gives_the_same_results() -> None:
         with consistency.watch(backends=["cpu+onednn=off"], when=when) as w:
             train(recurrent())
             seen.append(len(w.results))
-        # Not by the cases' bits: oneDNN's LSTM hands on scratch space whose gaps hold whatever was there.
+        # Not by the cases' bits: oneDNN's LSTM hands on scratch space whose gaps hold whatever was
+        # there.
         found.append([(r.operator, r.verdict.value, r.metrics.get("rho_max")) for r in w.results])
     assert found[0] == found[1]
     assert seen[0] == 0
@@ -227,7 +244,10 @@ def test_random_operators_that_draw_nothing_are_judged() -> None:
         torch.native_dropout(q, 0.5, False)
     assert kinds.RANDOM not in w.left_out
     assert not w.failures
-    assert {r.operator for r in w.results} >= {"aten._scaled_dot_product_flash_attention_for_cpu", "aten.native_dropout"}
+    assert {r.operator for r in w.results} >= {
+        "aten._scaled_dot_product_flash_attention_for_cpu",
+        "aten.native_dropout",
+    }
 
 
 def test_memory_is_bounded() -> None:
@@ -262,7 +282,8 @@ def test_calls_of_one_kind_are_judged_a_few_times_or_all() -> None:
 
 
 def test_zeros_do_not_take_the_place_of_numbers() -> None:
-    """An optimizer's state is all zeros at its first step, of which nothing can be told; its second step is looked at, too."""
+    """An optimizer's state is all zeros at its first step, of which nothing can be told; its second
+    step is looked at, too."""
     state, gradient = torch.zeros(3, 4), torch.rand(3, 4)
     with consistency.watch(backends=["cpu"], keep=1) as w:
         for _ in range(4):
@@ -282,7 +303,9 @@ def test_a_fault_in_any_operator_of_a_model_is_found() -> None:
         assert {r.operator for r in planted.failures} <= {operator}
         if planted.first is None:
             missed.append(operator)
-    assert set(missed) <= {"aten.zero_", "aten.nll_loss_backward"}, missed  # the last column of which is zero
+    assert set(missed) <= {"aten.zero_", "aten.nll_loss_backward"}, (
+        missed
+    )  # the last column of which is zero
 
 
 def test_a_block_that_raises_is_not_judged_unless_asked() -> None:
@@ -298,13 +321,16 @@ def test_a_block_that_raises_is_not_judged_unless_asked() -> None:
 
 
 def test_calls_of_other_threads_and_contexts() -> None:
-    """Backward calls of a thread, autocast, no_grad and inference mode; other modes see the program's calls only."""
+    """Backward calls of a thread, autocast, no_grad and inference mode; other modes see the
+    program's calls only."""
     layer, x = nn.Linear(4, 3), torch.rand(2, 4)
 
     class Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
         names: list[str]
 
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
             self.names.append(str(func))
             return func(*args, **(kwargs or {}))
 
@@ -325,7 +351,9 @@ def test_calls_of_other_threads_and_contexts() -> None:
     with watched, consistency.watch(backends=["cpu"], when="now", own=True) as w:
         block()
     # Older versions hand a gradient over without its history where somebody else holds it, too.
-    assert [n for n in watched.names if "detach" not in n] == [n for n in plain.names if "detach" not in n]
+    assert [n for n in watched.names if "detach" not in n] == [
+        n for n in plain.names if "detach" not in n
+    ]
     assert not w.failures, str(w)
     assert {r.dtype for r in w.results} == {"float32", "bfloat16"}
 
@@ -342,7 +370,9 @@ def test_calls_of_other_threads_and_contexts() -> None:
     assert done[0] > 100
 
 
-def test_what_goes_wrong_in_watching_is_told_and_costs_the_program_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_goes_wrong_in_watching_is_told_and_costs_the_program_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from consistency.training.trace import capture
 
     def broken(*args: Any, **kwargs: Any) -> Any:
@@ -381,7 +411,12 @@ def test_the_cases_are_a_corpus(tmp_path: Path) -> None:
     assert read_header(tmp_path / "corpus").kind == "corpus"
     cases = [entry.case for entry in read_cases(tmp_path / "corpus")]
     assert {case.digest for case in cases} == {r.case.digest for r in w.results}
-    assert consistency.record(backend="cpu+onednn=off", corpus=tmp_path / "corpus", out=tmp_path / "recorded") == count
+    assert (
+        consistency.record(
+            backend="cpu+onednn=off", corpus=tmp_path / "corpus", out=tmp_path / "recorded"
+        )
+        == count
+    )
     run = consistency.judge_recordings(tmp_path / "recorded")
     assert not run.failures
     assert len(run.results) == count
@@ -394,10 +429,18 @@ def test_what_was_computed_is_a_recording(tmp_path: Path) -> None:
     with _Wrong(), consistency.watch(backends=["cpu"], own=True) as w:
         torch.exp(x @ y)
     w.save(tmp_path / "recorded")
-    answer = CliRunner().invoke(main, ["judge", str(tmp_path / "recorded"), "--json", str(tmp_path / "rows.jsonl")])
+    answer = CliRunner().invoke(
+        main, ["judge", str(tmp_path / "recorded"), "--json", str(tmp_path / "rows.jsonl")]
+    )
     assert answer.exit_code == 1, answer.output
-    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert {(row["operator"], row["verdict"]) for row in rows} == {("aten.mm", "divergent"), ("aten.exp", "rounding")}
+    rows = [
+        json.loads(line)
+        for line in (tmp_path / "rows.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    assert {(row["operator"], row["verdict"]) for row in rows} == {
+        ("aten.mm", "divergent"),
+        ("aten.exp", "rounding"),
+    }
 
 
 def test_a_backend_in_a_process_of_its_own() -> None:
@@ -405,7 +448,10 @@ def test_a_backend_in_a_process_of_its_own() -> None:
     with consistency.watch(backends=["cpu+isolated"]) as w:
         torch.softmax(x @ x.t(), 0)
     assert not w.failures
-    assert {(r.operator, r.verdict.value) for r in w.results} == {("aten.mm", "rounding"), ("aten._softmax", "rounding")}
+    assert {(r.operator, r.verdict.value) for r in w.results} == {
+        ("aten.mm", "rounding"),
+        ("aten._softmax", "rounding"),
+    }
 
 
 def test_an_interruption_keeps_what_was_judged_and_may_be_resumed() -> None:
@@ -413,7 +459,9 @@ def test_an_interruption_keeps_what_was_judged_and_may_be_resumed() -> None:
         name = "interrupting"
         calls = 0
 
-        def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        def call(
+            self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+        ) -> Any:
             Interrupting.calls += 1
             if Interrupting.calls == 3:
                 raise KeyboardInterrupt

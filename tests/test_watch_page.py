@@ -39,15 +39,25 @@ def test_the_walk_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         for code in blocks(PAGE, "python"):
             exec(code, names)
     healthy, broken = blocks(PAGE, "text")
-    first, second = (m.start() for m in re.finditer(r"^[\d,]+ calls of", said.getvalue(), re.MULTILINE))
-    for expected, found in ((healthy, said.getvalue()[first:second]), (broken, said.getvalue()[second:])):
+    first, second = (
+        m.start() for m in re.finditer(r"^[\d,]+ calls of", said.getvalue(), re.MULTILINE)
+    )
+    for expected, found in (
+        (healthy, said.getvalue()[first:second]),
+        (broken, said.getvalue()[second:]),
+    ):
         assert [line for line in plain(expected) if line not in plain(found)] == []
     assert names["call"].module == 'Linear "3"'  # type: ignore[attr-defined]
     commands = [line for block in blocks(PAGE, "console") for line in block.splitlines()]
     runs = [done(line) for line in commands]
     assert [run.exit_code for run in runs] == [0, 0], [run.output for run in runs]
     assert (tmp_path / "failure" / "repro.py").is_file()
-    healthy_run = subprocess.run([sys.executable, "repro.py", "cpu"], cwd=tmp_path / "failure", capture_output=True, text=True)
+    healthy_run = subprocess.run(
+        [sys.executable, "repro.py", "cpu"],
+        cwd=tmp_path / "failure",
+        capture_output=True,
+        text=True,
+    )
     assert healthy_run.returncode == 0, healthy_run.stdout + healthy_run.stderr
 
 
@@ -67,13 +77,20 @@ def test_the_numbers_of_the_page_are_those_of_the_program() -> None:
 
 def test_every_reason_has_a_line() -> None:
     words = {
-        kinds.VIEW: "views and metadata", kinds.RANDOM: "random operators", kinds.UNINITIALISED: "uninitialised memory",
-        kinds.FACTORY: "no tensor's numbers", kinds.NUMBER: "`item()`", kinds.FOREIGN: "not aten's", kinds.NOT_CALLED: "",
-        kinds.SUBCLASS: "tensor subclasses", kinds.UNUSUAL: "sparse, quantised", kinds.ARGUMENT: "a generator",
+        kinds.VIEW: "views and metadata", kinds.RANDOM: "random operators",
+        kinds.UNINITIALISED: "uninitialised memory",
+        kinds.FACTORY: "no tensor's numbers", kinds.NUMBER: "`item()`", kinds.FOREIGN: "not aten's",
+        kinds.NOT_CALLED: "",
+        kinds.SUBCLASS: "tensor subclasses", kinds.UNUSUAL: "sparse, quantised",
+        kinds.ARGUMENT: "a generator",
         kinds.DEVICES: "two devices", kinds.RAISED: "calls that raised", kinds.NOT_CAPTURED: "",
         kinds.REPEATED: "the same kind again",
     }  # fmt: skip
-    told = {value for name, value in vars(kinds).items() if name.isupper() and isinstance(value, str) and not name.startswith("_")}
+    told = {
+        value
+        for name, value in vars(kinds).items()
+        if name.isupper() and isinstance(value, str) and not name.startswith("_")
+    }
     assert told == set(words)
     assert all(word in PAGE for word in words.values())
 

@@ -49,7 +49,11 @@ def no_orphans() -> Iterator[None]:
 
 
 def run(name: str, examples: int = 24, **options: object) -> Run:
-    given: dict[str, object] = {"dtypes": ["float32"], "directions": ["forward"], "case_timeout": 20.0} | options
+    given: dict[str, object] = {
+        "dtypes": ["float32"],
+        "directions": ["forward"],
+        "case_timeout": 20.0,
+    } | options
     return unshrunk([OPERATOR], [f"{FILE}:{name}+isolated"], examples=examples, **given)  # type: ignore[arg-type]
 
 
@@ -67,7 +71,9 @@ def check(found: Run, verdict: str, text: str) -> None:
     assert len(wrong) < len(found.results)
     for result in found.results:
         if bad(result):
-            assert (result.verdict.value, text in result.explanation) == (verdict, True), result.explanation
+            assert (result.verdict.value, text in result.explanation) == (verdict, True), (
+                result.explanation
+            )
         else:
             assert result.verdict.value in ("exact", "undecidable"), result.explanation
     assert len({r.key for r in found.results}) == len(found.results) >= 8
@@ -78,18 +84,38 @@ def check(found: Run, verdict: str, text: str) -> None:
     [
         ("Raises", "error", "something went wrong"),
         ("Garbage", "structure", "has shape [3, 1, 7] instead of"),
-        pytest.param("Aborts", "crash", "SIGABRT", marks=pytest.mark.skipif(os.name != "posix", reason="signals")),
-        pytest.param("Segfaults", "crash", "SIGSEGV", marks=pytest.mark.skipif(os.name != "posix", reason="signals")),
-        pytest.param("Killed", "crash", "SIGKILL", marks=pytest.mark.skipif(os.name != "posix", reason="signals")),
+        pytest.param(
+            "Aborts",
+            "crash",
+            "SIGABRT",
+            marks=pytest.mark.skipif(os.name != "posix", reason="signals"),
+        ),
+        pytest.param(
+            "Segfaults",
+            "crash",
+            "SIGSEGV",
+            marks=pytest.mark.skipif(os.name != "posix", reason="signals"),
+        ),
+        pytest.param(
+            "Killed",
+            "crash",
+            "SIGKILL",
+            marks=pytest.mark.skipif(os.name != "posix", reason="signals"),
+        ),
         ("Exits", "crash", "exit status 7): device removed"),
         ("Sticky", "error", "an illegal memory access"),
     ],
 )
-def test_each_bad_case_has_its_verdict_and_every_other_case_its_own(name: str, verdict: str, text: str) -> None:
+def test_each_bad_case_has_its_verdict_and_every_other_case_its_own(
+    name: str, verdict: str, text: str
+) -> None:
     check(run(name), verdict, text)
 
 
-@pytest.mark.parametrize("name", ["Sleeps", pytest.param("Spins", marks=pytest.mark.skipif(os.name != "posix", reason="libc"))])
+@pytest.mark.parametrize(
+    "name",
+    ["Sleeps", pytest.param("Spins", marks=pytest.mark.skipif(os.name != "posix", reason="libc"))],
+)
 def test_what_hangs_is_ended_after_the_time_limit(name: str) -> None:
     check(run(name, examples=10, case_timeout=1.0), "timeout", "no answer within 1 s")
 
@@ -105,7 +131,9 @@ def test_noise_on_standard_output_disturbs_nobody(capfd: pytest.CaptureFixture[s
     assert "noise" not in "".join(capfd.readouterr())
 
 
-def test_a_removed_device_is_unavailable_from_then_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_removed_device_is_unavailable_from_then_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("REMOVED", str(tmp_path / "removed"))
     found = run("Removed")
     values = [r.verdict.value for r in found.results]
@@ -116,14 +144,19 @@ def test_a_removed_device_is_unavailable_from_then_on(tmp_path: Path, monkeypatc
     assert any("the device was removed" in r.explanation for r in found.results)
 
 
-def test_an_operator_that_kills_its_process_again_and_again_is_put_into_quarantine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_operator_that_kills_its_process_again_and_again_is_put_into_quarantine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("BAD_EVERY", "1")
     found = run("AlwaysAborts")
     counts = [r.verdict.value for r in found.results]
     assert counts.count("crash") == isolated.DEATHS_IN_A_ROW
     rest = [r for r in found.results if r.verdict.value == "unavailable"]
     assert len(rest) == len(counts) - isolated.DEATHS_IN_A_ROW
-    assert "in quarantine: neg ended its process, or had it ended, several times in a row" in rest[0].explanation
+    assert (
+        "in quarantine: neg ended its process, or had it ended, several times in a row"
+        in rest[0].explanation
+    )
 
 
 def test_isolated_results_are_those_of_the_process_itself() -> None:
@@ -138,12 +171,16 @@ def test_isolated_results_are_those_of_the_process_itself() -> None:
         other = there[key]
         assert other.verdict.group == result.verdict.group, (result.explanation, other.explanation)
         apart = abs(other.metrics.get("rho_max", 0.0) - result.metrics.get("rho_max", 0.0))
-        assert apart < 0.5, "memory lies otherwise there, and so sums are taken in another order, but no more"
+        assert apart < 0.5, (
+            "memory lies otherwise there, and so sums are taken in another order, but no more"
+        )
 
 
 def test_a_backend_says_why_its_process_cannot_be_used(tmp_path: Path) -> None:
     absent = backends.resolve(f"cpu@{tmp_path / 'nothing'}")
-    assert str(backends.availability(absent)).startswith("its worker process could not be started: No such file")
+    assert str(backends.availability(absent)).startswith(
+        "its worker process could not be started: No such file"
+    )
     bare = tmp_path / "bare.py"
     bare.write_text("raise ValueError('no such card')", encoding="utf-8")
     broken = backends.resolve(f"{bare}:Mine+isolated")
@@ -175,8 +212,26 @@ def test_a_function_of_ones_own_cannot_run_elsewhere() -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGKILL")
 def test_workers_end_with_the_run_that_was_killed(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "consistency", "run", "neg", "exp", "--dtype", "float32", "--examples", "400"]
-    command += ["--backend", "cpu+isolated", "--backend", f"{FILE}:Sleeps+isolated", "--out", str(tmp_path / "b")]
+    command = [
+        sys.executable,
+        "-m",
+        "consistency",
+        "run",
+        "neg",
+        "exp",
+        "--dtype",
+        "float32",
+        "--examples",
+        "400",
+    ]
+    command += [
+        "--backend",
+        "cpu+isolated",
+        "--backend",
+        f"{FILE}:Sleeps+isolated",
+        "--out",
+        str(tmp_path / "b"),
+    ]
     running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     results = tmp_path / "b" / "results.jsonl"
     until = time.monotonic() + 60
@@ -194,13 +249,19 @@ def accounted(count: int) -> Counter[str]:
     """The verdicts of ``count`` distinct small cases on a backend that dies in one of a hundred."""
     operator = operators.get("neg")
     backend = backends.resolve(f"{FILE}:Dies+isolated")
-    cases = [Case("neg", "float32", (TensorRecipe((1 + k % 7,), "float32", stop=8 + k),)) for k in range(count)]
+    cases = [
+        Case("neg", "float32", (TensorRecipe((1 + k % 7,), "float32", stop=8 + k),))
+        for k in range(count)
+    ]
     rules = tolerances.load()
     keys: Counter[tuple[str, str, str]] = Counter()
     verdicts: Counter[str] = Counter()
     try:
         for position, case in enumerate(cases):
-            backend.ahead((operator, coming, "forward") for coming in cases[position : position + isolated.AHEAD])
+            backend.ahead(
+                (operator, coming, "forward")
+                for coming in cases[position : position + isolated.AHEAD]
+            )
             for result in evaluation.evaluate(case, [backend], rules, directions=("forward",)):
                 keys[result.key] += 1
                 verdicts[result.verdict.value] += 1
@@ -229,16 +290,25 @@ def test_memory_that_grows_from_call_to_call_is_told() -> None:
             grown.append(event)
 
     consistency.run(
-        ["neg"], [f"{FILE}:Leaks+isolated", "cpu+isolated"], ["float32"], directions=["forward"], examples=20, handlers=[keep]
+        ["neg"],
+        [f"{FILE}:Leaks+isolated", "cpu+isolated"],
+        ["float32"],
+        directions=["forward"],
+        examples=20,
+        handlers=[keep],
     )
     (leak,) = grown
     assert (leak.operator, leak.backend) == ("neg", f"{FILE}:Leaks+isolated")
     assert 0.9 * 2**20 < leak.bytes < 1.2 * 2**20
 
 
-def test_a_project_gives_its_backends_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_project_gives_its_backends_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "pyproject.toml").write_text('[tool.consistency.backends]\nslow = "cpu+threads=1"\n', encoding="utf-8")
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.consistency.backends]\nslow = "cpu+threads=1"\n', encoding="utf-8"
+    )
     slow = backends.resolve("slow")
     assert (slow.name, slow.ruled_as) == ("slow", "cpu+threads=1")
     (tmp_path / "backends.yaml").write_text("apart: cpu+isolated\n", encoding="utf-8")
@@ -257,7 +327,9 @@ def test_a_project_gives_its_backends_names(tmp_path: Path, monkeypatch: pytest.
         ("apart: [cpu\n", "backends.yaml:2  cannot be read"),
     ],
 )
-def test_a_file_of_names_is_checked(text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_names_is_checked(
+    text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "backends.yaml").write_text(text, encoding="utf-8")
     with pytest.raises(consistency.ConfigurationError) as error:
@@ -268,7 +340,12 @@ def test_a_file_of_names_is_checked(text: str, message: str, tmp_path: Path, mon
 @pytest.mark.nightly
 def test_what_torch_compiles_is_judged() -> None:
     found = consistency.run(
-        ["exp", "softmax"], ["cpu+compile"], ["float32"], directions=["forward"], examples=3, case_timeout=120.0
+        ["exp", "softmax"],
+        ["cpu+compile"],
+        ["float32"],
+        directions=["forward"],
+        examples=3,
+        case_timeout=120.0,
     )
     assert {r.verdict.value for r in found.results} <= {"rounding", "exact", "undecidable"}
     assert any(r.verdict.tested for r in found.results)
@@ -280,7 +357,9 @@ def test_a_killed_run_is_completed_and_nothing_judged_twice(tmp_path: Path) -> N
     command = ["run", "neg", "exp", "--dtype", "float32", "--examples", "60", "--no-shrink"]
     command += ["--backend", "cpu", "--backend", "cpu+isolated", "--out", str(folder)]
     running = subprocess.Popen(
-        [sys.executable, "-m", "consistency", *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [sys.executable, "-m", "consistency", *command],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     results = folder / "results.jsonl"
     until = time.monotonic() + 60

@@ -1,4 +1,5 @@
-"""The ready-made workflow files: they parse, and what they tell the command line to do exists and works."""
+"""The ready-made workflow files: they parse, and what they tell the command line to do exists and
+works."""
 
 from __future__ import annotations
 
@@ -41,16 +42,31 @@ def scripts(path: Path) -> list[str]:
 
 
 def commands(path: Path, program: str = "consistency") -> list[list[str]]:
-    """The words of every command line of ours: expressions become x, and what follows a pipe, || or >> is left out."""
+    """The words of every command line of ours: expressions become x, and what follows a pipe, || or
+    >> is left out."""
     found = []
     for script in scripts(path):
-        text = _EXPRESSION.sub("", script.replace("${{ matrix.os }}", "x").replace("$SLURM_NTASKS", "2").replace("\\\n", " "))
+        text = _EXPRESSION.sub(
+            "",
+            script.replace("${{ matrix.os }}", "x")
+            .replace("$SLURM_NTASKS", "2")
+            .replace("\\\n", " "),
+        )
         for line in text.splitlines():
             match = re.search(rf"(?:^|srun |&& ){re.escape(program)} (.*)", line.strip())
             if match:
                 words = shlex.split(match[1], comments=True)
-                end = next((i for i, word in enumerate(words) if word in ("||", ">>", "|", "&", "&&", ">")), len(words))
-                found.append([re.sub(r"\$\(.*?\)|\$\{?[\w:/-]+\}?", "x", word) for word in words[:end]])
+                end = next(
+                    (
+                        i
+                        for i, word in enumerate(words)
+                        if word in ("||", ">>", "|", "&", "&&", ">")
+                    ),
+                    len(words),
+                )
+                found.append(
+                    [re.sub(r"\$\(.*?\)|\$\{?[\w:/-]+\}?", "x", word) for word in words[:end]]
+                )
     return found
 
 
@@ -91,7 +107,9 @@ def test_every_command_line_is_one_that_we_take(path: Path) -> None:
 
 def test_the_commands_of_the_page_are_taken() -> None:
     page = FOLDER.parent / "many-machines.md"
-    blocks = re.findall(r"^```console\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    blocks = re.findall(
+        r"^```console\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
     lines = [shlex.split(line, comments=True) for block in blocks for line in block.splitlines()]
     ours = [words[1:] for words in lines if words[0] == "consistency"]
     assert len(ours) >= 4
@@ -118,14 +136,25 @@ def test_what_slurm_tells_dask_exists() -> None:
     pytest.importorskip("distributed")
     from distributed.cli import dask_scheduler, dask_worker
 
-    for program, main in (("dask scheduler", dask_scheduler.main), ("dask worker", dask_worker.main)):
+    for program, main in (
+        ("dask scheduler", dask_scheduler.main),
+        ("dask worker", dask_worker.main),
+    ):
         (words,) = commands(SCRIPT, program)
-        known = {option for parameter in main.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        known = {
+            option
+            for parameter in main.params
+            for option in (*parameter.opts, *parameter.secondary_opts)
+        }
         assert {word for word in words if word.startswith("--")} <= known
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-@pytest.mark.parametrize("path", [path for path in [*WORKFLOWS, SCRIPT] if path.stem != "directml"], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path",
+    [path for path in [*WORKFLOWS, SCRIPT] if path.stem != "directml"],
+    ids=lambda path: path.name,
+)
 def test_bash_can_read_it(path: Path) -> None:
     text = "\n".join(_EXPRESSION.sub("x", script) for script in scripts(path))
     done = subprocess.run(["bash", "-n"], input=text.encode(), capture_output=True, check=False)
@@ -133,12 +162,23 @@ def test_bash_can_read_it(path: Path) -> None:
 
 
 def test_the_nightly_commands_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of nightly.yml's commands on this machine, two nights, with one operator and without the time budget."""
+    """All of nightly.yml's commands on this machine, two nights, with one operator and without the
+    time budget."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CONSISTENCY_CACHE", str(tmp_path / "cache"))
     run, diff, matrix = commands(FOLDER / "nightly.yml")
     at = run.index("--time-budget")
-    small = [*run[:at], *run[at + 2 :], "sign", "--dtype", "float32", "--examples", "2", "-b", "cpu"]
+    small = [
+        *run[:at],
+        *run[at + 2 :],
+        "sign",
+        "--dtype",
+        "float32",
+        "--examples",
+        "2",
+        "-b",
+        "cpu",
+    ]
     for folder in ("yesterday", "tonight"):
         words = [folder if word == "tonight" else word for word in small]
         done = CliRunner().invoke(cli.main, words)
@@ -156,6 +196,11 @@ def test_the_nightly_commands_work(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_the_summary_of_a_run_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run, report = commands(FOLDER / "cpu.yml")
-    assert CliRunner().invoke(cli.main, [*run, "sign", "--dtype", "float32", "--examples", "2", "-b", "cpu"]).exit_code == 0
+    assert (
+        CliRunner()
+        .invoke(cli.main, [*run, "sign", "--dtype", "float32", "--examples", "2", "-b", "cpu"])
+        .exit_code
+        == 0
+    )
     done = CliRunner().invoke(cli.main, report)
     assert (done.exit_code, done.output[:1]) == (0, "#")

@@ -15,7 +15,8 @@ def convolutional() -> Made:
     """Convolutions, batch norm, pooling and a classifier."""
     torch.manual_seed(0)
     model = nn.Sequential(
-        nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 6, 3), nn.GELU(),
+        nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8,
+        6, 3), nn.GELU(),
         nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(24, 10),
     )  # fmt: skip
     return model, torch.randn(4, 3, 12, 12), torch.tensor([0, 1, 2, 3])

@@ -1,6 +1,8 @@
-"""torch's own float64 off in one element: a dispatch mode that changes what one ATen operator gives in float64.
+"""torch's own float64 off in one element: a dispatch mode that changes what one ATen operator gives
+in float64.
 
-Whoever computes inside of :func:`elsewhere` (a backend that stands for another library) is not touched.
+Whoever computes inside of :func:`elsewhere` (a backend that stands for another library) is not
+touched.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ RELATIVE = 1e-10
 
 
 class WrongFloat64(TorchDispatchMode):
-    """The largest element of the ``skip``-th wide result of ``names`` is off by 1e-10 of itself; ``done`` counts how often."""
+    """The largest element of the ``skip``-th wide result of ``names`` is off by 1e-10 of itself;
+    ``done`` counts how often."""
 
     def __init__(self, names: Sequence[str], relative: float = RELATIVE) -> None:
         super().__init__()
@@ -39,7 +42,11 @@ class WrongFloat64(TorchDispatchMode):
         place = int(size.reshape(-1).argmax())
         if not float(size.reshape(-1)[place]):
             return False
-        index = [int(i) for i in torch.unravel_index(torch.tensor(place), tensor.shape)] if tensor.ndim else []
+        index = (
+            [int(i) for i in torch.unravel_index(torch.tensor(place), tensor.shape)]
+            if tensor.ndim
+            else []
+        )
         element = tensor[tuple(index)]
         element.mul_(1.0 + self.relative)
         return True
@@ -57,7 +64,9 @@ class Honest(consistency.Backend):
 
     name = "honest"
 
-    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def call(
+        self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
         with elsewhere():
             return super().call(operator, args, kwargs)
 

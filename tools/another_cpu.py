@@ -1,11 +1,13 @@
-"""Run a command as if on another CPU: ``python tools/another_cpu.py VARIANT|all COMMAND …``; without one it lists the variants.
+"""Run a command as if on another CPU: ``python tools/another_cpu.py VARIANT|all COMMAND …``;
+without one it lists the variants.
 
     python tools/another_cpu.py intel-avx512 python -m pytest -q tests/test_sweep.py
     python tools/another_cpu.py all python -m consistency run 'family:fft' --examples 5
 
-Which kernels MKL and torch choose depends on the CPU. Environment variables choose among those for this one; on other makers' CPUs
-MKL keeps its best kernels back, unless the function that asks for the maker answers otherwise (Linux, x86, a C compiler). What the
-CPU cannot do it cannot be made to do: ``intel-avx512`` needs AVX-512.
+Which kernels MKL and torch choose depends on the CPU. Environment variables choose among those for
+this one; on other makers' CPUs MKL keeps its best kernels back, unless the function that asks for
+the maker answers otherwise (Linux, x86, a C compiler). What the CPU cannot do it cannot be made to
+do: ``intel-avx512`` needs AVX-512.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-_INTEL = "int mkl_serv_intel_cpu(void) { return 1; }\nint mkl_serv_intel_cpu_true(void) { return 1; }\n"
+_INTEL = (
+    "int mkl_serv_intel_cpu(void) { return 1; }\nint mkl_serv_intel_cpu_true(void) { return 1; }\n"
+)
 # By name: whether MKL takes the CPU for Intel's, and the environment.
 VARIANTS: dict[str, tuple[bool, dict[str, str]]] = {
     "as-it-is": (False, {}),
@@ -41,7 +45,13 @@ def pretence(folder: Path) -> Path:
 def main(arguments: list[str]) -> int:
     names = list(VARIANTS) if arguments[:1] == ["all"] else arguments[:1]
     if len(arguments) < 2 or not set(names) <= set(VARIANTS):
-        print(f"usage: python tools/another_cpu.py VARIANT|all COMMAND …\nvariants: {', '.join(VARIANTS)}", file=sys.stderr)
+        print(
+            (
+                f"usage: python tools/another_cpu.py VARIANT|all COMMAND …\nvariants: "
+                f"{', '.join(VARIANTS)}"
+            ),
+            file=sys.stderr,
+        )
         return 2
     worst = 0
     with tempfile.TemporaryDirectory() as folder:
@@ -49,7 +59,10 @@ def main(arguments: list[str]) -> int:
             intel, variables = VARIANTS[name]
             before = {"LD_PRELOAD": str(pretence(Path(folder)))} if intel else {}
             print(f"== {name}", flush=True)
-            worst = max(worst, subprocess.run(arguments[1:], env={**os.environ, **before, **variables}).returncode)
+            worst = max(
+                worst,
+                subprocess.run(arguments[1:], env={**os.environ, **before, **variables}).returncode,
+            )
     return worst
 
 

@@ -1,7 +1,9 @@
-"""Tables of a run on two versions of torch, for docs/cross-version.md: python tools/cross_version.py BUNDLE BACKEND
+"""Tables of a run on two versions of torch, for docs/cross-version.md: python
+tools/cross_version.py BUNDLE BACKEND
 
-Prints Markdown: per family what was compared and how far within the budget it is, and every operator that fails on BACKEND with its
-verdict, where it does, and an example. What is written by hand in the page (why) is not touched: paste the tables above it.
+Prints Markdown: per family what was compared and how far within the budget it is, and every
+operator that fails on BACKEND with its verdict, where it does, and an example. What is written by
+hand in the page (why) is not touched: paste the tables above it.
 """
 
 from __future__ import annotations
@@ -18,20 +20,31 @@ BASELINE = "cpu"
 
 
 def families(results: Iterable[Result], other: str) -> Iterator[str]:
-    """A row per family: operators, results that could be judged on both, worst × budget that passed on each, operators failing."""
+    """A row per family: operators, results that could be judged on both, worst × budget that passed
+    on each, operators failing."""
     rows: dict[str, list[Result]] = defaultdict(list)
     for result in results:
         rows[result.family].append(result)
-    yield f"| family | operators | judged on {other} | worst × budget, {BASELINE} | on {other} | fail there | not tested there |"
+    yield (
+        f"| family | operators | judged on {other} | worst × budget, {BASELINE} | on {other} | "
+        f"fail there | not tested there |"
+    )
     yield "|---|---|---|---|---|---|---|"
     for family, found in rows.items():
         there = [r for r in found if r.backend == other]
         failing = sorted({r.operator for r in there if r.verdict.fails})
-        untested = {r.operator for r in there} - {r.operator for r in there if r.verdict.tested or r.verdict.value == "undecidable"}
+        untested = {r.operator for r in there} - {
+            r.operator for r in there if r.verdict.tested or r.verdict.value == "undecidable"
+        }
         judged = sum(r.verdict.tested for r in there)
-        here, elsewhere = (_worst(r for r in found if r.backend == backend) for backend in (BASELINE, other))
+        here, elsewhere = (
+            _worst(r for r in found if r.backend == backend) for backend in (BASELINE, other)
+        )
         names = len({r.operator for r in found})
-        yield f"| {family} | {names} | {judged:,} | {here:.2f} | {elsewhere:.2f} | {len(failing)} | {len(untested)} |"
+        yield (
+            f"| {family} | {names} | {judged:,} | {here:.2f} | {elsewhere:.2f} | "
+            f"{len(failing)} | {len(untested)} |"
+        )
 
 
 def _worst(results: Iterable[Result]) -> float:
@@ -58,7 +71,11 @@ def untested(results: Iterable[Result], other: str) -> Iterator[str]:
     """Operators that the other version lacks, by reason."""
     reasons: dict[str, set[str]] = defaultdict(set)
     for result in results:
-        if result.backend == other and result.verdict.value in ("unsupported", "unavailable", "fallback"):
+        if result.backend == other and result.verdict.value in (
+            "unsupported",
+            "unavailable",
+            "fallback",
+        ):
             reasons[result.explanation.replace(result.operator, "it")].add(result.operator)
     for reason, names in sorted(reasons.items(), key=lambda pair: -len(pair[1])):
         shown = ", ".join(f"`{name}`" for name in sorted(names)[:12])

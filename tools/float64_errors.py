@@ -1,11 +1,13 @@
-"""docs/float64.md: how far torch's float64 on this CPU is from certified values, operator by operator.
+"""docs/float64.md: how far torch's float64 on this CPU is from certified values, operator by
+operator.
 
-    python tools/float64_errors.py measure STORE.jsonl [--cases 1000] [--share I/N] [--only PATTERN…]
-    python tools/float64_errors.py write STORE.jsonl… -o docs/float64.md
+    python tools/float64_errors.py measure STORE.jsonl [--cases 1000] [--share I/N] [--only
+    PATTERN…] python tools/float64_errors.py write STORE.jsonl… -o docs/float64.md
 
-``measure`` appends a line per operator and direction, and goes on where an earlier run stopped; ``--share 0/2`` and ``1/2`` are the
-halves for two processes. A case is drawn once in twenty; the others are the same recipe with its numbers taken from elsewhere on
-the tape. Errors are in ulp of float64, and in u·S (S: the magnitude that is summed; docs/judging.md, section 2).
+``measure`` appends a line per operator and direction, and goes on where an earlier run stopped;
+``--share 0/2`` and ``1/2`` are the halves for two processes. A case is drawn once in twenty; the
+others are the same recipe with its numbers taken from elsewhere on the tape. Errors are in ulp of
+float64, and in u·S (S: the magnitude that is summed; docs/judging.md, section 2).
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ from consistency.reference.proofs import spots
 ELEMENTS = 2  # of every output of a case
 SHIFTS = 20
 MANY = 3600.0  # seconds for one operator and direction
-NOT_OURS = frozenset({"forms", "formulas", "programs", "optimizers", "foreach", "random", "sequences"})  # made of the others
+NOT_OURS = frozenset(
+    {"forms", "formulas", "programs", "optimizers", "foreach", "random", "sequences"}
+)  # made of the others
 
 
 def shifted(case: Case, by: int) -> Case:
@@ -53,7 +57,9 @@ def shifted(case: Case, by: int) -> Case:
         return value
 
     kwargs = {name: moved(value) for name, value in case.kwargs.items()}
-    return replace(case, args=tuple(map(moved, case.args)), kwargs=kwargs, cotangent=case.cotangent + by)
+    return replace(
+        case, args=tuple(map(moved, case.args)), kwargs=kwargs, cotangent=case.cotangent + by
+    )
 
 
 def cases(operator: Operator, count: int) -> Iterator[Case]:
@@ -65,7 +71,8 @@ def cases(operator: Operator, count: int) -> Iterator[Case]:
 
 def measured(operator: Operator, direction: str, count: int) -> dict[str, Any]:
     """The worst element of ``count`` cases, in ulp and in u·S, with the case that shows it."""
-    row: dict[str, Any] = {"operator": operator.name, "family": operator.family, "direction": direction, "cases": 0, "elements": 0,
+    row: dict[str, Any] = {"operator": operator.name, "family": operator.family,
+    "direction": direction, "cases": 0, "elements": 0,
                            "ulp": 0.0, "scaled": 0.0, "unproved": 0, "reason": ""}  # fmt: skip
     until = time.monotonic() + MANY
     for case in cases(operator, count):
@@ -99,26 +106,49 @@ def look_at(reference: Reference, case: Case, row: dict[str, Any]) -> None:
                 note(reference, index, place, own[place], case, row)
 
 
-def note(reference: Reference, index: int, place: int, own: float, case: Case, row: dict[str, Any]) -> None:
+def note(
+    reference: Reference, index: int, place: int, own: float, case: Case, row: dict[str, Any]
+) -> None:
     certificate = reference.proofs.certificates[index, place]
     row["elements"] += 1
     if own == certificate.high and not certificate.tail:
         return
     if not np.isfinite(certificate.high) or not np.isfinite(own):
-        error = 0.0 if own == certificate.high or (own != own and certificate.high != certificate.high) else np.inf
+        error = (
+            0.0
+            if own == certificate.high or (own != own and certificate.high != certificate.high)
+            else np.inf
+        )
     else:
         error = abs(own - certificate.high - certificate.tail)
-    ulp = error / float(np.spacing(max(abs(certificate.high), 2.0**-1022))) if np.isfinite(error) else 1e300
+    ulp = (
+        error / float(np.spacing(max(abs(certificate.high), 2.0**-1022)))
+        if np.isfinite(error)
+        else 1e300
+    )
     if ulp > row["ulp"] or ulp > 1.0:
         s = reference.magnitudes[index] if index < len(reference.magnitudes) else None
         if isinstance(s, torch.Tensor):
-            s = float(torch.broadcast_to(s, reference.outputs[index].tensor.shape).reshape(-1)[place])
-        scaled = float(error / (2.0**-53 * s)) if s and np.isfinite(error) and np.isfinite(s) else 0.0
+            s = float(
+                torch.broadcast_to(s, reference.outputs[index].tensor.shape).reshape(-1)[place]
+            )
+        scaled = (
+            float(error / (2.0**-53 * s)) if s and np.isfinite(error) and np.isfinite(s) else 0.0
+        )
         if scaled > row["scaled"]:
             row["scaled"] = scaled
         if ulp > row["ulp"]:
-            row |= {"ulp": float(ulp), "case": case.line, "place": place, "output": reference.outputs[index].name}
-            row |= {"got": repr(float(own)), "right": certificate.digits, "at": inputs_at(reference, index, place)}
+            row |= {
+                "ulp": float(ulp),
+                "case": case.line,
+                "place": place,
+                "output": reference.outputs[index].name,
+            }
+            row |= {
+                "got": repr(float(own)),
+                "right": certificate.digits,
+                "at": inputs_at(reference, index, place),
+            }
 
 
 def inputs_at(reference: Reference, index: int, place: int) -> str:
@@ -163,7 +193,12 @@ def measure(options: argparse.Namespace) -> None:
 
 
 def read(stores: list[Path]) -> list[dict[str, Any]]:
-    return [json.loads(line) for store in stores if store.exists() for line in store.read_text(encoding="utf-8").splitlines()]
+    return [
+        json.loads(line)
+        for store in stores
+        if store.exists()
+        for line in store.read_text(encoding="utf-8").splitlines()
+    ]
 
 
 def figure(value: float) -> str:
@@ -177,15 +212,34 @@ def page(rows: list[dict[str, Any]]) -> Iterator[str]:
     from consistency.backends.cpu import Cpu
 
     identity = Cpu().identity
-    where = ", ".join(f"{key} {identity[key]}" for key in ("processor", "torch", "numpy", "blas", "mkl") if identity.get(key))
+    where = ", ".join(
+        f"{key} {identity[key]}"
+        for key in ("processor", "torch", "numpy", "blas", "mkl")
+        if identity.get(key)
+    )
     proved, count = sum(row["elements"] for row in rows), sum(row["cases"] for row in rows)
     yield from ("# float64 on the CPU, measured against certified values", "")
-    yield "Written by `tools/float64_errors.py`: the worst error that torch's float64 makes on one machine, operator by operator,"
-    yield "against values that are proved ([judging](judging.md), section 10). Another processor takes other kernels and errs"
-    yield f"elsewhere. This one: {where}. {len(rows):,} operators × directions, {count:,} cases, {proved:,} elements proved."
+    yield (
+        "Written by `tools/float64_errors.py`: the worst error that torch's float64 makes on "
+        "one machine, operator by operator,"
+    )
+    yield (
+        "against values that are proved ([judging](judging.md), section 10). Another processor "
+        "takes other kernels and errs"
+    )
+    yield (
+        f"elsewhere. This one: {where}. {len(rows):,} operators × directions, {count:,} cases, "
+        f"{proved:,} elements proved."
+    )
     yield ""
-    yield "Errors are in ulp of the result, and in u·S (u = 2⁻⁵³; S is the magnitude that was summed). A large number of ulp beside"
-    yield "a small one of u·S is cancellation (∞ where the exact value is 0); large in both is a defect ([findings](findings.md))."
+    yield (
+        "Errors are in ulp of the result, and in u·S (u = 2⁻⁵³; S is the magnitude that was "
+        "summed). A large number of ulp beside"
+    )
+    yield (
+        "a small one of u·S is cancellation (∞ where the exact value is 0); large in both is a "
+        "defect ([findings](findings.md))."
+    )
     yield ""
     for direction, title in (("forward", "Forwards"), ("backward", "Gradients")):
         yield from (
@@ -205,12 +259,18 @@ def page(rows: list[dict[str, Any]]) -> Iterator[str]:
             )
             told = (place, row["got"], row["right"][:24]) if row["ulp"] else ("", "", "")
             scaled = figure(row["scaled"]) if row["scaled"] else "–"
-            yield f"| `{row['operator']}` | {row['cases']:,} | {figure(row['ulp'])} | {scaled} | {' | '.join(told)} |"
+            yield (
+                f"| `{row['operator']}` | {row['cases']:,} | {figure(row['ulp'])} | {scaled} | "
+                f"{' | '.join(told)} |"
+            )
         yield ""
     missing = [row for row in rows if not row["elements"]]
     if missing:
         yield from ("## Not measured", "", "| operator | direction | reason |", "|---|---|---|")
-        yield from (f"| `{row['operator']}` | {row['direction']} | {row['reason'] or 'nothing to prove'} |" for row in missing)
+        yield from (
+            f"| `{row['operator']}` | {row['direction']} | {row['reason'] or 'nothing to prove'} |"
+            for row in missing
+        )
 
 
 def main() -> None:

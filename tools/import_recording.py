@@ -1,6 +1,8 @@
-"""``python tools/import_recording.py SOURCE DEST``: a folder of recorded calls becomes a recording that can be judged.
+"""``python tools/import_recording.py SOURCE DEST``: a folder of recorded calls becomes a recording
+that can be judged.
 
-SOURCE holds manifest.jsonl, tensors.safetensors and environment.json, as docs/record-and-judge.md describes; DEST is new.
+SOURCE holds manifest.jsonl, tensors.safetensors and environment.json, as docs/record-and-judge.md
+describes; DEST is new.
 """
 
 from __future__ import annotations
@@ -8,7 +10,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # the checkout that this file is in, installed or not
+sys.path.insert(
+    0, str(Path(__file__).resolve().parent.parent)
+)  # the checkout that this file is in, installed or not
 
 from consistency.errors import ConsistencyError
 from consistency.storage.recording.foreign import convert

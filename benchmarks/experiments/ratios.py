@@ -29,12 +29,16 @@ class Pairs(precision_scaling.Pool):
         super().__init__(operator, backends)
         self.pairs: list[tuple[float, float, float]] = []
 
-    def _record(self, name: str, case: Case, single: Any, double: Any, reference: Reference) -> None:
+    def _record(
+        self, name: str, case: Case, single: Any, double: Any, reference: Reference
+    ) -> None:
         super()._record(name, case, single, double, reference)
         for index, (narrow, wide) in enumerate(zip(single.outputs, double.outputs, strict=True)):
             if narrow.special or wide.special or not wide.elements or wide.dtype != "float64":
                 continue
-            e32, e64 = (max((span.abs_max for span in o.spans), default=0.0) for o in (narrow, wide))
+            e32, e64 = (
+                max((span.abs_max for span in o.spans), default=0.0) for o in (narrow, wide)
+            )
             largest = precision_scaling._largest(reference, index)
             self.pairs.append((e32, e64, e64 / (2.0**-52 * largest) if largest else 0.0))
 
@@ -49,10 +53,16 @@ class Shorter(consistency.Backend):
         def change(value: Any) -> Any:
             if not isinstance(value, torch.Tensor) or value.dtype != self.dtype:
                 return value
-            return precision.rounded(value.double(), 11).float() if self.dtype == torch.float32 else value.float()
+            return (
+                precision.rounded(value.double(), 11).float()
+                if self.dtype == torch.float32
+                else value.float()
+            )
 
         changed = [change(arg) for arg in args]
-        result = super().call(operator, changed, {name: change(value) for name, value in kwargs.items()})
+        result = super().call(
+            operator, changed, {name: change(value) for name, value in kwargs.items()}
+        )
         return result.to(args[0].dtype)
 
 
@@ -67,10 +77,21 @@ def pool(name: str, backend: Any, examples: int, seed: int = 11) -> Pairs:
 
 
 def scaled() -> None:
-    """Every operator that the rule applies to, 24 cases each, on the CPU; then two degraded backends on some operators."""
-    ratios, few, pairs, violations, measured = [], [], list[tuple[float, float, float]](), list[str](), 0
+    """Every operator that the rule applies to, 24 cases each, on the CPU; then two degraded
+    backends on some operators."""
+    ratios, few, pairs, violations, measured = (
+        [],
+        [],
+        list[tuple[float, float, float]](),
+        list[str](),
+        0,
+    )
     for name, operator in operators.registry().items():
-        if not precision_scaling.applies(operator) or "float32" not in operator.dtypes or "float64" not in operator.dtypes:
+        if (
+            not precision_scaling.applies(operator)
+            or "float32" not in operator.dtypes
+            or "float64" not in operator.dtypes
+        ):
             continue
         kept = pool(name, Cpu(), 24)
         pairs += kept.pairs
@@ -83,19 +104,33 @@ def scaled() -> None:
     logs = np.log2(ratios)
     quantiles = np.percentile(logs, [0, 5, 50, 95, 100])
     text = ", ".join(f"2^{q:.1f} ({2**q:.2g})" for q in quantiles)
-    print(f"{measured} cases; pooled ratio of {len(ratios)} operators with at least 8 pairs: least, 5%, median, 95%, most: {text}")
+    print(
+        f"{measured} cases; pooled ratio of {len(ratios)} operators with at least 8 pairs: "
+        f"least, 5%, median, 95%, most: {text}"
+    )
     outside = sum(r < precision_scaling.LOWEST or r > precision_scaling.HIGHEST for r in ratios)
     both = [p for p in pairs if p[0] > 0.0 and p[1] > 0.0]
-    window = sum(not 1e6 <= a / b <= 1e10 for a, b, _ in both) + sum((a == 0.0) != (b == 0.0) for a, b, _ in pairs)
+    window = sum(not 1e6 <= a / b <= 1e10 for a, b, _ in both) + sum(
+        (a == 0.0) != (b == 0.0) for a, b, _ in pairs
+    )
     exact = sum(a == 0.0 and b == 0.0 for a, b, _ in pairs)
     only = sum(a > 0.0 and b == 0.0 for a, b, _ in pairs)
     also = sum(r < precision_scaling.LOWEST or r > precision_scaling.HIGHEST for r in few)
     print(f"pooled window [2^20, 2^34]: {outside} outside (with fewer pairs: {also} of {len(few)})")
-    print(f"single pairs: {len(pairs)}; exact in both {exact}, in float64 only {only}; outside of [1e6, 1e10] or 0/e: {window}")
-    print(f"one-sided rule: {len(violations)} operators break it: {', '.join(violations) or 'none'}")
+    print(
+        f"single pairs: {len(pairs)}; exact in both {exact}, in float64 only {only}; outside "
+        f"of "
+        f"[1e6, 1e10] or 0/e: {window}"
+    )
+    print(
+        f"one-sided rule: {len(violations)} operators break it: {', '.join(violations) or 'none'}"
+    )
     quotients = sorted(b / a for a, b, _ in both)
     floors = sorted(s for _, b, s in pairs if b > 0.0)
-    print(f"e64/e32 where both err: median {quotients[len(quotients) // 2]:.2g}, largest {quotients[-1]:.2g}")
+    print(
+        f"e64/e32 where both err: median {quotients[len(quotients) // 2]:.2g}, largest "
+        f"{quotients[-1]:.2g}"
+    )
     middle, high = floors[len(floors) // 2], floors[int(0.99 * len(floors))]
     print(f"e64/(eps64·max S): median {middle:.2g}, 99% {high:.2g}, largest {floors[-1]:.2g}")
     alone = [sum(b > limit * a for a, b, _ in pairs) for limit in (1e-8, 1e-7, 1e-6, 1e-5)]
@@ -104,7 +139,13 @@ def scaled() -> None:
     for name in ("matmul", "sum", "exp", "nn.functional.layer_norm"):
         for dtype in (torch.float32, torch.float64):
             rows += [
-                (name, found.backend, found.pairs, precision_scaling.power(found.ratio), found.problem.split("(")[0].strip() or "–")
+                (
+                    name,
+                    found.backend,
+                    found.pairs,
+                    precision_scaling.power(found.ratio),
+                    found.problem.split("(")[0].strip() or "–",
+                )
                 for found in pool(name, Shorter(dtype), 16).scalings()
             ]
     table(["operator", "backend", "pairs", "pooled ratio", "what the rule says"], rows)

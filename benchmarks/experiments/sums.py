@@ -1,4 +1,5 @@
-"""Sums of float32 numbers: orders and kinds of data, what λ they need, and their errors in modelled standard deviations."""
+"""Sums of float32 numbers: orders and kinds of data, what λ they need, and their errors in modelled
+standard deviations."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ def in_lanes(terms: Array, lanes: int = 8) -> Array:
 
 
 def in_blocks(terms: Array, block: int = 64) -> Array:
-    return one_by_one(np.stack([one_by_one(terms[i : i + block]) for i in range(0, terms.shape[0], block)]))
+    return one_by_one(
+        np.stack([one_by_one(terms[i : i + block]) for i in range(0, terms.shape[0], block)])
+    )
 
 
 def by_pairs(terms: Array) -> Array:
@@ -52,7 +55,9 @@ def truncating(terms: Array) -> Array:
     for row in terms.astype(np.float64):
         exact = total + row
         near = exact.astype(np.float32)
-        total = np.where(np.abs(near) > np.abs(exact), np.nextafter(near, np.float32(0)), near).astype(np.float64)
+        total = np.where(
+            np.abs(near) > np.abs(exact), np.nextafter(near, np.float32(0)), near
+        ).astype(np.float64)
     return total.astype(np.float32)
 
 
@@ -74,18 +79,29 @@ def draw(kind: str, n: int, m: int, random: np.random.Generator) -> Array:
         case "wide":  # magnitudes over 20 binades
             numbers = normal * np.exp2(random.integers(-10, 11, (n, m)))
         case "binades":  # the project's own class "wide"
-            numbers = np.sign(normal) * (1.0 + random.random((n, m))) * np.exp2(random.integers(-10, 11, (n, m)))
+            numbers = (
+                np.sign(normal)
+                * (1.0 + random.random((n, m)))
+                * np.exp2(random.integers(-10, 11, (n, m)))
+            )
         case "cancelling":  # the second half nearly takes back the first
             half = n // 2
             numbers = normal
-            numbers[half : 2 * half] = -normal[:half] * (1.0 + 1e-4 * random.standard_normal((half, m)))
+            numbers[half : 2 * half] = -normal[:half] * (
+                1.0 + 1e-4 * random.standard_normal((half, m))
+            )
         case "alternating":  # signs follow the position
-            numbers = (1.0 + random.random((n, m)) / 256.0) * np.where(np.arange(n) % 2, 1.0, -1.0)[:, None]
+            numbers = (1.0 + random.random((n, m)) / 256.0) * np.where(np.arange(n) % 2, 1.0, -1.0)[
+                :, None
+            ]
         case "large mean":
             numbers = 4096.0 + random.random((n, m))
         case "products" | "wide products":  # of a matrix product: columns share their factors
             side = math.isqrt(m)
-            a, b = (draw("normal" if kind == "products" else "binades", n, side, random) for _ in range(2))
+            a, b = (
+                draw("normal" if kind == "products" else "binades", n, side, random)
+                for _ in range(2)
+            )
             numbers = (a[:, :, None] * b[:, None, :]).reshape(n, m)
         case _:
             raise ValueError(kind)
@@ -103,7 +119,15 @@ def growth() -> None:
     """Largest e/(√n·u·S) over 64 sums: the λ that G = √n needs; of the constants also e/(n·u·S)."""
     sizes = (16, 256, 4096, 65536)
     rows: list[Sequence[Any]] = []
-    for kind in ("uniform", "normal", "cancelling", "alternating", "large mean", "wide", "constant"):
+    for kind in (
+        "uniform",
+        "normal",
+        "cancelling",
+        "alternating",
+        "large mean",
+        "wide",
+        "constant",
+    ):
         for name, order in ORDERS.items():
             needs = []
             for n in sizes:
@@ -117,18 +141,34 @@ def growth() -> None:
     for n in (1 << 10, 1 << 16, 1 << 20, 1 << 22):
         tenth = np.full((n, 1), 0.1, np.float32)
         e, _, s = errors_of(tenth, np.cumsum(tenth, 0, dtype=np.float32)[-1])
-        rows.append((f"0.1 × {n}, one by one", float(np.abs(e / s)[0]) / (math.sqrt(n) * U), float(np.abs(e / s)[0]) / (n * U)))
+        rows.append(
+            (
+                f"0.1 × {n}, one by one",
+                float(np.abs(e / s)[0]) / (math.sqrt(n) * U),
+                float(np.abs(e / s)[0]) / (n * U),
+            )
+        )
     for kind in ("uniform", "large mean", "constant"):
         x = draw(kind, 65536, 64, np.random.default_rng(5))
         k = np.arange(1, 65537)[:, None]
-        e = np.abs(torch.cumsum(torch.from_numpy(np.ascontiguousarray(x)), 0).double().numpy() - np.cumsum(x.astype(np.float64), 0))
+        e = np.abs(
+            torch.cumsum(torch.from_numpy(np.ascontiguousarray(x)), 0).double().numpy()
+            - np.cumsum(x.astype(np.float64), 0)
+        )
         s = np.cumsum(np.abs(x.astype(np.float64)), 0)
-        rows.append((f"torch.cumsum, {kind}", float(np.max(e / s / np.sqrt(k))) / U, float(np.max(e / s / k)) / U))
+        rows.append(
+            (
+                f"torch.cumsum, {kind}",
+                float(np.max(e / s / np.sqrt(k))) / U,
+                float(np.max(e / s / k)) / U,
+            )
+        )
     table(["sequential", "needs λ with G = √n", "with G = n"], rows)
 
 
 def entropy() -> None:
-    """Largest e/(√n·u·S) of 256 sequential sums whose terms are drawn from d numbers, or mostly from one."""
+    """Largest e/(√n·u·S) of 256 sequential sums whose terms are drawn from d numbers, or mostly
+    from one."""
     sizes = (32, 64, 256, 4096, 32768)
     rows: list[Sequence[Any]] = []
     for d in (1, 2, 4, 8, 16, 32, 128):
@@ -144,9 +184,11 @@ def entropy() -> None:
         needs = []
         for n in sizes:
             random = np.random.default_rng(n)
-            terms = np.where(random.random((n, 256)) < share, random.random((n, 256)), random.uniform(0.0, 1.0, 256)[None]).astype(
-                np.float32
-            )
+            terms = np.where(
+                random.random((n, 256)) < share,
+                random.random((n, 256)),
+                random.uniform(0.0, 1.0, 256)[None],
+            ).astype(np.float32)
             e, _, s = errors_of(terms, one_by_one(terms))
             needs.append(float(np.max(np.abs(e) / s)) / (math.sqrt(n) * U))
         rows.append((f"{share:.0%} varied, the rest one number", *needs))
@@ -154,10 +196,15 @@ def entropy() -> None:
     worst = dict.fromkeys(("2 to 8", "9 to 64"), 0.0)
     for n in range(2, 65):
         size = "2 to 8" if n <= 8 else "9 to 64"
-        terms = np.broadcast_to(np.random.default_rng(n).uniform(1.0, 2.0, 4096).astype(np.float32), (n, 4096))
+        terms = np.broadcast_to(
+            np.random.default_rng(n).uniform(1.0, 2.0, 4096).astype(np.float32), (n, 4096)
+        )
         e, _, s = errors_of(terms, one_by_one(terms))
         worst[size] = max(worst[size], float(np.max(np.abs(e) / s)) / (math.sqrt(n) * U))
-    print(f"\nlargest over 258,048 sums of equal numbers: { {size: round(need, 2) for size, need in worst.items()} }\n")
+    print(
+        f"\nlargest over 258,048 sums of equal numbers: "
+        f"{ {size: round(need, 2) for size, need in worst.items()} }\n"
+    )
     rules, rows = tolerances.load(), []
     for share in (0.2, 0.3, 0.45, 0.75, 1.0):
         cells = []
@@ -165,21 +212,48 @@ def entropy() -> None:
             hits: Counter[str] = Counter()
             for seed in range(5):
                 random = np.random.default_rng(seed)
-                terms = np.where(random.random((n, 16)) < share, random.random((n, 16)), random.uniform()).astype(np.float32)
-                given = [Given(name, torch.from_numpy(order(terms))) for name, order in ORDERS.items()]
-                case = case_of("sum", "float32", (torch.from_numpy(np.ascontiguousarray(terms.T)), 1), {})
+                terms = np.where(
+                    random.random((n, 16)) < share, random.random((n, 16)), random.uniform()
+                ).astype(np.float32)
+                given = [
+                    Given(name, torch.from_numpy(order(terms))) for name, order in ORDERS.items()
+                ]
+                case = case_of(
+                    "sum", "float32", (torch.from_numpy(np.ascontiguousarray(terms.T)), 1), {}
+                )
                 for result in evaluate(case, given, rules, directions=("forward",)):
                     hits[result.backend] += result.verdict.fails
-            cells.append(", ".join(f"{count} {name}" for name, count in hits.items() if count) or "–")
+            cells.append(
+                ", ".join(f"{count} {name}" for name, count in hits.items() if count) or "–"
+            )
         rows.append((f"{share:.0%}", *cells))
-    table(["varied; healthy sums failed, of 5 each", *(f"n = {n}" for n in (64, 256, 1024, 4096, 16384))], rows)
+    table(
+        [
+            "varied; healthy sums failed, of 5 each",
+            *(f"n = {n}" for n in (64, 256, 1024, 4096, 16384)),
+        ],
+        rows,
+    )
 
 
-KINDS = ("uniform", "normal", "products", "cancelling", "large mean", "alternating", "wide", "binades", "wide products")
+KINDS = (
+    "uniform",
+    "normal",
+    "products",
+    "cancelling",
+    "large mean",
+    "alternating",
+    "wide",
+    "binades",
+    "wide products",
+)
 
 
-def in_sigmas(e: Array, exact: Array, s: Array, n: int, ordered: bool = False, heavy: bool = False) -> Array:
-    """e/σ. ``heavy``: where it is unusual, partial sums as large as S are assumed, as for operands with heavy tails."""
+def in_sigmas(
+    e: Array, exact: Array, s: Array, n: int, ordered: bool = False, heavy: bool = False
+) -> Array:
+    """e/σ. ``heavy``: where it is unusual, partial sums as large as S are assumed, as for operands
+    with heavy tails."""
     p, q = healthy_variance(n, U, U, ordered=ordered)
     found = np.asarray(e / np.sqrt(p * exact * exact + q * s * s))
     if heavy and (np.mean(found**2) > 2.25 or np.abs(found).max() > 6.0):
@@ -191,14 +265,18 @@ def heavy_tailed(kind: str, terms: Array) -> bool:
     """As the reference tells, of the operands; those of products are drawn anew."""
     if "products" in kind:
         terms = draw(
-            "normal" if kind == "products" else "binades", terms.shape[0], math.isqrt(terms.shape[1]), np.random.default_rng(0)
+            "normal" if kind == "products" else "binades",
+            terms.shape[0],
+            math.isqrt(terms.shape[1]),
+            np.random.default_rng(0),
         )
     size = np.abs(terms.astype(np.float64))
     return float(size.max()) > _HEAVY * float(size.mean())
 
 
 def sigma() -> None:
-    """RMS and largest of e/σ over 20 × 256 sums: one by one in random order it should be about 1, otherwise below."""
+    """RMS and largest of e/σ over 20 × 256 sums: one by one in random order it should be about 1,
+    otherwise below."""
     rows: list[Sequence[Any]] = []
     for kind in KINDS:
         for n in (16, 256, 4096):

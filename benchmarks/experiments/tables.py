@@ -17,4 +17,9 @@ Array = np.ndarray[Any, Any]
 def table(heads: Sequence[str], rows: Iterator[Sequence[Any]] | list[Sequence[Any]]) -> None:
     print("| " + " | ".join(heads) + " |\n|" + "---|" * len(heads))
     for row in rows:
-        print("| " + " | ".join(f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row) + " |", flush=True)
+        print(
+            "| "
+            + " | ".join(f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row)
+            + " |",
+            flush=True,
+        )

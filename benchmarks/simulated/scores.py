@@ -13,7 +13,8 @@ from .world import FIRST_NIGHT, Planted
 
 @dataclass
 class Score:
-    """Of each kind how many were planted and found on their night; and what was told that was not there."""
+    """Of each kind how many were planted and found on their night; and what was told that was not
+    there."""
 
     planted: dict[str, int]
     found: dict[str, int]
@@ -21,11 +22,14 @@ class Score:
     false: list[str]
 
     def share(self, *kinds: str) -> float:
-        return sum(self.found.get(k, 0) for k in kinds) / max(sum(self.planted.get(k, 0) for k in kinds), 1)
+        return sum(self.found.get(k, 0) for k in kinds) / max(
+            sum(self.planted.get(k, 0) for k in kinds), 1
+        )
 
 
 def score(made, planted: Sequence[Planted]) -> Score:  # type: ignore[no-untyped-def]
-    """Compare a board's turns with what was planted. The right night is the first one from then on that has the group's cases."""
+    """Compare a board's turns with what was planted. The right night is the first one from then on
+    that has the group's cases."""
     by_name = {environment.name: environment for environment in made.environments.values()}
     numbers = {(g.operator, g.dtype, g.direction): g.number for g in made.groups.values()}
     told = {(t.env, t.group, t.night, t.kind): t for t in made.turns}
@@ -48,14 +52,18 @@ def score(made, planted: Sequence[Planted]) -> Score:  # type: ignore[no-untyped
 
 
 def _right(made, environment, group: int, night: int) -> int:  # type: ignore[no-untyped-def]
-    """The place, among the nights there are, of the first at or after this one on which the group was tested."""
+    """The place, among the nights there are, of the first at or after this one on which the group
+    was tested."""
     wanted = (FIRST_NIGHT + datetime.timedelta(days=night)).replace(tzinfo=None)
     tested = made.lines[environment.env, group].tested
-    return next(i for i, n in enumerate(environment.nights) if n.created >= wanted and tested[i] > 0)
+    return next(
+        i for i, n in enumerate(environment.nights) if n.created >= wanted and tested[i] > 0
+    )
 
 
 def mornings(store, made, planted: Sequence[Planted], quiet: int, seed: int) -> dict[str, float]:  # type: ignore[no-untyped-def]
-    """What would have been told on the mornings after planted changes, and on ``quiet`` others, without knowing what came later."""
+    """What would have been told on the mornings after planted changes, and on ``quiet`` others,
+    without knowing what came later."""
     from consistency.report.history.change_points import follow
     from consistency.report.history.series import Block, blocks, until
 
@@ -71,16 +79,29 @@ def mornings(store, made, planted: Sequence[Planted], quiet: int, seed: int) -> 
         truth.add((environment.env, group, night))
         at.setdefault(environment.env, {}).setdefault(night, []).append(one)
     for environment in made.environments.values():
-        for night in rng.choice(len(environment.nights) - 2, size=max(quiet // len(made.environments), 1)) + 2:
+        for night in (
+            rng.choice(len(environment.nights) - 2, size=max(quiet // len(made.environments), 1))
+            + 2
+        ):
             at.setdefault(environment.env, {}).setdefault(int(night), [])
     counts = {"mornings": 0, "planted": 0, "told": 0, "silent": 0, "silent_told": 0, "false": 0}
     for environment in made.environments.values():
         fresh: dict[int, set[tuple[int, str]]] = {}
         for block in blocks(store.db, environment):
-            for night in {*at[environment.env], *(n + 1 for n in at[environment.env])} & set(range(len(environment.nights))):
-                known = Block(block.groups, block.starts, block.items, block.state[:, : night + 1], block.size[:, : night + 1])
+            for night in {*at[environment.env], *(n + 1 for n in at[environment.env])} & set(
+                range(len(environment.nights))
+            ):
+                known = Block(
+                    block.groups,
+                    block.starts,
+                    block.items,
+                    block.state[:, : night + 1],
+                    block.size[:, : night + 1],
+                )
                 turns, _ = follow(until(environment, night + 1), known)
-                fresh.setdefault(night, set()).update((t.group, t.kind) for t in turns if t.night == night or t.night == night - 1)
+                fresh.setdefault(night, set()).update(
+                    (t.group, t.kind) for t in turns if t.night == night or t.night == night - 1
+                )
         for night, ones in at[environment.env].items():
             for one in ones:
                 key = (numbers[one.operator, one.dtype, one.direction], one.kind)
@@ -92,7 +113,8 @@ def mornings(store, made, planted: Sequence[Planted], quiet: int, seed: int) -> 
             counts["mornings"] += 1
             near = {night - 1, night}
             counts["false"] += sum(
-                kind in ("new", "drifted", "untested") and not any((environment.env, group, n) in truth for n in near)
+                kind in ("new", "drifted", "untested")
+                and not any((environment.env, group, n) in truth for n in near)
                 for group, kind in fresh[night]
             )
     return counts

@@ -1,4 +1,5 @@
-"""The three functions that outsiders build on: :func:`run`, :func:`assert_consistent`, :func:`compare`."""
+"""The three functions that outsiders build on: :func:`run`, :func:`assert_consistent`,
+:func:`compare`."""
 
 from __future__ import annotations
 
@@ -58,17 +59,21 @@ def run(
     corpus: str | Path | None = None,
     expectations: Iterable[str | Path] | str | Path = (),
 ) -> engine.Run:
-    """Draw cases of ``operators``, run them on ``backends``, and judge every result against float64.
+    """Draw cases of ``operators``, run them on ``backends``, and judge every result against
+    float64.
 
-    ``operators``: names, globs (``"nn.functional.*"``), ``"family:pooling"`` or Operator objects; None for all. ``backends``: specs
-    or Backend objects; None for every one available here. ``dtypes``: None for each operator's own. ``examples``: cases per
-    operator × dtype. ``time_budget``: seconds, or None. ``tolerances``: a tolerances.yaml. ``out``: a folder for the bundle;
-    with ``resume`` an interrupted bundle there is completed. ``handlers`` are called with every event. ``reference``: what
-    results are judged against: ``"float64"`` on the CPU, that with some elements proved (``"spot"``), or all (``"verified"``).
-    ``source``: ``"opinfo"`` takes the samples of PyTorch's own operator database in place of drawn cases. ``case_timeout``: seconds
-    that one case may take on a backend in a process of its own (accelerators, ``+isolated``, ``@PYTHON``, ``+env:NAME=VALUE``).
-    ``corpus``: a folder whose cases are replayed; others are drawn after that only if there is a time budget.
-    ``expectations``: a file of known divergences, or several, beside those that ``tolerances`` lists.
+    ``operators``: names, globs (``"nn.functional.*"``), ``"family:pooling"`` or Operator objects;
+    None for all. ``backends``: specs or Backend objects; None for every one available here.
+    ``dtypes``: None for each operator's own. ``examples``: cases per operator × dtype.
+    ``time_budget``: seconds, or None. ``tolerances``: a tolerances.yaml. ``out``: a folder for the
+    bundle; with ``resume`` an interrupted bundle there is completed. ``handlers`` are called with
+    every event. ``reference``: what results are judged against: ``"float64"`` on the CPU, that with
+    some elements proved (``"spot"``), or all (``"verified"``). ``source``: ``"opinfo"`` takes the
+    samples of PyTorch's own operator database in place of drawn cases. ``case_timeout``: seconds
+    that one case may take on a backend in a process of its own (accelerators, ``+isolated``,
+    ``@PYTHON``, ``+env:NAME=VALUE``). ``corpus``: a folder whose cases are replayed; others are
+    drawn after that only if there is a time budget. ``expectations``: a file of known divergences,
+    or several, beside those that ``tolerances`` lists.
 
     Raises UsageError, ConfigurationError or BundleError with one clear line.
     """
@@ -78,7 +83,8 @@ def run(
 
         replay = load(Path(corpus))
     chosen = engine.settings(
-        operators, backends, dtypes, directions, examples, seed, time_budget, tolerances, reference=reference, source=source,
+        operators, backends, dtypes, directions, examples, seed, time_budget, tolerances,
+        reference=reference, source=source,
         case_timeout=case_timeout, expectations=expectations, corpus=replay,
         explore=replay is None or time_budget is not None,
     )  # fmt: skip
@@ -91,11 +97,19 @@ def run(
 
         earlier = earlier_results(Path(out)) if resume else None
         writer = bundles.writer(Path(out), resume=resume)
-        with contextlib.closing(writer):  # it comes before the handlers: what they raise costs no result
-            finish: list[Handler] = [status.Keeper(Path(out)), Fingerprints(Path(out)), page.after(Path(out))]
+        with contextlib.closing(
+            writer
+        ):  # it comes before the handlers: what they raise costs no result
+            finish: list[Handler] = [
+                status.Keeper(Path(out)),
+                Fingerprints(Path(out)),
+                page.after(Path(out)),
+            ]
             engine.drive(chosen, [collect, writer, *finish, *handlers], earlier)
     folder = Path(out) if out is not None else None
-    return engine.Run(tuple(collect.results), chosen, collect.seconds, folder, tuple(collect.scalings))
+    return engine.Run(
+        tuple(collect.results), chosen, collect.seconds, folder, tuple(collect.scalings)
+    )
 
 
 def assert_consistent(
@@ -108,30 +122,46 @@ def assert_consistent(
     directions: Iterable[str] = ("forward",),
     **kwargs: Any,
 ) -> tuple[Result, ...]:
-    """Check that ``fn(*args, **kwargs)`` differs from float64 by rounding only; raise :class:`Divergence` if not.
+    """Check that ``fn(*args, **kwargs)`` differs from float64 by rounding only; raise
+    :class:`Divergence` if not.
 
-    ``fn`` runs on each of ``backends`` (default: the CPU, in the dtype of the tensors given); ``reference`` (default: ``fn``
-    itself) runs in float64 on the same numbers. The error model is that of the operator whose function ``reference`` (or
-    ``fn``) is, or of ``operator`` if named; any other function is judged by its sensitivity to its inputs. But a function composed
-    of torch's, in float16, bfloat16 or float32, is judged by the roundings of its own steps
-    (:mod:`consistency.reference.own_steps`).
-    ``rule`` gives c and λ for the first of these ways. ``directions``: ``"backward"`` judges the gradients of all floating tensors.
-    Returns the results, whose ``explanation`` shows × budget. Tensors on other devices are brought to the CPU first. The results of
-    a Divergence hold the tensors, too: where ``fn`` is torch's own, its message ends with the command that calls it again, and
-    :func:`save` keeps any of them.
+    ``fn`` runs on each of ``backends`` (default: the CPU, in the dtype of the tensors given);
+    ``reference`` (default: ``fn`` itself) runs in float64 on the same numbers. The error model is
+    that of the operator whose function ``reference`` (or ``fn``) is, or of ``operator`` if named;
+    any other function is judged by its sensitivity to its inputs. But a function composed of
+    torch's, in float16, bfloat16 or float32, is judged by the roundings of its own steps
+    (:mod:`consistency.reference.own_steps`). ``rule`` gives c and λ for the first of these ways.
+    ``directions``: ``"backward"`` judges the gradients of all floating tensors. Returns the
+    results, whose ``explanation`` shows × budget. Tensors on other devices are brought to the CPU
+    first. The results of a Divergence hold the tensors, too: where ``fn`` is torch's own, its
+    message ends with the command that calls it again, and :func:`save` keeps any of them.
     """
     directions = tuple(directions)
     model = _operator_for(fn, reference, operator)
-    case = case_of(model.name, _main_dtype(args, kwargs), args, kwargs, _COTANGENT if "backward" in directions else 0)
+    case = case_of(
+        model.name,
+        _main_dtype(args, kwargs),
+        args,
+        kwargs,
+        _COTANGENT if "backward" in directions else 0,
+    )
     case = replace(case, source=_source(fn, reference, model))
     chosen = _backends.resolve_all(backends) if backends is not None else [_Plain()]
     for backend in chosen:
         if isinstance(backend, Isolated):
-            text = "runs in a process of its own, where a function of yours cannot be called; name the backend without @, +env: and"
+            text = (
+                "runs in a process of its own, where a function of yours cannot be called; "
+                "name the backend without @, +env: and"
+            )
             raise UsageError(f"backend {backend.name!r} {text} +isolated")
     loaded: Rules = _tolerances.load() if rule is None else _OneRule(rule)
     composed = rule is None and not torch_functions.name_of(fn) and _by_function(fn) is None
-    results = _judged(model, functools.partial(evaluate, case, chosen, loaded, directions=directions), case, composed)
+    results = _judged(
+        model,
+        functools.partial(evaluate, case, chosen, loaded, directions=directions),
+        case,
+        composed,
+    )
     failing = tuple(r for r in results if not r.verdict.passes and not r.verdict.warns)
     if failing:
         from ..report.failure import message
@@ -144,8 +174,11 @@ def assert_consistent(
     return results
 
 
-def _judged(model: Operator, judged: Callable[..., list[Result]], case: Case, composed: bool) -> tuple[Result, ...]:
-    """The results; those of a function that may be ``composed`` by the roundings of its own steps, where it rounds several."""
+def _judged(
+    model: Operator, judged: Callable[..., list[Result]], case: Case, composed: bool
+) -> tuple[Result, ...]:
+    """The results; those of a function that may be ``composed`` by the roundings of its own steps,
+    where it rounds several."""
 
     def by(operator: Operator, looks: Looks | None) -> tuple[Result, ...]:
         try:
@@ -156,7 +189,9 @@ def _judged(model: Operator, judged: Callable[..., list[Result]], case: Case, co
     if not composed:
         return by(model, Looks())
     first = by(model, None)
-    if all(result.verdict.passes and result.metrics.get("ulp_max", 0.0) <= _CORRECT for result in first):
+    if all(
+        result.verdict.passes and result.metrics.get("ulp_max", 0.0) <= _CORRECT for result in first
+    ):
         return first
     with quiet():
         own = own_steps.of_its_own(model, prepare(case))
@@ -164,7 +199,8 @@ def _judged(model: Operator, judged: Callable[..., list[Result]], case: Case, co
 
 
 def _source(fn: Callable[..., Any], reference: Callable[..., Any] | None, model: Operator) -> str:
-    """Who is called: a function of torch's that a case can name, where it is its own reference, or one of the user's."""
+    """Who is called: a function of torch's that a case can name, where it is its own reference, or
+    one of the user's."""
     name = torch_functions.name_of(fn) if reference is None or reference is fn else ""
     if name:
         return torch_functions.source_of(name, model.mutates)
@@ -172,19 +208,27 @@ def _source(fn: Callable[..., Any], reference: Callable[..., Any] | None, model:
 
 
 def save(
-    result: Result, folder: str | Path, *, spec: str | None = None, fn: Callable[..., Any] | None = None,
+    result: Result, folder: str | Path, *, spec: str | None = None, fn: Callable[...,
+    Any] | None = None,
     reference: Callable[..., Any] | None = None,
 ) -> Path:  # fmt: skip
-    """Keep a result in a new folder, which ``consistency repro FOLDER`` takes, also on another machine; returns the folder.
+    """Keep a result in a new folder, which ``consistency repro FOLDER`` takes, also on another
+    machine; returns the folder.
 
-    It holds the case with its tensors, a script of torch alone (repro.py) and the text of an issue (issue.md). ``spec`` is the
-    backend as it is written after ``--backend``, where that is not its name. ``fn`` (and ``reference``) is your own function that
-    was checked, so that the script can be made of what it calls in torch. Raises UsageError where the folder cannot be written, or
+    It holds the case with its tensors, a script of torch alone (repro.py) and the text of an issue
+    (issue.md). ``spec`` is the backend as it is written after ``--backend``, where that is not its
+    name. ``fn`` (and ``reference``) is your own function that was checked, so that the script can
+    be made of what it calls in torch. Raises UsageError where the folder cannot be written, or
     holds something already.
     """
     from ..report import repro_script
 
-    return repro_script.keep(folder, result, spec=spec, operator=None if fn is None else _operator_for(fn, reference, None))
+    return repro_script.keep(
+        folder,
+        result,
+        spec=spec,
+        operator=None if fn is None else _operator_for(fn, reference, None),
+    )
 
 
 # What an operator's error model may raise on arguments that a user gave by keyword, or left out.
@@ -196,7 +240,8 @@ _COTANGENT = 1 << 20  # a place on the tape behind which there are enough number
 
 
 class _Plain(Backend):
-    """The CPU, but not as its own reference: for a user's function even float64 deserves a verdict."""
+    """The CPU, but not as its own reference: for a user's function even float64 deserves a
+    verdict."""
 
     name = "cpu"
 
@@ -216,24 +261,55 @@ class _OneRule:
         return _tolerances.load().policy(backend, **where)
 
 
-def _operator_for(fn: Callable[..., Any], reference: Callable[..., Any] | None, name: str | None) -> Operator:
-    known = operators.get(name) if name is not None else _by_function(reference or fn) or _by_function(fn)
+def _operator_for(
+    fn: Callable[..., Any], reference: Callable[..., Any] | None, name: str | None
+) -> Operator:
+    known = (
+        operators.get(name)
+        if name is not None
+        else _by_function(reference or fn) or _by_function(fn)
+    )
     if known is None:
         title = getattr(fn, "__qualname__", type(fn).__name__)
         model = ErrorModel("accumulated", "normwise", _longest)
-        return Operator(name=title, family="user", sample=lambda d: call(), function=fn, reference=reference, error=model)
-    values = {f: getattr(known, f) for f in ("name", "family", "sample", "error", "traits", "observe", "alternatives", "ranges")}
-    return Operator(**values, function=fn, reference=reference or known.reference, mutates=known.mutates)
+        return Operator(
+            name=title,
+            family="user",
+            sample=lambda d: call(),
+            function=fn,
+            reference=reference,
+            error=model,
+        )
+    values = {
+        f: getattr(known, f)
+        for f in (
+            "name",
+            "family",
+            "sample",
+            "error",
+            "traits",
+            "observe",
+            "alternatives",
+            "ranges",
+        )
+    }
+    return Operator(
+        **values, function=fn, reference=reference or known.reference, mutates=known.mutates
+    )
 
 
-def _longest(args: tuple[Any, ...], kwargs: dict[str, Any], outputs: tuple[torch.Tensor, ...]) -> float:
-    """n for a function nothing is known of: input elements per output element, at least the longest dimension."""
+def _longest(
+    args: tuple[Any, ...], kwargs: dict[str, Any], outputs: tuple[torch.Tensor, ...]
+) -> float:
+    """n for a function nothing is known of: input elements per output element, at least the longest
+    dimension."""
     tensors = [a for a in (*flatten(list(args)), *flatten(kwargs)) if isinstance(a, torch.Tensor)]
     return float(max((max(t.shape, default=1) for t in tensors), default=1))
 
 
 def _by_function(fn: Callable[..., Any]) -> Operator | None:
-    """The operator that ``fn`` is: by identity, or, for torch's own functions, by name (``F.softmax`` is ``softmax``)."""
+    """The operator that ``fn`` is: by identity, or, for torch's own functions, by name
+    (``F.softmax`` is ``softmax``)."""
     known = operators.registry()
     found = next((o for o in known.values() if o.function is None and o.callable is fn), None)
     if found is not None or not (getattr(fn, "__module__", None) or "").startswith("torch"):
@@ -243,7 +319,11 @@ def _by_function(fn: Callable[..., Any]) -> Operator | None:
 
 def _main_dtype(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     """The floating dtype of the first floating tensor, else that of the first tensor."""
-    found = [_dtypes.name_of(a.dtype) for a in (*flatten(list(args)), *flatten(dict(kwargs))) if isinstance(a, torch.Tensor)]
+    found = [
+        _dtypes.name_of(a.dtype)
+        for a in (*flatten(list(args)), *flatten(dict(kwargs)))
+        if isinstance(a, torch.Tensor)
+    ]
     if not found:
         raise UsageError("assert_consistent needs at least one tensor among its arguments")
     return next((name for name in found if name in _dtypes.FORMATS), found[0])
@@ -262,38 +342,54 @@ def compare(
 ) -> Result:
     """Judge tensors that were computed elsewhere.
 
-    ``actual`` is what a backend returned for ``operator(*args, **kwargs)``; ``expected_float64`` the float64 result, or None to
-    compute it here from ``args``. ``dtype`` is the tested dtype (default: that of ``actual``). S and n come from ``args``.
-    Raises UsageError when ``expected_float64`` is not in float64, or not of the shape that the operator gives for ``args``.
+    ``actual`` is what a backend returned for ``operator(*args, **kwargs)``; ``expected_float64``
+    the float64 result, or None to compute it here from ``args``. ``dtype`` is the tested dtype
+    (default: that of ``actual``). S and n come from ``args``. Raises UsageError when
+    ``expected_float64`` is not in float64, or not of the shape that the operator gives for
+    ``args``.
     """
     model = operators.get(operator) if isinstance(operator, str) else operator
     got = [item for item in flatten(actual) if isinstance(item, torch.Tensor)]
     dtype = dtype or (_dtypes.name_of(got[0].dtype) if got else "float32")
     case = case_of(model.name, dtype, tuple(args), dict(kwargs or {}))
-    outputs = tuple(Output(f"out/{i}", t.detach().cpu(), _dtypes.name_of(t.dtype)) for i, t in enumerate(got))
-    expected = None if expected_float64 is None else [t for t in flatten(expected_float64) if isinstance(t, torch.Tensor)]
+    outputs = tuple(
+        Output(f"out/{i}", t.detach().cpu(), _dtypes.name_of(t.dtype)) for i, t in enumerate(got)
+    )
+    expected = (
+        None
+        if expected_float64 is None
+        else [t for t in flatten(expected_float64) if isinstance(t, torch.Tensor)]
+    )
     with quiet():
         try:
             reference, comparison = _compared(model, case, outputs, expected)
         except _HOOK_ERRORS as error:
-            reference, comparison = _compared(_by_sensitivity(model, error), case, outputs, expected)
+            reference, comparison = _compared(
+                _by_sensitivity(model, error), case, outputs, expected
+            )
     loaded = tolerances if isinstance(tolerances, Tolerances) else _tolerances.load(tolerances)
     rule = loaded.rule(model.name, dtype, family=model.family, backend=backend)
     policy = loaded.policy(backend, operator=model.name, dtype=dtype)
     found, evidence = judge(comparison, None, rule, policy), None
     if found.verdict.fails:
         with quiet():
-            evidence = Evidence(found.verdict.value, cause=cause_of(reference, Outcome("ok", outputs), found))
+            evidence = Evidence(
+                found.verdict.value, cause=cause_of(reference, Outcome("ok", outputs), found)
+            )
         found = reconsider(found, evidence, policy)
     numbers = MappingProxyType({k: v for k, v in found.metrics.items() if not math.isnan(v)})
     return Result(
-        case, backend, "forward", found.verdict, found.explanation, numbers, model.family, found.worst, found.output,
+        case, backend, "forward", found.verdict, found.explanation, numbers, model.family,
+        found.worst, found.output,
         _shapes(reference), comparison, reference.materials.sha256, evidence,
     )  # fmt: skip
 
 
 def _compared(
-    model: Operator, case: Case, outputs: tuple[Output, ...], expected: Sequence[torch.Tensor] | None
+    model: Operator,
+    case: Case,
+    outputs: tuple[Output, ...],
+    expected: Sequence[torch.Tensor] | None,
 ) -> tuple[Reference, Comparison]:
     reference = Reference(model, prepare(case), "forward")
     if expected is not None:
@@ -302,14 +398,18 @@ def _compared(
 
 
 def _by_sensitivity(model: Operator, error: Exception) -> Operator:
-    """The operator with an error model that reads no arguments, for calls written otherwise than ``sample`` writes them.
+    """The operator with an error model that reads no arguments, for calls written otherwise than
+    ``sample`` writes them.
 
-    Raises UsageError for operators that are observed through their arguments, whose results mean nothing without.
+    Raises UsageError for operators that are observed through their arguments, whose results mean
+    nothing without.
     """
     if model.observe is not None or model.alternatives is not None:
         text = f"{type(error).__name__}: {str(error)[:100]}"
         raise UsageError(
-            f"{model.name}: its arguments are not as the harness writes them ({text}); give them by position"
+            f"{model.name}: its arguments are not as the harness writes them ({text}); give "
+            f"them "
+            f"by position"
         ) from error
     return replace(model, error=ErrorModel("accumulated", "normwise", _longest), ranges=())
 
@@ -317,12 +417,21 @@ def _by_sensitivity(model: Operator, error: Exception) -> Operator:
 def _replace_reference(reference: Reference, expected: Sequence[torch.Tensor]) -> None:
     shapes = [list(o.tensor.shape) for o in reference.outcome.outputs if o.tensor is not None]
     if [list(t.shape) for t in expected] != shapes:
-        raise UsageError(f"expected_float64 has shapes {[list(t.shape) for t in expected]}, the operator gives {shapes}")
+        raise UsageError(
+            f"expected_float64 has shapes {[list(t.shape) for t in expected]}, the operator "
+            f"gives {shapes}"
+        )
     for t in expected:
         if t.layout != torch.strided:
             raise UsageError(f"expected_float64 is a {t.layout} tensor; give a dense one")
         if t.dtype in (torch.float32, torch.float16, torch.bfloat16, torch.complex64):
-            raise UsageError(f"expected_float64 is {_dtypes.name_of(t.dtype)}; compute it in float64, or leave it out")
-    given = tuple(Output(f"out/{i}", t.detach().cpu(), _dtypes.name_of(t.dtype)) for i, t in enumerate(expected))
+            raise UsageError(
+                f"expected_float64 is {_dtypes.name_of(t.dtype)}; compute it in float64, or "
+                f"leave it out"
+            )
+    given = tuple(
+        Output(f"out/{i}", t.detach().cpu(), _dtypes.name_of(t.dtype))
+        for i, t in enumerate(expected)
+    )
     reference.outcome = Outcome("ok", given)
     reference.outputs = reference.observed(given)

@@ -19,36 +19,53 @@ from ..report import bundles
 
 
 def record(
-    operators: Iterable[str | Operator] | None = None, backend: str | Backend | None = None, *, out: str | Path,
-    corpus: str | Path | None = None, dtypes: Iterable[str] | None = None, directions: Iterable[str] = engine.DIRECTIONS,
-    examples: int = 50, seed: int = 0, literal: bool = False, resume: bool = False, source: str = "drawn",
+    operators: Iterable[str | Operator] | None = None, backend: str | Backend | None = None, *,
+    out: str | Path,
+    corpus: str | Path | None = None, dtypes: Iterable[str] | None = None,
+    directions: Iterable[str] = engine.DIRECTIONS,
+    examples: int = 50, seed: int = 0, literal: bool = False, resume: bool = False,
+    source: str = "drawn",
 ) -> int:  # fmt: skip
-    """Write cases into the folder ``out`` and, with a ``backend``, what it does with them; returns how many there are.
+    """Write cases into the folder ``out`` and, with a ``backend``, what it does with them; returns
+    how many there are.
 
-    ``corpus`` is a folder of cases written before, in place of drawn ones. Raises UsageError or BundleError with one clear line.
+    ``corpus`` is a folder of cases written before, in place of drawn ones. Raises UsageError or
+    BundleError with one clear line.
     """
     if corpus is None:
-        chosen = engine.settings(operators, ["cpu"], dtypes, directions, examples, seed, source=source)
+        chosen = engine.settings(
+            operators, ["cpu"], dtypes, directions, examples, seed, source=source
+        )
     if backend is None:
         if corpus is not None:
             raise UsageError("a corpus is recorded on a backend: name one")
-        return sum(1 for _ in taking.write_corpus(chosen, Path(out), literal=literal, resume=resume))
+        return sum(
+            1 for _ in taking.write_corpus(chosen, Path(out), literal=literal, resume=resume)
+        )
     chosen_backend = taking.resolved(backend)
     reason = _backends.availability(chosen_backend)
     if reason:
         raise UsageError(f"{chosen_backend.name} cannot run here: {reason}")
-    return sum(1 for _ in taking.record(chosen_backend, chosen if corpus is None else Path(corpus), Path(out), resume=resume))
+    return sum(
+        1
+        for _ in taking.record(
+            chosen_backend, chosen if corpus is None else Path(corpus), Path(out), resume=resume
+        )
+    )
 
 
 def judge_recordings(
-    recordings: str | Path | Sequence[str | Path], operators: Iterable[str | Operator] | None = None, *,
-    tolerances: str | Path | Tolerances | None = None, out: str | Path | None = None, handlers: Sequence[Handler] = (),
+    recordings: str | Path | Sequence[str | Path],
+    operators: Iterable[str | Operator] | None = None, *,
+    tolerances: str | Path | Tolerances | None = None, out: str | Path | None = None,
+    handlers: Sequence[Handler] = (),
     expectations: Iterable[str | Path] | str | Path = (),
 ) -> engine.Run:  # fmt: skip
     """Judge recordings against float64, computed here from their stored inputs.
 
-    The results bear the recordings' own ids as ``recorded_id``. ``out``: a folder for a bundle. ``expectations``: files of known
-    divergences, beside those of the tolerances. Raises BundleError, UsageError or ConfigurationError with one clear line.
+    The results bear the recordings' own ids as ``recorded_id``. ``out``: a folder for a bundle.
+    ``expectations``: files of known divergences, beside those of the tolerances. Raises
+    BundleError, UsageError or ConfigurationError with one clear line.
     """
     folders = [recordings] if isinstance(recordings, (str, Path)) else list(recordings)
     planned = plan(folders, operators, tolerances, (), expectations)
@@ -64,7 +81,12 @@ def judge_recordings(
                 writer.close()
     finally:
         planned.close()
-    return engine.Run(tuple(collect.results), planned.settings, collect.seconds, Path(out) if out is not None else None)
+    return engine.Run(
+        tuple(collect.results),
+        planned.settings,
+        collect.seconds,
+        Path(out) if out is not None else None,
+    )
 
 
 def _drive(planned: Plan, handlers: Sequence[Handler]) -> None:

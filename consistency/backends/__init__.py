@@ -1,6 +1,8 @@
-"""Backends: what a spec such as ``cuda:1+tf32`` stands for, which of them are here, and the protocol they share.
+"""Backends: what a spec such as ``cuda:1+tf32`` stands for, which of them are here, and the
+protocol they share.
 
-Each backend's module is imported when it is asked for, and looks for its device when it is asked whether it has one.
+Each backend's module is imported when it is asked for, and looks for its device when it is asked
+whether it has one.
 """
 
 from __future__ import annotations
@@ -16,14 +18,25 @@ from ..errors import UsageError, did_you_mean
 from ._specs import Spec, apart, is_users_file, parse
 from .base import Backend, TorchBackend, availability, refusal
 
-__all__ = ["Backend", "TorchBackend", "availability", "catalogue", "default_backends", "refusal", "resolve", "resolve_all"]
+__all__ = [
+    "Backend",
+    "TorchBackend",
+    "availability",
+    "catalogue",
+    "default_backends",
+    "refusal",
+    "resolve",
+    "resolve_all",
+]
 
 
 def resolve(spec: Any, *, here: bool = False) -> Backend:
-    """The backend that a spec names (``cpu``, ``cuda:1+tf32``, ``file.py:attribute`` …), or a Backend itself.
+    """The backend that a spec names (``cpu``, ``cuda:1+tf32``, ``file.py:attribute`` …), or a
+    Backend itself.
 
     ``here``: this process is the one that was made for it (``+compile`` asks for one of its own).
-    Raises UsageError with one line that says what is wrong with the spec; an absent device is no error here.
+    Raises UsageError with one line that says what is wrong with the spec; an absent device is no
+    error here.
     """
     from ._user import load, made
 
@@ -45,7 +58,10 @@ def resolve(spec: Any, *, here: bool = False) -> Backend:
         if not _in_a_file(elsewhere.spec):
             inner = resolve(elsewhere.spec)  # a mistake in the spec is told at once
             if isinstance(inner, Isolated):
-                raise UsageError(f"backend {text!r}: +isolated, @ and +env: come last, in this order: SPEC@PYTHON+env:NAME=VALUE")
+                raise UsageError(
+                    f"backend {text!r}: +isolated, @ and +env: come last, in this order: "
+                    f"SPEC@PYTHON+env:NAME=VALUE"
+                )
         return Isolated(text, elsewhere.spec, elsewhere.python, elsewhere.environment)
     if is_users_file(text):
         return load(text)
@@ -68,7 +84,8 @@ def resolve(spec: Any, *, here: bool = False) -> Backend:
 
 
 def is_known(text: str) -> bool:
-    """Whether ``text`` begins with the name of a backend, whatever its switches are worth; nothing is imported to find out."""
+    """Whether ``text`` begins with the name of a backend, whatever its switches are worth; nothing
+    is imported to find out."""
     from ._named import named
 
     name = re.split(r"[+:@]", text, maxsplit=1)[0]
@@ -83,8 +100,11 @@ def _unknown(text: str, kind: str) -> Backend:
 
 
 def _in_a_file(text: str) -> bool:
-    """Whether a spec is a user's own, which may only be imported in the process that it is meant for."""
-    return is_users_file(text) or (":" in text and parse(text).kind not in _KNOWN and not _is_torch_device(parse(text)))
+    """Whether a spec is a user's own, which may only be imported in the process that it is meant
+    for."""
+    return is_users_file(text) or (
+        ":" in text and parse(text).kind not in _KNOWN and not _is_torch_device(parse(text))
+    )
 
 
 def isolated(backend: Backend, spec: str) -> Backend:
@@ -99,13 +119,21 @@ def isolated(backend: Backend, spec: str) -> Backend:
 
 
 def resolve_all(specs: Iterable[Any]) -> list[Backend]:
-    """Every spec resolved, in order. Raises UsageError also where two backends bear the same name."""
+    """Every spec resolved, in order. Raises UsageError also where two backends bear the same
+    name."""
     found: dict[str, Backend] = {}
     for spec in [specs] if isinstance(specs, (str, Backend)) else specs:
         backend = resolve(spec)
         if backend.name in found:
-            hint = "; give yours a `name` of its own" if type(backend) is not type(found[backend.name]) else ""
-            raise UsageError(f"two backends are named {backend.name!r}, and their results could not be told apart{hint}")
+            hint = (
+                "; give yours a `name` of its own"
+                if type(backend) is not type(found[backend.name])
+                else ""
+            )
+            raise UsageError(
+                f"two backends are named {backend.name!r}, and their results could not be told "
+                f"apart{hint}"
+            )
         found[backend.name] = backend
     return list(found.values())
 
@@ -115,11 +143,15 @@ def default_backends() -> list[Backend]:
     mkldnn: Any = torch.backends.mkldnn
     onednn = ["cpu+onednn=off"] if mkldnn.is_available() else []
     accelerators = [resolve(name) for name in _ACCELERATORS]
-    return [*resolve_all(["cpu", *onednn, "numpy"]), *(b for b in accelerators if availability(b) is None)]
+    return [
+        *resolve_all(["cpu", *onednn, "numpy"]),
+        *(b for b in accelerators if availability(b) is None),
+    ]
 
 
 def catalogue() -> list[Backend]:
-    """Every backend known by name, whether it can be used here or not, and each further CUDA device and DirectML adapter."""
+    """Every backend known by name, whether it can be used here or not, and each further CUDA device
+    and DirectML adapter."""
     names = ["cpu", "cpu+onednn=off", "numpy"]
     for accelerator in _ACCELERATORS:
         names += [accelerator, *_further(accelerator)]
@@ -192,11 +224,26 @@ def _nearest(kind: str) -> str:
 
     known = [*_KNOWN, *(name for name in _ACCELERATORS if name not in _KNOWN), *named()]
     hint = did_you_mean(kind.lower(), known, _OTHER_NAMES)
-    return hint or f"; known: {', '.join(known)}, any device type of torch, file.py:attribute, module:attribute"
+    return hint or (
+        f"; known: {', '.join(known)}, any device type of torch, file.py:attribute, "
+        f"module:attribute"
+    )
 
 
-_KNOWN: dict[str, Callable[[Spec], Backend]] = {"cpu": _cpu, "numpy": _numpy, "cuda": _cuda, "directml": _directml}
+_KNOWN: dict[str, Callable[[Spec], Backend]] = {
+    "cpu": _cpu,
+    "numpy": _numpy,
+    "cuda": _cuda,
+    "directml": _directml,
+}
 _NAME = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
 _ACCELERATORS = ("cuda", "directml", "mps", "xpu")
 _OF_ACCELERATORS = ("cuda", "directml", "devices")
-_OTHER_NAMES = {"dml": "directml", "gpu": "cuda", "nvidia": "cuda", "rocm": "cuda", "metal": "mps", "np": "numpy"}
+_OTHER_NAMES = {
+    "dml": "directml",
+    "gpu": "cuda",
+    "nvidia": "cuda",
+    "rocm": "cuda",
+    "metal": "mps",
+    "np": "numpy",
+}

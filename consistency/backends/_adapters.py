@@ -1,7 +1,9 @@
-"""Looking for DirectML adapters in a child process: where there are none, asking can be the end of the process that asks.
+"""Looking for DirectML adapters in a child process: where there are none, asking can be the end of
+the process that asks.
 
-Without DirectX every call of torch_directml is random (an exception, or a segmentation fault); without an adapter, touching a
-device is a segmentation fault. So a child asks, says each answer as soon as it has it, and this process reads what it could say.
+Without DirectX every call of torch_directml is random (an exception, or a segmentation fault);
+without an adapter, touching a device is a segmentation fault. So a child asks, says each answer as
+soon as it has it, and this process reads what it could say.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ def ask(what, function, *args):
 sys.path[:] = json.loads(sys.stdin.readline())
 if os.name == "nt":
     import ctypes
-    ctypes.windll.kernel32.SetErrorMode(0x8003)  # a crash must not open a dialogue that waits for somebody
+    # A crash must not open a dialog that waits for somebody.
+    ctypes.windll.kernel32.SetErrorMode(0x8003)
 dml = ask("import", __import__, "torch_directml")
 say(available=bool(ask("is_available", dml.is_available)))
 count = int(ask("device_count", dml.device_count))
@@ -52,14 +55,16 @@ say(count=count)
 if count > 0:
     say(names=[str(ask("device_name", dml.device_name, i)).strip("\\0 ") for i in range(count)])
     say(default=int(ask("default_device", dml.default_device)))
-    say(float64=[bool(ask("has_float64_support", dml.has_float64_support, i)) for i in range(count)])
+    supports = dml.has_float64_support
+    say(float64=[bool(ask("has_float64_support", supports, i)) for i in range(count)])
 say(done=True)
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Adapters:
-    """What the child found. ``reason`` says in words why there is nothing to use; None where ``names`` has at least one adapter."""
+    """What the child found. ``reason`` says in words why there is nothing to use; None where
+    ``names`` has at least one adapter."""
 
     reason: str | None
     names: tuple[str, ...] = ()
@@ -72,7 +77,8 @@ class Adapters:
 
 @functools.cache
 def discover() -> Adapters:
-    """The adapters of this machine, looked for once. Takes seconds where torch_directml is installed, nothing elsewhere."""
+    """The adapters of this machine, looked for once. Takes seconds where torch_directml is
+    installed, nothing elsewhere."""
     if not _installed():
         return Adapters(f"torch_directml is not installed ({INSTALL})")
     if not sys.executable:
@@ -93,16 +99,20 @@ def _installed() -> bool:
 def _ask() -> tuple[int | None, str]:
     """The child's exit status (None: it did not end in time) and what it said.
 
-    It runs isolated from PYTHON… variables and the current folder, but with this process's own module path, so that it finds
-    exactly the torch_directml that this process would find.
+    It runs isolated from PYTHON… variables and the current folder, but with this process's own
+    module path, so that it finds exactly the torch_directml that this process would find.
     """
     child = subprocess.Popen(
         [sys.executable, "-I", "-X", "utf8", "-c", _CHILD],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8", errors="replace",
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8",
+        errors="replace",
         creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
     )  # fmt: skip
     try:
-        said, _ = child.communicate(json.dumps([str(Path(entry).absolute()) for entry in sys.path]) + "\n", timeout=LIMIT_SECONDS)
+        said, _ = child.communicate(
+            json.dumps([str(Path(entry).absolute()) for entry in sys.path]) + "\n",
+            timeout=LIMIT_SECONDS,
+        )
         return child.returncode, said
     except subprocess.TimeoutExpired:
         child.kill()
@@ -115,17 +125,23 @@ def _read(status: int | None, said: str) -> Adapters:
     found: dict[str, Any] = {}
     for line in said.splitlines():
         if line.startswith(_MARK):
-            with contextlib.suppress(ValueError):  # half a line, from a child that died while it spoke
+            with contextlib.suppress(
+                ValueError
+            ):  # half a line, from a child that died while it spoke
                 found |= json.loads(line.removeprefix(_MARK))
     where = found.get("asking", "start")
     if status is None:
-        return Adapters(f"looking for adapters did not answer within {LIMIT_SECONDS:g} s (in {where})")
+        return Adapters(
+            f"looking for adapters did not answer within {LIMIT_SECONDS:g} s (in {where})"
+        )
     if "failed" in found:
         return Adapters(_failure(found))
     if status != 0 or not found.get("done"):
         return Adapters(f"died while looking for adapters ({death(status)}, in {where})")
     if not found["available"] or found["count"] <= 0:
-        return Adapters("no adapter: DirectX is here, but no DirectX 12 graphics card that it would list")
+        return Adapters(
+            "no adapter: DirectX is here, but no DirectX 12 graphics card that it would list"
+        )
     return Adapters(None, tuple(found["names"]), tuple(found["float64"]), found["default"])
 
 
@@ -144,6 +160,10 @@ def _mismatch() -> str:
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         for requirement in importlib.metadata.requires("torch-directml") or ():
             name, _, version = requirement.partition("==")
-            if name.strip() == "torch" and version and torch.__version__.split("+")[0] != version.strip():
+            if (
+                name.strip() == "torch"
+                and version
+                and torch.__version__.split("+")[0] != version.strip()
+            ):
                 return f" (it needs torch=={version.strip()}; this is {torch.__version__})"
     return ""

@@ -1,7 +1,8 @@
 """The numeric switches of CUDA's libraries as contexts: set, then exactly as they were.
 
-torch has two interfaces for float32's precision, and reading the older one raises once somebody has used the newer one. So both
-are saved and restored together, and the older is left alone where it no longer answers.
+torch has two interfaces for float32's precision, and reading the older one raises once somebody has
+used the newer one. So both are saved and restored together, and the older is left alone where it no
+longer answers.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ _REDUCTIONS = ("allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_pre
 
 @contextlib.contextmanager
 def tf32(wanted: bool) -> Iterator[None]:
-    """TF32 for float32 matrix products, convolutions and recurrent networks: on or off, then as it was."""
+    """TF32 for float32 matrix products, convolutions and recurrent networks: on or off, then as it
+    was."""
     matmul, cudnn = _owners()
     precisions = _precisions()
     with _quiet():
@@ -41,7 +43,9 @@ def tf32(wanted: bool) -> Iterator[None]:
         with _quiet():
             if older is not None:
                 matmul.allow_tf32, cudnn.allow_tf32 = older[1:]
-            if older is not None and older[0] == "medium":  # allow_tf32 tells only "high" from "highest"
+            if (
+                older is not None and older[0] == "medium"
+            ):  # allow_tf32 tells only "high" from "highest"
                 torch.set_float32_matmul_precision("medium")
             for op, precision in _precisions().items():
                 if precision != precisions[op]:
@@ -53,14 +57,18 @@ def _owners() -> tuple[Any, Any]:
 
 
 def _precisions() -> dict[str, str]:
-    """What the newer interface says per kind of operator; empty where torch has only the older one."""
+    """What the newer interface says per kind of operator; empty where torch has only the older
+    one."""
     getter = getattr(torch._C, "_get_fp32_precision_getter", None)
-    return {op: getter("cuda", op) for op in ("matmul", "conv", "rnn")} if getter is not None else {}
+    return (
+        {op: getter("cuda", op) for op in ("matmul", "conv", "rnn")} if getter is not None else {}
+    )
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Some versions warn about the older interface, which says nothing about the operator under test."""
+    """Some versions warn about the older interface, which says nothing about the operator under
+    test."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -77,7 +85,8 @@ def settings(benchmark: bool) -> Iterator[None]:
         for owner, name, value in wanted:
             before = getattr(owner, name, value)
             if before != value:
-                # Newer versions keep a second flag beside this one, which setting the first alone would reset.
+                # Newer versions keep a second flag beside this one, which setting the first alone
+                # would reset.
                 split = getattr(owner, f"{name}_split_k", None)
                 changed.append((owner, name, before if split is None else (before, split)))
                 setattr(owner, name, value if split is None else (value, split))
@@ -90,7 +99,10 @@ def settings(benchmark: bool) -> Iterator[None]:
 @contextlib.contextmanager
 def deterministic() -> Iterator[None]:
     """Only algorithms that give the same bits every time; operators without one raise."""
-    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    before = (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+    )
     torch.use_deterministic_algorithms(True)
     try:
         yield
@@ -101,11 +113,19 @@ def deterministic() -> Iterator[None]:
 def in_effect() -> dict[str, str]:
     """Every numeric switch, as it is now."""
     matmul, cudnn = _owners()
-    found = {name: str(getattr(matmul, name, "")) for name in ("allow_fp16_accumulation", *_REDUCTIONS)}
-    found |= {f"cudnn.{name}": str(getattr(cudnn, name)) for name in ("benchmark", "deterministic", "enabled")}
+    found = {
+        name: str(getattr(matmul, name, "")) for name in ("allow_fp16_accumulation", *_REDUCTIONS)
+    }
+    found |= {
+        f"cudnn.{name}": str(getattr(cudnn, name))
+        for name in ("benchmark", "deterministic", "enabled")
+    }
     found |= {f"float32 {op}": precision for op, precision in _precisions().items()}
     if not _precisions():
-        found |= {"allow_tf32 matmul": str(matmul.allow_tf32), "allow_tf32 cudnn": str(cudnn.allow_tf32)}
+        found |= {
+            "allow_tf32 matmul": str(matmul.allow_tf32),
+            "allow_tf32 cudnn": str(cudnn.allow_tf32),
+        }
     found["deterministic"] = str(torch.are_deterministic_algorithms_enabled())
     found["CUBLAS_WORKSPACE_CONFIG"] = os.environ.get("CUBLAS_WORKSPACE_CONFIG", "")
     return {name: value for name, value in found.items() if value}

@@ -1,4 +1,5 @@
-"""Backends that a project has given names: ``[tool.consistency.backends]`` of its pyproject.toml, or its backends.yaml.
+"""Backends that a project has given names: ``[tool.consistency.backends]`` of its pyproject.toml,
+or its backends.yaml.
 
 lab = "cuda:1+tf32"
 old = "cpu@/opt/torch-2.4/bin/python"
@@ -20,7 +21,8 @@ FILES = ("backends.yaml", "pyproject.toml")
 
 
 def named(folder: Path | None = None) -> Mapping[str, str]:
-    """Specs by name, from the nearest of the two files in ``folder`` (default: the current one) or above.
+    """Specs by name, from the nearest of the two files in ``folder`` (default: the current one) or
+    above.
 
     Raises ConfigurationError.
     """
@@ -48,19 +50,26 @@ def _read(path: Path, _changed: int) -> Mapping[str, str] | None:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, AttributeError) as error:
         if path.name == "pyproject.toml":
             return None  # somebody else's file: others will complain about it
-        raise ConfigurationError(f"{path} cannot be read: {str(error).splitlines()[0][:120]}") from None
+        raise ConfigurationError(
+            f"{path} cannot be read: {str(error).splitlines()[0][:120]}"
+        ) from None
     if said is None:
         return None
     if not isinstance(said, dict):
-        raise ConfigurationError(f"{path}  backends: expected names with a spec each, such as lab: cuda:1")
+        raise ConfigurationError(
+            f"{path}  backends: expected names with a spec each, such as lab: cuda:1"
+        )
     for name, spec in said.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise ConfigurationError(
-                f"{path}  backends.{name!s:.40}: a name is made of letters, digits, - and _, and begins with a letter"
+                f"{path}  backends.{name!s:.40}: a name is made of letters, digits, - and _, "
+                f"and "
+                f"begins with a letter"
             )
         if not isinstance(spec, str) or not spec.strip():
             raise ConfigurationError(
-                f"{path}  backends.{name}: {spec!r:.60} is no spec; write one such as cuda:1+tf32 or cpu@PYTHON"
+                f"{path}  backends.{name}: {spec!r:.60} is no spec; write one such as "
+                f"cuda:1+tf32 or cpu@PYTHON"
             )
     return dict(said)
 
@@ -73,5 +82,7 @@ def _yaml(text: str, path: Path) -> Any:
     except yaml.YAMLError as error:
         mark: Any = getattr(error, "problem_mark", None)
         place = f":{mark.line + 1}" if mark is not None else ""
-        raise ConfigurationError(f"{path}{place}  cannot be read: {getattr(error, 'problem', None) or error}") from None
+        raise ConfigurationError(
+            f"{path}{place}  cannot be read: {getattr(error, 'problem', None) or error}"
+        ) from None
     return said.get("backends", said) if isinstance(said, dict) else said

@@ -1,4 +1,5 @@
-"""What numbers may depend on beside the device: how torch was built, switches of the whole process, environment variables."""
+"""What numbers may depend on beside the device: how torch was built, switches of the whole process,
+environment variables."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ _BESIDE = re.compile(r"PATH|DIR|HOME|CACHE|FILE|LOG|VERBOSE|TOKEN|KEY|SECRET|PAS
 
 @functools.cache
 def build() -> dict[str, str]:
-    """How this torch was built: its commit, compiler, BLAS, LAPACK, MKL and oneDNN, as ``torch.__config__`` says it."""
+    """How this torch was built: its commit, compiler, BLAS, LAPACK, MKL and oneDNN, as
+    ``torch.__config__`` says it."""
     text = torch.__config__.show()
 
     def said(pattern: str) -> str:
@@ -32,36 +34,44 @@ def build() -> dict[str, str]:
         return match[1].strip() if match else ""
 
     found = {
-        "torch commit": str(torch.version.git_version or "")[:12], "compiler": said(r"- ((?:GCC|clang|MSVC|LLVM)[^\n]*)"),
+        "torch commit": str(torch.version.git_version or "")[:12],
+        "compiler": said(r"- ((?:GCC|clang|MSVC|LLVM)[^\n]*)"),
         "built for": said(r"CUDA_VERSION=([^,\s]+)") and f"CUDA {said(r'CUDA_VERSION=([^,]+)')}",
-        "lapack": said(r"LAPACK_INFO=([^,\s]+)"), "mkl": said(r"Math Kernel Library Version ([\d.]+)"),
+        "lapack": said(r"LAPACK_INFO=([^,\s]+)"),
+        "mkl": said(r"Math Kernel Library Version ([\d.]+)"),
         "onednn version": said(r"MKL-DNN v(\S+)"), "build type": said(r"BUILD_TYPE=([^,\s]+)"),
     }  # fmt: skip
     found["build type"] = "debug" if torch.version.debug else found["build type"].lower()
     return {key: value for key, value in found.items() if value and value != "release"}
 
 
-# What MKL calls its branches (mkl.h, MKL_CBWR_*). On CPUs of other makers it chooses by itself, and says so ("auto").
+# What MKL calls its branches (mkl.h, MKL_CBWR_*). On CPUs of other makers it chooses by itself, and
+# says so ("auto").
 _BRANCHES = {
-    2: "auto", 3: "compatible", 4: "SSE2", 6: "SSSE3", 7: "SSE4.1", 8: "SSE4.2", 9: "AVX", 10: "AVX2", 12: "AVX-512",
+    2: "auto", 3: "compatible", 4: "SSE2", 6: "SSSE3", 7: "SSE4.1", 8: "SSE4.2", 9: "AVX",
+    10: "AVX2", 12: "AVX-512",
     14: "AVX-512 with VNNI",
 }  # fmt: skip
 
 
 @functools.cache
 def mkl_instructions() -> str:
-    """The instruction set of the kernels that MKL takes in this process; empty where torch was built without it."""
+    """The instruction set of the kernels that MKL takes in this process; empty where torch was
+    built without it."""
     if not torch._C.has_mkl:
         return ""
     for name in ("libtorch_cpu.so", "torch_cpu.dll"):
         with contextlib.suppress(OSError, AttributeError):
-            branch = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / name)).mkl_serv_cbwr_get_auto_branch()
+            branch = ctypes.CDLL(
+                str(Path(torch.__file__).parent / "lib" / name)
+            ).mkl_serv_cbwr_get_auto_branch()
             return _BRANCHES.get(branch, f"branch {branch}")
     return ""
 
 
 def switches() -> dict[str, str]:
-    """Switches of this process that hold whatever the backend: only those that are not as torch sets them."""
+    """Switches of this process that hold whatever the backend: only those that are not as torch
+    sets them."""
     found = {}
     if torch.are_deterministic_algorithms_enabled():
         found["deterministic"] = "True"

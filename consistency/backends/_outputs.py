@@ -1,7 +1,8 @@
-"""From what a call returned, or raised, to named outputs: the part that backends and the reference have in common.
+"""From what a call returned, or raised, to named outputs: the part that backends and the reference
+have in common.
 
-Whatever a faulty backend returns must end as an outcome: subclasses of Tensor, lists that contain themselves, exceptions whose
-text cannot be had.
+Whatever a faulty backend returns must end as an outcome: subclasses of Tensor, lists that contain
+themselves, exceptions whose text cannot be had.
 """
 
 from __future__ import annotations
@@ -25,19 +26,29 @@ from ..operators.declare import Operator
 MAX_OUTPUTS = 1 << 16  # no operator returns more; a faulty one shall not fill the memory with them
 MAX_WARNINGS = 50  # texts kept of one call
 _UNSUPPORTED = re.compile(
-    r"not implemented for|is not supported|not currently supported|(?:does not|doesn't) support|unsupported (?:data ?)?type|"
-    r"Could not run '|no kernel|has no [a-z_.]+$|only supports? float|does not have a deterministic implementation",
+    r"not implemented for|is not supported|not currently supported|(?:does not|doesn't) "
+    r"support|unsupported (?:data ?)?type|"
+    r"Could not run '|no kernel|has no [a-z_.]+$|only supports? float|does not have a "
+    r"deterministic implementation",
     re.IGNORECASE,
 )
 _FALLBACK = re.compile(
-    r"will fall back to run on the CPU|fall(?:s|ing)? ?back (?:from \w+ )?to (?:run )?(?:on )?(?:the )?CPU", re.IGNORECASE
+    (
+        r"will fall back to run on the CPU|fall(?:s|ing)? ?back (?:from \w+ )?to (?:run )?(?:on "
+        r")?(?:the )?CPU"
+    ),
+    re.IGNORECASE,
 )
 
 
 def collect(
-    function: Callable[[tuple[Any, ...], dict[str, Any]], Any], operator: Operator, arguments: Arguments, backward: bool
+    function: Callable[[tuple[Any, ...], dict[str, Any]], Any],
+    operator: Operator,
+    arguments: Arguments,
+    backward: bool,
 ) -> tuple[Output, ...]:
-    """Call ``function(args, kwargs)`` and name what comes out: return values, arguments written in place, or gradients."""
+    """Call ``function(args, kwargs)`` and name what comes out: return values, arguments written in
+    place, or gradients."""
     if "random" in operator.traits:
         with _seeded(arguments.materials.case.digest):
             return _collect(function, operator, arguments, backward)
@@ -46,7 +57,8 @@ def collect(
 
 @contextlib.contextmanager
 def _seeded(digest: str) -> Iterator[None]:
-    """torch's generator on the CPU in a state that belongs to a case, and afterwards as it was; other devices' run on."""
+    """torch's generator on the CPU in a state that belongs to a case, and afterwards as it was;
+    other devices' run on."""
     before = torch.get_rng_state()
     torch.default_generator.manual_seed(int(digest[:15], 16))
     try:
@@ -56,16 +68,25 @@ def _seeded(digest: str) -> Iterator[None]:
 
 
 def _collect(
-    function: Callable[[tuple[Any, ...], dict[str, Any]], Any], operator: Operator, arguments: Arguments, backward: bool
+    function: Callable[[tuple[Any, ...], dict[str, Any]], Any],
+    operator: Operator,
+    arguments: Arguments,
+    backward: bool,
 ) -> tuple[Output, ...]:
     if not backward:
         result = function(tuple(arguments.args), arguments.kwargs)
         outputs = [_output(f"out/{i}", item) for i, item in enumerate(_limited(result))]
-        outputs += [_output(f"arg/{i}", arguments.bases[i]) for i in operator.mutates if i < len(arguments.bases)]
+        outputs += [
+            _output(f"arg/{i}", arguments.bases[i])
+            for i in operator.mutates
+            if i < len(arguments.bases)
+        ]
         return tuple(outputs)
     # A caller's no_grad() would leave no gradients to compare, and nobody would notice.
     with contextlib.nullcontext() if torch.is_grad_enabled() else torch.enable_grad():
-        args = _on_copies(arguments, operator.mutates) if operator.mutates else tuple(arguments.args)
+        args = (
+            _on_copies(arguments, operator.mutates) if operator.mutates else tuple(arguments.args)
+        )
         result = function(args, arguments.kwargs)
         pairs = _against(_limited(result), arguments)
         leaves = [tensor for tensor in arguments.tensors if tensor.requires_grad]
@@ -76,8 +97,11 @@ def _collect(
     return tuple(_output(f"grad/{i}", gradient) for i, gradient in enumerate(gradients))
 
 
-def _against(result: Iterable[Any], arguments: Arguments) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """What is differentiated, each with its cotangent: the case's literal one, or one from the tape."""
+def _against(
+    result: Iterable[Any], arguments: Arguments
+) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """What is differentiated, each with its cotangent: the case's literal one, or one from the
+    tape."""
     case, found = arguments.materials.case, []
     for position, root in enumerate(result):
         if not isinstance(root, torch.Tensor) or not root.requires_grad:
@@ -87,7 +111,9 @@ def _against(result: Iterable[Any], arguments: Arguments) -> list[tuple[torch.Te
             continue
         given = arguments.cotangent(position)
         if given is not None:
-            if arguments.adjust is not None and (given.dtype.is_floating_point or given.is_complex()):
+            if arguments.adjust is not None and (
+                given.dtype.is_floating_point or given.is_complex()
+            ):
                 wide = torch.complex128 if given.is_complex() else torch.float64
                 given = arguments.adjust(given.to(wide), len(arguments.tensors))
             found.append((root, given.to(root.dtype).reshape(root.shape).to(root.device)))
@@ -95,13 +121,19 @@ def _against(result: Iterable[Any], arguments: Arguments) -> list[tuple[torch.Te
 
 
 def _on_copies(arguments: Arguments, written: Sequence[int]) -> tuple[Any, ...]:
-    """The arguments with copies in place of the tensors that are written: a leaf cannot be, and its gradient is the copy's."""
-    copies = {id(arguments.tensors[i]): arguments.tensors[i].clone() for i in written if i < len(arguments.tensors)}
+    """The arguments with copies in place of the tensors that are written: a leaf cannot be, and its
+    gradient is the copy's."""
+    copies = {
+        id(arguments.tensors[i]): arguments.tensors[i].clone()
+        for i in written
+        if i < len(arguments.tensors)
+    }
     return tuple(copies.get(id(arg), arg) for arg in arguments.args)
 
 
 def cotangent(root: torch.Tensor, stop: int, arguments: Arguments) -> torch.Tensor:
-    """What a gradient is taken against: even over [-1, 1), exactly representable in the case's dtype, shaped like ``root``."""
+    """What a gradient is taken against: even over [-1, 1), exactly representable in the case's
+    dtype, shaped like ``root``."""
     dtype = arguments.materials.case.dtype
     if dtype in dtypes.PARTS:
         return _complex_cotangent(root, dtype, stop, arguments)
@@ -120,8 +152,11 @@ def cotangent(root: torch.Tensor, stop: int, arguments: Arguments) -> torch.Tens
     return flat.to(root.dtype).reshape(root.shape).to(root.device)
 
 
-def _complex_cotangent(root: torch.Tensor, dtype: str, stop: int, arguments: Arguments) -> torch.Tensor:
-    """The same for a complex case. A real result takes the real parts; where moduli were asked for, which are real, the moduli."""
+def _complex_cotangent(
+    root: torch.Tensor, dtype: str, stop: int, arguments: Arguments
+) -> torch.Tensor:
+    """The same for a complex case. A real result takes the real parts; where moduli were asked for,
+    which are real, the moduli."""
     flat = torch.from_numpy(value_classes.fill(root.numel(), dtype, ("uniform", -1.0, 1.0), stop))
     if arguments.adjust is not None:
         flat = arguments.adjust(flat.to(torch.complex128), len(arguments.tensors))
@@ -150,15 +185,21 @@ def _output(name: str, item: Any) -> Output:
 
 
 def _plain(tensor: torch.Tensor) -> torch.Tensor:
-    """The numbers of a subclass, which may have its own idea of every operation, as an ordinary tensor."""
+    """The numbers of a subclass, which may have its own idea of every operation, as an ordinary
+    tensor."""
     if type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
-        raise TypeError(f"returned a {type(tensor).__name__}, whose numbers cannot be read like an ordinary tensor's")
+        raise TypeError(
+            f"returned a {type(tensor).__name__}, whose numbers cannot be read like an "
+            f"ordinary "
+            f"tensor's"
+        )
     with torch._C.DisableTorchFunctionSubclass():
         return tensor.detach().as_subclass(torch.Tensor)
 
 
 def to_cpu(output: Output) -> Output:
-    """The output with its numbers on the CPU, without a gradient history; the first touch is the copy from the device."""
+    """The output with its numbers on the CPU, without a gradient history; the first touch is the
+    copy from the device."""
     tensor = output.tensor
     if tensor is None:
         return output
@@ -168,14 +209,17 @@ def to_cpu(output: Output) -> Output:
         tensor = tensor.cpu()
     tensor = tensor.detach()
     if tensor.is_nested or tensor.is_quantized:
-        raise TypeError(f"{output.name} is a {'nested' if tensor.is_nested else 'quantized'} tensor")
+        raise TypeError(
+            f"{output.name} is a {'nested' if tensor.is_nested else 'quantized'} tensor"
+        )
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()
     return Output(output.name, tensor, output.dtype, output.device)
 
 
 def elsewhere(outputs: Sequence[Output], device: str) -> list[Output]:
-    """The outputs that came back on another kind of device, or another one of its kind, than they were asked for on."""
+    """The outputs that came back on another kind of device, or another one of its kind, than they
+    were asked for on."""
     found = []
     for output in outputs:
         if output.tensor is not None and output.device != device:
@@ -187,13 +231,15 @@ def elsewhere(outputs: Sequence[Output], device: str) -> list[Output]:
 
 
 def failed(error: BaseException) -> Outcome:
-    """The outcome of a call that raised: ``unsupported`` where the message says so, else ``raised``."""
+    """The outcome of a call that raised: ``unsupported`` where the message says so, else
+    ``raised``."""
     refused = isinstance(error, (Unsupported, NotImplementedError))
     return raised(type(error).__name__, text_of(error), refused)
 
 
 def raised(exception: str, text: str, refused: bool = False) -> Outcome:
-    """The outcome of a call that raised ``exception`` with this text; ``refused``: its type alone says that it is unsupported."""
+    """The outcome of a call that raised ``exception`` with this text; ``refused``: its type alone
+    says that it is unsupported."""
     unsupported = refused or exception == "NotImplementedError" or _UNSUPPORTED.search(text)
     return Outcome("unsupported" if unsupported else "raised", (), exception, first_line(text))
 
@@ -235,5 +281,7 @@ def changed(arguments: Arguments, materials: Materials) -> tuple[int, ...]:
         return arguments.changed(materials)
     except KeyError:  # a dtype that cannot be compared bit by bit
         return ()
-    except Exception:  # a storage that was resized, freed or given another dtype: it is not what was given
+    except (
+        Exception
+    ):  # a storage that was resized, freed or given another dtype: it is not what was given
         return tuple(range(len(arguments.bases)))

@@ -7,8 +7,12 @@ from dataclasses import dataclass, field
 
 from ..errors import UsageError
 
-_FILE = re.compile(r".+\.py:[^\W\d][\w.]*", re.DOTALL)  # of C:\x\file.py:attribute, too: the last colon counts
-_APART = re.compile(r"@|\+env:|\+isolated(?=\+|@|$)", re.IGNORECASE)  # what asks for a process of its own
+_FILE = re.compile(
+    r".+\.py:[^\W\d][\w.]*", re.DOTALL
+)  # of C:\x\file.py:attribute, too: the last colon counts
+_APART = re.compile(
+    r"@|\+env:|\+isolated(?=\+|@|$)", re.IGNORECASE
+)  # what asks for a process of its own
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
@@ -24,7 +28,9 @@ class Spec:
     @property
     def name(self) -> str:
         """The spec as results show it: without blanks, switches in the order given."""
-        switches = "".join(f"+{key}={value}" if value else f"+{key}" for key, value in self.switches.items())
+        switches = "".join(
+            f"+{key}={value}" if value else f"+{key}" for key, value in self.switches.items()
+        )
         return f"{self.kind}{':' + self.place if self.place else ''}{switches}"
 
     def index(self) -> int:
@@ -37,11 +43,16 @@ class Spec:
 
     def no_place(self) -> None:
         if self.place:
-            raise UsageError(f"backend {self.text!r}: {self.kind} takes no device number; write {self.kind!r}")
+            raise UsageError(
+                f"backend {self.text!r}: {self.kind} takes no device number; write {self.kind!r}"
+            )
 
     def no_switches(self) -> None:
         if self.switches:
-            raise UsageError(f"backend {self.text!r}: {self.kind} has no switches, not {next(iter(self.switches))!r} either")
+            raise UsageError(
+                f"backend {self.text!r}: {self.kind} has no switches, not "
+                f"{next(iter(self.switches))!r} either"
+            )
 
 
 def is_users_file(text: str) -> bool:
@@ -51,7 +62,8 @@ def is_users_file(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Apart:
-    """A backend in a process of its own: the spec of the backend there, the interpreter (empty: ours), and its variables."""
+    """A backend in a process of its own: the spec of the backend there, the interpreter (empty:
+    ours), and its variables."""
 
     spec: str
     python: str = ""
@@ -59,7 +71,8 @@ class Apart:
 
 
 def apart(text: str) -> Apart | None:
-    """``cpu+threads=1@PYTHON+env:NAME=VALUE+isolated`` in parts; None where no process of its own is asked for.
+    """``cpu+threads=1@PYTHON+env:NAME=VALUE+isolated`` in parts; None where no process of its own
+    is asked for.
 
     Raises UsageError.
     """
@@ -82,21 +95,30 @@ def apart(text: str) -> Apart | None:
             continue
         name, equals, value = part[4:].partition("=")
         if not _VARIABLE.fullmatch(name) or not equals:
-            raise UsageError(f"backend {text!r}: {part!r} sets no variable; write +env:NAME=VALUE, and switches before @ and +env:")
+            raise UsageError(
+                f"backend {text!r}: {part!r} sets no variable; write +env:NAME=VALUE, and "
+                f"switches before @ and +env:"
+            )
         variables[name] = value
     return Apart(spec, python, variables)
 
 
 def loads_nothing(text: str) -> bool:
-    """Whether a spec asks for devices and switches of our own alone: no file, module, interpreter, or variable that may load one.
+    """Whether a spec asks for devices and switches of our own alone: no file, module, interpreter,
+    or variable that may load one.
 
-    What a folder from elsewhere calls its backend is run unasked only if it is such a spec. Raises UsageError.
+    What a folder from elsewhere calls its backend is run unasked only if it is such a spec. Raises
+    UsageError.
     """
     from ._numerics import numeric
 
     elsewhere = apart(text)
     if elsewhere is not None:
-        return not elsewhere.python and all(map(numeric, elsewhere.environment)) and loads_nothing(elsewhere.spec)
+        return (
+            not elsewhere.python
+            and all(map(numeric, elsewhere.environment))
+            and loads_nothing(elsewhere.spec)
+        )
     return not is_users_file(text) and re.fullmatch(r"[0-9]*", parse(text).place) is not None
 
 
@@ -108,12 +130,18 @@ def parse(text: str) -> Spec:
     kind, colon, place = where.partition(":")
     kind, place = kind.strip(), place.strip()
     if not kind or (colon and not place):
-        raise UsageError(f"backend {text!r}: expected a name such as cpu, numpy, cuda:1, directml or file.py:attribute")
+        raise UsageError(
+            f"backend {text!r}: expected a name such as cpu, numpy, cuda:1, directml or "
+            f"file.py:attribute"
+        )
     switches: dict[str, str] = {}
     for part in parts:
         key, _, value = part.partition("=")
         key = key.strip()
         if not key or key in switches:
-            raise UsageError(f"backend {text!r}: {f'{key} is given twice' if key else 'a + without a switch behind it'}")
+            raise UsageError(
+                f"backend {text!r}: "
+                f"{f'{key} is given twice' if key else 'a + without a switch behind it'}"
+            )
         switches[key] = value.strip()
     return Spec(text, kind, place, switches)

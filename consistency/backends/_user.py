@@ -1,4 +1,5 @@
-"""A user's own backend: from ``module:attribute`` or ``path/to/file.py:attribute`` to a Backend, or to one clear line."""
+"""A user's own backend: from ``module:attribute`` or ``path/to/file.py:attribute`` to a Backend, or
+to one clear line."""
 
 from __future__ import annotations
 
@@ -16,8 +17,15 @@ from ..errors import ConsistencyError, UsageError, did_you_mean
 from ._outputs import told
 from .base import Backend
 
-_OWN = (__file__, "<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>", importlib.__file__)
-_EXPECTED = "a consistency.Backend, a subclass of it, or a function without arguments that returns one"
+_OWN = (
+    __file__,
+    "<frozen importlib._bootstrap>",
+    "<frozen importlib._bootstrap_external>",
+    importlib.__file__,
+)
+_EXPECTED = (
+    "a consistency.Backend, a subclass of it, or a function without arguments that returns one"
+)
 
 
 def load(spec: str) -> Backend:
@@ -26,11 +34,14 @@ def load(spec: str) -> Backend:
 
 
 def imported(spec: str, kind: str) -> Any:
-    """The attribute at ``module:attribute`` or ``file.py:attribute``; ``kind`` says what it is for. Raises UsageError."""
+    """The attribute at ``module:attribute`` or ``file.py:attribute``; ``kind`` says what it is for.
+    Raises UsageError."""
     place, _, attribute = spec.rpartition(":")
     isfile = place.endswith(".py") or "/" in place or "\\" in place
     told = f"{kind} {spec!r}"
-    found: Any = _guarded(lambda: _file(place, told) if isfile else _module(place, told), f"{told}: importing {place}")
+    found: Any = _guarded(
+        lambda: _file(place, told) if isfile else _module(place, told), f"{told}: importing {place}"
+    )
     for name in attribute.split("."):
         if not hasattr(found, name):
             public = [known for known in dir(found) if not known.startswith("_")]
@@ -40,12 +51,15 @@ def imported(spec: str, kind: str) -> Any:
 
 
 def made(found: Any, what: str) -> Backend:
-    """A Backend from an instance, a subclass or a factory. Raises UsageError; ``what`` begins its line."""
+    """A Backend from an instance, a subclass or a factory. Raises UsageError; ``what`` begins its
+    line."""
     backend = found
     if not isinstance(found, Backend) and callable(found):
         if isinstance(found, type) and not issubclass(found, Backend):
             raise UsageError(f"{what} is the class {found.__name__}; expected {_EXPECTED}")
-        backend = _guarded(found, f"{what}: {'its constructor' if isinstance(found, type) else 'calling it'}")
+        backend = _guarded(
+            found, f"{what}: {'its constructor' if isinstance(found, type) else 'calling it'}"
+        )
         what = f"{what}: its result" if not isinstance(found, type) else what
     if not isinstance(backend, Backend):
         raise UsageError(f"{what} is {_article(backend)}; expected {_EXPECTED}")
@@ -81,7 +95,9 @@ def _file(place: str, told: str) -> ModuleType:
 
 def _module(place: str, told: str) -> ModuleType:
     here = str(Path.cwd())
-    if here not in sys.path and "" not in sys.path:  # a console script starts without the current folder on its path
+    if (
+        here not in sys.path and "" not in sys.path
+    ):  # a console script starts without the current folder on its path
         sys.path.append(here)
     try:
         return importlib.import_module(place)
@@ -93,13 +109,18 @@ def _module(place: str, told: str) -> ModuleType:
 
 
 def _guarded(function: Callable[[], Any], what: str) -> Any:
-    """``function()``; whatever it raises becomes one line. Our own errors pass, an interrupt from the keyboard, too."""
+    """``function()``; whatever it raises becomes one line. Our own errors pass, an interrupt from
+    the keyboard, too."""
     try:
         return function()
     except (ConsistencyError, KeyboardInterrupt):
         raise
     except BaseException as error:
-        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename not in _OWN]
+        frames = [
+            frame
+            for frame in traceback.extract_tb(error.__traceback__)
+            if frame.filename not in _OWN
+        ]
         last = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
         raise UsageError(f"{what} raised {told(error)}{last}") from None
 

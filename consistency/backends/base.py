@@ -1,7 +1,7 @@
 """The backend protocol: take a case's materials, call the operator, bring back what came out.
 
-Users subclass :class:`Backend` and override :meth:`Backend.call`. This module imports torch and numpy only, as everything
-does that a worker process needs.
+Users subclass :class:`Backend` and override :meth:`Backend.call`. This module imports torch and
+numpy only, as everything does that a worker process needs.
 """
 
 from __future__ import annotations
@@ -27,27 +27,52 @@ from ..generate.materialize import Adjust, Materials
 from ..operators.declare import Operator
 from . import _numerics
 from ._asking import availability, refusal
-from ._outputs import changed, collect, cotangent, elsewhere, failed, fallback_in, texts_of, to_cpu, told
+from ._outputs import (
+    changed,
+    collect,
+    cotangent,
+    elsewhere,
+    failed,
+    fallback_in,
+    texts_of,
+    to_cpu,
+    told,
+)
 
-__all__ = ["Backend", "TorchBackend", "availability", "collect", "cotangent", "failed", "flatten", "refusal"]
+__all__ = [
+    "Backend",
+    "TorchBackend",
+    "availability",
+    "collect",
+    "cotangent",
+    "failed",
+    "flatten",
+    "refusal",
+]
 
 
 class Backend:
     """Runs operators somewhere. The base class runs them with torch on the CPU.
 
-    ``name`` identifies it in results. ``call(operator, args, kwargs)`` receives tensors already on ``device``, which track
-    gradients when the backward direction is tested, and returns what the operator returns; call ``super().call(...)`` for
-    torch's own result. Raise :class:`consistency.Unsupported` for what is not offered.
+    ``name`` identifies it in results. ``call(operator, args, kwargs)`` receives tensors already on
+    ``device``, which track gradients when the backward direction is tested, and returns what the
+    operator returns; call ``super().call(...)`` for torch's own result. Raise
+    :class:`consistency.Unsupported` for what is not offered.
 
-    Results are expected on ``device``: where all of them lie on the CPU instead, the operator counts as one that fell back.
+    Results are expected on ``device``: where all of them lie on the CPU instead, the operator
+    counts as one that fell back.
     """
 
     name: str = "backend"
     device: str = "cpu"
     differentiable: bool = True
-    ruled_as: str = ""  # the spec that tolerances know it by, where its name is one that somebody made up
+    ruled_as: str = (
+        ""  # the spec that tolerances know it by, where its name is one that somebody made up
+    )
     stored: bool = False  # its outcomes were recorded elsewhere: nothing can be run again
-    probed: Mapping[str, str] = MappingProxyType({})  # of a stored one: the short form of its fingerprint, as it was told
+    probed: Mapping[str, str] = MappingProxyType(
+        {}
+    )  # of a stored one: the short form of its fingerprint, as it was told
 
     def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """The operator's result on tensors that already lie on the device."""
@@ -58,7 +83,8 @@ class Backend:
         return None
 
     def unsupported(self, operator: Operator, dtype: str, direction: str) -> str | None:
-        """Why a kind of case is not offered (no float64, no gradients …); None when it may be tried."""
+        """Why a kind of case is not offered (no float64, no gradients …); None when it may be
+        tried."""
         if direction == "backward" and not self.differentiable:
             return f"{self.name} computes no gradients"
         return None
@@ -69,63 +95,78 @@ class Backend:
 
     def environment(self) -> dict[str, str]:
         """Device, driver, library versions and numeric switches, as text."""
-        found = {"device": "cpu", "torch": torch.__version__, "numpy": np.__version__, "processor": _processor()}
+        found = {
+            "device": "cpu",
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+            "processor": _processor(),
+        }
         found |= {"mkl instructions": text} if (text := _numerics.mkl_instructions()) else {}
         return found | _numerics.build() | _numerics.switches() | _numerics.variables()
 
     @functools.cached_property
     def identity(self) -> dict[str, str]:
-        """The environment, asked for once. Never raises: what went wrong is told under ``error``."""
+        """The environment, asked for once. Never raises: what went wrong is told under
+        ``error``."""
         try:
             return {str(key): str(value) for key, value in self.environment().items()}
         except Exception as error:
             return {"device": str(self.device), "error": told(error)}
 
     def switches(self) -> AbstractContextManager[Any]:
-        """A context that sets this backend's numeric switches and restores what was there before."""
+        """A context that sets this backend's numeric switches and restores what was there
+        before."""
         return contextlib.nullcontext()
 
     def variants(self) -> Mapping[str, Backend]:
-        """This backend with one of its switches the other way, by words for it: what is tried to make a divergence vanish."""
+        """This backend with one of its switches the other way, by words for it: what is tried to
+        make a divergence vanish."""
         return {}
 
     def prepare(self) -> None:
-        """Once in a process of its own, before the first case: what takes long and is no case's fault."""
+        """Once in a process of its own, before the first case: what takes long and is no case's
+        fault."""
 
     def formulated(self, words: str, how: Callable[..., Any]) -> Backend:
-        """This backend with one operator composed of others (:mod:`consistency.diagnose.formulations`), which ``words``
-        describe.
+        """This backend with one operator composed of others
+        (:mod:`consistency.diagnose.formulations`), which ``words`` describe.
         """
         from .with_decomposition import Formulated
 
         return Formulated(self, how)
 
     def ahead(self, coming: Iterable[tuple[Operator, Case, str]]) -> None:
-        """Told which cases (operator, case, direction) will be asked for next; a worker process begins with them."""
+        """Told which cases (operator, case, direction) will be asked for next; a worker process
+        begins with them."""
 
     def rest(self) -> None:
         """Nothing that was announced will be asked for any more."""
 
     def patiently(self, case_seconds: float | None = None) -> AbstractContextManager[Any]:
-        """A context in which one failing case may be tried again and again: no operator is put in quarantine for it.
+        """A context in which one failing case may be tried again and again: no operator is put in
+        quarantine for it.
 
-        ``case_seconds``: the most that a case may take meanwhile, where there is a limit at all; the context's value is the limit
-        that holds then, or None.
+        ``case_seconds``: the most that a case may take meanwhile, where there is a limit at all;
+        the context's value is the limit that holds then, or None.
         """
         return contextlib.nullcontext()
 
     def growth(self) -> tuple[str, float] | None:
-        """An operator that leaves memory behind on every call, and how many bytes; None where none does, or nobody can tell."""
+        """An operator that leaves memory behind on every call, and how many bytes; None where none
+        does, or nobody can tell."""
         return None
 
     def close(self) -> None:
-        """The run is over: let go of what is held (processes). A backend that is used again afterwards begins anew."""
+        """The run is over: let go of what is held (processes). A backend that is used again
+        afterwards begins anew."""
 
     def finish(self) -> None:
-        """Waits until the device has done what it was asked, so that its errors belong to the case that caused them."""
+        """Waits until the device has done what it was asked, so that its errors belong to the case
+        that caused them."""
 
     def recover(self, exception: str, message: str) -> None:
-        """Called after a case raised, with the exception's type and text: leave the device usable for the next one."""
+        """Called after a case raised, with the exception's type and text: leave the device usable
+        for the next one."""
 
     def run(
         self,
@@ -137,10 +178,13 @@ class Backend:
     ) -> Outcome:
         """Build the case's tensors (as ``dtype``, after ``adjust``, if given), call, collect.
 
-        Never raises for what the backend did; raises RecipeError when the recipe itself cannot be built.
+        Never raises for what the backend did; raises RecipeError when the recipe itself cannot be
+        built.
         """
         if operator.callable is None:
-            return Outcome("unsupported", message=f"torch {torch.__version__} has no {operator.name}")
+            return Outcome(
+                "unsupported", message=f"torch {torch.__version__} has no {operator.name}"
+            )
         backward = direction == "backward"
         before = (torch.is_grad_enabled(), torch.get_default_dtype())
         outputs: tuple[Output, ...] = ()
@@ -148,23 +192,32 @@ class Backend:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
-                arguments = materials.build(dtype, device=self.device, gradients=backward and operator.leaves, adjust=adjust)
+                arguments = materials.build(
+                    dtype, device=self.device, gradients=backward and operator.leaves, adjust=adjust
+                )
             except Exception as error:
                 return self._not_built(error, materials, dtype, adjust)
-            quiet = len(caught)  # copying the inputs may warn, too, which says nothing about the operator
+            quiet = len(
+                caught
+            )  # copying the inputs may warn, too, which says nothing about the operator
             started = time.perf_counter()
             try:
                 with self.switches():
-                    outputs = collect(functools.partial(self.call, operator), operator, arguments, backward)
+                    outputs = collect(
+                        functools.partial(self.call, operator), operator, arguments, backward
+                    )
                     self.finish()
                     outputs = tuple([to_cpu(output) for output in outputs])
             except KeyboardInterrupt:
                 raise
-            except BaseException as error:  # sys.exit, a panic from Rust: whatever a backend throws is a result about it
+            except BaseException as error:
+                # sys.exit, a panic from Rust: whatever a backend throws is a result about it
                 outputs, failure = (), failed(error)
             seconds = time.perf_counter() - started
         if (torch.is_grad_enabled(), torch.get_default_dtype()) != before:
-            torch.set_grad_enabled(before[0])  # or every later case of the run, the reference's too, would suffer
+            torch.set_grad_enabled(
+                before[0]
+            )  # or every later case of the run, the reference's too, would suffer
             torch.set_default_dtype(before[1])
         texts, message = texts_of(caught), ""
         if failure is not None:
@@ -184,38 +237,53 @@ class Backend:
             status = "fallback"
         modified: tuple[int, ...] = ()
         if self.device == "cpu" and dtype is None and not backward and status == "ok":
-            modified = tuple([i for i in changed(arguments, materials) if i not in operator.mutates])
+            modified = tuple(
+                [i for i in changed(arguments, materials) if i not in operator.mutates]
+            )
         return Outcome(status, outputs, "", message, texts, modified, seconds)
 
-    def _not_built(self, error: Exception, materials: Materials, dtype: str | None, adjust: Adjust | None) -> Outcome:
-        """The inputs could not be made: a recipe's fault if the CPU cannot make them either, else the device's."""
+    def _not_built(
+        self, error: Exception, materials: Materials, dtype: str | None, adjust: Adjust | None
+    ) -> Outcome:
+        """The inputs could not be made: a recipe's fault if the CPU cannot make them either, else
+        the device's."""
         if isinstance(error, RecipeError):
             if self.device == "cpu":
                 raise error
             materials.build(dtype, adjust=adjust)
-        cause = error.__context__ if isinstance(error, RecipeError) and error.__context__ is not None else error
+        cause = (
+            error.__context__
+            if isinstance(error, RecipeError) and error.__context__ is not None
+            else error
+        )
         reason = availability(self)
         if reason:
             return Outcome("unavailable", message=reason)
         failure = failed(cause)
         with contextlib.suppress(Exception):
             self.recover(failure.exception, failure.message)
-        return replace(failure, message=f"the inputs could not be made on {self.device}: {failure.message}")
+        return replace(
+            failure, message=f"the inputs could not be made on {self.device}: {failure.message}"
+        )
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
 
 
 class TorchBackend(Backend):
-    """Any torch device: subclass it (or pass ``name`` and ``device``) with ``device = "cuda"``, ``"mps"``, ``"cpu"`` …"""
+    """Any torch device: subclass it (or pass ``name`` and ``device``) with ``device = "cuda"``,
+    ``"mps"``, ``"cpu"`` …"""
 
     def __init__(self, name: str | None = None, device: str | None = None) -> None:
         self.device = str(device or type(self).device)
         self.name = name or (type(self).name if type(self).name != "backend" else self.device)
 
     def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """As Backend.call. Without a tensor to follow (arange, full …), torch is told to make its tensors on the device."""
-        if self.device != "cpu" and not any(isinstance(item, torch.Tensor) for item in flatten((args, kwargs))):
+        """As Backend.call. Without a tensor to follow (arange, full …), torch is told to make its
+        tensors on the device."""
+        if self.device != "cpu" and not any(
+            isinstance(item, torch.Tensor) for item in flatten((args, kwargs))
+        ):
             with torch.device(self.device):
                 return operator(*args, **kwargs)
         return operator(*args, **kwargs)
@@ -236,7 +304,8 @@ class TorchBackend(Backend):
 
 @contextlib.contextmanager
 def every_warning() -> Iterator[None]:
-    """Repeat the warnings that torch gives once a process: that an operator fell back to the CPU is wanted for each case."""
+    """Repeat the warnings that torch gives once a process: that an operator fell back to the CPU is
+    wanted for each case."""
     before = torch.is_warn_always_enabled()
     torch.set_warn_always(True)
     try:

@@ -1,7 +1,8 @@
 """torch on the CPU: the reference device, and its switches.
 
-``+onednn=off``, ``+threads=N``, ``+compile`` (inductor), ``+flush_denormal=on`` (subnormal numbers count as zero) and
-``+matmul=medium`` (float32 matrices may be multiplied in bfloat16, where the processor can).
+``+onednn=off``, ``+threads=N``, ``+compile`` (inductor), ``+flush_denormal=on`` (subnormal numbers
+count as zero) and ``+matmul=medium`` (float32 matrices may be multiplied in bfloat16, where the
+processor can).
 """
 
 from __future__ import annotations
@@ -46,15 +47,24 @@ class Cpu(TorchBackend):
 
     def why_unavailable(self) -> str | None:
         if "compile" in self.switched and not any(shutil.which(name) for name in _COMPILERS):
-            return f"torch.compile needs a C++ compiler, and none is on the path ({', '.join(_COMPILERS)})"
+            return (
+                f"torch.compile needs a C++ compiler, and none is on the path "
+                f"({', '.join(_COMPILERS)})"
+            )
         return super().why_unavailable()
 
     def prepare(self) -> None:
-        if "compile" in self.switched:  # the first graph of a process takes many times as long as any later one
+        if (
+            "compile" in self.switched
+        ):  # the first graph of a process takes many times as long as any later one
             _compiled(operators.get("neg"), [torch.ones(2)], {})
 
     def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        return _compiled(operator, args, kwargs) if "compile" in self.switched else super().call(operator, args, kwargs)
+        return (
+            _compiled(operator, args, kwargs)
+            if "compile" in self.switched
+            else super().call(operator, args, kwargs)
+        )
 
     def has_float64(self) -> bool:
         return True
@@ -64,7 +74,8 @@ class Cpu(TorchBackend):
 
     @contextlib.contextmanager
     def _switches(self) -> Iterator[None]:
-        # Not torch.backends.mkldnn.flags(): newer versions of it set other switches (TF32, float32 precision) on the way.
+        # Not torch.backends.mkldnn.flags(): newer versions of it set other switches (TF32, float32
+        # precision) on the way.
         mkldnn: Any = torch.backends.mkldnn
         threads, onednn = torch.get_num_threads(), mkldnn.enabled
         wanted = int(self.switched.get("threads", threads))
@@ -84,7 +95,9 @@ class Cpu(TorchBackend):
             if "flush_denormal" in self.switched:
                 torch.set_flush_denormal(flushes)
             if "matmul" in self.switched:
-                torch.set_float32_matmul_precision(precision if precision in _VALUES["matmul"] else "highest")
+                torch.set_float32_matmul_precision(
+                    precision if precision in _VALUES["matmul"] else "highest"
+                )
             if enabled != onednn:
                 mkldnn.enabled = onednn
             if wanted != threads:
@@ -105,19 +118,28 @@ class Cpu(TorchBackend):
             super().environment()
             | {
                 "threads": self.switched.get("threads", str(torch.get_num_threads())),
-                "onednn": self.switched.get("onednn", "on" if mkldnn.is_available() and mkldnn.enabled else "off"),
+                "onednn": self.switched.get(
+                    "onednn", "on" if mkldnn.is_available() and mkldnn.enabled else "off"
+                ),
                 "blas": blas.group(1) if blas else "unknown",
                 "float32 matmul": self.switched.get("matmul", _matmul_precision()),
             }
-            | ({"flush denormal": self.switched["flush_denormal"]} if "flush_denormal" in self.switched else {})
+            | (
+                {"flush denormal": self.switched["flush_denormal"]}
+                if "flush_denormal" in self.switched
+                else {}
+            )
         )
 
 
 def _compiled(operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """The operator through torch.compile, one graph for each case. A graph that cannot be made has not been tested."""
+    """The operator through torch.compile, one graph for each case. A graph that cannot be made has
+    not been tested."""
     dynamo: Any = importlib.import_module("torch._dynamo")
     dynamo.reset()
-    plain = operator.callable or operator  # looked up outside: a look-up that takes a lock is no part of any graph
+    plain = (
+        operator.callable or operator
+    )  # looked up outside: a look-up that takes a lock is no part of any graph
 
     def called(args: list[Any], kwargs: dict[str, Any]) -> Any:
         return plain(*args, **kwargs)
@@ -133,7 +155,11 @@ def _compiled(operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
         raise RuntimeError(f"does not compile: {first_line(str(error))}") from None
 
 
-_VALUES = {"onednn": ("on", "off"), "flush_denormal": ("on", "off"), "matmul": ("highest", "high", "medium")}
+_VALUES = {
+    "onednn": ("on", "off"),
+    "flush_denormal": ("on", "off"),
+    "matmul": ("highest", "high", "medium"),
+}
 _COMPILERS = ("c++", "g++", "clang++", "cl")
 
 
@@ -143,8 +169,11 @@ def _flushes() -> bool:
 
 
 def _matmul_precision() -> str:
-    """``highest``, unless the program around us allows oneDNN to multiply float32 matrices in bfloat16 or TF32."""
+    """``highest``, unless the program around us allows oneDNN to multiply float32 matrices in
+    bfloat16 or TF32."""
     try:
         return str(torch.get_float32_matmul_precision())
-    except RuntimeError:  # torch refuses to say when precisions were set through both of its interfaces
+    except (
+        RuntimeError
+    ):  # torch refuses to say when precisions were set through both of its interfaces
         return "mixed"

@@ -1,4 +1,5 @@
-"""CUDA devices, with float32 meaning float32 unless ``+tf32`` is asked for; also ``+deterministic`` and ``+benchmark``."""
+"""CUDA devices, with float32 meaning float32 unless ``+tf32`` is asked for; also ``+deterministic``
+and ``+benchmark``."""
 
 from __future__ import annotations
 
@@ -22,19 +23,24 @@ from .base import Backend, TorchBackend, every_warning
 
 # After these the context is lost: every later call in this process fails, whatever it asks for.
 _STICKY = re.compile(
-    r"CUDA error: (?:device-side assert|an illegal memory access|unspecified launch failure|misaligned address|"
-    r"an illegal instruction|invalid program counter|invalid address space|hardware stack error|uncorrectable ECC)",
+    r"CUDA error: (?:device-side assert|an illegal memory access|unspecified launch "
+    r"failure|misaligned address|"
+    r"an illegal instruction|invalid program counter|invalid address space|hardware stack "
+    r"error|uncorrectable ECC)",
     re.IGNORECASE,
 )
 
 
 class Cuda(TorchBackend):
-    """``cuda``, ``cuda:1``, ``cuda+tf32``, ``cuda+deterministic``, ``cuda+benchmark``, and combinations."""
+    """``cuda``, ``cuda:1``, ``cuda+tf32``, ``cuda+deterministic``, ``cuda+benchmark``, and
+    combinations."""
 
     SWITCHES = ("tf32", "deterministic", "benchmark")
     lost: ClassVar[str] = ""  # of the process, hence of every instance
 
-    def __init__(self, name: str = "cuda", index: int = 0, switches: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, name: str = "cuda", index: int = 0, switches: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(name, f"cuda:{index}")
         self.index = index
         self.switched = dict(switches or {})
@@ -43,7 +49,9 @@ class Cuda(TorchBackend):
                 hint = did_you_mean(key, self.SWITCHES) or f"; known: {', '.join(self.SWITCHES)}"
                 raise UsageError(f"backend {name!r}: CUDA has no switch {key!r}{hint}")
             if value:
-                raise UsageError(f"backend {name!r}: {key} takes no value; write +{key}, or leave it out")
+                raise UsageError(
+                    f"backend {name!r}: {key} takes no value; write +{key}, or leave it out"
+                )
         if "deterministic" in self.switched:  # cuBLAS reads this once, before its first call
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
@@ -83,11 +91,21 @@ class Cuda(TorchBackend):
             for key in self.switched
             if key != "deterministic"
         }
-        more = {} if "deterministic" in self.switched else {"deterministic algorithms": self.switched | {"deterministic": ""}}
-        return {words: Cuda(self.name, self.index, switches) for words, switches in (fewer | more).items()}
+        more = (
+            {}
+            if "deterministic" in self.switched
+            else {"deterministic algorithms": self.switched | {"deterministic": ""}}
+        )
+        return {
+            words: Cuda(self.name, self.index, switches)
+            for words, switches in (fewer | more).items()
+        }
 
     def environment(self) -> dict[str, str]:
-        found = super().environment() | {"device": torch.cuda.get_device_name(self.index), "driver": driver_version()}
+        found = super().environment() | {
+            "device": torch.cuda.get_device_name(self.index),
+            "driver": driver_version(),
+        }
         major, minor = torch.cuda.get_device_capability(self.index)
         found |= {"compute capability": f"{major}.{minor}", "cuda": torch.version.cuda or ""}
         if torch.version.hip:
@@ -100,7 +118,8 @@ class Cuda(TorchBackend):
 
 
 def why_absent(index: int = 0) -> str | None:
-    """Why ``cuda:index`` cannot be used here, in words for a person; None when it can. Never raises, never warns."""
+    """Why ``cuda:index`` cannot be used here, in words for a person; None when it can. Never
+    raises, never warns."""
     if torch.version.cuda is None and torch.version.hip is None:
         return f"torch {torch.__version__} is a CPU build"
     with warnings.catch_warnings(record=True) as caught:
@@ -113,7 +132,11 @@ def why_absent(index: int = 0) -> str | None:
             return f"looking for CUDA devices raised {told(error)}"
     if index < count:
         return None
-    return f"there is no cuda:{index}, only {count} device{'s' if count != 1 else ''}" if count else "no CUDA device"
+    return (
+        f"there is no cuda:{index}, only {count} device{'s' if count != 1 else ''}"
+        if count
+        else "no CUDA device"
+    )
 
 
 def _no_device(texts: list[str]) -> str:
@@ -127,12 +150,17 @@ def _no_device(texts: list[str]) -> str:
             return f"the NVIDIA driver is too old for this torch (CUDA {torch.version.cuda})"
         if "no NVIDIA driver" in text:
             return "no NVIDIA driver"
-    reason = first_line(texts[0]).removeprefix("CUDA initialization: ").split(" (Triggered")[0] if texts else ""
+    reason = (
+        first_line(texts[0]).removeprefix("CUDA initialization: ").split(" (Triggered")[0]
+        if texts
+        else ""
+    )
     return f"no CUDA device{': ' + reason if reason else ''}"
 
 
 def driver_version() -> str:
-    """The NVIDIA driver's version such as ``550.54.15``; empty where neither pynvml nor nvidia-smi tells."""
+    """The NVIDIA driver's version such as ``550.54.15``; empty where neither pynvml nor nvidia-smi
+    tells."""
     with contextlib.suppress(Exception), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         nvml = importlib.import_module("pynvml")
@@ -142,6 +170,8 @@ def driver_version() -> str:
     with contextlib.suppress(Exception):
         tool = shutil.which("nvidia-smi") or ""
         command = [tool, "--query-gpu=driver_version", "--format=csv,noheader"]
-        answer = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=20, check=True)
+        answer = subprocess.run(
+            command, capture_output=True, encoding="utf-8", timeout=20, check=True
+        )
         return first_line(answer.stdout)
     return ""

@@ -1,4 +1,5 @@
-"""Other torch devices (mps, xpu, whatever a torch extension registers), and why a torch device cannot be used here."""
+"""Other torch devices (mps, xpu, whatever a torch extension registers), and why a torch device
+cannot be used here."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ _NO_FLOAT64 = frozenset({"mps"})
 
 
 class Device(TorchBackend):
-    """``mps``, ``xpu``, ``npu:1`` …: any device type that ``torch.device`` accepts, without switches of its own."""
+    """``mps``, ``xpu``, ``npu:1`` …: any device type that ``torch.device`` accepts, without
+    switches of its own."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name, name)
@@ -49,7 +51,8 @@ class Device(TorchBackend):
 
 
 def why_absent(device: str) -> str | None:
-    """Why tensors cannot be made on ``device`` (``mps``, ``cuda:1`` …) here; None when they can. Never raises."""
+    """Why tensors cannot be made on ``device`` (``mps``, ``cuda:1`` …) here; None when they can.
+    Never raises."""
     kind, _, index = str(device).partition(":")
     try:
         if kind == "cuda":
@@ -70,16 +73,25 @@ def _why_absent(kind: str, index: int, device: str) -> str | None:
         case "mps":
             if not torch.backends.mps.is_built():
                 return f"torch {torch.__version__} is built without MPS (Macs only)"
-            return None if torch.backends.mps.is_available() else "MPS needs macOS 12.3 or newer on a Mac with Metal"
+            return (
+                None
+                if torch.backends.mps.is_available()
+                else "MPS needs macOS 12.3 or newer on a Mac with Metal"
+            )
     module = _module(kind)
     if module is None and kind == "privateuseone":
-        # Trying would end the process where a package registered the device type without having a device.
+        # Trying would end the process where a package registered the device type without having a
+        # device.
         return "no package has registered a device type here (for torch-directml ask for directml)"
     if module is not None and hasattr(module, "is_available"):
         if not module.is_available():
             return f"torch {torch.__version__} finds no {kind} device{_built_without(kind)}"
         count = int(module.device_count()) if hasattr(module, "device_count") else index + 1
-        return None if index < count else f"there is no {kind}:{index}, only {count} device{'s' if count != 1 else ''}"
+        return (
+            None
+            if index < count
+            else f"there is no {kind}:{index}, only {count} device{'s' if count != 1 else ''}"
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -93,7 +105,9 @@ def _why_absent(kind: str, index: int, device: str) -> str | None:
 
 def _built_without(kind: str) -> str:
     compiled = getattr(_module(kind), "_is_compiled", None)
-    return " (it is built without support for it)" if compiled is not None and not compiled() else ""
+    return (
+        " (it is built without support for it)" if compiled is not None and not compiled() else ""
+    )
 
 
 def _module(kind: str) -> Any:

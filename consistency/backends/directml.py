@@ -1,7 +1,9 @@
-"""DirectML on Windows and WSL: ``directml``, ``directml:1``, ``directml:PART-OF-A-NAME``, and ``+tiled=off``.
+"""DirectML on Windows and WSL: ``directml``, ``directml:1``, ``directml:PART-OF-A-NAME``, and
+``+tiled=off``.
 
-Its adapters are found by a child process (see ``_adapters``); this process imports torch_directml only once it is known that a
-device is there. What is known to end the process (bfloat16, complex numbers, nine dimensions) is refused before it is tried.
+Its adapters are found by a child process (see ``_adapters``); this process imports torch_directml
+only once it is known that a device is there. What is known to end the process (bfloat16, complex
+numbers, nine dimensions) is refused before it is tried.
 """
 
 from __future__ import annotations
@@ -29,16 +31,22 @@ from .base import Backend, TorchBackend, every_warning
 
 MAX_DIMENSIONS = 8
 _PLAIN = Backend()
-_CLASS = r"SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc1-08002be10318}"  # Windows: display adapters
+# Windows: display adapters
+_CLASS = r"SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc1-08002be10318}"
 
 
 class DirectML(TorchBackend):
-    """One adapter: the default one, one by number, or the one whose name contains ``adapter`` (in any case)."""
+    """One adapter: the default one, one by number, or the one whose name contains ``adapter`` (in
+    any case)."""
 
     SWITCHES = ("tiled",)
-    tiled: ClassVar[bool | None] = None  # of the process: it can be chosen once, before the first tensor
+    tiled: ClassVar[bool | None] = (
+        None  # of the process: it can be chosen once, before the first tensor
+    )
 
-    def __init__(self, name: str = "directml", adapter: str = "", switches: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, name: str = "directml", adapter: str = "", switches: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(name, "privateuseone:0")
         self.adapter = adapter.strip()
         self.switched = dict(switches or {})
@@ -99,20 +107,32 @@ class DirectML(TorchBackend):
             return adapters.default, None
         if self.adapter.isdecimal():
             index = int(self.adapter)
-            return index, None if index < len(adapters.names) else f"there is no adapter {index}; here: {adapters}"
-        fitting = [i for i, name in enumerate(adapters.names) if self.adapter.lower() in name.lower()]
+            return index, None if index < len(
+                adapters.names
+            ) else f"there is no adapter {index}; here: {adapters}"
+        fitting = [
+            i for i, name in enumerate(adapters.names) if self.adapter.lower() in name.lower()
+        ]
         if len(fitting) == 1:
             return fitting[0], None
         if not fitting:
-            return len(adapters.names), f"no adapter has {self.adapter!r} in its name; here: {adapters}"
-        return fitting[0], f"{self.adapter!r} fits {len(fitting)} adapters, choose by number; here: {adapters}"
+            return len(
+                adapters.names
+            ), f"no adapter has {self.adapter!r} in its name; here: {adapters}"
+        return fitting[
+            0
+        ], f"{self.adapter!r} fits {len(fitting)} adapters, choose by number; here: {adapters}"
 
     @functools.cached_property
     def _closed(self) -> str | None:
-        """Import torch_directml and set its switch, once; why that failed. Only asked for when a child saw the adapter."""
+        """Import torch_directml and set its switch, once; why that failed. Only asked for when a
+        child saw the adapter."""
         tiled = self.switched.get("tiled", "on") == "on"
         if DirectML.tiled is not None and DirectML.tiled != tiled:
-            return "tiled resources can be switched only before a process's first tensor: test this in a run of its own"
+            return (
+                "tiled resources can be switched only before a process's first tensor: test "
+                "this in a run of its own"
+            )
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -131,26 +151,41 @@ def _deadly(dtype: str) -> str:
 
 
 def _ends_the_process(operator: Operator, materials: Materials, dtype: str | None) -> str:
-    """Whether an argument or a result is of a kind that DirectML ends the process on: tried on the CPU first."""
+    """Whether an argument or a result is of a kind that DirectML ends the process on: tried on the
+    CPU first."""
     arguments = materials.build(dtype)
     outcome = _PLAIN.run(operator, materials, "forward", dtype)
-    given = [item for item in flatten((arguments.args, arguments.kwargs)) if isinstance(item, (torch.Tensor, torch.dtype))]
-    for item in (*given, *(output.tensor for output in outcome.outputs if output.tensor is not None)):
+    given = [
+        item
+        for item in flatten((arguments.args, arguments.kwargs))
+        if isinstance(item, (torch.Tensor, torch.dtype))
+    ]
+    for item in (
+        *given,
+        *(output.tensor for output in outcome.outputs if output.tensor is not None),
+    ):
         name = dtypes.name_of(item if isinstance(item, torch.dtype) else item.dtype)
         if _deadly(name):
             return f"DirectML ends the process on {name}"
         if isinstance(item, torch.Tensor) and item.ndim > MAX_DIMENSIONS:
-            return f"DirectML ends the process on {item.ndim} dimensions, it has at most {MAX_DIMENSIONS}"
+            return (
+                f"DirectML ends the process on {item.ndim} dimensions, it has at most "
+                f"{MAX_DIMENSIONS}"
+            )
     return ""
 
 
 def driver_version(adapter: str) -> str:
-    """The display driver's version such as ``31.0.15.5222``, from Windows' registry; empty elsewhere (WSL, too)."""
+    """The display driver's version such as ``31.0.15.5222``, from Windows' registry; empty
+    elsewhere (WSL, too)."""
     with contextlib.suppress(Exception):
         registry: Any = importlib.import_module("winreg")
         with registry.OpenKey(registry.HKEY_LOCAL_MACHINE, _CLASS) as folder:
             for number in range(registry.QueryInfoKey(folder)[0]):
-                with contextlib.suppress(OSError), registry.OpenKey(folder, f"{number:04d}") as entry:
+                with (
+                    contextlib.suppress(OSError),
+                    registry.OpenKey(folder, f"{number:04d}") as entry,
+                ):
                     if registry.QueryValueEx(entry, "DriverDesc")[0].strip() == adapter:
                         return str(registry.QueryValueEx(entry, "DriverVersion")[0])
     return ""

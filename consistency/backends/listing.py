@@ -13,16 +13,25 @@ _VERSIONS = ("torch", "numpy", "blas", "cuda", "cudnn", "hip", "torch_directml",
 def describe(backend: Backend) -> dict[str, Any]:
     """One backend as JSON data; never raises, and asks nothing of a device that is not there.
 
-    ``name``; ``available`` and, if not, ``reason``; ``device`` and ``driver`` as text; ``versions``, a list such as
-    ``["torch 2.4.1", "cuda 12.1"]``; ``float64``: True, False, or None where nobody knows; ``environment``: all of it, by name.
+    ``name``; ``available`` and, if not, ``reason``; ``device`` and ``driver`` as text;
+    ``versions``, a list such as ``["torch 2.4.1", "cuda 12.1"]``; ``float64``: True, False, or None
+    where nobody knows; ``environment``: all of it, by name.
     """
     reason = availability(backend)
-    row: dict[str, Any] = {"name": backend.name, "available": reason is None, "reason": reason or ""}
+    row: dict[str, Any] = {
+        "name": backend.name,
+        "available": reason is None,
+        "reason": reason or "",
+    }
     row |= {"device": "", "driver": "", "versions": [], "float64": None, "environment": {}}
     if reason is not None:
         return row
     found = backend.identity
-    row |= {"device": found.get("device", ""), "driver": found.get("driver", ""), "environment": dict(found)}
+    row |= {
+        "device": found.get("device", ""),
+        "driver": found.get("driver", ""),
+        "environment": dict(found),
+    }
     shown = [name for name in _VERSIONS if found.get(name, "unknown") not in ("", "unknown")]
     row["versions"] = [found[name] if name == "blas" else f"{name} {found[name]}" for name in shown]
     try:

@@ -1,4 +1,5 @@
-"""The ``consistency`` command: a thin front on the engine. Errors of ours become one line and exit status 2."""
+"""The ``consistency`` command: a thin front on the engine. Errors of ours become one line and exit
+status 2."""
 
 from __future__ import annotations
 
@@ -37,12 +38,16 @@ EXIT = """\b
 Exit status: 0 consistent · 1 a verdict fails · 2 bad usage or configuration
 3 nothing failed, but nothing was tested, or not on a backend that was asked for"""
 BROKEN_PIPE = 141  # as shells report SIGPIPE
-# A group without a command, such as `consistency corpus`; older versions of click show the help themselves.
-_HELP_INSTEAD: tuple[type[Exception], ...] = tuple(filter(None, [getattr(click.exceptions, "NoArgsIsHelpError", None)]))
+# A group without a command, such as `consistency corpus`; older versions of click show the help
+# themselves.
+_HELP_INSTEAD: tuple[type[Exception], ...] = tuple(
+    filter(None, [getattr(click.exceptions, "NoArgsIsHelpError", None)])
+)
 
 
 class _Group(click.Group):
-    """Commands in the order of their use; unknown ones get a suggestion; every error is one line."""
+    """Commands in the order of their use; unknown ones get a suggestion; every error is one
+    line."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
@@ -51,7 +56,9 @@ class _Group(click.Group):
         command = super().get_command(ctx, cmd_name)
         if command is None:
             hint = did_you_mean(cmd_name, self.list_commands(ctx), COMMANDS)
-            raise UsageError(f"there is no command {cmd_name!r}{hint or '; `consistency --help` lists them'}")
+            raise UsageError(
+                f"there is no command {cmd_name!r}{hint or '; `consistency --help` lists them'}"
+            )
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -66,21 +73,29 @@ class _Group(click.Group):
             if isinstance(error, _HELP_INSTEAD):
                 click.echo(error.format_message(), err=True)
             else:
-                click.echo(told(error, f"{ctx.command_path} {ctx.invoked_subcommand or ''}".strip()), err=True)
+                click.echo(
+                    told(error, f"{ctx.command_path} {ctx.invoked_subcommand or ''}".strip()),
+                    err=True,
+                )
             ctx.exit(2)
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
             ctx.exit(INTERRUPTED)
         except BrokenPipeError:  # `consistency … | head`
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains when it flushes at exit
+            os.dup2(
+                os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+            )  # or Python complains when it flushes at exit
             ctx.exit(BROKEN_PIPE)
 
 
 def _any_encoding() -> None:
-    """Marks such as ✓ must not end a run on a stream that cannot hold them; a Windows pipe or file gets UTF-8."""
+    """Marks such as ✓ must not end a run on a stream that cannot hold them; a Windows pipe or file
+    gets UTF-8."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            redirected = os.name == "nt" and not stream.isatty() and "PYTHONIOENCODING" not in os.environ
+            redirected = (
+                os.name == "nt" and not stream.isatty() and "PYTHONIOENCODING" not in os.environ
+            )
             stream.reconfigure(encoding="utf-8" if redirected else None, errors="backslashreplace")
 
 
@@ -89,19 +104,20 @@ def _any_encoding() -> None:
 def main() -> None:
     """Does the same PyTorch operator give the same numbers on every backend?
 
-    Draws inputs for each operator, runs them on every backend, and judges each result against float64 in one unit, × budget:
-    below 1 is rounding, above is a divergence, shown with the command that repeats it.
+    Draws inputs for each operator, runs them on every backend, and judges each result against
+    float64 in one unit, × budget: below 1 is rounding, above is a divergence, shown with the
+    command that repeats it.
 
-    \b
-    consistency run                          everything that is available here, in two or three minutes
-    consistency run matmul 'nn.functional.*' --backend cpu --backend cuda
-    consistency backends                     what is available, and why not
-    consistency operators --family pooling   what is covered
+    \b consistency run                          everything that is available here, in two or three
+    minutes consistency run matmul 'nn.functional.*' --backend cpu --backend cuda consistency
+    backends                     what is available, and why not consistency operators --family
+    pooling   what is covered
     """
 
 
 for command in (
-    run, backends, operators, repro, report, bisect, sweep, explain, fingerprint, model, diff, expect, matrix, corpus, query, pack,
+    run, backends, operators, repro, report, bisect, sweep, explain, fingerprint, model, diff,
+    expect, matrix, corpus, query, pack,
     record, judge, calibrate,
 ):  # fmt: skip
     main.add_command(command)

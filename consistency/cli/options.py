@@ -24,10 +24,21 @@ expectations_option = click.option(
     "--expectations",
     multiple=True,
     metavar="FILE",
-    help="Known divergences, beside those of the tolerances (repeatable; `consistency expect` writes them).",
+    help=(
+        "Known divergences, beside those of the tolerances (repeatable; `consistency expect` "
+        "writes them)."
+    ),
 )
 
-_BYTES = {"": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+_BYTES = {
+    "": 1,
+    "kb": 1 << 10,
+    "mb": 1 << 20,
+    "gb": 1 << 30,
+    "kib": 1 << 10,
+    "mib": 1 << 20,
+    "gib": 1 << 30,
+}
 
 
 def size(ctx: click.Context, param: click.Parameter, value: str | None) -> int:

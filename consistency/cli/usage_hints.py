@@ -1,4 +1,5 @@
-"""What is said of a command line that cannot be understood: the mistake, what was probably meant, and where to read on."""
+"""What is said of a command line that cannot be understood: the mistake, what was probably meant,
+and where to read on."""
 
 from __future__ import annotations
 
@@ -10,44 +11,60 @@ from ..errors import did_you_mean
 
 # What other tools call the same; only where the command has the option on the right.
 _OTHER_NAMES = {
-    "n": "examples", "cases": "examples", "count": "examples", "iterations": "examples", "max-examples": "examples", "o": "out",
-    "output": "out", "dir": "out", "device": "backend", "devices": "backend", "d": "dtype", "type": "dtype", "types": "dtype",
-    "timeout": "case-timeout", "budget": "time-budget", "time": "time-budget", "rules": "tolerances", "known": "expectations",
+    "n": "examples", "cases": "examples", "count": "examples", "iterations": "examples",
+    "max-examples": "examples", "o": "out",
+    "output": "out", "dir": "out", "device": "backend", "devices": "backend", "d": "dtype",
+    "type": "dtype", "types": "dtype",
+    "timeout": "case-timeout", "budget": "time-budget", "time": "time-budget",
+    "rules": "tolerances", "known": "expectations",
     "xfail": "expectations", "minimize": "minimise", "shrink": "minimise", "html": "out",
 }  # fmt: skip
 COMMANDS = {
-    "list": "operators", "ls": "operators", "ops": "operators", "op": "operators", "operator": "operators", "devices": "backends",
-    "device": "backends", "test": "run", "check": "run", "compare": "diff", "html": "report", "show": "report", "watch": "model",
-    "train": "model", "minimise": "repro --minimise", "minimize": "repro --minimise", "shrink": "repro --minimise",
+    "list": "operators", "ls": "operators", "ops": "operators", "op": "operators",
+    "operator": "operators", "devices": "backends",
+    "device": "backends", "test": "run", "check": "run", "compare": "diff", "html": "report",
+    "show": "report", "watch": "model",
+    "train": "model", "minimise": "repro --minimise", "minimize": "repro --minimise",
+    "shrink": "repro --minimise",
     "version": "--version", "sql": "query", "probe": "fingerprint", "why": "explain",
 }  # fmt: skip
 
 
 def told(error: click.UsageError, path: str) -> str:
-    """The line for ``error``, without a line break. ``path`` names the command where the error does not."""
+    """The line for ``error``, without a line break. ``path`` names the command where the error does
+    not."""
     command = error.ctx.command if error.ctx is not None else None
     path = error.ctx.command_path if error.ctx is not None else path
     if isinstance(error, click.NoSuchOption):
         text = f"no such option {error.option_name!r}{_meant(error.option_name, command, path)}"
     else:
-        text = _uncapitalised(error.format_message()).replace(" is not a valid integer range", " is not a whole number")
+        text = _uncapitalised(error.format_message()).replace(
+            " is not a valid integer range", " is not a whole number"
+        )
         extra = re.fullmatch(r"got unexpected extra arguments? \((.*)\)", text)
         text += _surplus(extra[1].split()[0], command) if extra else ""
     return f"{path}: {text}{' See' if text.endswith('?') else '; see'} {path} --help"
 
 
 def _meant(given: str, command: click.Command | None, path: str) -> str:
-    """What an option that is not there stands for: an argument of the command, or the option of nearly that name."""
+    """What an option that is not there stands for: an argument of the command, or the option of
+    nearly that name."""
     if command is None:
         return ""
     word = given.lstrip("-").partition("=")[0]
-    operands = " ".join(str(p.metavar or p.name) for p in command.params if isinstance(p, click.Argument))
+    operands = " ".join(
+        str(p.metavar or p.name) for p in command.params if isinstance(p, click.Argument)
+    )
     stem = word.lower().removesuffix("s")
     for name in re.findall(r"[A-Za-z]{2,}", operands):
         if len(stem) > 1 and name.lower().startswith(stem):
             return f": {name.upper()} is no option but an argument, as in {path} {_plain(operands)}"
     options = {
-        name.lstrip("-"): p for p in command.params if isinstance(p, click.Option) for name in p.opts if name.startswith("--")
+        name.lstrip("-"): p
+        for p in command.params
+        if isinstance(p, click.Option)
+        for name in p.opts
+        if name.startswith("--")
     }
     other = _OTHER_NAMES.get(word.lower())
     near = other if other in options else stem if stem in options else None

@@ -1,6 +1,8 @@
-"""Facts about number formats, in one place: significand bits, smallest normal, spacing and unit roundoff.
+"""Facts about number formats, in one place: significand bits, smallest normal, spacing and unit
+roundoff.
 
-``precision`` counts the implicit bit (24 for float32). Unit roundoff is 2**-precision, so float32 has 2**-24.
+``precision`` counts the implicit bit (24 for float32). Unit roundoff is 2**-precision, so float32
+has 2**-24.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ import torch
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A binary floating-point format: significand bits and the exponents of its smallest and largest normal numbers."""
+    """A binary floating-point format: significand bits and the exponents of its smallest and
+    largest normal numbers."""
 
     precision: int
     min_exponent: int
@@ -31,7 +34,8 @@ class Format:
 
     @property
     def overflow(self) -> float:
-        """The first power of two that does not fit: what an infinity stands for when errors are measured."""
+        """The first power of two that does not fit: what an infinity stands for when errors are
+        measured."""
         return float(2.0 ** (self.max_exponent + 1)) if self.max_exponent < 1023 else float("inf")
 
 
@@ -47,11 +51,15 @@ PARTS = {"complex64": "float32", "complex128": "float64"}  # what real and imagi
 COMPLEX = tuple(PARTS)
 ALL = (*FLOATING, *INTEGRAL, "bool", *COMPLEX)
 
-# What torch and others call them; suggested, never accepted, so that a dtype has one name in everything that is written.
+# What torch and others call them; suggested, never accepted, so that a dtype has one name in
+# everything that is written.
 OTHER_NAMES = {
-    "float": "float32", "fp32": "float32", "f32": "float32", "single": "float32", "double": "float64", "fp64": "float64",
-    "f64": "float64", "half": "float16", "fp16": "float16", "f16": "float16", "bf16": "bfloat16", "int": "int32", "long": "int64",
-    "short": "int16", "char": "int8", "byte": "uint8", "boolean": "bool", "cfloat": "complex64", "cdouble": "complex128",
+    "float": "float32", "fp32": "float32", "f32": "float32", "single": "float32",
+    "double": "float64", "fp64": "float64",
+    "f64": "float64", "half": "float16", "fp16": "float16", "f16": "float16", "bf16": "bfloat16",
+    "int": "int32", "long": "int64",
+    "short": "int16", "char": "int8", "byte": "uint8", "boolean": "bool", "cfloat": "complex64",
+    "cdouble": "complex128",
     "complex": "complex64",
 }  # fmt: skip
 
@@ -61,7 +69,8 @@ _EXPONENT = np.uint64(0x7FF0000000000000)
 
 
 def form_of(dtype: str) -> Format | None:
-    """The format of a floating dtype's numbers, or of a complex one's parts; None for integers and booleans."""
+    """The format of a floating dtype's numbers, or of a complex one's parts; None for integers and
+    booleans."""
     return FORMATS.get(PARTS.get(dtype, dtype))
 
 
@@ -71,32 +80,42 @@ def floats(dtype: str) -> bool:
 
 
 def beside(dtype: str) -> str:
-    """The complex dtype that belongs to a real one: complex128 to float64, complex64 to every narrower one."""
+    """The complex dtype that belongs to a real one: complex128 to float64, complex64 to every
+    narrower one."""
     return "complex128" if dtype in ("float64", "complex128") else "complex64"
 
 
 def real_of(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A contiguous array's numbers as real ones: complex ones part by part, (real, imaginary) along the last dimension."""
+    """A contiguous array's numbers as real ones: complex ones part by part, (real, imaginary) along
+    the last dimension."""
     return array.view(array.real.dtype) if array.dtype.kind == "c" else array
 
 
 def name_of(dtype: torch.dtype) -> str:
-    """``"float32"`` for ``torch.float32``; unusual dtypes keep torch's own spelling without the prefix."""
+    """``"float32"`` for ``torch.float32``; unusual dtypes keep torch's own spelling without the
+    prefix."""
     return NAMES.get(dtype) or str(dtype).removeprefix("torch.")
 
 
-def spacing(reference: npt.NDArray[np.float64], form: Format, out: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """ulp of ``form`` at each float64 ``reference``: 2**(exponent - precision + 1), never below that of the smallest normal.
+def spacing(
+    reference: npt.NDArray[np.float64], form: Format, out: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """ulp of ``form`` at each float64 ``reference``: 2**(exponent - precision + 1), never below
+    that of the smallest normal.
 
     Infinities and NaN give infinity.
     """
     return np.multiply(binade(reference, form, out), 2.0 ** (1 - form.precision), out=out)
 
 
-def binade(reference: npt.NDArray[np.float64], form: Format, out: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """2**exponent of each float64 ``reference``, never below the smallest normal of ``form``: 2**(precision - 1) ulp.
+def binade(
+    reference: npt.NDArray[np.float64], form: Format, out: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """2**exponent of each float64 ``reference``, never below the smallest normal of ``form``:
+    2**(precision - 1) ulp.
 
-    Works on the exponent bits, about ten times faster than ``frexp``. Infinities and NaN give infinity.
+    Works on the exponent bits, about ten times faster than ``frexp``. Infinities and NaN give
+    infinity.
     """
     np.bitwise_and(reference.view(np.uint64), _EXPONENT, out=out.view(np.uint64))
     return np.maximum(out, form.smallest_normal, out=out)

@@ -1,4 +1,5 @@
-"""The files of a bundle and of other folders that travel: written so that a kill leaves them readable, read with bounds."""
+"""The files of a bundle and of other folders that travel: written so that a kill leaves them
+readable, read with bounds."""
 
 from __future__ import annotations
 
@@ -15,7 +16,10 @@ from ..errors import BundleError
 
 MAX_LINE = 1 << 24
 PACKED = ".gz"  # behind the name of a file of lines that is packed
-_SMALL, _RATIO = 1 << 26, 200  # what a packed file may be larger once it is read: bytes, and times (runs here: 10 to 40 times)
+_SMALL, _RATIO = (
+    1 << 26,
+    200,
+)  # what a packed file may be larger once it is read: bytes, and times (runs here: 10 to 40 times)
 
 
 def replace(path: Path, text: str) -> None:
@@ -39,7 +43,8 @@ def mend(path: Path) -> None:
 
 
 class _Unpacking(io.RawIOBase):
-    """What a packed file holds, up to some bytes: it may come from anywhere, and hold a thousand times what it says."""
+    """What a packed file holds, up to some bytes: it may come from anywhere, and hold a thousand
+    times what it says."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._stream = path, gzip.GzipFile(path)
@@ -55,7 +60,11 @@ class _Unpacking(io.RawIOBase):
             raise OSError(str(error)) from None  # as gzip's other complaints
         self._left -= many
         if self._left < 0:
-            raise BundleError(f"{self._path} is more than {_RATIO} times as large once it is unpacked: that is no run's")
+            raise BundleError(
+                f"{self._path} is more than {_RATIO} times as large once it is unpacked: that "
+                f"is "
+                f"no run's"
+            )
         return many
 
     def close(self) -> None:
@@ -64,11 +73,14 @@ class _Unpacking(io.RawIOBase):
 
 
 def opened(path: Path) -> IO[bytes]:
-    """A file of lines, plain or packed; where both are there, the plain one. Raises OSError, and BundleError while it is read."""
+    """A file of lines, plain or packed; where both are there, the plain one. Raises OSError, and
+    BundleError while it is read."""
     packed = path.with_name(f"{path.name}{PACKED}")
     if path.exists() or not packed.exists():
         if not path.exists() and path.with_name(f"{path.name}.zst").exists():
-            raise BundleError(f"{path}.zst is read by `matrix` and `query` only: unpack it with unzstd first")
+            raise BundleError(
+                f"{path}.zst is read by `matrix` and `query` only: unpack it with unzstd first"
+            )
         return path.open("rb")
     return io.BufferedReader(_Unpacking(packed), 1 << 16)
 
@@ -102,7 +114,8 @@ def lines(path: Path, only: Collection[int] | None = None) -> Iterator[tuple[int
 
 
 def read_object(path: Path, what: str) -> dict[str, Any]:
-    """The JSON object in a small file. Raises BundleError, FileNotFoundError where there is none."""
+    """The JSON object in a small file. Raises BundleError, FileNotFoundError where there is
+    none."""
     try:
         if path.stat().st_size > MAX_LINE:
             raise BundleError(f"{path} is larger than {MAX_LINE} bytes")

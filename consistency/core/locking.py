@@ -1,4 +1,5 @@
-"""One writer at a time in a folder: a lock of the operating system, which ends with the process that holds it, however it ends."""
+"""One writer at a time in a folder: a lock of the operating system, which ends with the process
+that holds it, however it ends."""
 
 from __future__ import annotations
 
@@ -12,12 +13,15 @@ from pathlib import Path
 from ..errors import BundleError
 
 FILE = "running.lock"
-_FAR = 1 << 30  # Windows locks bytes, and those that are locked cannot be read: one that is not there
+_FAR = (
+    1 << 30
+)  # Windows locks bytes, and those that are locked cannot be read: one that is not there
 _HELD = (errno.EACCES, errno.EAGAIN, errno.EDEADLK, errno.EWOULDBLOCK)
 
 
 class Lock:
-    """Holds ``folder`` from now on until :meth:`release`. Raises BundleError where another run writes there."""
+    """Holds ``folder`` from now on until :meth:`release`. Raises BundleError where another run
+    writes there."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
@@ -30,13 +34,21 @@ class Lock:
                     self._file = opened
             except OSError as error:
                 if error.errno in _HELD:
-                    raise BundleError(f"{folder} is being written by another run{self._whose()}; {_REMEDY}") from None
-                self._file = opened  # a file system without locks (some network drives): better unguarded than unusable
+                    raise BundleError(
+                        f"{folder} is being written by another run{self._whose()}; {_REMEDY}"
+                    ) from None
+                # a file system without locks (some network drives): better unguarded than unusable
+                self._file = opened
             finally:
                 if self._file is None:
                     os.close(opened)
         os.ftruncate(self._file, 0)
-        os.write(self._file, f"process {os.getpid()} since {datetime.datetime.now():%Y-%m-%d %H:%M:%S}\n".encode("ascii"))
+        os.write(
+            self._file,
+            f"process {os.getpid()} since {datetime.datetime.now():%Y-%m-%d %H:%M:%S}\n".encode(
+                "ascii"
+            ),
+        )
 
     def release(self) -> None:
         """Let others write. Safe to call twice."""

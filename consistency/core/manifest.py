@@ -1,6 +1,8 @@
-"""What belongs to a folder that travels: its files by name, size and SHA-256, so that damage and replacement are noticed.
+"""What belongs to a folder that travels: its files by name, size and SHA-256, so that damage and
+replacement are noticed.
 
-The hashes do not say who wrote a folder. They say that its parts belong together; nothing from one is ever executed anyway.
+The hashes do not say who wrote a folder. They say that its parts belong together; nothing from one
+is ever executed anyway.
 """
 
 from __future__ import annotations
@@ -22,8 +24,13 @@ _CHUNK = 1 << 20
 def seal(folder: Path) -> None:
     """Write down every file under ``folder``."""
     files = {}
-    for path in sorted(p for p in folder.rglob("*") if p.is_file() and p.name != FILE and p.suffix != ".tmp"):
-        files[path.relative_to(folder).as_posix()] = {"bytes": path.stat().st_size, "sha256": _digest(path)}
+    for path in sorted(
+        p for p in folder.rglob("*") if p.is_file() and p.name != FILE and p.suffix != ".tmp"
+    ):
+        files[path.relative_to(folder).as_posix()] = {
+            "bytes": path.stat().st_size,
+            "sha256": _digest(path),
+        }
     text = json.dumps({"format": FORMAT, "files": files}, indent=1)
     scratch = folder / f"{FILE}.tmp"
     scratch.write_text(text + "\n", encoding="utf-8", newline="\n")
@@ -31,7 +38,8 @@ def seal(folder: Path) -> None:
 
 
 def check(folder: Path) -> bool:
-    """Whether ``folder`` has a manifest; raises BundleError with one line where its files are not those that it names."""
+    """Whether ``folder`` has a manifest; raises BundleError with one line where its files are not
+    those that it names."""
     path = folder / FILE
     if not path.is_file():
         return False
@@ -42,9 +50,15 @@ def check(folder: Path) -> bool:
                 raise BundleError(f"{place} is missing, or no plain file; {folder} is damaged")
             size = place.stat().st_size
             if size != entry.get("bytes") or size > MAX_FILE:
-                raise BundleError(f"{place} has {size} bytes, {path} says {entry.get('bytes')!r:.40}: damaged or replaced")
+                raise BundleError(
+                    f"{place} has {size} bytes, {path} says {entry.get('bytes')!r:.40}: "
+                    f"damaged "
+                    f"or replaced"
+                )
             if _digest(place) != entry.get("sha256"):
-                raise BundleError(f"{place} does not match its SHA-256 in {path}: damaged or replaced")
+                raise BundleError(
+                    f"{place} does not match its SHA-256 in {path}: damaged or replaced"
+                )
         except OSError as error:
             raise BundleError(f"{place} cannot be read: {error.strerror}") from None
     return True
@@ -61,14 +75,20 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
     if not isinstance(files, dict) or not all(isinstance(entry, dict) for entry in files.values()):
         raise BundleError(f"{path} does not list files")
     if data.get("format") != FORMAT:
-        raise BundleError(f"{path} has format {data.get('format')!r:.40}; this version reads format {FORMAT}")
+        raise BundleError(
+            f"{path} has format {data.get('format')!r:.40}; this version reads format {FORMAT}"
+        )
     return files
 
 
 def _inside(folder: Path, name: str) -> Path:
     """The file called ``name`` in ``folder``; a name that leads out of it is refused."""
     parts = PurePosixPath(name).parts
-    if not parts or PurePosixPath(name).is_absolute() or any(part == ".." or ":" in part or "\\" in part for part in parts):
+    if (
+        not parts
+        or PurePosixPath(name).is_absolute()
+        or any(part == ".." or ":" in part or "\\" in part for part in parts)
+    ):
         raise BundleError(f"{folder / FILE} names {name!r:.80}, which is not a file of this folder")
     return folder.joinpath(*parts)
 

@@ -1,4 +1,5 @@
-"""The five values that flow through the program: Case, Outcome, Comparison, Verdict, Result. All are frozen."""
+"""The five values that flow through the program: Case, Outcome, Comparison, Verdict, Result. All
+are frozen."""
 
 from __future__ import annotations
 
@@ -23,11 +24,13 @@ Key = tuple[str, str, str]  # of a result: case, backend, direction
 class Case:
     """One operator with concrete arguments and dtype, as a recipe.
 
-    ``cotangent`` is ``(value class …, stop)`` of the tensors that gradients are taken against: one per differentiable
-    output, each shaped like its output. ``source`` says where a case comes from that no strategy of ours drew, and so
-    whose operator is called: ``opinfo``, ``opinfo/VARIANT``, ``call/torch.add`` for a function named by the case itself, or
-    ``aten/add.Tensor`` for an overload of torch's own operators, as a watched program called it.
-    ``cotangents`` are literal ones, which then stand in place of the tape's: one per returned value, None where it has no gradient.
+    ``cotangent`` is ``(value class …, stop)`` of the tensors that gradients are taken against: one
+    per differentiable output, each shaped like its output. ``source`` says where a case comes from
+    that no strategy of ours drew, and so whose operator is called: ``opinfo``, ``opinfo/VARIANT``,
+    ``call/torch.add`` for a function named by the case itself, or ``aten/add.Tensor`` for an
+    overload of torch's own operators, as a watched program called it. ``cotangents`` are literal
+    ones, which then stand in place of the tape's: one per returned value, None where it has no
+    gradient.
     """
 
     operator: str
@@ -39,7 +42,8 @@ class Case:
     cotangents: tuple[recipe.Literal | None, ...] = ()
 
     def __post_init__(self) -> None:
-        # Tensors are numbered in the order of the arguments, which must survive the way through sorted JSON.
+        # Tensors are numbered in the order of the arguments, which must survive the way through
+        # sorted JSON.
         object.__setattr__(self, "kwargs", dict(sorted(self.kwargs.items())))
 
     @cached_property
@@ -53,15 +57,22 @@ class Case:
 
     @cached_property
     def id(self) -> str:
-        """Short name such as ``matmul-3fa1c2d409``: the operator's last part and the first ten digits of the hash."""
+        """Short name such as ``matmul-3fa1c2d409``: the operator's last part and the first ten
+        digits of the hash."""
         return f"{self.operator.rpartition('.')[2]}-{self.digest[:10]}"
 
     def to_json(self) -> dict[str, Any]:
         kwargs = {name: recipe.encode(value) for name, value in self.kwargs.items()}
-        body: dict[str, Any] = {"operator": self.operator, "dtype": self.dtype, "args": [recipe.encode(a) for a in self.args]}
+        body: dict[str, Any] = {
+            "operator": self.operator,
+            "dtype": self.dtype,
+            "args": [recipe.encode(a) for a in self.args],
+        }
         body = {**body, "kwargs": kwargs, "cotangent": self.cotangent}
         body |= {"source": self.source} if self.source else {}
-        return body | ({"cotangents": [recipe.encode(c) for c in self.cotangents]} if self.cotangents else {})
+        return body | (
+            {"cotangents": [recipe.encode(c) for c in self.cotangents]} if self.cotangents else {}
+        )
 
     @property
     def tensors(self) -> tuple[recipe.TensorRecipe | recipe.Literal, ...]:
@@ -78,16 +89,37 @@ class Case:
         """The case that parsed JSON describes. Raises RecipeError, never anything else."""
         if not isinstance(data, dict):
             raise RecipeError("a case is a JSON object with operator, dtype, args and kwargs")
-        unknown = set(data) - {"operator", "dtype", "args", "kwargs", "cotangent", "source", "cotangents"}
+        unknown = set(data) - {
+            "operator",
+            "dtype",
+            "args",
+            "kwargs",
+            "cotangent",
+            "source",
+            "cotangents",
+        }
         if unknown:
             raise RecipeError(f"{sorted(map(str, unknown))[0]!r:.40} is not a key of a case")
-        operator, dtype, cotangent = data.get("operator"), data.get("dtype"), data.get("cotangent", 0)
+        operator, dtype, cotangent = (
+            data.get("operator"),
+            data.get("dtype"),
+            data.get("cotangent", 0),
+        )
         source = data.get("source", "")
         args, kwargs = data.get("args", []), data.get("kwargs", {})
-        if not isinstance(operator, str) or not isinstance(dtype, str) or not isinstance(source, str):
-            raise RecipeError("a case needs 'operator' and 'dtype' as text, and 'source' where it has one")
+        if (
+            not isinstance(operator, str)
+            or not isinstance(dtype, str)
+            or not isinstance(source, str)
+        ):
+            raise RecipeError(
+                "a case needs 'operator' and 'dtype' as text, and 'source' where it has one"
+            )
         if not isinstance(args, list) or not isinstance(kwargs, dict) or type(cotangent) is not int:
-            raise RecipeError("a case's 'args' is a list, its 'kwargs' an object and its 'cotangent' a whole number")
+            raise RecipeError(
+                "a case's 'args' is a list, its 'kwargs' an object and its 'cotangent' a whole "
+                "number"
+            )
         decoded = {name: recipe.decode(value, literals) for name, value in kwargs.items()}
         found = tuple(recipe.decode(a, literals) for a in args)
         against = data.get("cotangents", [])
@@ -103,16 +135,21 @@ class Case:
         """The case in one line of JSON. Raises RecipeError."""
         try:
             data = json.loads(line)
-        except (ValueError, RecursionError) as error:  # ValueError: also whole numbers of thousands of digits
+        except (
+            ValueError,
+            RecursionError,
+        ) as error:  # ValueError: also whole numbers of thousands of digits
             raise RecipeError(f"not a case: {str(error)[:120]} in {line[:60]!r}") from None
         return Case.from_json(data, literals)
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One tensor that came back: ``out/0`` (a return value), ``arg/0`` (an argument written in place) or ``grad/0``.
+    """One tensor that came back: ``out/0`` (a return value), ``arg/0`` (an argument written in
+    place) or ``grad/0``.
 
-    ``tensor`` lies on the CPU; None stands for a gradient that is None or a return value that is no tensor (``value``).
+    ``tensor`` lies on the CPU; None stands for a gradient that is None or a return value that is no
+    tensor (``value``).
     """
 
     name: str
@@ -124,9 +161,11 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a backend did with a case: ``status`` is ``ok``, ``raised``, or a verdict of its own such as ``fallback``.
+    """What a backend did with a case: ``status`` is ``ok``, ``raised``, or a verdict of its own
+    such as ``fallback``.
 
-    ``unsteady`` says how other runs of the same call are known to have ended otherwise; empty where nothing of that kind is known.
+    ``unsteady`` says how other runs of the same call are known to have ended otherwise; empty where
+    nothing of that kind is known.
     """
 
     status: str
@@ -150,11 +189,13 @@ class Worst:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Errors of the elements whose argument lies in one range (``None``: all elements not in a range of their own).
+    """Errors of the elements whose argument lies in one range (``None``: all elements not in a
+    range of their own).
 
-    ``ulp_max`` is max e/ulp, ``scaled_max`` max e/(G·u·S), ``abs_max`` max e. ``hull`` holds the corners (ulp/e, G·u·S/e)
-    of the lower-left convex hull over the elements, from which the exact max ρ follows for any c and λ; it is empty
-    where the two maxima settle the matter. ``flushed`` is the same for e reduced by the smallest normal number.
+    ``ulp_max`` is max e/ulp, ``scaled_max`` max e/(G·u·S), ``abs_max`` max e. ``hull`` holds the
+    corners (ulp/e, G·u·S/e) of the lower-left convex hull over the elements, from which the exact
+    max ρ follows for any c and λ; it is empty where the two maxima settle the matter. ``flushed``
+    is the same for e reduced by the smallest normal number.
     """
 
     range: tuple[int, float, float] | None
@@ -170,18 +211,21 @@ class Span:
 class Measured:
     """One output against its reference. Sums run over the elements that are finite in both.
 
-    ``rms`` is absolute; ``sigma_rms`` and ``sigma_max`` are errors in units of a healthy sequential computation's standard
-    deviation (0 where S was not needed, or where few elements err unremarkably), ``independent`` tells whether elements err
-    independently. ``positive``/``negative`` count signed errors, ``outward`` those away from zero. ``special`` maps a kind of
-    mismatch (``nan``, ``inf``, ``zero-sign``, ``nan-dropped``: a choice among the other numbers, ``flushed``: as for subnormal
-    inputs that read as zero, ``saturated`` and ``saturated-float``: the limit of an integer's range, cast from an integer or a
-    float beyond it, ``largest``: the largest number in place of an infinity) to how many elements have it. ``vacuous`` says why
-    agreement here would prove nothing, ``pattern`` where the large errors lie. ``cluster`` is the group of elements (a row, a
-    tile, the last of a vector) with the
-    largest RMS error, in the same σ: that RMS, how many they are, and where; None where no error is above 3 σ. ``terms`` is n, how
-    many numbers were accumulated into an element; 0 where nothing is accumulated, or nobody counted. ``of_steps`` is there
-    where a function was judged by the roundings of its own steps, of which σ is made then: how far it is from its reference in
-    float64 already, in σ, and up to what its RMS error is usual.
+    ``rms`` is absolute; ``sigma_rms`` and ``sigma_max`` are errors in units of a healthy sequential
+    computation's standard deviation (0 where S was not needed, or where few elements err
+    unremarkably), ``independent`` tells whether elements err independently.
+    ``positive``/``negative`` count signed errors, ``outward`` those away from zero. ``special``
+    maps a kind of mismatch (``nan``, ``inf``, ``zero-sign``, ``nan-dropped``: a choice among the
+    other numbers, ``flushed``: as for subnormal inputs that read as zero, ``saturated`` and
+    ``saturated-float``: the limit of an integer's range, cast from an integer or a float beyond it,
+    ``largest``: the largest number in place of an infinity) to how many elements have it.
+    ``vacuous`` says why agreement here would prove nothing, ``pattern`` where the large errors lie.
+    ``cluster`` is the group of elements (a row, a tile, the last of a vector) with the largest RMS
+    error, in the same σ: that RMS, how many they are, and where; None where no error is above 3 σ.
+    ``terms`` is n, how many numbers were accumulated into an element; 0 where nothing is
+    accumulated, or nobody counted. ``of_steps`` is there where a function was judged by the
+    roundings of its own steps, of which σ is made then: how far it is from its reference in float64
+    already, in σ, and up to what its RMS error is usual.
     """
 
     name: str
@@ -209,7 +253,8 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Everything the judge needs to know of an outcome, without a tensor and without a tolerance."""
+    """Everything the judge needs to know of an outcome, without a tensor and without a
+    tolerance."""
 
     status: str
     outputs: tuple[Measured, ...] = ()
@@ -220,7 +265,8 @@ class Comparison:
 
 _SENTENCES = frozenset(
     {
-        "lost-write", "duplicates-dropped", "biased-variance", "zero-sign-lost", "beta-zero-kept", "index-base", "float32-integers",
+        "lost-write", "duplicates-dropped", "biased-variance", "zero-sign-lost", "beta-zero-kept",
+        "index-base", "float32-integers",
         "output-padding-zero",
     }
 )  # fmt: skip
@@ -228,31 +274,42 @@ _SENTENCES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A fault that, played in float64, explains a divergence: its id, how a sentence calls it, and its share (0 … 1)."""
+    """A fault that, played in float64, explains a divergence: its id, how a sentence calls it, and
+    its share (0 … 1)."""
 
     name: str
     words: str
     share: float
 
     def __str__(self) -> str:
-        """``TF32 inputs explain 99%``, or, of words that are a sentence, ``writes to the view are lost (100% of the error)``."""
-        percent = f"{100.0 * self.share:.1f}".rstrip("0").rstrip(".") if 0.99 < self.share < 0.9995 else f"{100.0 * self.share:.0f}"
+        """``TF32 inputs explain 99%``, or, of words that are a sentence, ``writes to the view are
+        lost (100% of the error)``."""
+        percent = (
+            f"{100.0 * self.share:.1f}".rstrip("0").rstrip(".")
+            if 0.99 < self.share < 0.9995
+            else f"{100.0 * self.share:.0f}"
+        )
         if self.name in _SENTENCES:
             return f"{self.words} ({percent}% of the error)"
-        several = self.words.endswith("inputs") and not self.words.startswith("the ")  # "TF32 inputs", "the layout of the inputs"
+        several = self.words.endswith("inputs") and not self.words.startswith(
+            "the "
+        )  # "TF32 inputs", "the layout of the inputs"
         return f"{self.words} {'explain' if several else 'explains'} {percent}%"
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a second look at a flagged result found out; numbers only, so that it can be weighed again.
+    """What a second look at a flagged result found out; numbers only, so that it can be weighed
+    again.
 
-    ``first`` is the verdict of the first look. ``repeats`` were made, of which ``other`` gave another answer (by more than
-    rounding) and ``within`` passed. ``conditioned`` and ``rounded`` are the largest error of a flagged element in 3σ of the
-    responses to input perturbations of ±½ ulp, and to random rounding of every step of the operator's decomposition (0: not
-    looked at). ``wide`` is the backend's own error in float64 as a share of its error here (None: not looked at). ``trials``
-    map what was changed (".contiguous() on the inputs", "oneDNN off") to the × budget that was left, ``cause`` is what
-    explains the error. ``company`` says, where three or more backends ran, who else has this answer.
+    ``first`` is the verdict of the first look. ``repeats`` were made, of which ``other`` gave
+    another answer (by more than rounding) and ``within`` passed. ``conditioned`` and ``rounded``
+    are the largest error of a flagged element in 3σ of the responses to input perturbations of ±½
+    ulp, and to random rounding of every step of the operator's decomposition (0: not looked at).
+    ``wide`` is the backend's own error in float64 as a share of its error here (None: not looked
+    at). ``trials`` map what was changed (".contiguous() on the inputs", "oneDNN off") to the ×
+    budget that was left, ``cause`` is what explains the error. ``company`` says, where three or
+    more backends ran, who else has this answer.
     """
 
     first: str
@@ -271,7 +328,8 @@ _PASSES = frozenset({"exact", "rounding"})
 _WARNS = frozenset({"ill-conditioned", "expected"})
 _FAILS = frozenset(
     {
-        "divergent", "reduced-precision", "special-values", "structure", "nondeterministic", "precision-scaling",
+        "divergent", "reduced-precision", "special-values", "structure", "nondeterministic",
+        "precision-scaling",
         "error", "crash", "timeout",
     }
 )  # fmt: skip
@@ -281,7 +339,8 @@ VERDICTS = (*sorted(_PASSES), *sorted(_WARNS), *sorted(_FAILS), *sorted(_NOT_TES
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A verdict by its name. ``allowed`` marks a ``reduced-precision`` that was asked for and so only warns."""
+    """A verdict by its name. ``allowed`` marks a ``reduced-precision`` that was asked for and so
+    only warns."""
 
     value: str
     allowed: bool = False
@@ -304,13 +363,22 @@ class Verdict:
 
     @property
     def tested(self) -> bool:
-        """False for verdicts that are neither a pass nor a failure, because nothing was established."""
+        """False for verdicts that are neither a pass nor a failure, because nothing was
+        established."""
         return self.value not in _NOT_TESTED
 
     @property
     def group(self) -> str:
         """``passed``, ``warned``, ``failed`` or ``not tested``."""
-        return "passed" if self.passes else "warned" if self.warns else "failed" if self.fails else "not tested"
+        return (
+            "passed"
+            if self.passes
+            else "warned"
+            if self.warns
+            else "failed"
+            if self.fails
+            else "not tested"
+        )
 
     def __str__(self) -> str:
         return self.value
@@ -318,8 +386,9 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The expectation that a failure met: its id and its place, the verdict that there would be without it, its ratchet (× budget,
-    None for none), and whether it is about something that happens sometimes only.
+    """The expectation that a failure met: its id and its place, the verdict that there would be
+    without it, its ratchet (× budget, None for none), and whether it is about something that
+    happens sometimes only.
     """
 
     entry: str
@@ -331,7 +400,8 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What is exactly right at one element: ``digits`` of its value, all of them proved, in balls of ``bits``."""
+    """What is exactly right at one element: ``digits`` of its value, all of them proved, in balls
+    of ``bits``."""
 
     output: str
     index: tuple[int, ...]
@@ -343,10 +413,11 @@ class Proof:
 class Result:
     """One case × one backend × one direction, judged.
 
-    ``metrics`` maps names to numbers: ``rho_max`` (× budget), ``ulp_max``, ``scaled_max`` (× G·u·S), ``rmse_ratio`` (to the
-    CPU in the same dtype) and others. ``worst`` names the worst element, where there is one. ``recorded_id`` is the recording's own
-    id of an outcome that was recorded elsewhere. ``known``: where the verdict is ``expected``, by which entry. ``proof`` is what
-    was certified of the worst element, where the result fails by its numbers.
+    ``metrics`` maps names to numbers: ``rho_max`` (× budget), ``ulp_max``, ``scaled_max`` (×
+    G·u·S), ``rmse_ratio`` (to the CPU in the same dtype) and others. ``worst`` names the worst
+    element, where there is one. ``recorded_id`` is the recording's own id of an outcome that was
+    recorded elsewhere. ``known``: where the verdict is ``expected``, by which entry. ``proof`` is
+    what was certified of the worst element, where the result fails by its numbers.
     """
 
     case: Case
@@ -368,13 +439,22 @@ class Result:
 
     @property
     def cause(self) -> str:
-        """The id of the fault that explains a failure, such as ``tf32-inputs``; empty where none was found or looked for."""
-        return self.evidence.cause.name if self.evidence is not None and self.evidence.cause is not None else ""
+        """The id of the fault that explains a failure, such as ``tf32-inputs``; empty where none
+        was found or looked for."""
+        return (
+            self.evidence.cause.name
+            if self.evidence is not None and self.evidence.cause is not None
+            else ""
+        )
 
     @property
     def share(self) -> float:
         """How much of the error the cause explains, 0 … 1."""
-        return self.evidence.cause.share if self.evidence is not None and self.evidence.cause is not None else 0.0
+        return (
+            self.evidence.cause.share
+            if self.evidence is not None and self.evidence.cause is not None
+            else 0.0
+        )
 
     @property
     def workaround(self) -> str:

@@ -1,7 +1,8 @@
 """Recipes: the small, exact data that a case's arguments are rebuilt from, and their JSON form.
 
-An argument is a JSON scalar, None, a list or tuple of arguments, or one of the small types below. Canonical JSON (sorted
-keys, no spaces, ``repr`` floats) makes a case one line, and its hash the case's identity.
+An argument is a JSON scalar, None, a list or tuple of arguments, or one of the small types below.
+Canonical JSON (sorted keys, no spaces, ``repr`` floats) makes a case one line, and its hash the
+case's identity.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from typing import Any
 
 from ..errors import RecipeError
 
-MAX_ELEMENTS = 1 << 28  # 2 GiB of float64: a pasted recipe must not be able to fill the machine's memory
+MAX_ELEMENTS = (
+    1 << 28
+)  # 2 GiB of float64: a pasted recipe must not be able to fill the machine's memory
 MAX_DEPTH = 8
 MAX_STOP = 1 << 40
 INLINE_BYTES = 512  # literal tensors up to this size travel inside the case's own line
@@ -29,10 +32,11 @@ Arg = Any  # see the module's docstring: nested tuples of scalars and the classe
 class TensorRecipe:
     """A tensor drawn from the tape.
 
-    ``base`` is the shape of a contiguous tensor filled from the window that ends at ``stop``; ``view`` is the chain of
-    ordinary views that leads from it to the argument, e.g. ``(("slice", 0, 1, None, 2), ("transpose", 0, 1))``.
-    ``values`` names the value class and its parameters (see :mod:`consistency.generate.value_classes`), ``special`` puts
-    single tokens such as ``"nan"`` or ``"-0"`` at flat positions of the base.
+    ``base`` is the shape of a contiguous tensor filled from the window that ends at ``stop``;
+    ``view`` is the chain of ordinary views that leads from it to the argument, e.g. ``(("slice", 0,
+    1, None, 2), ("transpose", 0, 1))``. ``values`` names the value class and its parameters (see
+    :mod:`consistency.generate.value_classes`), ``special`` puts single tokens such as ``"nan"`` or
+    ``"-0"`` at flat positions of the base.
     """
 
     base: tuple[int, ...]
@@ -45,10 +49,12 @@ class TensorRecipe:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A tensor given by its bits: storage (little-endian bytes), dtype, and the shape, strides and offset over it.
+    """A tensor given by its bits: storage (little-endian bytes), dtype, and the shape, strides and
+    offset over it.
 
-    ``leaf=False``: nobody asks for its gradient, as of class weights or of a target. ``view`` is the chain of ordinary views that
-    leads from a contiguous tensor of shape ``base`` to the same strides, where that is known: a backend may treat it otherwise.
+    ``leaf=False``: nobody asks for its gradient, as of class weights or of a target. ``view`` is
+    the chain of ordinary views that leads from a contiguous tensor of shape ``base`` to the same
+    strides, where that is known: a backend may treat it otherwise.
     """
 
     data: bytes
@@ -148,11 +154,14 @@ def encode(arg: Arg) -> Any:
             return {"ellipsis": True}
         case None | bool() | int() | float() | str():
             return arg
-    raise RecipeError(f"an argument of type {type(arg).__name__} cannot be part of a recipe: {arg!r:.80}")
+    raise RecipeError(
+        f"an argument of type {type(arg).__name__} cannot be part of a recipe: {arg!r:.80}"
+    )
 
 
 def decode(data: Any, literals: Mapping[str, bytes] | None = None, *, depth: int = 0) -> Arg:
-    """The argument that ``data`` (parsed JSON) describes; ``literals`` maps SHA-256 to bytes. Raises RecipeError."""
+    """The argument that ``data`` (parsed JSON) describes; ``literals`` maps SHA-256 to bytes.
+    Raises RecipeError."""
     if depth > MAX_DEPTH:
         raise RecipeError(f"arguments are nested more than {MAX_DEPTH} deep")
     if data is None or isinstance(data, (bool, int, float, str)):
@@ -189,7 +198,10 @@ def decode(data: Any, literals: Mapping[str, bytes] | None = None, *, depth: int
             raise
         wrong = f"{error} is missing" if isinstance(error, KeyError) else error
         raise RecipeError(f"malformed {key!r} in a recipe: {wrong}") from None
-    raise RecipeError(f"{key!r:.40} is not a kind of argument; known: tensor, literal, dtype, slice, float, tuple, …")
+    raise RecipeError(
+        f"{key!r:.40} is not a kind of argument; known: tensor, literal, dtype, slice, float, "
+        f"tuple, …"
+    )
 
 
 def _decode_tensor(body: Any) -> TensorRecipe:
@@ -197,8 +209,12 @@ def _decode_tensor(body: Any) -> TensorRecipe:
     base = _sizes(body["base"])
     values = tuple(_parameter(v) for v in _items(body.get("values", ["uniform", -1.0, 1.0])))
     view = _chain(body)
-    special = tuple((_integer(i), _text(token)) for i, token in map(_items, _items(body.get("special", []))))
-    return TensorRecipe(base, _text(body["dtype"]), values, position(body.get("stop", 0)), view, special)
+    special = tuple(
+        (_integer(i), _text(token)) for i, token in map(_items, _items(body.get("special", [])))
+    )
+    return TensorRecipe(
+        base, _text(body["dtype"]), values, position(body.get("stop", 0)), view, special
+    )
 
 
 def _chain(body: Any) -> tuple[Step, ...]:
@@ -226,19 +242,33 @@ def position(value: Any) -> int:
 
 
 def _decode_literal(body: Any, literals: Mapping[str, bytes]) -> Literal:
-    _known_keys(body, ("sha256", "dtype", "bytes", "shape", "stride", "offset", "leaf", "hex", "base", "view"), "a literal tensor")
+    _known_keys(
+        body,
+        ("sha256", "dtype", "bytes", "shape", "stride", "offset", "leaf", "hex", "base", "view"),
+        "a literal tensor",
+    )
     digest = _text(body["sha256"])
     data = bytes.fromhex(body["hex"]) if "hex" in body else literals.get(digest)
     if data is None:
-        raise RecipeError(f"the literal tensor {digest[:12]}… is not beside this case; give the folder it came in")
+        raise RecipeError(
+            f"the literal tensor {digest[:12]}… is not beside this case; give the folder it came in"
+        )
     if hashlib.sha256(data).hexdigest() != digest:
-        raise RecipeError(f"the literal tensor {digest[:12]}… does not match its SHA-256: damaged or replaced")
+        raise RecipeError(
+            f"the literal tensor {digest[:12]}… does not match its SHA-256: damaged or replaced"
+        )
     stride = tuple(_integer(v) for v in _items(body["stride"]))
     leaf = body.get("leaf", True)
     if not isinstance(leaf, bool):
         raise RecipeError(f"expected true or false, not {_brief(leaf)}")
-    dtype, shape, offset = _text(body["dtype"]), _sizes(body["shape"]), _integer(body.get("offset", 0))
-    return Literal(data, dtype, shape, stride, offset, leaf, _sizes(body.get("base", [])), _chain(body))
+    dtype, shape, offset = (
+        _text(body["dtype"]),
+        _sizes(body["shape"]),
+        _integer(body.get("offset", 0)),
+    )
+    return Literal(
+        data, dtype, shape, stride, offset, leaf, _sizes(body.get("base", [])), _chain(body)
+    )
 
 
 def _sizes(values: Any) -> tuple[int, ...]:
@@ -284,7 +314,9 @@ def _text(value: Any) -> str:
 
 def _memory_format(value: Any) -> str:
     if _text(value) not in MEMORY_FORMATS:
-        raise RecipeError(f"unknown memory format {value!r:.40}; known: {', '.join(MEMORY_FORMATS)}")
+        raise RecipeError(
+            f"unknown memory format {value!r:.40}; known: {', '.join(MEMORY_FORMATS)}"
+        )
     return str(value)
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 
 def flatten(result: Any) -> Iterator[Any]:
-    """The leaves of what an operator returned: tensors and scalars in order, through tuples, lists and dictionaries."""
+    """The leaves of what an operator returned: tensors and scalars in order, through tuples, lists
+    and dictionaries."""
     if isinstance(result, (tuple, list)):
         for item in result:
             yield from flatten(item)

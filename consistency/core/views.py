@@ -13,12 +13,25 @@ from . import recipe
 from .recipe import Literal, TensorRecipe
 
 _VIEWS = frozenset(
-    {"transpose", "permute", "expand", "unfold", "select", "slice", "as_strided", "unsqueeze", "squeeze", "view", "conj"}
+    {
+        "transpose",
+        "permute",
+        "expand",
+        "unfold",
+        "select",
+        "slice",
+        "as_strided",
+        "unsqueeze",
+        "squeeze",
+        "view",
+        "conj",
+    }
 )
 
 
 def view_of(base: torch.Tensor, arg: TensorRecipe | Literal) -> torch.Tensor:
-    """The argument's view over its flat ``base``, which may lie on any device. Raises RecipeError."""
+    """The argument's view over its flat ``base``, which may lie on any device. Raises
+    RecipeError."""
     try:
         if isinstance(arg, Literal):
             _check_extent(base.numel(), arg.shape, arg.stride, arg.offset)
@@ -29,12 +42,21 @@ def view_of(base: torch.Tensor, arg: TensorRecipe | Literal) -> torch.Tensor:
             tensor = _step(tensor, name, parameters)
             if tensor.numel() > recipe.MAX_ELEMENTS:
                 raise RecipeError(f"view {name!r} makes a tensor larger than a recipe may be")
-        if isinstance(arg, Literal) and (tuple(tensor.shape), tensor.stride(), tensor.storage_offset()) != arg.strided:
-            raise RecipeError("the chain of views of a literal tensor leads to another shape, other strides or another offset")
+        if (
+            isinstance(arg, Literal)
+            and (tuple(tensor.shape), tensor.stride(), tensor.storage_offset()) != arg.strided
+        ):
+            raise RecipeError(
+                "the chain of views of a literal tensor leads to another shape, other strides "
+                "or "
+                "another offset"
+            )
     except (RuntimeError, IndexError, TypeError, ValueError, OverflowError) as error:
         if isinstance(error, RecipeError):
             raise
-        raise RecipeError(f"the chain of views does not fit its base: {str(error).splitlines()[0][:120]}") from None
+        raise RecipeError(
+            f"the chain of views does not fit its base: {str(error).splitlines()[0][:120]}"
+        ) from None
     return tensor
 
 
@@ -51,7 +73,9 @@ def _step(tensor: torch.Tensor, name: str, parameters: list[Any]) -> torch.Tenso
     if name == "slice":
         dim, start, stop, step = parameters
         if not 0 <= dim < tensor.ndim:
-            raise RecipeError(f"slice along dimension {dim} of a tensor with {tensor.ndim} dimensions")
+            raise RecipeError(
+                f"slice along dimension {dim} of a tensor with {tensor.ndim} dimensions"
+            )
         index = (slice(None),) * dim + (slice(start, stop, step),)
         return tensor[index]
     if name == "as_strided":
@@ -63,9 +87,18 @@ def _step(tensor: torch.Tensor, name: str, parameters: list[Any]) -> torch.Tenso
     return result
 
 
-def _check_extent(elements: int, shape: tuple[int, ...], stride: tuple[int, ...], offset: int) -> None:
+def _check_extent(
+    elements: int, shape: tuple[int, ...], stride: tuple[int, ...], offset: int
+) -> None:
     if len(shape) != len(stride) or not 0 <= offset <= elements or any(s < 0 for s in stride):
-        raise RecipeError(f"shape {list(shape)!r:.60}, strides {list(stride)!r:.60} and offset {offset!r:.40} do not fit together")
-    if math.prod(shape) and offset + sum((n - 1) * s for n, s in zip(shape, stride, strict=True)) >= elements:
+        raise RecipeError(
+            f"shape {list(shape)!r:.60}, strides {list(stride)!r:.60} and offset "
+            f"{offset!r:.40} "
+            f"do not fit together"
+        )
+    if (
+        math.prod(shape)
+        and offset + sum((n - 1) * s for n, s in zip(shape, stride, strict=True)) >= elements
+    ):
         words = f"reaches beyond the {elements} stored elements"
         raise RecipeError(f"shape {list(shape)!r:.60} with strides {list(stride)!r:.60} {words}")

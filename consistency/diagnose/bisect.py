@@ -1,6 +1,8 @@
-"""Where a failure begins or ends: the first version that behaves otherwise, or the switches that make it vanish.
+"""Where a failure begins or ends: the first version that behaves otherwise, or the switches that
+make it vanish.
 
-This module decides which one to try next and what follows; what a try is, and how it is shown, is for the caller.
+This module decides which one to try next and what follows; what a try is, and how it is shown, is
+for the caller.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from ..errors import UsageError
 
 @dataclass(frozen=True)
 class Try:
-    """One configuration, and what came out: ``result`` is None where nothing could be tested, and ``reason`` says why."""
+    """One configuration, and what came out: ``result`` is None where nothing could be tested, and
+    ``reason`` says why."""
 
     name: str
     result: Result | None = None
@@ -23,15 +26,21 @@ class Try:
 
     @property
     def state(self) -> str:
-        """``fails`` (also where somebody has explained the failure: ``expected``), ``passes`` or ``not tested``."""
+        """``fails`` (also where somebody has explained the failure: ``expected``), ``passes`` or
+        ``not tested``."""
         if self.result is None or not self.result.verdict.tested:
             return "not tested"
-        return "fails" if self.result.verdict.fails or self.result.verdict.value == "expected" else "passes"
+        return (
+            "fails"
+            if self.result.verdict.fails or self.result.verdict.value == "expected"
+            else "passes"
+        )
 
 
 @dataclass(frozen=True)
 class Bisection:
-    """All tries in the order in which they were made, and the conclusion. ``found``: something makes the difference."""
+    """All tries in the order in which they were made, and the conclusion. ``found``: something
+    makes the difference."""
 
     tries: tuple[Try, ...]
     words: str
@@ -42,7 +51,8 @@ Judge = Callable[[str], Try]
 
 
 def over_versions(names: Sequence[str], judge: Judge, what: str = "torch") -> Bisection:
-    """The step between two neighbours of ``names`` (in order) at which the state changes; what cannot be tested is passed over.
+    """The step between two neighbours of ``names`` (in order) at which the state changes; what
+    cannot be tested is passed over.
 
     The two ends are tried first; between two ends in the same state nothing more is looked for.
     """
@@ -58,12 +68,20 @@ def over_versions(names: Sequence[str], judge: Judge, what: str = "torch") -> Bi
     high = next((p for p in reversed(positions) if state(p) != "not tested"), None)
     if low is None or high is None or low == high:
         only = "" if low is None else f"; {what} {names[low]} alone was tested: it {state(low)}"
-        return Bisection(tuple(tried.values()), f"nothing can be compared: fewer than two could be tested{only}", False)
+        return Bisection(
+            tuple(tried.values()),
+            f"nothing can be compared: fewer than two could be tested{only}",
+            False,
+        )
     if state(low) == state(high):
         how = "fails" if state(low) == "fails" else "passes"
-        return Bisection(tuple(tried.values()), f"it {how} on {what} {names[low]} and {names[high]} alike", False)
+        return Bisection(
+            tuple(tried.values()), f"it {how} on {what} {names[low]} and {names[high]} alike", False
+        )
     while True:
-        between = [p for p in range(low + 1, high) if not (p in tried and tried[p].state == "not tested")]
+        between = [
+            p for p in range(low + 1, high) if not (p in tried and tried[p].state == "not tested")
+        ]
         if not between:
             break
         middle = between[len(between) // 2]
@@ -77,12 +95,15 @@ def over_versions(names: Sequence[str], judge: Judge, what: str = "torch") -> Bi
     verb = "fails" if state(high) == "fails" else "passes"
     gap = f" (between them, not tested: {', '.join(untested)})" if untested else ""
     was = "passes" if verb == "fails" else "fails"
-    return Bisection(tuple(tried.values()), f"{what} {names[low]} {was}, {what} {names[high]} {verb}{gap}", True)
+    return Bisection(
+        tuple(tried.values()), f"{what} {names[low]} {was}, {what} {names[high]} {verb}{gap}", True
+    )
 
 
 @dataclass(frozen=True)
 class Setup:
-    """A spec in parts that can be put together otherwise: the backend, its switches, the interpreter, its variables."""
+    """A spec in parts that can be put together otherwise: the backend, its switches, the
+    interpreter, its variables."""
 
     kind: str
     place: str
@@ -95,12 +116,22 @@ class Setup:
         """The parts of a spec. Raises UsageError."""
         found = apart(text) or Apart(text)
         spec = parse(found.spec)
-        return Setup(spec.kind, spec.place, tuple(spec.switches.items()), found.python, tuple(found.environment.items()))
+        return Setup(
+            spec.kind,
+            spec.place,
+            tuple(spec.switches.items()),
+            found.python,
+            tuple(found.environment.items()),
+        )
 
     @property
     def spec(self) -> str:
         name = Spec("", self.kind, self.place, dict(self.switches)).name
-        return name + (f"@{self.python}" if self.python else "") + "".join(f"+env:{key}={value}" for key, value in self.variables)
+        return (
+            name
+            + (f"@{self.python}" if self.python else "")
+            + "".join(f"+env:{key}={value}" for key, value in self.variables)
+        )
 
     def differences(self, other: Setup) -> list[Difference]:
         """What has to be changed here, piece by piece, to become ``other``."""
@@ -110,7 +141,11 @@ class Setup:
         for part in ("switches", "variables"):
             mine, theirs = dict(getattr(self, part)), dict(getattr(other, part))
             keys = [*mine, *(key for key in theirs if key not in mine)]
-            found += [Difference(part, key, theirs.get(key)) for key in keys if mine.get(key) != theirs.get(key)]
+            found += [
+                Difference(part, key, theirs.get(key))
+                for key in keys
+                if mine.get(key) != theirs.get(key)
+            ]
         return found
 
     def changed(self, differences: Sequence[Difference]) -> Setup:
@@ -124,7 +159,9 @@ class Setup:
                 table.pop(difference.key, None)
             else:
                 table[difference.key] = difference.value
-        return Setup(self.kind, self.place, tuple(switches.items()), python, tuple(variables.items()))
+        return Setup(
+            self.kind, self.place, tuple(switches.items()), python, tuple(variables.items())
+        )
 
 
 @dataclass(frozen=True)
@@ -145,9 +182,11 @@ class Difference:
 
 
 def over_switches(failing: str, passing: str, judge: Judge) -> Bisection:
-    """The fewest of the pieces by which two specs differ that turn the failing one into one that passes.
+    """The fewest of the pieces by which two specs differ that turn the failing one into one that
+    passes.
 
-    Pieces are taken away one after the other from all of them, so that each of those that remain is needed.
+    Pieces are taken away one after the other from all of them, so that each of those that remain is
+    needed.
     """
     here, there = Setup.of(failing), Setup.of(passing)
     tries = [judge(failing), judge(passing)]
@@ -158,7 +197,10 @@ def over_switches(failing: str, passing: str, judge: Judge) -> Bisection:
         words = " and ".join(f"{t.state} on {t.name}" for t in tries)
         return Bisection(tuple(tries), f"there is nothing to bisect: it {words}", False)
     if (here.kind, here.place) != (there.kind, there.place):
-        words = f"it fails on {failing} and passes on {passing}: two devices, between which there are no switches to try"
+        words = (
+            f"it fails on {failing} and passes on {passing}: two devices, between which "
+            f"there are no switches to try"
+        )
         return Bisection(tuple(tries), words, True)
     needed = here.differences(there)
     for piece in list(needed):
@@ -170,33 +212,51 @@ def over_switches(failing: str, passing: str, judge: Judge) -> Bisection:
         if attempt.state == "passes":
             needed = fewer
     words = " and ".join(map(str, needed))
-    return Bisection(tuple(tries), f"on {failing}, {words} {'makes' if len(needed) == 1 else 'together make'} it vanish", True)
+    return Bisection(
+        tuple(tries),
+        f"on {failing}, {words} {'makes' if len(needed) == 1 else 'together make'} it vanish",
+        True,
+    )
 
 
 # What is tried where nothing is named: each alone, on top of the backend that fails.
 KNOWN = {
     "cpu": (
-        "+onednn=off", "+threads=1", "+env:ATEN_CPU_CAPABILITY=default", "+env:ATEN_CPU_CAPABILITY=avx2",
+        "+onednn=off", "+threads=1", "+env:ATEN_CPU_CAPABILITY=default",
+        "+env:ATEN_CPU_CAPABILITY=avx2",
         "+env:ONEDNN_MAX_CPU_ISA=AVX2", "+env:MKL_CBWR=COMPATIBLE",
     ),
-    "cuda": ("+deterministic", "+benchmark", "+tf32", "+env:NVIDIA_TF32_OVERRIDE=0", "+env:CUBLAS_WORKSPACE_CONFIG=:4096:8"),
+    "cuda": ("+deterministic", "+benchmark", "+tf32", "+env:NVIDIA_TF32_OVERRIDE=0",
+    "+env:CUBLAS_WORKSPACE_CONFIG=:4096:8"),
     "directml": ("+tiled=off",),
 }  # fmt: skip
 
 
 def over_known_switches(failing: str, judge: Judge) -> Bisection:
-    """Each switch that is known for the backend, alone: which ones make the failure vanish. Raises UsageError."""
+    """Each switch that is known for the backend, alone: which ones make the failure vanish. Raises
+    UsageError."""
     here = Setup.of(failing)
     if here.kind not in KNOWN:
-        raise UsageError(f"no switches are known of {failing!r}; name two backends: --over {failing} --over OTHER")
+        raise UsageError(
+            f"no switches are known of {failing!r}; name two backends: --over {failing} --over "
+            f"OTHER"
+        )
     first = judge(failing)
     if first.state != "fails":
-        return Bisection((first,), f"there is nothing to bisect: it {first.state} on {failing}", False)
-    pieces = [piece for text in KNOWN[here.kind] for piece in Setup.of(here.kind).differences(Setup.of(here.kind + text))]
+        return Bisection(
+            (first,), f"there is nothing to bisect: it {first.state} on {failing}", False
+        )
+    pieces = [
+        piece
+        for text in KNOWN[here.kind]
+        for piece in Setup.of(here.kind).differences(Setup.of(here.kind + text))
+    ]
     fresh = [p for p in pieces if not (p.part == "switches" and p.key in dict(here.switches))]
     tries = [(piece, judge(here.changed([piece]).spec)) for piece in fresh]
     curing = [str(piece) for piece, attempt in tries if attempt.state == "passes"]
     words = (
-        f"on {failing}, {' or '.join(curing)} makes it vanish" if curing else f"none of the known switches of {here.kind} cures it"
+        f"on {failing}, {' or '.join(curing)} makes it vanish"
+        if curing
+        else f"none of the known switches of {here.kind} cures it"
     )
     return Bisection((first, *(attempt for _, attempt in tries)), words, bool(curing))

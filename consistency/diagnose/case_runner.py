@@ -15,17 +15,30 @@ from . import evaluation
 from .diagnosis import Looks
 
 JUDGING_FAILED = "the harness itself failed to judge this case"
-_NOT_AS_DECLARED = (LookupError, TypeError, AttributeError)  # raised by error models on calls that are written otherwise
+_NOT_AS_DECLARED = (
+    LookupError,
+    TypeError,
+    AttributeError,
+)  # raised by error models on calls that are written otherwise
 
 
 def judge_case(
     case: Case, operator: Operator, backends: Sequence[Backend], rules: Tolerances,
-    directions: Sequence[str] = DIRECTIONS, done: frozenset[Key] = frozenset(), looks: Looks | None = None,
+    directions: Sequence[str] = DIRECTIONS, done: frozenset[Key] = frozenset(),
+    looks: Looks | None = None,
     against: str = "float64",
 ) -> list[Result]:  # fmt: skip
-    """Results of one case. A case that cannot be built or judged is that case's own verdict, never the end of the run."""
+    """Results of one case. A case that cannot be built or judged is that case's own verdict, never
+    the end of the run."""
     judged = functools.partial(
-        evaluation.evaluate, case, backends, rules, directions=directions, done=done, looks=looks, against=against
+        evaluation.evaluate,
+        case,
+        backends,
+        rules,
+        directions=directions,
+        done=done,
+        looks=looks,
+        against=against,
     )
     try:
         try:
@@ -39,7 +52,14 @@ def judge_case(
     except RecipeError as error:
         text = f"the case cannot be built: {error}"
     except Exception as error:
-        text = f"{JUDGING_FAILED} ({type(error).__name__}: {str(error)[:200]}); please report it with this case"
+        text = (
+            f"{JUDGING_FAILED} ({type(error).__name__}: {str(error)[:200]}); please report it "
+            f"with this case"
+        )
     verdict = Verdict("undecidable")
-    results = [Result(case, b.name, d, verdict, text, family=operator.family) for d in directions for b in backends]
+    results = [
+        Result(case, b.name, d, verdict, text, family=operator.family)
+        for d in directions
+        for b in backends
+    ]
     return [result for result in results if result.key not in done]

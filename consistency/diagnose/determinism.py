@@ -1,8 +1,11 @@
-"""Whether a backend gives the same bits again: from run to run, with other threads, and for a row alone as within its batch.
+"""Whether a backend gives the same bits again: from run to run, with other threads, and for a row
+alone as within its batch.
 
-These comparisons need no tolerance and no reference: an answer depends on the inputs only. *Runs* repeats the same call; *threads*
-asks a variant of the backend with another number of threads; *batch* gives the operator the first row of its first tensor alone.
-A row is known to stand for itself by float64: where the result of the row is the row of the result, to 2⁻⁴⁰ of the largest number.
+These comparisons need no tolerance and no reference: an answer depends on the inputs only. *Runs*
+repeats the same call; *threads* asks a variant of the backend with another number of threads;
+*batch* gives the operator the first row of its first tensor alone. A row is known to stand for
+itself by float64: where the result of the row is the row of the result, to 2⁻⁴⁰ of the largest
+number.
 """
 
 from __future__ import annotations
@@ -23,7 +26,13 @@ from ..generate.materialize import Materials, case_of, prepare
 from ..operators.declare import Operator
 from ..reference import quiet
 
-KINDS = MappingProxyType({"runs": "from run to run", "threads": "with another number of threads", "batch": "alone as in a batch"})
+KINDS = MappingProxyType(
+    {
+        "runs": "from run to run",
+        "threads": "with another number of threads",
+        "batch": "alone as in a batch",
+    }
+)
 TITLE = "determinism"  # of its section in the summary
 LOOKED_AT = 4  # cases of each operator × dtype
 _THREADS = "one thread"  # what backends call the variant
@@ -33,9 +42,11 @@ _NOT_REPEATED = frozenset({"random", "uninitialised"})
 
 @dataclass(frozen=True, slots=True)
 class Repeatability:
-    """Of one operator, dtype, direction and backend: in how many of ``cases`` the bits differed, and by how much at most.
+    """Of one operator, dtype, direction and backend: in how many of ``cases`` the bits differed,
+    and by how much at most.
 
-    ``ulp`` is the largest difference in ulp of the dtype at the larger number; infinity where NaN, an infinity or a shape differed.
+    ``ulp`` is the largest difference in ulp of the dtype at the larger number; infinity where NaN,
+    an infinity or a shape differed.
     """
 
     operator: str
@@ -51,17 +62,25 @@ class Repeatability:
     def to_json(self) -> dict[str, Any]:
         names = ("operator", "dtype", "direction", "backend", "kind", "cases", "differing")
         row: dict[str, Any] = {name: getattr(self, name) for name in names}
-        return row | {"ulp": min(self.ulp, 1e300)} | ({"case_id": self.example.id} if self.example is not None else {})
+        return (
+            row
+            | {"ulp": min(self.ulp, 1e300)}
+            | ({"case_id": self.example.id} if self.example is not None else {})
+        )
 
     @staticmethod
     def from_json(row: Mapping[str, Any]) -> Repeatability:
         """What :meth:`to_json` wrote, without the example. Raises what unfit data raise."""
-        operator, dtype, direction, backend, way = (str(row[x]) for x in ("operator", "dtype", "direction", "backend", "kind"))
+        operator, dtype, direction, backend, way = (
+            str(row[x]) for x in ("operator", "dtype", "direction", "backend", "kind")
+        )
         if way not in KINDS:
             raise ValueError(f"{way[:40]!r} is no way to repeat a case")
         ulp = float(row["ulp"])
         ulp = math.inf if ulp >= 1e300 else ulp
-        return Repeatability(operator, dtype, direction, backend, way, int(row["cases"]), int(row["differing"]), ulp)
+        return Repeatability(
+            operator, dtype, direction, backend, way, int(row["cases"]), int(row["differing"]), ulp
+        )
 
 
 @dataclass
@@ -85,21 +104,38 @@ class Watch:
                 first = backend.run(self.operator, materials, direction)
                 if first.status != "ok":
                     continue
-                again = [backend.run(self.operator, materials, direction) for _ in range(self.repeats)]
-                self._keep(case, direction, backend, "runs", max((apart(first, other) for other in again), default=0.0))
+                again = [
+                    backend.run(self.operator, materials, direction) for _ in range(self.repeats)
+                ]
+                self._keep(
+                    case,
+                    direction,
+                    backend,
+                    "runs",
+                    max((apart(first, other) for other in again), default=0.0),
+                )
                 other = backend.variants().get(_THREADS)
                 if other is not None:
-                    self._keep(case, direction, backend, "threads", apart(first, other.run(self.operator, materials, direction)))
+                    self._keep(
+                        case,
+                        direction,
+                        backend,
+                        "threads",
+                        apart(first, other.run(self.operator, materials, direction)),
+                    )
                 if row is not None:
                     alone = backend.run(self.operator, row, direction)
                     self._keep(case, direction, backend, "batch", apart(_row_of(first), alone))
 
     def _keep(self, case: Case, direction: str, backend: Backend, kind: str, ulp: float) -> None:
         key = (case.dtype, direction, backend.name, kind)
-        known = self._found.get(key) or Repeatability(self.operator.name, case.dtype, direction, backend.name, kind)
+        known = self._found.get(key) or Repeatability(
+            self.operator.name, case.dtype, direction, backend.name, kind
+        )
         worse = ulp > known.ulp
         self._found[key] = replace(
-            known, cases=known.cases + 1, differing=known.differing + (ulp > 0.0), ulp=max(ulp, known.ulp),
+            known, cases=known.cases + 1, differing=known.differing + (ulp > 0.0), ulp=max(ulp,
+            known.ulp),
             example=case if worse else known.example,
         )  # fmt: skip
 
@@ -108,10 +144,13 @@ class Watch:
 
 
 def apart(a: Outcome, b: Outcome) -> float:
-    """The largest difference of two outcomes in ulp: 0 for the same bits (any NaN is a NaN), infinity for another kind."""
+    """The largest difference of two outcomes in ulp: 0 for the same bits (any NaN is a NaN),
+    infinity for another kind."""
     if a.status != b.status or len(a.outputs) != len(b.outputs):
         return float("inf")
-    return max((_apart(x.tensor, y.tensor) for x, y in zip(a.outputs, b.outputs, strict=True)), default=0.0)
+    return max(
+        (_apart(x.tensor, y.tensor) for x, y in zip(a.outputs, b.outputs, strict=True)), default=0.0
+    )
 
 
 def _apart(x: torch.Tensor | None, y: torch.Tensor | None) -> float:
@@ -133,11 +172,14 @@ def _apart(x: torch.Tensor | None, y: torch.Tensor | None) -> float:
     form = dtypes.FORMATS[dtypes.name_of(x.dtype)]
     larger = torch.maximum(a.abs(), b.abs()).numpy()
     ulp = dtypes.spacing(larger, form, larger.copy())
-    return float(((a - b).abs().numpy() / ulp).max()) or 0.5  # zeros of either sign are half an ulp apart
+    return (
+        float(((a - b).abs().numpy() / ulp).max()) or 0.5
+    )  # zeros of either sign are half an ulp apart
 
 
 def _first_row(operator: Operator, materials: Materials) -> Materials | None:
-    """The case with only the first row of its first tensor; None where a row's result is not the row of the result."""
+    """The case with only the first row of its first tensor; None where a row's result is not the
+    row of the result."""
     case = materials.case
     if operator.mutates or operator.observe is not None or operator.alternatives is not None:
         return None
@@ -151,15 +193,30 @@ def _first_row(operator: Operator, materials: Materials) -> Materials | None:
     except ConsistencyError:
         return None
     plain = Backend()
-    whole, alone = plain.run(operator, materials, dtype="float64"), plain.run(operator, row, dtype="float64")
+    whole, alone = (
+        plain.run(operator, materials, dtype="float64"),
+        plain.run(operator, row, dtype="float64"),
+    )
     if whole.status != "ok" or alone.status != "ok":
         return None
     pairs = [(a.tensor, b.tensor) for a, b in zip(whole.outputs, alone.outputs, strict=False)]
-    return row if pairs and len(whole.outputs) == len(alone.outputs) and all(_is_row(a, b) for a, b in pairs) else None
+    return (
+        row
+        if pairs
+        and len(whole.outputs) == len(alone.outputs)
+        and all(_is_row(a, b) for a, b in pairs)
+        else None
+    )
 
 
 def _is_row(whole: torch.Tensor | None, alone: torch.Tensor | None) -> bool:
-    if whole is None or alone is None or whole.ndim < 1 or whole.shape[0] < 2 or alone.shape != (1, *whole.shape[1:]):
+    if (
+        whole is None
+        or alone is None
+        or whole.ndim < 1
+        or whole.shape[0] < 2
+        or alone.shape != (1, *whole.shape[1:])
+    ):
         return False
     if not whole.dtype.is_floating_point or not alone.numel():
         return False
@@ -170,25 +227,42 @@ def _is_row(whole: torch.Tensor | None, alone: torch.Tensor | None) -> bool:
 
 
 def _row_of(outcome: Outcome) -> Outcome:
-    outputs = tuple(replace(o, tensor=o.tensor[:1] if o.tensor is not None else None) for o in outcome.outputs)
+    outputs = tuple(
+        replace(o, tensor=o.tensor[:1] if o.tensor is not None else None) for o in outcome.outputs
+    )
     return replace(outcome, outputs=outputs)
 
 
 def failure(found: Repeatability, operator: Operator, allowed: str) -> Result | None:
-    """A result for what must not be: other bits from run to run where the policy does not admit them, or at another place.
+    """A result for what must not be: other bits from run to run where the policy does not admit
+    them, or at another place.
 
-    ``allowed`` is the policy ``nondeterminism``: ``none``, or ``rounding`` (sums by atomic additions). Elementwise operators
-    have no sums, so that other threads and other neighbours must not change a bit.
+    ``allowed`` is the policy ``nondeterminism``: ``none``, or ``rounding`` (sums by atomic
+    additions). Elementwise operators have no sums, so that other threads and other neighbours must
+    not change a bit.
     """
     if not found.differing or found.example is None:
         return None
     elementwise = "elementwise" in operator.traits and found.direction == "forward"
-    if not (elementwise if found.kind != "runs" else allowed == "none" or found.ulp == float("inf")):
+    if not (
+        elementwise if found.kind != "runs" else allowed == "none" or found.ulp == float("inf")
+    ):
         return None
-    text = f"other bits {KINDS[found.kind]} in {found.differing} of {found.cases} cases, {_size(found.ulp)}"
+    text = (
+        f"other bits {KINDS[found.kind]} in {found.differing} of {found.cases} cases, "
+        f"{_size(found.ulp)}"
+    )
     numbers = {"ulp_max": min(found.ulp, 1e300)}
     verdict = Verdict("nondeterministic")
-    return Result(found.example, found.backend, found.direction, verdict, text, MappingProxyType(numbers), operator.family)
+    return Result(
+        found.example,
+        found.backend,
+        found.direction,
+        verdict,
+        text,
+        MappingProxyType(numbers),
+        operator.family,
+    )
 
 
 def _size(ulp: float) -> str:
@@ -201,13 +275,17 @@ def summary(found: Sequence[Repeatability]) -> list[str]:
     groups: dict[tuple[str, str], list[Repeatability]] = {}
     for item in found:
         groups.setdefault((item.kind, item.backend), []).append(item)
-    for (kind, backend), items in sorted(groups.items(), key=lambda group: (list(KINDS).index(group[0][0]), group[0][1])):
+    for (kind, backend), items in sorted(
+        groups.items(), key=lambda group: (list(KINDS).index(group[0][0]), group[0][1])
+    ):
         names = {item.operator for item in items}
         worst: Mapping[str, float] = {}
         for item in items:
             if item.differing:
                 worst = {**worst, item.operator: max(item.ulp, worst.get(item.operator, 0.0))}
-        text = f"{len(names) - len(worst)} of {len(names)} operators give the same bits {KINDS[kind]}"
+        text = (
+            f"{len(names) - len(worst)} of {len(names)} operators give the same bits {KINDS[kind]}"
+        )
         others = sorted(worst, key=lambda name: -worst[name])
         shown = ", ".join(f"{name} ({_size(worst[name])})" for name in others[:3])
         more = f" and {len(others) - 3} more" if len(others) > 3 else ""

@@ -1,8 +1,8 @@
 """The second look at a flagged result: run it again, otherwise, elsewhere, and find out what it is.
 
 Everything that needs a tensor or a backend happens here; what it means for the verdict is for
-:func:`consistency.judge.judge.reconsider`.
-A healthy run never comes here, so that its cost does not matter: see the limits for runs in which everything fails.
+:func:`consistency.judge.judge.reconsider`. A healthy run never comes here, so that its cost does
+not matter: see the limits for runs in which everything fails.
 """
 
 from __future__ import annotations
@@ -25,20 +25,35 @@ from . import perturbation
 from .attribution import Scene, explain, shorter
 from .attribution.context import REFUSALS
 from .attribution.devices import VARIANCES
-from .experiments import CONTIGUOUS, Flagged, adds_up, company, differs, error_in_float64, in_float64, trials
+from .experiments import (
+    CONTIGUOUS,
+    Flagged,
+    adds_up,
+    company,
+    differs,
+    error_in_float64,
+    in_float64,
+    trials,
+)
 from .layout_and_batch_causes import by_precision, by_trial
 
 REPEATS = 3
 _BY_PRECISION = ("approximation", "early-overflow")  # what float64 on the same backend tells
-_ALL_OF_IT = 0.998  # share of an error that a formula must explain where the budget would have admitted it
-_LEAST = frozenset({"bfloat16x3-inputs"})  # the loss of precision that is smaller than what a healthy sum may err
+_ALL_OF_IT = (
+    0.998  # share of an error that a formula must explain where the budget would have admitted it
+)
+_LEAST = frozenset(
+    {"bfloat16x3-inputs"}
+)  # the loss of precision that is smaller than what a healthy sum may err
 SECONDS = 5.0  # for one result: what is slow is not tried as often
 
 
 class Looks:
-    """How closely results are looked at: the first few of a kind in full, later ones only for the causes found in these.
+    """How closely results are looked at: the first few of a kind in full, later ones only for the
+    causes found in these.
 
-    ``effort`` is the time (seconds) that full looks may take in all: where everything fails, nobody reads every cause.
+    ``effort`` is the time (seconds) that full looks may take in all: where everything fails, nobody
+    reads every cause.
     """
 
     def __init__(self, effort: float = 90.0, full: int = 3) -> None:
@@ -48,12 +63,20 @@ class Looks:
 
     def look(self, flagged: Flagged) -> Evidence:
         case = flagged.materials.case
-        kind = (case.operator, case.dtype, flagged.direction, flagged.backend.name, flagged.found.verdict.value)
+        kind = (
+            case.operator,
+            case.dtype,
+            flagged.direction,
+            flagged.backend.name,
+            flagged.found.verdict.value,
+        )
         count = self._seen[kind] = self._seen.get(kind, 0) + 1
         known = self._causes.setdefault(kind, Counter())
         began = time.monotonic()
         full = count <= self.full and self.effort > 0.0
-        evidence = look(flagged, only=None if full else tuple(name for name, _ in known.most_common()))
+        evidence = look(
+            flagged, only=None if full else tuple(name for name, _ in known.most_common())
+        )
         if full:
             self.effort -= time.monotonic() - began
             if evidence.cause is not None:
@@ -62,15 +85,20 @@ class Looks:
 
 
 def look(flagged: Flagged, *, only: tuple[str, ...] | None = None, quick: bool = False) -> Evidence:
-    """What can be found out about a flagged result. With ``only``, no causes but these are tried, and no work-arounds.
+    """What can be found out about a flagged result. With ``only``, no causes but these are tried,
+    and no work-arounds.
 
-    ``quick``: one repeat is enough, and where the cause is found, nobody asks how well the case is conditioned.
+    ``quick``: one repeat is enough, and where the cause is found, nobody asks how well the case is
+    conditioned.
     """
     found = flagged.found
     evidence = Evidence(found.verdict.value)
     if found.verdict.value in ("crash", "timeout"):
         return evidence
-    if "random" in flagged.operator.traits and found.verdict.value in ("divergent", "special-values"):
+    if "random" in flagged.operator.traits and found.verdict.value in (
+        "divergent",
+        "special-values",
+    ):
         return evidence  # whatever is tried gives other numbers, which explains nothing
     scene = _scene(flagged.reference, flagged.outcome, found)
     deadline = time.monotonic() + SECONDS
@@ -79,7 +107,12 @@ def look(flagged: Flagged, *, only: tuple[str, ...] | None = None, quick: bool =
         evidence = _repeated(flagged, evidence, scene, 1 if quick else REPEATS)
     if evidence.other and evidence.within:
         return replace(
-            evidence, cause=Cause("nondeterministic", "an answer that changes from run to run", evidence.within / evidence.repeats)
+            evidence,
+            cause=Cause(
+                "nondeterministic",
+                "an answer that changes from run to run",
+                evidence.within / evidence.repeats,
+            ),
         )
     if evidence.cause is not None:
         return evidence
@@ -88,13 +121,17 @@ def look(flagged: Flagged, *, only: tuple[str, ...] | None = None, quick: bool =
     if found.verdict.value == "structure" and "was modified" in found.explanation:
         evidence = replace(evidence, cause=Cause("input-modified", "writing to an input", 1.0))
     if scene is not None and only != ():
-        evidence = replace(evidence, cause=explain(scene, only=None if only is None else frozenset(only)))
+        evidence = replace(
+            evidence, cause=explain(scene, only=None if only is None else frozenset(only))
+        )
     if scene is not None and quick and evidence.cause is None and _may_be_ill_conditioned(flagged):
         evidence = _conditioned(flagged, evidence, scene)
     if not rerun:
         return replace(evidence, company=company(flagged, scene))
     if only is not None:
-        return evidence if evidence.cause is not None else _known_trial(flagged, evidence, scene, only)
+        return (
+            evidence if evidence.cause is not None else _known_trial(flagged, evidence, scene, only)
+        )
     tried: dict[str, float] = {}
     for words, trial in trials(flagged):
         if time.monotonic() > deadline:
@@ -106,15 +143,22 @@ def look(flagged: Flagged, *, only: tuple[str, ...] | None = None, quick: bool =
     same = error_in_float64(scene, wide) if scene is not None and wide is not None else None
     evidence = replace(evidence, trials=tried, wide=same, company=company(flagged, scene))
     if evidence.cause is None:
-        evidence = replace(evidence, cause=by_trial(flagged, evidence, scene) or by_precision(flagged, evidence, scene, wide))
+        evidence = replace(
+            evidence,
+            cause=by_trial(flagged, evidence, scene)
+            or by_precision(flagged, evidence, scene, wide),
+        )
     return evidence
 
 
-def look_for_fewer_bits(operator: Operator, reference: Reference, outcome: Outcome, found: Judgement) -> Cause | None:
+def look_for_fewer_bits(
+    operator: Operator, reference: Reference, outcome: Outcome, found: Judgement
+) -> Cause | None:
     """What explains the errors of a result within budget that may have been computed in fewer bits.
 
-    Which results these are says :func:`consistency.judge.judge.suspicious`. Of those that err no more than the CPU only one loss is
-    tried, the one that leaves less than healthy sums of some orders do: whatever leaves more would stand out by its size.
+    Which results these are says :func:`consistency.judge.judge.suspicious`. Of those that err no
+    more than the CPU only one loss is tried, the one that leaves less than healthy sums of some
+    orders do: whatever leaves more would stand out by its size.
     """
     if reference.model.magnitude != "products":
         return None
@@ -133,7 +177,8 @@ def look_for_fewer_bits(operator: Operator, reference: Reference, outcome: Outco
 
 
 def look_for_a_formula(reference: Reference, outcome: Outcome, found: Judgement) -> Cause | None:
-    """The mistaken formula that explains all of a result within budget which the CPU gives far better."""
+    """The mistaken formula that explains all of a result within budget which the CPU gives far
+    better."""
     if reference.operator.name not in VARIANCES or reference.direction == "backward":
         return None
     try:
@@ -144,8 +189,11 @@ def look_for_a_formula(reference: Reference, outcome: Outcome, found: Judgement)
     return cause if cause is not None and cause.share > _ALL_OF_IT else None
 
 
-def _known_trial(flagged: Flagged, evidence: Evidence, scene: Scene | None, known: tuple[str, ...]) -> Evidence:
-    """The same for a later result: only those trials whose outcome was a cause before (the most frequent first)."""
+def _known_trial(
+    flagged: Flagged, evidence: Evidence, scene: Scene | None, known: tuple[str, ...]
+) -> Evidence:
+    """The same for a later result: only those trials whose outcome was a cause before (the most
+    frequent first)."""
     tried: dict[str, float] = {}
     if "depends-on-layout" in known:
         for words, trial in trials(flagged):
@@ -155,14 +203,19 @@ def _known_trial(flagged: Flagged, evidence: Evidence, scene: Scene | None, know
     wide = in_float64(flagged, scene, tried) if known and known[0] in _BY_PRECISION else None
     same = error_in_float64(scene, wide) if scene is not None and wide is not None else None
     evidence = replace(evidence, trials=tried, wide=same)
-    cause = by_trial(flagged, evidence, scene) if any(name.startswith("depends-on") for name in known) else None
+    cause = (
+        by_trial(flagged, evidence, scene)
+        if any(name.startswith("depends-on") for name in known)
+        else None
+    )
     if cause is None and wide is not None:
         cause = by_precision(flagged, evidence, scene, wide)
     return replace(evidence, cause=cause if cause is not None and cause.name in known else None)
 
 
 def cause_of(reference: Reference, outcome: Outcome, found: Judgement) -> Cause | None:
-    """What explains a failing judgement of tensors that came from elsewhere, without running anything there again."""
+    """What explains a failing judgement of tensors that came from elsewhere, without running
+    anything there again."""
     scene = _scene(reference, outcome, found)
     return explain(scene) if scene is not None else None
 
@@ -174,7 +227,9 @@ def _scene(reference: Reference, outcome: Outcome, found: Judgement) -> Scene | 
         return None
     special, rho = value == "special-values", found.metrics.get("rho_max", 0.0)
     try:
-        return Scene(reference, outcome, found.output, special=special, everywhere=not special and rho <= 1.0)
+        return Scene(
+            reference, outcome, found.output, special=special, everywhere=not special and rho <= 1.0
+        )
     except REFUSALS:
         return None
 
@@ -190,30 +245,44 @@ def _repeated(flagged: Flagged, evidence: Evidence, scene: Scene | None, repeats
         passes = not judgement.verdict.fails
         within += passes
         other += passes or judgement.verdict != flagged.found.verdict or differs(scene, outcome)
-    cause = Cause("stale", "a result on top of the one before", 1.0) if other and adds_up(scene, outcomes) else None
+    cause = (
+        Cause("stale", "a result on top of the one before", 1.0)
+        if other and adds_up(scene, outcomes)
+        else None
+    )
     return replace(evidence, repeats=repeats, other=other, within=within, cause=cause)
 
 
 def _may_be_ill_conditioned(flagged: Flagged) -> bool:
-    """Functions of single elements have a right answer to the last bit; sums and factorisations are as good as their data."""
+    """Functions of single elements have a right answer to the last bit; sums and factorisations are
+    as good as their data."""
     traits, error = flagged.operator.traits, flagged.reference.model
     if error.magnitude == OWN_STEPS:
         return False  # what its steps amplify is part of the budget, and its inputs are exact
     floating = floats(flagged.materials.case.dtype)
-    return floating and error.kind == "accumulated" and "elementwise" not in traits and flagged.found.verdict.value == "divergent"
+    return (
+        floating
+        and error.kind == "accumulated"
+        and "elementwise" not in traits
+        and flagged.found.verdict.value == "divergent"
+    )
 
 
 def _conditioned(flagged: Flagged, evidence: Evidence, scene: Scene) -> Evidence:
     if flagged.found.metrics.get("rho_max", 0.0) <= 1.0:
         return evidence  # only statistics objected, and these no element explains
     guilty, error = scene.guilty, np.abs(scene.actual - scene.expected)
-    measure = functools.partial(perturbation.in_sigmas, index=scene.index, error=error, guilty=guilty)
+    measure = functools.partial(
+        perturbation.in_sigmas, index=scene.index, error=error, guilty=guilty
+    )
     try:
         conditioned = measure(functools.partial(perturbation.perturbed, flagged.reference))
     except REFUSALS:
         conditioned = 0.0
     try:
         rounded = measure(functools.partial(perturbation.randomly_rounded, flagged.reference))
-    except Exception:  # torch's decompositions raise whatever they like; then this was not looked at
+    except (
+        Exception
+    ):  # torch's decompositions raise whatever they like; then this was not looked at
         rounded = 0.0
     return replace(evidence, conditioned=conditioned, rounded=rounded)

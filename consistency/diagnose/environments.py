@@ -1,4 +1,5 @@
-"""Python environments that hold another torch: made once with venv and pip, kept in the user's cache, and found again."""
+"""Python environments that hold another torch: made once with venv and pip, kept in the user's
+cache, and found again."""
 
 from __future__ import annotations
 
@@ -39,7 +40,11 @@ def python_in(folder: Path) -> Path:
 
 def place_of(version: str) -> Path:
     """The folder of the environment with this torch, for this interpreter's version of Python."""
-    return cache() / "environments" / f"torch-{version_of(version)}-py{sys.version_info.major}.{sys.version_info.minor}"
+    return (
+        cache()
+        / "environments"
+        / f"torch-{version_of(version)}-py{sys.version_info.major}.{sys.version_info.minor}"
+    )
 
 
 def kept(version: str) -> Path | None:
@@ -49,10 +54,11 @@ def kept(version: str) -> Path | None:
 
 
 def made(version: str, *, arguments: Sequence[str] = ()) -> Path:
-    """The interpreter of an environment with this torch, made now if it is not there; ``arguments`` go to ``pip install``.
+    """The interpreter of an environment with this torch, made now if it is not there; ``arguments``
+    go to ``pip install``.
 
-    It is made beside its place and moved there when it works, so that what was interrupted is never taken for one.
-    Raises CannotInstallError with pip's own reason.
+    It is made beside its place and moved there when it works, so that what was interrupted is never
+    taken for one. Raises CannotInstallError with pip's own reason.
     """
     found = kept(version)
     if found is not None:
@@ -64,14 +70,28 @@ def made(version: str, *, arguments: Sequence[str] = ()) -> Path:
         scratch.parent.mkdir(parents=True, exist_ok=True)
         _run([sys.executable, "-m", "venv", str(scratch)], title)
         python = str(python_in(scratch))
-        _run([python, "-m", "pip", "install", "--quiet", *arguments, f"torch=={version_of(version)}", "numpy"], title)
+        _run(
+            [
+                python,
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                *arguments,
+                f"torch=={version_of(version)}",
+                "numpy",
+            ],
+            title,
+        )
         _run([python, "-c", "import torch, numpy"], title, seconds=ASK_SECONDS)
         scratch.replace(place)
     except OSError as error:
         other = kept(version)  # another process was faster
         if other is not None:
             return other
-        raise CannotInstallError(f"{title} cannot be installed under {place.parent}: {error.strerror or error}") from None
+        raise CannotInstallError(
+            f"{title} cannot be installed under {place.parent}: {error.strerror or error}"
+        ) from None
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return python_in(place)
@@ -79,11 +99,22 @@ def made(version: str, *, arguments: Sequence[str] = ()) -> Path:
 
 def _run(command: list[str], title: str, *, seconds: float = INSTALL_SECONDS) -> None:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", errors="replace", timeout=seconds)
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=seconds,
+        )
     except subprocess.TimeoutExpired:
-        raise CannotInstallError(f"{title} cannot be installed: it took longer than {seconds:.0f} s") from None
+        raise CannotInstallError(
+            f"{title} cannot be installed: it took longer than {seconds:.0f} s"
+        ) from None
     if done.returncode:
-        raise CannotInstallError(f"{title} cannot be installed: {_reason(done.stderr or done.stdout)}")
+        raise CannotInstallError(
+            f"{title} cannot be installed: {_reason(done.stderr or done.stdout)}"
+        )
 
 
 def _reason(text: str) -> str:

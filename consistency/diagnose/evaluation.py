@@ -1,4 +1,5 @@
-"""One case through the whole pipeline: materialise, reference, execute on every backend, compare, judge."""
+"""One case through the whole pipeline: materialise, reference, execute on every backend, compare,
+judge."""
 
 from __future__ import annotations
 
@@ -11,7 +12,17 @@ from typing import Protocol
 from ..backends.base import Backend, refusal
 from ..backends.cpu import Cpu
 from ..core.dtypes import FORMATS, PARTS, floats
-from ..core.model import DIRECTIONS, Case, Comparison, Evidence, Known, Outcome, Proof, Result, Verdict
+from ..core.model import (
+    DIRECTIONS,
+    Case,
+    Comparison,
+    Evidence,
+    Known,
+    Outcome,
+    Proof,
+    Result,
+    Verdict,
+)
 from ..generate.calls import opinfo
 from ..generate.materialize import Materials, prepare
 from ..judge.compare import compare
@@ -32,16 +43,25 @@ _CPU = Cpu()
 
 
 class Rules(Protocol):
-    """Where rules come from: :class:`consistency.judge.tolerances.Tolerances`, or anything that answers the same questions."""
+    """Where rules come from: :class:`consistency.judge.tolerances.Tolerances`, or anything that
+    answers the same questions."""
 
     @property
     def expectations(self) -> tuple[Expectation, ...]: ...
     def rule(
-        self, operator: str, dtype: str, *, family: str = "", direction: str = "forward", backend: str = "cpu",
+        self, operator: str, dtype: str, *, family: str = "", direction: str = "forward",
+        backend: str = "cpu",
         device: str = "", driver: str = "",
     ) -> Rule: ...  # fmt: skip
     def policy(
-        self, backend: str, *, operator: str = "", dtype: str = "", family: str = "", device: str = "", driver: str = ""
+        self,
+        backend: str,
+        *,
+        operator: str = "",
+        dtype: str = "",
+        family: str = "",
+        device: str = "",
+        driver: str = "",
     ) -> Policy: ...
 
 
@@ -56,10 +76,11 @@ def evaluate(
     looks: Looks | None = None,
     against: str = "float64",
 ) -> list[Result]:
-    """Results of one case on every backend and direction; pairs in ``done`` (by Result.key) are left out.
+    """Results of one case on every backend and direction; pairs in ``done`` (by Result.key) are
+    left out.
 
-    ``looks`` says how closely flagged results are looked at a second time; None leaves it at the first look. ``against`` is the
-    mode of :func:`consistency.reference.high_precision.sharpen`.
+    ``looks`` says how closely flagged results are looked at a second time; None leaves it at the
+    first look. ``against`` is the mode of :func:`consistency.reference.high_precision.sharpen`.
 
     Raises RecipeError when the case cannot be built, UsageError for an unknown operator.
     """
@@ -70,32 +91,49 @@ def evaluate(
         for direction in directions:
             wanted = [b for b in backends if (case.id, b.name, direction) not in done]
             if wanted and (direction == "forward" or differentiates(operator, case.dtype)):
-                results += _one_direction(case, operator, materials, direction, wanted, rules, looks, against)
+                results += _one_direction(
+                    case, operator, materials, direction, wanted, rules, looks, against
+                )
     return results
 
 
 def differentiates(operator: Operator, dtype: str) -> bool:
-    """Whether the backward direction means anything: the operator has gradients and the dtype is a floating one."""
+    """Whether the backward direction means anything: the operator has gradients and the dtype is a
+    floating one."""
     return operator.differentiable and floats(dtype)
 
 
 def _one_direction(
-    case: Case, operator: Operator, materials: Materials, direction: str, backends: Sequence[Backend], rules: Rules,
+    case: Case, operator: Operator, materials: Materials, direction: str,
+    backends: Sequence[Backend], rules: Rules,
     looks: Looks | None, against: str,
 ) -> list[Result]:  # fmt: skip
     reference = Reference(operator, materials, direction)
     sharpen(reference, against)
     baseline = _CPU.run(operator, materials, direction)
-    outcomes = [baseline if isinstance(b, Cpu) and not b.switched else _run(b, operator, materials, direction) for b in backends]
+    outcomes = [
+        baseline
+        if isinstance(b, Cpu) and not b.switched
+        else _run(b, operator, materials, direction)
+        for b in backends
+    ]
     trial = _Trial(case, operator, direction, backends, outcomes, baseline, reference, rules)
     everyone = {backend.name: outcome for backend, outcome in zip(backends, outcomes, strict=True)}
     results = []
-    for backend, outcome, (comparison, found) in zip(backends, outcomes, trial.heard(), strict=True):
-        judged = functools.partial(judgement, operator, backend, direction, trial.twin, reference, rules)
+    for backend, outcome, (comparison, found) in zip(
+        backends, outcomes, trial.heard(), strict=True
+    ):
+        judged = functools.partial(
+            judgement, operator, backend, direction, trial.twin, reference, rules
+        )
         policy = policy_of(operator, backend, case.dtype, rules)
         evidence: Evidence | None = None
         known = found.verdict.fails and _is_known(case, backend, direction, found, rules)
-        proved = evidence_of_numbers(reference, outcome, found) if evidence_is_needed(found, reference) and not known else None
+        proved = (
+            evidence_of_numbers(reference, outcome, found)
+            if evidence_is_needed(found, reference) and not known
+            else None
+        )
         wide = case.dtype in ("float64", "complex128")
         itself = _plain(backend) and wide and (reference.verified is not None or proved is not None)
         if evidence_is_needed(found, reference) and not known and proved is None:
@@ -103,11 +141,24 @@ def _one_direction(
         elif itself:
             found = _of_float64_itself(found, reference)
         elif looks is not None and found.verdict.fails and not known:
-            flagged = Flagged(operator, materials, direction, backend, outcome, reference, baseline, found, judged, everyone)
+            flagged = Flagged(
+                operator,
+                materials,
+                direction,
+                backend,
+                outcome,
+                reference,
+                baseline,
+                found,
+                judged,
+                everyone,
+            )
             evidence = looks.look(flagged)
             found = reconsider(found, evidence, policy)
         elif outcome is not baseline and suspicious(found):
-            found = convicted(found, look_for_fewer_bits(operator, reference, outcome, found), policy)
+            found = convicted(
+                found, look_for_fewer_bits(operator, reference, outcome, found), policy
+            )
         if outcome is not baseline and far_from_the_cpu(found):
             found = convicted(found, look_for_a_formula(reference, outcome, found), policy)
         if proved is None and evidence_is_needed(found, reference) and not known:
@@ -115,13 +166,27 @@ def _one_direction(
             found = found if proved is not None else inconclusive(reference, found, backend.name)
         if proved is not None and found.verdict.fails:
             found = replace(found, explanation=f"{found.explanation}; {evidence_in_words(proved)}")
-        results.append(_result(case, operator, backend, direction, found, comparison, evidence, reference, rules, proved))
+        results.append(
+            _result(
+                case,
+                operator,
+                backend,
+                direction,
+                found,
+                comparison,
+                evidence,
+                reference,
+                rules,
+                proved,
+            )
+        )
     return results
 
 
 @dataclass
 class _Trial:
-    """One case on all backends: judged, what fails proved, and judged again as long as that changes what is right."""
+    """One case on all backends: judged, what fails proved, and judged again as long as that changes
+    what is right."""
 
     case: Case
     operator: Operator
@@ -137,7 +202,9 @@ class _Trial:
         rows = self._once()
         for count in ROUNDS:
             changed = False
-            for backend, outcome, (_, found) in zip(self.backends, self.outcomes, rows, strict=True):
+            for backend, outcome, (_, found) in zip(
+                self.backends, self.outcomes, rows, strict=True
+            ):
                 if evidence_is_needed(found, self.reference) and not _is_known(
                     self.case, backend, self.direction, found, self.rules
                 ):
@@ -151,8 +218,20 @@ class _Trial:
         self.twin = compare(self.baseline, self.reference)
         rows = []
         for backend, outcome in zip(self.backends, self.outcomes, strict=True):
-            comparison = self.twin if outcome is self.baseline else compare(outcome, self.reference, self.baseline)
-            found = judgement(self.operator, backend, self.direction, self.twin, self.reference, self.rules, comparison)
+            comparison = (
+                self.twin
+                if outcome is self.baseline
+                else compare(outcome, self.reference, self.baseline)
+            )
+            found = judgement(
+                self.operator,
+                backend,
+                self.direction,
+                self.twin,
+                self.reference,
+                self.rules,
+                comparison,
+            )
             rows.append((comparison, found))
         return rows
 
@@ -162,11 +241,16 @@ def _plain(backend: Backend) -> bool:
 
 
 def _of_float64_itself(found: Judgement, reference: Reference) -> Judgement:
-    """The sentence for float64 on the CPU where proofs judge it: a second look would only compare it with itself."""
+    """The sentence for float64 on the CPU where proofs judge it: a second look would only compare
+    it with itself."""
     worst = found.worst
     if found.verdict.fails and worst is not None:
         size = abs(worst.expected)
-        error = f"{abs(worst.actual - worst.expected) / size:.1e} relative" if 0.0 < size < float("inf") else "wrong"
+        error = (
+            f"{abs(worst.actual - worst.expected) / size:.1e} relative"
+            if 0.0 < size < float("inf")
+            else "wrong"
+        )
         place = _numbers_at(reference, worst.index) if found.output.startswith("out/") else ""
         where = f"x = {place}" if place else f"{list(worst.index)}"
         text = f"{ITSELF_OFF}: {error} at {where}: {reference.operator.name}; {found.explanation}"
@@ -177,7 +261,8 @@ def _of_float64_itself(found: Judgement, reference: Reference) -> Judgement:
 
 
 def _numbers_at(reference: Reference, index: tuple[int, ...]) -> str:
-    """The numbers that corresponding elements of the arguments hold; empty where they are not of the result's shape."""
+    """The numbers that corresponding elements of the arguments hold; empty where they are not of
+    the result's shape."""
     output = reference.outputs[0].tensor
     tensors = reference.arguments.tensors
     if output is None or not tensors or "elementwise" not in reference.operator.traits:
@@ -189,28 +274,49 @@ def _numbers_at(reference: Reference, index: tuple[int, ...]) -> str:
 
 def _run(backend: Backend, operator: Operator, materials: Materials, direction: str) -> Outcome:
     reason = refusal(backend, operator, materials.case.dtype, direction)
-    return Outcome("unsupported", message=reason) if reason else backend.run(operator, materials, direction)
+    return (
+        Outcome("unsupported", message=reason)
+        if reason
+        else backend.run(operator, materials, direction)
+    )
 
 
 def judgement(
-    operator: Operator, backend: Backend, direction: str, twin: Comparison | None, reference: Reference, rules: Rules,
+    operator: Operator, backend: Backend, direction: str, twin: Comparison | None,
+    reference: Reference, rules: Rules,
     comparison: Comparison,
 ) -> Judgement:  # fmt: skip
-    """A comparison judged by the rules that hold for this operator, dtype, direction and backend; ``twin`` is the CPU's."""
+    """A comparison judged by the rules that hold for this operator, dtype, direction and backend;
+    ``twin`` is the CPU's."""
     dtype = reference.materials.case.dtype
     # Integers in, floats out (the sine of an int64): what is judged is the float.
     floating = [o.dtype for o in comparison.outputs if o.dtype in FORMATS]
     judged_as = _judged_as(dtype, floating)
-    where = {"device": backend.identity.get("device", ""), "driver": backend.identity.get("driver", "")}
+    where = {
+        "device": backend.identity.get("device", ""),
+        "driver": backend.identity.get("driver", ""),
+    }
     name, family = operator.ruled_by
-    rule = rules.rule(name, judged_as, family=family, direction=direction, backend=backend.ruled_as or backend.name, **where)
-    plain = backend.name.partition("#")[0] == "cpu" if backend.stored else isinstance(backend, Cpu) and not backend.switched
+    rule = rules.rule(
+        name,
+        judged_as,
+        family=family,
+        direction=direction,
+        backend=backend.ruled_as or backend.name,
+        **where,
+    )
+    plain = (
+        backend.name.partition("#")[0] == "cpu"
+        if backend.stored
+        else isinstance(backend, Cpu) and not backend.switched
+    )
     itself = plain and not reference.independent
     return judge(comparison, twin, rule, policy_of(operator, backend, dtype, rules), itself=itself)
 
 
 def _judged_as(dtype: str, floating: Sequence[str]) -> str:
-    """The format whose rules hold: the case's, or that of its results where they are shorter (``sum(x, dtype=torch.float16)``)."""
+    """The format whose rules hold: the case's, or that of its results where they are shorter
+    (``sum(x, dtype=torch.float16)``)."""
     if dtype not in FORMATS:
         return dtype if dtype in PARTS else next(iter(floating), dtype)
     shortest = min(floating, key=lambda name: FORMATS[name].precision, default=dtype)
@@ -218,25 +324,35 @@ def _judged_as(dtype: str, floating: Sequence[str]) -> str:
 
 
 def policy_of(operator: Operator, backend: Backend, dtype: str, rules: Rules) -> Policy:
-    where = {"device": backend.identity.get("device", ""), "driver": backend.identity.get("driver", "")}
-    return rules.policy(backend.ruled_as or backend.name, operator=operator.ruled_by[0], dtype=dtype, **where)
+    where = {
+        "device": backend.identity.get("device", ""),
+        "driver": backend.identity.get("driver", ""),
+    }
+    return rules.policy(
+        backend.ruled_as or backend.name, operator=operator.ruled_by[0], dtype=dtype, **where
+    )
 
 
 def _result(
-    case: Case, operator: Operator, backend: Backend, direction: str, found: Judgement, comparison: Comparison,
+    case: Case, operator: Operator, backend: Backend, direction: str, found: Judgement,
+    comparison: Comparison,
     evidence: Evidence | None, reference: Reference, rules: Rules, proved: Proof | None,
 ) -> Result:  # fmt: skip
     result = Result(
-        case, backend.name, direction, found.verdict, found.explanation, MappingProxyType(dict(found.metrics)), operator.family,
-        found.worst, found.output, _shapes(reference), comparison, reference.materials.sha256, evidence, proof=proved,
+        case, backend.name, direction, found.verdict, found.explanation,
+        MappingProxyType(dict(found.metrics)), operator.family,
+        found.worst, found.output, _shapes(reference), comparison, reference.materials.sha256,
+        evidence, proof=proved,
     )  # fmt: skip
     return expected(result, rules, backend) if result.verdict.fails else result
 
 
 def expected(result: Result, rules: Rules, backend: Backend) -> Result:
-    """A failure that somebody has already explained: verdict ``expected``, with the reason and the ticket.
+    """A failure that somebody has already explained: verdict ``expected``, with the reason and the
+    ticket.
 
-    One that an entry would explain if it had not expired, or the error not grown, stays a failure and says so.
+    One that an entry would explain if it had not expired, or the error not grown, stays a failure
+    and says so.
     """
     if not rules.expectations:
         return result
@@ -247,8 +363,19 @@ def expected(result: Result, rules: Rules, backend: Backend) -> Result:
         near = occasion.nearly(rules.expectations, verdict, rho)
         return replace(result, explanation=f"{result.explanation}; {near}") if near else result
     reason = entry.reason + (f"; {entry.ticket}" if entry.ticket else "")
-    known = Known(entry.id, entry.place, verdict, entry.max_rho, entry.flaky or "nondeterministic" in entry.verdicts)
-    return replace(result, verdict=Verdict("expected"), explanation=f"expected ({reason}): {result.explanation}", known=known)
+    known = Known(
+        entry.id,
+        entry.place,
+        verdict,
+        entry.max_rho,
+        entry.flaky or "nondeterministic" in entry.verdicts,
+    )
+    return replace(
+        result,
+        verdict=Verdict("expected"),
+        explanation=f"expected ({reason}): {result.explanation}",
+        known=known,
+    )
 
 
 def _is_known(case: Case, backend: Backend, direction: str, found: Judgement, rules: Rules) -> bool:
@@ -256,18 +383,28 @@ def _is_known(case: Case, backend: Backend, direction: str, found: Judgement, ru
     if not rules.expectations:
         return False
     occasion = Occasion(case, backend.name, direction, backend.identity)
-    return occasion.known(rules.expectations, found.verdict.value, found.metrics.get("rho_max", 0.0)) is not None
+    return (
+        occasion.known(rules.expectations, found.verdict.value, found.metrics.get("rho_max", 0.0))
+        is not None
+    )
 
 
 def _shapes(reference: Reference) -> tuple[str, ...]:
     return tuple(
-        f"{list(t.shape)}" + ("" if t.is_contiguous() else f" strides {list(t.stride())} offset {t.storage_offset()}")
+        f"{list(t.shape)}"
+        + ("" if t.is_contiguous() else f" strides {list(t.stride())} offset {t.storage_offset()}")
         for t in reference.arguments.tensors
     )
 
 
 def unavailable(
-    case: Case, operator: Operator, backend: Backend, direction: str, reason: str, verdict: str = "unavailable"
+    case: Case,
+    operator: Operator,
+    backend: Backend,
+    direction: str,
+    reason: str,
+    verdict: str = "unavailable",
 ) -> Result:
-    """A result that stands for all cases of an operator × dtype × direction which a backend cannot run."""
+    """A result that stands for all cases of an operator × dtype × direction which a backend cannot
+    run."""
     return Result(case, backend.name, direction, Verdict(verdict), reason, family=operator.family)

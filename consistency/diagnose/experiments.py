@@ -1,4 +1,5 @@
-"""Trials of the second look: the same numbers computed otherwise, elsewhere, in float64, and what follows for the cause."""
+"""Trials of the second look: the same numbers computed otherwise, elsewhere, in float64, and what
+follows for the cause."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ BEYOND = 4.0  # ulp + G·u·S: answers further apart are different answers
 
 @dataclass(frozen=True)
 class Flagged:
-    """A failing result with all that made it; ``judged`` gives the judgement of another outcome of the same case."""
+    """A failing result with all that made it; ``judged`` gives the judgement of another outcome of
+    the same case."""
 
     operator: Operator
     materials: Materials
@@ -41,8 +43,15 @@ class Flagged:
     judged: Callable[[Comparison], Judgement]
     others: Mapping[str, Outcome]
 
-    def again(self, backend: Backend | None = None, materials: Materials | None = None, dtype: str | None = None) -> Outcome:
-        return (backend or self.backend).run(self.operator, materials or self.materials, self.direction, dtype)
+    def again(
+        self,
+        backend: Backend | None = None,
+        materials: Materials | None = None,
+        dtype: str | None = None,
+    ) -> Outcome:
+        return (backend or self.backend).run(
+            self.operator, materials or self.materials, self.direction, dtype
+        )
 
     def rho(self, outcome: Outcome) -> float:
         """× budget of another outcome; infinity where it fails in another way."""
@@ -66,26 +75,43 @@ def differs(scene: Scene | None, outcome: Outcome) -> bool:
     values = flat(tensor)
     with np.errstate(all="ignore"):
         apart = np.abs(values - scene.actual) > BEYOND * scene.unit
-    return bool((apart & np.isfinite(scene.actual)).any() or (np.isnan(values) != np.isnan(scene.actual)).any())
+    return bool(
+        (apart & np.isfinite(scene.actual)).any()
+        or (np.isnan(values) != np.isnan(scene.actual)).any()
+    )
 
 
 def adds_up(scene: Scene | None, outcomes: Sequence[Outcome]) -> bool:
-    """Whether each answer is the right one plus the answer, or the right answer, of the call before: a buffer nobody cleared."""
+    """Whether each answer is the right one plus the answer, or the right answer, of the call
+    before: a buffer nobody cleared."""
     if scene is None or not np.isfinite(scene.expected).all() or not scene.expected.any():
         return False
-    tensors = [scene.reference.observed(o.outputs)[scene.index].tensor for o in outcomes if o.status == "ok"]
+    tensors = [
+        scene.reference.observed(o.outputs)[scene.index].tensor
+        for o in outcomes
+        if o.status == "ok"
+    ]
     values = [flat(t) for t in tensors if t is not None]
-    if len(values) < len(outcomes) or len(values) < 2 or any(v.size != scene.expected.size for v in values):
+    if (
+        len(values) < len(outcomes)
+        or len(values) < 2
+        or any(v.size != scene.expected.size for v in values)
+    ):
         return False
     close = (1.0 - ENOUGH) * np.linalg.norm(scene.expected)
     added = [later - scene.expected for later in values[1:]]
-    growing = all(np.linalg.norm(a - earlier) <= close for a, earlier in zip(added, values, strict=False))
+    growing = all(
+        np.linalg.norm(a - earlier) <= close for a, earlier in zip(added, values, strict=False)
+    )
     return growing or all(np.linalg.norm(a - scene.expected) <= close for a in added)
 
 
 def trials(flagged: Flagged) -> Iterator[tuple[str, Callable[[], Outcome | None]]]:
     tensors = flagged.reference.arguments.tensors
-    if any(not t.is_contiguous() or t.storage_offset() for t in tensors) and not flagged.operator.mutates:
+    if (
+        any(not t.is_contiguous() or t.storage_offset() for t in tensors)
+        and not flagged.operator.mutates
+    ):
         yield CONTIGUOUS, functools.partial(_contiguous, flagged)
     for words, backend in flagged.backend.variants().items():
         yield words, functools.partial(flagged.again, backend)
@@ -106,17 +132,28 @@ def literal_case(flagged: Flagged, change: Callable[[torch.Tensor], torch.Tensor
     def walk(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
             return change(value).clone(memory_format=torch.contiguous_format)
-        return type(value)(walk(item) for item in value) if isinstance(value, (list, tuple)) else value
+        return (
+            type(value)(walk(item) for item in value) if isinstance(value, (list, tuple)) else value
+        )
 
     kwargs = {name: walk(value) for name, value in arguments.kwargs.items()}
-    made = case_of(case.operator, case.dtype, tuple(map(walk, arguments.args)), kwargs, case.cotangent)
+    made = case_of(
+        case.operator, case.dtype, tuple(map(walk, arguments.args)), kwargs, case.cotangent
+    )
     return prepare(replace(made, source=case.source))  # or a worker would call another operator
 
 
-def in_float64(flagged: Flagged, scene: Scene | None, trials: dict[str, float]) -> tuple[Output, ...] | None:
+def in_float64(
+    flagged: Flagged, scene: Scene | None, trials: dict[str, float]
+) -> tuple[Output, ...] | None:
     """What the backend gives for the same numbers in float64; also tried as a work-around."""
     dtype = flagged.materials.case.dtype
-    if scene is None or not floats(dtype) or dtype in ("float64", "complex128") or flagged.backend.has_float64() is False:
+    if (
+        scene is None
+        or not floats(dtype)
+        or dtype in ("float64", "complex128")
+        or flagged.backend.has_float64() is False
+    ):
         return None
     if flagged.backend.unsupported(flagged.operator, "float64", flagged.direction):
         return None
@@ -125,7 +162,9 @@ def in_float64(flagged: Flagged, scene: Scene | None, trials: dict[str, float]) 
         return None
     kept = {"float64": PARTS.get(dtype, dtype), "complex128": beside(dtype)}
     narrow = tuple(
-        replace(o, tensor=o.tensor.to(TORCH[kept[o.dtype]]), dtype=kept[o.dtype]) if o.tensor is not None and o.dtype in kept else o
+        replace(o, tensor=o.tensor.to(TORCH[kept[o.dtype]]), dtype=kept[o.dtype])
+        if o.tensor is not None and o.dtype in kept
+        else o
         for o in outcome.outputs
     )
     trials["computing in float64"] = flagged.rho(replace(outcome, outputs=narrow))
@@ -148,11 +187,20 @@ def error_in_float64(scene: Scene, wide: tuple[Output, ...]) -> float | None:
 
 
 def company(flagged: Flagged, scene: Scene | None) -> str:
-    """Who else gives this answer, where at least three backends ran: names the one that stands alone."""
-    others = {name: o for name, o in flagged.others.items() if name != flagged.backend.name and o.status == "ok"}
+    """Who else gives this answer, where at least three backends ran: names the one that stands
+    alone."""
+    others = {
+        name: o
+        for name, o in flagged.others.items()
+        if name != flagged.backend.name and o.status == "ok"
+    }
     if scene is None or len(others) < 2:
         return ""
-    apart = [name for name, outcome in others.items() if differs(scene, outcome) or flagged.rho(outcome) <= 1.0]
+    apart = [
+        name
+        for name, outcome in others.items()
+        if differs(scene, outcome) or flagged.rho(outcome) <= 1.0
+    ]
     if not apart:
         return f"all {len(others) + 1} backends give this answer"
     right = [name for name in apart if flagged.rho(others[name]) <= 1.0]
@@ -160,4 +208,8 @@ def company(flagged: Flagged, scene: Scene | None) -> str:
         who = " and ".join(right) if len(right) < 4 else f"{len(right)} others"
         return f"{flagged.backend.name} stands alone, {who} agree with float64"
     same = [name for name in others if name not in apart]
-    return f"{' and '.join(same)} {'gives' if len(same) == 1 else 'give'} this answer too" if same else ""
+    return (
+        f"{' and '.join(same)} {'gives' if len(same) == 1 else 'give'} this answer too"
+        if same
+        else ""
+    )

@@ -1,4 +1,5 @@
-"""What trials tell where no suspect explained anything: results that depend on layout, batch or position, or on the formula."""
+"""What trials tell where no suspect explained anything: results that depend on layout, batch or
+position, or on the formula."""
 
 from __future__ import annotations
 
@@ -20,11 +21,21 @@ _CLEAR = 100.0  # ulp + G·u·S: of smaller errors it cannot be told whether the
 
 
 def by_trial(flagged: Flagged, evidence: Evidence, scene: Scene | None) -> Cause | None:
-    """What no suspect explained but a change of circumstances did: an element's result depends on its own inputs only."""
+    """What no suspect explained but a change of circumstances did: an element's result depends on
+    its own inputs only."""
     if evidence.trials.get(CONTIGUOUS, 2.0) <= 1.0:
         return Cause("depends-on-layout", "the layout of the inputs", 1.0)
-    clear = scene is not None and flagged.direction == "forward" and not flagged.operator.mutates and scene.size >= _CLEAR
-    row = _guilty_row(scene, "elementwise" in flagged.operator.traits) if scene is not None and clear else None
+    clear = (
+        scene is not None
+        and flagged.direction == "forward"
+        and not flagged.operator.mutates
+        and scene.size >= _CLEAR
+    )
+    row = (
+        _guilty_row(scene, "elementwise" in flagged.operator.traits)
+        if scene is not None and clear
+        else None
+    )
     if scene is not None and row is not None and _right_alone(flagged, scene, row):
         return Cause("depends-on-batch", "the size of the batch", 1.0)
     if ", only in the " in flagged.found.explanation:  # the first or last elements, and no others
@@ -40,17 +51,22 @@ def by_trial(flagged: Flagged, evidence: Evidence, scene: Scene | None) -> Cause
 
 
 def _right_alone(flagged: Flagged, scene: Scene, row: int) -> bool:
-    """Whether a row comes out otherwise without the rest of its batch, be it a row of the first operand or of all of them."""
+    """Whether a row comes out otherwise without the rest of its batch, be it a row of the first
+    operand or of all of them."""
     return any(
-        _differs_elsewhere(flagged, scene, lambda t: t[row : row + 1], np.s_[row : row + 1], first_only=first_only)
+        _differs_elsewhere(
+            flagged, scene, lambda t: t[row : row + 1], np.s_[row : row + 1], first_only=first_only
+        )
         for first_only in ((False,) if "elementwise" in flagged.operator.traits else (True, False))
     )
 
 
 def _guilty_row(scene: Scene, elementwise: bool) -> int | None:
-    """The row (of dimension 0) with the most wrong elements; of elementwise operators only where rows are wrong as a whole.
+    """The row (of dimension 0) with the most wrong elements; of elementwise operators only where
+    rows are wrong as a whole.
 
-    There a row that is wrong in places tells of these places: alone, its elements would stand elsewhere in memory.
+    There a row that is wrong in places tells of these places: alone, its elements would stand
+    elsewhere in memory.
     """
     if len(scene.shape) < 2 or scene.guilty.size != np.prod(scene.shape):
         return None
@@ -61,15 +77,24 @@ def _guilty_row(scene: Scene, elementwise: bool) -> int | None:
 
 def _has_rows(tensor: torch.Tensor, scene: Scene, first: torch.Tensor | None) -> bool:
     fits = tensor.ndim > 0 and tensor.shape[0] == scene.shape[0]
-    return fits and (tensor.ndim == len(scene.shape) if first is None else tensor.shape == first.shape)
+    return fits and (
+        tensor.ndim == len(scene.shape) if first is None else tensor.shape == first.shape
+    )
 
 
 def _differs_elsewhere(
-    flagged: Flagged, scene: Scene, change: Callable[[torch.Tensor], torch.Tensor], where: Any, *, first_only: bool | None = None
+    flagged: Flagged,
+    scene: Scene,
+    change: Callable[[torch.Tensor], torch.Tensor],
+    where: Any,
+    *,
+    first_only: bool | None = None,
 ) -> bool:
-    """Whether results differ by more than rounding when the rows of the inputs stand elsewhere, or alone.
+    """Whether results differ by more than rounding when the rows of the inputs stand elsewhere, or
+    alone.
 
-    ``where`` are the same elements among the results so far. Only for independent rows: the reference must not differ.
+    ``where`` are the same elements among the results so far. Only for independent rows: the
+    reference must not differ.
     """
     rows = scene.shape[0] if scene.shape else 0
     if rows < 2 or scene.actual.size != np.prod(scene.shape):
@@ -78,14 +103,27 @@ def _differs_elsewhere(
         # Of a product's factors, the first has the rows.
         alone = "elementwise" not in flagged.operator.traits if first_only is None else first_only
         first = flagged.reference.arguments.tensors[0]
-        materials = literal_case(flagged, lambda t: change(t) if _has_rows(t, scene, first if alone else None) else t)
+        materials = literal_case(
+            flagged, lambda t: change(t) if _has_rows(t, scene, first if alone else None) else t
+        )
         truth = Reference(flagged.operator, materials, "forward")
         outcome = flagged.again(materials=materials)
         if outcome.status != "ok" or truth.outcome.status != "ok":
             return False
-        wanted, seen = truth.outputs[scene.index].tensor, truth.observed(outcome.outputs)[scene.index].tensor
-        expected, before, unit = (v.reshape(scene.shape)[where].reshape(-1) for v in (scene.expected, scene.actual, scene.unit))
-        if wanted is None or seen is None or flat(wanted).size != expected.size or flat(seen).size != expected.size:
+        wanted, seen = (
+            truth.outputs[scene.index].tensor,
+            truth.observed(outcome.outputs)[scene.index].tensor,
+        )
+        expected, before, unit = (
+            v.reshape(scene.shape)[where].reshape(-1)
+            for v in (scene.expected, scene.actual, scene.unit)
+        )
+        if (
+            wanted is None
+            or seen is None
+            or flat(wanted).size != expected.size
+            or flat(seen).size != expected.size
+        ):
             return False
     except REFUSALS:
         return False
@@ -96,8 +134,11 @@ def _differs_elsewhere(
         return bool((np.abs(flat(seen) - before) > BEYOND * unit)[finite].any())
 
 
-def by_precision(flagged: Flagged, evidence: Evidence, scene: Scene | None, wide: tuple[Output, ...] | None) -> Cause | None:
-    """What the same backend's answer in float64 tells: the same error is the formula's, none at all is an amplified rounding."""
+def by_precision(
+    flagged: Flagged, evidence: Evidence, scene: Scene | None, wide: tuple[Output, ...] | None
+) -> Cause | None:
+    """What the same backend's answer in float64 tells: the same error is the formula's, none at all
+    is an amplified rounding."""
     if scene is None or wide is None:
         return None
     share = scene.share(wide)
@@ -106,6 +147,11 @@ def by_precision(flagged: Flagged, evidence: Evidence, scene: Scene | None, wide
     right = evidence.trials.get("computing in float64", 2.0) <= 1.0
     if right and scene.special and np.isfinite(scene.expected[scene.guilty]).any():
         return Cause("early-overflow", "an intermediate that leaves the format", 1.0)
-    if right and evidence.wide is not None and evidence.wide < _ROUNDED and "elementwise" in flagged.operator.traits:
+    if (
+        right
+        and evidence.wide is not None
+        and evidence.wide < _ROUNDED
+        and "elementwise" in flagged.operator.traits
+    ):
         return Cause("approximation", "a formula that amplifies rounding", 1.0 - evidence.wide)
     return None

@@ -1,8 +1,10 @@
-"""How much an answer may move by no fault of the backend: other inputs within half an ulp, other roundings on the way.
+"""How much an answer may move by no fault of the backend: other inputs within half an ulp, other
+roundings on the way.
 
-Both are measured by running the float64 reference again with something random, and give a standard deviation for every
-element (Monte Carlo arithmetic: Parker, Pierce and Eggert, "Monte Carlo arithmetic: how to gamble with floating point and win",
-2000). Nothing here depends on a random state of torch's that anybody else uses.
+Both are measured by running the float64 reference again with something random, and give a standard
+deviation for every element (Monte Carlo arithmetic: Parker, Pierce and Eggert, "Monte Carlo
+arithmetic: how to gamble with floating point and win", 2000). Nothing here depends on a random
+state of torch's that anybody else uses.
 """
 
 from __future__ import annotations
@@ -30,8 +32,11 @@ _HOPELESS = 20.0  # 3σ
 Sample = Callable[[torch.Generator], Sequence[Output]]
 
 
-def in_sigmas(sample: Sample, index: int, error: Doubles, guilty: np.ndarray[Any, Any], samples: int = SAMPLES) -> float:
-    """The largest of the guilty elements' errors in 3σ of what ``sample`` gives; infinity where σ is 0, or nothing came.
+def in_sigmas(
+    sample: Sample, index: int, error: Doubles, guilty: np.ndarray[Any, Any], samples: int = SAMPLES
+) -> float:
+    """The largest of the guilty elements' errors in 3σ of what ``sample`` gives; infinity where σ
+    is 0, or nothing came.
 
     Gives up, with what it has, after a few samples that leave no hope of 1.
     """
@@ -59,16 +64,23 @@ def _excess(found: list[Doubles], error: Doubles) -> float:
 
 
 def perturbed(reference: Reference, random: torch.Generator) -> tuple[Output, ...]:
-    """The reference on inputs that are each moved by half an ulp, up or down: of the tested dtype, or of float32 where sums of
-    a shorter one are accumulated in float32. (Half an ulp of bfloat16 would excuse a bfloat16 accumulator.)
+    """The reference on inputs that are each moved by half an ulp, up or down: of the tested dtype,
+    or of float32 where sums of a shorter one are accumulated in float32. (Half an ulp of bfloat16
+    would excuse a bfloat16 accumulator.)
     """
     form = dtypes.form_of(reference.materials.case.dtype) or dtypes.FORMATS["float32"]
-    if form.precision < 24 and reference.model.wide_accumulation and reference.direction == "forward":
+    if (
+        form.precision < 24
+        and reference.model.wide_accumulation
+        and reference.direction == "forward"
+    ):
         form = dtypes.FORMATS["float32"]
     return reference.evaluate(functools.partial(_half_an_ulp, form, random))
 
 
-def _half_an_ulp(form: Format, random: torch.Generator, base: torch.Tensor, position: int) -> torch.Tensor:
+def _half_an_ulp(
+    form: Format, random: torch.Generator, base: torch.Tensor, position: int
+) -> torch.Tensor:
     if base.is_complex():
         return torch.view_as_complex(_half_an_ulp(form, random, torch.view_as_real(base), position))
     if base.dtype != torch.float64 or not base.numel():
@@ -80,15 +92,20 @@ def _half_an_ulp(form: Format, random: torch.Generator, base: torch.Tensor, posi
 
 
 def randomly_rounded(reference: Reference, random: torch.Generator) -> tuple[Output, ...]:
-    """The reference over its decomposition into torch's core operators, every step's result rounded at random."""
+    """The reference over its decomposition into torch's core operators, every step's result rounded
+    at random."""
     backward = reference.direction == "backward"
-    arguments = reference.materials.build("float64", gradients=backward and reference.operator.leaves)
+    arguments = reference.materials.build(
+        "float64", gradients=backward and reference.operator.leaves
+    )
     function = reference.operator.reference or reference.operator
     form = dtypes.form_of(reference.materials.case.dtype) or dtypes.FORMATS["float32"]
     wide = form.precision < 24 and reference.model.wide_accumulation and not backward
     roundoff = 2.0**-24 if wide else form.unit_roundoff
     with _Rounding(roundoff, random):
-        outputs = collect(lambda args, kwargs: function(*args, **kwargs), reference.operator, arguments, backward)
+        outputs = collect(
+            lambda args, kwargs: function(*args, **kwargs), reference.operator, arguments, backward
+        )
     return reference.observed(outputs)
 
 
@@ -109,11 +126,15 @@ class _Rounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 return result
         result = func(*args, **kwargs)
         if any(returned.alias_info is not None for returned in func._schema.returns):
-            return result  # a view, or written in place: no new numbers, or ones that were rounded already
+            # a view, or written in place: no new numbers, or ones that were rounded already
+            return result
         return tree_map(self._round, result)
 
     def _round(self, value: Any) -> Any:
-        if not isinstance(value, torch.Tensor) or value.dtype not in (torch.float64, torch.complex128):
+        if not isinstance(value, torch.Tensor) or value.dtype not in (
+            torch.float64,
+            torch.complex128,
+        ):
             return value
         with torch._C._DisableTorchDispatch():
             noise = torch.rand(value.shape, generator=self.random, dtype=torch.float64) * 2.0 - 1.0

@@ -1,15 +1,19 @@
-"""Precision scaling: from float32 to float64 the rounding of one computation shrinks by about 2²⁹; a wrong formula does not.
+"""Precision scaling: from float32 to float64 the rounding of one computation shrinks by about 2²⁹;
+a wrong formula does not.
 
-Each float32 case has a *twin*: the same recipe in float64, whose numbers agree to 24 bits and have full mantissas. Two rules:
+Each float32 case has a *twin*: the same recipe in float64, whose numbers agree to 24 bits and have
+full mantissas. Two rules:
 
-- one-sided, per case: ``e64 ≤ max(1e-6 · e32, max(16, 4·G) · eps64 · max|ref|)``, errors as the largest absolute one of an output.
-  Where sums cancel, S stands in for \\|ref\\|: a sum's error is relative to what was summed, and grows with G (√n of n terms).
-- two-sided, pooled: the geometric mean of RMS32/RMS64 over the cases in which both err, at the same elements. Above 2³⁴ the
-  float32 path is degraded (TF32 gives about 2⁴²), below 2²⁰ the float64 path is. Expected is 2²⁹; torch's CPU gives 2.6e7 to
-  2.4e9 for nine tenths of its operators.
+- one-sided, per case: ``e64 ≤ max(1e-6 · e32, max(16, 4·G) · eps64 · max|ref|)``, errors as the
+  largest absolute one of an output. Where sums cancel, S stands in for \\|ref\\|: a sum's error is
+  relative to what was summed, and grows with G (√n of n terms).
+- two-sided, pooled: the geometric mean of RMS32/RMS64 over the cases in which both err, at the same
+  elements. Above 2³⁴ the float32 path is degraded (TF32 gives about 2⁴²), below 2²⁰ the float64
+  path is. Expected is 2²⁹; torch's CPU gives 2.6e7 to 2.4e9 for nine tenths of its operators.
 
-0/0 says nothing. The float64 error is measured at elements whose exact value is certified; where none is, nothing is measured. A
-two-sided window per sample would misfire on half of all healthy ones: many are exact in one precision or in both.
+0/0 says nothing. The float64 error is measured at elements whose exact value is certified; where
+none is, nothing is measured. A two-sided window per sample would misfire on half of all healthy
+ones: many are exact in one precision or in both.
 """
 
 from __future__ import annotations
@@ -41,16 +45,19 @@ ENOUGH = 8  # pairs in which both precisions err; fewer say nothing about a mean
 PROVED = 4  # elements of an output whose float64 error is measured
 _SHRINKS = 1e-6
 _EPS = 2.0**-52
-_UNEVEN = ("nn.functional.tanhshrink",)  # x − tanh x is exact in float64 for large x, and never in float32
+_UNEVEN = (
+    "nn.functional.tanhshrink",
+)  # x − tanh x is exact in float64 for large x, and never in float32
 _OF_THE_FORMAT = ("subnormal", "tokens", "near")  # value classes
 
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """How one operator scales on one backend. ``ratio`` is the pooled RMS32/RMS64 (NaN where ``pairs`` is 0).
+    """How one operator scales on one backend. ``ratio`` is the pooled RMS32/RMS64 (NaN where
+    ``pairs`` is 0).
 
-    ``measured`` cases had a reference above float64; in ``pairs`` of them both precisions err. ``violations`` are twins that
-    break the one-sided rule, with both errors.
+    ``measured`` cases had a reference above float64; in ``pairs`` of them both precisions err.
+    ``violations`` are twins that break the one-sided rule, with both errors.
     """
 
     operator: str
@@ -59,20 +66,43 @@ class Scaling:
     pairs: int = 0
     ratio: float = math.nan
     violations: tuple[tuple[Case, float, float], ...] = ()
-    told: str = ""  # the problem of a scaling that was read from a bundle, which keeps no violations
+    told: str = (
+        ""  # the problem of a scaling that was read from a bundle, which keeps no violations
+    )
 
     @staticmethod
     def from_json(row: Mapping[str, Any]) -> Scaling:
-        """What :meth:`to_json` wrote; the violations are not in it. Raises what unfit data raise."""
-        measured, pairs, ratio = int(row["measured"]), int(row["pairs"]), float(row.get("ratio", math.nan))
+        """What :meth:`to_json` wrote; the violations are not in it. Raises what unfit data
+        raise."""
+        measured, pairs, ratio = (
+            int(row["measured"]),
+            int(row["pairs"]),
+            float(row.get("ratio", math.nan)),
+        )
         if pairs and not 0.0 < ratio < math.inf:
             raise ValueError(f"{ratio} is no ratio of errors")
-        return Scaling(str(row["operator"]), str(row["backend"]), measured, pairs, ratio, told=str(row.get("problem", "")))
+        return Scaling(
+            str(row["operator"]),
+            str(row["backend"]),
+            measured,
+            pairs,
+            ratio,
+            told=str(row.get("problem", "")),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """As a row for a bundle; a ratio that was not measured is left out."""
-        row = {"operator": self.operator, "backend": self.backend, "measured": self.measured, "pairs": self.pairs}
-        return row | ({"ratio": self.ratio} if self.pairs else {}) | ({"problem": self.problem} if self.problem else {})
+        row = {
+            "operator": self.operator,
+            "backend": self.backend,
+            "measured": self.measured,
+            "pairs": self.pairs,
+        }
+        return (
+            row
+            | ({"ratio": self.ratio} if self.pairs else {})
+            | ({"problem": self.problem} if self.problem else {})
+        )
 
     @property
     def problem(self) -> str:
@@ -82,11 +112,20 @@ class Scaling:
         if self.violations:
             _, e32, e64 = max(self.violations, key=_least_shrunk)
             many = f"{len(self.violations)} of {self.measured} cases"
-            return f"float64 errs by {e64:.3g} where float32 errs by {e32:.3g} ({many}): it does not shrink as rounding would"
+            return (
+                f"float64 errs by {e64:.3g} where float32 errs by {e32:.3g} ({many}): it does "
+                f"not shrink as rounding would"
+            )
         if self.pairs >= ENOUGH and self.ratio < LOWEST:
-            return f"float64 is only {power(self.ratio)} as precise as float32 ({self.pairs} cases): its path is degraded"
+            return (
+                f"float64 is only {power(self.ratio)} as precise as float32 ({self.pairs} "
+                f"cases): its path is degraded"
+            )
         if self.pairs >= ENOUGH and self.ratio > HIGHEST:
-            return f"float64 is {power(self.ratio)} as precise as float32 ({self.pairs} cases): the float32 path is degraded"
+            return (
+                f"float64 is {power(self.ratio)} as precise as float32 ({self.pairs} cases): "
+                f"the float32 path is degraded"
+            )
         return ""
 
 
@@ -100,7 +139,8 @@ def power(ratio: float) -> str:
 
 
 def twin(case: Case) -> Case | None:
-    """The same case in float64; None where its numbers would be others: literal ones, or limits of the format."""
+    """The same case in float64; None where its numbers would be others: literal ones, or limits of
+    the format."""
 
     def widened(value: recipe.Arg) -> recipe.Arg:
         match value:
@@ -120,13 +160,16 @@ def twin(case: Case) -> Case | None:
 
     try:
         kwargs = {name: widened(value) for name, value in case.kwargs.items()}
-        return Case(case.operator, "float64", tuple(map(widened, case.args)), kwargs, case.cotangent)
+        return Case(
+            case.operator, "float64", tuple(map(widened, case.args)), kwargs, case.cotangent
+        )
     except RecipeError:
         return None
 
 
 def applies(operator: Operator) -> bool:
-    """Whether errors of this operator are rounding to begin with: not for data movement, jumps, and random numbers."""
+    """Whether errors of this operator are rounding to begin with: not for data movement, jumps, and
+    random numbers."""
     return (
         operator.error.kind in ("rounded", "accumulated")
         and operator.alternatives is None
@@ -148,7 +191,9 @@ class Pool:
 
     def add(self, results: Iterable[Result]) -> None:
         """Run the twin of one case, whose forward float32 results on the backends are given."""
-        backends = [self.backends[r.backend] for r in results if r.backend in self.backends and _tells(r)]
+        backends = [
+            self.backends[r.backend] for r in results if r.backend in self.backends and _tells(r)
+        ]
         case = next(iter(results)).case if backends else None
         double = twin(case) if case is not None else None
         if case is None or double is None:
@@ -160,24 +205,37 @@ class Pool:
                 return
 
     def _pair(self, single: Case, double: Case, backends: Sequence[Backend]) -> None:
-        narrow, wide = (Reference(self.operator, prepare(case), "forward") for case in (single, double))
+        narrow, wide = (
+            Reference(self.operator, prepare(case), "forward") for case in (single, double)
+        )
         if narrow.outcome.status != "ok" or wide.outcome.status != "ok":
             return
         for index, output in enumerate(wide.outputs):
             if output.tensor is not None and output.tensor.dtype == torch.float64:
-                wide.proofs.settle(index, spots(double.digest, index, output.tensor.numel(), PROVED), work=WORK)
+                wide.proofs.settle(
+                    index, spots(double.digest, index, output.tensor.numel(), PROVED), work=WORK
+                )
         if not wide.proofs.certificates:
             return
         for backend in backends:
             if refusal(backend, self.operator, "float64", "forward"):
                 continue
-            outcomes = [backend.run(self.operator, reference.materials) for reference in (narrow, wide)]
-            if all(outcome.status == "ok" for outcome in outcomes) and not compare(outcomes[1], wide).structure:
+            outcomes = [
+                backend.run(self.operator, reference.materials) for reference in (narrow, wide)
+            ]
+            if (
+                all(outcome.status == "ok" for outcome in outcomes)
+                and not compare(outcomes[1], wide).structure
+            ):
                 self._record(backend.name, double, narrow, wide, outcomes)
 
-    def _record(self, name: str, case: Case, narrow: Reference, wide: Reference, outcomes: Sequence[Outcome]) -> None:
+    def _record(
+        self, name: str, case: Case, narrow: Reference, wide: Reference, outcomes: Sequence[Outcome]
+    ) -> None:
         self._measured[name] = self._measured.get(name, 0) + 1
-        pairs = zip(narrow.observed(outcomes[0].outputs), wide.observed(outcomes[1].outputs), strict=True)
+        pairs = zip(
+            narrow.observed(outcomes[0].outputs), wide.observed(outcomes[1].outputs), strict=True
+        )
         for index, (single, double) in enumerate(pairs):
             places, e64 = wide.proofs.errors(index, double.tensor)
             e32 = _errors(narrow.outputs[index].tensor, single.tensor, places)
@@ -188,14 +246,17 @@ class Pool:
             if e32.any() and e64.any():
                 self._logs.setdefault(name, []).append(_log_rms(e32) - _log_rms(e64))
             if e64.max() > _SHRINKS * e32.max() and e64.max() > 16.0 * _EPS * _largest(wide, index):
-                self._violations.setdefault(name, []).append((case, float(e32.max()), float(e64.max())))
+                self._violations.setdefault(name, []).append(
+                    (case, float(e32.max()), float(e64.max()))
+                )
 
     def scalings(self) -> tuple[Scaling, ...]:
         """One per backend on which anything was measured."""
         return tuple(
             Scaling(
                 self.operator.name, name, count, len(logs := self._logs.get(name, [])),
-                2.0 ** (sum(logs) / len(logs)) if logs else math.nan, tuple(self._violations.get(name, ())),
+                2.0 ** (sum(logs) / len(logs)) if logs else math.nan,
+                tuple(self._violations.get(name, ())),
             )
             for name, count in self._measured.items()
         )  # fmt: skip
@@ -203,7 +264,12 @@ class Pool:
 
 def _tells(result: Result) -> bool:
     found = result.comparison
-    return result.direction == "forward" and found is not None and found.status == "ok" and not found.structure
+    return (
+        result.direction == "forward"
+        and found is not None
+        and found.status == "ok"
+        and not found.structure
+    )
 
 
 def _log_rms(errors: Any) -> float:
@@ -214,20 +280,33 @@ def _log_rms(errors: Any) -> float:
 
 def _errors(expected: torch.Tensor | None, actual: torch.Tensor | None, places: Any) -> Any:
     """Absolute errors at flat ``places``; NaN where there is nothing to compare."""
-    if expected is None or actual is None or expected.shape != actual.shape or not expected.is_floating_point():
+    if (
+        expected is None
+        or actual is None
+        or expected.shape != actual.shape
+        or not expected.is_floating_point()
+    ):
         return np.full(places.size, np.nan)
-    gap = actual.detach().reshape(-1)[places].to(torch.float64) - expected.detach().reshape(-1)[places]
+    gap = (
+        actual.detach().reshape(-1)[places].to(torch.float64)
+        - expected.detach().reshape(-1)[places]
+    )
     return gap.abs().numpy()
 
 
 def _largest(reference: Reference, index: int) -> float:
-    """max \\|ref\\|, or the largest S where that is larger and known, × a quarter of the growth of a sum."""
+    """max \\|ref\\|, or the largest S where that is larger and known, × a quarter of the growth of
+    a sum."""
     tensor = reference.outputs[index].tensor
     found = _finite_max(tensor)
     magnitudes = reference.magnitudes
     s: Any = magnitudes[index] if index < len(magnitudes) else None
     if s is not None:
-        found = max(found, (_finite_max(s) if isinstance(s, torch.Tensor) else float(s)) * max(reference.growth(index) / 4.0, 1.0))
+        found = max(
+            found,
+            (_finite_max(s) if isinstance(s, torch.Tensor) else float(s))
+            * max(reference.growth(index) / 4.0, 1.0),
+        )
     return found
 
 
@@ -238,19 +317,36 @@ def _finite_max(tensor: torch.Tensor | None) -> float:
 
 
 def failure(scaling: Scaling, case: Case, family: str) -> Result:
-    """A scaling that is out of bounds, as a result of the run: about the worst twin, or that of ``case`` if the mean is off."""
-    worst = max(scaling.violations, key=_least_shrunk)[0] if scaling.violations else twin(case) or case
+    """A scaling that is out of bounds, as a result of the run: about the worst twin, or that of
+    ``case`` if the mean is off."""
+    worst = (
+        max(scaling.violations, key=_least_shrunk)[0] if scaling.violations else twin(case) or case
+    )
     numbers = {"scaling_ratio": scaling.ratio, "scaling_pairs": float(scaling.pairs)}
-    kept = MappingProxyType({name: value for name, value in numbers.items() if not math.isnan(value)})
-    return Result(worst, scaling.backend, "forward", Verdict("precision-scaling"), scaling.problem, kept, family)
+    kept = MappingProxyType(
+        {name: value for name, value in numbers.items() if not math.isnan(value)}
+    )
+    return Result(
+        worst,
+        scaling.backend,
+        "forward",
+        Verdict("precision-scaling"),
+        scaling.problem,
+        kept,
+        family,
+    )
 
 
 def summary(scalings: Sequence[Scaling]) -> str:
-    """One line for a person: how many were measured, the median ratio, and what is out of bounds."""
+    """One line for a person: how many were measured, the median ratio, and what is out of
+    bounds."""
     ratios = sorted(s.ratio for s in scalings if s.pairs >= 1)
     if not ratios:
         return ""
     off = sum(bool(s.problem) for s in scalings)
     median = ratios[len(ratios) // 2]
-    told = f"float32 error ÷ float64 error: median 2^{math.log2(median):.1f} over {len(ratios)} operators × backends"
+    told = (
+        f"float32 error ÷ float64 error: median 2^{math.log2(median):.1f} over {len(ratios)} "
+        f"operators × backends"
+    )
     return f"{told} (rounding: 2^29), {off or 'none'} out of bounds"

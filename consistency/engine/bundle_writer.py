@@ -24,19 +24,23 @@ from .events import Event, Finished, GroupDone, Grown, Judged, Repeated, Scaled,
 SECONDS_BETWEEN_COUNTS = 20.0
 MAX_FAILURE_FOLDERS = 200  # beyond the shrunk ones, which all get theirs
 KeepFailure = Callable[..., object]  # of a folder, a result, and what is known of its backend
-_BEFORE = {"reference": "float64", "source": "drawn"}  # what bundles mean that are older than these settings
+_BEFORE = {
+    "reference": "float64",
+    "source": "drawn",
+}  # what bundles mean that are older than these settings
 
 
 class Writer:
     """The handler that writes a bundle. Each line is flushed before the next case begins."""
 
     def __init__(
-        self, folder: Path, *, resume: bool = False, label: str = "", about: Mapping[str, Any] | None = None,
+        self, folder: Path, *, resume: bool = False, label: str = "", about: Mapping[str,
+        Any] | None = None,
         keep_failure: KeepFailure | None = None,
     ) -> None:  # fmt: skip
         """``label``: what the user calls this environment. ``about``: the machine
-        (:func:`~consistency.storage.bundle.machine`),
-        where that is not this one. ``keep_failure`` writes a failure's folder (:func:`consistency.report.bundles.writer`).
+        (:func:`~consistency.storage.bundle.machine`), where that is not this one. ``keep_failure``
+        writes a failure's folder (:func:`consistency.report.bundles.writer`).
         """
         self.folder = folder
         self._resume = resume
@@ -65,17 +69,36 @@ class Writer:
                 self._write(event.results, origin=event.origin)
                 self._count(event)
             case Shrunk():
-                self._write((event.result,), shrunk=True, origin="explored" if self._corpus is not None else "")
+                self._write(
+                    (event.result,),
+                    shrunk=True,
+                    origin="explored" if self._corpus is not None else "",
+                )
             case Scaled():
                 rows = [scaling.to_json() for scaling in event.scalings]
-                with (self.folder / "scaling.jsonl").open("a", encoding="utf-8", newline="\n") as stream:
+                with (self.folder / "scaling.jsonl").open(
+                    "a", encoding="utf-8", newline="\n"
+                ) as stream:
                     stream.writelines(json.dumps(row) + "\n" for row in rows)
             case Repeated():
-                with (self.folder / "determinism.jsonl").open("a", encoding="utf-8", newline="\n") as stream:
+                with (self.folder / "determinism.jsonl").open(
+                    "a", encoding="utf-8", newline="\n"
+                ) as stream:
                     stream.writelines(json.dumps(item.to_json()) + "\n" for item in event.found)
             case Grown():
-                with (self.folder / "memory.jsonl").open("a", encoding="utf-8", newline="\n") as stream:
-                    stream.write(json.dumps({"operator": event.operator, "backend": event.backend, "bytes": event.bytes}) + "\n")
+                with (self.folder / "memory.jsonl").open(
+                    "a", encoding="utf-8", newline="\n"
+                ) as stream:
+                    stream.write(
+                        json.dumps(
+                            {
+                                "operator": event.operator,
+                                "backend": event.backend,
+                                "bytes": event.bytes,
+                            }
+                        )
+                        + "\n"
+                    )
             case GroupDone():
                 self._group.clear()
             case Finished():
@@ -83,62 +106,99 @@ class Writer:
 
     def _start(self, event: Started) -> None:
         self._specs = event.settings.specs
-        self._corpus = event.settings.corpus.to_json() if event.settings.corpus is not None else None
+        self._corpus = (
+            event.settings.corpus.to_json() if event.settings.corpus is not None else None
+        )
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._lock = Lock(self.folder)
             there = (self.folder / "bundle.json").exists()
             if there and not self._resume:
-                raise BundleError(f"{self.folder} already holds a bundle; add --resume to complete it, or name another folder")
-            self._identities = {b.name: b.identity for b in event.settings.backends if b.name not in event.unavailable}
+                raise BundleError(
+                    f"{self.folder} already holds a bundle; add --resume to complete it, or "
+                    f"name "
+                    f"another folder"
+                )
+            self._identities = {
+                b.name: b.identity
+                for b in event.settings.backends
+                if b.name not in event.unavailable
+            }
             if there:
                 self._check_same(event)
                 unpack(self.folder)
                 self._known = set(_cases(self.folder))
                 rows = (row for _, row in lines(self.folder / "results.jsonl"))
-                self._there = {(str(row.get("case_id")), str(row.get("backend")), str(row.get("direction"))) for row in rows}
+                self._there = {
+                    (str(row.get("case_id")), str(row.get("backend")), str(row.get("direction")))
+                    for row in rows
+                }
             else:
                 replace(self.folder / "bundle.json", json.dumps(self._header(event), indent=1))
             replace(self.folder / "environment.json", json.dumps(self._identities, indent=1))
             for name in ("cases.jsonl", "results.jsonl"):
                 mend(self.folder / name)
             self._cases = (self.folder / "cases.jsonl").open("a", encoding="utf-8", newline="\n")
-            self._results = (self.folder / "results.jsonl").open("a", encoding="utf-8", newline="\n")
+            self._results = (self.folder / "results.jsonl").open(
+                "a", encoding="utf-8", newline="\n"
+            )
         except OSError as error:
-            raise BundleError(f"cannot write the bundle {self.folder}: {error.strerror}; name another folder with --out") from None
+            raise BundleError(
+                f"cannot write the bundle {self.folder}: {error.strerror}; name another folder "
+                f"with --out"
+            ) from None
 
     def _header(self, event: Started) -> dict[str, Any]:
         about = machine() if self._about is None else self._about
-        versions = next((str(found["torch"]) for found in self._identities.values() if found.get("torch")), "")
+        versions = next(
+            (str(found["torch"]) for found in self._identities.values() if found.get("torch")), ""
+        )
         return new_header(
             event.settings.identity or new_id(), event.settings.describe(), machine=about,
-            label=self._label or label_of(about, versions), corpus=self._corpus, unavailable=event.unavailable,
+            label=self._label or label_of(about, versions), corpus=self._corpus,
+            unavailable=event.unavailable,
         )  # fmt: skip
 
     def _check_same(self, event: Started) -> None:
         header, wanted = read_header(self.folder), event.settings.describe()
         saved = header["settings"]
-        then, now = ((known or {}).get("digest", "no corpus") for known in (header["corpus"], self._corpus))
+        then, now = (
+            (known or {}).get("digest", "no corpus") for known in (header["corpus"], self._corpus)
+        )
         if then != now:
             raise BundleError(
                 f"{self.folder} was begun with another corpus ({then[:12]}, now {now[:12]}); "
                 "resume with the same, or name another folder with --out"
             )
-        for key in ("operators", "backends", "dtypes", "directions", "examples", "seed", "tolerances", "reference", "source"):
+        for key in (
+            "operators",
+            "backends",
+            "dtypes",
+            "directions",
+            "examples",
+            "seed",
+            "tolerances",
+            "reference",
+            "source",
+        ):
             if saved.get(key, _BEFORE.get(key)) != wanted[key]:
                 raise BundleError(
-                    f"{self.folder} was begun with other {key} ({_brief(saved.get(key))}, now {_brief(wanted[key])}); "
+                    f"{self.folder} was begun with other {key} ({_brief(saved.get(key))}, now "
+                    f"{_brief(wanted[key])}); "
                     "resume with the same settings, or name another folder with --out"
                 )
         absent = header.get("unavailable")
         before, now = sorted(absent) if isinstance(absent, dict) else [], sorted(event.unavailable)
         if before != now:
             raise BundleError(
-                f"{self.folder} was begun where other backends were unavailable ({_brief(before)}, now {_brief(now)}); "
+                f"{self.folder} was begun where other backends were unavailable "
+                f"({_brief(before)}, now {_brief(now)}); "
                 "name another folder with --out"
             )
 
-    def _write(self, results: tuple[Result, ...], *, shrunk: bool = False, origin: str = "") -> None:
+    def _write(
+        self, results: tuple[Result, ...], *, shrunk: bool = False, origin: str = ""
+    ) -> None:
         assert self._results is not None
         assert self._cases is not None
         results = tuple(r for r in results if r.key not in self._there and r.key not in self._group)
@@ -147,7 +207,9 @@ class Writer:
             if result.case.id not in self._known:
                 self._known.add(result.case.id)
                 literals.write(self.folder, result.case)
-                self._cases.write(json.dumps({"id": result.case.id, "case": result.case.to_json()}) + "\n")
+                self._cases.write(
+                    json.dumps({"id": result.case.id, "case": result.case.to_json()}) + "\n"
+                )
         self._cases.flush()
         for result in results:
             row = row_of(result)
@@ -182,13 +244,23 @@ class Writer:
         if self._keep_failure is None:
             return
         self._keep_failure(
-            self.folder / "failures" / failure_id(result), result, spec=self._specs.get(result.backend),
+            self.folder / "failures" / failure_id(result), result,
+            spec=self._specs.get(result.backend),
             identity=self._identities.get(result.backend, {}),
-            others=[other for other in others if other.direction == result.direction and other.backend != result.backend],
+            others=[
+                other
+                for other in others
+                if other.direction == result.direction and other.backend != result.backend
+            ],
         )  # fmt: skip
 
     def _finish(self, event: Finished) -> None:
-        self._say({"seconds": round(event.seconds, 3), "complete": not event.out_of_time or self._explores})
+        self._say(
+            {
+                "seconds": round(event.seconds, 3),
+                "complete": not event.out_of_time or self._explores,
+            }
+        )
         self.close()
 
     def close(self) -> None:

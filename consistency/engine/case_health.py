@@ -1,4 +1,5 @@
-"""Whether an operator's draws are any good: valid, telling something, different from each other, and quickly made."""
+"""Whether an operator's draws are any good: valid, telling something, different from each other,
+and quickly made."""
 
 from __future__ import annotations
 
@@ -20,18 +21,23 @@ from ..judge.compare import compare
 from ..operators.declare import Operator
 from ..reference import Reference, quiet
 
-VALID, UNDECIDABLE = 0.98, 0.05  # at least so many draws are valid; at most so many of the ordinary ones can tell nothing
+VALID, UNDECIDABLE = (
+    0.98,
+    0.05,
+)  # at least so many draws are valid; at most so many of the ordinary ones can tell nothing
 EXAMPLES = 60
 SPECIAL_CLASSES = frozenset({"tokens", "near", "subnormal", "sparse"})
 
 
 @dataclass
 class Health:
-    """One operator in one dtype. ``valid`` draws are those that the CPU accepts there and in float64.
+    """One operator in one dtype. ``valid`` draws are those that the CPU accepts there and in
+    float64.
 
-    ``ordinary`` are the valid draws that have something in them: no special values, nothing empty. ``blind`` counts those of them
-    that could tell nothing in either direction, for ``reasons``; ``blind_backward`` those whose gradients could not, which may be
-    as it should be: that of a sum is constant. ``seconds`` is the time of a draw.
+    ``ordinary`` are the valid draws that have something in them: no special values, nothing empty.
+    ``blind`` counts those of them that could tell nothing in either direction, for ``reasons``;
+    ``blind_backward`` those whose gradients could not, which may be as it should be: that of a sum
+    is constant. ``seconds`` is the time of a draw.
     """
 
     operator: str
@@ -58,17 +64,23 @@ class Health:
 
     @property
     def good(self) -> bool:
-        """Within both limits, as far as so few draws can tell: three standard deviations are forgiven."""
+        """Within both limits, as far as so few draws can tell: three standard deviations are
+        forgiven."""
         chance = 3.0 * math.sqrt(UNDECIDABLE * self.ordinary)
         return self.valid_share >= VALID and self.blind <= UNDECIDABLE * self.ordinary + chance
 
     def to_json(self) -> dict[str, Any]:
         """All numbers and shares."""
-        return asdict(self) | {"valid_share": self.valid_share, "blind_share": self.blind_share, "good": self.good}
+        return asdict(self) | {
+            "valid_share": self.valid_share,
+            "blind_share": self.blind_share,
+            "good": self.good,
+        }
 
 
 def examine(operator: Operator, dtype: str, examples: int = EXAMPLES, seed: int = 0) -> Health:
-    """Draw ``examples`` cases, run them on the CPU, and count. An operator that this torch lacks has no draws."""
+    """Draw ``examples`` cases, run them on the CPU, and count. An operator that this torch lacks
+    has no draws."""
     found = Health(operator.name, dtype)
     if operator.callable is None:
         return found
@@ -99,7 +111,9 @@ def _look(operator: Operator, case: Case, found: Health) -> None:
     found.ordinary += 1
     back = ""
     if differentiates(operator, case.dtype):
-        back = _blind(cpu.run(operator, materials, "backward"), Reference(operator, materials, "backward"))
+        back = _blind(
+            cpu.run(operator, materials, "backward"), Reference(operator, materials, "backward")
+        )
         found.blind_backward += bool(back)
     if why and (back or not differentiates(operator, case.dtype)):
         found.blind += 1
@@ -116,21 +130,30 @@ def _blind(outcome: Outcome, reference: Reference) -> str:
 
 
 def ordinary(case: Case) -> bool:
-    """Whether the draw is meant to tell something by its numbers: no special values among them, no empty tensor."""
+    """Whether the draw is meant to tell something by its numbers: no special values among them, no
+    empty tensor."""
     for tensor in (*tensors(case.args), *tensors(case.kwargs)):
         if not isinstance(tensor, TensorRecipe):
             continue
-        unusual = tensor.values[0] in SPECIAL_CLASSES and tensor.dtype != "bool"  # a mask may well be sparse
+        unusual = (
+            tensor.values[0] in SPECIAL_CLASSES and tensor.dtype != "bool"
+        )  # a mask may well be sparse
         if tensor.special or unusual or 0 in tensor.base:
             return False
     return True
 
 
 def examined(
-    chosen: Iterable[Operator] | None = None, dtypes: Iterable[str] | None = None, examples: int = EXAMPLES
+    chosen: Iterable[Operator] | None = None,
+    dtypes: Iterable[str] | None = None,
+    examples: int = EXAMPLES,
 ) -> Iterator[Health]:
     """The health of every operator: in ``dtypes``, or in the first that it takes."""
     wanted = tuple(dtypes) if dtypes is not None else None
     for operator in chosen if chosen is not None else operators.registry().values():
-        for dtype in operator.dtypes[:1] if wanted is None else [name for name in wanted if name in operator.dtypes]:
+        for dtype in (
+            operator.dtypes[:1]
+            if wanted is None
+            else [name for name in wanted if name in operator.dtypes]
+        ):
             yield examine(operator, dtype, examples)

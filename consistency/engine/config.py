@@ -1,4 +1,5 @@
-"""What a run shall do, checked: operators, backends, dtypes, directions, how many cases, how long."""
+"""What a run shall do, checked: operators, backends, dtypes, directions, how many cases, how
+long."""
 
 from __future__ import annotations
 
@@ -24,7 +25,10 @@ from ..operators.declare import Operator
 from ..reference import high_precision
 from ..storage.corpus.value import Corpus
 
-SOURCES = ("drawn", opinfo.NAME)  # of cases: our own strategies, or the samples of PyTorch's operator database
+SOURCES = (
+    "drawn",
+    opinfo.NAME,
+)  # of cases: our own strategies, or the samples of PyTorch's operator database
 
 
 @dataclass(frozen=True)
@@ -32,11 +36,13 @@ class Settings:
     """What a run does. ``examples`` are cases per operator × dtype (see :func:`examples_of`);
     ``time_budget`` is in seconds, None for no limit.
 
-    With a time budget the plan is gone through again with fresh examples until the time is up. ``specs`` holds what the user
-    wrote for a backend, by its name, so that a command which repeats a failure can say it again. ``reference`` is a mode of
-    :mod:`consistency.reference.high_precision`: how much of float64 on the CPU is proved. ``source`` says where cases come from.
-    The cases of a ``corpus`` are replayed first; ``explore`` says whether others are drawn then. ``identity`` is the id of the run,
-    where that is known before its bundle is; ``used`` are the seconds of the time budget that went into preparing it.
+    With a time budget the plan is gone through again with fresh examples until the time is up.
+    ``specs`` holds what the user wrote for a backend, by its name, so that a command which repeats
+    a failure can say it again. ``reference`` is a mode of
+    :mod:`consistency.reference.high_precision`: how much of float64 on the CPU is proved.
+    ``source`` says where cases come from. The cases of a ``corpus`` are replayed first; ``explore``
+    says whether others are drawn then. ``identity`` is the id of the run, where that is known
+    before its bundle is; ``used`` are the seconds of the time budget that went into preparing it.
     """
 
     operators: tuple[Operator, ...]
@@ -62,9 +68,12 @@ class Settings:
     def describe(self) -> dict[str, Any]:
         """As JSON data for a bundle."""
         return {
-            "operators": [o.name for o in self.operators], "backends": [b.name for b in self.backends],
-            "dtypes": list(self.dtypes) if self.dtypes else None, "directions": list(self.directions),
-            "examples": self.examples, "seed": self.seed, "time_budget": self.time_budget, "shrink": self.shrink,
+            "operators": [o.name for o in self.operators],
+            "backends": [b.name for b in self.backends],
+            "dtypes": list(self.dtypes) if self.dtypes else None,
+            "directions": list(self.directions),
+            "examples": self.examples, "seed": self.seed, "time_budget": self.time_budget,
+            "shrink": self.shrink,
             "tolerances": self.tolerances.digest, "reference": self.reference,
             "source": self.source, "repeat": self.repeat, "specs": dict(self.specs),
         }  # fmt: skip
@@ -92,21 +101,26 @@ def settings(
 ) -> Settings:
     """Settings from what a user wrote. Raises UsageError or ConfigurationError with one clear line.
 
-    ``case_timeout`` (seconds) and ``worker_memory`` (bytes; 0: three quarters of the machine's) are what one case may take on a
-    backend in a process of its own. ``repeat``: how often some cases of each operator are repeated to see whether the bits differ.
-    ``expectations``: files of known divergences, beside those of the tolerances.
-    ``corpus``: cases to be replayed first; ``explore``: whether others are drawn then. ``identity``: the id of the run.
+    ``case_timeout`` (seconds) and ``worker_memory`` (bytes; 0: three quarters of the machine's) are
+    what one case may take on a backend in a process of its own. ``repeat``: how often some cases of
+    each operator are repeated to see whether the bits differ. ``expectations``: files of known
+    divergences, beside those of the tolerances. ``corpus``: cases to be replayed first;
+    ``explore``: whether others are drawn then. ``identity``: the id of the run.
     """
     from ..judge.tolerances import load, with_more
 
-    loaded = with_more(tolerances if isinstance(tolerances, Tolerances) else load(tolerances), expectations)
+    loaded = with_more(
+        tolerances if isinstance(tolerances, Tolerances) else load(tolerances), expectations
+    )
     path = Path(tolerances) if isinstance(tolerances, (str, Path)) else None
     limits = Limits(_seconds(case_timeout, "case_timeout"), worker_memory)
     resolved, specs = _resolve(backends, limits)
     chosen = Settings(
         tuple(_select(operators, source)), resolved, _names(dtypes, "dtype", _dtypes.ALL),
-        _names(directions, "direction", DIRECTIONS) or DIRECTIONS, _positive(examples), seed, _duration(time_budget), shrink,
-        loaded, path, specs, high_precision.usable(reference), source, limits, repeat, corpus, explore, identity,
+        _names(directions, "direction", DIRECTIONS) or DIRECTIONS, _positive(examples), seed,
+        _duration(time_budget), shrink,
+        loaded, path, specs, high_precision.usable(reference), source, limits, repeat, corpus,
+        explore, identity,
     )  # fmt: skip
     _anything_to_do(chosen)
     return chosen
@@ -114,7 +128,10 @@ def settings(
 
 def _select(patterns: Iterable[str | Operator] | None, source: str) -> list[Operator]:
     if source not in SOURCES:
-        raise UsageError(f"unknown source {source!r}{did_you_mean(source, SOURCES) or '; known: ' + ', '.join(SOURCES)}")
+        raise UsageError(
+            f"unknown source "
+            f"{source!r}{did_you_mean(source, SOURCES) or '; known: ' + ', '.join(SOURCES)}"
+        )
     if isinstance(patterns, (str, Operator)):
         patterns = [patterns]
     if source == opinfo.NAME:
@@ -122,16 +139,28 @@ def _select(patterns: Iterable[str | Operator] | None, source: str) -> list[Oper
     return operators.select(patterns)
 
 
-def _resolve(specs: Iterable[str | Backend] | None, limits: Limits) -> tuple[tuple[Backend, ...], dict[str, str]]:
-    """The backends, accelerators in processes of their own, and the spec of each that was given as one."""
-    given: list[str | Backend] | None = [specs] if isinstance(specs, (str, Backend)) else list(specs) if specs is not None else None
+def _resolve(
+    specs: Iterable[str | Backend] | None, limits: Limits
+) -> tuple[tuple[Backend, ...], dict[str, str]]:
+    """The backends, accelerators in processes of their own, and the spec of each that was given as
+    one."""
+    given: list[str | Backend] | None = (
+        [specs] if isinstance(specs, (str, Backend)) else list(specs) if specs is not None else None
+    )
     plain = _backends.default_backends() if given is None else _backends.resolve_all(given)
     asked = given if given is not None else [backend.name for backend in plain]
-    found = tuple(_backends.isolated(b, spec) if isinstance(spec, str) else b for b, spec in zip(plain, asked, strict=True))
+    found = tuple(
+        _backends.isolated(b, spec) if isinstance(spec, str) else b
+        for b, spec in zip(plain, asked, strict=True)
+    )
     for backend in found:
         if isinstance(backend, Isolated):
             backend.limits = limits
-    spelt = {} if given is None else {b.name: spec for b, spec in zip(found, given, strict=True) if isinstance(spec, str)}
+    spelt = (
+        {}
+        if given is None
+        else {b.name: spec for b, spec in zip(found, given, strict=True) if isinstance(spec, str)}
+    )
     return found, spelt
 
 
@@ -141,9 +170,8 @@ def _names(chosen: Iterable[str] | None, what: str, known: Sequence[str]) -> tup
     names = (chosen,) if isinstance(chosen, str) else tuple(chosen)
     for name in names:
         if name not in known:
-            raise UsageError(
-                f"unknown {what} {name!r}{did_you_mean(name, known, _dtypes.OTHER_NAMES) or '; known: ' + ', '.join(known)}"
-            )
+            meant = did_you_mean(name, known, _dtypes.OTHER_NAMES)
+            raise UsageError(f"unknown {what} {name!r}{meant or '; known: ' + ', '.join(known)}")
     return names
 
 
@@ -155,7 +183,9 @@ def _positive(examples: int) -> int:
 
 def _duration(seconds: float | None) -> float | None:
     if seconds is not None and not (seconds > 0 and math.isfinite(seconds)):
-        raise UsageError(f"time_budget = {seconds}; give a number of seconds above 0, or None for no limit")
+        raise UsageError(
+            f"time_budget = {seconds}; give a number of seconds above 0, or None for no limit"
+        )
     return seconds
 
 
@@ -175,10 +205,15 @@ def _anything_to_do(chosen: Settings) -> None:
     first = chosen.operators[0]
     if not pairs:
         wanted, offered = ", ".join(chosen.dtypes or ()), ", ".join(first.dtypes)
-        raise UsageError(f"nothing to test: none of the chosen operators takes {wanted}; {first.name} takes {offered}")
+        raise UsageError(
+            f"nothing to test: none of the chosen operators takes {wanted}; {first.name} takes "
+            f"{offered}"
+        )
     if not any(directions_of(chosen, operator, dtype) for operator, dtype in pairs):
         raise UsageError(
-            f"nothing to test: {first.name} has no gradients in {pairs[0][1]}; choose direction forward or a floating dtype"
+            f"nothing to test: {first.name} has no gradients in {pairs[0][1]}; choose "
+            f"direction "
+            f"forward or a floating dtype"
         )
 
 
@@ -192,14 +227,22 @@ def groups(chosen: Settings) -> list[tuple[Operator, str]]:
     ]
 
 
-# Of the examples, where nobody asked for complex numbers by name: most of them reach code that real ones reach as well.
+# Of the examples, where nobody asked for complex numbers by name: most of them reach code that real
+# ones reach as well.
 _SHARE = {"complex64": 0.4, "complex128": 0.2}
 
 
 def examples_of(chosen: Settings, dtype: str) -> int:
-    """How many cases an operator gets in one dtype: fewer in complex dtypes that were not asked for by name."""
-    return max(round(chosen.examples * _SHARE.get(dtype, 1.0)), 1) if chosen.dtypes is None else chosen.examples
+    """How many cases an operator gets in one dtype: fewer in complex dtypes that were not asked for
+    by name."""
+    return (
+        max(round(chosen.examples * _SHARE.get(dtype, 1.0)), 1)
+        if chosen.dtypes is None
+        else chosen.examples
+    )
 
 
 def directions_of(chosen: Settings, operator: Operator, dtype: str) -> tuple[str, ...]:
-    return tuple(d for d in chosen.directions if d == "forward" or evaluation.differentiates(operator, dtype))
+    return tuple(
+        d for d in chosen.directions if d == "forward" or evaluation.differentiates(operator, dtype)
+    )

@@ -1,6 +1,8 @@
-"""What is covered: the names of PyTorch's operator database, the aten operators that declared operators reach, DirectML's kernels.
+"""What is covered: the names of PyTorch's operator database, the aten operators that declared
+operators reach, DirectML's kernels.
 
-What a declaration reaches is measured with the dispatcher on a few drawn cases, forward and backward, never inferred from names.
+What a declaration reaches is measured with the dispatcher on a few drawn cases, forward and
+backward, never inferred from names.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ from ..reference.provable import Provability, provability
 
 EXAMPLES = 6  # cases of an operator in each of its kinds of dtype, a turn
 TURNS = 6  # at most, as long as there is something new
-# Why something is not covered, for names of the database and for aten operators (globs); the first that fits. Maintained by hand.
+# Why something is not covered, for names of the database and for aten operators (globs); the first
+# that fits. Maintained by hand.
 REASONS: tuple[tuple[str, str], ...] = (
     ("jiterator_*", "compiles CUDA code: no CPU"),
     ("torch._scaled_mm*", "float8 only"),
@@ -65,12 +68,21 @@ REASONS: tuple[tuple[str, str], ...] = (
     ("aten::record_stream", "internal: streams"),
     ("aten::*_backward", "not reached: torch's CPU computes this gradient with other operators"),
 )  # fmt: skip
-INTERNAL = ("internal", "CUDA", "fused", "compiles", "gradient scaling", "not reached: torch's CPU", "lists of tensors of")
+INTERNAL = (
+    "internal",
+    "CUDA",
+    "fused",
+    "compiles",
+    "gradient scaling",
+    "not reached: torch's CPU",
+    "lists of tensors of",
+)
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """``reached`` maps each operator to the aten operators that its draws reached. ``database`` is None where it is not here."""
+    """``reached`` maps each operator to the aten operators that its draws reached. ``database`` is
+    None where it is not here."""
 
     operators: tuple[Operator, ...]
     reached: dict[str, frozenset[str]]
@@ -82,14 +94,19 @@ class Coverage:
     provability: tuple[Provability, ...] = ()
 
     def certified(self, direction: str) -> tuple[int, int]:
-        """How many operators are certified in a direction, of how many that have numbers to prove."""
+        """How many operators are certified in a direction, of how many that have numbers to
+        prove."""
         asked = [p for p in self.provability if p.direction == direction and p.asked]
         return sum(p.certified for p in asked), len(asked)
 
     @property
     def uncertified(self) -> dict[str, str]:
         """Operators whose elements cannot be certified, by name and direction, with the reason."""
-        return {f"{p.operator} ({p.direction})": p.reason for p in self.provability if not (p.asked and p.certified)}
+        return {
+            f"{p.operator} ({p.direction})": p.reason
+            for p in self.provability
+            if not (p.asked and p.certified)
+        }
 
     @property
     def aten(self) -> frozenset[str]:
@@ -109,13 +126,16 @@ class Coverage:
         return {
             kernel: self._why(kernel)
             for kernel in self.kernels
-            if kernel not in self.aten and not (_composite(kernel) and kernel.removeprefix("aten::") in declared)
+            if kernel not in self.aten
+            and not (_composite(kernel) and kernel.removeprefix("aten::") in declared)
         }
 
     @property
     def unreachable_kernels(self) -> tuple[str, ...]:
         """Those of the missing kernels that no public operator reaches on the CPU."""
-        return tuple(kernel for kernel, why in self.missing_kernels.items() if why.startswith(INTERNAL))
+        return tuple(
+            kernel for kernel, why in self.missing_kernels.items() if why.startswith(INTERNAL)
+        )
 
     def _why(self, kernel: str) -> str:
         base = kernel.removesuffix("_")
@@ -123,7 +143,10 @@ class Coverage:
             return "in place; out of place it is reached"
         name = kernel.removeprefix("aten::")
         if name not in names_of_aten():
-            return f"internal: torch {torch.__version__.partition('+')[0]} has no operator of this name"
+            return (
+                f"internal: torch {torch.__version__.partition('+')[0]} has no operator of "
+                f"this name"
+            )
         return reason(kernel)
 
     def directions(self) -> Counter[str]:
@@ -144,13 +167,21 @@ class Coverage:
 
 def reason(name: str) -> str:
     """Why an operator is not covered, as far as anybody has written it down."""
-    return next((words for pattern, words in REASONS if fnmatch.fnmatchcase(name, pattern)), "not declared yet")
+    return next(
+        (words for pattern, words in REASONS if fnmatch.fnmatchcase(name, pattern)),
+        "not declared yet",
+    )
 
 
 def _composite(kernel: str) -> bool:
-    """Whether torch's CPU makes it of others before the dispatcher is asked, so that it cannot be seen: linear, reshape …"""
-    with contextlib.suppress(RuntimeError):  # a name that this torch has not, or has with overloads only
-        return bool(torch._C._dispatch_has_kernel_for_dispatch_key(kernel, "CompositeImplicitAutograd"))
+    """Whether torch's CPU makes it of others before the dispatcher is asked, so that it cannot be
+    seen: linear, reshape …"""
+    with contextlib.suppress(
+        RuntimeError
+    ):  # a name that this torch has not, or has with overloads only
+        return bool(
+            torch._C._dispatch_has_kernel_for_dispatch_key(kernel, "CompositeImplicitAutograd")
+        )
     return False
 
 
@@ -164,13 +195,22 @@ def names_of_aten() -> frozenset[str]:
 def kernels() -> tuple[str, ...]:
     """The names of DirectML's kernels (torch-directml 0.2.5), without their overloads."""
     text = resources.files(__package__).joinpath("directml_kernels.txt").read_text(encoding="utf-8")
-    return tuple(dict.fromkeys(line.partition(".")[0] for line in text.splitlines() if line and not line.startswith("#")))
+    return tuple(
+        dict.fromkeys(
+            line.partition(".")[0]
+            for line in text.splitlines()
+            if line and not line.startswith("#")
+        )
+    )
 
 
 def measure(
-    chosen: Iterable[Operator] | None = None, step: Callable[[str], None] = lambda name: None, examples: int = EXAMPLES
+    chosen: Iterable[Operator] | None = None,
+    step: Callable[[str], None] = lambda name: None,
+    examples: int = EXAMPLES,
 ) -> Coverage:
-    """Run a few cases of every operator and note what the dispatcher sees. ``step`` is called before each operator."""
+    """Run a few cases of every operator and note what the dispatcher sees. ``step`` is called
+    before each operator."""
     every = tuple(chosen if chosen is not None else operators.registry().values())
     reached: dict[str, frozenset[str]] = {}
     backward: set[str] = set()
@@ -186,7 +226,9 @@ def measure(
         reached[operator.name] = frozenset().union(*found.values()) if found else frozenset()
         backward |= found.get("backward", set())
     names, why = _database()
-    return Coverage(every, reached, frozenset(backward), names, kernels(), why, problems, tuple(proved))
+    return Coverage(
+        every, reached, frozenset(backward), names, kernels(), why, problems, tuple(proved)
+    )
 
 
 def _database() -> tuple[tuple[str, ...] | None, str]:
@@ -206,20 +248,25 @@ def _reached_by(operator: Operator, examples: int) -> dict[str, set[str]]:
             varied = False
             for case in batch(operator, dtype, examples, turn):
                 materials = prepare(case)
-                for direction in operator.directions if differentiates(operator, dtype) else ("forward",):
+                for direction in (
+                    operator.directions if differentiates(operator, dtype) else ("forward",)
+                ):
                     with Reached() as seen, warnings.catch_warnings():
                         warnings.simplefilter("ignore")
                         cpu.run(operator, materials, direction)
                     names = {name for name in seen.names if name.startswith("aten::")}
                     varied = varied or bool(found[direction] and names != found[direction])
                     found[direction] |= names
-            if not varied or (turn and before == {direction: len(names) for direction, names in found.items()}):
+            if not varied or (
+                turn and before == {direction: len(names) for direction, names in found.items()}
+            ):
                 break  # every case takes the same way, or nothing new was found
     return found
 
 
 def _kinds(dtypes: Sequence[str]) -> list[str]:
-    """The first dtype of each kind, as other kernels may serve it: floating, complex, whole numbers, booleans."""
+    """The first dtype of each kind, as other kernels may serve it: floating, complex, whole
+    numbers, booleans."""
     kinds: dict[str, str] = {}
     for name in dtypes:
         kinds.setdefault(name.rstrip("0123456789").removeprefix("b"), name)
@@ -232,7 +279,9 @@ def as_json(found: Coverage) -> dict[str, Any]:
         "operators": len(found.operators),
         "backward": found.directions()["backward"],
         "dtypes": dict(found.dtypes()),
-        "families": {family: [o.name for o in members] for family, members in found.families().items()},
+        "families": {
+            family: [o.name for o in members] for family, members in found.families().items()
+        },
         "database": None if found.database is None else len(found.database),
         "database_missing": found.missing_names,
         "aten": len(found.aten),

@@ -1,4 +1,5 @@
-"""The engine: evaluate the cases of a plan, and yield events. Every writer is a handler of these events."""
+"""The engine: evaluate the cases of a plan, and yield events. Every writer is a handler of these
+events."""
 
 from __future__ import annotations
 
@@ -18,19 +19,33 @@ from ..errors import RecipeError
 from ..operators.declare import Operator
 from ..reference.high_precision import EACH
 from .config import Settings, directions_of, examples_of, groups, settings
-from .events import Earlier, Event, Finished, GroupDone, Grown, Handler, Judged, Repeated, Scaled, Shrunk, Started
+from .events import (
+    Earlier,
+    Event,
+    Finished,
+    GroupDone,
+    Grown,
+    Handler,
+    Judged,
+    Repeated,
+    Scaled,
+    Shrunk,
+    Started,
+)
 from .plan import Group, draw, plan
 from .result_collector import Collect, Run
 from .smallest_case import SHRINK_SECONDS, shrunk
 
 SHRINK_AT_LEAST = 1.0  # even when the time budget is used up: a failure is worth it
 SHRUNK_PER_GROUP = 2
-SHRINK_IN_ALL = 120.0  # of a run, or a tenth of its time budget: where everything fails, nobody reads every small case
+# of a run, or a tenth of its time budget: where everything fails, nobody reads every small case
+SHRINK_IN_ALL = 120.0
 SCALED = 12  # cases of an operator whose errors are measured in float64 as well
 
 
 def run(chosen: Settings, earlier: Earlier | None = None) -> Iterator[Event]:
-    """The events of one run. ``earlier`` is what an interrupted one left; it is not judged again."""
+    """The events of one run. ``earlier`` is what an interrupted one left; it is not judged
+    again."""
     try:
         yield from _run(chosen, earlier)
     finally:
@@ -46,7 +61,9 @@ def _run(chosen: Settings, earlier: Earlier | None) -> Iterator[Event]:
     state = State(
         {name: reason for name, reason in reasons.items() if reason},
         earlier or Earlier(),
-        deadline=math.inf if chosen.time_budget is None else started + chosen.time_budget - chosen.used,
+        deadline=math.inf
+        if chosen.time_budget is None
+        else started + chosen.time_budget - chosen.used,
         effort=shrinking(chosen),
     )
     yield begun(chosen, state.absent)
@@ -71,9 +88,10 @@ def shrinking(chosen: Settings) -> float:
 
 @dataclass
 class State:
-    """What the groups of a run share. ``absent`` are the backends that cannot run here, with the reason; ``deadline`` is in
-    seconds of ``time.monotonic``; ``effort`` is the time (seconds) that is left for making failures smaller. ``cases_only``:
-    nothing is told about a group but the results of its cases.
+    """What the groups of a run share. ``absent`` are the backends that cannot run here, with the
+    reason; ``deadline`` is in seconds of ``time.monotonic``; ``effort`` is the time (seconds) that
+    is left for making failures smaller. ``cases_only``: nothing is told about a group but the
+    results of its cases.
     """
 
     absent: dict[str, str]
@@ -90,7 +108,8 @@ class State:
 
 
 def judge_group(chosen: Settings, group: Group, state: State) -> Iterator[Event]:
-    """The events of one operator × dtype: its cases on every backend, and what is told about all of them together."""
+    """The events of one operator × dtype: its cases on every backend, and what is told about all of
+    them together."""
     operator, dtype, cases = group.operator, group.dtype, group.cases
     present = [b for b in chosen.backends if b.name not in state.absent]
     suspects: dict[tuple[str, ...], Result] = {}
@@ -98,8 +117,15 @@ def judge_group(chosen: Settings, group: Group, state: State) -> Iterator[Event]
         first = cases[0] if cases else Case(operator.name, dtype)
         yield from not_run(chosen, operator, first, state.absent, present, group)
     directions = directions_of(chosen, operator, dtype)
-    offered = {d: [b for b in present if not _backends.refusal(b, operator, dtype, d)] for d in directions}
-    judged, pool = 0, _pool(chosen, operator, dtype, present) if group.measured and not state.cases_only else None
+    offered = {
+        d: [b for b in present if not _backends.refusal(b, operator, dtype, d)] for d in directions
+    }
+    judged, pool = (
+        0,
+        _pool(chosen, operator, dtype, present)
+        if group.measured and not state.cases_only
+        else None,
+    )
     for position, case in enumerate(cases):
         if state.out_of_time:
             break
@@ -113,7 +139,14 @@ def judge_group(chosen: Settings, group: Group, state: State) -> Iterator[Event]
         fresh: list[Result] = []
         for direction in filter(offered.__getitem__, directions):
             fresh += judge_case(
-                case, operator, offered[direction], chosen.tolerances, (direction,), done, state.looks, chosen.reference
+                case,
+                operator,
+                offered[direction],
+                chosen.tolerances,
+                (direction,),
+                done,
+                state.looks,
+                chosen.reference,
             )
         if fresh:
             yield Judged(case, tuple(fresh), origin=group.origin)
@@ -129,22 +162,38 @@ def judge_group(chosen: Settings, group: Group, state: State) -> Iterator[Event]
         if grown is not None:
             yield Grown(grown[0], backend.name, grown[1])
     if chosen.repeat and group.measured and not state.cases_only:
-        yield from _repeated(chosen, operator, cases[: determinism.LOOKED_AT], offered, state, group.origin)
+        yield from _repeated(
+            chosen, operator, cases[: determinism.LOOKED_AT], offered, state, group.origin
+        )
     if pool is not None and cases:
         yield from _scaled(pool, cases[0], chosen, group.origin)
     if chosen.shrink and not state.cases_only:
-        yield from _shrink(chosen, operator, group.seed, present, list(suspects.values())[:SHRUNK_PER_GROUP], state)
+        yield from _shrink(
+            chosen, operator, group.seed, present, list(suspects.values())[:SHRUNK_PER_GROUP], state
+        )
     yield GroupDone(operator.name, dtype, judged)
 
 
-def _announce(operator: Operator, cases: Sequence[Case], offered: dict[str, list[Backend]], earlier: Earlier, twins: int) -> None:
-    """Tell each backend which cases come next, in the order in which they will be asked for; the first few with float64 twins."""
+def _announce(
+    operator: Operator,
+    cases: Sequence[Case],
+    offered: dict[str, list[Backend]],
+    earlier: Earlier,
+    twins: int,
+) -> None:
+    """Tell each backend which cases come next, in the order in which they will be asked for; the
+    first few with float64 twins."""
     for backend in {b.name: b for backends in offered.values() for b in backends}.values():
         backend.ahead(_coming(operator, cases, backend, offered, earlier, twins))
 
 
 def _coming(
-    operator: Operator, cases: Sequence[Case], backend: Backend, offered: dict[str, list[Backend]], earlier: Earlier, twins: int
+    operator: Operator,
+    cases: Sequence[Case],
+    backend: Backend,
+    offered: dict[str, list[Backend]],
+    earlier: Earlier,
+    twins: int,
 ) -> Iterator[tuple[Operator, Case, str]]:
     for position, case in enumerate(cases):
         for direction, backends in offered.items():
@@ -156,15 +205,25 @@ def _coming(
             yield operator, twin, "forward"
 
 
-def _pool(chosen: Settings, operator: Operator, dtype: str, backends: Sequence[Backend]) -> precision_scaling.Pool | None:
-    """Where precision scaling is measured: float32, going forward, once a run, if float64 is to be tested, too."""
+def _pool(
+    chosen: Settings, operator: Operator, dtype: str, backends: Sequence[Backend]
+) -> precision_scaling.Pool | None:
+    """Where precision scaling is measured: float32, going forward, once a run, if float64 is to be
+    tested, too."""
     both = "float64" in operator.dtypes and (chosen.dtypes is None or "float64" in chosen.dtypes)
-    if dtype != "float32" or not both or "forward" not in chosen.directions or not precision_scaling.applies(operator):
+    if (
+        dtype != "float32"
+        or not both
+        or "forward" not in chosen.directions
+        or not precision_scaling.applies(operator)
+    ):
         return None
     return precision_scaling.Pool(operator, {b.name: b for b in backends})
 
 
-def _scaled(pool: precision_scaling.Pool, case: Case, chosen: Settings, origin: str) -> Iterator[Event]:
+def _scaled(
+    pool: precision_scaling.Pool, case: Case, chosen: Settings, origin: str
+) -> Iterator[Event]:
     found = pool.scalings()
     if found:
         yield Scaled(found)
@@ -172,15 +231,20 @@ def _scaled(pool: precision_scaling.Pool, case: Case, chosen: Settings, origin: 
     backends = {backend.name: backend for backend in chosen.backends}
     for result in [precision_scaling.failure(s, case, family) for s in found if s.problem]:
         yield Judged(
-            result.case, (evaluation.expected(result, chosen.tolerances, backends[result.backend]),), fresh=False, origin=origin
+            result.case,
+            (evaluation.expected(result, chosen.tolerances, backends[result.backend]),),
+            fresh=False,
+            origin=origin,
         )
 
 
 def _repeated(
-    chosen: Settings, operator: Operator, cases: Sequence[Case], offered: dict[str, list[Backend]], state: State,
+    chosen: Settings, operator: Operator, cases: Sequence[Case], offered: dict[str, list[Backend]],
+    state: State,
     origin: str,
 ) -> Iterator[Event]:  # fmt: skip
-    """Some cases again, on the same backend, with other threads, and a row alone; what must not differ is a result."""
+    """Some cases again, on the same backend, with other threads, and a row alone; what must not
+    differ is a result."""
     watch = determinism.Watch(operator, chosen.repeat)
     if not watch.applies:
         return
@@ -200,36 +264,73 @@ def _repeated(
         policy = evaluation.policy_of(operator, backend, item.dtype, chosen.tolerances)
         result = determinism.failure(item, operator, policy.nondeterminism)
         if result is not None:
-            yield Judged(result.case, (evaluation.expected(result, chosen.tolerances, backend),), fresh=False, origin=origin)
+            yield Judged(
+                result.case,
+                (evaluation.expected(result, chosen.tolerances, backend),),
+                fresh=False,
+                origin=origin,
+            )
 
 
 def not_run(
-    chosen: Settings, operator: Operator, case: Case, absent: dict[str, str], present: Sequence[Backend], group: Group
+    chosen: Settings,
+    operator: Operator,
+    case: Case,
+    absent: dict[str, str],
+    present: Sequence[Backend],
+    group: Group,
 ) -> Iterator[Event]:
-    """One result per backend and direction that this operator × dtype cannot be tested on, so that it is counted and shown."""
+    """One result per backend and direction that this operator × dtype cannot be tested on, so that
+    it is counted and shown."""
     rows = []
     for direction in directions_of(chosen, operator, case.dtype):
-        rows += [evaluation.unavailable(case, operator, b, direction, absent[b.name]) for b in chosen.backends if b.name in absent]
+        rows += [
+            evaluation.unavailable(case, operator, b, direction, absent[b.name])
+            for b in chosen.backends
+            if b.name in absent
+        ]
         for backend in present:
             reason = _backends.refusal(backend, operator, case.dtype, direction)
             if reason:
-                rows.append(evaluation.unavailable(case, operator, backend, direction, reason, "unsupported"))
+                rows.append(
+                    evaluation.unavailable(
+                        case, operator, backend, direction, reason, "unsupported"
+                    )
+                )
             elif group.problem:
-                rows.append(evaluation.unavailable(case, operator, backend, direction, group.problem, "undecidable"))
+                rows.append(
+                    evaluation.unavailable(
+                        case, operator, backend, direction, group.problem, "undecidable"
+                    )
+                )
     if rows:
         yield Judged(case, tuple(rows), fresh=False, origin=group.origin)
 
 
 def _shrink(
-    chosen: Settings, operator: Operator, seed: int, backends: Sequence[Backend], suspects: Sequence[Result], state: State
+    chosen: Settings,
+    operator: Operator,
+    seed: int,
+    backends: Sequence[Backend],
+    suspects: Sequence[Result],
+    state: State,
 ) -> Iterator[Event]:
     for suspect in suspects:
         state.searched.add(kind(suspect))
         small = state.earlier.shrunk.get(kind(suspect))
         if small is None and state.effort > 0.0:
             began = time.monotonic()
-            seconds = max(min(SHRINK_SECONDS, state.deadline - began), SHRINK_AT_LEAST / len(suspects))
-            small = shrunk(suspect, operator, [b for b in backends if b.name == suspect.backend], chosen, seed, seconds)
+            seconds = max(
+                min(SHRINK_SECONDS, state.deadline - began), SHRINK_AT_LEAST / len(suspects)
+            )
+            small = shrunk(
+                suspect,
+                operator,
+                [b for b in backends if b.name == suspect.backend],
+                chosen,
+                seed,
+                seconds,
+            )
             state.effort -= time.monotonic() - began
         if small is not None and small.case.digest != suspect.case.digest:
             yield Shrunk(suspect, small)

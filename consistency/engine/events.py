@@ -1,4 +1,5 @@
-"""What a run tells: Started, per operator × dtype its Judged, Shrunk, Scaled, Repeated, Grown and GroupDone, then Finished."""
+"""What a run tells: Started, per operator × dtype its Judged, Shrunk, Scaled, Repeated, Grown and
+GroupDone, then Finished."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from .config import Settings
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """First event. ``unavailable`` maps the names of backends that cannot run here to the reason; ``cases`` is an estimate.
+    """First event. ``unavailable`` maps the names of backends that cannot run here to the reason;
+    ``cases`` is an estimate.
 
     ``title`` says what is done where no cases are drawn.
     """
@@ -27,7 +29,8 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One case has been judged on every backend. ``fresh`` is False for results taken over from an interrupted run.
+    """One case has been judged on every backend. ``fresh`` is False for results taken over from an
+    interrupted run.
 
     ``origin``: in a run with a corpus, whether the case was ``replayed`` from it or ``explored``.
     """
@@ -48,14 +51,16 @@ class Shrunk:
 
 @dataclass(frozen=True, slots=True)
 class Scaled:
-    """How the errors of one operator scale from float32 to float64 on each backend that has both."""
+    """How the errors of one operator scale from float32 to float64 on each backend that has
+    both."""
 
     scalings: tuple[Scaling, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """Whether one operator × dtype gives the same bits again, on each backend and in each way that was tried."""
+    """Whether one operator × dtype gives the same bits again, on each backend and in each way that
+    was tried."""
 
     found: tuple[Repeatability, ...]
 
@@ -80,7 +85,8 @@ class GroupDone:
 
 @dataclass(frozen=True)
 class Earlier:
-    """What an interrupted run left: results by Result.key, which are not judged again, and shrunk failures by :func:`kind`."""
+    """What an interrupted run left: results by Result.key, which are not judged again, and shrunk
+    failures by :func:`kind`."""
 
     results: Mapping[Key, Result] = field(default_factory=dict)
     shrunk: Mapping[tuple[str, ...], Result] = field(default_factory=dict)

@@ -16,7 +16,9 @@ from ..storage.bundle.header import read_environment
 from .events import Event, Finished, Started
 
 Step = Callable[[str], None]  # told the title of each probe
-Progress = Callable[[Sequence[str], int], AbstractContextManager[Step]]  # of these backends, so many probes in all
+Progress = Callable[
+    [Sequence[str], int], AbstractContextManager[Step]
+]  # of these backends, so many probes in all
 
 
 @contextlib.contextmanager
@@ -25,13 +27,16 @@ def _silent(names: Sequence[str], probes: int) -> Iterator[Step]:
 
 
 class Fingerprints:
-    """Stands behind the bundle's writer. What is known is kept from the beginning; the rest is asked when the run has ended, behind
-    all that the run has to tell, since it costs seconds: one that is interrupted meanwhile (Ctrl-C) has everything else.
+    """Stands behind the bundle's writer. What is known is kept from the beginning; the rest is
+    asked when the run has ended, behind all that the run has to tell, since it costs seconds: one
+    that is interrupted meanwhile (Ctrl-C) has everything else.
     """
 
-    def __init__(self, folder: Path, wanted: bool | None = None, progress: Progress = _silent) -> None:
-        """``wanted``: None asks backends of which it is not known (:mod:`consistency.probes.fingerprint.cache`), True all,
-        False none.
+    def __init__(
+        self, folder: Path, wanted: bool | None = None, progress: Progress = _silent
+    ) -> None:
+        """``wanted``: None asks backends of which it is not known
+        (:mod:`consistency.probes.fingerprint.cache`), True all, False none.
         """
         self.folder, self._wanted, self._progress = folder, wanted, progress
         self.asked: Sequence[Backend] = ()
@@ -43,7 +48,9 @@ class Fingerprints:
             return
         match event:
             case Started():
-                self._backends = [b for b in event.settings.backends if b.name not in event.unavailable]
+                self._backends = [
+                    b for b in event.settings.backends if b.name not in event.unavailable
+                ]
                 self._budget = event.settings.time_budget
                 if self._wanted is None:
                     self._keep({b.name: cache.before(b) for b in self._backends})
@@ -52,19 +59,32 @@ class Fingerprints:
 
     def _finish(self, seconds: float) -> None:
         there = {b.name: {} if self._wanted else cache.before(b) for b in self._backends}
-        self.asked = [b for b in self._backends if not there[b.name] and (self._wanted or cache.due(b, seconds, self._budget))]
+        self.asked = [
+            b
+            for b in self._backends
+            if not there[b.name] and (self._wanted or cache.due(b, seconds, self._budget))
+        ]
         self._keep({b.name: cache.before(b) for b in self._backends if b not in self.asked})
         if self.asked:
-            with self._progress([b.name for b in self.asked], cache.probes_of_each() * len(self.asked)) as step:
+            with self._progress(
+                [b.name for b in self.asked], cache.probes_of_each() * len(self.asked)
+            ) as step:
                 for backend in self.asked:
                     self._keep({backend.name: cache.probe(backend, step)})
 
     def _keep(self, found: Mapping[str, Mapping[str, str]]) -> None:
         known = read_environment(self.folder)
-        lines = {name: {"fingerprint": dict(text)} for name, text in found.items() if text and name in known}
+        lines = {
+            name: {"fingerprint": dict(text)}
+            for name, text in found.items()
+            if text and name in known
+        }
         if lines:
             whole = {name: {**about, **lines.get(name, {})} for name, about in known.items()}
             try:
                 replace(self.folder / "environment.json", json.dumps(whole, indent=1))
             except OSError as error:
-                raise BundleError(f"cannot write the bundle {self.folder}: {error.strerror}; it lacks fingerprints only") from None
+                raise BundleError(
+                    f"cannot write the bundle {self.folder}: {error.strerror}; it lacks "
+                    f"fingerprints only"
+                ) from None

@@ -1,4 +1,5 @@
-"""Judging recordings: the reference is computed here from the stored inputs, the outcomes come from the folders.
+"""Judging recordings: the reference is computed here from the stored inputs, the outcomes come from
+the folders.
 
 The same events as of a run are yielded, so that the same screen, bundle and exit status follow.
 """
@@ -26,11 +27,17 @@ from . import engine
 from .config import Settings
 from .events import Event, Finished, Judged, Started
 
-_TELLING = ("crash", "timeout", "unsupported", "unavailable")  # what an outcome means without a reference
+_TELLING = (
+    "crash",
+    "timeout",
+    "unsupported",
+    "unavailable",
+)  # what an outcome means without a reference
 
 
 class Recorded(Backend):
-    """A backend that did its work elsewhere: ``run`` gives what was recorded of the case in hand, and nothing can be run again."""
+    """A backend that did its work elsewhere: ``run`` gives what was recorded of the case in hand,
+    and nothing can be run again."""
 
     stored = True
 
@@ -43,11 +50,14 @@ class Recorded(Backend):
         return self._environment
 
     def run(
-        self, operator: Operator, materials: Materials, direction: str = "forward", dtype: str | None = None,
+        self, operator: Operator, materials: Materials, direction: str = "forward",
+        dtype: str | None = None,
         adjust: Adjust | None = None,
     ) -> Outcome:  # fmt: skip
         if self.hand is None or dtype is not None or adjust is not None:
-            return Outcome("unavailable", message="this was recorded elsewhere and cannot be run again")
+            return Outcome(
+                "unavailable", message="this was recorded elsewhere and cannot be run again"
+            )
         return self.hand
 
 
@@ -62,7 +72,8 @@ class _Item:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is judged: the recordings' outcomes by case and direction, and the settings that the screen and a bundle show."""
+    """What is judged: the recordings' outcomes by case and direction, and the settings that the
+    screen and a bundle show."""
 
     settings: Settings
     groups: tuple[tuple[Case, str, tuple[_Item, ...]], ...]
@@ -79,13 +90,21 @@ class Plan:
 
 def plan(
     folders: Iterable[str | Path], patterns: Iterable[str | Operator] | None = None,
-    rules: str | Path | Tolerances | None = None, ids: Iterable[str] = (), expectations: Iterable[str | Path] | str | Path = (),
+    rules: str | Path | Tolerances | None = None, ids: Iterable[str] = (),
+    expectations: Iterable[str | Path] | str | Path = (),
 ) -> Plan:  # fmt: skip
-    """Open recordings, choose outcomes by operator and by recorded id. Raises BundleError, UsageError or ConfigurationError."""
+    """Open recordings, choose outcomes by operator and by recorded id. Raises BundleError,
+    UsageError or ConfigurationError."""
     recordings = tuple(Recording(folder) for folder in folders)
     if not recordings:
-        raise UsageError("no recording is given; `consistency record --backend X -o FOLDER` makes one")
-    items = [item for backends, r in zip(_backends(recordings), recordings, strict=True) for item in _items(r, backends)]
+        raise UsageError(
+            "no recording is given; `consistency record --backend X -o FOLDER` makes one"
+        )
+    items = [
+        item
+        for backends, r in zip(_backends(recordings), recordings, strict=True)
+        for item in _items(r, backends)
+    ]
     known: dict[str, Operator] = {}
     for item in items:
         case = _case(item)
@@ -101,17 +120,26 @@ def plan(
             cases.setdefault(key, case)
     missing = wanted - {item.row.id for found in grouped.values() for item in found}
     if missing:
-        raise UsageError(f"no outcome {sorted(missing)[0]!r:.120} in {', '.join(str(r.folder) for r in recordings)}")
+        raise UsageError(
+            f"no outcome {sorted(missing)[0]!r:.120} in "
+            f"{', '.join(str(r.folder) for r in recordings)}"
+        )
     if not grouped:
         raise BundleError(f"{recordings[0].folder} holds no outcome to judge")
-    loaded = tolerances.with_more(rules if isinstance(rules, Tolerances) else tolerances.load(rules), expectations)
+    loaded = tolerances.with_more(
+        rules if isinstance(rules, Tolerances) else tolerances.load(rules), expectations
+    )
     backends = tuple(dict.fromkeys(item.backend for found in grouped.values() for item in found))
     settings = Settings(
         tuple(chosen), backends, None, DIRECTIONS, examples=1, shrink=False, tolerances=loaded,
         tolerances_path=Path(rules) if isinstance(rules, (str, Path)) else None,
         specs={backend.name: str(backend.folder) for backend in backends}, source="recorded",
     )  # fmt: skip
-    return Plan(settings, tuple((cases[key], key[1], tuple(found)) for key, found in grouped.items()), recordings)
+    return Plan(
+        settings,
+        tuple((cases[key], key[1], tuple(found)) for key, found in grouped.items()),
+        recordings,
+    )
 
 
 def events(planned: Plan, *, closer: bool = True) -> Iterator[Event]:
@@ -124,12 +152,15 @@ def events(planned: Plan, *, closer: bool = True) -> Iterator[Event]:
     looks = Looks(effort=600.0) if closer else None
     for case, direction, items in planned.groups:
         for turn in _turns(items):
-            yield Judged(case, tuple(_judged(case, direction, turn, planned.settings.tolerances, looks)))
+            yield Judged(
+                case, tuple(_judged(case, direction, turn, planned.settings.tolerances, looks))
+            )
     yield Finished(time.monotonic() - began, False)
 
 
 def _turns(items: Sequence[_Item]) -> Iterator[list[_Item]]:
-    """Outcomes that can be judged side by side: one a backend. A recording may hold the same call more than once."""
+    """Outcomes that can be judged side by side: one a backend. A recording may hold the same call
+    more than once."""
     left = list(items)
     while left:
         turn: dict[str, _Item] = {}
@@ -139,7 +170,9 @@ def _turns(items: Sequence[_Item]) -> Iterator[list[_Item]]:
         left = [item for item in left if turn[item.backend.name] is not item]
 
 
-def _judged(case: Case, direction: str, turn: Sequence[_Item], rules: Tolerances, looks: Looks | None) -> Iterator[Result]:
+def _judged(
+    case: Case, direction: str, turn: Sequence[_Item], rules: Tolerances, looks: Looks | None
+) -> Iterator[Result]:
     for item in turn:
         item.backend.hand = item.recording.outcome(item.row)
     found: dict[str, Result] = {}
@@ -150,22 +183,33 @@ def _judged(case: Case, direction: str, turn: Sequence[_Item], rules: Tolerances
     except ConsistencyError as error:
         reason = str(error)
     if operator is not None and sound:
-        results = engine.judge_case(case, operator, [item.backend for item in sound], rules, (direction,), looks=looks)
+        results = engine.judge_case(
+            case, operator, [item.backend for item in sound], rules, (direction,), looks=looks
+        )
         found = {result.backend: result for result in results}
     for item in turn:
         result = found.get(item.backend.name)
         if result is None or (result.comparison is None and item.row.outcome.status in _TELLING):
-            result = _without_reference(case, direction, item, operator, item.row.problem or reason or _reason(result))
+            result = _without_reference(
+                case, direction, item, operator, item.row.problem or reason or _reason(result)
+            )
         yield replace(result, recorded_id=item.row.id)
         item.backend.hand = None
 
 
 def _reason(result: Result | None) -> str:
-    return result.explanation if result is not None else "nobody says what a gradient of this would mean"
+    return (
+        result.explanation
+        if result is not None
+        else "nobody says what a gradient of this would mean"
+    )
 
 
-def _without_reference(case: Case, direction: str, item: _Item, operator: Operator | None, reason: str) -> Result:
-    """A verdict on what could not be compared: the outcome's own where it says something by itself."""
+def _without_reference(
+    case: Case, direction: str, item: _Item, operator: Operator | None, reason: str
+) -> Result:
+    """A verdict on what could not be compared: the outcome's own where it says something by
+    itself."""
     outcome = item.row.outcome
     if outcome.status in _TELLING:
         text = ": ".join(filter(None, (outcome.exception, outcome.message))) or outcome.status
@@ -187,18 +231,24 @@ def _operator_or_none(case: Case) -> Operator:
     try:
         return replace(opinfo.operator_of(case), name=case.operator)
     except ConsistencyError:
-        return Operator(name=case.operator, family=opinfo.GENERIC, sample=lambda d: call(), dtypes=(case.dtype,))
+        return Operator(
+            name=case.operator, family=opinfo.GENERIC, sample=lambda d: call(), dtypes=(case.dtype,)
+        )
 
 
 def _backends(recordings: Sequence[Recording]) -> Iterator[dict[str, Recorded]]:
-    """For each recording its backend in every configuration, under names that differ: NAME, NAME+CONFIGURATION, NAME#2."""
+    """For each recording its backend in every configuration, under names that differ: NAME,
+    NAME+CONFIGURATION, NAME#2."""
     taken: set[str] = set()
     for recording in recordings:
         found = {}
         for configuration in dict.fromkeys(row.configuration for row in recording.rows):
             header = recording.header
             base = f"{header.backend}+{configuration}" if configuration else header.backend
-            numbered = (base if number == 1 else f"{base}#{number}" for number in range(1, len(recordings) + 2))
+            numbered = (
+                base if number == 1 else f"{base}#{number}"
+                for number in range(1, len(recordings) + 2)
+            )
             name = next(name for name in numbered if name not in taken)
             taken.add(name)
             environment = {**header.environment, **header.configurations.get(configuration, {})}

@@ -1,4 +1,5 @@
-"""What a run does in which order: the cases of a corpus, in rounds that reach every operator early; then drawn ones, in turns."""
+"""What a run does in which order: the cases of a corpus, in rounds that reach every operator early;
+then drawn ones, in turns."""
 
 from __future__ import annotations
 
@@ -13,17 +14,25 @@ from ..generate.calls import aten, opinfo
 from ..operators.declare import Operator
 from .config import Settings, examples_of, groups
 
-ROUNDS = (2, 10, 24)  # cases of an operator × dtype that are replayed at a time; the last number again and again
-EXPLORED = 25  # cases that are drawn at a time where a time budget may end the run before every operator has had its turn
+ROUNDS = (
+    2,
+    10,
+    24,
+)  # cases of an operator × dtype that are replayed at a time; the last number again and again
+# cases that are drawn at a time where a time budget may end the run before every operator has had
+# its turn
+EXPLORED = 25
 REPLAYED, FRESH = "replayed", "explored"
 
 
 @dataclass(frozen=True)
 class Group:
-    """Cases of one operator × dtype, or the ``problem`` because of which there are none. ``turn`` counts from 0.
+    """Cases of one operator × dtype, or the ``problem`` because of which there are none. ``turn``
+    counts from 0.
 
-    ``origin`` says of a run with a corpus whether they were ``replayed`` or ``explored``, ``seed`` what they were drawn with;
-    ``part`` counts the rounds of a corpus, and ``more`` of them follow for the same operator × dtype.
+    ``origin`` says of a run with a corpus whether they were ``replayed`` or ``explored``, ``seed``
+    what they were drawn with; ``part`` counts the rounds of a corpus, and ``more`` of them follow
+    for the same operator × dtype.
     """
 
     operator: Operator
@@ -43,12 +52,14 @@ class Group:
 
     @property
     def measured(self) -> bool:
-        """Whether precision scaling and repeatability are measured with these cases: once, and not with the first two."""
+        """Whether precision scaling and repeatability are measured with these cases: once, and not
+        with the first two."""
         return self.turn == 0 and (self.part == 1 or (self.part == 0 and not self.more))
 
 
 def plan(chosen: Settings, out_of_time: Callable[[], bool]) -> Iterator[Group]:
-    """The groups of a run, one by one; with a time budget with fresh cases again and again until it is used up."""
+    """The groups of a run, one by one; with a time budget with fresh cases again and again until it
+    is used up."""
     if chosen.corpus is None:
         yield from drawn(chosen, out_of_time)
         return
@@ -80,7 +91,8 @@ def drawn(chosen: Settings, out_of_time: Callable[[], bool]) -> Iterator[Group]:
 
 
 def replayed(chosen: Settings) -> Iterator[Group]:
-    """The cases of the corpus that the settings choose: two of every operator × dtype, then more and more of each."""
+    """The cases of the corpus that the settings choose: two of every operator × dtype, then more
+    and more of each."""
     assert chosen.corpus is not None
     found: dict[tuple[str, str, str, int], list[Case]] = {}
     known: dict[tuple[str, str, str], list[Operator]] = {}
@@ -92,15 +104,20 @@ def replayed(chosen: Settings) -> Iterator[Group]:
         kinds = known[named]
         if not kinds:
             continue
-        # What is known of a call of aten's depends on its arguments: a convolution's rank, a number that float32 does not hold.
-        operator = operator_in(chosen, case) if case.source.startswith(f"{aten.NAME}/") else kinds[0]
+        # What is known of a call of aten's depends on its arguments: a convolution's rank, a number
+        # that float32 does not hold.
+        operator = (
+            operator_in(chosen, case) if case.source.startswith(f"{aten.NAME}/") else kinds[0]
+        )
         if operator is None:
             continue
         if operator not in kinds:
             kinds.append(operator)
         found.setdefault((*named, kinds.index(operator)), []).append(case)
     places = {operator.name: i for i, operator in enumerate(chosen.operators)}
-    order = sorted(found, key=lambda key: (places.get(key[0], len(places)), key))  # of a corpus whose lines stand in any order
+    order = sorted(
+        found, key=lambda key: (places.get(key[0], len(places)), key)
+    )  # of a corpus whose lines stand in any order
     begin = part = 0
     while any(begin < len(cases) for cases in found.values()):
         end = begin + ROUNDS[min(part, len(ROUNDS) - 1)]
@@ -108,12 +125,15 @@ def replayed(chosen: Settings) -> Iterator[Group]:
             cases = tuple(found[key][begin:end])
             if cases:
                 more = end < len(found[key])
-                yield Group(known[key[:3]][key[3]], key[1], cases, origin=REPLAYED, part=part, more=more)
+                yield Group(
+                    known[key[:3]][key[3]], key[1], cases, origin=REPLAYED, part=part, more=more
+                )
         begin, part = end, part + 1
 
 
 def operator_in(chosen: Settings, case: Case) -> Operator | None:
-    """The operator of a corpus's case, if it is known here and chosen. All are chosen where every registered one is."""
+    """The operator of a corpus's case, if it is known here and chosen. All are chosen where every
+    registered one is."""
     names = {operator.name: operator for operator in chosen.operators}
     if chosen.dtypes is not None and case.dtype not in chosen.dtypes:
         return None
@@ -131,7 +151,8 @@ def operator_in(chosen: Settings, case: Case) -> Operator | None:
 def explored(
     chosen: Settings, out_of_time: Callable[[], bool], seen: set[str], begun: set[tuple[str, str]]
 ) -> Iterator[Group]:  # fmt: skip
-    """Cases that are in no corpus; each run begins with another operator, so that none is always the last."""
+    """Cases that are in no corpus; each run begins with another operator, so that none is always
+    the last."""
     pairs = groups(chosen)
     first = chosen.seed % len(pairs)
     turn = 0
@@ -140,21 +161,34 @@ def explored(
             if out_of_time():
                 return
             examples = examples_of(chosen, dtype)
-            many, seed = min(examples, EXPLORED) if chosen.time_budget is not None else examples, chosen.seed + turn
+            many, seed = (
+                min(examples, EXPLORED) if chosen.time_budget is not None else examples,
+                chosen.seed + turn,
+            )
             cases, problem = draw(operator, dtype, many, seed)
             fresh = tuple(case for case in cases if case.id not in seen)
             seen.update(case.id for case in fresh)
             before = (operator.name, dtype) in begun
-            yield Group(operator, dtype, fresh, "" if before else problem, turn + before, FRESH, seed)
+            yield Group(
+                operator, dtype, fresh, "" if before else problem, turn + before, FRESH, seed
+            )
         turn += 1
 
 
 def draw(operator: Operator, dtype: str, examples: int, seed: int) -> tuple[list[Case], str]:
-    """The cases of one operator × dtype, or none and why: a ``sample`` that raises costs its operator only."""
+    """The cases of one operator × dtype, or none and why: a ``sample`` that raises costs its
+    operator only."""
     try:
         cases = search.batch(operator, dtype, examples, seed)
     except Untestable as reason:
         return [], str(reason)
     except Exception as error:
-        return [], f"no case could be drawn ({type(error).__name__}: {str(error)[:200]}); please report it"
+        return (
+            [],
+            (
+                f"no case could be drawn ({type(error).__name__}: {str(error)[:200]}); please "
+                f"report "
+                f"it"
+            ),
+        )
     return cases, "" if cases else "no case could be drawn in which anything could be told"

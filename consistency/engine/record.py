@@ -27,7 +27,8 @@ from .engine import draw
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """One step of a recording: how many outcomes (or cases of a corpus) are through, of how many, and the last one."""
+    """One step of a recording: how many outcomes (or cases of a corpus) are through, of how many,
+    and the last one."""
 
     done: int
     total: int
@@ -37,7 +38,8 @@ class Taken:
 
 
 def resolved(spec: str | Backend) -> Backend:
-    """The backend that ``spec`` names; an accelerator in a process of its own, as in a run. Raises UsageError."""
+    """The backend that ``spec`` names; an accelerator in a process of its own, as in a run. Raises
+    UsageError."""
     (backend,) = backends.resolve_all([spec])
     return backends.isolated(backend, spec) if isinstance(spec, str) else backend
 
@@ -50,17 +52,30 @@ def settings_of(chosen: Settings, *, literal: bool) -> dict[str, Any]:
 
 
 def entries(chosen: Settings, *, literal: bool = False) -> Iterator[tuple[int, int, list[Entry]]]:
-    """The cases of ``chosen``, a group of operator × dtype at a time: (its number, how many groups, its cases)."""
+    """The cases of ``chosen``, a group of operator × dtype at a time: (its number, how many groups,
+    its cases)."""
     pairs = groups(chosen)
     for number, (operator, dtype) in enumerate(pairs, start=1):
         cases, _ = draw(operator, dtype, chosen.examples, chosen.seed)
         directions = directions_of(chosen, operator, dtype)
-        yield number, len(pairs), [Entry(literally(case) if literal else case, directions) for case in cases if directions]
+        yield (
+            number,
+            len(pairs),
+            [
+                Entry(literally(case) if literal else case, directions)
+                for case in cases
+                if directions
+            ],
+        )
 
 
-def write_corpus(chosen: Settings, folder: Path, *, literal: bool = False, resume: bool = False) -> Iterator[Taken]:
+def write_corpus(
+    chosen: Settings, folder: Path, *, literal: bool = False, resume: bool = False
+) -> Iterator[Taken]:
     """Draw cases and keep them. Raises BundleError where the folder holds a recording already."""
-    writer = Writer(folder, Header(CORPUS, settings=settings_of(chosen, literal=literal)), resume=resume)
+    writer = Writer(
+        folder, Header(CORPUS, settings=settings_of(chosen, literal=literal)), resume=resume
+    )
     done = 0
     try:
         for number, count, found in entries(chosen, literal=literal):
@@ -68,16 +83,22 @@ def write_corpus(chosen: Settings, folder: Path, *, literal: bool = False, resum
                 fresh = entry.case.id not in writer.known
                 writer.case(entry.case, entry.directions)
                 done += 1
-                yield Taken(done, done + (count - number) * chosen.examples, entry.case, fresh=fresh)
+                yield Taken(
+                    done, done + (count - number) * chosen.examples, entry.case, fresh=fresh
+                )
         writer.finish()
     finally:
         writer.close()
 
 
-def record(backend: Backend, source: Settings | Path, folder: Path, *, resume: bool = False) -> Iterator[Taken]:
-    """Run every case of a corpus (a folder), or of freshly drawn ones, on ``backend`` and keep what comes out.
+def record(
+    backend: Backend, source: Settings | Path, folder: Path, *, resume: bool = False
+) -> Iterator[Taken]:
+    """Run every case of a corpus (a folder), or of freshly drawn ones, on ``backend`` and keep what
+    comes out.
 
-    Every step is yielded when its outcome is on disk. Raises BundleError for a damaged corpus, or where the folder cannot be used.
+    Every step is yielded when its outcome is on disk. Raises BundleError for a damaged corpus, or
+    where the folder cannot be used.
     """
     if isinstance(source, Path):
         header = read_header(source)
@@ -106,7 +127,9 @@ def record(backend: Backend, source: Settings | Path, folder: Path, *, resume: b
                     if outcome is not None:
                         writer.outcome(name, entry.case, direction, outcome)
                     done += 1
-                    yield Taken(done, total or done + (count - number) * each, entry.case, outcome, fresh)
+                    yield Taken(
+                        done, total or done + (count - number) * each, entry.case, outcome, fresh
+                    )
         writer.finish()
     finally:
         writer.close()
@@ -130,7 +153,11 @@ def outcome_of(backend: Backend, case: Case, direction: str) -> Outcome:
     try:
         operator = opinfo.operator_of(case)
         reason = refusal(backend, operator, case.dtype, direction)
-        return Outcome("unsupported", message=reason) if reason else backend.run(operator, prepare(case), direction)
+        return (
+            Outcome("unsupported", message=reason)
+            if reason
+            else backend.run(operator, prepare(case), direction)
+        )
     except RecipeError as error:
         return Outcome("unsupported", message=f"the case cannot be built: {error}")
     except ConsistencyError as error:
@@ -138,7 +165,8 @@ def outcome_of(backend: Backend, case: Case, direction: str) -> Outcome:
 
 
 def literally(case: Case) -> Case:
-    """The same case with the bits of every tensor in place of its recipe; the views over them stay chains."""
+    """The same case with the bits of every tensor in place of its recipe; the views over them stay
+    chains."""
     materials = prepare(case)
     arguments = materials.build()
     found = iter(zip(materials.bases, arguments.tensors, strict=True))
@@ -147,8 +175,18 @@ def literally(case: Case) -> Case:
         match arg:
             case recipe.TensorRecipe():
                 base, tensor = next(found)
-                strided = (tuple(tensor.shape), tuple(tensor.stride()), int(tensor.storage_offset()))
-                return recipe.Literal(_bytes(base), arg.dtype, *strided, base=arg.base if arg.view else (), view=arg.view)
+                strided = (
+                    tuple(tensor.shape),
+                    tuple(tensor.stride()),
+                    int(tensor.storage_offset()),
+                )
+                return recipe.Literal(
+                    _bytes(base),
+                    arg.dtype,
+                    *strided,
+                    base=arg.base if arg.view else (),
+                    view=arg.view,
+                )
             case recipe.Literal():
                 next(found)
             case list():

@@ -13,7 +13,8 @@ from .events import Event, Finished, Judged, Scaled, Shrunk
 
 @dataclass(frozen=True)
 class Run:
-    """All results of one invocation, in order; ``out`` is the bundle's folder, where one was written.
+    """All results of one invocation, in order; ``out`` is the bundle's folder, where one was
+    written.
 
     ``scalings``: how float32 and float64 errors compare, per operator and backend.
     """
@@ -32,7 +33,8 @@ class Run:
 
 
 class Collect:
-    """A handler that keeps every result, with the shrunk form of a failure right behind its original."""
+    """A handler that keeps every result, with the shrunk form of a failure right behind its
+    original."""
 
     def __init__(self) -> None:
         self.results: list[Result] = []

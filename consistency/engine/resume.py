@@ -13,7 +13,8 @@ from .events import Earlier
 
 
 def earlier_results(folder: Path) -> Earlier:
-    """What an interrupted run left in its bundle, for resuming it; nothing when there is no bundle yet. Raises BundleError."""
+    """What an interrupted run left in its bundle, for resuming it; nothing when there is no bundle
+    yet. Raises BundleError."""
     if not (folder / "bundle.json").exists():
         return Earlier()
     read_header(folder)

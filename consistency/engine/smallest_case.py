@@ -18,32 +18,61 @@ SHRINK_SECONDS = 4.0
 
 
 def shrunk(
-    suspect: Result, operator: Operator, backends: Sequence[Backend], chosen: Settings, seed: int | None = None,
+    suspect: Result, operator: Operator, backends: Sequence[Backend], chosen: Settings,
+    seed: int | None = None,
     seconds: float = SHRINK_SECONDS,
 ) -> Result | None:  # fmt: skip
-    """The smallest result with the backend, direction and verdict of ``suspect`` that Hypothesis finds in ``seconds``."""
+    """The smallest result with the backend, direction and verdict of ``suspect`` that Hypothesis
+    finds in ``seconds``."""
     first = suspect.evidence.first if suspect.evidence is not None else suspect.verdict.value
 
-    # A smaller case is another case, spot-checked or not; those of dtypes that are not spend the time on more of them.
+    # A smaller case is another case, spot-checked or not; those of dtypes that are not spend the
+    # time on more of them.
     each = chosen.reference == "spot" and spot_checked(suspect.dtype)
     against = EACH if each else chosen.reference
 
     def same(case: Case) -> bool:
-        again = judge_case(case, operator, backends, chosen.tolerances, (suspect.direction,), against=against)
+        again = judge_case(
+            case, operator, backends, chosen.tolerances, (suspect.direction,), against=against
+        )
         return any(r.verdict.value == first for r in again)
 
     try:
         begin = chosen.seed if seed is None else seed
-        small = search.smallest(operator, suspect.dtype, same, examples=chosen.examples, seed=begin, seconds=seconds)
+        small = search.smallest(
+            operator, suspect.dtype, same, examples=chosen.examples, seed=begin, seconds=seconds
+        )
     except Exception:  # the case as it was drawn is there already, and the run must go on
         return None
     if small is None:
         return None
-    again = judge_case(small, operator, backends, chosen.tolerances, (suspect.direction,), looks=Looks(), against=against)
+    again = judge_case(
+        small,
+        operator,
+        backends,
+        chosen.tolerances,
+        (suspect.direction,),
+        looks=Looks(),
+        against=against,
+    )
     result = next((result for result in again if result.verdict.fails), None)
-    if result is None or result.verdict == suspect.verdict or suspect.evidence is None or result.evidence is None:
+    if (
+        result is None
+        or result.verdict == suspect.verdict
+        or suspect.evidence is None
+        or result.evidence is None
+    ):
         return result
     # A few numbers may fit another cause by accident, or none; the larger case told more.
     cause = suspect.evidence.cause
-    text = f"{result.explanation}; of {suspect.case.id}, {cause}" if cause is not None else result.explanation
-    return replace(result, verdict=suspect.verdict, explanation=text, evidence=replace(result.evidence, cause=cause))
+    text = (
+        f"{result.explanation}; of {suspect.case.id}, {cause}"
+        if cause is not None
+        else result.explanation
+    )
+    return replace(
+        result,
+        verdict=suspect.verdict,
+        explanation=text,
+        evidence=replace(result.evidence, cause=cause),
+    )

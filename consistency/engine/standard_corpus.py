@@ -1,8 +1,9 @@
-"""The standard corpus: a few cases of every operator × dtype, drawn with seed 0, once for each version of what draws them.
+"""The standard corpus: a few cases of every operator × dtype, drawn with seed 0, once for each
+version of what draws them.
 
-It is kept in the user's cache, a file for each operator × dtype. Whether it is the same elsewhere is for its digest to say: the
-same sources under another Hypothesis may draw others, so machines that shall be compared case by case are given one folder
-(``consistency corpus make -o FOLDER``).
+It is kept in the user's cache, a file for each operator × dtype. Whether it is the same elsewhere
+is for its digest to say: the same sources under another Hypothesis may draw others, so machines
+that shall be compared case by case are given one folder (``consistency corpus make -o FOLDER``).
 """
 
 from __future__ import annotations
@@ -28,22 +29,27 @@ from ..storage.corpus.reading import STANDARD
 from ..storage.corpus.value import Corpus
 from .plan import draw
 
-EXAMPLES = (
-    12  # cases of an operator × dtype: fewer could not settle that its errors have shifted (consistency.report.history.changes)
-)
+# cases of an operator × dtype: fewer could not settle that its errors have shifted
+# (consistency.report.history.changes)
+EXAMPLES = 12
 SEED = 0
-SHARE = 0.25  # of a time budget that drawing may take; what is not drawn then is drawn by the next run
+SHARE = (
+    0.25  # of a time budget that drawing may take; what is not drawn then is drawn by the next run
+)
 _SOURCES = (
-    "operators", "generate/strategies.py", "generate/search.py", "generate/layouts.py", "generate/value_classes.py",
+    "operators", "generate/strategies.py", "generate/search.py", "generate/layouts.py",
+    "generate/value_classes.py",
     "core/recipe.py", "core/dtypes.py", "core/model.py",
 )  # fmt: skip
 
 
 def standard(
-    pairs: Sequence[tuple[Operator, str]], *, examples: int = EXAMPLES, seconds: float | None = None,
+    pairs: Sequence[tuple[Operator, str]], *, examples: int = EXAMPLES,
+    seconds: float | None = None,
     told: Callable[[int, int], None] = lambda done, of: None,
 ) -> Corpus:  # fmt: skip
-    """The standard corpus of these operators × dtypes. What is not drawn after ``seconds`` is left out, and said so.
+    """The standard corpus of these operators × dtypes. What is not drawn after ``seconds`` is left
+    out, and said so.
 
     ``told`` is called with how many of how many are through.
     """
@@ -53,7 +59,10 @@ def standard(
         found = _kept(operator, dtype, examples)
         if found is None and until is not None and time.monotonic() > until:
             left = f"{len(pairs) - done:,} of {len(pairs):,} operators × dtypes"
-            missing = f"the standard corpus lacks {left} this time: drawing its cases took too much of the time budget"
+            missing = (
+                f"the standard corpus lacks {left} this time: drawing its cases took too "
+                f"much of the time budget"
+            )
             return Corpus(STANDARD, tuple(cases.values()), (missing,), groups=done)
         if found is None:
             found = _drawn(operator, dtype, examples)
@@ -64,7 +73,9 @@ def standard(
 
 def _drawn(operator: Operator, dtype: str, examples: int) -> list[Case]:
     cases, _ = draw(operator, dtype, examples, SEED)
-    if operators.registry().get(operator.name) is operator:  # somebody's own is drawn anew each time
+    if (
+        operators.registry().get(operator.name) is operator
+    ):  # somebody's own is drawn anew each time
         _keep(_place(operator, dtype, examples), cases)
     return cases
 

@@ -1,7 +1,9 @@
-"""Defaults that are another number in every dtype: a reference in float64 must be given those of the tested dtype.
+"""Defaults that are another number in every dtype: a reference in float64 must be given those of
+the tested dtype.
 
-``rms_norm(x, shape)`` adds the dtype's machine epsilon, ``nan_to_num(x)`` replaces infinities by the dtype's largest number, and
-``linalg.pinv(x)`` cuts off singular values below a multiple of its epsilon (PyTorch's documentation of each).
+``rms_norm(x, shape)`` adds the dtype's machine epsilon, ``nan_to_num(x)`` replaces infinities by
+the dtype's largest number, and ``linalg.pinv(x)`` cuts off singular values below a multiple of its
+epsilon (PyTorch's documentation of each).
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ Kwargs = dict[str, Any]
 
 
 def give(operator: str, dtype: str, args: Args, kwargs: Kwargs) -> None:
-    """Write into ``args`` and ``kwargs`` of ``operator``, named as in torch or as an aten overload, in the floating ``dtype``, what
-    was left to the dtype."""
+    """Write into ``args`` and ``kwargs`` of ``operator``, named as in torch or as an aten overload,
+    in the floating ``dtype``, what was left to the dtype."""
     rule = _RULES.get(_plain(operator))
     if rule is not None:
         rule(dtypes.TORCH[dtype], args, kwargs)
@@ -45,11 +47,13 @@ def _epsilon(dtype: torch.dtype, args: Args, kwargs: Kwargs) -> None:
 
 @functools.cache
 def _added(dtype: torch.dtype) -> float:
-    """The epsilon that this torch adds, found by calling it: for the half formats newer versions take float32's."""
+    """The epsilon that this torch adds, found by calling it: for the half formats newer versions
+    take float32's."""
     x = torch.full((1, 2), 2.0**-12, dtype=dtype)
     scaled = float(torch.nn.functional.rms_norm(x, [2])[0, 0].double())
     return min(
-        (torch.finfo(dtype).eps, torch.finfo(torch.float32).eps), key=lambda eps: abs((2.0**-12 / scaled) ** 2 - 2.0**-24 - eps)
+        (torch.finfo(dtype).eps, torch.finfo(torch.float32).eps),
+        key=lambda eps: abs((2.0**-12 / scaled) ** 2 - 2.0**-24 - eps),
     )
 
 
@@ -59,12 +63,19 @@ def _limits(dtype: torch.dtype, args: Args, kwargs: Kwargs) -> None:
 
 
 def _cut(dtype: torch.dtype, args: Args, kwargs: Kwargs) -> None:
-    tolerances = (kwargs.get("atol"), kwargs.get("rtol"), kwargs.get("tol"), kwargs.get("rcond"), *args[1:2])
+    tolerances = (
+        kwargs.get("atol"),
+        kwargs.get("rtol"),
+        kwargs.get("tol"),
+        kwargs.get("rcond"),
+        *args[1:2],
+    )
     if all(given is None or isinstance(given, bool) for given in tolerances):
         kwargs["rtol"] = max(args[0].shape[-2:]) * torch.finfo(dtype).eps
 
 
 _RULES: dict[str, Callable[[torch.dtype, Args, Kwargs], None]] = {
-    "nn.functional.rms_norm": _epsilon, "rms_norm": _epsilon, "_fused_rms_norm": _epsilon, "nan_to_num": _limits,
+    "nn.functional.rms_norm": _epsilon, "rms_norm": _epsilon, "_fused_rms_norm": _epsilon,
+    "nan_to_num": _limits,
     "linalg.pinv": _cut, "linalg.matrix_rank": _cut,
 }  # fmt: skip

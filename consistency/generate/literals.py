@@ -1,4 +1,5 @@
-"""Literal tensors that do not fit into their case's line, in a folder beside it: a safetensors file each, named by SHA-256."""
+"""Literal tensors that do not fit into their case's line, in a folder beside it: a safetensors file
+each, named by SHA-256."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ def write(folder: Path, case: Case) -> None:
 
 
 class Beside(Mapping[str, bytes]):
-    """The bytes of literal tensors by SHA-256, read from the folder beside a case when they are asked for."""
+    """The bytes of literal tensors by SHA-256, read from the folder beside a case when they are
+    asked for."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / FOLDER
@@ -41,7 +43,9 @@ class Beside(Mapping[str, bytes]):
         from safetensors import SafetensorError
         from safetensors.numpy import load
 
-        if not _DIGEST.fullmatch(digest):  # it comes from a file, and must not become any other path
+        if not _DIGEST.fullmatch(
+            digest
+        ):  # it comes from a file, and must not become any other path
             raise KeyError(digest)
         path = self._folder / f"{digest}.safetensors"
         try:

@@ -1,6 +1,7 @@
 """From a recipe to tensors: fill the base from the tape, then walk the chain of views.
 
-Arguments are rebuilt afresh for every backend, so that one that writes where it should not can harm nobody else.
+Arguments are rebuilt afresh for every backend, so that one that writes where it should not can harm
+nobody else.
 """
 
 from __future__ import annotations
@@ -25,12 +26,15 @@ from . import value_classes as values
 _BITS_OF = {"bfloat16": (np.uint16, torch.bfloat16)}
 _WIDER = {torch.int32: torch.int64, torch.int16: torch.int64, torch.int8: torch.int64}
 Adjust = Callable[[torch.Tensor, int], torch.Tensor]
-Gradients = bool | tuple[int, ...]  # which floating tensors are leaves: all, none, or those at these positions
+Gradients = (
+    bool | tuple[int, ...]
+)  # which floating tensors are leaves: all, none, or those at these positions
 
 
 @dataclass(frozen=True, slots=True)
 class Materials:
-    """The base arrays of a case's tensors, drawn once; every backend builds its own tensors from copies of them."""
+    """The base arrays of a case's tensors, drawn once; every backend builds its own tensors from
+    copies of them."""
 
     case: Case
     bases: tuple[np.ndarray[Any, Any], ...]
@@ -53,37 +57,54 @@ class Materials:
         adjust: Adjust | None = None,
         integers_too: bool = False,
     ) -> Arguments:
-        """Fresh tensors on ``device``. With ``dtype`` every floating tensor (and dtype argument) is converted to it, exactly.
+        """Fresh tensors on ``device``. With ``dtype`` every floating tensor (and dtype argument) is
+        converted to it, exactly.
 
         Complex ones become the complex dtype that belongs to it.
 
-        ``integers_too`` converts the tensors of the case's own integer dtype as well (the sine of an int64 is a float).
-        With ``gradients`` the floating tensors (or those at the given positions) are leaves that track gradients.
-        ``adjust(base, position)`` may change the numbers first (for magnitudes and perturbations; reference runs only).
+        ``integers_too`` converts the tensors of the case's own integer dtype as well (the sine of
+        an int64 is a float). With ``gradients`` the floating tensors (or those at the given
+        positions) are leaves that track gradients. ``adjust(base, position)`` may change the
+        numbers first (for magnitudes and perturbations; reference runs only).
         """
-        return Arguments(self, dtype, device, gradients, adjust, self.case.dtype if integers_too else "")
+        return Arguments(
+            self, dtype, device, gradients, adjust, self.case.dtype if integers_too else ""
+        )
 
 
 def prepare(case: Case) -> Materials:
-    """Draw the numbers of every tensor in ``case``. Raises RecipeError for a recipe that makes no sense."""
+    """Draw the numbers of every tensor in ``case``. Raises RecipeError for a recipe that makes no
+    sense."""
     if case.dtype not in dtypes.TORCH:
-        raise RecipeError(f"unknown dtype {case.dtype!r:.40}{did_you_mean(case.dtype, dtypes.TORCH)}")
+        raise RecipeError(
+            f"unknown dtype {case.dtype!r:.40}{did_you_mean(case.dtype, dtypes.TORCH)}"
+        )
     found = [*recipe.tensors(case.args), *recipe.tensors(case.kwargs)]
     total = sum(math.prod(t.base) for t in found if isinstance(t, TensorRecipe))
     if total > recipe.MAX_ELEMENTS:
-        raise RecipeError(f"the tensors of this case have {total} elements together; a recipe may have {recipe.MAX_ELEMENTS}")
+        raise RecipeError(
+            f"the tensors of this case have {total} elements together; a recipe may have "
+            f"{recipe.MAX_ELEMENTS}"
+        )
     cotangents = tuple(None if given is None else _base(given) for given in case.cotangents)
     return Materials(case, tuple(_base(tensor) for tensor in found), cotangents)
 
 
 def _base(tensor: TensorRecipe | Literal) -> np.ndarray[Any, Any]:
     if isinstance(tensor, TensorRecipe):
-        return values.fill(math.prod(tensor.base), tensor.dtype, tensor.values, tensor.stop, tensor.special)
+        return values.fill(
+            math.prod(tensor.base), tensor.dtype, tensor.values, tensor.stop, tensor.special
+        )
     if tensor.dtype not in dtypes.TORCH:
-        raise RecipeError(f"literal tensor of unknown dtype {tensor.dtype!r:.40}; known: {', '.join(dtypes.TORCH)}")
+        raise RecipeError(
+            f"literal tensor of unknown dtype {tensor.dtype!r:.40}; known: "
+            f"{', '.join(dtypes.TORCH)}"
+        )
     kind = _BITS_OF[tensor.dtype][0] if tensor.dtype in _BITS_OF else tensor.dtype
     try:
-        flat: np.ndarray[Any, Any] = np.frombuffer(tensor.data, dtype=np.dtype(kind).newbyteorder("<")).astype(kind)
+        flat: np.ndarray[Any, Any] = np.frombuffer(
+            tensor.data, dtype=np.dtype(kind).newbyteorder("<")
+        ).astype(kind)
     except ValueError as error:
         raise RecipeError(f"literal tensor of dtype {tensor.dtype!r}: {error}") from None
     if kind == "bool" and (flat.view(np.uint8) > 1).any():
@@ -92,7 +113,8 @@ def _base(tensor: TensorRecipe | Literal) -> np.ndarray[Any, Any]:
 
 
 class Arguments:
-    """The arguments of one call. ``bases`` are the storages (what an in-place operator really writes to), ``tensors`` the views."""
+    """The arguments of one call. ``bases`` are the storages (what an in-place operator really
+    writes to), ``tensors`` the views."""
 
     def __init__(
         self,
@@ -106,16 +128,24 @@ class Arguments:
         self.materials = materials
         self.adjust = adjust
         self._also = dtypes.TORCH.get(also)
-        self._convert = {} if dtype is None else {True: dtypes.TORCH[dtypes.beside(dtype)], False: dtypes.TORCH[dtype]}
+        self._convert = (
+            {}
+            if dtype is None
+            else {True: dtypes.TORCH[dtypes.beside(dtype)], False: dtypes.TORCH[dtype]}
+        )
         self._device = device
         self._gradients = gradients
         self._source = iter(materials.bases)
         self.bases: list[torch.Tensor] = []
         self.tensors: list[torch.Tensor] = []
         self.args: list[Any] = [self._make(arg) for arg in materials.case.args]
-        self.kwargs: dict[str, Any] = {name: self._make(arg) for name, arg in materials.case.kwargs.items()}
+        self.kwargs: dict[str, Any] = {
+            name: self._make(arg) for name, arg in materials.case.kwargs.items()
+        }
         case = materials.case
-        yours = case.source == f"yours/{case.operator}"  # a user's function that happens to be called like one of torch's
+        yours = (
+            case.source == f"yours/{case.operator}"
+        )  # a user's function that happens to be called like one of torch's
         if dtype not in (None, case.dtype) and case.dtype in dtypes.FORMATS and not yours:
             dtype_defaults.give(case.operator, case.dtype, self.args, self.kwargs)
 
@@ -125,13 +155,22 @@ class Arguments:
                 return self._tensor(arg)
             case recipe.DType(name):
                 if name not in dtypes.TORCH:
-                    raise RecipeError(f"unknown dtype {name!r:.40}{did_you_mean(name, dtypes.TORCH)}")
-                return self._convert[name in dtypes.PARTS] if self._convert and dtypes.floats(name) else dtypes.TORCH[name]
+                    raise RecipeError(
+                        f"unknown dtype {name!r:.40}{did_you_mean(name, dtypes.TORCH)}"
+                    )
+                return (
+                    self._convert[name in dtypes.PARTS]
+                    if self._convert and dtypes.floats(name)
+                    else dtypes.TORCH[name]
+                )
             case recipe.Index(start, stop, step):
                 return slice(start, stop, step)
             case recipe.MemoryFormat(name):
                 if name not in recipe.MEMORY_FORMATS:
-                    raise RecipeError(f"unknown memory format {name!r:.40}; known: {', '.join(recipe.MEMORY_FORMATS)}")
+                    raise RecipeError(
+                        f"unknown memory format {name!r:.40}; known: "
+                        f"{', '.join(recipe.MEMORY_FORMATS)}"
+                    )
                 return getattr(torch, name)
             case tuple():
                 return tuple(self._make(item) for item in arg)
@@ -147,7 +186,9 @@ class Arguments:
         floats = base.dtype.is_floating_point or base.is_complex()
         if self._convert:
             kept = _WIDER.get(base.dtype, base.dtype)
-            base = base.to(self._convert[base.is_complex()] if floats or base.dtype == self._also else kept)
+            base = base.to(
+                self._convert[base.is_complex()] if floats or base.dtype == self._also else kept
+            )
         if self.adjust is not None and (base.dtype.is_floating_point or base.is_complex()):
             base = self.adjust(base, len(self.bases))
         if self._device != "cpu":
@@ -160,13 +201,20 @@ class Arguments:
         return view
 
     def cotangent(self, position: int) -> torch.Tensor | None:
-        """The literal cotangent of the returned value number ``position``, on the CPU in its own dtype, or None."""
-        given = self.materials.case.cotangents[position] if position < len(self.materials.case.cotangents) else None
+        """The literal cotangent of the returned value number ``position``, on the CPU in its own
+        dtype, or None."""
+        given = (
+            self.materials.case.cotangents[position]
+            if position < len(self.materials.case.cotangents)
+            else None
+        )
         raw = self.materials.cotangents[position] if given is not None else None
         if given is None or raw is None:
             return None
         base = torch.from_numpy(raw.copy())
-        return view_of(base.view(_BITS_OF[given.dtype][1]) if given.dtype in _BITS_OF else base, given)
+        return view_of(
+            base.view(_BITS_OF[given.dtype][1]) if given.dtype in _BITS_OF else base, given
+        )
 
     def _tracks(self, position: int) -> bool:
         return self._gradients if isinstance(self._gradients, bool) else position in self._gradients
@@ -189,21 +237,39 @@ def _same_bits(base: torch.Tensor, raw: np.ndarray[Any, Any]) -> bool:
 
 
 def literal(tensor: torch.Tensor, *, before: int = 0) -> Literal:
-    """A literal argument with the bits and strides of ``tensor`` (brought to the CPU; gradients are not kept).
+    """A literal argument with the bits and strides of ``tensor`` (brought to the CPU; gradients are
+    not kept).
 
-    Its storage begins at the tensor's first element, or at most ``before`` elements before it, which is its offset then. Raises
-    RecipeError for a dtype or kind of tensor that recipes do not hold.
+    Its storage begins at the tensor's first element, or at most ``before`` elements before it,
+    which is its offset then. Raises RecipeError for a dtype or kind of tensor that recipes do not
+    hold.
     """
     name = dtypes.name_of(tensor.dtype)
-    if name not in dtypes.TORCH or tensor.layout != torch.strided or tensor.is_quantized or tensor.is_nested or tensor.is_meta:
+    if (
+        name not in dtypes.TORCH
+        or tensor.layout != torch.strided
+        or tensor.is_quantized
+        or tensor.is_nested
+        or tensor.is_meta
+    ):
         kind = f"a tensor of dtype {name}, layout {tensor.layout}, device {tensor.device}"
-        raise RecipeError(f"{kind} cannot be part of a recipe; give a strided one with numbers in it")
+        raise RecipeError(
+            f"{kind} cannot be part of a recipe; give a strided one with numbers in it"
+        )
     tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
-    extent = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)) + 1 if tensor.numel() else 0
+    extent = (
+        sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)) + 1
+        if tensor.numel()
+        else 0
+    )
     offset = min(int(tensor.storage_offset()), before) if tensor.numel() else 0
-    flat = torch.as_strided(tensor, (offset + extent,), (1,), tensor.storage_offset() - offset).contiguous()
+    flat = torch.as_strided(
+        tensor, (offset + extent,), (1,), tensor.storage_offset() - offset
+    ).contiguous()
     flat = flat.view(torch.int16) if flat.dtype == torch.bfloat16 else flat
-    return Literal(flat.numpy().tobytes(), name, tuple(tensor.shape), tuple(tensor.stride()), offset)
+    return Literal(
+        flat.numpy().tobytes(), name, tuple(tensor.shape), tuple(tensor.stride()), offset
+    )
 
 
 def from_python(arg: Any) -> recipe.Arg:
@@ -226,6 +292,14 @@ def from_python(arg: Any) -> recipe.Arg:
     return arg
 
 
-def case_of(name: str, dtype: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], cotangent: int = 0) -> Case:
+def case_of(
+    name: str, dtype: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], cotangent: int = 0
+) -> Case:
     """The case that calls ``name`` with a user's own tensors."""
-    return Case(name, dtype, tuple(from_python(a) for a in args), {k: from_python(v) for k, v in kwargs.items()}, cotangent)
+    return Case(
+        name,
+        dtype,
+        tuple(from_python(a) for a in args),
+        {k: from_python(v) for k, v in kwargs.items()},
+        cotangent,
+    )

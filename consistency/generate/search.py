@@ -1,7 +1,9 @@
-"""Cases from Hypothesis: a reproducible batch per operator × dtype, and the smallest case with some property.
+"""Cases from Hypothesis: a reproducible batch per operator × dtype, and the smallest case with some
+property.
 
-The seed comes from (run seed, operator, dtype) and never from the backend, so that every backend sees the same cases. Hypothesis
-is only the searcher: cases are collected first and executed by the engine, each distinct one once.
+The seed comes from (run seed, operator, dtype) and never from the backend, so that every backend
+sees the same cases. Hypothesis is only the searcher: cases are collected first and executed by the
+engine, each distinct one once.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from .strategies import cases
 
 _QUIET: dict[str, Any] = {
     # Explicit, because under CI=true Hypothesis silently selects a profile of its own.
-    "database": None, "deadline": None, "derandomize": False, "suppress_health_check": list(HealthCheck), "print_blob": False,
+    "database": None, "deadline": None, "derandomize": False,
+    "suppress_health_check": list(HealthCheck), "print_blob": False,
 }  # fmt: skip
 
 
@@ -38,7 +41,8 @@ def seed_for(seed: int, operator: str, dtype: str) -> int:
 def batch(operator: Operator, dtype: str, examples: int, seed: int = 0) -> list[Case]:
     """Up to ``examples`` distinct cases; the same for the same arguments and versions.
 
-    Cases whose numbers are mostly blank (Hypothesis likes to begin with the simplest) are left out: they could not tell anything.
+    Cases whose numbers are mostly blank (Hypothesis likes to begin with the simplest) are left out:
+    they could not tell anything.
     """
     if operator.cases is not None:
         return operator.cases(dtype, examples, seed)
@@ -46,7 +50,9 @@ def batch(operator: Operator, dtype: str, examples: int, seed: int = 0) -> list[
     similar: dict[str, Case] = {}
 
     @hypothesis.seed(seed_for(seed, operator.name, dtype))
-    @hypothesis.settings(max_examples=2 * examples + 8, phases=[Phase.generate], report_multiple_bugs=False, **_QUIET)
+    @hypothesis.settings(
+        max_examples=2 * examples + 8, phases=[Phase.generate], report_multiple_bugs=False, **_QUIET
+    )
     @hypothesis.given(cases(operator, dtype))
     def collect(case: Case) -> None:
         if _blank(case):
@@ -69,7 +75,8 @@ def batch(operator: Operator, dtype: str, examples: int, seed: int = 0) -> list[
 def plan(case: Case) -> str:
     """What makes two cases really different: everything but where on the tape their numbers lie.
 
-    Hypothesis spends half of its draws on slight mutations of what it drew before; as test data those are repetitions.
+    Hypothesis spends half of its draws on slight mutations of what it drew before; as test data
+    those are repetitions.
     """
     found = (*tensors(case.args), *tensors(case.kwargs))
     parts = [replace(t, stop=0, special=()) if isinstance(t, TensorRecipe) else t for t in found]
@@ -78,18 +85,29 @@ def plan(case: Case) -> str:
 
 
 def _bytes(case: Case) -> int:
-    return sum(len(t.data) for t in (*tensors(case.args), *tensors(case.kwargs)) if isinstance(t, Literal))
+    return sum(
+        len(t.data) for t in (*tensors(case.args), *tensors(case.kwargs)) if isinstance(t, Literal)
+    )
 
 
 def _blank(case: Case) -> bool:
-    """Whether the numbers of the case can tell little: most of an operand is blank, or every operand is one number, expanded."""
-    drawn = [t for t in (*tensors(case.args), *tensors(case.kwargs)) if isinstance(t, TensorRecipe) and 0 not in t.base]
+    """Whether the numbers of the case can tell little: most of an operand is blank, or every
+    operand is one number, expanded."""
+    drawn = [
+        t
+        for t in (*tensors(case.args), *tensors(case.kwargs))
+        if isinstance(t, TensorRecipe) and 0 not in t.base
+    ]
     floating = [t for t in drawn if floats(t.dtype)] or drawn
     if not floating or any(t.special for t in floating):
         return False
-    if any(2 * t.stop < (3 if t.dtype in PARTS else 1) * math.prod(t.base) for t in floating):  # imaginary parts stand in front
+    if any(
+        2 * t.stop < (3 if t.dtype in PARTS else 1) * math.prod(t.base) for t in floating
+    ):  # imaginary parts stand in front
         return True
-    return all(math.prod(t.base) == 1 and any(step[0] == "expand" for step in t.view) for t in floating)
+    return all(
+        math.prod(t.base) == 1 and any(step[0] == "expand" for step in t.view) for t in floating
+    )
 
 
 class _Found(Exception):  # noqa: N818 - a signal to Hypothesis, never seen by a user
@@ -105,21 +123,29 @@ def smallest(
     seed: int = 0,
     seconds: float = 10.0,
 ) -> Case | None:
-    """The smallest case for which ``predicate`` holds, as Hypothesis shrinks it; None when no example of the batch has it.
+    """The smallest case for which ``predicate`` holds, as Hypothesis shrinks it; None when no
+    example of the batch has it.
 
-    ``predicate`` is called once per distinct case. After ``seconds`` the best case so far is returned. What is not drawn cannot
-    be shrunk: there it is the smallest of the batch.
+    ``predicate`` is called once per distinct case. After ``seconds`` the best case so far is
+    returned. What is not drawn cannot be shrunk: there it is the smallest of the batch.
     """
     if operator.cases is not None:
         until = time.monotonic() + seconds
-        found = sorted(operator.cases(dtype, examples, seed), key=lambda case: len(case.line) + _bytes(case))
+        found = sorted(
+            operator.cases(dtype, examples, seed), key=lambda case: len(case.line) + _bytes(case)
+        )
         return next((case for case in found if time.monotonic() < until and predicate(case)), None)
     known: dict[str, bool] = {}
     best: list[Case] = []
     until = time.monotonic() + seconds
 
     @hypothesis.seed(seed_for(seed, operator.name, dtype))
-    @hypothesis.settings(max_examples=2 * examples + 8, phases=[Phase.generate, Phase.shrink], report_multiple_bugs=False, **_QUIET)
+    @hypothesis.settings(
+        max_examples=2 * examples + 8,
+        phases=[Phase.generate, Phase.shrink],
+        report_multiple_bugs=False,
+        **_QUIET,
+    )
     @hypothesis.given(cases(operator, dtype))
     def search(case: Case) -> None:
         if case.digest not in known:
@@ -135,7 +161,8 @@ def smallest(
 
 @contextlib.contextmanager
 def hypothesis_alone() -> Iterator[None]:
-    """Keep Hypothesis's remarks about nested or slow use from becoming somebody's error, and imports from changing inputs."""
+    """Keep Hypothesis's remarks about nested or slow use from becoming somebody's error, and
+    imports from changing inputs."""
     with warnings.catch_warnings(), no_local_constants():
         warnings.simplefilter("ignore", hypothesis.errors.HypothesisWarning)
         yield
@@ -148,20 +175,27 @@ _constants_cache: Any = None  # Hypothesis's own belongs to the tests of the pro
 def no_local_constants() -> Iterator[None]:
     """Draw no constants that stand in the source code around us.
 
-    Hypothesis (since 6.131) harvests them from every local module that is imported at the time: the same seed would give other
-    cases after a lazy import, beside another user's backend, in a worker, or in an installed copy. There is no setting for it.
+    Hypothesis (since 6.131) harvests them from every local module that is imported at the time: the
+    same seed would give other cases after a lazy import, beside another user's backend, in a
+    worker, or in an installed copy. There is no setting for it.
     """
     global _constants_cache
     from hypothesis.internal.conjecture import providers as _providers
 
     providers: Any = _providers
-    if not all(hasattr(providers, name) for name in ("_get_local_constants", "CONSTANTS_CACHE", "Constants", "LRUCache")):
+    if not all(
+        hasattr(providers, name)
+        for name in ("_get_local_constants", "CONSTANTS_CACHE", "Constants", "LRUCache")
+    ):
         yield
         return
     before = providers._get_local_constants, providers.CONSTANTS_CACHE
     if _constants_cache is None:
         _constants_cache = providers.LRUCache(1024)
-    providers._get_local_constants, providers.CONSTANTS_CACHE = providers.Constants, _constants_cache
+    providers._get_local_constants, providers.CONSTANTS_CACHE = (
+        providers.Constants,
+        _constants_cache,
+    )
     try:
         yield
     finally:

@@ -1,8 +1,10 @@
-"""Hypothesis strategies: the :class:`Draw` that operators' ``sample`` functions talk to, and :func:`cases`.
+"""Hypothesis strategies: the :class:`Draw` that operators' ``sample`` functions talk to, and
+:func:`cases`.
 
-Everything is drawn by construction, so no draw is thrown away. Shrinking goes towards: fewer and smaller dimensions, contiguous
-layout, the plainest value class, defaults (the first option of every choice), and a window at the beginning of the tape, which
-leaves zeros everywhere but at the culprit (see :mod:`consistency.generate.bitstream`).
+Everything is drawn by construction, so no draw is thrown away. Shrinking goes towards: fewer and
+smaller dimensions, contiguous layout, the plainest value class, defaults (the first option of every
+choice), and a window at the beginning of the tape, which leaves zeros everywhere but at the culprit
+(see :mod:`consistency.generate.bitstream`).
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from .layouts import inverse, possible
 
 # Just around powers of two, where vector bodies, tails and blocks begin and end.
 INTERESTING = (
-    1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 511, 513, 1000, 1024, 2048, 4095,
+    1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 511,
+    513, 1000, 1024, 2048, 4095,
 )  # fmt: skip
 MOST_ELEMENTS = 1 << 16
 
@@ -45,7 +48,8 @@ _FLAG = st.sampled_from((False, True))
 
 
 def _sampled(options: tuple[Any, ...]) -> st.SearchStrategy[Any]:
-    """Remembered by spelling: to a cache that compares, (False,) and (0.0,) are the same options."""
+    """Remembered by spelling: to a cache that compares, (False,) and (0.0,) are the same
+    options."""
     spelling = repr(options)
     if spelling not in _CHOICES:
         _CHOICES[spelling] = st.sampled_from(options)
@@ -53,7 +57,8 @@ def _sampled(options: tuple[Any, ...]) -> st.SearchStrategy[Any]:
 
 
 class Draw:
-    """Draws the arguments of one case in one dtype. Every method says which way its examples shrink."""
+    """Draws the arguments of one case in one dtype. Every method says which way its examples
+    shrink."""
 
     def __init__(self, draw: st.DrawFn, dtype: str, operator: Operator) -> None:
         self._draw = draw
@@ -74,8 +79,11 @@ class Draw:
         """A dimension's size, often just around a power of two. Shrinks towards ``low``."""
         return self._draw(_sizes(low, max(low, high)))
 
-    def shape(self, low: int = 0, high: int = 4, *, least: int = 1, most: int = 64, elements: int = 4096) -> tuple[int, ...]:
-        """A shape with ``low`` to ``high`` dimensions of sizes ``least`` to ``most``. Shrinks to fewer, then smaller dimensions."""
+    def shape(
+        self, low: int = 0, high: int = 4, *, least: int = 1, most: int = 64, elements: int = 4096
+    ) -> tuple[int, ...]:
+        """A shape with ``low`` to ``high`` dimensions of sizes ``least`` to ``most``. Shrinks to
+        fewer, then smaller dimensions."""
         left, sizes = elements, []
         for _ in range(self._draw(_integers(low, high))):
             size = self.size(least, max(least, min(most, left)))
@@ -99,15 +107,18 @@ class Draw:
         return self._draw(_FLAG)
 
     def integer(self, low: int, high: int) -> int:
-        """A whole number in [low, high]. Shrinks towards 0, or the end of the range that is nearest to it."""
+        """A whole number in [low, high]. Shrinks towards 0, or the end of the range that is nearest
+        to it."""
         return self._draw(_integers(low, high))
 
     def number(self, low: float, high: float) -> float:
-        """A Python float in [low, high] with few digits (a multiple of 2**-6). Shrinks towards 0 or the nearest end."""
+        """A Python float in [low, high] with few digits (a multiple of 2**-6). Shrinks towards 0 or
+        the nearest end."""
         return self._draw(_integers(math.ceil(low * 64), math.floor(high * 64))) / 64.0
 
     def dim(self, shape: Sequence[int]) -> int:
-        """A dimension of ``shape``, counted from either end; 0 for a 0-d tensor. Shrinks towards 0."""
+        """A dimension of ``shape``, counted from either end; 0 for a 0-d tensor. Shrinks towards
+        0."""
         rank = max(len(shape), 1)
         return self._draw(_integers(-rank, rank - 1))
 
@@ -133,8 +144,9 @@ class Draw:
     ) -> TensorRecipe:
         """A tensor of ``shape`` with numbers from ``domain``, or of the value class ``values``.
 
-        ``layout=False`` keeps it contiguous; ``overlap=False`` excludes views in which elements share memory (for tensors that
-        are written to). Shrinks towards a contiguous tensor of evenly spread numbers with zeros everywhere but at the culprit.
+        ``layout=False`` keeps it contiguous; ``overlap=False`` excludes views in which elements
+        share memory (for tensors that are written to). Shrinks towards a contiguous tensor of
+        evenly spread numbers with zeros everywhere but at the culprit.
         """
         dtype = dtype or self.dtype
         base, view = self._layout(tuple(shape), overlap=overlap) if layout else (tuple(shape), ())
@@ -148,19 +160,26 @@ class Draw:
         rare = 7 if self.operator is not None and "extremum" in self.operator.traits else 4
         if domain.specials and dtypes.floats(dtype) and elements and self.integer(0, rare) == rare:
             count = self.integer(1, 3)
-            special = tuple((self.integer(0, elements - 1), self.choice(*domain.specials)) for _ in range(count))
+            special = tuple(
+                (self.integer(0, elements - 1), self.choice(*domain.specials)) for _ in range(count)
+            )
         return TensorRecipe(base, dtype, values, self.stop(elements), view, special)
 
     def stop(self, elements: int) -> int:
-        """The end of a window of so many elements on the tape. Shrinks towards 0, where everything is blank.
+        """The end of a window of so many elements on the tape. Shrinks towards 0, where everything
+        is blank.
 
-        A sum of four integers, because a single one would leave a third of the windows partly blank.
+        A sum of four integers, because a single one would leave a third of the windows partly
+        blank.
         """
         reach = _integers(0, 2 * max(1 << 12, elements))
         return self._draw(reach) + self._draw(reach) + self._draw(reach) + self._draw(reach)
 
-    def index(self, shape: Sequence[int], size: int, *, negative: bool = False, distinct: bool = False) -> TensorRecipe:
-        """An int64 tensor of positions below ``size``, with duplicates unless ``distinct`` (1-d only, a part of a permutation).
+    def index(
+        self, shape: Sequence[int], size: int, *, negative: bool = False, distinct: bool = False
+    ) -> TensorRecipe:
+        """An int64 tensor of positions below ``size``, with duplicates unless ``distinct`` (1-d
+        only, a part of a permutation).
 
         Shrinks towards zeros.
         """
@@ -171,22 +190,33 @@ class Draw:
         low = -size if negative and self.flag() else 0
         return self.tensor(shape, dtype="int64", values=("integers", low, size - 1))
 
-    def _layout(self, shape: tuple[int, ...], *, overlap: bool) -> tuple[tuple[int, ...], tuple[tuple[Any, ...], ...]]:
+    def _layout(
+        self, shape: tuple[int, ...], *, overlap: bool
+    ) -> tuple[tuple[int, ...], tuple[tuple[Any, ...], ...]]:
         """Base shape and chain of views that end in ``shape``. Shrinks towards contiguous."""
         base = shape
         chain: list[tuple[Any, ...]] = []
         for _ in range(self.choice(0, 0, 1, 1, 2)):
             names = possible(base, overlap=overlap)
-            step = inverse(self.choice(*names, *names[:1]), base, self.integer, overlap=overlap) if names else None
+            step = (
+                inverse(self.choice(*names, *names[:1]), base, self.integer, overlap=overlap)
+                if names
+                else None
+            )
             if step is not None and math.prod(step[0]) <= MOST_ELEMENTS:
                 base = step[0]
                 chain.insert(0, step[1])
         return base, tuple(chain)
 
     def _exactly(self) -> bool:
-        """Whether the operator computes with integers as integers: where they become floats, large ones are rounded first."""
+        """Whether the operator computes with integers as integers: where they become floats, large
+        ones are rounded first."""
         operator = self.operator
-        return operator is not None and (operator.error.kind == "exact" or operator.error.integers_exact or operator.name in _WHOLE)
+        return operator is not None and (
+            operator.error.kind == "exact"
+            or operator.error.integers_exact
+            or operator.name in _WHOLE
+        )
 
     def _values(self, dtype: str, domain: Domain) -> tuple[Any, ...]:
         """A value class within the domain. Shrinks towards evenly spread numbers."""
@@ -195,25 +225,54 @@ class Draw:
             return ("integers", 0, 1)
         form = dtypes.form_of(dtype)
         if form is None:
-            if dtype == "int64" and math.isinf(low) and math.isinf(high) and self._exactly() and self.integer(0, 3) == 3:
+            if (
+                dtype == "int64"
+                and math.isinf(low)
+                and math.isinf(high)
+                and self._exactly()
+                and self.integer(0, 3) == 3
+            ):
                 return ("integers", *self.choice(*_WIDE_INTEGERS))
-            return ("integers", max(math.ceil(max(low, -9.0)), -9), min(math.floor(min(high, 9.0)), 9))
+            return (
+                "integers",
+                max(math.ceil(max(low, -9.0)), -9),
+                min(math.floor(min(high, 9.0)), 9),
+            )
         return self._draw(_classes(domain, form))
 
     def _plane(self, domain: Domain) -> Domain:
-        """What either part of a complex number is drawn from: both sides of zero, as far as ``domain`` reaches.
+        """What either part of a complex number is drawn from: both sides of zero, as far as
+        ``domain`` reaches.
 
-        NaN and infinities only where nothing is computed: libraries do not agree on what, say, a product makes of them (C99's
-        Annex G), and at the edges of the format moduli leave it that do not need to be formed.
+        NaN and infinities only where nothing is computed: libraries do not agree on what, say, a
+        product makes of them (C99's Annex G), and at the edges of the format moduli leave it that
+        do not need to be formed.
         """
         operator = self.operator
         moved = operator is not None and operator.error.of(self.dtype).kind == "exact"
-        return _both_sides(domain) if moved else _both_sides(replace(domain, specials=_within(domain.specials), tiny=False))
+        return (
+            _both_sides(domain)
+            if moved
+            else _both_sides(replace(domain, specials=_within(domain.specials), tiny=False))
+        )
 
 
 # Rounded for floats, whole for whole numbers.
 _WHOLE = frozenset(
-    {"add", "sub", "rsub", "mul", "__radd__", "__rsub__", "__rmul__", "add_", "sub_", "mul_", "__iadd__", "__imul__"}
+    {
+        "add",
+        "sub",
+        "rsub",
+        "mul",
+        "__radd__",
+        "__rsub__",
+        "__rmul__",
+        "add_",
+        "sub_",
+        "mul_",
+        "__iadd__",
+        "__imul__",
+    }
 )
 # Beyond what float32, int32 and float64 hold exactly.
 _WIDE_INTEGERS = ((-(1 << 26), 1 << 26), (-(1 << 33), 1 << 33), (-(1 << 55), 1 << 55))
@@ -230,7 +289,10 @@ def _both_sides(domain: Domain) -> Domain:
 
 @functools.lru_cache(maxsize=512)
 def _classes(domain: Domain, form: dtypes.Format) -> st.SearchStrategy[tuple[Any, ...]]:
-    low, high = float(domain.low), float(domain.high)  # a cached answer must not depend on who asked with 0 and who with 0.0
+    low, high = (
+        float(domain.low),
+        float(domain.high),
+    )  # a cached answer must not depend on who asked with 0 and who with 0.0
     narrow = form.max_exponent < 64
     bottom, top = max(low, -1.0), min(high, 1.0)
     if bottom >= top:  # the domain lies outside [-1, 1]
@@ -242,7 +304,12 @@ def _classes(domain: Domain, form: dtypes.Format) -> st.SearchStrategy[tuple[Any
         options.append(("uniform", low, high))
     if domain.sums:
         mean = 2.0 ** (form.precision // 2)
-        options += [("cancelling", 1.0), ("offset", mean, 1.0), ("sparse", 0.5), ("normal", 0.0, 4.0)]
+        options += [
+            ("cancelling", 1.0),
+            ("offset", mean, 1.0),
+            ("sparse", 0.5),
+            ("normal", 0.0, 4.0),
+        ]
     if domain.wide is not None:
         a, b = domain.wide
         a, b = (max(a, -8), min(b, 7)) if narrow else (a, b)
@@ -256,13 +323,16 @@ def _classes(domain: Domain, form: dtypes.Format) -> st.SearchStrategy[tuple[Any
     if points:
         options += [("near", max(low, -limit), min(high, limit), *points)] * 2
     if domain.specials and bottom <= 0.0 <= top:
-        options += [("tokens", bottom, top, *domain.specials)] * (2 if "nan" in domain.specials else 1)
+        options += [("tokens", bottom, top, *domain.specials)] * (
+            2 if "nan" in domain.specials else 1
+        )
     return st.sampled_from(options)
 
 
 @st.composite
 def cases(draw: st.DrawFn, operator: Operator, dtype: str) -> Case:
-    """Cases of one operator in one dtype. Shrinks as its ``sample`` function's draws do; the cotangent's window to 0."""
+    """Cases of one operator in one dtype. Shrinks as its ``sample`` function's draws do; the
+    cotangent's window to 0."""
     source = Draw(draw, dtype, operator)
     call = operator.sample(source)
     cotangent = source.stop(1 << 12) if operator.differentiable else 0

@@ -1,9 +1,10 @@
 """Value classes: how bits on the tape become numbers.
 
-Each class is a function ``(bits, blanks, first, form, *parameters) -> float64 array`` of integer arithmetic and single,
-correctly rounded IEEE operations, so the numbers are the same everywhere. Results are exactly representable in the case's
-dtype after one rounding, done in :func:`fill`. ``first`` is the tape position of the first existing element. Blank elements
-(positions ≤ 0) are 0, or the value of the domain nearest to 0.
+Each class is a function ``(bits, blanks, first, form, *parameters) -> float64 array`` of integer
+arithmetic and single, correctly rounded IEEE operations, so the numbers are the same everywhere.
+Results are exactly representable in the case's dtype after one rounding, done in :func:`fill`.
+``first`` is the tape position of the first existing element. Blank elements (positions ≤ 0) are 0,
+or the value of the domain nearest to 0.
 """
 
 from __future__ import annotations
@@ -29,12 +30,19 @@ _INTEGER_RANGE = {
 }  # fmt: skip
 
 
-def fill(n: int, dtype: str, values: tuple[Any, ...], stop: int, special: tuple[tuple[int, str], ...] = ()) -> Raw:
+def fill(
+    n: int,
+    dtype: str,
+    values: tuple[Any, ...],
+    stop: int,
+    special: tuple[tuple[int, str], ...] = (),
+) -> Raw:
     """``n`` numbers of a value class as a NumPy array; bfloat16 comes as its uint16 bit patterns.
 
-    Complex numbers take their real parts from the window itself and their imaginary parts from the ``n`` elements before it, which
-    are the first to become blank. Special values at ``n … 2n - 1`` are those of imaginary parts.
-    Raises RecipeError for an unknown class, dtype, or parameters that make no sense.
+    Complex numbers take their real parts from the window itself and their imaginary parts from the
+    ``n`` elements before it, which are the first to become blank. Special values at ``n … 2n - 1``
+    are those of imaginary parts. Raises RecipeError for an unknown class, dtype, or parameters that
+    make no sense.
     """
     if dtype in PARTS:
         return _complex(n, dtype, values, stop, special)
@@ -43,18 +51,27 @@ def fill(n: int, dtype: str, values: tuple[Any, ...], stop: int, special: tuple[
     form = FORMATS.get(dtype)
     if form is None and dtype not in _INTEGER_RANGE:
         raise RecipeError(
-            f"tensors of dtype {dtype!r:.40} cannot be drawn; known: {', '.join((*FORMATS, *_INTEGER_RANGE, *PARTS))}"
+            f"tensors of dtype {dtype!r:.40} cannot be drawn; known: "
+            f"{', '.join((*FORMATS, *_INTEGER_RANGE, *PARTS))}"
         )
     bits, blanks = bitstream.window(n, stop)
     try:
         with np.errstate(all="ignore"):
-            numbers = CLASSES[values[0]](bits, blanks, stop - bits.size + 1, form or FORMATS["float64"], *_checked(values[1:]))
+            numbers = CLASSES[values[0]](
+                bits,
+                blanks,
+                stop - bits.size + 1,
+                form or FORMATS["float64"],
+                *_checked(values[1:]),
+            )
     except (TypeError, ValueError, OverflowError) as error:
         raise RecipeError(f"bad parameters of value class {list(values)!r:.80}: {error}") from None
     if special:
         if form is None:
             raise RecipeError(f"special values in a tensor of dtype {dtype}, which holds none")
-        numbers = np.asarray(numbers, dtype=np.float64)  # whole numbers come as int64, which holds no NaN
+        numbers = np.asarray(
+            numbers, dtype=np.float64
+        )  # whole numbers come as int64, which holds no NaN
     for index, token in special:
         if token not in SPECIAL:
             raise RecipeError(f"unknown special value {token!r:.40}; known: {', '.join(SPECIAL)}")
@@ -64,7 +81,9 @@ def fill(n: int, dtype: str, values: tuple[Any, ...], stop: int, special: tuple[
     return _cast(numbers, dtype)
 
 
-def _complex(n: int, dtype: str, values: tuple[Any, ...], stop: int, special: tuple[tuple[int, str], ...]) -> Raw:
+def _complex(
+    n: int, dtype: str, values: tuple[Any, ...], stop: int, special: tuple[tuple[int, str], ...]
+) -> Raw:
     for index, _ in special:
         if not -n <= index < 2 * n:
             raise RecipeError(f"special value at position {index} of {n} complex numbers")
@@ -74,13 +93,18 @@ def _complex(n: int, dtype: str, values: tuple[Any, ...], stop: int, special: tu
         small = (fill(n, "int64", ("integers", -3, 3), end).astype(np.float64) for end in window)
         numbers[:] = _hermitian(next(small) + 1j * next(small), *_checked(values[1:]))
         return numbers
-    numbers.real = fill(n, PARTS[dtype], values, window[0], tuple((i, token) for i, token in special if i < n))
-    numbers.imag = fill(n, PARTS[dtype], values, window[1], tuple((i - n, token) for i, token in special if i >= n))
+    numbers.real = fill(
+        n, PARTS[dtype], values, window[0], tuple((i, token) for i, token in special if i < n)
+    )
+    numbers.imag = fill(
+        n, PARTS[dtype], values, window[1], tuple((i - n, token) for i, token in special if i >= n)
+    )
     return numbers
 
 
 def _hermitian(small: Raw, size: int) -> Raw:
-    """M·Mᴴ + size·I of whole numbers (exact), scaled by 1/8: what ``positive-definite`` is among complex numbers."""
+    """M·Mᴴ + size·I of whole numbers (exact), scaled by 1/8: what ``positive-definite`` is among
+    complex numbers."""
     blocks = small.reshape(-1, size, size)
     product: Raw = blocks @ blocks.conj().swapaxes(-1, -2) + size * np.eye(size)
     return product.reshape(-1) * 0.125
@@ -89,7 +113,9 @@ def _hermitian(small: Raw, size: int) -> Raw:
 def _checked(parameters: tuple[Any, ...]) -> tuple[Any, ...]:
     """The parameters of a value class, which are finite numbers and names."""
     for value in parameters:
-        if not isinstance(value, str) and not (isinstance(value, (int, float)) and abs(value) <= sys.float_info.max):
+        if not isinstance(value, str) and not (
+            isinstance(value, (int, float)) and abs(value) <= sys.float_info.max
+        ):
             raise ValueError(f"{value!r:.40} is neither a finite number nor a name")
     return parameters
 
@@ -114,13 +140,15 @@ def _cast(numbers: Raw, dtype: str) -> Raw:
 
 
 def _to_bfloat16(numbers: Array) -> npt.NDArray[np.uint16]:
-    """Round to nearest even on the bits of the float32 value (float64 is first rounded to odd, so nothing rounds twice)."""
+    """Round to nearest even on the bits of the float32 value (float64 is first rounded to odd, so
+    nothing rounds twice)."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         single = numbers.astype(np.float32)
         back = single.astype(np.float64)
         inexact = (back != numbers) & np.isfinite(single)
         bits = single.view(np.uint32).copy()
-        # Where rounding to float32 went away from zero step back, then set the sticky bit: rounding to odd.
+        # Where rounding to float32 went away from zero step back, then set the sticky bit: rounding
+        # to odd.
         bits[inexact & (np.abs(back) > np.abs(numbers))] -= np.uint32(1)
         bits[inexact] |= np.uint32(1)
     nan = np.isnan(single)
@@ -144,27 +172,48 @@ def _nearest_to_zero(low: float, high: float) -> float:
     return min(max(0.0, low), high)
 
 
-def _uniform(bits: bitstream.Bits, blanks: int, first: int, form: Format, low: float, high: float) -> Array:
-    """Even over [low, high], with full significands: on an even grid over [-1, 1) no sum of two numbers would be rounded."""
+def _uniform(
+    bits: bitstream.Bits, blanks: int, first: int, form: Format, low: float, high: float
+) -> Array:
+    """Even over [low, high], with full significands: on an even grid over [-1, 1) no sum of two
+    numbers would be rounded."""
     if not (math.isfinite(high - low) and low <= high):
         raise ValueError(f"interval [{low}, {high}]")
     numbers = bits.view(np.int64).astype(np.float64)
     np.multiply(numbers, (high - low) * 2.0**-64, out=numbers)
     np.add(numbers, low + (high - low) / 2, out=numbers)
-    np.minimum(np.maximum(numbers, low, out=numbers), high, out=numbers)  # the last rounding may step over an end
+    np.minimum(
+        np.maximum(numbers, low, out=numbers), high, out=numbers
+    )  # the last rounding may step over an end
     return _lay(blanks, numbers, _nearest_to_zero(low, high))
 
 
-def _normal(bits: bitstream.Bits, blanks: int, first: int, form: Format, mean: float, deviation: float) -> Array:
-    """Normal-like: the sum of four uniform numbers (Irwin–Hall), variance 1/3, scaled; low bits fill the significand."""
+def _normal(
+    bits: bitstream.Bits, blanks: int, first: int, form: Format, mean: float, deviation: float
+) -> Array:
+    """Normal-like: the sum of four uniform numbers (Irwin–Hall), variance 1/3, scaled; low bits
+    fill the significand."""
     chunk = np.uint64(0xFFFF)
-    total = sum(((bits >> np.uint64(shift)) & chunk).astype(np.int64) for shift in (0, 16, 32, 48)) - 2 * 0xFFFF
+    total = (
+        sum(((bits >> np.uint64(shift)) & chunk).astype(np.int64) for shift in (0, 16, 32, 48))
+        - 2 * 0xFFFF
+    )
     low_bits = _fraction(bits * np.uint64(0x9E3779B97F4A7C15), FORMATS["float64"])
-    numbers = (np.asarray(total, dtype=np.float64) + low_bits) * (math.sqrt(3.0) * deviation / 65536.0) + mean
+    numbers = (np.asarray(total, dtype=np.float64) + low_bits) * (
+        math.sqrt(3.0) * deviation / 65536.0
+    ) + mean
     return _lay(blanks, numbers)
 
 
-def _wide(bits: bitstream.Bits, blanks: int, first: int, form: Format, low: int, high: int, signed: int = 1) -> Array:
+def _wide(
+    bits: bitstream.Bits,
+    blanks: int,
+    first: int,
+    form: Format,
+    low: int,
+    high: int,
+    signed: int = 1,
+) -> Array:
     """Magnitudes 2**low … 2**(high+1), every binade equally likely, both signs if ``signed``."""
     if max(map(abs, _whole(low, high))) > 1100:
         raise ValueError(f"exponents {low} … {high}")
@@ -175,47 +224,75 @@ def _wide(bits: bitstream.Bits, blanks: int, first: int, form: Format, low: int,
     return _lay(blanks, numbers, 0.0 if signed else 2.0**low)
 
 
-def _cancelling(bits: bitstream.Bits, blanks: int, first: int, form: Format, scale: float = 1.0) -> Array:
-    """±scale·(1 + f/256), the sign alternating along the tape: sums cancel to a small fraction of Σ|x|."""
+def _cancelling(
+    bits: bitstream.Bits, blanks: int, first: int, form: Format, scale: float = 1.0
+) -> Array:
+    """±scale·(1 + f/256), the sign alternating along the tape: sums cancel to a small fraction of
+    Σ|x|."""
     numbers = (1.0 + _fraction(bits, form) * 2.0**-8) * scale
     numbers[(first + np.arange(numbers.size)) % 2 == 0] *= -1.0
     return _lay(blanks, numbers)
 
 
-def _offset(bits: bitstream.Bits, blanks: int, first: int, form: Format, mean: float, spread: float) -> Array:
+def _offset(
+    bits: bitstream.Bits, blanks: int, first: int, form: Format, mean: float, spread: float
+) -> Array:
     """A large mean with a small spread: mean + spread·[-1, 1)."""
     return _lay(blanks, mean + spread * (2.0 * _fraction(bits, form) - 1.0), mean)
 
 
-def _integers(bits: bitstream.Bits, blanks: int, first: int, form: Format, low: int, high: int) -> Raw:
+def _integers(
+    bits: bitstream.Bits, blanks: int, first: int, form: Format, low: int, high: int
+) -> Raw:
     """Whole numbers low … high, both included; as int64."""
     low, high = _whole(low, high)
     span = high - low + 1
     # The multiply-shift method on the top 32 bits; wide ranges take the remainder of all 63.
-    top = (bits >> np.uint64(32)) * np.uint64(span) >> np.uint64(32) if span < 1 << 31 else (bits >> np.uint64(1)) % np.uint64(span)
+    top = (
+        (bits >> np.uint64(32)) * np.uint64(span) >> np.uint64(32)
+        if span < 1 << 31
+        else (bits >> np.uint64(1)) % np.uint64(span)
+    )
     numbers = low + top.astype(np.int64)
-    return np.concatenate([np.full(blanks, min(max(0, low), high), dtype=np.int64), numbers]) if blanks else numbers
+    return (
+        np.concatenate([np.full(blanks, min(max(0, low), high), dtype=np.int64), numbers])
+        if blanks
+        else numbers
+    )
 
 
 def _sparse(bits: bitstream.Bits, blanks: int, first: int, form: Format, density: float) -> Raw:
-    """Mostly 0 with -1 and 1 at the given density, so that long sums stay exact in formats with few bits."""
+    """Mostly 0 with -1 and 1 at the given density, so that long sums stay exact in formats with few
+    bits."""
     hit = (bits & np.uint64(0xFFFF)).astype(np.float64) < density * 65536.0
     sign = 1 - 2 * ((bits >> np.uint64(40)) & np.uint64(1)).astype(np.int64)
     return np.concatenate([np.zeros(blanks, dtype=np.int64), np.where(hit, sign, 0)])
 
 
 def _subnormal(bits: bitstream.Bits, blanks: int, first: int, form: Format) -> Array:
-    """Both signs of the format's subnormal numbers, with some of the smallest normals among them."""
+    """Both signs of the format's subnormal numbers, with some of the smallest normals among
+    them."""
     numbers = _fraction(bits, form) * (2.0 * form.smallest_normal)
     np.negative(numbers, out=numbers, where=(bits & np.uint64(1)) != 0)
     return _lay(blanks, numbers)
 
 
-def _near(bits: bitstream.Bits, blanks: int, first: int, form: Format, low: float, high: float, *points: float) -> Array:
-    """Around the given points, at distances from one ulp to the point's own size, every octave equally likely; in [low, high]."""
+def _near(
+    bits: bitstream.Bits,
+    blanks: int,
+    first: int,
+    form: Format,
+    low: float,
+    high: float,
+    *points: float,
+) -> Array:
+    """Around the given points, at distances from one ulp to the point's own size, every octave
+    equally likely; in [low, high]."""
     if not points or not low <= high:
         raise ValueError("no points" if not points else f"interval [{low}, {high}]")
-    point = np.asarray(points, dtype=np.float64)[((bits & np.uint64(0xFF)) % np.uint64(len(points))).astype(np.int64)]
+    point = np.asarray(points, dtype=np.float64)[
+        ((bits & np.uint64(0xFF)) % np.uint64(len(points))).astype(np.int64)
+    ]
     octave = ((bits >> np.uint64(8)) & np.uint64(0xFF)).astype(np.int64) % form.precision
     distance = np.ldexp(_fraction(bits, form), -octave) * np.maximum(np.abs(point), 2.0**-10)
     distance[(bits & np.uint64(0x30000)) == 0] = 0.0  # a quarter of them: the point itself
@@ -223,8 +300,17 @@ def _near(bits: bitstream.Bits, blanks: int, first: int, form: Format, low: floa
     return _lay(blanks, np.clip(point + distance, low, high), _nearest_to_zero(low, high))
 
 
-def _tokens(bits: bitstream.Bits, blanks: int, first: int, form: Format, low: float, high: float, *names: str) -> Array:
-    """Even over [low, high], with one number in four replaced by one of the named special values."""
+def _tokens(
+    bits: bitstream.Bits,
+    blanks: int,
+    first: int,
+    form: Format,
+    low: float,
+    high: float,
+    *names: str,
+) -> Array:
+    """Even over [low, high], with one number in four replaced by one of the named special
+    values."""
     if not names or not all(name in SPECIAL for name in names):
         raise ValueError(f"special values are: {', '.join(SPECIAL)}")
     numbers = _uniform(bits, 0, first, form, low, high)
@@ -236,7 +322,8 @@ def _tokens(bits: bitstream.Bits, blanks: int, first: int, form: Format, low: fl
 
 
 def _distinct(bits: bitstream.Bits, blanks: int, first: int, form: Format) -> Array:
-    """A shuffled 0, 1, 2, … scaled to a power of two: no two numbers are equal (up to the format's significand)."""
+    """A shuffled 0, 1, 2, … scaled to a power of two: no two numbers are equal (up to the format's
+    significand)."""
     numbers = np.argsort(np.argsort(bits, kind="stable"), kind="stable").astype(np.float64) + 1.0
     return _lay(blanks, numbers * 0.5)
 
@@ -247,13 +334,18 @@ def _permutation(bits: bitstream.Bits, blanks: int, first: int, form: Format) ->
     return np.concatenate([np.arange(blanks), order]).astype(np.int64)
 
 
-def _ascending(bits: bitstream.Bits, blanks: int, first: int, form: Format, low: float, high: float) -> Array:
+def _ascending(
+    bits: bitstream.Bits, blanks: int, first: int, form: Format, low: float, high: float
+) -> Array:
     """Even over [low, high], in ascending order."""
     return np.sort(_uniform(bits, blanks, first, form, low, high))
 
 
-def _diagonal(bits: bitstream.Bits, blanks: int, first: int, form: Format, size: int, weight: float) -> Array:
-    """Even over [-1, 1] with ``weight`` added on the diagonal of each size × size block: well-conditioned matrices."""
+def _diagonal(
+    bits: bitstream.Bits, blanks: int, first: int, form: Format, size: int, weight: float
+) -> Array:
+    """Even over [-1, 1] with ``weight`` added on the diagonal of each size × size block:
+    well-conditioned matrices."""
     numbers = _uniform(bits, blanks, first, form, -1.0, 1.0)
     if not numbers.size:
         return numbers
@@ -261,8 +353,11 @@ def _diagonal(bits: bitstream.Bits, blanks: int, first: int, form: Format, size:
     return numbers
 
 
-def _positive_definite(bits: bitstream.Bits, blanks: int, first: int, form: Format, size: int) -> Array:
-    """M·Mᵀ + size·I of small whole numbers M (exact), scaled by 1/8: symmetric positive definite size × size blocks."""
+def _positive_definite(
+    bits: bitstream.Bits, blanks: int, first: int, form: Format, size: int
+) -> Array:
+    """M·Mᵀ + size·I of small whole numbers M (exact), scaled by 1/8: symmetric positive definite
+    size × size blocks."""
     small = _integers(bits, blanks, first, form, -3, 3)
     if not small.size:
         return _lay(0, small.astype(np.float64))
@@ -272,9 +367,12 @@ def _positive_definite(bits: bitstream.Bits, blanks: int, first: int, form: Form
 
 
 CLASSES: dict[str, Callable[..., Raw]] = {
-    "uniform": _uniform, "normal": _normal, "wide": _wide, "cancelling": _cancelling, "offset": _offset,
-    "integers": _integers, "sparse": _sparse, "subnormal": _subnormal, "near": _near, "tokens": _tokens,
-    "distinct": _distinct, "permutation": _permutation, "ascending": _ascending, "diagonal": _diagonal,
+    "uniform": _uniform, "normal": _normal, "wide": _wide, "cancelling": _cancelling,
+    "offset": _offset,
+    "integers": _integers, "sparse": _sparse, "subnormal": _subnormal, "near": _near,
+    "tokens": _tokens,
+    "distinct": _distinct, "permutation": _permutation, "ascending": _ascending,
+    "diagonal": _diagonal,
     "positive-definite": _positive_definite,
 }  # fmt: skip
 EXACT_CLASSES = frozenset({"integers", "sparse", "permutation"})

@@ -1,6 +1,8 @@
-"""Compare an outcome with its reference: structure, special values, and the measurements that the judge needs.
+"""Compare an outcome with its reference: structure, special values, and the measurements that the
+judge needs.
 
-No tolerance enters here. What is recorded (see :class:`~consistency.core.model.Measured`) gives the exact max ρ for any c and λ.
+No tolerance enters here. What is recorded (see :class:`~consistency.core.model.Measured`) gives the
+exact max ρ for any c and λ.
 """
 
 from __future__ import annotations
@@ -17,12 +19,16 @@ from .measurement import Floating
 
 
 def compare(outcome: Outcome, reference: Reference, baseline: Outcome | None = None) -> Comparison:
-    """Measure ``outcome`` against ``reference``; ``baseline`` (the CPU in the same dtype) says which dtypes to expect.
+    """Measure ``outcome`` against ``reference``; ``baseline`` (the CPU in the same dtype) says
+    which dtypes to expect.
 
-    NumPy's floating warnings are expected on the way: call it under :func:`consistency.reference.quiet`.
+    NumPy's floating warnings are expected on the way: call it under
+    :func:`consistency.reference.quiet`.
     """
     if outcome.unsteady:
-        return replace(compare(replace(outcome, unsteady=""), reference, baseline), unsteady=outcome.unsteady)
+        return replace(
+            compare(replace(outcome, unsteady=""), reference, baseline), unsteady=outcome.unsteady
+        )
     if outcome.status == "fallback" and outcome.outputs and reference.outcome.status == "ok":
         # What fell back is not tested; but it may come back wrong, or empty.
         found = compare(replace(outcome, status="ok"), reference, baseline)
@@ -32,17 +38,25 @@ def compare(outcome: Outcome, reference: Reference, baseline: Outcome | None = N
         text = f"{outcome.exception}: {outcome.message}" if outcome.exception else outcome.message
         return Comparison("both-raised" if both else outcome.status, note=text)
     if reference.outcome.status != "ok":
-        return Comparison("no-reference", note=f"{reference.outcome.exception}: {reference.outcome.message}")
+        return Comparison(
+            "no-reference", note=f"{reference.outcome.exception}: {reference.outcome.message}"
+        )
     wrong = _structure(outcome, reference, baseline)
     if wrong:
         return Comparison("ok", structure=wrong)
     if reference.model.kind == "structure":
-        return Comparison("ok", tuple(Measured(o.name, o.dtype, _shape(o), 0) for o in outcome.outputs))
+        return Comparison(
+            "ok", tuple(Measured(o.name, o.dtype, _shape(o), 0) for o in outcome.outputs)
+        )
     try:
         outputs = reference.observed(outcome.outputs)
     except (RuntimeError, IndexError, ValueError, TypeError) as error:
-        return Comparison("ok", structure=f"its outputs do not fit together: {str(error).splitlines()[0][:160]}")
-    return Comparison("ok", tuple([_measure(i, output, reference) for i, output in enumerate(outputs)]))
+        return Comparison(
+            "ok", structure=f"its outputs do not fit together: {str(error).splitlines()[0][:160]}"
+        )
+    return Comparison(
+        "ok", tuple([_measure(i, output, reference) for i, output in enumerate(outputs)])
+    )
 
 
 def _shape(output: Output) -> tuple[int, ...]:
@@ -50,7 +64,8 @@ def _shape(output: Output) -> tuple[int, ...]:
 
 
 def _structure(outcome: Outcome, reference: Reference, baseline: Outcome | None) -> str:
-    """What is wrong with number, shape, dtype or device of the outputs, or with inputs that were modified; empty if nothing."""
+    """What is wrong with number, shape, dtype or device of the outputs, or with inputs that were
+    modified; empty if nothing."""
     expected = reference.outcome.outputs
     if len(outcome.outputs) != len(expected):
         return f"returned {len(outcome.outputs)} outputs instead of {len(expected)}"
@@ -63,14 +78,20 @@ def _structure(outcome: Outcome, reference: Reference, baseline: Outcome | None)
                 return f"{got.name} is {_what(got)} instead of {_what(want)}"
             continue
         if got.tensor.shape != want.tensor.shape:
-            return f"{got.name} has shape {list(got.tensor.shape)} instead of {list(want.tensor.shape)}"
+            return (
+                f"{got.name} has shape {list(got.tensor.shape)} instead of "
+                f"{list(want.tensor.shape)}"
+            )
         dtype = same[position].dtype if same is not None and len(same) > position else None
         if dtype is not None and got.dtype != dtype:
             return f"{got.name} has dtype {got.dtype} instead of {dtype}"
         if got.tensor.layout != torch.strided:
             return f"{got.name} is a {got.tensor.layout} tensor"
     if outcome.modified:
-        return f"argument {outcome.modified[0]} was modified although the operator does not write to it"
+        return (
+            f"argument {outcome.modified[0]} was modified although the operator does not "
+            f"write to it"
+        )
     return ""
 
 
@@ -83,9 +104,19 @@ def _what(output: Output) -> str:
 def _measure(index: int, output: Output, reference: Reference) -> Measured:
     want = reference.outputs[index]
     if output.tensor is None or want.tensor is None:
-        differs = bool(output.value != want.value and not (output.value != output.value and want.value != want.value))
-        span = Span(None, ulp_max=float(differs), abs_max=float(differs), worst=_told(output.value, want.value) if differs else ())
-        return Measured(output.name, output.dtype, (), 1, (span,), exact=True, differing=int(differs))
+        differs = bool(
+            output.value != want.value
+            and not (output.value != output.value and want.value != want.value)
+        )
+        span = Span(
+            None,
+            ulp_max=float(differs),
+            abs_max=float(differs),
+            worst=_told(output.value, want.value) if differs else (),
+        )
+        return Measured(
+            output.name, output.dtype, (), 1, (span,), exact=True, differing=int(differs)
+        )
     actual, expected = output.tensor, want.tensor
     shape, dtype, paired = tuple(actual.shape), output.dtype, False
     if not (expected.dtype.is_floating_point and actual.dtype.is_floating_point):
@@ -94,7 +125,17 @@ def _measure(index: int, output: Output, reference: Reference) -> Measured:
         actual, expected = _as_real(actual), _as_real(expected)
         shape, dtype, paired = tuple(actual.shape), PARTS.get(dtype, "float32"), True
     form = form_of(dtype) or form_of(reference.materials.case.dtype) or FORMATS["float32"]
-    return Floating(index, output.name, PARTS.get(dtype, dtype), shape, actual, expected, form, reference, paired).measured()
+    return Floating(
+        index,
+        output.name,
+        PARTS.get(dtype, dtype),
+        shape,
+        actual,
+        expected,
+        form,
+        reference,
+        paired,
+    ).measured()
 
 
 def _told(actual: object, expected: object) -> tuple[Worst, ...]:
@@ -110,18 +151,31 @@ def _as_real(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _exact(
-    name: str, dtype: str, shape: tuple[int, ...], actual: torch.Tensor, expected: torch.Tensor, reference: Reference
+    name: str,
+    dtype: str,
+    shape: tuple[int, ...],
+    actual: torch.Tensor,
+    expected: torch.Tensor,
+    reference: Reference,
 ) -> Measured:
-    """Integers and booleans: every difference counts. The reference is wider and wraps as the result's dtype does."""
+    """Integers and booleans: every difference counts. The reference is wider and wraps as the
+    result's dtype does."""
     wanted = expected.to(actual.dtype)
     unequal = torch.ne(actual, wanted)
     special: dict[str, int] = {}
     special_worst: Worst | None = None
-    cast = judged_apart(reference.arguments.tensors[0], actual, wanted) if "cast" in reference.operator.traits else None
+    cast = (
+        judged_apart(reference.arguments.tensors[0], actual, wanted)
+        if "cast" in reference.operator.traits
+        else None
+    )
     if cast is not None:
         unequal = cast.wrong
         if bool(cast.saturated.any()):
-            special, special_worst = {cast.kind: int(cast.saturated.sum())}, _first(cast.saturated, actual, wanted)
+            special, special_worst = (
+                {cast.kind: int(cast.saturated.sum())},
+                _first(cast.saturated, actual, wanted),
+            )
     differing = int(unequal.sum())
     worst: tuple[Worst, ...] = ()
     largest = 0.0
@@ -137,13 +191,17 @@ def _exact(
     if differing and "random" in reference.operator.traits and actual.dtype == torch.bool:
         pattern = _UNLIKELY if reference.outputs[-1].name == name else _IMPOSSIBLE
     return Measured(
-        name, dtype, shape, actual.numel(), (span,), exact=True, differing=differing, special=special, special_worst=special_worst,
+        name, dtype, shape, actual.numel(), (span,), exact=True, differing=differing,
+        special=special, special_worst=special_worst,
         vacuous=vacuous, pattern=pattern,
     )  # fmt: skip
 
 
 # Random operators are seen as flags of what is possible, and of what is likely.
-_IMPOSSIBLE, _UNLIKELY = "numbers that its distribution does not have", "not distributed as it should be (beyond 6 σ)"
+_IMPOSSIBLE, _UNLIKELY = (
+    "numbers that its distribution does not have",
+    "not distributed as it should be (beyond 6 σ)",
+)
 
 
 def _first(mask: torch.Tensor, actual: torch.Tensor, wanted: torch.Tensor) -> Worst:

@@ -1,4 +1,5 @@
-"""The numbers of one floating-point output beside those of float64, and what is set aside: NaN, infinities, signs of zeros."""
+"""The numbers of one floating-point output beside those of float64, and what is set aside: NaN,
+infinities, signs of zeros."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from . import metrics
 
 
 def flat(tensor: torch.Tensor, wide: bool = False) -> np.ndarray[Any, Any]:
-    """The tensor's numbers in a row, as they are, or (``wide``, and always of bfloat16) in float64; of complex ones both parts."""
+    """The tensor's numbers in a row, as they are, or (``wide``, and always of bfloat16) in float64;
+    of complex ones both parts."""
     if tensor.requires_grad:
         tensor = tensor.detach()
     if tensor.is_complex():
@@ -46,10 +48,12 @@ def _beyond(pairs: np.ndarray[Any, Any], limit: float) -> Any:
 
 
 class Elements:
-    """``actual``, ``expected`` and its ``tail``: flat arrays of the elements whose distance is measured.
+    """``actual``, ``expected`` and its ``tail``: flat arrays of the elements whose distance is
+    measured.
 
-    At first these are all; where some are set aside, ``keep`` has the positions of the others, ``special`` counts by kind those
-    that are wrong, and ``special_worst`` is one of them. ``paired``: the last dimension holds the two parts of complex numbers.
+    At first these are all; where some are set aside, ``keep`` has the positions of the others,
+    ``special`` counts by kind those that are wrong, and ``special_worst`` is one of them.
+    ``paired``: the last dimension holds the two parts of complex numbers.
     """
 
     def __init__(
@@ -69,7 +73,10 @@ class Elements:
         self.reference, self.model = reference, reference.model
         # The gradients of data movement are sums: only going forward does every difference count.
         self.moves_only = self.model.kind == "exact" and reference.direction == "forward"
-        self.actual, (self.expected, self.tail, known) = flat(actual), _flat_reference(reference, index, expected)
+        self.actual, (self.expected, self.tail, known) = (
+            flat(actual),
+            _flat_reference(reference, index, expected),
+        )
         self.known = known
         self.special: dict[str, int] = {}
         self.special_worst: Worst | None = None
@@ -89,25 +96,37 @@ class Elements:
         return Worst(index, float(self.actual[element]), float(self.expected[element]))
 
     def square_overflows(self) -> float:
-        """Where the square of a number leaves the format: beyond it a gradient's intermediates may be infinite (or zero)."""
+        """Where the square of a number leaves the format: beyond it a gradient's intermediates may
+        be infinite (or zero)."""
         return float(2.0 ** (self.form.max_exponent // 2))
 
     def set_special_aside(self) -> None:
-        """Count mismatching NaN and infinities, then go on with the elements that are finite in both.
+        """Count mismatching NaN and infinities, then go on with the elements that are finite in
+        both.
 
-        An infinity where the reference is finite stands for the first power of two that does not fit, so that rounding at the
-        overflow threshold is measured like any other rounding; likewise a reference beyond it.
+        An infinity where the reference is finite stands for the first power of two that does not
+        fit, so that rounding at the overflow threshold is measured like any other rounding;
+        likewise a reference beyond it.
         """
         actual, expected = self.actual.astype(np.float64), self.expected
         limit = self.form.overflow
         if self.paired and not self.moves_only:
-            # What becomes of NaN and infinities, and of which part, is not agreed on (C99, Annex G): all are of one kind.
+            # What becomes of NaN and infinities, and of which part, is not agreed on (C99, Annex
+            # G): all are of one kind.
             neither = np.repeat(_beyond(actual, math.inf) & _beyond(expected, limit), 2)
-            actual, expected = np.where(neither, np.nan, actual), np.where(neither, np.nan, expected)
+            actual, expected = (
+                np.where(neither, np.nan, actual),
+                np.where(neither, np.nan, expected),
+            )
         nan_a, nan_e = np.isnan(actual), np.isnan(expected)
         inf_e = np.isinf(expected)
         wrong_nan = nan_a != nan_e
-        wrong_inf = ~nan_a & inf_e & (actual != expected) & ~((np.abs(actual) == np.inf) & (actual == expected))
+        wrong_inf = (
+            ~nan_a
+            & inf_e
+            & (actual != expected)
+            & ~((np.abs(actual) == np.inf) & (actual == expected))
+        )
         if math.isfinite(limit):
             actual = np.where(np.isinf(actual) & ~inf_e, np.copysign(limit, actual), actual)
             expected = np.where(inf_e, expected, np.clip(expected, -limit, limit))
@@ -116,7 +135,8 @@ class Elements:
         held = self.held()
         dropped = self._without_nan(nan_e & ~nan_a)
         flushed = self._as_if_flushed(wrong_nan | wrong_inf) & ~dropped
-        kinds = {"nan": wrong_nan & ~dropped & ~flushed, "inf": wrong_inf & ~flushed, "nan-dropped": dropped, "flushed": flushed,
+        kinds = {"nan": wrong_nan & ~dropped & ~flushed, "inf": wrong_inf & ~flushed,
+        "nan-dropped": dropped, "flushed": flushed,
                  "largest": held}  # fmt: skip
         for kind, mask in kinds.items():
             count = int(np.count_nonzero(mask))
@@ -131,13 +151,15 @@ class Elements:
         self.tail = np.nan_to_num(self.tail[self.keep]) if self.tail is not None else None
 
     def held(self) -> Any:
-        """Where the largest number stands in place of an infinity, as rounding toward zero gives."""
+        """Where the largest number stands in place of an infinity, as rounding toward zero
+        gives."""
         largest = self.form.overflow * (1.0 - self.form.unit_roundoff)
         beyond = np.isfinite(self.expected) & (np.abs(self.expected) >= self.form.overflow)
         return beyond & (self.actual.astype(np.float64) == np.copysign(largest, self.expected))
 
     def _without_nan(self, missing: Any) -> Any:
-        """Which of the elements where a NaN is ``missing`` hold what a choice among the other numbers would give."""
+        """Which of the elements where a NaN is ``missing`` hold what a choice among the other
+        numbers would give."""
         found = np.zeros_like(missing)
         for outputs in self.reference.without_nan if missing.any() else ():
             chosen = outputs[self.index].tensor if self.index < len(outputs) else None
@@ -146,9 +168,18 @@ class Elements:
         return found
 
     def _as_if_flushed(self, wrong: Any) -> Any:
-        """Which of the wrong NaN and infinities are right for subnormal inputs that read as zero (0 · ∞, 1 / 0)."""
-        outputs = self.reference.flushed() if wrong.any() and self.reference.direction == "forward" else None
-        tensor = outputs[self.index].tensor if outputs is not None and self.index < len(outputs) else None
+        """Which of the wrong NaN and infinities are right for subnormal inputs that read as zero (0
+        · ∞, 1 / 0)."""
+        outputs = (
+            self.reference.flushed()
+            if wrong.any() and self.reference.direction == "forward"
+            else None
+        )
+        tensor = (
+            outputs[self.index].tensor
+            if outputs is not None and self.index < len(outputs)
+            else None
+        )
         if tensor is None or tensor.numel() != wrong.size:
             return np.zeros_like(wrong)
         other = flat(tensor, wide=True)

@@ -1,9 +1,11 @@
 """Rules of evidence: nobody is accused before the element that accuses him is proved.
 
-- A result fails by its numbers only if its worst element is certified (:mod:`consistency.reference.certified`).
-- What is proved takes the place of float64 on the CPU. Where that was wrong, it is the CPU's own verdict in float64, and everybody
-  else, in every dtype, is judged by what was proved.
-- Where nothing can be proved, the result is inconclusive and names both sides: nobody is accused by majority or by position.
+- A result fails by its numbers only if its worst element is certified
+  (:mod:`consistency.reference.certified`).
+- What is proved takes the place of float64 on the CPU. Where that was wrong, it is the CPU's own
+  verdict in float64, and everybody else, in every dtype, is judged by what was proved.
+- Where nothing can be proved, the result is inconclusive and names both sides: nobody is accused by
+  majority or by position.
 """
 
 from __future__ import annotations
@@ -25,24 +27,37 @@ if TYPE_CHECKING:
 
 BY_NUMBERS = frozenset({"divergent", "special-values", "reduced-precision"})
 BY_DEFINITION = frozenset({"random", "cast"})
-ROUNDS = (8, 64, 512, 4096)  # elements that are proved before the next look, as long as the reference keeps changing
+ROUNDS = (
+    8,
+    64,
+    512,
+    4096,
+)  # elements that are proved before the next look, as long as the reference keeps changing
 UNPROVED = "inconclusive"  # how the sentence of a result begins that nothing could be proved of
 
 
 def needs_proof(found: Judgement, reference: Reference) -> bool:
     """Whether a judgement accuses by numbers of float64, so that these must be proved.
 
-    What random numbers must obey is known by definition, what may become of numbers beyond an integer's range by a list
-    (:mod:`consistency.reference.integer_casts`), and that infinities among complex numbers leave something infinite by C99,
-    Annex G.
+    What random numbers must obey is known by definition, what may become of numbers beyond an
+    integer's range by a list (:mod:`consistency.reference.integer_casts`), and that infinities
+    among complex numbers leave something infinite by C99, Annex G.
     """
-    if found.verdict.value not in BY_NUMBERS or not found.output or reference.operator.traits & BY_DEFINITION:
+    if (
+        found.verdict.value not in BY_NUMBERS
+        or not found.output
+        or reference.operator.traits & BY_DEFINITION
+    ):
         return False
-    return found.verdict.value != "special-values" or reference.materials.case.dtype not in dtypes.PARTS
+    return (
+        found.verdict.value != "special-values"
+        or reference.materials.case.dtype not in dtypes.PARTS
+    )
 
 
 def settled(reference: Reference, outcome: Outcome, found: Judgement, count: int) -> bool:
-    """Prove the worst elements of a failing result, ``count`` of them at most; whether that changed the reference."""
+    """Prove the worst elements of a failing result, ``count`` of them at most; whether that changed
+    the reference."""
     index = _index(reference, found)
     if index is None:
         return False
@@ -50,17 +65,22 @@ def settled(reference: Reference, outcome: Outcome, found: Judgement, count: int
     first = [] if worst is None else [worst]
     changed = reference.proofs.settle(index, first)
     if changed or worst is None or count > ROUNDS[0]:
-        changed |= reference.proofs.settle(index, [p for p in _largest(reference, outcome, index, count) if p not in first])
+        changed |= reference.proofs.settle(
+            index, [p for p in _largest(reference, outcome, index, count) if p not in first]
+        )
     return changed
 
 
 def proof(reference: Reference, outcome: Outcome, found: Judgement) -> Proof | None:
-    """The certificate of a failing result's worst element; None where there is none, or where it speaks for the accused."""
+    """The certificate of a failing result's worst element; None where there is none, or where it
+    speaks for the accused."""
     index = _index(reference, found)
     if index is None:
         return None
     output = reference.outputs[index]
-    if output.tensor is None:  # a number of Python's: a trace goes on only with those that it finds exact
+    if (
+        output.tensor is None
+    ):  # a number of Python's: a trace goes on only with those that it finds exact
         return Proof(found.output, (), str(output.value), 0) if reference.proofs.traced() else None
     place = _place(reference, index, found)
     for position in [place] if place is not None else _largest(reference, outcome, index, 1):
@@ -68,8 +88,14 @@ def proof(reference: Reference, outcome: Outcome, found: Judgement) -> Proof | N
             return None  # it was judged by a number that is wrong
         certificate = reference.proofs.certificates.get((index, position))
         if certificate is not None:
-            zeros = found.worst is not None and found.worst.actual == found.worst.expected == 0.0  # only their signs differ
-            return None if zeros and not certificate.signed else _told(reference, index, certificate, found)
+            zeros = (
+                found.worst is not None and found.worst.actual == found.worst.expected == 0.0
+            )  # only their signs differ
+            return (
+                None
+                if zeros and not certificate.signed
+                else _told(reference, index, certificate, found)
+            )
     return None
 
 
@@ -79,8 +105,13 @@ def inconclusive(reference: Reference, found: Judgement, who: str) -> Judgement:
     if found.worst is not None:
         where = f" at {list(found.worst.index)}" if found.worst.index else ""
         both = f"{found.worst.actual!r}{where}, float64 on the CPU says {found.worst.expected!r}"
-    reason = reference.proofs.reason or "float64 on the CPU is wrong at more elements than are looked at"
-    text = f"{UNPROVED}: {who} says {both}, and neither is proved ({reason}); would be {found.verdict}: {found.explanation}"
+    reason = (
+        reference.proofs.reason or "float64 on the CPU is wrong at more elements than are looked at"
+    )
+    text = (
+        f"{UNPROVED}: {who} says {both}, and neither is proved ({reason}); would be "
+        f"{found.verdict}: {found.explanation}"
+    )
     return Judgement(Verdict("undecidable"), text, found.metrics, found.worst, found.output)
 
 
@@ -95,7 +126,9 @@ def words(proved: Proof) -> str:
 
 
 def _index(reference: Reference, found: Judgement) -> int | None:
-    return next((i for i, output in enumerate(reference.outputs) if output.name == found.output), None)
+    return next(
+        (i for i, output in enumerate(reference.outputs) if output.name == found.output), None
+    )
 
 
 def _place(reference: Reference, index: int, found: Judgement) -> int | None:
@@ -105,11 +138,18 @@ def _place(reference: Reference, index: int, found: Judgement) -> int | None:
         return None
     shape = tuple(tensor.shape)
     where = found.worst.index[: len(shape)]
-    return int(np.ravel_multi_index(where, shape)) if shape and len(where) == len(shape) else 0 if not shape else None
+    return (
+        int(np.ravel_multi_index(where, shape))
+        if shape and len(where) == len(shape)
+        else 0
+        if not shape
+        else None
+    )
 
 
 def _largest(reference: Reference, outcome: Outcome, index: int, count: int) -> list[int]:
-    """Positions of the largest errors in ulp + G·u·S, where NaN and infinities that differ come first."""
+    """Positions of the largest errors in ulp + G·u·S, where NaN and infinities that differ come
+    first."""
     outputs = reference.observed(outcome.outputs)
     actual, expected = outputs[index].tensor, reference.outputs[index].tensor
     if actual is None or expected is None or actual.shape != expected.shape or not expected.numel():
@@ -121,9 +161,9 @@ def _largest(reference: Reference, outcome: Outcome, index: int, count: int) -> 
     error = np.abs(got - want)
     error[(got == want) | (np.isnan(got) & np.isnan(want))] = 0.0
     form = dtypes.form_of(outputs[index].dtype) or dtypes.FORMATS["float64"]
-    unit = dtypes.spacing(np.nan_to_num(np.abs(want), posinf=1e300), form, np.empty_like(want)) + _scale(
-        reference, index, want, form
-    )
+    unit = dtypes.spacing(
+        np.nan_to_num(np.abs(want), posinf=1e300), form, np.empty_like(want)
+    ) + _scale(reference, index, want, form)
     ratio = np.nan_to_num(error / unit, nan=np.inf)
     if expected.is_complex():
         ratio = ratio.reshape(-1, 2).max(1)
@@ -138,12 +178,22 @@ def _scale(reference: Reference, index: int, want: Any, form: dtypes.Format) -> 
         return 0.0
     if not isinstance(s, float):
         numbers = np.nan_to_num(flat(s, wide=True), posinf=0.0)
-        s = np.repeat(numbers, 2) if want.size == 2 * numbers.size else numbers if numbers.size == want.size else 0.0
+        s = (
+            np.repeat(numbers, 2)
+            if want.size == 2 * numbers.size
+            else numbers
+            if numbers.size == want.size
+            else 0.0
+        )
     return reference.growth(index) * form.unit_roundoff * s
 
 
 def _told(reference: Reference, index: int, certificate: Certificate, found: Judgement) -> Proof:
     tensor = reference.outputs[index].tensor
     shape: Sequence[int] = tuple(tensor.shape) if tensor is not None else ()
-    where = tuple(int(i) for i in np.unravel_index(certificate.position, shape)) if math.prod(shape) and shape else ()
+    where = (
+        tuple(int(i) for i in np.unravel_index(certificate.position, shape))
+        if math.prod(shape) and shape
+        else ()
+    )
     return Proof(found.output, where, certificate.digits, certificate.bits)

@@ -1,4 +1,5 @@
-"""What keys of several configuration files have in common: kinds of values, globs of backends, ranges of versions."""
+"""What keys of several configuration files have in common: kinds of values, globs of backends,
+ranges of versions."""
 
 from __future__ import annotations
 
@@ -15,10 +16,21 @@ from ..core.dtypes import ALL
 from ..core.model import VERDICTS, Verdict
 from ..errors import did_you_mean
 
-COMPLEX = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}  # judged part by part
+COMPLEX = {
+    "complex32": "float16",
+    "complex64": "float32",
+    "complex128": "float64",
+}  # judged part by part
 EXPECTED = tuple(name for name in VERDICTS if Verdict(name).fails)
 _CLAUSE = re.compile(r"(>=|<=|==|!=|>|<)\s*(\d{1,9}(?:\.\d{1,9})*)")
-_COMPARE = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt, "==": operator.eq, "!=": operator.ne}
+_COMPARE = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
 UNSAID: Any = None  # the default of keys that were not given
 
 
@@ -50,7 +62,9 @@ Text = Annotated[str, Field(min_length=1)]
 Ratio = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 DtypeGlob = Annotated[str, AfterValidator(_check_dtype_glob)]
 Versions = Annotated[str, AfterValidator(_check_range)]
-Failing = Annotated[str, AfterValidator(_check_verdict), Field(json_schema_extra={"enum": list(EXPECTED)})]
+Failing = Annotated[
+    str, AfterValidator(_check_verdict), Field(json_schema_extra={"enum": list(EXPECTED)})
+]
 
 
 class FileModel(BaseModel):
@@ -60,12 +74,15 @@ class FileModel(BaseModel):
 
 
 def in_range(version: str, wanted: str) -> bool:
-    """Whether a version lies in a range such as ``>=31.0.15,<32``; one without any number lies in none."""
+    """Whether a version lies in a range such as ``>=31.0.15,<32``; one without any number lies in
+    none."""
     if not wanted:
         return True
     found = re.search(r"\d{1,9}(\.\d{1,9})*", version)
     return found is not None and all(
-        _COMPARE[sign](*zip(*zip_longest(_numbers(found[0]), _numbers(other), fillvalue=0), strict=True))
+        _COMPARE[sign](
+            *zip(*zip_longest(_numbers(found[0]), _numbers(other), fillvalue=0), strict=True)
+        )
         for sign, other in _CLAUSE.findall(wanted)
     )
 

@@ -1,6 +1,8 @@
-"""The judge: a comparison, the same comparison of the CPU in that dtype, and a rule give a verdict. Sees no tensor.
+"""The judge: a comparison, the same comparison of the CPU in that dtype, and a rule give a verdict.
+Sees no tensor.
 
-The ladder of docs: structure, special values, budget, statistics, and only for what would pass: could the case have told?
+The ladder of docs: structure, special values, budget, statistics, and only for what would pass:
+could the case have told?
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ _BIAS_FROM = 256
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A verdict with its sentence, numbers and the worst element. ``output`` names the output it is about.
+    """A verdict with its sentence, numbers and the worst element. ``output`` names the output it is
+    about.
 
     ``leans``: by how many standard deviations its errors lean to one side.
     """
@@ -32,18 +35,33 @@ class Judgement:
     leans: float = 0.0
 
 
-def judge(comparison: Comparison, baseline: Comparison | None, rule: Rule, policy: Policy, *, itself: bool = False) -> Judgement:
-    """Judge one comparison. ``baseline`` is the CPU's in the same dtype; ``itself``: this outcome is its own reference."""
+def judge(
+    comparison: Comparison,
+    baseline: Comparison | None,
+    rule: Rule,
+    policy: Policy,
+    *,
+    itself: bool = False,
+) -> Judgement:
+    """Judge one comparison. ``baseline`` is the CPU's in the same dtype; ``itself``: this outcome
+    is its own reference."""
     if comparison.unsteady and comparison.status in ("ok", "fallback"):
         once = judge(replace(comparison, unsteady=""), baseline, rule, policy, itself=itself)
-        return replace(once, verdict=Verdict("nondeterministic"), explanation=f"{comparison.unsteady}; here: {once.explanation}")
+        return replace(
+            once,
+            verdict=Verdict("nondeterministic"),
+            explanation=f"{comparison.unsteady}; here: {once.explanation}",
+        )
     if comparison.status == "fallback":
         return _fallen_back(comparison, baseline, rule, policy)
     if comparison.status != "ok":
         return _without_outputs(comparison, baseline)
     if comparison.structure:
         return Judgement(Verdict("structure"), comparison.structure)
-    found = [_judge_output(output, _twin(output, baseline), rule, policy) for output in comparison.outputs]
+    found = [
+        _judge_output(output, _twin(output, baseline), rule, policy)
+        for output in comparison.outputs
+    ]
     if not found:
         return Judgement(_UNDECIDABLE, "the operator returned nothing to compare")
     worst = found[0] if len(found) == 1 else _worst_of(found)
@@ -53,12 +71,16 @@ def judge(comparison: Comparison, baseline: Comparison | None, rule: Rule, polic
     return worst
 
 
-def _fallen_back(comparison: Comparison, baseline: Comparison | None, rule: Rule, policy: Policy) -> Judgement:
+def _fallen_back(
+    comparison: Comparison, baseline: Comparison | None, rule: Rule, policy: Policy
+) -> Judgement:
     """An operator that fell back to the CPU has not been tested, unless what came back is wrong."""
     if comparison.outputs or comparison.structure:
         found = judge(replace(comparison, status="ok"), baseline, rule, policy)
         if found.verdict.fails:
-            return replace(found, explanation=f"{found.explanation} (it fell back: {comparison.note})")
+            return replace(
+                found, explanation=f"{found.explanation} (it fell back: {comparison.note})"
+            )
     return Judgement(Verdict("fallback"), comparison.note or "fallback")
 
 
@@ -71,7 +93,14 @@ def _worst_of(found: list[Judgement]) -> Judgement:
     return replace(max(found, key=_severity), metrics=numbers)
 
 
-_REDUCED = ("tf32-inputs", "bfloat16-inputs", "float16-inputs", "bfloat16x3-inputs", "float16-accumulator", "bfloat16-accumulator")
+_REDUCED = (
+    "tf32-inputs",
+    "bfloat16-inputs",
+    "float16-inputs",
+    "bfloat16x3-inputs",
+    "float16-accumulator",
+    "bfloat16-accumulator",
+)
 
 
 def reconsider(found: Judgement, evidence: Evidence, policy: Policy) -> Judgement:
@@ -79,31 +108,48 @@ def reconsider(found: Judgement, evidence: Evidence, policy: Policy) -> Judgemen
 
     - a repeat passed, or gave an answer that differs by more than rounding: ``nondeterministic``;
     - a backend that computes float64 in float32, by its cause: ``precision-scaling``;
-    - shorter inputs or accumulators, by their cause: ``reduced-precision`` (a warning where the policy allows it);
-    - no cause, and every flagged error lies within 3σ of what half an ulp in the inputs, or other roundings of the operator's
-      own steps, would change: ``ill-conditioned``;
+    - shorter inputs or accumulators, by their cause: ``reduced-precision`` (a warning where the
+      policy allows it);
+    - no cause, and every flagged error lies within 3σ of what half an ulp in the inputs, or other
+      roundings of the operator's own steps, would change: ``ill-conditioned``;
     - else the verdict stays, and its sentence says what was found out.
     """
     cause = evidence.cause.name if evidence.cause is not None else ""
     verdict, more = found.verdict, []
     if evidence.other:
         verdict = Verdict("nondeterministic")
-        more.append(f"{evidence.other} of {evidence.repeats} repeats gave another answer, {evidence.within} passed")
-    if found.verdict.value == "special-values" and verdict == found.verdict and cause == "float32-instead-of-float64":
+        more.append(
+            f"{evidence.other} of {evidence.repeats} repeats gave another answer, "
+            f"{evidence.within} passed"
+        )
+    if (
+        found.verdict.value == "special-values"
+        and verdict == found.verdict
+        and cause == "float32-instead-of-float64"
+    ):
         verdict = Verdict("precision-scaling")  # it overflowed or vanished there
     if found.verdict.value == "divergent" and verdict == found.verdict and cause != "approximation":
         if cause == "float32-instead-of-float64":
             verdict = Verdict("precision-scaling")
         elif cause in _REDUCED:
             verdict = Verdict("reduced-precision", allowed=policy.reduced_precision)
-        elif not cause and min(evidence.conditioned or math.inf, evidence.rounded or math.inf) <= 1.0:
+        elif (
+            not cause and min(evidence.conditioned or math.inf, evidence.rounded or math.inf) <= 1.0
+        ):
             verdict = Verdict("ill-conditioned")
             more.append(
-                "no more than half an ulp in the inputs changes" if 0.0 < evidence.conditioned <= 1.0 else "its own steps cancel"
+                "no more than half an ulp in the inputs changes"
+                if 0.0 < evidence.conditioned <= 1.0
+                else "its own steps cancel"
             )
     if evidence.cause is not None and cause != "nondeterministic":
         more.append(str(evidence.cause))
-    if evidence.wide is not None and evidence.wide > _SAME_IN_FLOAT64 and verdict == found.verdict and cause != "approximation":
+    if (
+        evidence.wide is not None
+        and evidence.wide > _SAME_IN_FLOAT64
+        and verdict == found.verdict
+        and cause != "approximation"
+    ):
         more.append("float64 has the same error: not a matter of precision")
     if evidence.company:
         more.append(evidence.company)
@@ -115,44 +161,67 @@ def reconsider(found: Judgement, evidence: Evidence, policy: Policy) -> Judgemen
     return replace(found, verdict=verdict, explanation=text)
 
 
-_SUSPECT_RATIO = 1.4  # RMS error ÷ the CPU's; a healthy sum in another order reaches several times as much
+_SUSPECT_RATIO = (
+    1.4  # RMS error ÷ the CPU's; a healthy sum in another order reaches several times as much
+)
 _SUSPECT_LEAN = 6.0  # standard deviations; the largest of many healthy results leans by 4.3
 _SUSPECT_ULP = 1.0  # beyond the rounding of the result itself
 _SUSPECT_FROM = 128  # elements
 
 
 def suspicious(found: Judgement) -> bool:
-    """Whether fewer bits may be the reason for the errors of a result within budget (or only another order of the same sum).
+    """Whether fewer bits may be the reason for the errors of a result within budget (or only
+    another order of the same sum).
 
-    The CPU alone cannot tell: which kernel its library chose, nobody knows, and it may err more than three products of bfloat16.
+    The CPU alone cannot tell: which kernel its library chose, nobody knows, and it may err more
+    than three products of bfloat16.
     """
     numbers = found.metrics
     few = numbers.get("differing", 0.0) < _SUSPECT_FROM
-    return found.verdict.value == "rounding" and not few and (numbers.get("ulp_max", 0.0) > _SUSPECT_ULP or unusual(found))
+    return (
+        found.verdict.value == "rounding"
+        and not few
+        and (numbers.get("ulp_max", 0.0) > _SUSPECT_ULP or unusual(found))
+    )
 
 
 def unusual(found: Judgement) -> bool:
-    """Whether a suspicious result errs much more than the CPU, or to one side: then every loss of precision is worth a try."""
+    """Whether a suspicious result errs much more than the CPU, or to one side: then every loss of
+    precision is worth a try."""
     return found.metrics.get("rmse_ratio", 0.0) > _SUSPECT_RATIO or found.leans > _SUSPECT_LEAN
 
 
-BETTER_ELSEWHERE = 20.0  # × the RMS error of the CPU, from which on a result within budget is worth a look at formulas
+# × the RMS error of the CPU, from which on a result within budget is worth a look at formulas
+BETTER_ELSEWHERE = 20.0
 
 
 def far_from_the_cpu(found: Judgement) -> bool:
-    """Whether a result within budget is so much worse than the CPU's that a mistaken formula may hide in the budget."""
-    return found.verdict.value == "rounding" and found.metrics.get("rmse_ratio", 0.0) > BETTER_ELSEWHERE
+    """Whether a result within budget is so much worse than the CPU's that a mistaken formula may
+    hide in the budget."""
+    return (
+        found.verdict.value == "rounding"
+        and found.metrics.get("rmse_ratio", 0.0) > BETTER_ELSEWHERE
+    )
 
 
 def convicted(found: Judgement, cause: Cause | None, policy: Policy) -> Judgement:
-    """The final judgement of a suspicious result: with a cause that explains its errors it was computed in fewer bits."""
+    """The final judgement of a suspicious result: with a cause that explains its errors it was
+    computed in fewer bits."""
     if cause is None:
         return found
     reduced = cause.name in _REDUCED
-    verdict = Verdict("reduced-precision", allowed=policy.reduced_precision) if reduced else Verdict("divergent")
+    verdict = (
+        Verdict("reduced-precision", allowed=policy.reduced_precision)
+        if reduced
+        else Verdict("divergent")
+    )
     ratio = found.metrics.get("rmse_ratio", 0.0)
     rho = times(found.metrics.get("rho_max", 0.0))
-    seen = f"RMS error is {min(ratio, 1e6):.1f} times the CPU's" if ratio > _SUSPECT_RATIO else "errors are not random"
+    seen = (
+        f"RMS error is {min(ratio, 1e6):.1f} times the CPU's"
+        if ratio > _SUSPECT_RATIO
+        else "errors are not random"
+    )
     text = f"{rho} × budget, but its {seen}: {cause}"
     return replace(found, verdict=verdict, explanation=text)
 
@@ -161,7 +230,8 @@ _SAME_IN_FLOAT64 = 0.5  # of the error here; rounding would leave 2⁻²⁹ of i
 
 
 def _severity(judgement: Judgement) -> tuple[int, float]:
-    """Failures first (by ρ), then passes, and `undecidable` only when no output could be decided."""
+    """Failures first (by ρ), then passes, and `undecidable` only when no output could be
+    decided."""
     rank = {"failed": 3, "warned": 2, "passed": 1, "not tested": 0}[judgement.verdict.group]
     return rank, judgement.metrics.get("rho_max", 0.0)
 
@@ -176,26 +246,39 @@ def _without_outputs(comparison: Comparison, baseline: Comparison | None) -> Jud
     note = comparison.note
     match comparison.status:
         case "both-raised":
-            return Judgement(_UNDECIDABLE, f"raises, and so does float64 on the CPU, so nothing could be compared: {note}")
+            return Judgement(
+                _UNDECIDABLE,
+                f"raises, and so does float64 on the CPU, so nothing could be compared: {note}",
+            )
         case "raised":
             return Judgement(Verdict("error"), f"raised where the reference did not: {note}")
         case "no-reference":
             if baseline is None or baseline.status in ("ok", "no-reference"):
-                return Judgement(Verdict("undecidable"), f"float64 on the CPU gives no reference: {note}")
-            return Judgement(Verdict("error"), f"returned a result where the reference raised: {note}")
+                return Judgement(
+                    Verdict("undecidable"), f"float64 on the CPU gives no reference: {note}"
+                )
+            return Judgement(
+                Verdict("error"), f"returned a result where the reference raised: {note}"
+            )
     return Judgement(Verdict(comparison.status), note or comparison.status)
 
 
-_EXACT, _ROUNDING, _DIVERGENT, _UNDECIDABLE = (Verdict(v) for v in ("exact", "rounding", "divergent", "undecidable"))
+_EXACT, _ROUNDING, _DIVERGENT, _UNDECIDABLE = (
+    Verdict(v) for v in ("exact", "rounding", "divergent", "undecidable")
+)
 
 
 def _judge_output(output: Measured, twin: Measured | None, rule: Rule, policy: Policy) -> Judgement:
     special = _special(output, policy)
     if special:
         numbers = {"special_mismatches": float(sum(output.special.values()))}
-        return Judgement(Verdict("special-values"), special, numbers, output.special_worst, output.name)
+        return Judgement(
+            Verdict("special-values"), special, numbers, output.special_worst, output.name
+        )
     if not output.spans:
-        return Judgement(_EXACT, "only shape and dtype are defined here, and they agree", {}, None, output.name)
+        return Judgement(
+            _EXACT, "only shape and dtype are defined here, and they agree", {}, None, output.name
+        )
     rho, span, corner = _budget(output, rule, policy)
     every = output.spans
     numbers = {
@@ -206,22 +289,54 @@ def _judge_output(output: Measured, twin: Measured | None, rule: Rule, policy: P
         "differing": float(output.differing),
     }
     if twin is not None:
-        numbers["rmse_ratio"] = output.rms / twin.rms if twin.rms > 0.0 else (1.0 if output.rms == 0.0 else _capped(math.inf))
-    worst = span.worst[corner] if 0 <= corner < len(span.worst) else (span.worst[0] if span.worst else None)
-    statistics = "" if rho > 1.0 else _of_steps(output) if output.of_steps is not None else _statistics(output, twin, rule)
-    if (rho > 1.0 or statistics) and policy.reduced_precision and _budget(output, _with_reduced_inputs(rule), policy)[0] <= 1.0:
-        text = f"{times(rho)} × budget, within what the reduced precision that was asked for explains"
-        return Judgement(Verdict("reduced-precision", allowed=True), text, numbers, worst, output.name)
+        numbers["rmse_ratio"] = (
+            output.rms / twin.rms
+            if twin.rms > 0.0
+            else (1.0 if output.rms == 0.0 else _capped(math.inf))
+        )
+    worst = (
+        span.worst[corner]
+        if 0 <= corner < len(span.worst)
+        else (span.worst[0] if span.worst else None)
+    )
+    statistics = (
+        ""
+        if rho > 1.0
+        else _of_steps(output)
+        if output.of_steps is not None
+        else _statistics(output, twin, rule)
+    )
+    if (
+        (rho > 1.0 or statistics)
+        and policy.reduced_precision
+        and _budget(output, _with_reduced_inputs(rule), policy)[0] <= 1.0
+    ):
+        text = (
+            f"{times(rho)} × budget, within what the reduced precision that was asked for explains"
+        )
+        return Judgement(
+            Verdict("reduced-precision", allowed=True), text, numbers, worst, output.name
+        )
     if rho > 1.0:
         text = f"{times(rho)} × budget{_where(output)}"
         return Judgement(_DIVERGENT, text, numbers, worst, output.name)
     if statistics:
-        return Judgement(_DIVERGENT, f"{times(rho)} × budget, but {statistics}", numbers, worst, output.name)
+        return Judgement(
+            _DIVERGENT, f"{times(rho)} × budget, but {statistics}", numbers, worst, output.name
+        )
     if output.vacuous:
         return Judgement(_UNDECIDABLE, f"cannot tell: {output.vacuous}", numbers, None, output.name)
     if output.differing == 0 or (output.exact and rho <= 1.0):
-        return Judgement(_EXACT, "exact: nothing differs from the correctly rounded result", numbers, None, output.name)
-    return Judgement(_ROUNDING, f"{times(rho)} × budget: rounding", numbers, worst, output.name, _bias(output))
+        return Judgement(
+            _EXACT,
+            "exact: nothing differs from the correctly rounded result",
+            numbers,
+            None,
+            output.name,
+        )
+    return Judgement(
+        _ROUNDING, f"{times(rho)} × budget: rounding", numbers, worst, output.name, _bias(output)
+    )
 
 
 def _capped(value: float) -> float:
@@ -233,12 +348,14 @@ _SPECIAL = {
     "nan-dropped": "NaN is left out and the other number returned",
     "flushed": "NaN or an infinity differs, as if subnormal inputs were zero,",
     "largest": "the largest number stands in place of an infinity",
-    "saturated": "an integer saturates that would wrap", "saturated-float": "a float beyond the integer's range saturates",
+    "saturated": "an integer saturates that would wrap",
+    "saturated-float": "a float beyond the integer's range saturates",
 }  # fmt: skip
 
 
 def _special(output: Measured, policy: Policy) -> str:
-    """A sentence when NaN, infinities, the sign of zero or saturated integers are not where the policy admits them."""
+    """A sentence when NaN, infinities, the sign of zero or saturated integers are not where the
+    policy admits them."""
     if not output.special:
         return ""
     counts = dict(output.special)
@@ -256,7 +373,10 @@ def _special(output: Measured, policy: Policy) -> str:
         counts.pop("saturated", None)
     if not counts:
         return ""
-    parts = [f"{_SPECIAL.get(kind, kind)} in {count} of {output.elements} elements" for kind, count in counts.items()]
+    parts = [
+        f"{_SPECIAL.get(kind, kind)} in {count} of {output.elements} elements"
+        for kind, count in counts.items()
+    ]
     return "; ".join(parts)
 
 
@@ -271,14 +391,17 @@ def _budget(output: Measured, rule: Rule, policy: Policy) -> tuple[float, Span, 
 
 
 def _with_reduced_inputs(rule: Rule) -> Rule:
-    """The rule plus 2·2⁻¹¹·S, what inputs of 11 significand bits (TF32, float16) cost: 2¹⁴ times u of float32."""
+    """The rule plus 2·2⁻¹¹·S, what inputs of 11 significand bits (TF32, float16) cost: 2¹⁴ times u
+    of float32."""
     return replace(rule, lam=rule.lam + 2.0**14)
 
 
 def _for_range(rule: Rule, span: Span, output: Measured) -> Rule | None:
-    """The rule for a span's elements: with a range's own numbers inside it, None where a backend may return anything.
+    """The rule for a span's elements: with a range's own numbers inside it, None where a backend
+    may return anything.
 
-    A range that the comparison did not tell apart (the operator does not declare it) changes nothing.
+    A range that the comparison did not tell apart (the operator does not declare it) changes
+    nothing.
     """
     if not rule.ranges:
         return rule
@@ -288,7 +411,10 @@ def _for_range(rule: Rule, span: Span, output: Measured) -> Rule | None:
             continue
         if span.range == (item.argument, item.low, item.high):
             absolute = item.absolute if item.c is None and item.lam is None else None
-            c, lam = rule.c if item.c is None else item.c, rule.lam if item.lam is None else item.lam
+            c, lam = (
+                rule.c if item.c is None else item.c,
+                rule.lam if item.lam is None else item.lam,
+            )
             return replace(rule, c=c, lam=lam, absolute=absolute)
         if span.range is None and item.unspecified:
             return None
@@ -298,9 +424,12 @@ def _for_range(rule: Rule, span: Span, output: Measured) -> Rule | None:
 def _span_rho(span: Span, output: Measured, rule: Rule | None, policy: Policy) -> tuple[float, int]:
     if rule is None:
         return 0.0, -1
-    c = 0.5 if output.exact else max(rule.c, 0.5)  # half an ulp is correct rounding: no budget can be smaller
+    c = (
+        0.5 if output.exact else max(rule.c, 0.5)
+    )  # half an ulp is correct rounding: no budget can be smaller
     lam = 0.0 if output.exact else rule.lam
-    # Each element's budget/e is c·ulp/e + λ·G·u·S/e, hence at least c/max(e/ulp) + λ/max(e/(G·u·S)).
+    # Each element's budget/e is c·ulp/e + λ·G·u·S/e, hence at least c/max(e/ulp) +
+    # λ/max(e/(G·u·S)).
     rho, corner = span.ulp_max / c, -1
     if lam > 0.0 and span.scaled_max > 0.0 and rho > 0.0:
         rho = 1.0 / (1.0 / rho + lam / span.scaled_max)
@@ -316,43 +445,67 @@ def _span_rho(span: Span, output: Measured, rule: Rule | None, policy: Policy) -
     return _capped(rho), corner
 
 
-# × σ of the roundings of its own steps, up to which a function may differ from its reference in float64: constants of few digits,
-# polynomials. In float32 these are rounding as large as any other.
+# × σ of the roundings of its own steps, up to which a function may differ from its reference in
+# float64: constants of few digits, polynomials. In float32 these are rounding as large as any
+# other.
 _ANOTHER_FORMULA = {"float16": 0.0625, "bfloat16": 0.0625}
 
 
 def _of_steps(output: Measured) -> str:
-    """What a function that is judged by its own steps shows although every element is within budget; empty if nothing."""
+    """What a function that is judged by its own steps shows although every element is within
+    budget; empty if nothing."""
     apart, usual = output.of_steps or (0.0, 0.0)
     if apart > _ANOTHER_FORMULA.get(output.dtype, 1.0):
         return (
-            f"where nothing is rounded, in float64, it is off from its reference by {times(apart)} times what its roundings explain"
+            f"where nothing is rounded, in float64, it is off from its reference by "
+            f"{times(apart)} times what its roundings explain"
         )
     if output.sigma_rms > usual:
-        return f"its RMS error is {output.sigma_rms:.1f} times what the roundings of its own steps explain{_where(output)}"
+        return (
+            f"its RMS error is {output.sigma_rms:.1f} times what the roundings of its own "
+            f"steps explain{_where(output)}"
+        )
     return ""
 
 
 def _statistics(output: Measured, twin: Measured | None, rule: Rule) -> str:
-    """What the error distribution shows although every element is within budget; empty if nothing."""
+    """What the error distribution shows although every element is within budget; empty if
+    nothing."""
     m = output.elements
     if not output.independent or output.sigma_rms == 0.0 or output.exact:
         return ""
     scatter = metrics.scatter(m)
     usual = max(twin.sigma_rms if twin is not None else 0.0, 1.0)
     if output.sigma_rms > rule.rmse_ratio * scatter * usual:
-        return f"its RMS error is {output.sigma_rms / usual:.1f} times what rounding explains{_where(output)}"
+        return (
+            f"its RMS error is {output.sigma_rms / usual:.1f} times what rounding "
+            f"explains{_where(output)}"
+        )
     peak = max(twin.sigma_max if twin is not None else 0.0, _HEALTHY_PEAK)
     if output.sigma_max > rule.scaled_ratio * peak:
-        return f"its largest error is {output.sigma_max / peak:.1f} times what rounding explains{_where(output)}"
+        return (
+            f"its largest error is {output.sigma_max / peak:.1f} times what rounding "
+            f"explains{_where(output)}"
+        )
     if output.cluster is not None:
         rms, members, where = output.cluster
         # The elements of a row share an operand, and so part of their errors.
         if rms > 2.0 * rule.rmse_ratio * metrics.scatter(members) * usual:
-            return f"its errors cluster {where}: their RMS is {rms / usual:.1f} times what rounding explains"
+            return (
+                f"its errors cluster {where}: their RMS is {rms / usual:.1f} times what "
+                f"rounding explains"
+            )
     bias = _bias(output)
-    if m >= _BIAS_FROM and output.sigma_rms > 1.0 and bias > rule.sign_bias and (twin is None or _bias(twin) < rule.sign_bias / 2):
-        return f"its errors lean to one side by {bias:.0f} standard deviations: truncation rather than rounding"
+    if (
+        m >= _BIAS_FROM
+        and output.sigma_rms > 1.0
+        and bias > rule.sign_bias
+        and (twin is None or _bias(twin) < rule.sign_bias / 2)
+    ):
+        return (
+            f"its errors lean to one side by {bias:.0f} standard deviations: truncation "
+            f"rather than rounding"
+        )
     return ""
 
 
@@ -361,7 +514,9 @@ def _bias(output: Measured) -> float:
     if signed < _BIAS_FROM:
         return 0.0
     inward = signed - output.outward
-    return max(abs(output.positive - output.negative), abs(output.outward - inward)) / math.sqrt(signed)
+    return max(abs(output.positive - output.negative), abs(output.outward - inward)) / math.sqrt(
+        signed
+    )
 
 
 def _where(output: Measured) -> str:
@@ -369,7 +524,8 @@ def _where(output: Measured) -> str:
 
 
 def times(rho: float) -> str:
-    """``0.31``, ``12``, ``1,400``, ``over 1,000,000``: a number a person can read at a glance (the metrics hold all of it)."""
+    """``0.31``, ``12``, ``1,400``, ``over 1,000,000``: a number a person can read at a glance (the
+    metrics hold all of it)."""
     if rho >= 1e6:
         return "over 1,000,000"
     if 1.0 < rho < 1.05:  # would be rounded to a 1 that does not look like too much

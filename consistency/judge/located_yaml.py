@@ -1,4 +1,5 @@
-"""YAML read into a pydantic model, with ``file:line:column`` and plain words for everything that is wrong with it."""
+"""YAML read into a pydantic model, with ``file:line:column`` and plain words for everything that is
+wrong with it."""
 
 from __future__ import annotations
 
@@ -41,14 +42,17 @@ _LIMITS = {
 
 
 class _Loader(yaml.SafeLoader):
-    """The safe loader without what only an attacker has a use for: aliases, tags, endless nesting."""
+    """The safe loader without what only an attacker has a use for: aliases, tags, endless
+    nesting."""
 
     depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
         if isinstance(event, yaml.AliasEvent):
-            raise _refused(event, f"an alias (*{event.anchor}) is not allowed here; write the value out again")
+            raise _refused(
+                event, f"an alias (*{event.anchor}) is not allowed here; write the value out again"
+            )
         if getattr(event, "tag", None) is not None:
             raise _refused(event, f"a tag ({event.tag}) is not allowed here; write the plain value")
         if self.depth >= MAX_DEPTH:
@@ -69,7 +73,8 @@ def _refused(event: Any, problem: str) -> yaml.MarkedYAMLError:
 
 
 class Located:
-    """Plain data from a YAML text, the place of every key and list item, and the mistakes met so far."""
+    """Plain data from a YAML text, the place of every key and list item, and the mistakes met so
+    far."""
 
     def __init__(self, text: str, label: str) -> None:
         self.label = label
@@ -77,7 +82,10 @@ class Located:
         self.places: dict[Keys, Place] = {(): (1, 1)}
         self.mistakes: list[tuple[Place, str]] = []
         if len(text) > MAX_CHARACTERS:
-            self._mistake((1, 1), f"the file is larger than {MAX_CHARACTERS:,} characters; is it the right one?")
+            self._mistake(
+                (1, 1),
+                f"the file is larger than {MAX_CHARACTERS:,} characters; is it the right one?",
+            )
             return
         try:
             loader = _Loader(text)
@@ -85,10 +93,15 @@ class Located:
         except yaml.reader.ReaderError as error:
             before = text[: error.position]
             place = (before.count("\n") + 1, len(before) - before.rfind("\n"))
-            self._mistake(place, f"not valid YAML: character U+{ord(text[error.position]):04X} is not allowed")
+            self._mistake(
+                place, f"not valid YAML: character U+{ord(text[error.position]):04X} is not allowed"
+            )
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
-            self._mistake(_place(mark) if mark else (1, 1), f"not valid YAML: {error.problem or error.context}")
+            self._mistake(
+                _place(mark) if mark else (1, 1),
+                f"not valid YAML: {error.problem or error.context}",
+            )
         else:
             self.data = None if node is None else self._build(loader, node, ())
             if self.data is None and not self.mistakes:
@@ -99,32 +112,42 @@ class Located:
 
     def _build(self, loader: _Loader, node: yaml.Node, path: Keys) -> Any:
         if isinstance(node, yaml.SequenceNode):
-            self.places |= {(*path, i): _place(item.start_mark) for i, item in enumerate(node.value)}
+            self.places |= {
+                (*path, i): _place(item.start_mark) for i, item in enumerate(node.value)
+            }
             return [self._build(loader, item, (*path, i)) for i, item in enumerate(node.value)]
         if not isinstance(node, yaml.MappingNode):
             try:
                 return loader.construct_object(node)
             except (ValueError, OverflowError, yaml.YAMLError) as error:
                 problem = error.problem if isinstance(error, yaml.MarkedYAMLError) else error
-                self._mistake(self.places[path], f"{dotted(path)} cannot be read as a value: {problem}")
+                self._mistake(
+                    self.places[path], f"{dotted(path)} cannot be read as a value: {problem}"
+                )
                 return None
         result: dict[str, Any] = {}
         for key_node, value in node.value:
             place = _place(key_node.start_mark)
             if not isinstance(key_node, yaml.ScalarNode):
-                self._mistake(place, f"{dotted(path)} has a list or mapping as a key; a key is a word")
+                self._mistake(
+                    place, f"{dotted(path)} has a list or mapping as a key; a key is a word"
+                )
                 continue
             key = (*path, key_node.value)
             if key_node.value in result:
                 first = self.places[key][0]
-                self._mistake(place, f"{dotted(key)} is written twice, first on line {first}; keep one of them")
+                self._mistake(
+                    place,
+                    f"{dotted(key)} is written twice, first on line {first}; keep one of them",
+                )
                 continue
             self.places[key] = place
             result[key_node.value] = self._build(loader, value, key)
         return result
 
     def find(self, location: tuple[str | int, ...]) -> tuple[Keys, Place]:
-        """The part of ``location`` that stands in the file, and where; steps that only the model knows are left out."""
+        """The part of ``location`` that stands in the file, and where; steps that only the model
+        knows are left out."""
         path: Keys = ()
         for step in location:
             if (*path, step) in self.places:
@@ -136,7 +159,8 @@ class Located:
         return f"{self.label}:{self.find(location)[1][0]}"
 
     def validate(self, model: type[Model], synonyms: Mapping[str, str]) -> Model:
-        """The data as ``model``. ``synonyms`` are wrong names for keys, with the right one, for "did you mean".
+        """The data as ``model``. ``synonyms`` are wrong names for keys, with the right one, for
+        "did you mean".
 
         Raises ConfigurationError with one line per mistake, in the order of the file.
         """
@@ -148,10 +172,15 @@ class Located:
                 said = {place for place, _ in self.mistakes}
                 for detail in error.errors(include_url=False):
                     path, place = self.find(detail["loc"])
-                    if place not in said:  # a value that could not even be read was reported already
+                    if (
+                        place not in said
+                    ):  # a value that could not even be read was reported already
                         self._mistake(place, _words(detail, path, model, synonyms))
         if validated is None or self.mistakes:
-            lines = [f"{self.label}:{line}:{column}  {words}" for (line, column), words in sorted(set(self.mistakes))]
+            lines = [
+                f"{self.label}:{line}:{column}  {words}"
+                for (line, column), words in sorted(set(self.mistakes))
+            ]
             raise ConfigurationError("\n".join(lines))
         return validated
 
@@ -169,13 +198,26 @@ def _place(mark: Any) -> Place:
 def _shown(value: object) -> str:
     if isinstance(value, (dict, list)):
         return "a list" if isinstance(value, list) else "keys with values"
-    text = "nothing" if value is None else repr(value) if isinstance(value, str) else str(value).lower()
+    text = (
+        "nothing"
+        if value is None
+        else repr(value)
+        if isinstance(value, str)
+        else str(value).lower()
+    )
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
-def _words(error: ErrorDetails, path: Keys, model: type[BaseModel], synonyms: Mapping[str, str]) -> str:
+def _words(
+    error: ErrorDetails, path: Keys, model: type[BaseModel], synonyms: Mapping[str, str]
+) -> str:
     """One of pydantic's errors as a sentence that contains the remedy."""
-    name, kind, got, last = dotted(path), error["type"], _shown(error["input"]), str(("", *error["loc"])[-1])
+    name, kind, got, last = (
+        dotted(path),
+        error["type"],
+        _shown(error["input"]),
+        str(("", *error["loc"])[-1]),
+    )
     context = error.get("ctx", {})
     if kind == "extra_forbidden":
         known = _keys(model, error["loc"][:-1])
@@ -211,6 +253,10 @@ def _keys(model: type[BaseModel], location: tuple[str | int, ...]) -> list[str]:
         if get_origin(kind) in (dict, list):
             kind = get_args(kind)[-1]
         else:
-            kind = next(field.annotation for name, field in kind.model_fields.items() if step in (name, field.alias))
+            kind = next(
+                field.annotation
+                for name, field in kind.model_fields.items()
+                if step in (name, field.alias)
+            )
     names = [field.alias or name for name, field in kind.model_fields.items()]
     return [name for name in names if not name.startswith("(")]

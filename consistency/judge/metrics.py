@@ -1,7 +1,9 @@
-"""Measuring one output against its reference: errors in ulp and in G·u·S, and the few numbers that any rule can be applied to.
+"""Measuring one output against its reference: errors in ulp and in G·u·S, and the few numbers that
+any rule can be applied to.
 
-Works in blocks of 8 K elements with reused buffers, so that a large tensor stays bound by memory bandwidth and a small one by
-some twenty NumPy calls. Knows no tolerance: see :mod:`consistency.judge.judge`.
+Works in blocks of 8 K elements with reused buffers, so that a large tensor stays bound by memory
+bandwidth and a small one by some twenty NumPy calls. Knows no tolerance: see
+:mod:`consistency.judge.judge`.
 """
 
 from __future__ import annotations
@@ -19,7 +21,11 @@ from ..core.dtypes import Format, binade
 
 Doubles = npt.NDArray[np.float64]
 
-BLOCK = 1 << 13  # below the 10,000 elements from which OpenBLAS takes several threads for a dot product, and waits for them
+BLOCK = (
+    1 << 13
+    # below the 10,000 elements from which OpenBLAS takes several threads for a dot product, and
+    # waits for them
+)
 _FLOOR = 1e-300  # stands for an S of 0, so that no quotient is 0/0
 _SQUARE_ROOT_OF_FLOOR = 1e-150
 _SMALLEST_GROUP = 16
@@ -39,9 +45,11 @@ _SCRATCH = _Scratch()
 
 @dataclass(slots=True)
 class Sums:
-    """Running totals over blocks. ``bad`` turns True at the first NaN or infinity, and the careful path takes over.
+    """Running totals over blocks. ``bad`` turns True at the first NaN or infinity, and the careful
+    path takes over.
 
-    ``error`` is |actual − reference| where one block held all of it: valid until the next look at anything.
+    ``error`` is |actual − reference| where one block held all of it: valid until the next look at
+    anything.
     """
 
     ulp_max: float = 0.0
@@ -60,9 +68,11 @@ class Sums:
 
 
 class Known:
-    """What every comparison with the same reference asks of it, found out once: how many numbers are not 0, and their binades.
+    """What every comparison with the same reference asks of it, found out once: how many numbers
+    are not 0, and their binades.
 
-    Of references that fit into one block; a larger one would take as long to read again as to compute.
+    Of references that fit into one block; a larger one would take as long to read again as to
+    compute.
     """
 
     def __init__(self, reference: Doubles) -> None:
@@ -73,14 +83,21 @@ class Known:
     def binade(self, form: Format) -> Doubles:
         found = self._binades.get(form.precision)
         if found is None:
-            found = self._binades[form.precision] = binade(self._reference, form, np.empty_like(self._reference))
+            found = self._binades[form.precision] = binade(
+                self._reference, form, np.empty_like(self._reference)
+            )
         return found
 
 
 def absolute_and_ulp(
-    actual: npt.NDArray[Any], reference: Doubles, tail: Doubles | None, form: Format, known: Known | None = None
+    actual: npt.NDArray[Any],
+    reference: Doubles,
+    tail: Doubles | None,
+    form: Format,
+    known: Known | None = None,
 ) -> Sums:
-    """First look: max e, max e/ulp and the sums that need no S. ``actual`` is any floating dtype, both are flat."""
+    """First look: max e, max e/ulp and the sums that need no S. ``actual`` is any floating dtype,
+    both are flat."""
     sums, n = Sums(), reference.size
     if 0 < n <= BLOCK:
         _look(actual, reference, tail, form, sums, n, known)
@@ -95,7 +112,13 @@ def absolute_and_ulp(
 
 
 def _look(
-    actual: npt.NDArray[Any], r: Doubles, tail: Doubles | None, form: Format, sums: Sums, n: int, known: Known | None = None
+    actual: npt.NDArray[Any],
+    r: Doubles,
+    tail: Doubles | None,
+    form: Format,
+    sums: Sums,
+    n: int,
+    known: Known | None = None,
 ) -> None:
     """One block of the first look; leaves |actual − reference| in the scratch."""
     e, t = _SCRATCH.a[: r.size], _SCRATCH.b[: r.size]
@@ -123,7 +146,8 @@ def _look(
 
 
 def _largest(array: Doubles) -> float:
-    """The largest element, NaN if there is one: for a few numbers in a third of the time of ``max``."""
+    """The largest element, NaN if there is one: for a few numbers in a third of the time of
+    ``max``."""
     return float(array.item(array.argmax()))
 
 
@@ -138,9 +162,11 @@ def scaled(
 ) -> None:
     """Second part, for errors above correct rounding: max e/(unit·S) with unit = G(n)·u.
 
-    ``model`` is the unit, or ``(unit, p, q)`` where errors in units of a healthy computation's σ are wanted, too:
-    σ² = p·ref² + q·S² per element (see :mod:`consistency.reference.rounding_variance`). As σ ≥ √q·S, the first quotient bounds
-    them: where few elements are unremarkable by that bound, they stay 0. ``sizes`` stand for ref in σ, if given.
+    ``model`` is the unit, or ``(unit, p, q)`` where errors in units of a healthy computation's σ
+    are wanted, too: σ² = p·ref² + q·S² per element (see
+    :mod:`consistency.reference.rounding_variance`). As σ ≥ √q·S, the first quotient bounds them:
+    where few elements are unremarkable by that bound, they stay 0. ``sizes`` stand for ref in σ, if
+    given.
     """
     unit, p, q = model if isinstance(model, tuple) else (model, 0.0, 0.0)
     n = reference.size
@@ -164,16 +190,23 @@ def scaled(
             s = np.fmax(s, _FLOOR)
             largest = _largest(np.divide(e, s, out=t))
         sums.scaled_max = max(sums.scaled_max, largest / unit)
-        if q and (n >= SIGNS_FROM or largest * largest > UNUSUAL_PEAK * q or float(t.dot(t)) > _unusual_squares(n) * q):
+        if q and (
+            n >= SIGNS_FROM
+            or largest * largest > UNUSUAL_PEAK * q
+            or float(t.dot(t)) > _unusual_squares(n) * q
+        ):
             _in_sigmas(e, r if sizes is None else sizes[block], s, p / q, q, sums)
 
 
 def _unusual_squares(elements: int) -> float:
-    """The least sum of squares, in σ², that an RMS may have which rules object to: twice σ, with what chance adds."""
+    """The least sum of squares, in σ², that an RMS may have which rules object to: twice σ, with
+    what chance adds."""
     return elements * (2.0 * scatter(elements)) ** 2
 
 
-def _in_sigmas(e: Doubles, r: Doubles, s: Doubles | float, ratio: float, q: float, sums: Sums) -> None:
+def _in_sigmas(
+    e: Doubles, r: Doubles, s: Doubles | float, ratio: float, q: float, sums: Sums
+) -> None:
     """e² / (q·(S² + ratio·ref²)), summed up and its largest."""
     t, v = _SCRATCH.b[: r.size], _SCRATCH.c[: r.size]
     np.multiply(r, ratio, out=t)
@@ -191,10 +224,11 @@ def _in_sigmas(e: Doubles, r: Doubles, s: Doubles | float, ratio: float, q: floa
 
 
 def clustered(squares: Doubles, shape: tuple[int, ...]) -> tuple[float, int, str] | None:
-    """The group of elements whose errors (``squares``, in σ²) stand out most: RMS, members, and where they are.
+    """The group of elements whose errors (``squares``, in σ²) stand out most: RMS, members, and
+    where they are.
 
-    Groups are the slices of each dimension, tiles of 16 × 16 of the last two, and the last of each vector that fill no 8.
-    Groups of fewer than 16 elements scatter too much to tell anything.
+    Groups are the slices of each dimension, tiles of 16 × 16 of the last two, and the last of each
+    vector that fill no 8. Groups of fewer than 16 elements scatter too much to tell anything.
     """
     best: tuple[float, int, str] | None = None
     array = squares.reshape(shape)
@@ -211,15 +245,29 @@ def clustered(squares: Doubles, shape: tuple[int, ...]) -> tuple[float, int, str
     for dim, size in enumerate(shape):
         if size > 1:
             others = tuple(d for d in range(len(shape)) if d != dim)
-            consider(array.mean(others), squares.size // size, lambda i, dim=dim: f"where index {dim} is {i}")  # type: ignore[misc]
+            consider(
+                array.mean(others),
+                squares.size // size,
+                lambda i, dim=dim: f"where index {dim} is {i}",  # type: ignore[misc]
+            )
     left = shape[-1] % 8 if shape else 0
     if left and shape[-1] > 8:
         tail = array[..., -left:]
-        consider(np.asarray([tail.mean()]), tail.size, lambda i: f"in the last {left} of each {shape[-1]}")
+        consider(
+            np.asarray([tail.mean()]),
+            tail.size,
+            lambda i: f"in the last {left} of each {shape[-1]}",
+        )
     if len(shape) >= 2 and min(shape[-2:]) >= 32:
         rows, columns = shape[-2] // 16, shape[-1] // 16
-        tiles = array[..., : rows * 16, : columns * 16].reshape(-1, rows, 16, columns, 16).mean((2, 4))
-        consider(tiles, 256, lambda i: f"in the tile from row {i // columns % rows * 16}, column {i % columns * 16}")
+        tiles = (
+            array[..., : rows * 16, : columns * 16].reshape(-1, rows, 16, columns, 16).mean((2, 4))
+        )
+        consider(
+            tiles,
+            256,
+            lambda i: f"in the tile from row {i // columns % rows * 16}, column {i % columns * 16}",
+        )
     return best
 
 
@@ -236,19 +284,29 @@ def errors(actual: npt.NDArray[Any], reference: Doubles, tail: Doubles | None) -
     return np.abs(e)
 
 
-def hull(error: Doubles, ulp: Doubles, scale: Doubles | float | None) -> tuple[tuple[tuple[float, float], ...], tuple[int, ...]]:
-    """Corners (ulp/e, G·u·S/e) of the lower-left convex hull over the elements with e > 0, and the element behind each.
+def hull(
+    error: Doubles, ulp: Doubles, scale: Doubles | float | None
+) -> tuple[tuple[tuple[float, float], ...], tuple[int, ...]]:
+    """Corners (ulp/e, G·u·S/e) of the lower-left convex hull over the elements with e > 0, and the
+    element behind each.
 
-    max ρ over all elements is 1 / min(c·a + λ·b) over these corners, for any c, λ ≥ 0. Without S, b is 0.
+    max ρ over all elements is 1 / min(c·a + λ·b) over these corners, for any c, λ ≥ 0. Without S, b
+    is 0.
     """
     where = np.flatnonzero(error > 0.0)
     if not where.size:
         return (), ()
     with np.errstate(over="ignore", divide="ignore"):
         a = ulp[where] / error[where]
-        b = np.zeros_like(a) if scale is None else (scale[where] if isinstance(scale, np.ndarray) else scale) / error[where]
+        b = (
+            np.zeros_like(a)
+            if scale is None
+            else (scale[where] if isinstance(scale, np.ndarray) else scale) / error[where]
+        )
     low_a, low_b = int(np.argmin(a)), int(np.argmin(b))
-    inside = np.flatnonzero((a <= a[low_b]) & (b <= b[low_a]))  # nothing outside this box can be a corner
+    inside = np.flatnonzero(
+        (a <= a[low_b]) & (b <= b[low_a])
+    )  # nothing outside this box can be a corner
     order = inside[np.lexsort((b[inside], a[inside]))]
     front = order[np.r_[True, b[order][1:] < np.minimum.accumulate(b[order])[:-1]]]
     corners: list[int] = []
@@ -274,8 +332,11 @@ def rho(corners: tuple[tuple[float, float], ...], c: float, lam: float) -> tuple
 
 
 def pattern_of(error: Doubles, shape: tuple[int, ...]) -> str:
-    """Where the large errors lie, if they lie together: a tail, a row, one position in every vector. Empty if scattered."""
-    where = np.flatnonzero(error > 0.25 * error.max()) if error.size else np.empty(0, dtype=np.int64)
+    """Where the large errors lie, if they lie together: a tail, a row, one position in every
+    vector. Empty if scattered."""
+    where = (
+        np.flatnonzero(error > 0.25 * error.max()) if error.size else np.empty(0, dtype=np.int64)
+    )
     if error.size < 16 or not 2 <= where.size <= error.size // 2:
         return ""
     first, last = int(where[0]), int(where[-1])

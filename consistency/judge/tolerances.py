@@ -1,8 +1,9 @@
-"""How large a difference may be: the numbers of ``tolerances.yaml``, by operator, dtype, direction and backend.
+"""How large a difference may be: the numbers of ``tolerances.yaml``, by operator, dtype, direction
+and backend.
 
-An element's budget is ``c·ulp(ref) + λ·G(n)·u·S + floor``. c (in ulp of the output dtype) and λ (a factor) come from
-here, the rest from the operator. docs/tolerances.md describes the file; ``python -m consistency.judge.tolerances`` prints its
-JSON schema.
+An element's budget is ``c·ulp(ref) + λ·G(n)·u·S + floor``. c (in ulp of the output dtype) and λ (a
+factor) come from here, the rest from the operator. docs/tolerances.md describes the file; ``python
+-m consistency.judge.tolerances`` prints its JSON schema.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ GRADIENT = 2.0  # a gradient's bounds, × the forward's: gradients carry about t
 class RangeRule:
     """Another bound for the elements whose argument number ``argument`` lies in [low, high].
 
-    ``c`` (ulp), ``lam`` (factor) and ``absolute`` (in the output's own units) are None where the rule's own number
-    holds. ``unspecified`` says that *outside* of the range a backend may return anything: that is not judged.
+    ``c`` (ulp), ``lam`` (factor) and ``absolute`` (in the output's own units) are None where the
+    rule's own number holds. ``unspecified`` says that *outside* of the range a backend may return
+    anything: that is not judged.
     """
 
     argument: int
@@ -50,10 +52,11 @@ class RangeRule:
 class Rule:
     """What one kind of result is judged by.
 
-    ``c`` in ulp of the output dtype, ``lam`` the factor λ, ``absolute`` (or None) a bound in the output's own units: where
-    no error is larger, c and λ do not matter. ``rmse_ratio`` and ``scaled_ratio`` are × the CPU's error in the
-    same dtype, ``sign_bias`` is |n₊−n₋|/√n. ``source`` and ``place`` (``tolerances.yaml:41``) belong to the most
-    specific entry that gave a bound.
+    ``c`` in ulp of the output dtype, ``lam`` the factor λ, ``absolute`` (or None) a bound in the
+    output's own units: where no error is larger, c and λ do not matter. ``rmse_ratio`` and
+    ``scaled_ratio`` are × the CPU's error in the same dtype, ``sign_bias`` is |n₊−n₋|/√n.
+    ``source`` and ``place`` (``tolerances.yaml:41``) belong to the most specific entry that gave a
+    bound.
     """
 
     c: float
@@ -71,11 +74,13 @@ class Rule:
 class Policy:
     """What a backend is free to do: sets of admissible answers, never a blur.
 
-    ``flush_subnormals``: subnormals may become zero. ``nan_in_max``: min and max of (NaN, x) give NaN, or ``any`` of
-    the two. ``signed_zero``: whether the sign of a zero counts. ``saturating_casts``: which numbers beyond an integer's range may
-    become its limit: none, floats, or integers too. ``reduced_precision``: TF32 and the like only warn. ``overflow``: beyond the
-    largest number of a format there is infinity, or ``any`` of that number and infinity, as rounding toward zero gives.
-    ``nondeterminism``: repeating a call gives the same bits, or sums in another order (``rounding``).
+    ``flush_subnormals``: subnormals may become zero. ``nan_in_max``: min and max of (NaN, x) give
+    NaN, or ``any`` of the two. ``signed_zero``: whether the sign of a zero counts.
+    ``saturating_casts``: which numbers beyond an integer's range may become its limit: none,
+    floats, or integers too. ``reduced_precision``: TF32 and the like only warn. ``overflow``:
+    beyond the largest number of a format there is infinity, or ``any`` of that number and infinity,
+    as rounding toward zero gives. ``nondeterminism``: repeating a call gives the same bits, or sums
+    in another order (``rounding``).
     """
 
     flush_subnormals: bool = False
@@ -89,7 +94,8 @@ class Policy:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tolerances:
-    """A loaded file. ``digest`` is the SHA-256 of its text, so that a bundle can say by which numbers it was judged."""
+    """A loaded file. ``digest`` is the SHA-256 of its text, so that a bundle can say by which
+    numbers it was judged."""
 
     digest: str
     expectations: tuple[Expectation, ...]
@@ -98,10 +104,12 @@ class Tolerances:
     _policies: dict[tuple[str, ...], Policy] = field(default_factory=dict, init=False, repr=False)
 
     def rule(
-        self, operator: str, dtype: str, *, family: str = "", direction: str = "forward", backend: str = "cpu",
+        self, operator: str, dtype: str, *, family: str = "", direction: str = "forward",
+        backend: str = "cpu",
         device: str = "", driver: str = "",
     ) -> Rule:  # fmt: skip
-        """The rule for one kind of result; remembered, so that asking again costs less than a microsecond."""
+        """The rule for one kind of result; remembered, so that asking again costs less than a
+        microsecond."""
         asked = (operator, dtype, family, backend, device, driver, direction)
         found = self._rules.get(asked)
         if found is None:
@@ -109,14 +117,24 @@ class Tolerances:
         return found
 
     def policy(
-        self, backend: str, *, operator: str = "", dtype: str = "", family: str = "", device: str = "", driver: str = ""
+        self,
+        backend: str,
+        *,
+        operator: str = "",
+        dtype: str = "",
+        family: str = "",
+        device: str = "",
+        driver: str = "",
     ) -> Policy:
-        """What ``backend`` may do. Entries for an operator, family or dtype count only where that is named."""
+        """What ``backend`` may do. Entries for an operator, family or dtype count only where that
+        is named."""
         asked = (operator, dtype, family, backend, device, driver)
         found = self._policies.get(asked)
         if found is None:
             values = self._merged(_Asked(*asked))
-            found = self._policies[asked] = Policy(**{key: values[key] for key in _POLICY if key in values})
+            found = self._policies[asked] = Policy(
+                **{key: values[key] for key in _POLICY if key in values}
+            )
         return found
 
     def _find_rule(self, asked: _Asked, direction: str) -> Rule:
@@ -126,19 +144,35 @@ class Tolerances:
         return Rule(**{key: values[key] for key in _RULE if key in values})
 
     def _merged(self, asked: _Asked, *, gradient: bool = False) -> dict[str, Any]:
-        """Every entry that speaks of what was asked, laid over each other key by key, the most specific last.
+        """Every entry that speaks of what was asked, laid over each other key by key, the most
+        specific last.
 
-        Complex numbers are judged part by part: what is said of them can only add to what is said of their parts' dtype.
+        Complex numbers are judged part by part: what is said of them can only add to what is said
+        of their parts' dtype.
         """
         parts = COMPLEX.get(asked.dtype)
         if parts is None:
             return self._laid(asked, gradient)
-        values, own = self._laid(asked._replace(dtype=parts), gradient), self._laid(asked, gradient, named=True)
-        return values | own | {key: max(own[key], values[key]) for key in ("c", "lam") if key in own and key in values}
+        values, own = (
+            self._laid(asked._replace(dtype=parts), gradient),
+            self._laid(asked, gradient, named=True),
+        )
+        return (
+            values
+            | own
+            | {
+                key: max(own[key], values[key])
+                for key in ("c", "lam")
+                if key in own and key in values
+            }
+        )
 
     def _laid(self, asked: _Asked, gradient: bool, named: bool = False) -> dict[str, Any]:
-        """The values of one dtype; with ``named`` only from entries that name it, or complex64 for complex128."""
-        speaking = [entry for entry in self._entries if entry.backward <= gradient and entry.applies(asked)]
+        """The values of one dtype; with ``named`` only from entries that name it, or complex64 for
+        complex128."""
+        speaking = [
+            entry for entry in self._entries if entry.backward <= gradient and entry.applies(asked)
+        ]
         if named:
             speaking = [entry for entry in speaking if "any" not in entry.dtypes]
         merged: dict[str, Any] = {}
@@ -171,13 +205,17 @@ def with_texts(rules: Tolerances, files: Iterable[Iterable[str]]) -> Tolerances:
     if not found:
         return rules
     more = tuple(entry for label, text in found for entry in read_expectations(text, label))
-    digest = hashlib.sha256((rules.digest + "\0".join(text for _, text in found)).encode()).hexdigest()
+    digest = hashlib.sha256(
+        (rules.digest + "\0".join(text for _, text in found)).encode()
+    ).hexdigest()
     return replace(rules, digest=digest, expectations=more + rules.expectations)
 
 
 @functools.cache
 def _packaged() -> Tolerances:
-    here = Path(__file__).parents[1] / "tolerances.yaml"  # in a wheel; a source checkout has it one folder up
+    here = (
+        Path(__file__).parents[1] / "tolerances.yaml"
+    )  # in a wheel; a source checkout has it one folder up
     return _read(here if here.exists() else here.parents[1] / here.name)
 
 
@@ -208,7 +246,8 @@ class _Asked(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """One entry of the file with its conditions; ``level``: 0 policy, 1 defaults, 2 a family, 3 operators."""
+    """One entry of the file with its conditions; ``level``: 0 policy, 1 defaults, 2 a family, 3
+    operators."""
 
     backend: str  # "" for all
     device: str
@@ -225,7 +264,8 @@ class _Entry:
         return dtype in self.dtypes or "any" in self.dtypes
 
     def applies(self, asked: _Asked) -> bool:
-        """Whether this speaks of what was asked. What is said of float32 also holds for float64, as of complex64 for complex128."""
+        """Whether this speaks of what was asked. What is said of float32 also holds for float64, as
+        of complex64 for complex128."""
         return (
             (self.names(asked.dtype) or _NARROWER.get(asked.dtype) in self.dtypes)
             and (self.level != 2 or self.name == asked.family)
@@ -237,14 +277,23 @@ class _Entry:
 
     def rank(self, dtype: str) -> tuple[int, ...]:
         """The larger, the more specific. Of equals the one further down in the file wins."""
-        of_dtype = 9 - len(self.dtypes) if dtype in self.dtypes else 0 if "any" in self.dtypes else 1
+        of_dtype = (
+            9 - len(self.dtypes) if dtype in self.dtypes else 0 if "any" in self.dtypes else 1
+        )
         qualifiers = (self.device != "*") + bool(self.driver)
-        block = (bool(self.backend), qualifiers, *_precision(self.backend), self.level, *_precision(self.name))
+        block = (
+            bool(self.backend),
+            qualifiers,
+            *_precision(self.backend),
+            self.level,
+            *_precision(self.name),
+        )
         return (*block, self.backward, of_dtype)
 
 
 def _precision(glob: str) -> tuple[int, int]:
-    """How precise a glob is: a plain name before any pattern, then the one with more plain characters."""
+    """How precise a glob is: a plain name before any pattern, then the one with more plain
+    characters."""
     plain = re.sub(r"\[.*?\]|[*?]", "", glob)
     return plain == glob, len(plain)
 
@@ -259,7 +308,9 @@ def _entries(said: file.File, located: Located) -> Iterator[_Entry]:
             yield from _scope(backend, override, located, ("backends", backend, number))
 
 
-def _scope(backend: str, scope: file.Scope, located: Located, at: tuple[str | int, ...]) -> Iterator[_Entry]:
+def _scope(
+    backend: str, scope: file.Scope, located: Located, at: tuple[str | int, ...]
+) -> Iterator[_Entry]:
     device, driver = (scope.device, scope.driver) if isinstance(scope, file.Override) else ("*", "")
     where = functools.partial(_Entry, backend, device, driver)
     yield where(0, "", ("any",), False, _said(scope.policy), "", located.line((*at, "policy")))
@@ -279,13 +330,19 @@ def _scope(backend: str, scope: file.Scope, located: Located, at: tuple[str | in
 def _said(part: file.Numbers | file.Freedoms) -> dict[str, Any]:
     """The keys that were given, and no others."""
     values = {name: getattr(part, name) for name in part.model_fields_set if name != "source"}
-    return values | ({"ranges": tuple(_range_rule(one) for one in values["ranges"])} if "ranges" in values else {})
+    return values | (
+        {"ranges": tuple(_range_rule(one) for one in values["ranges"])}
+        if "ranges" in values
+        else {}
+    )
 
 
 def _range_rule(said: file.Range) -> RangeRule:
     low = -math.inf if said.low is None else said.low
     high = math.inf if said.high is None else said.high
-    return RangeRule(said.argument, low, high, said.c, said.lam, said.absolute, said.outside == "unspecified")
+    return RangeRule(
+        said.argument, low, high, said.c, said.lam, said.absolute, said.outside == "unspecified"
+    )
 
 
 _POLICY = tuple(one.name for one in fields(Policy))
@@ -293,9 +350,14 @@ _RULE = tuple(one.name for one in fields(Rule))
 
 
 def _multiples(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What float64 takes over from float32: bounds that scale with the dtype, so neither absolute ones nor freedoms."""
+    """What float64 takes over from float32: bounds that scale with the dtype, so neither absolute
+    ones nor freedoms."""
     kept = {key: value for key, value in values.items() if key != "absolute" and key not in _POLICY}
-    return kept | ({"ranges": tuple(replace(one, absolute=None) for one in kept["ranges"])} if "ranges" in kept else {})
+    return kept | (
+        {"ranges": tuple(replace(one, absolute=None) for one in kept["ranges"])}
+        if "ranges" in kept
+        else {}
+    )
 
 
 def _doubled(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -304,10 +366,14 @@ def _doubled(values: Mapping[str, Any]) -> dict[str, Any]:
     def twice(bound: float | None) -> float | None:
         return None if bound is None else GRADIENT * bound
 
-    result = {key: twice(value) if key in ("c", "lam", "absolute") else value for key, value in values.items()}
+    result = {
+        key: twice(value) if key in ("c", "lam", "absolute") else value
+        for key, value in values.items()
+    }
     if "ranges" in values:
         result["ranges"] = tuple(
-            replace(one, c=twice(one.c), lam=twice(one.lam), absolute=twice(one.absolute)) for one in values["ranges"]
+            replace(one, c=twice(one.c), lam=twice(one.lam), absolute=twice(one.absolute))
+            for one in values["ranges"]
         )
     return result
 

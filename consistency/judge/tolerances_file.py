@@ -1,4 +1,5 @@
-"""What a tolerances file may say, as a pydantic model; its descriptions and ranges also become the JSON schema."""
+"""What a tolerances file may say, as a pydantic model; its descriptions and ranges also become the
+JSON schema."""
 
 from __future__ import annotations
 
@@ -21,7 +22,14 @@ from .file_vocabulary import UNSAID, FileModel, Ratio, Text, Versions, mistake, 
 from .known import schema
 from .known.schema import ExpectationEntry
 
-SYNONYMS = {"max_ulp": "c", "ulp": "c", "ulps": "c", "lam": "lambda", "atol": "absolute", **schema.SYNONYMS}
+SYNONYMS = {
+    "max_ulp": "c",
+    "ulp": "c",
+    "ulps": "c",
+    "lam": "lambda",
+    "atol": "absolute",
+    **schema.SYNONYMS,
+}
 DTYPE_KEYS = (*FLOATING, *COMPLEX_DTYPES, "any")
 
 
@@ -35,7 +43,10 @@ def _check_dtypes(key: str) -> str:
         if name in ALL and name not in DTYPE_KEYS:
             raise mistake("needs no entry: integers and booleans are always compared exactly")
         if name not in DTYPE_KEYS:
-            meant = did_you_mean(name, (*DTYPE_KEYS, "backward", "source")) or f"; known: {', '.join(DTYPE_KEYS)}"
+            meant = (
+                did_you_mean(name, (*DTYPE_KEYS, "backward", "source"))
+                or f"; known: {', '.join(DTYPE_KEYS)}"
+            )
             raise mistake(f"is not a key here: {name!r} is no dtype{meant}")
     return key
 
@@ -51,9 +62,12 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 Dtypes = Annotated[str, AfterValidator(_check_dtypes)]
 Operators = Annotated[str, AfterValidator(_check_operators)]
 Family = Literal[
-    "unary", "binary", "ternary", "comparison", "cast", "reduction", "cumulative", "matmul", "convolution",
-    "normalisation", "softmax", "activation", "pooling", "loss", "indexing", "movement", "sorting", "linalg", "fft",
-    "interpolate", "embedding", "attention", "rnn", "creation", "random", "inplace", "masked", "polynomial", "signal",
+    "unary", "binary", "ternary", "comparison", "cast", "reduction", "cumulative", "matmul",
+    "convolution",
+    "normalisation", "softmax", "activation", "pooling", "loss", "indexing", "movement", "sorting",
+    "linalg", "fft",
+    "interpolate", "embedding", "attention", "rnn", "creation", "random", "inplace", "masked",
+    "polynomial", "signal",
     "programs", "formulas", "own steps", "sequences", "foreach", "optimizers",
 ]  # fmt: skip
 
@@ -64,15 +78,22 @@ Family = Literal[
 class Range(FileModel):
     """Other bounds where an argument lies in [low, high]; what is left out is as in the entry."""
 
-    argument: int = Field(default=0, ge=0, description="position of the argument that the range is about")
+    argument: int = Field(
+        default=0, ge=0, description="position of the argument that the range is about"
+    )
     low: Finite = Field(default=UNSAID, description="left out: no lower end")
     high: Finite = Field(default=UNSAID, description="left out: no upper end")
     c: Bound = Field(default=UNSAID, description="ulp of the output dtype")
-    lam: Bound = Field(default=UNSAID, alias="lambda", description="factor on the accumulation term G(n)·u·S")
-    absolute: Ratio = Field(
-        default=UNSAID, description="in the output's units: where no error is larger, c and lambda do not matter"
+    lam: Bound = Field(
+        default=UNSAID, alias="lambda", description="factor on the accumulation term G(n)·u·S"
     )
-    outside: Literal["unspecified"] = Field(default=UNSAID, description="elements outside of the range are not judged")
+    absolute: Ratio = Field(
+        default=UNSAID,
+        description="in the output's units: where no error is larger, c and lambda do not matter",
+    )
+    outside: Literal["unspecified"] = Field(
+        default=UNSAID, description="elements outside of the range are not judged"
+    )
 
     @field_validator("high")
     @classmethod
@@ -86,19 +107,37 @@ class Range(FileModel):
 class Freedoms(FileModel):
     """What a backend is free to do."""
 
-    flush_subnormals: bool = Field(default=UNSAID, description="subnormals may become zero, going in or coming out")
-    nan_in_max: Literal["propagate", "any"] = Field(default=UNSAID, description="min and max of (NaN, x)")
-    signed_zero: Literal["strict", "any"] = Field(default=UNSAID, description="whether the sign of a zero counts")
+    flush_subnormals: bool = Field(
+        default=UNSAID, description="subnormals may become zero, going in or coming out"
+    )
+    nan_in_max: Literal["propagate", "any"] = Field(
+        default=UNSAID, description="min and max of (NaN, x)"
+    )
+    signed_zero: Literal["strict", "any"] = Field(
+        default=UNSAID, description="whether the sign of a zero counts"
+    )
     saturating_casts: Literal["never", "floats", "any"] = Field(
         default=UNSAID,
-        description="what may become the integer's limit in a cast: no number, floats beyond its range (undefined in C++), or any",
+        description=(
+            "what may become the integer's limit in a cast: no number, floats beyond its "
+            "range (undefined in C++), or any"
+        ),
     )
-    reduced_precision: bool = Field(default=UNSAID, description="TF32 and the like warn instead of fail")
+    reduced_precision: bool = Field(
+        default=UNSAID, description="TF32 and the like warn instead of fail"
+    )
     nondeterminism: Literal["none", "rounding"] = Field(
-        default=UNSAID, description="whether repeating a call may give other bits: never, or by rounding (atomic additions)"
+        default=UNSAID,
+        description=(
+            "whether repeating a call may give other bits: never, or by rounding (atomic additions)"
+        ),
     )
     overflow: Literal["infinity", "any"] = Field(
-        default=UNSAID, description="beyond the largest number: infinity, or any of that number and infinity (rounding toward zero)"
+        default=UNSAID,
+        description=(
+            "beyond the largest number: infinity, or any of that number and infinity "
+            "(rounding toward zero)"
+        ),
     )
 
 
@@ -112,13 +151,22 @@ class Numbers(FileModel):
     model_config = ConfigDict(json_schema_extra=_source_is_optional)
 
     c: Bound = Field(default=UNSAID, description="ulp of the output dtype")
-    lam: Bound = Field(default=UNSAID, alias="lambda", description="factor on the accumulation term G(n)·u·S")
-    absolute: Ratio | None = Field(
-        default=UNSAID, description="in the output's units: where no error is larger, c and lambda do not matter"
+    lam: Bound = Field(
+        default=UNSAID, alias="lambda", description="factor on the accumulation term G(n)·u·S"
     )
-    ranges: list[Range] = Field(default=UNSAID, description="other bounds where an argument lies in a range")
-    rmse_ratio: Ratio = Field(default=UNSAID, description="most × the CPU's root mean square error in the same dtype")
-    scaled_ratio: Ratio = Field(default=UNSAID, description="most × the CPU's largest e/S in the same dtype")
+    absolute: Ratio | None = Field(
+        default=UNSAID,
+        description="in the output's units: where no error is larger, c and lambda do not matter",
+    )
+    ranges: list[Range] = Field(
+        default=UNSAID, description="other bounds where an argument lies in a range"
+    )
+    rmse_ratio: Ratio = Field(
+        default=UNSAID, description="most × the CPU's root mean square error in the same dtype"
+    )
+    scaled_ratio: Ratio = Field(
+        default=UNSAID, description="most × the CPU's largest e/S in the same dtype"
+    )
     sign_bias: Ratio = Field(default=UNSAID, description="most |n₊−n₋|/√n")
     source: Text = Field(description="where the numbers come from")
 
@@ -128,29 +176,45 @@ class Entry(Numbers, Freedoms):
 
 
 def _hand_down(source: Any, child: Any) -> Any:
-    return {"source": source} | child if source and isinstance(source, str) and isinstance(child, dict) else child
+    return (
+        {"source": source} | child
+        if source and isinstance(source, str) and isinstance(child, dict)
+        else child
+    )
 
 
 def _hand_down_all(source: Any, table: Any) -> Any:
-    return {key: _hand_down(source, child) for key, child in table.items()} if isinstance(table, dict) else table
+    return (
+        {key: _hand_down(source, child) for key, child in table.items()}
+        if isinstance(table, dict)
+        else table
+    )
 
 
 def _name_dtypes(schema: dict[str, Any]) -> None:
     """For an editor: the dtype keys by name, which the model keeps in dictionaries."""
     several = rf"^({'|'.join(DTYPE_KEYS)})(, *({'|'.join(DTYPE_KEYS)}))+$"
-    for table, target in (schema["properties"].pop("(dtypes)"), schema), 2 * (schema["properties"]["backward"],):
+    for table, target in (
+        (schema["properties"].pop("(dtypes)"), schema),
+        2 * (schema["properties"]["backward"],),
+    ):
         entry = table.pop("additionalProperties")
         target.setdefault("properties", {}).update(dict.fromkeys(DTYPE_KEYS, entry))
         target |= {"patternProperties": {several: entry}, "additionalProperties": False}
 
 
 class Block(FileModel):
-    """Entries by dtype: float32, float64, float16, bfloat16, any, or several such as "float16, bfloat16"."""
+    """Entries by dtype: float32, float64, float16, bfloat16, any, or several such as "float16,
+    bfloat16"."""
 
     model_config = ConfigDict(json_schema_extra=_name_dtypes)
 
-    source: Text = Field(default=UNSAID, description="where the numbers come from, unless an entry says so")
-    backward: dict[Dtypes, Numbers] = Field(default={}, description="gradients, if twice the forward will not do")
+    source: Text = Field(
+        default=UNSAID, description="where the numbers come from, unless an entry says so"
+    )
+    backward: dict[Dtypes, Numbers] = Field(
+        default={}, description="gradients, if twice the forward will not do"
+    )
     dtypes: dict[Dtypes, Entry] = Field(default={}, alias="(dtypes)")
 
     @model_validator(mode="before")
@@ -168,10 +232,13 @@ class Scope(FileModel):
     """Rules for all backends or for one, from the least to the most specific."""
 
     policy: Freedoms = Field(default=Freedoms(), description="for every operator and dtype")
-    defaults: Block = Field(default=Block(), validate_default=True, description="for every operator, by dtype")
+    defaults: Block = Field(
+        default=Block(), validate_default=True, description="for every operator, by dtype"
+    )
     families: dict[Family, Block] = Field(default={}, description="by family of operators")
     operators: dict[Operators, Block] = Field(
-        default={}, description="by names as in PyTorch's OpInfo, or by globs, with commas between them"
+        default={},
+        description="by names as in PyTorch's OpInfo, or by globs, with commas between them",
     )
 
 
@@ -179,8 +246,12 @@ class Override(Scope):
     """Rules for one backend; what they say wins over everything that is said for all backends."""
 
     device: Text = Field(default="*", description="glob on the device's name")
-    driver: Versions = Field(default="", description="range of driver versions such as '>=31.0.15,<32'")
-    source: Text = Field(default=UNSAID, description="where the numbers come from, unless something below says so")
+    driver: Versions = Field(
+        default="", description="range of driver versions such as '>=31.0.15,<32'"
+    )
+    source: Text = Field(
+        default=UNSAID, description="where the numbers come from, unless something below says so"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -188,8 +259,16 @@ class Override(Scope):
         if not isinstance(data, dict):
             return data
         source = data.get("source")
-        tables = {key: _hand_down_all(source, data[key]) for key in ("families", "operators") if key in data}
-        return data | tables | ({"defaults": _hand_down(source, data["defaults"])} if "defaults" in data else {})
+        tables = {
+            key: _hand_down_all(source, data[key])
+            for key in ("families", "operators")
+            if key in data
+        }
+        return (
+            data
+            | tables
+            | ({"defaults": _hand_down(source, data["defaults"])} if "defaults" in data else {})
+        )
 
 
 def _one_or_many(schema: dict[str, Any]) -> None:
@@ -197,30 +276,47 @@ def _one_or_many(schema: dict[str, Any]) -> None:
     schema["additionalProperties"] = {"anyOf": [many["items"], many]}
 
 
-Overrides = Annotated[list[Override], BeforeValidator(lambda said: [said] if isinstance(said, dict) else said)]
+Overrides = Annotated[
+    list[Override], BeforeValidator(lambda said: [said] if isinstance(said, dict) else said)
+]
 
 
 class _Start(FileModel):
     # A base class only so that it is read before `defaults`, whose check needs it.
-    extends: Literal["packaged"] | None = Field(default=UNSAID, description="add this file to the packaged one")
+    extends: Literal["packaged"] | None = Field(
+        default=UNSAID, description="add this file to the packaged one"
+    )
 
 
 class File(Scope, _Start):
     """Tolerances: what counts as rounding, by operator, dtype, direction and backend."""
 
     backends: dict[str, Overrides] = Field(
-        default={}, description="by name of the backend, or by glob on its whole spec", json_schema_extra=_one_or_many
+        default={},
+        description="by name of the backend, or by glob on its whole spec",
+        json_schema_extra=_one_or_many,
     )
     expectations: list[ExpectationEntry] = Field(default=[])
 
     @field_validator("defaults")
     @classmethod
     def _complete(cls, defaults: Block, info: ValidationInfo) -> Block:
-        covered = {name for key, entry in defaults.dtypes.items() for name in split(key) if {"c", "lam"} <= entry.model_fields_set}
-        wanting = [name for name in FLOATING if not covered & {name, "any", "float32" if name == "float64" else name}]
+        covered = {
+            name
+            for key, entry in defaults.dtypes.items()
+            for name in split(key)
+            if {"c", "lam"} <= entry.model_fields_set
+        }
+        wanting = [
+            name
+            for name in FLOATING
+            if not covered & {name, "any", "float32" if name == "float64" else name}
+        ]
         if wanting and info.data.get("extends") is None:
             dtypes = ", ".join(wanting)
-            raise mistake(f"lacks c and lambda for {dtypes}; add defaults.any with both, or extends: packaged")
+            raise mistake(
+                f"lacks c and lambda for {dtypes}; add defaults.any with both, or extends: packaged"
+            )
         return defaults
 
 

@@ -13,14 +13,25 @@ from .complex_numbers import also_complex
 from .declare import Operator
 
 FAMILY_MODULES = (
-    "unary", "special", "binary", "ternary", "predicates", "casts", "reductions", "moments", "cumulative", "matmul", "contractions",
-    "convolution", "normalisation", "softmax", "activations", "pooling", "losses", "classification", "distances", "indexing",
-    "scattering", "movement", "joining", "sorting", "linear_algebra", "decompositions", "fourier", "interpolation", "embedding",
-    "attention", "recurrent", "creation", "random", "dropout", "inplace", "writes", "copies", "masked", "polynomials", "windows",
+    "unary", "special", "binary", "ternary", "predicates", "casts", "reductions", "moments",
+    "cumulative", "matmul", "contractions",
+    "convolution", "normalisation", "softmax", "activations", "pooling", "losses", "classification",
+    "distances", "indexing",
+    "scattering", "movement", "joining", "sorting", "linear_algebra", "decompositions", "fourier",
+    "interpolation", "embedding",
+    "attention", "recurrent", "creation", "random", "dropout", "inplace", "writes", "copies",
+    "masked", "polynomials", "windows",
     "complex_parts",
     "forms", "formulas", "programs", "foreach", "optimizers", "sequences",
 )  # fmt: skip
-_BACKENDS = ("cpu", "numpy", "cuda", "directml", "mps", "xpu")  # by these names alone; others are not worth an import
+_BACKENDS = (
+    "cpu",
+    "numpy",
+    "cuda",
+    "directml",
+    "mps",
+    "xpu",
+)  # by these names alone; others are not worth an import
 
 
 @functools.cache
@@ -36,18 +47,30 @@ def registry() -> dict[str, Operator]:
 
 
 def get(name: str, known: Mapping[str, Operator] | None = None) -> Operator:
-    """The operator of that name, in the registry or among ``known``. Raises UsageError with the nearest names."""
+    """The operator of that name, in the registry or among ``known``. Raises UsageError with the
+    nearest names."""
     known = registry() if known is None else known
     try:
         return known[name]
     except KeyError:
-        what = "a backend" if name.partition("+")[0].partition(":")[0] in _BACKENDS else "a dtype" if name in TORCH else ""
+        what = (
+            "a backend"
+            if name.partition("+")[0].partition(":")[0] in _BACKENDS
+            else "a dtype"
+            if name in TORCH
+            else ""
+        )
         hint = f": that is {what}" if what else did_you_mean(name, known)
-        raise UsageError(f"there is no operator {name!r}{hint or '; `consistency operators` lists them'}") from None
+        raise UsageError(
+            f"there is no operator {name!r}{hint or '; `consistency operators` lists them'}"
+        ) from None
 
 
-def select(patterns: Iterable[str | Operator] | None = None, known: Mapping[str, Operator] | None = None) -> list[Operator]:
-    """Operators by name, glob or family (``family:pooling``), in order; None selects all. Raises UsageError.
+def select(
+    patterns: Iterable[str | Operator] | None = None, known: Mapping[str, Operator] | None = None
+) -> list[Operator]:
+    """Operators by name, glob or family (``family:pooling``), in order; None selects all. Raises
+    UsageError.
 
     They are chosen from ``known``, in place of the registry, if given.
     """
@@ -62,13 +85,19 @@ def select(patterns: Iterable[str | Operator] | None = None, known: Mapping[str,
             family = pattern.removeprefix("family:")
             families = {operator.family for operator in known.values()}
             if family not in families:
-                hint = did_you_mean(family, families) or f"; there are {', '.join(sorted(families))}"
+                hint = (
+                    did_you_mean(family, families) or f"; there are {', '.join(sorted(families))}"
+                )
                 raise UsageError(f"there is no family {family!r}{hint}")
-            chosen |= {name: operator for name, operator in known.items() if operator.family == family}
+            chosen |= {
+                name: operator for name, operator in known.items() if operator.family == family
+            }
         elif any(mark in pattern for mark in "*?["):
             matching = [name for name in known if fnmatch.fnmatchcase(name, pattern)]
             if not matching:
-                raise UsageError(f"no operator matches {pattern!r}; `consistency operators` lists them")
+                raise UsageError(
+                    f"no operator matches {pattern!r}; `consistency operators` lists them"
+                )
             chosen |= {name: known[name] for name in matching}
         else:
             chosen[pattern] = get(pattern, known)

@@ -1,7 +1,9 @@
-"""Operators written otherwise, in terms of others. ``call(name, …)`` runs a named operator, wherever the formula is tried.
+"""Operators written otherwise, in terms of others. ``call(name, …)`` runs a named operator,
+wherever the formula is tried.
 
-What only moves data (views, cat, indexing) is written plainly; every step that computes goes through ``call``. By how much softmax
-is shifted makes no difference to its gradient, so the shift is detached.
+What only moves data (views, cat, indexing) is written plainly; every step that computes goes
+through ``call``. By how much softmax is shifted makes no difference to its gradient, so the shift
+is detached.
 """
 
 from __future__ import annotations
@@ -87,7 +89,9 @@ def without(x: Any, dims: Any) -> Any:
     return x.reshape([n for i, n in enumerate(x.shape) if i not in chosen])
 
 
-def layer_norm(call: Run, x: Any, shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+def layer_norm(
+    call: Run, x: Any, shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Any:
     dims = list(range(-len(shape), 0))
     centred = call("sub", x, call("mean", x, dims, keepdim=True))
     variance = call("mean", call("mul", centred, centred), dims, keepdim=True)
@@ -102,8 +106,12 @@ def rms_norm(call: Run, x: Any, shape: Any, weight: Any = None, eps: float = 1e-
     return y if weight is None else call("mul", y, weight)
 
 
-def group_norm(call: Run, x: Any, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
-    y = layer_norm(call, x.reshape(x.shape[0], groups, -1), [x[0].numel() // groups], None, None, eps).reshape(x.shape)
+def group_norm(
+    call: Run, x: Any, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Any:
+    y = layer_norm(
+        call, x.reshape(x.shape[0], groups, -1), [x[0].numel() // groups], None, None, eps
+    ).reshape(x.shape)
     channels = [1, x.shape[1], *[1] * (x.ndim - 2)]
     y = y if weight is None else call("mul", y, weight.reshape(channels))
     return y if bias is None else call("add", y, bias.reshape(channels))
@@ -171,7 +179,9 @@ def relu(call: Run, x: Any) -> Any:
 
 
 def attention(call: Run, query: Any, key: Any, value: Any) -> Any:
-    scores = call("mul", call("matmul", query, key.transpose(-2, -1)), 1.0 / math.sqrt(query.shape[-1]))
+    scores = call(
+        "mul", call("matmul", query, key.transpose(-2, -1)), 1.0 / math.sqrt(query.shape[-1])
+    )
     return call("matmul", call("softmax", scores, -1), value)
 
 
@@ -190,7 +200,9 @@ def l1_loss(call: Run, x: Any, y: Any) -> Any:
 
 
 def cosine_similarity(call: Run, x: Any, y: Any) -> Any:
-    length = call("sqrt", call("mul", call("sum", call("mul", x, x), -1), call("sum", call("mul", y, y), -1)))
+    length = call(
+        "sqrt", call("mul", call("sum", call("mul", x, x), -1), call("sum", call("mul", y, y), -1))
+    )
     return call("div", call("sum", call("mul", x, y), -1), length)
 
 
@@ -204,16 +216,30 @@ def cdist(call: Run, x: Any, y: Any) -> Any:
     return call("sqrt", call("sum", call("mul", difference, difference), -1))
 
 
-def conv2d(call: Run, x: Any, weight: Any, bias: Any = None, *, stride: int = 1, padding: int = 0, dilation: int = 1) -> Any:
+def conv2d(
+    call: Run,
+    x: Any,
+    weight: Any,
+    bias: Any = None,
+    *,
+    stride: int = 1,
+    padding: int = 0,
+    dilation: int = 1,
+) -> Any:
     size = weight.shape[2:]
     columns = call("nn.functional.unfold", x, size, dilation, padding, stride)
     y = call("matmul", weight.reshape(weight.shape[0], -1), columns)
     y = y if bias is None else call("add", y, bias.reshape(-1, 1))
-    spans = [(n + 2 * padding - dilation * (k - 1) - 1) // stride + 1 for n, k in zip(x.shape[2:], size, strict=True)]
+    spans = [
+        (n + 2 * padding - dilation * (k - 1) - 1) // stride + 1
+        for n, k in zip(x.shape[2:], size, strict=True)
+    ]
     return y.reshape(x.shape[0], weight.shape[0], *spans)
 
 
-def conv1d(call: Run, x: Any, weight: Any, bias: Any = None, *, stride: int = 1, padding: int = 0) -> Any:
+def conv1d(
+    call: Run, x: Any, weight: Any, bias: Any = None, *, stride: int = 1, padding: int = 0
+) -> Any:
     windows = functional.pad(x, (padding, padding)).unfold(2, weight.shape[2], stride)
     y = call("einsum", "nclk,ock->nol", windows, weight)
     return y if bias is None else call("add", y, bias.reshape(-1, 1))
@@ -228,7 +254,9 @@ def max_pool2d(call: Run, x: Any, size: int) -> Any:
 
 
 def nearest(call: Run, x: Any, *, scale_factor: int) -> Any:
-    rows, columns = (torch.arange(n * scale_factor, device=x.device) // scale_factor for n in x.shape[2:])
+    rows, columns = (
+        torch.arange(n * scale_factor, device=x.device) // scale_factor for n in x.shape[2:]
+    )
     return x[:, :, rows][:, :, :, columns]
 
 
@@ -237,7 +265,9 @@ def embedding(call: Run, index: Any, table: Any) -> Any:
 
 
 def index_add(call: Run, x: Any, dim: int, index: Any, source: Any) -> Any:
-    return call("add", x, call("matmul", functional.one_hot(index, x.shape[0]).to(x.dtype).T, source))
+    return call(
+        "add", x, call("matmul", functional.one_hot(index, x.shape[0]).to(x.dtype).T, source)
+    )
 
 
 def scatter_add(call: Run, x: Any, dim: int, index: Any, source: Any) -> Any:

@@ -1,4 +1,5 @@
-"""What the families of neural networks and linear algebra share: drawing sizes and options, and closed forms of S."""
+"""What the families of neural networks and linear algebra share: drawing sizes and options, and
+closed forms of S."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from .observing import Args, Kwargs
 from .observing import Tensors as Outputs
 
 __all__ = [
-    "PLAIN", "Args", "Kwargs", "Outputs", "extent", "finite", "jointly", "largest", "magnitude", "peak", "per_dim", "scaling",
+    "PLAIN", "Args", "Kwargs", "Outputs", "extent", "finite", "jointly", "largest", "magnitude",
+    "peak", "per_dim", "scaling",
     "some", "spread", "summed",
 ]  # fmt: skip
 
@@ -21,7 +23,8 @@ PLAIN = Domain()  # for tensors whose values are given: no special ones among th
 
 
 def magnitude(function: Callable[..., Any]) -> Magnitude:
-    """S from a function ``(outputs, …)`` that takes the operator's own arguments by the operator's own names."""
+    """S from a function ``(outputs, …)`` that takes the operator's own arguments by the operator's
+    own names."""
 
     def by_signature(args: Args, kwargs: Kwargs, outputs: Outputs) -> Any:
         return function(outputs, *args, **kwargs)
@@ -30,12 +33,14 @@ def magnitude(function: Callable[..., Any]) -> Magnitude:
 
 
 def peak(args: Args, kwargs: Kwargs, outputs: Outputs) -> Any:
-    """For gradients that add up a few cotangents of at most 1, where moving an input may change which: twice the largest of all."""
+    """For gradients that add up a few cotangents of at most 1, where moving an input may change
+    which: twice the largest of all."""
     return tuple(2.0 * (largest(output) + 1.0) for output in outputs)
 
 
 def jointly(args: Args, kwargs: Kwargs, outputs: Outputs) -> Any:
-    """Twice the largest element of all outputs together: for gradients of which one may vanish although its parts do not."""
+    """Twice the largest element of all outputs together: for gradients of which one may vanish
+    although its parts do not."""
     return 2.0 * max((largest(output) for output in outputs), default=0.0)
 
 
@@ -66,11 +71,14 @@ def per_dim(d: Drawing, rank: int, low: int, high: int) -> int | list[int]:
 
 def spread(value: int | Sequence[int], rank: int) -> list[int]:
     """``value`` for each of ``rank`` dimensions."""
-    return [value] * rank if isinstance(value, int) else [*value, *[value[-1]] * (rank - len(value))]
+    return (
+        [value] * rank if isinstance(value, int) else [*value, *[value[-1]] * (rank - len(value))]
+    )
 
 
 def some(d: Drawing, **options: tuple[Any, ...]) -> dict[str, Any]:
-    """Keyword arguments: half of the time none; else each is left out or one of its options. Shrinks towards none."""
+    """Keyword arguments: half of the time none; else each is left out or one of its options.
+    Shrinks towards none."""
     if not d.flag():
         return {}
     chosen = {name: d.choice(None, *values) for name, values in options.items()}
@@ -81,5 +89,7 @@ def scaling(d: Drawing) -> dict[str, Any]:
     """``alpha`` and ``beta`` of ``addmm`` and its kin, half of the time."""
     if not d.flag():
         return {}
-    draw: Callable[[], Any] = (lambda: d.number(-2.0, 2.0)) if d.floating else (lambda: d.integer(-2, 2))
+    draw: Callable[[], Any] = (
+        (lambda: d.number(-2.0, 2.0)) if d.floating else (lambda: d.integer(-2, 2))
+    )
     return {"beta": draw(), "alpha": draw()}

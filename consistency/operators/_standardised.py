@@ -1,6 +1,7 @@
 """S of normalised values and of their gradients, and n: how many numbers share a mean.
 
-A value is as precise as ((|x| + mean|x|)/σ)·|weight| + |bias|: what two passes or a running mean may lose; one over x² loses more.
+A value is as precise as ((|x| + mean|x|)/σ)·|weight| + |bias|: what two passes or a running mean
+may lose; one over x² loses more.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ Sizes = tuple[torch.Tensor, torch.Tensor]  # of x̂, and of the gradient of x
 
 
 def own(x: torch.Tensor, dims: list[int], eps: float) -> Sizes:
-    """Of x̂ = (x − mean)/σ: (|x| + mean|x|)/σ, and of its gradient: (g − mean g − x̂·mean(g·x̂))/σ with cotangents g of at most 1."""
+    """Of x̂ = (x − mean)/σ: (|x| + mean|x|)/σ, and of its gradient: (g − mean g − x̂·mean(g·x̂))/σ
+    with cotangents g of at most 1."""
     deviation = spread_of(x, dims, eps)
     size = own_size(x, dims, deviation)
     unit = (x - x.mean(dims, keepdim=True)).abs() / deviation
@@ -38,7 +40,9 @@ def own_size(x: torch.Tensor, dims: list[int], deviation: torch.Tensor) -> torch
 def running(x: torch.Tensor, mean: torch.Tensor, variance: torch.Tensor, eps: float) -> Sizes:
     """The same with statistics that are given."""
     deviation = (variance.reshape(by_channel(x)) + eps).sqrt()
-    return (x.abs() + mean.abs().reshape(by_channel(x))) / deviation, (1.0 / deviation).expand(x.shape)
+    return (x.abs() + mean.abs().reshape(by_channel(x))) / deviation, (1.0 / deviation).expand(
+        x.shape
+    )
 
 
 def by_channel(x: torch.Tensor) -> list[int]:
@@ -62,21 +66,31 @@ def slopes(gradients: Outputs, sizes: Sizes, shape: Sequence[int], weight: Any) 
     ]
 
 
-def channel_sizes(x: torch.Tensor, mean: Any, variance: Any, eps: float, batch: bool, instance: bool) -> Sizes:
+def channel_sizes(
+    x: torch.Tensor, mean: Any, variance: Any, eps: float, batch: bool, instance: bool
+) -> Sizes:
     """Statistics of each channel, over the batch or of each instance, or running ones."""
-    return own(x, [0, *range(2, x.ndim)][instance:], eps) if batch else running(x, mean, variance, eps)
+    return (
+        own(x, [0, *range(2, x.ndim)][instance:], eps) if batch else running(x, mean, variance, eps)
+    )
 
 
 def written(x: torch.Tensor, outputs: Outputs) -> list[float]:
     """Running mean and variance: σ² + |mean|·|x − mean| beside what was there before.
 
-    Of n equal numbers the variance is the square of the mean's error, n·u²·mean²: a small part of the u·mean² of one pass.
+    Of n equal numbers the variance is the square of the mean's error, n·u²·mean²: a small part of
+    the u·mean² of one pass.
     """
     dims = [0, *range(2, x.ndim)]
     mean = x.mean(dims, keepdim=True)
     squared = 2.0**-24 * (x.numel() / max(x.shape[1], 1)) * mean**2
-    moved = (x.abs().mean(dims), 2.0 * ((x - mean) ** 2 + mean.abs() * (x - mean).abs() + squared).mean(dims))
-    return [largest(size) + largest(output) for size, output in zip(moved, outputs[1:], strict=False)]
+    moved = (
+        x.abs().mean(dims),
+        2.0 * ((x - mean) ** 2 + mean.abs() * (x - mean).abs() + squared).mean(dims),
+    )
+    return [
+        largest(size) + largest(output) for size, output in zip(moved, outputs[1:], strict=False)
+    ]
 
 
 def of_channels(instance: bool, backward: bool) -> Magnitude:
@@ -84,8 +98,10 @@ def of_channels(instance: bool, backward: bool) -> Magnitude:
 
     @magnitude
     def size(
-        outputs: Outputs, x: torch.Tensor, mean: Any = None, variance: Any = None, weight: Any = None, bias: Any = None,
-        training: bool = False, use_input_stats: bool = True, eps: float = 1e-5, momentum: float = 0.1,
+        outputs: Outputs, x: torch.Tensor, mean: Any = None, variance: Any = None,
+        weight: Any = None, bias: Any = None,
+        training: bool = False, use_input_stats: bool = True, eps: float = 1e-5,
+        momentum: float = 0.1,
     ) -> list[Any]:  # fmt: skip
         batch = use_input_stats if instance else training
         sizes = channel_sizes(x, mean, variance, eps, batch, instance)
@@ -98,14 +114,26 @@ def of_channels(instance: bool, backward: bool) -> Magnitude:
 
 
 @magnitude
-def of_layers(outputs: Outputs, x: torch.Tensor, shape: list[int], weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+def of_layers(
+    outputs: Outputs,
+    x: torch.Tensor,
+    shape: list[int],
+    weight: Any = None,
+    bias: Any = None,
+    eps: float = 1e-5,
+) -> Any:
     dims = list(range(-len(shape), 0))
     return weighted(own_size(x, dims, spread_of(x, dims, eps)), shape, weight, bias)
 
 
 @magnitude
 def of_layers_slopes(
-    outputs: Outputs, x: torch.Tensor, shape: list[int], weight: Any = None, bias: Any = None, eps: float = 1e-5
+    outputs: Outputs,
+    x: torch.Tensor,
+    shape: list[int],
+    weight: Any = None,
+    bias: Any = None,
+    eps: float = 1e-5,
 ) -> Any:
     return slopes(outputs, own(x, list(range(-len(shape), 0)), eps), shape, weight)
 
@@ -116,28 +144,46 @@ def grouped(x: torch.Tensor, groups: int, eps: float) -> Sizes:
 
 
 @magnitude
-def of_groups(outputs: Outputs, x: torch.Tensor, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+def of_groups(
+    outputs: Outputs,
+    x: torch.Tensor,
+    groups: int,
+    weight: Any = None,
+    bias: Any = None,
+    eps: float = 1e-5,
+) -> Any:
     return weighted(grouped(x, groups, eps)[0], by_channel(x), weight, bias)
 
 
 @magnitude
 def of_groups_slopes(
-    outputs: Outputs, x: torch.Tensor, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
+    outputs: Outputs,
+    x: torch.Tensor,
+    groups: int,
+    weight: Any = None,
+    bias: Any = None,
+    eps: float = 1e-5,
 ) -> Any:
     return slopes(outputs, grouped(x, groups, eps), by_channel(x), weight)
 
 
 @magnitude
-def of_root_mean_square(outputs: Outputs, x: torch.Tensor, shape: list[int], weight: Any, eps: float) -> Any:
+def of_root_mean_square(
+    outputs: Outputs, x: torch.Tensor, shape: list[int], weight: Any, eps: float
+) -> Any:
     """Gradients: no mean is taken away, so x̂ is as precise as x."""
     dims = list(range(-len(shape), 0))
     root = ((x**2).mean(dims, keepdim=True) + eps).sqrt()
     unit = x.abs() / root
-    return slopes(outputs, (unit, (1.0 + unit * unit.mean(dims, keepdim=True)) / root), shape, weight)
+    return slopes(
+        outputs, (unit, (1.0 + unit * unit.mean(dims, keepdim=True)) / root), shape, weight
+    )
 
 
 @magnitude
-def of_direction(outputs: Outputs, x: torch.Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Any:
+def of_direction(
+    outputs: Outputs, x: torch.Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12
+) -> Any:
     """The gradient of y = x/‖x‖ is (g − (g·y)·∂‖x‖)/‖x‖, and no element of ∂‖x‖ is above 1."""
     length = torch.linalg.vector_norm(x, p, dim, keepdim=True).clamp(min=eps)
     return (1.0 + (x / length).abs().sum(dim, keepdim=True)) / length.expand(x.shape)

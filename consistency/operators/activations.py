@@ -1,4 +1,5 @@
-"""Activation functions: one value in, one value out, within a few ulp; those that subtract nearly equal numbers have S = |x|."""
+"""Activation functions: one value in, one value out, within a few ulp; those that subtract nearly
+equal numbers have S = |x|."""
 
 from __future__ import annotations
 
@@ -38,9 +39,12 @@ def near(*points: float, specials: tuple[str, ...] = EVERYWHERE) -> Domain:
 
 
 def moderate(d: Drawing, *points: float, tiny: bool = True) -> Domain:
-    """Exponents from where exp(x) is normal to where exp(-x) is finite: beyond, x/(1 + exp(-x)) is a denormal or zero."""
+    """Exponents from where exp(x) is normal to where exp(-x) is finite: beyond, x/(1 + exp(-x)) is
+    a denormal or zero."""
     low = -708.0 if d.dtype == "float64" else -87.0
-    return Domain(low, -low, points=(low, -low, *points), specials=EVERYWHERE, wide=(-24, 5), tiny=tiny)
+    return Domain(
+        low, -low, points=(low, -low, *points), specials=EVERYWHERE, wide=(-24, 5), tiny=tiny
+    )
 
 
 def exponential(*points: float) -> Sample:
@@ -50,7 +54,9 @@ def exponential(*points: float) -> Sample:
 
 def gelu(d: Drawing) -> Call:
     """oneDNN makes infinities NaN, and denormals of bfloat16 zero."""
-    domain = replace(moderate(d, 0.0, -5.5, 5.5, -13.0, tiny=False), specials=("0", "-0", "1", "-1", "nan"))
+    domain = replace(
+        moderate(d, 0.0, -5.5, 5.5, -13.0, tiny=False), specials=("0", "-0", "1", "-1", "nan")
+    )
     return call(d.tensor(shape_of(d), domain), **some(d, approximate=("tanh",)))
 
 
@@ -64,12 +70,23 @@ def unary(domain: Domain, **options: tuple[Any, ...]) -> Sample:
 
 
 def bounded(d: Drawing) -> Call:
-    low, high = (d.number(-4.0, 0.0), d.number(0.0, 4.0)) if d.floating else (d.integer(-4, 0), d.integer(0, 4))
-    return call(d.tensor(shape_of(d), near(1.0, -1.0, low, high)), **({"min_val": low, "max_val": high} if d.flag() else {}))
+    low, high = (
+        (d.number(-4.0, 0.0), d.number(0.0, 4.0))
+        if d.floating
+        else (d.integer(-4, 0), d.integer(0, 4))
+    )
+    return call(
+        d.tensor(shape_of(d), near(1.0, -1.0, low, high)),
+        **({"min_val": low, "max_val": high} if d.flag() else {}),
+    )
 
 
 def threshold(d: Drawing) -> Call:
-    low, value = (d.number(-4.0, 4.0), d.number(-4.0, 4.0)) if d.floating else (d.integer(-4, 4), d.integer(-4, 4))
+    low, value = (
+        (d.number(-4.0, 4.0), d.number(-4.0, 4.0))
+        if d.floating
+        else (d.integer(-4, 4), d.integer(-4, 4))
+    )
     return call(d.tensor(shape_of(d), near(low)), low, value)
 
 
@@ -77,7 +94,10 @@ def prelu(d: Drawing) -> Call:
     """One slope for all, or one per channel (dimension 1)."""
     shape = d.shape(1, 4)
     channels = shape[1] if len(shape) > 1 and d.flag() else 1
-    return call(d.tensor(shape, near(0.0, specials=FINITE)), d.tensor((channels,), Domain(-2.0, 2.0, specials=("0", "1"))))
+    return call(
+        d.tensor(shape, near(0.0, specials=FINITE)),
+        d.tensor((channels,), Domain(-2.0, 2.0, specials=("0", "1"))),
+    )
 
 
 def glu(d: Drawing) -> Call:
@@ -98,12 +118,14 @@ def of_distribution(args: Args, kwargs: Kwargs, outputs: Outputs) -> torch.Tenso
 
 
 def of_tail(args: Args, kwargs: Kwargs, outputs: Outputs) -> torch.Tensor:
-    """S = 1 + |x|, where the slope approaches 0 or 1 as the difference of such numbers; nothing cancels far out."""
+    """S = 1 + |x|, where the slope approaches 0 or 1 as the difference of such numbers; nothing
+    cancels far out."""
     return (1.0 + args[0].abs()).clamp(max=16.0)  # type: ignore[no-any-return]
 
 
 def without_nan(args: Args, kwargs: Kwargs, gradients: Outputs) -> Outputs:
-    """Gradients, 0 where the input is NaN: there torch's vector and scalar code differ, and nothing says who is right."""
+    """Gradients, 0 where the input is NaN: there torch's vector and scalar code differ, and nothing
+    says who is right."""
     return tuple(torch.where(args[0].isnan(), 0.0, gradient) for gradient in gradients)
 
 
@@ -122,8 +144,11 @@ def of_gate(gradients: Outputs, x: torch.Tensor, dim: int) -> torch.Tensor:
 
 
 @magnitude
-def of_parametric(gradients: Outputs, x: torch.Tensor, weight: torch.Tensor) -> list[torch.Tensor | float]:
-    """1 or |w|, as the sign of x has it; of the weight the sum of what it is multiplied by, for all channels the largest."""
+def of_parametric(
+    gradients: Outputs, x: torch.Tensor, weight: torch.Tensor
+) -> list[torch.Tensor | float]:
+    """1 or |w|, as the sign of x has it; of the weight the sum of what it is multiplied by, for all
+    channels the largest."""
     slopes = weight.reshape(-1, *(1,) * (x.ndim - 2)) if weight.numel() > 1 else weight
     factors = torch.where(x > 0.0, torch.ones_like(x), slopes.abs().expand_as(x))
     below = finite(x).clamp(max=0.0).abs()
@@ -132,7 +157,11 @@ def of_parametric(gradients: Outputs, x: torch.Tensor, weight: torch.Tensor) -> 
 
 
 def activation(
-    name: str, sample: Sample, error: ErrorModel = ROUNDED, dtypes: tuple[str, ...] = FLOATS, traits: frozenset[str] = ELEMENTWISE
+    name: str,
+    sample: Sample,
+    error: ErrorModel = ROUNDED,
+    dtypes: tuple[str, ...] = FLOATS,
+    traits: frozenset[str] = ELEMENTWISE,
 ) -> Operator:
     hook = without_nan if "elementwise" in traits else None
     return Operator(
@@ -149,14 +178,18 @@ def activation(
 SELECTED = ErrorModel("exact", backward="output")
 CANCELLING = accumulated(of_input, one, backward=of_tail)
 SLOPES = (0.25, 1.5, -0.5)
-NOT_LARGEST = tuple(token for token in EVERYWHERE if "max" not in token)  # six times as much overflows
+NOT_LARGEST = tuple(
+    token for token in EVERYWHERE if "max" not in token
+)  # six times as much overflows
 
 OPERATORS = [
     activation("relu", unary(near(0.0)), SELECTED, NUMERIC, SELECTING | EXTREMUM),
     activation("relu6", unary(near(0.0, 6.0)), SELECTED, NUMERIC, SELECTING | EXTREMUM),
     activation("hardtanh", bounded, SELECTED, NUMERIC, SELECTING | EXTREMUM),
     activation("threshold", threshold, SELECTED, NUMERIC, SELECTING),
-    activation("hardshrink", unary(near(0.5, -0.5), lambd=(1.0, 0.0, 2.0)), SELECTED, traits=SELECTING),
+    activation(
+        "hardshrink", unary(near(0.5, -0.5), lambd=(1.0, 0.0, 2.0)), SELECTED, traits=SELECTING
+    ),
     activation("softshrink", unary(near(0.5, -0.5), lambd=(1.0, 0.0, 2.0)), traits=SELECTING),
     activation("leaky_relu", unary(near(0.0), negative_slope=SLOPES)),
     activation("elu", unary(near(0.0, -87.33, -17.33), alpha=(0.5, 2.0))),
@@ -164,12 +197,19 @@ OPERATORS = [
     activation("selu", unary(near(0.0, -87.33, -17.33))),
     activation("gelu", gelu, accumulated(of_distribution, one, backward=of_tail)),
     replace(
-        activation("silu", exponential(0.0, 20.0), ErrorModel(magnitude="pointwise", backward=of_tail)),
+        activation(
+            "silu", exponential(0.0, 20.0), ErrorModel(magnitude="pointwise", backward=of_tail)
+        ),
         ranges=((0, -math.inf, -88.0),),
     ),
     activation("mish", exponential(0.0, 20.0)),
-    activation("softplus", unary(near(0.0, 20.0, 8.0, 30.0, -88.72, 88.72), beta=(2.0, 0.5), threshold=(5.0, 40.0))),
-    activation("softsign", unary(near(0.0, 1.0)), ErrorModel(magnitude="pointwise", backward=of_quotient)),
+    activation(
+        "softplus",
+        unary(near(0.0, 20.0, 8.0, 30.0, -88.72, 88.72), beta=(2.0, 0.5), threshold=(5.0, 40.0)),
+    ),
+    activation(
+        "softsign", unary(near(0.0, 1.0)), ErrorModel(magnitude="pointwise", backward=of_quotient)
+    ),
     activation("logsigmoid", unary(near(0.0, -88.72, 88.72, 103.97))),
     activation("tanhshrink", unary(near(0.0, 0.125, 9.01)), CANCELLING),
     activation("hardsigmoid", unary(near(-3.0, 3.0)), traits=SELECTING),

@@ -1,4 +1,5 @@
-"""Attention. An error of a score moves its row of weights: S sums |weight|·|value| × (1 + the scores' own magnitudes)."""
+"""Attention. An error of a score moves its row of weights: S sums |weight|·|value| × (1 + the
+scores' own magnitudes)."""
 
 from __future__ import annotations
 
@@ -11,7 +12,18 @@ from torch.nn import functional as F
 
 from ..core.recipe import Literal, TensorRecipe
 from ._shared import Args, Kwargs, Outputs, finite, jointly, magnitude
-from .declare import FLOAT, FLOATS, NORMWISE, Call, Domain, Drawing, Operator, accumulated, call, one
+from .declare import (
+    FLOAT,
+    FLOATS,
+    NORMWISE,
+    Call,
+    Domain,
+    Drawing,
+    Operator,
+    accumulated,
+    call,
+    one,
+)
 
 VECTORS = Domain(-2.0, 2.0, wide=(-6, 1))
 BIAS = Domain(-4.0, 4.0)
@@ -23,11 +35,16 @@ def lengths(d: Drawing) -> tuple[int, int, int, int]:
 
 
 def visible(rows: int, columns: int, kept: int) -> Literal:
-    """A mask of booleans: of the key positions the first ``kept`` (one row), or from each query on so many back."""
+    """A mask of booleans: of the key positions the first ``kept`` (one row), or from each query on
+    so many back."""
     if rows == 1:
         seen = [column < kept for column in range(columns)]
     else:
-        seen = [(column <= row and row - column < kept) or column == 0 for row in range(rows) for column in range(columns)]
+        seen = [
+            (column <= row and row - column < kept) or column == 0
+            for row in range(rows)
+            for column in range(columns)
+        ]
     return Literal(bytes(seen), "bool", (rows, columns), (columns, 1))
 
 
@@ -41,13 +58,19 @@ def masking(d: Drawing, queries: int, keys: int, batch: tuple[int, ...]) -> dict
         case "padding":
             return {"attn_mask": visible(1, keys, d.integer(1, keys))}
         case "window" if queries * keys <= 512:
-            return {"attn_mask": visible(queries, keys, d.integer(1, queries)) if queries > 1 else visible(1, keys, 1)}
+            return {
+                "attn_mask": visible(queries, keys, d.integer(1, queries))
+                if queries > 1
+                else visible(1, keys, 1)
+            }
     return {}
 
 
-def packed(d: Drawing, batch: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> list[TensorRecipe]:
-    """Query, key and value, none of overlapping windows: torch 2.13 returns the memory's old contents for such a query, and raises
-    in the gradient of such a key."""
+def packed(
+    d: Drawing, batch: tuple[int, ...], shapes: Sequence[tuple[int, ...]]
+) -> list[TensorRecipe]:
+    """Query, key and value, none of overlapping windows: torch 2.13 returns the memory's old
+    contents for such a query, and raises in the gradient of such a key."""
     return [d.tensor((*batch, *shape), VECTORS, overlap=False) for shape in shapes]
 
 
@@ -56,8 +79,14 @@ def attention(d: Drawing) -> Call:
     queries, keys, width, out = lengths(d)
     batch = d.choice((d.size(1, 2), d.size(1, 3)), (d.size(1, 3),), ())
     shapes = ((queries, width), (keys, width), (keys, out if d.flag() else width))
-    scale = d.choice(None, None, d.number(0.125, 2.0), 32.0 if d.dtype in FLOAT else 2.0)  # 32: exp overflows without a shift
-    return call(*packed(d, batch, shapes), **masking(d, queries, keys, batch), **({} if scale is None else {"scale": scale}))
+    scale = d.choice(
+        None, None, d.number(0.125, 2.0), 32.0 if d.dtype in FLOAT else 2.0
+    )  # 32: exp overflows without a shift
+    return call(
+        *packed(d, batch, shapes),
+        **masking(d, queries, keys, batch),
+        **({} if scale is None else {"scale": scale}),
+    )
 
 
 def grouped(d: Drawing) -> Call:
@@ -73,7 +102,8 @@ def grouped_attention(query: Any, key: Any, value: Any, **kwargs: Any) -> Any:
 
 
 def heads(d: Drawing) -> Call:
-    """The whole layer with packed projections: (length, batch, width), masks, weights returned or not."""
+    """The whole layer with packed projections: (length, batch, width), masks, weights returned or
+    not."""
     count = d.integer(1, 4)
     width = count * d.size(1, 9)
     queries, keys, batch = d.size(1, 17), d.size(1, 17), d.size(1, 3)
@@ -82,7 +112,8 @@ def heads(d: Drawing) -> Call:
     packed, out = d.tensor((3 * width, width), small), d.tensor((width, width), small)
     mask = {"attn_mask": d.tensor((queries, keys), BIAS)} if d.flag() else {}
     return call(
-        query, key, d.tensor((keys, batch, width), VECTORS), width, count, packed, d.tensor((3 * width,), small), None, None, False,
+        query, key, d.tensor((keys, batch, width), VECTORS), width, count, packed,
+        d.tensor((3 * width,), small), None, None, False,
         0.0, out, d.tensor((width,), small), training=False, need_weights=d.flag(), **mask,
     )  # fmt: skip
 
@@ -90,7 +121,8 @@ def heads(d: Drawing) -> Call:
 def weighing(
     query: torch.Tensor, key: torch.Tensor, attn_mask: Any, is_causal: bool, scale: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The weights P, and their relative errors 1 + sᵢⱼ + Σₖ Pᵢₖ·sᵢₖ, with s the sizes of the scores."""
+    """The weights P, and their relative errors 1 + sᵢⱼ + Σₖ Pᵢₖ·sᵢₖ, with s the sizes of the
+    scores."""
     scores, sizes = (query @ key.mT) * scale, (query.abs() @ key.mT.abs()) * scale
     if is_causal:
         attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
@@ -116,7 +148,8 @@ def shared(size: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
 
 @magnitude
 def of_attention(
-    outputs: Outputs, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: Any = None,
+    outputs: Outputs, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
+    attn_mask: Any = None,
     is_causal: bool = False, scale: float | None = None,
 ) -> torch.Tensor:  # fmt: skip
     key, value = in_groups(query, key, value)
@@ -126,10 +159,12 @@ def of_attention(
 
 @magnitude
 def of_gradients(
-    gradients: Outputs, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: Any = None,
+    gradients: Outputs, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
+    attn_mask: Any = None,
     is_causal: bool = False, scale: float | None = None,
 ) -> list[torch.Tensor]:  # fmt: skip
-    """The same, backwards, with cotangents of at most 1: of the value, of the scores, and so of query, key and mask."""
+    """The same, backwards, with cotangents of at most 1: of the value, of the scores, and so of
+    query, key and mask."""
     factor, (keys, values) = scale or query.shape[-1] ** -0.5, in_groups(query, key, value)
     weights, errors = weighing(query, keys, attn_mask, is_causal, factor)
     each = values.abs().sum(-1).unsqueeze(-2)  # |cotangent · value|
@@ -146,15 +181,36 @@ def of_keys(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
     return float(max(args[1].shape[-1], args[1].shape[-2]))
 
 
-def declare(name: str, sample: Any, error: Any = NORMWISE, dtypes: tuple[str, ...] = FLOATS, function: Any = None) -> Operator:
-    return Operator(name=name, family="attention", sample=sample, error=error, dtypes=dtypes, function=function)
+def declare(
+    name: str,
+    sample: Any,
+    error: Any = NORMWISE,
+    dtypes: tuple[str, ...] = FLOATS,
+    function: Any = None,
+) -> Operator:
+    return Operator(
+        name=name, family="attention", sample=sample, error=error, dtypes=dtypes, function=function
+    )
 
 
 ATTENTION = accumulated(of_attention, of_keys, backward=of_gradients)
-HAS_GROUPS = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 5)  # enable_gqa came with 2.5
+HAS_GROUPS = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (
+    2,
+    5,
+)  # enable_gqa came with 2.5
 
 OPERATORS = [
     declare("nn.functional.scaled_dot_product_attention", attention, ATTENTION),
-    declare("grouped_query_attention", grouped, ATTENTION, function=grouped_attention if HAS_GROUPS else None),
-    declare("nn.functional.multi_head_attention_forward", heads, accumulated("normwise", one, backward=jointly), dtypes=FLOAT),
+    declare(
+        "grouped_query_attention",
+        grouped,
+        ATTENTION,
+        function=grouped_attention if HAS_GROUPS else None,
+    ),
+    declare(
+        "nn.functional.multi_head_attention_forward",
+        heads,
+        accumulated("normwise", one, backward=jointly),
+        dtypes=FLOAT,
+    ),
 ]

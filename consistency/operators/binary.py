@@ -1,4 +1,5 @@
-"""Elementwise operators of two operands: tensors that broadcast, numbers, 0-d tensors, integers beside floats."""
+"""Elementwise operators of two operands: tensors that broadcast, numbers, 0-d tensors, integers
+beside floats."""
 
 from __future__ import annotations
 
@@ -28,7 +29,15 @@ from .declare import (
     call,
     one,
 )
-from .observing import Args, Kwargs, Tensors, of_shares, quotient_neighbours, remainder_neighbours, zeros_aside
+from .observing import (
+    Args,
+    Kwargs,
+    Tensors,
+    of_shares,
+    quotient_neighbours,
+    remainder_neighbours,
+    zeros_aside,
+)
 from .sampling import binary, fitting, operands, pointwise, scalar, shape_of
 
 ELEMENTWISE = frozenset({"elementwise"})
@@ -45,7 +54,9 @@ DIVISOR = Domain(specials=NICE, wide=(-10, 10))
 PLANE = Domain(specials=NICE, wide=(-24, 24))
 FAR = Domain(specials=NICE, wide=(-70, 70))  # squares of such numbers leave float32
 SMALL_PLANE = Domain(2.0**-4, 100.0)
-LOGARITHMIC = Domain(-40.0, 40.0, points=(0.0, 17.0), specials=("inf", "-inf", "nan"), wide=(-10, 4))
+LOGARITHMIC = Domain(
+    -40.0, 40.0, points=(0.0, 17.0), specials=("inf", "-inf", "nan"), wide=(-10, 4)
+)
 NUMERATOR = Domain(-1000.0, 1000.0, points=(3.0, -3.0, 1.5), wide=(-10, 10))
 COUNTABLE = Domain(2.0**-3, 64.0, points=(0.5, 3.0))
 GAMMA = Domain(0.25, 16.0, points=(1.0, 10.0))
@@ -62,11 +73,16 @@ def is_power_of_two(value: Any) -> bool:
 
 
 def scaled_operand(position: int) -> Any:
-    """S of ``x ± alpha·y``: the product may be rounded before the sum, unless alpha is a power of two (then S = 0)."""
+    """S of ``x ± alpha·y``: the product may be rounded before the sum, unless alpha is a power of
+    two (then S = 0)."""
 
     def magnitude(args: Args, kwargs: Kwargs, outputs: Tensors) -> Any:
         alpha = kwargs.get("alpha", 1)
-        return 0.0 if is_power_of_two(alpha) else (outputs[0].abs() * 0.0).nan_to_num() + abs(alpha) * abs(args[position])
+        return (
+            0.0
+            if is_power_of_two(alpha)
+            else (outputs[0].abs() * 0.0).nan_to_num() + abs(alpha) * abs(args[position])
+        )
 
     return magnitude
 
@@ -94,21 +110,34 @@ def from_left(domain: Domain = REAL, half: Domain | None = None) -> Sample:
 
 def raised(d: Drawing) -> Call:
     """A positive number to the power of a tensor."""
-    return call(d.tensor(shape_of(d), Domain(-4.0, 4.0)), d.choice(2.0, 0.5, 10.0, d.number(0.25, 4)))
+    return call(
+        d.tensor(shape_of(d), Domain(-4.0, 4.0)), d.choice(2.0, 0.5, 10.0, d.number(0.25, 4))
+    )
 
 
 def quotient(d: Drawing, *, modest: bool) -> tuple[Any, Any]:
-    """Dividend and divisor: any floats, or ``modest`` ones whose quotients are countable. Integer divisors are never 0."""
+    """Dividend and divisor: any floats, or ``modest`` ones whose quotients are countable. Integer
+    divisors are never 0."""
     if d.floating:
-        return operands(d, NUMERATOR, COUNTABLE) if modest or d.dtype == "float16" else operands(d, DIVISOR, DIVISOR)
+        return (
+            operands(d, NUMERATOR, COUNTABLE)
+            if modest or d.dtype == "float16"
+            else operands(d, DIVISOR, DIVISOR)
+        )
     shape = shape_of(d)
-    divisor = d.integer(1, 9) if d.flag() else d.tensor(d.broadcastable(shape), values=("integers", *d.choice((1, 9), (-9, -1))))
+    divisor = (
+        d.integer(1, 9)
+        if d.flag()
+        else d.tensor(d.broadcastable(shape), values=("integers", *d.choice((1, 9), (-9, -1))))
+    )
     return d.tensor(shape, values=("integers", -100, 100)), divisor
 
 
 def divided(d: Drawing) -> Call:
     mode = d.choice(None, None, "floor", "trunc")
-    return call(*quotient(d, modest=mode is not None), **({} if mode is None else {"rounding_mode": mode}))
+    return call(
+        *quotient(d, modest=mode is not None), **({} if mode is None else {"rounding_mode": mode})
+    )
 
 
 def truly_divided(d: Drawing) -> Call:
@@ -120,16 +149,22 @@ def wholly_divided(d: Drawing) -> Call:
 
 
 def power(d: Drawing) -> Call:
-    """Positive bases with any exponent, any base with the exponents that have code of their own, or a number as the base."""
+    """Positive bases with any exponent, any base with the exponents that have code of their own, or
+    a number as the base."""
     shape = shape_of(d)
     if not d.floating:
-        exponents = d.integer(0, 5) if d.flag() else d.tensor(d.broadcastable(shape), values=("integers", 0, 5))
+        exponents = (
+            d.integer(0, 5)
+            if d.flag()
+            else d.tensor(d.broadcastable(shape), values=("integers", 0, 5))
+        )
         return call(d.tensor(shape), exponents)
     positive, reach = (Domain(0.25, 4.0), 1.0) if d.dtype == "float16" else (POSITIVE, 3.0)
     match d.choice("whole", "root", "tensors", "base", "corners"):
         case "whole":
             return call(
-                d.tensor(shape, fitting(d, Domain(specials=NICE, wide=(-8, 7)), positive)), d.choice(2, 3, -1, -2, 0, 1, 2.0)
+                d.tensor(shape, fitting(d, Domain(specials=NICE, wide=(-8, 7)), positive)),
+                d.choice(2, 3, -1, -2, 0, 1, 2.0),
             )
         case "root":
             return call(d.tensor(shape, positive), d.choice(0.5, -0.5, 2.5))
@@ -144,30 +179,47 @@ def power(d: Drawing) -> Call:
 def float_power(d: Drawing) -> Call:
     shape = shape_of(d)
     base = d.tensor(shape, POSITIVE) if d.floating else d.tensor(shape, values=("integers", 1, 9))
-    return call(base, d.choice(2, 0.5, -1.5) if d.flag() else d.tensor(d.broadcastable(shape), Domain(-4.0, 4.0)))
+    return call(
+        base,
+        d.choice(2, 0.5, -1.5) if d.flag() else d.tensor(d.broadcastable(shape), Domain(-4.0, 4.0)),
+    )
 
 
 def scaled_by_exponent(d: Drawing) -> Call:
     shape = shape_of(d)
-    return call(d.tensor(shape, REAL), d.tensor(d.broadcastable(shape), dtype="int32", values=("integers", -12, 12)))
+    return call(
+        d.tensor(shape, REAL),
+        d.tensor(d.broadcastable(shape), dtype="int32", values=("integers", -12, 12)),
+    )
 
 
 def times_a_power_of_two(x: torch.Tensor, exponent: torch.Tensor) -> torch.Tensor:
-    """``ldexp`` with powers that are floats: those of torch 2.13's own gradient are whole numbers, and so 0 below 1."""
+    """``ldexp`` with powers that are floats: those of torch 2.13's own gradient are whole numbers,
+    and so 0 below 1."""
     return x * torch.exp2(exponent.to(x.dtype))
 
 
 def integers(low: int, high: int) -> Sample:
     def sample(d: Drawing) -> Call:
         shape = shape_of(d)
-        return call(*(d.tensor(d.broadcastable(shape), values=("integers", low, high)) for _ in range(2)))
+        return call(
+            *(d.tensor(d.broadcastable(shape), values=("integers", low, high)) for _ in range(2))
+        )
 
     return sample
 
 
-def op(name: str, sample: Sample, error: ErrorModel = ROUNDED, dtypes: tuple[str, ...] = FLOATS, **more: Any) -> Operator:
+def op(
+    name: str,
+    sample: Sample,
+    error: ErrorModel = ROUNDED,
+    dtypes: tuple[str, ...] = FLOATS,
+    **more: Any,
+) -> Operator:
     traits = more.pop("traits", ELEMENTWISE)
-    return Operator(name=name, family="binary", sample=sample, error=error, dtypes=dtypes, traits=traits, **more)
+    return Operator(
+        name=name, family="binary", sample=sample, error=error, dtypes=dtypes, traits=traits, **more
+    )
 
 
 LEFT = from_left(FACTOR)
@@ -178,9 +230,12 @@ OPERATORS = [
     op("mul", binary(FACTOR), MONOMIAL, NUMERIC),
     op("div", divided, MONOMIAL, traits=STEPS, alternatives=quotient_neighbours),
     op("true_divide", truly_divided, MONOMIAL, NUMERIC),
-    op("floor_divide", wholly_divided, PLAIN, NUMERIC, traits=STEPS, differentiable=False, alternatives=quotient_neighbours),
-    op("remainder", wholly_divided, MONOMIAL, NUMERIC, traits=STEPS, differentiable=False, alternatives=remainder_neighbours),
-    op("fmod", wholly_divided, MONOMIAL, NUMERIC, traits=STEPS, differentiable=False, alternatives=remainder_neighbours),
+    op("floor_divide", wholly_divided, PLAIN, NUMERIC, traits=STEPS, differentiable=False,
+    alternatives=quotient_neighbours),
+    op("remainder", wholly_divided, MONOMIAL, NUMERIC, traits=STEPS, differentiable=False,
+    alternatives=remainder_neighbours),
+    op("fmod", wholly_divided, MONOMIAL, NUMERIC, traits=STEPS, differentiable=False,
+    alternatives=remainder_neighbours),
     op("__radd__", from_left(), ROUNDED, NUMERIC, traits=LINEAR),
     op("__rsub__", from_left(), ROUNDED, NUMERIC, traits=LINEAR),
     op("__rmul__", LEFT, MONOMIAL, NUMERIC, traits=LINEAR),
@@ -196,15 +251,21 @@ OPERATORS = [
     op("minimum", pointwise(REAL, REAL), SELECTION, NUMERIC, traits=PICKS, observe=zeros_aside),
     op("fmax", pointwise(REAL, REAL), SELECTION, NUMERIC, traits=TIES, observe=zeros_aside),
     op("fmin", pointwise(REAL, REAL), SELECTION, NUMERIC, traits=TIES, observe=zeros_aside),
-    op("clamp_min", binary(REAL, BOUND, mixed=False), SELECTION, NUMERIC, traits=PICKS, observe=zeros_aside),
-    op("clamp_max", binary(REAL, BOUND, mixed=False), SELECTION, NUMERIC, traits=PICKS, observe=zeros_aside),
-    op("heaviside", pointwise(Domain(points=(0.0, 1.0), specials=EVERYWHERE), REAL), EXACT, NUMERIC, differentiable=False),
+    op("clamp_min", binary(REAL, BOUND, mixed=False), SELECTION, NUMERIC, traits=PICKS,
+    observe=zeros_aside),
+    op("clamp_max", binary(REAL, BOUND, mixed=False), SELECTION, NUMERIC, traits=PICKS,
+    observe=zeros_aside),
+    op("heaviside", pointwise(Domain(points=(0.0, 1.0), specials=EVERYWHERE), REAL), EXACT, NUMERIC,
+    differentiable=False),
     op("logaddexp", pointwise(LOGARITHMIC, LOGARITHMIC), CANCELLING),
     op("logaddexp2", pointwise(LOGARITHMIC, LOGARITHMIC), CANCELLING),
-    op("xlogy", binary(Domain(specials=("0", "-0", "1", "nan", "inf"), wide=(-10, 10)), POSITIVE, mixed=False)),
-    op("special.xlog1py", binary(Domain(specials=("0", "-0", "1", "nan", "inf"), wide=(-10, 10)), Domain(-0.9375, points=(0.0,)),
+    op("xlogy", binary(Domain(specials=("0", "-0", "1", "nan", "inf"), wide=(-10, 10)), POSITIVE,
+    mixed=False)),
+    op("special.xlog1py", binary(Domain(specials=("0", "-0", "1", "nan", "inf"), wide=(-10, 10)),
+    Domain(-0.9375, points=(0.0,)),
                                  numbers=False, mixed=False)),
-    op("special.zeta", pointwise(Domain(1.25, 20.0), Domain(0.5, 40.0)), CANCELLING, FLOAT, differentiable=False),
+    op("special.zeta", pointwise(Domain(1.25, 20.0), Domain(0.5, 40.0)), CANCELLING, FLOAT,
+    differentiable=False),
     op("igamma", pointwise(GAMMA, GAMMA), CANCELLING, differentiable=False),
     op("igammac", pointwise(GAMMA, GAMMA), CANCELLING, differentiable=False),
     op("gcd", integers(-60, 60), EXACT, ("int32", "int64"), differentiable=False),

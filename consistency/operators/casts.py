@@ -1,4 +1,5 @@
-"""Conversions between dtypes. Now and then beyond an integer's range: integers wrap there, floats are left open by C++.
+"""Conversions between dtypes. Now and then beyond an integer's range: integers wrap there, floats
+are left open by C++.
 
 What is admissible there is in :mod:`consistency.reference.integer_casts`.
 """
@@ -20,7 +21,8 @@ ANY = Domain(specials=EVERYWHERE, wide=(-24, 24), tiny=True)
 
 
 def whole(low: float, high: float, beyond: float) -> Sample:
-    """Fractions of either sign within [low, high]: conversion truncates, it does not round. A few reach as far as ±``beyond``."""
+    """Fractions of either sign within [low, high]: conversion truncates, it does not round. A few
+    reach as far as ±``beyond``."""
 
     def sample(d: Drawing) -> Call:
         if not d.floating and d.dtype != "bool":
@@ -32,32 +34,49 @@ def whole(low: float, high: float, beyond: float) -> Sample:
         overflowing = ("tokens", -far, far, "nan", "inf", "-inf", "max", "-max", "1")
         values = d.choice(None, ("uniform", bottom, top), None, overflowing) if d.floating else None
         near_one = Domain(max(bottom, -9.0), 9.0, points=(1.0, -1.0, 0.5))
-        return call(d.tensor(shape_of(d), d.choice(Domain(bottom, top, points=(bottom, top)), near_one), values=values))
+        return call(
+            d.tensor(
+                shape_of(d),
+                d.choice(Domain(bottom, top, points=(bottom, top)), near_one),
+                values=values,
+            )
+        )
 
     return sample
 
 
 def converted(d: Drawing) -> Call:
-    """``to`` an integer or bool dtype (the floating ones have methods of their own, and a float64 run of their own)."""
+    """``to`` an integer or bool dtype (the floating ones have methods of their own, and a float64
+    run of their own)."""
     (x,) = whole(0.0, 127.0, 2.0**17)(d).args
     return call(x, DType(d.choice("int64", "int32", "int16", "uint8", "bool", "int8")))
 
 
 def rounded_once(dtype: torch.dtype) -> Any:
-    """The nearest number: torch rounds float64 to float32 first, which breaks about one tie in 2¹³ the wrong way."""
+    """The nearest number: torch rounds float64 to float32 first, which breaks about one tie in 2¹³
+    the wrong way."""
 
     def alternatives(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[Tensors]:
         x = args[0]
         single = x.float()
         bits = single.view(torch.int32) - (single.double().abs() > x.abs()).int()  # toward zero …
-        odd = (bits | (single.double() != x).int()).view(torch.float32)  # … and odd if anything was lost: no tie is left to break
+        odd = (bits | (single.double() != x).int()).view(
+            torch.float32
+        )  # … and odd if anything was lost: no tie is left to break
         return [(odd.to(dtype),)]
 
     return alternatives
 
 
 def op(name: str, sample: Sample, **more: Any) -> Operator:
-    return Operator(name=name, family="cast", sample=sample, error=EXACT, dtypes=EVERY, **{"traits": TRAITS} | more)
+    return Operator(
+        name=name,
+        family="cast",
+        sample=sample,
+        error=EXACT,
+        dtypes=EVERY,
+        **{"traits": TRAITS} | more,
+    )
 
 
 BIG = 2.0**30
@@ -65,10 +84,20 @@ OPERATORS = [
     op("float", unary(ANY), function=torch.Tensor.float),
     op("double", unary(ANY), function=torch.Tensor.double),
     op("half", unary(ANY), function=torch.Tensor.half, alternatives=rounded_once(torch.float16)),
-    op("bfloat16", unary(ANY), function=torch.Tensor.bfloat16, alternatives=rounded_once(torch.bfloat16)),
+    op(
+        "bfloat16",
+        unary(ANY),
+        function=torch.Tensor.bfloat16,
+        alternatives=rounded_once(torch.bfloat16),
+    ),
     op("int", whole(-BIG, BIG, 2.0**33), function=torch.Tensor.int, differentiable=False),
     op("long", whole(-BIG, BIG, 2.0**65), function=torch.Tensor.long, differentiable=False),
-    op("short", whole(-32000.0, 32000.0, 2.0**17), function=torch.Tensor.short, differentiable=False),
+    op(
+        "short",
+        whole(-32000.0, 32000.0, 2.0**17),
+        function=torch.Tensor.short,
+        differentiable=False,
+    ),
     op("char", whole(-127.0, 127.0, 1000.0), function=torch.Tensor.char, differentiable=False),
     op("byte", whole(0.0, 255.0, 1000.0), function=torch.Tensor.byte, differentiable=False),
     op("bool", unary(ANY), function=torch.Tensor.bool, differentiable=False),

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from .declare import COMPLEX, EVERYWHERE, EXACT, FLOAT, REAL, Call, Domain, Drawing, ErrorModel, Operator, Sample, call
+from .declare import (
+    COMPLEX,
+    EVERYWHERE,
+    EXACT,
+    FLOAT,
+    REAL,
+    Call,
+    Domain,
+    Drawing,
+    ErrorModel,
+    Operator,
+    Sample,
+    call,
+)
 from .sampling import pointwise, shape_of, unary
 
 PART = Domain(specials=EVERYWHERE, wide=(-24, 24))
@@ -21,10 +34,13 @@ def in_one_piece(d: Drawing) -> Call:
 
 def op(name: str, sample: Sample, dtypes: tuple[str, ...] = COMPLEX) -> Operator:
     traits = frozenset({"elementwise", "linear"})
-    return Operator(name=name, family="movement", sample=sample, error=EXACT, dtypes=dtypes, traits=traits)
+    return Operator(
+        name=name, family="movement", sample=sample, error=EXACT, dtypes=dtypes, traits=traits
+    )
 
 
-# Its parts are products with a rounded sine and cosine: arithmetic, where the rest of this room only moves numbers.
+# Its parts are products with a rounded sine and cosine: arithmetic, where the rest of this room
+# only moves numbers.
 POLAR = Operator(
     name="polar",
     family="binary",

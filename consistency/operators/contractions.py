@@ -1,4 +1,5 @@
-"""Products over more than one pair of dimensions, or of more than two factors. S is the product of absolute values."""
+"""Products over more than one pair of dimensions, or of more than two factors. S is the product of
+absolute values."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from .declare import UNIT, Call, Drawing, accumulated, call, one, products
 from .matmul import declare
 
 EQUATIONS = (
-    "ij,jk->ik", "ij,kj->ik", "i,i->", "i,j->ij", "ij,ij->i", "ij->ji", "ij->", "ii->i", "bij,bjk->bik", "bij,bjk->ik",
+    "ij,jk->ik", "ij,kj->ik", "i,i->", "i,j->ij", "ij,ij->i", "ij->ji", "ij->", "ii->i",
+    "bij,bjk->bik", "bij,bjk->ik",
     "bhqd,bhkd->bhqk", "...ij,...jk->...ik", "ij,jk,kl->il", "bn,anm,bm->ba",
 )  # fmt: skip
 
@@ -24,14 +26,18 @@ def einsum(d: Drawing) -> Call:
     most = {1: 65, 2: 65, 3: 9, 4: 6}[max(map(len, operands))]
     size = {letter: d.size(1, most) for letter in sorted(set("".join(operands)))}
     domain = summed(d, 64) if len(operands) < 3 else UNIT
-    return call(equation, *(d.tensor([size[letter] for letter in operand], domain) for operand in operands))
+    return call(
+        equation, *(d.tensor([size[letter] for letter in operand], domain) for operand in operands)
+    )
 
 
 def contracted(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
     """The product of the sizes of the letters that are summed away."""
     left, right = args[0].replace("...", "Z").split("->")
     size = {
-        letter: n for operand, t in zip(left.split(","), args[1:], strict=True) for letter, n in zip(operand, t.shape, strict=True)
+        letter: n
+        for operand, t in zip(left.split(","), args[1:], strict=True)
+        for letter, n in zip(operand, t.shape, strict=True)
     }
     return math.prod((n for letter, n in size.items() if letter not in right), start=1.0)
 
@@ -48,7 +54,9 @@ def tensordot(d: Drawing) -> Call:
     a, b = (d.shape(0, 2, most=9, elements=12) for _ in range(2))
     domain = summed(d, math.prod(shared))
     if not d.flag():
-        return call(d.tensor((*a, *shared), domain), d.tensor((*shared, *b), domain), dims=len(shared))
+        return call(
+            d.tensor((*a, *shared), domain), d.tensor((*shared, *b), domain), dims=len(shared)
+        )
     dims = [list(range(len(shared))), [len(b) + i for i in range(len(shared))]]
     return call(d.tensor((*shared, *a), domain), d.tensor((*b, *shared), domain), dims=dims)
 
@@ -63,14 +71,24 @@ def multi_dot(d: Drawing) -> Call:
     first = (inside[0],) if d.flag() else (d.size(1, 17), inside[0])
     last = (inside[-1],) if d.flag() else (inside[-1], d.size(1, 17))
     shapes = [first, *itertools.pairwise(inside), last]
-    return call([d.tensor(shape, UNIT if d.dtype == "float16" else summed(d, 33)) for shape in shapes])
+    return call(
+        [d.tensor(shape, UNIT if d.dtype == "float16" else summed(d, 33)) for shape in shapes]
+    )
 
 
 def bilinear(d: Drawing) -> Call:
     a, b, out = d.size(1, 17), d.size(1, 17), d.size(1, 9)
-    before, domain = d.shape(0, 2, most=9, elements=33), UNIT if d.dtype == "float16" else summed(d, 64)
+    before, domain = (
+        d.shape(0, 2, most=9, elements=33),
+        UNIT if d.dtype == "float16" else summed(d, 64),
+    )
     bias = (d.tensor((out,), domain),) if d.flag() else ()
-    return call(d.tensor((*before, a), domain), d.tensor((*before, b), domain), d.tensor((out, a, b), domain), *bias)
+    return call(
+        d.tensor((*before, a), domain),
+        d.tensor((*before, b), domain),
+        d.tensor((out, a, b), domain),
+        *bias,
+    )
 
 
 def cross(d: Drawing) -> Call:
@@ -81,7 +99,9 @@ def cross(d: Drawing) -> Call:
 
 
 @magnitude
-def cross_magnitude(outputs: Outputs, input: torch.Tensor, other: torch.Tensor, *, dim: int = -1) -> torch.Tensor:
+def cross_magnitude(
+    outputs: Outputs, input: torch.Tensor, other: torch.Tensor, *, dim: int = -1
+) -> torch.Tensor:
     a, b = input.abs(), other.abs()
     return a.roll(1, dim) * b.roll(2, dim) + a.roll(2, dim) * b.roll(1, dim)
 

@@ -1,4 +1,5 @@
-"""Convolutions, and the sliding windows they are made of. S is the convolution of absolute values."""
+"""Convolutions, and the sliding windows they are made of. S is the convolution of absolute
+values."""
 
 from __future__ import annotations
 
@@ -28,18 +29,33 @@ def windows(d: Drawing, rank: int) -> tuple[list[int], dict[str, int | list[int]
     kernel = [d.integer(1, KERNEL[rank]) for _ in range(rank)]
     kwargs: dict[str, int | list[int]] = {}
     if d.flag():
-        kwargs = {"stride": per_dim(d, rank, 1, 3), "dilation": per_dim(d, rank, 1, 2), "padding": per_dim(d, rank, 0, 2)}
-    dilation, padding = spread(kwargs.get("dilation", 1), rank), spread(kwargs.get("padding", 0), rank)
-    if kwargs and d.dtype == "bfloat16":  # oneDNN crashes where a window holds padding only (docs/findings.md)
-        kwargs["padding"] = padding = [min(p, (k - 1) * s) for k, s, p in zip(kernel, dilation, padding, strict=True)]
-    least = [max(1, (k - 1) * s + 1 - 2 * p) for k, s, p in zip(kernel, dilation, padding, strict=True)]
+        kwargs = {
+            "stride": per_dim(d, rank, 1, 3),
+            "dilation": per_dim(d, rank, 1, 2),
+            "padding": per_dim(d, rank, 0, 2),
+        }
+    dilation, padding = (
+        spread(kwargs.get("dilation", 1), rank),
+        spread(kwargs.get("padding", 0), rank),
+    )
+    if (
+        kwargs and d.dtype == "bfloat16"
+    ):  # oneDNN crashes where a window holds padding only (docs/findings.md)
+        kwargs["padding"] = padding = [
+            min(p, (k - 1) * s) for k, s, p in zip(kernel, dilation, padding, strict=True)
+        ]
+    least = [
+        max(1, (k - 1) * s + 1 - 2 * p) for k, s, p in zip(kernel, dilation, padding, strict=True)
+    ]
     return kernel, kwargs, least
 
 
 def channels(d: Drawing, rank: int) -> tuple[int, int, int]:
-    """Groups, and the input and output channels of one group; groups with one input channel are depthwise.
+    """Groups, and the input and output channels of one group; groups with one input channel are
+    depthwise.
 
-    Now and then there are as many as in the middle of a network: only long sums show how they are accumulated.
+    Now and then there are as many as in the middle of a network: only long sums show how they are
+    accumulated.
     """
     groups = d.choice(1, 1, 1, 2, 3, 8)
     if groups == 1 and rank < 3 and not d.integer(0, 5):
@@ -49,23 +65,34 @@ def channels(d: Drawing, rank: int) -> tuple[int, int, int]:
 
 
 def convolution(rank: int) -> Sample:
-    """Batched and unbatched, with and without bias; padding as numbers, ``"same"`` or ``"valid"``."""
+    """Batched and unbatched, with and without bias; padding as numbers, ``"same"`` or
+    ``"valid"``."""
 
     def sample(d: Drawing) -> Call:
         groups, c_in, c_out = channels(d, rank)
         kernel, kwargs, least = windows(d, rank)
         word = d.choice(None, None, None, "same", "valid")
         if word:
-            least = [max(1, (k - 1) * s + 1) for k, s in zip(kernel, spread(kwargs.get("dilation", 1), rank), strict=True)]
-            kwargs = {**kwargs, "padding": word} if word == "valid" else {"dilation": kwargs.get("dilation", 1), "padding": word}
+            least = [
+                max(1, (k - 1) * s + 1)
+                for k, s in zip(kernel, spread(kwargs.get("dilation", 1), rank), strict=True)
+            ]
+            kwargs = (
+                {**kwargs, "padding": word}
+                if word == "valid"
+                else {"dilation": kwargs.get("dilation", 1), "padding": word}
+            )
         if groups > 1:
             kwargs["groups"] = groups
         batch = () if d.flag() else (d.size(1, 3),)
         spatial = [d.size(low, max(low, MOST[rank])) for low in least]
         domain = summed(d, c_in * math.prod(kernel))
         bias = (d.tensor((groups * c_out,), domain),) if d.flag() else ()
-        # Of images one pixel wide in another layout float64 mixes up the channels of a group, going back (docs/findings.md).
-        image = d.tensor((*batch, groups * c_in, *spatial), domain, layout=groups == 1 or spatial[-1] > 1)
+        # Of images one pixel wide in another layout float64 mixes up the channels of a group, going
+        # back (docs/findings.md).
+        image = d.tensor(
+            (*batch, groups * c_in, *spatial), domain, layout=groups == 1 or spatial[-1] > 1
+        )
         return call(image, d.tensor((groups * c_out, c_in, *kernel), domain), *bias, **kwargs)
 
     return sample
@@ -77,10 +104,19 @@ def transposed(rank: int) -> Sample:
     def sample(d: Drawing) -> Call:
         groups, c_in, c_out = channels(d, rank)
         kernel, kwargs, _ = windows(d, rank)
-        stride, dilation = spread(kwargs.get("stride", 1), rank), spread(kwargs.get("dilation", 1), rank)
-        if kwargs:  # at least one output element remains: a kernel of extent e allows a padding of (e - 1) / 2
-            kwargs["padding"] = [min(1, (k - 1) * s // 2) for k, s in zip(kernel, dilation, strict=True)]
-            kwargs["output_padding"] = [d.integer(0, max(pair) - 1) for pair in zip(stride, dilation, strict=True)]
+        stride, dilation = (
+            spread(kwargs.get("stride", 1), rank),
+            spread(kwargs.get("dilation", 1), rank),
+        )
+        if kwargs:
+            # at least one output element remains: a kernel of extent e allows a padding of (e - 1)
+            # / 2
+            kwargs["padding"] = [
+                min(1, (k - 1) * s // 2) for k, s in zip(kernel, dilation, strict=True)
+            ]
+            kwargs["output_padding"] = [
+                d.integer(0, max(pair) - 1) for pair in zip(stride, dilation, strict=True)
+            ]
         if groups > 1:
             kwargs["groups"] = groups
         batch = () if d.flag() else (d.size(1, 3),)
@@ -104,9 +140,13 @@ def fold(d: Drawing) -> Call:
     kernel, kwargs, least = windows(d, 2)
     size = [d.size(low, 10) for low in least]
     stride, dilation, padding = (
-        spread(kwargs.get(name, default), 2) for name, default in (("stride", 1), ("dilation", 1), ("padding", 0))
+        spread(kwargs.get(name, default), 2)
+        for name, default in (("stride", 1), ("dilation", 1), ("padding", 0))
     )
-    blocks = [(size[i] + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1 for i in range(2)]
+    blocks = [
+        (size[i] + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1
+        for i in range(2)
+    ]
     batch = () if d.flag() else (d.size(1, 3),)
     columns = (*batch, d.size(1, 4) * math.prod(kernel), math.prod(blocks))
     return call(d.tensor(columns, summed(d, math.prod(kernel))), size, kernel, **kwargs)
@@ -120,20 +160,34 @@ def conv(rank: int) -> Operator:
     error = products(terms, integers_exact=True)
     name = f"nn.functional.conv{rank}d"
     return Operator(
-        name=name, family="convolution", sample=convolution(rank), error=error, dtypes=(*FLOATS, "int64"), traits=LINEAR
+        name=name,
+        family="convolution",
+        sample=convolution(rank),
+        error=error,
+        dtypes=(*FLOATS, "int64"),
+        traits=LINEAR,
     )
 
 
 def conv_transpose(rank: int) -> Operator:
     error, dtypes = products(terms_transposed, integers_exact=True), (*FLOATS, "int64")
     name = f"nn.functional.conv_transpose{rank}d"
-    return Operator(name=name, family="convolution", sample=transposed(rank), error=error, dtypes=dtypes, traits=LINEAR)
+    return Operator(
+        name=name,
+        family="convolution",
+        sample=transposed(rank),
+        error=error,
+        dtypes=dtypes,
+        traits=LINEAR,
+    )
 
 
 OPERATORS = [
     *(conv(rank) for rank in (1, 2, 3)),
     *(conv_transpose(rank) for rank in (1, 2, 3)),
-    Operator(name="nn.functional.unfold", family="convolution", sample=unfold, error=EXACT, traits=LINEAR),
+    Operator(
+        name="nn.functional.unfold", family="convolution", sample=unfold, error=EXACT, traits=LINEAR
+    ),
     Operator(
         name="nn.functional.fold",
         family="convolution",

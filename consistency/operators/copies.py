@@ -1,4 +1,5 @@
-"""Twins of views: the same arguments, a tensor of their own in place of a view. And the old or second names of operators."""
+"""Twins of views: the same arguments, a tensor of their own in place of a view. And the old or
+second names of operators."""
 
 from __future__ import annotations
 
@@ -7,13 +8,33 @@ from typing import Any
 
 import torch
 
-from . import binary, decompositions, interpolation, joining, linear_algebra, movement, predicates, special, unary
+from . import (
+    binary,
+    decompositions,
+    interpolation,
+    joining,
+    linear_algebra,
+    movement,
+    predicates,
+    special,
+    unary,
+)
 from .declare import EVERY, EXACT, NUMERIC, Call, Drawing, Operator, call
 from .movement import LINEAR, moved
 
 KNOWN: dict[str, Operator] = {
     operator.name: operator
-    for module in (binary, decompositions, interpolation, joining, linear_algebra, movement, predicates, special, unary)
+    for module in (
+        binary,
+        decompositions,
+        interpolation,
+        joining,
+        linear_algebra,
+        movement,
+        predicates,
+        special,
+        unary,
+    )
     for operator in module.OPERATORS
 }
 
@@ -29,7 +50,15 @@ def copied(name: str, of: str, **changes: Any) -> Operator:
 
 def whole(name: str, **more: Any) -> Operator:
     """Of real numbers the thing itself."""
-    return Operator(name=name, family="movement", sample=moved(), error=EXACT, dtypes=EVERY, traits=LINEAR, **more)
+    return Operator(
+        name=name,
+        family="movement",
+        sample=moved(),
+        error=EXACT,
+        dtypes=EVERY,
+        traits=LINEAR,
+        **more,
+    )
 
 
 def strided_into(d: Drawing) -> Call:
@@ -37,7 +66,13 @@ def strided_into(d: Drawing) -> Call:
     rows, columns = d.size(1, 9), d.size(1, 9)
     height, width = d.integer(1, rows), d.integer(1, columns)
     offset = d.integer(0, (rows - height) * columns + columns - width)
-    return call(d.tensor((rows, columns), layout=False), d.tensor((height, width)), [height, width], [columns, 1], offset)
+    return call(
+        d.tensor((rows, columns), layout=False),
+        d.tensor((height, width)),
+        [height, width],
+        [columns, 1],
+        offset,
+    )
 
 
 OPERATORS = [
@@ -66,10 +101,19 @@ OPERATORS = [
     twin("H", "T", function=lambda x: x.H),
     twin("adjoint", "mT"),
     Operator(
-        name="as_strided_scatter", family="movement", sample=strided_into, error=EXACT, dtypes=NUMERIC, traits=frozenset({"linear"})
+        name="as_strided_scatter",
+        family="movement",
+        sample=strided_into,
+        error=EXACT,
+        dtypes=NUMERIC,
+        traits=frozenset({"linear"}),
     ),
     # Older names.
-    twin("cholesky", "linalg.cholesky", function=lambda a, **options: torch.linalg.cholesky(a, **options)),
+    twin(
+        "cholesky",
+        "linalg.cholesky",
+        function=lambda a, **options: torch.linalg.cholesky(a, **options),
+    ),
     twin("matrix_exp", "linalg.matrix_exp", reference=KNOWN["linalg.matrix_exp"].reference),
     twin("pinverse", "linalg.pinv"),
     twin("linalg.solve_ex", "linalg.solve"),

@@ -1,4 +1,5 @@
-"""Tensors made from numbers. The dtype is always given: the default would be float32 whatever the case's dtype."""
+"""Tensors made from numbers. The dtype is always given: the default would be float32 whatever the
+case's dtype."""
 
 from __future__ import annotations
 
@@ -7,7 +8,21 @@ from typing import Any
 import torch
 
 from ..core.recipe import DType
-from .declare import EVERY, EXACT, FLOATS, NUMERIC, STRUCTURE, Call, Drawing, ErrorModel, Operator, Sample, accumulated, call, one
+from .declare import (
+    EVERY,
+    EXACT,
+    FLOATS,
+    NUMERIC,
+    STRUCTURE,
+    Call,
+    Drawing,
+    ErrorModel,
+    Operator,
+    Sample,
+    accumulated,
+    call,
+    one,
+)
 from .observing import Args, Kwargs, Tensors
 from .sampling import scalar
 
@@ -59,7 +74,13 @@ def linspace(d: Drawing) -> Call:
 
 
 def logspace(d: Drawing) -> Call:
-    return call(d.number(-3, 3), d.number(-3, 3), d.size(1, 257), base=d.choice(10.0, 2.0), dtype=DType(d.dtype))
+    return call(
+        d.number(-3, 3),
+        d.number(-3, 3),
+        d.size(1, 257),
+        base=d.choice(10.0, 2.0),
+        dtype=DType(d.dtype),
+    )
 
 
 def eye(d: Drawing) -> Call:
@@ -90,9 +111,17 @@ def of_powers(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
     return outputs[0].abs() * (1.0 + 2.4 * (abs(args[0]) + abs(args[1])))  # type: ignore[no-any-return]
 
 
-def op(name: str, sample: Sample, error: ErrorModel = EXACT, dtypes: tuple[str, ...] = EVERY, **more: Any) -> Operator:
+def op(
+    name: str,
+    sample: Sample,
+    error: ErrorModel = EXACT,
+    dtypes: tuple[str, ...] = EVERY,
+    **more: Any,
+) -> Operator:
     settings: dict[str, Any] = {"traits": CONSTANT, "differentiable": False} | more
-    return Operator(name=name, family="creation", sample=sample, error=error, dtypes=dtypes, **settings)
+    return Operator(
+        name=name, family="creation", sample=sample, error=error, dtypes=dtypes, **settings
+    )
 
 
 def of_tensor(name: str, sample: Sample, error: ErrorModel = EXACT) -> Operator:

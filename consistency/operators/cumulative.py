@@ -45,7 +45,8 @@ def scan(domain: Domain) -> Sample:
 def factors(d: Drawing) -> Call:
     """Near 1 where a row is long, so that products stay in range.
 
-    In float16 away from 0: the gradient that torch computes is a sum of products divided by a factor, and they must not vanish.
+    In float16 away from 0: the gradient that torch computes is a sum of products divided by a
+    factor, and they must not vanish.
     """
     shape = reducible(d, 512)
     dim = d.dim(shape)
@@ -53,7 +54,13 @@ def factors(d: Drawing) -> Call:
         return call(d.tensor(shape, values=("integers", -1, 1)), dim)
     count = shape[dim] if shape else 1
     if d.dtype == "float16":
-        domain = Domain(0.25, 2.0) if count <= 4 else Domain(0.875, 1.125) if count <= 64 else Domain(1.0 - 2.0**-6, 1.0 + 2.0**-6)
+        domain = (
+            Domain(0.25, 2.0)
+            if count <= 4
+            else Domain(0.875, 1.125)
+            if count <= 64
+            else Domain(1.0 - 2.0**-6, 1.0 + 2.0**-6)
+        )
     else:
         domain = Domain(wide=(-2, 1)) if count <= 12 else Domain(0.875, 1.125)
     return call(d.tensor(shape, domain), dim)
@@ -89,7 +96,11 @@ def row(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
 
 
 def of_differences(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
-    parts = [kwargs[name] for name in ("prepend",) if name in kwargs] + [args[0]] + [kwargs[n] for n in ("append",) if n in kwargs]
+    parts = (
+        [kwargs[name] for name in ("prepend",) if name in kwargs]
+        + [args[0]]
+        + [kwargs[n] for n in ("append",) if n in kwargs]
+    )
     size, dim = torch.cat([part.detach().abs() for part in parts], kwargs["dim"]), kwargs["dim"]
     for _ in range(kwargs["n"]):
         length = max(size.shape[dim] - 1, 0)
@@ -104,7 +115,8 @@ def of_logcumsumexp(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tenso
 
 
 def of_areas(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
-    """(Σ y − (first + last)/2)·dx as torch computes it: both ends are added in full, then half of them is taken away."""
+    """(Σ y − (first + last)/2)·dx as torch computes it: both ends are added in full, then half of
+    them is taken away."""
     y, dim = args[0].detach().abs(), kwargs["dim"]
     ends = y.select(dim, 0) + y.select(dim, -1) if y.shape[dim] else 0.0
     return (y.sum(dim) + 0.5 * ends) * abs(kwargs["dx"])  # type: ignore[no-any-return]
@@ -116,7 +128,8 @@ def of_edges_too(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
 
 
 def of_running_areas(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
-    """Running sums of |y|·dx, or of |y| times both ends of each step, where the points are given: their differences are rounded."""
+    """Running sums of |y|·dx, or of |y| times both ends of each step, where the points are given:
+    their differences are rounded."""
     y, dim = args[0].detach().abs(), argument("dim", len(args), -1, args, kwargs)
     points = kwargs.get("x", args[1] if len(args) > 1 else None)
     if points is None:
@@ -130,20 +143,49 @@ def of_running_areas(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tens
     return (next(pair) * next(pair)).cumsum(dim) / 2.0  # type: ignore[no-any-return]
 
 
-def op(name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = FLOATS, **more: Any) -> Operator:
+def op(
+    name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = FLOATS, **more: Any
+) -> Operator:
     settings: dict[str, Any] = {"traits": SCAN} | more
-    return Operator(name=name, family="cumulative", sample=sample, error=error, dtypes=dtypes, **settings)
+    return Operator(
+        name=name, family="cumulative", sample=sample, error=error, dtypes=dtypes, **settings
+    )
 
 
-CHOSEN = replace(EXACT, terms=row, backward=lambda args, kwargs, outputs: row(args, kwargs, outputs))
+CHOSEN = replace(
+    EXACT, terms=row, backward=lambda args, kwargs, outputs: row(args, kwargs, outputs)
+)
 TIED = tied_sums(lambda args, kwargs: args[1])
 SUM = products(row, growth="linear", integers_exact=True)
 OPERATORS = [
     op("cumsum", scan(SUMMED), SUM, NUMERIC, traits=LINEAR),
-    op("cumprod", factors, replace(accumulated("output", row), growth="linear", backward="products"), NUMERIC),
-    op("logcumsumexp", scan(EXPONENTS), replace(accumulated(of_logcumsumexp, row), growth="linear")),
-    op("cummax", scan(EXTREME), CHOSEN, NUMERIC, traits=SCAN | {"ties"} | EXTREMUM, observe=extremum_along, observe_gradients=TIED),
-    op("cummin", scan(EXTREME), CHOSEN, NUMERIC, traits=SCAN | {"ties"} | EXTREMUM, observe=extremum_along, observe_gradients=TIED),
+    op(
+        "cumprod",
+        factors,
+        replace(accumulated("output", row), growth="linear", backward="products"),
+        NUMERIC,
+    ),
+    op(
+        "logcumsumexp", scan(EXPONENTS), replace(accumulated(of_logcumsumexp, row), growth="linear")
+    ),
+    op(
+        "cummax",
+        scan(EXTREME),
+        CHOSEN,
+        NUMERIC,
+        traits=SCAN | {"ties"} | EXTREMUM,
+        observe=extremum_along,
+        observe_gradients=TIED,
+    ),
+    op(
+        "cummin",
+        scan(EXTREME),
+        CHOSEN,
+        NUMERIC,
+        traits=SCAN | {"ties"} | EXTREMUM,
+        observe=extremum_along,
+        observe_gradients=TIED,
+    ),
     op(
         "diff",
         differences,
@@ -152,5 +194,10 @@ OPERATORS = [
         traits=LINEAR,
     ),
     op("trapezoid", areas, accumulated(of_areas, of_edges_too, backward="products"), traits=LINEAR),
-    op("cumulative_trapezoid", areas, replace(products(row), magnitude=of_running_areas, growth="linear"), traits=LINEAR),
+    op(
+        "cumulative_trapezoid",
+        areas,
+        replace(products(row), magnitude=of_running_areas, growth="linear"),
+        traits=LINEAR,
+    ),
 ]

@@ -1,9 +1,12 @@
-"""What is declared of an operator: how to call it, how to draw its arguments, and how its error is bounded.
+"""What is declared of an operator: how to call it, how to draw its arguments, and how its error is
+bounded.
 
-One :class:`Operator` value per operator, listed in a module per family. Nothing here imports Hypothesis: a family's
-``sample`` functions only talk to the :class:`Drawing` they are handed, so a worker process can import them cheaply.
+One :class:`Operator` value per operator, listed in a module per family. Nothing here imports
+Hypothesis: a family's ``sample`` functions only talk to the :class:`Drawing` they are handed, so a
+worker process can import them cheaply.
 
-The error model names the terms of ``budget = c·ulp(ref) + λ·G(n)·u·S + floor``; the numbers c and λ live in tolerances.yaml.
+The error model names the terms of ``budget = c·ulp(ref) + λ·G(n)·u·S + floor``; the numbers c and λ
+live in tolerances.yaml.
 """
 
 from __future__ import annotations
@@ -33,11 +36,26 @@ NUMERIC = (*FLOATS, *INTEGERS)
 EVERY = (*NUMERIC, "bool")
 COMPLEX = ("complex64", "complex128")
 
-EVERYWHERE = ("0", "-0", "1", "-1", "nan", "-nan", "inf", "-inf", "tiny", "subnormal", "max", "-max")
-# The trait of operators that pick the largest or smallest of numbers: hardware may leave NaN out of such a choice.
+EVERYWHERE = (
+    "0",
+    "-0",
+    "1",
+    "-1",
+    "nan",
+    "-nan",
+    "inf",
+    "-inf",
+    "tiny",
+    "subnormal",
+    "max",
+    "-max",
+)
+# The trait of operators that pick the largest or smallest of numbers: hardware may leave NaN out of
+# such a choice.
 EXTREMUM = frozenset({"extremum"})
-# The traits of torch's own operators when they are called below its public functions: their arguments may stand in another order
-# than those of the declaration whose rules hold, and their kernels need not check them.
+# The traits of torch's own operators when they are called below its public functions: their
+# arguments may stand in another order than those of the declaration whose rules hold, and their
+# kernels need not check them.
 REWRITTEN, UNCHECKED = "rewritten", "unchecked"
 FINITE = ("0", "-0", "1", "-1", "tiny", "subnormal")
 
@@ -46,10 +64,10 @@ FINITE = ("0", "-0", "1", "-1", "tiny", "subnormal")
 class Domain:
     """Where an argument lives, and what is worth trying there.
 
-    Numbers stay within [low, high]. ``points`` are boundaries of behaviour (overflow thresholds, branch points), ``specials``
-    the tokens of :data:`consistency.generate.value_classes.SPECIAL` that mean something, ``wide`` the binades 2**a … 2**b of
-    magnitudes,
-    ``sums`` adds fillings that stress summation (cancelling, large mean, exact integers).
+    Numbers stay within [low, high]. ``points`` are boundaries of behaviour (overflow thresholds,
+    branch points), ``specials`` the tokens of :data:`consistency.generate.value_classes.SPECIAL`
+    that mean something, ``wide`` the binades 2**a … 2**b of magnitudes, ``sums`` adds fillings that
+    stress summation (cancelling, large mean, exact integers).
     """
 
     low: float = -math.inf
@@ -69,8 +87,8 @@ PROBABILITY = Domain(2.0**-8, 1.0 - 2.0**-8)
 
 
 class Drawing(Protocol):
-    """What a ``sample`` function may ask for; :class:`consistency.generate.strategies.Draw` is the implementation and
-    documents it.
+    """What a ``sample`` function may ask for; :class:`consistency.generate.strategies.Draw` is the
+    implementation and documents it.
     """
 
     dtype: str
@@ -80,7 +98,9 @@ class Drawing(Protocol):
     @property
     def floating(self) -> bool: ...
     def size(self, low: int = 1, high: int = 64) -> int: ...
-    def shape(self, low: int = 0, high: int = 4, *, least: int = 1, most: int = 64, elements: int = 4096) -> tuple[int, ...]: ...
+    def shape(
+        self, low: int = 0, high: int = 4, *, least: int = 1, most: int = 64, elements: int = 4096
+    ) -> tuple[int, ...]: ...
     def broadcastable(self, shape: Sequence[int]) -> tuple[int, ...]: ...
     def choice(self, *options: Any) -> Any: ...
     def flag(self) -> bool: ...
@@ -98,7 +118,9 @@ class Drawing(Protocol):
         layout: bool = True,
         overlap: bool = True,
     ) -> recipe.TensorRecipe: ...
-    def index(self, shape: Sequence[int], size: int, *, negative: bool = False, distinct: bool = False) -> recipe.TensorRecipe: ...
+    def index(
+        self, shape: Sequence[int], size: int, *, negative: bool = False, distinct: bool = False
+    ) -> recipe.TensorRecipe: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +144,9 @@ def one(args: tuple[Any, ...], kwargs: dict[str, Any], outputs: tuple[torch.Tens
     return 1.0
 
 
-def reduced(args: tuple[Any, ...], kwargs: dict[str, Any], outputs: tuple[torch.Tensor, ...]) -> float:
+def reduced(
+    args: tuple[Any, ...], kwargs: dict[str, Any], outputs: tuple[torch.Tensor, ...]
+) -> float:
     """n of a reduction: input elements per output element."""
     inputs, results = int(args[0].numel()), outputs[0].numel()
     return max(inputs / max(results, 1), 1.0)
@@ -132,19 +156,23 @@ def reduced(args: tuple[Any, ...], kwargs: dict[str, Any], outputs: tuple[torch.
 class ErrorModel:
     """How large a healthy error can be.
 
-    ``kind``: ``exact`` (any difference counts), ``rounded`` (a few ulp of the result), ``accumulated`` (a sum of ``terms``
-    numbers of total magnitude S), ``structure`` (values are not defined, only shape and dtype).
+    ``kind``: ``exact`` (any difference counts), ``rounded`` (a few ulp of the result),
+    ``accumulated`` (a sum of ``terms`` numbers of total magnitude S), ``structure`` (values are not
+    defined, only shape and dtype).
 
-    ``magnitude`` is S: ``""`` (none), ``"products"`` (the operator on absolute values, of tensors and of float arguments),
-    ``"output"`` (\\|ref\\|), ``"pointwise"`` (Σ \\|xᵢ·∂f/∂xᵢ\\|, elementwise operators only), ``"normwise"`` (the largest
-    response of any output element to relative perturbations of the inputs' norms, plus max \\|ref\\|), or a function of the
-    float64 ``(args, kwargs, outputs)`` that returns one tensor per output (or one for all).
-    ``growth`` is G: ``sqrt`` for sums in blocks or trees, ``linear`` for sequential scans and long recurrences.
-    ``backward`` is S for gradients, in the same words. ``integers_exact``: integer-valued inputs give the exact answer.
-    ``wide_accumulation``: float16 and bfloat16 results are accumulated in float32 and rounded once; set it to False for
-    operators that are composed of others and so round their intermediates to the half format (gradients always are).
-    ``in_complex`` is the model for complex numbers where it is another kind: an absolute value is rounded there. S is always made
-    of moduli, and bounds the error of either part: where numbers are multiplied, a part's error is relative to the whole number.
+    ``magnitude`` is S: ``""`` (none), ``"products"`` (the operator on absolute values, of tensors
+    and of float arguments), ``"output"`` (\\|ref\\|), ``"pointwise"`` (Σ \\|xᵢ·∂f/∂xᵢ\\|,
+    elementwise operators only), ``"normwise"`` (the largest response of any output element to
+    relative perturbations of the inputs' norms, plus max \\|ref\\|), or a function of the float64
+    ``(args, kwargs, outputs)`` that returns one tensor per output (or one for all). ``growth`` is
+    G: ``sqrt`` for sums in blocks or trees, ``linear`` for sequential scans and long recurrences.
+    ``backward`` is S for gradients, in the same words. ``integers_exact``: integer-valued inputs
+    give the exact answer. ``wide_accumulation``: float16 and bfloat16 results are accumulated in
+    float32 and rounded once; set it to False for operators that are composed of others and so round
+    their intermediates to the half format (gradients always are). ``in_complex`` is the model for
+    complex numbers where it is another kind: an absolute value is rounded there. S is always made
+    of moduli, and bounds the error of either part: where numbers are multiplied, a part's error is
+    relative to the whole number.
     """
 
     kind: str = "rounded"
@@ -157,7 +185,8 @@ class ErrorModel:
     in_complex: ErrorModel | None = None
 
     def of(self, dtype: str) -> ErrorModel:
-        """The model that holds in ``dtype``: among complex numbers functions err relative to the modulus of their result."""
+        """The model that holds in ``dtype``: among complex numbers functions err relative to the
+        modulus of their result."""
         if dtype not in COMPLEX:
             return self
         if self.in_complex is not None:
@@ -171,7 +200,8 @@ STRUCTURE = ErrorModel("structure")
 
 
 def products(terms: Terms = reduced, **changes: Any) -> ErrorModel:
-    """Sums of products, linear in every tensor argument: S from absolute values, forward and backward."""
+    """Sums of products, linear in every tensor argument: S from absolute values, forward and
+    backward."""
     return replace(ErrorModel("accumulated", "products", terms, "sqrt", "products"), **changes)
 
 
@@ -185,22 +215,26 @@ NORMWISE = accumulated("normwise", one)
 
 @dataclass(frozen=True, kw_only=True)
 class Operator:
-    """One declaration. ``name`` is PyTorch's OpInfo name; in-place forms add the trailing underscore of the method.
+    """One declaration. ``name`` is PyTorch's OpInfo name; in-place forms add the trailing
+    underscore of the method.
 
-    ``function`` is the callable; left out, it is found by the name under ``torch``. ``sample`` draws arguments.
-    ``traits``: ``elementwise``, ``linear``, ``ties``, ``extremum`` (picks the largest or smallest), ``discontinuous``, ``random``,
-    ``cast`` (the first argument in another dtype), ``through-sums`` (gradients made of intermediates that are sums), ``inplace``,
-    ``view``, ``constant`` (a constant or mostly zero result is normal: no vacuity check) …
-    ``observe`` turns ``(float64 args, kwargs, outputs)`` into the quantities that are unique and so can be compared: the
-    value at an argmax, U·S·Vᴴ for an SVD. ``observe_gradients`` does so for gradients, such as their sums
-    over tied elements. ``alternatives`` gives further admissible outputs for discontinuous operators.
-    ``ranges`` are intervals of an argument (position, low, high) that a rule may name. ``mutates`` are the positions of
-    tensors (in materialising order) written in place. ``reference`` replaces the callable for the float64 run. ``cases``
-    gives the cases of ``(dtype, examples, seed)`` where they are not drawn with ``sample``
-    (:mod:`consistency.generate.calls.opinfo`).
-    ``form_of`` is the operator of which this is another form (a method, ``out=``): the rules of that one hold here; ``leading``
-    counts the tensors that stand before that one's own arguments. ``whole`` are the positions of floating tensors that hold whole
-    numbers, such as a degree, and so have no neighbours that an ulp away would mean nearly the same.
+    ``function`` is the callable; left out, it is found by the name under ``torch``. ``sample``
+    draws arguments. ``traits``: ``elementwise``, ``linear``, ``ties``, ``extremum`` (picks the
+    largest or smallest), ``discontinuous``, ``random``, ``cast`` (the first argument in another
+    dtype), ``through-sums`` (gradients made of intermediates that are sums), ``inplace``, ``view``,
+    ``constant`` (a constant or mostly zero result is normal: no vacuity check) … ``observe`` turns
+    ``(float64 args, kwargs, outputs)`` into the quantities that are unique and so can be compared:
+    the value at an argmax, U·S·Vᴴ for an SVD. ``observe_gradients`` does so for gradients, such as
+    their sums over tied elements. ``alternatives`` gives further admissible outputs for
+    discontinuous operators. ``ranges`` are intervals of an argument (position, low, high) that a
+    rule may name. ``mutates`` are the positions of tensors (in materialising order) written in
+    place. ``reference`` replaces the callable for the float64 run. ``cases`` gives the cases of
+    ``(dtype, examples, seed)`` where they are not drawn with ``sample``
+    (:mod:`consistency.generate.calls.opinfo`). ``form_of`` is the operator of which this is another
+    form (a method, ``out=``): the rules of that one hold here; ``leading`` counts the tensors that
+    stand before that one's own arguments. ``whole`` are the positions of floating tensors that hold
+    whole numbers, such as a degree, and so have no neighbours that an ulp away would mean nearly
+    the same.
     """
 
     name: str
@@ -249,7 +283,8 @@ class Operator:
 
 
 def resolve(name: str) -> Callable[..., Any] | None:
-    """``torch.nn.functional.gelu`` for ``nn.functional.gelu``, or a method of Tensor; None where there is no such thing."""
+    """``torch.nn.functional.gelu`` for ``nn.functional.gelu``, or a method of Tensor; None where
+    there is no such thing."""
     path, _, last = name.rpartition(".")
     try:
         module = importlib.import_module(f"torch.{path}" if path else "torch")

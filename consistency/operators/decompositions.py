@@ -1,4 +1,5 @@
-"""Factorisations. Factors are not unique (signs, phases, bases of an eigenspace, pivots), so what they multiply to is compared."""
+"""Factorisations. Factors are not unique (signs, phases, bases of an eigenspace, pivots), so what
+they multiply to is compared."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ def gram(q: torch.Tensor) -> torch.Tensor:
 
 
 def of_svd(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
-    """The singular values, the product, and that the vectors are orthonormal; the values alone where no vectors were asked for."""
+    """The singular values, the product, and that the vectors are orthonormal; the values alone
+    where no vectors were asked for."""
     u, s, vh = outputs
     if not u.numel():
         return (s,)
@@ -72,25 +74,37 @@ def of_qr(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
 
 def of_eigenvalues(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
     """A set: Σλ, Σλ² and Σλ³ do not depend on its order."""
-    return tuple(torch.view_as_real((outputs[0] ** power).sum(-1).resolve_conj()) for power in (1, 2, 3))
+    return tuple(
+        torch.view_as_real((outputs[0] ** power).sum(-1).resolve_conj()) for power in (1, 2, 3)
+    )
 
 
 def of_eig(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
-    """The set of eigenvalues, A·V - V·diag(λ), and the length of each vector: order and phases are free."""
+    """The set of eigenvalues, A·V - V·diag(λ), and the length of each vector: order and phases are
+    free."""
     w, v = outputs
     residual = args[0].to(v.dtype) @ v - v * w.unsqueeze(-2)
-    return *of_eigenvalues(args, kwargs, (w,)), torch.view_as_real(residual), v.abs().square().sum(-2)
+    return (
+        *of_eigenvalues(args, kwargs, (w,)),
+        torch.view_as_real(residual),
+        v.abs().square().sum(-2),
+    )
 
 
 def of_lu(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
-    """P·L·U, and the shape of each: one 1 in every row and column of P, a unit triangle with |L| ≤ 1, and an upper triangle.
+    """P·L·U, and the shape of each: one 1 in every row and column of P, a unit triangle with |L| ≤
+    1, and an upper triangle.
 
     Of complex numbers LAPACK compares |re| + |im| to choose a pivot, which leaves |L| ≤ √2.
     """
     p, l, u = outputs
     product = (p @ l @ u) if p.numel() else l @ u
     unit = l.tril() - torch.eye(*l.shape[-2:], dtype=l.dtype)
-    grown = (unit.tril(-1).abs() - (1.0 if not l.is_complex() else 1.4143)).clamp_min(0.0) + unit.triu(0).abs() + l.triu(1).abs()
+    grown = (
+        (unit.tril(-1).abs() - (1.0 if not l.is_complex() else 1.4143)).clamp_min(0.0)
+        + unit.triu(0).abs()
+        + l.triu(1).abs()
+    )
     return product, u.tril(-1), grown, p * (p - 1.0), p.sum(-1), p.sum(-2)
 
 
@@ -99,8 +113,13 @@ def of_lu_factor(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
     factors, pivots = outputs[0], outputs[1]
     rows, columns = factors.shape[-2:]
     k = min(rows, columns)
-    product = (factors[..., :, :k].tril(-1) + torch.eye(rows, k, dtype=factors.dtype)) @ factors[..., :k, :].triu()
-    flat, swaps = product.reshape(-1, rows, columns).clone(), pivots.reshape(-1, pivots.shape[-1]).tolist()
+    product = (factors[..., :, :k].tril(-1) + torch.eye(rows, k, dtype=factors.dtype)) @ factors[
+        ..., :k, :
+    ].triu()
+    flat, swaps = (
+        product.reshape(-1, rows, columns).clone(),
+        pivots.reshape(-1, pivots.shape[-1]).tolist(),
+    )
     for matrix, swapped in zip(flat, swaps, strict=True):
         for i, pivot in reversed(list(enumerate(swapped))):
             if not 1 <= pivot <= rows:
@@ -110,10 +129,18 @@ def of_lu_factor(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
     return (flat.reshape(product.shape),)
 
 
-def factors(name: str, sample: Sample, observe: Any = None, *, differentiable: bool = False) -> Operator:
+def factors(
+    name: str, sample: Sample, observe: Any = None, *, differentiable: bool = False
+) -> Operator:
     """Gradients of factors depend on the choice made, so only unique results are differentiated."""
     return Operator(
-        name=name, family="linalg", sample=sample, error=FACTORED, dtypes=FLOAT, differentiable=differentiable, observe=observe
+        name=name,
+        family="linalg",
+        sample=sample,
+        error=FACTORED,
+        dtypes=FLOAT,
+        differentiable=differentiable,
+        observe=observe,
     )
 
 

@@ -28,17 +28,25 @@ def similarity(d: Drawing) -> Call:
     if d.flag():
         return call(d.tensor(shape, VECTORS), d.tensor(shape, VECTORS), dim=d.dim(shape))
     return call(
-        d.tensor(shape, VECTORS), d.tensor((*d.broadcastable(shape[:-1]), shape[-1]), VECTORS), dim=-1, **some(d, eps=(0.5,))
+        d.tensor(shape, VECTORS),
+        d.tensor((*d.broadcastable(shape[:-1]), shape[-1]), VECTORS),
+        dim=-1,
+        **some(d, eps=(0.5,)),
     )
 
 
 def row_distance(d: Drawing) -> Call:
     shape = rows(d)[d.integer(0, 1) :]
-    return call(d.tensor(shape, NEARBY), d.tensor(shape, NEARBY), **some(d, p=(1.0, 3.0), eps=(0.0,), keepdim=(True,)))
+    return call(
+        d.tensor(shape, NEARBY),
+        d.tensor(shape, NEARBY),
+        **some(d, p=(1.0, 3.0), eps=(0.0,), keepdim=(True,)),
+    )
 
 
 def cross_distance(d: Drawing) -> Call:
-    """At most 25 rows, above which the default for p = 2 is a matrix product that cancels; or that product declined."""
+    """At most 25 rows, above which the default for p = 2 is a matrix product that cancels; or that
+    product declined."""
     many = d.flag()
     n, length = (d.size(1, 65 if many else 25) for _ in range(2)), d.size(1, 65)
     batch = d.shape(0, 1, most=3)
@@ -48,43 +56,60 @@ def cross_distance(d: Drawing) -> Call:
 
 
 def own_distances(d: Drawing) -> Call:
-    return call(d.tensor((d.size(2, 33), d.size(1, 65)), NEARBY), **some(d, p=(1.0, 3.0, float("inf"))))
+    return call(
+        d.tensor((d.size(2, 33), d.size(1, 65)), NEARBY), **some(d, p=(1.0, 3.0, float("inf")))
+    )
 
 
 def triplet(d: Drawing) -> Call:
     shape = rows(d)[d.integer(0, 1) :]
     return call(
-        *(d.tensor(shape, NEARBY) for _ in range(3)), **some(d, margin=MARGINS, p=(1.0,), swap=(True,), reduction=REDUCTIONS)
+        *(d.tensor(shape, NEARBY) for _ in range(3)),
+        **some(d, margin=MARGINS, p=(1.0,), swap=(True,), reduction=REDUCTIONS),
     )
 
 
 def cosine_embedding(d: Drawing) -> Call:
     shape = rows(d)[d.integer(0, 1) :]
     target = d.tensor(shape[:-1], PLAIN, values=("tokens", 1.0, 1.0, "-1", "-1", "1"))
-    return call(d.tensor(shape, VECTORS), d.tensor(shape, VECTORS), target, **some(d, margin=(0.25, -0.25), reduction=REDUCTIONS))
+    return call(
+        d.tensor(shape, VECTORS),
+        d.tensor(shape, VECTORS),
+        target,
+        **some(d, margin=(0.25, -0.25), reduction=REDUCTIONS),
+    )
 
 
 def of_norm(args: Args, kwargs: Kwargs, outputs: Outputs) -> torch.Tensor:
-    """|ref|; a root other than the square root carries the rounding of its exponent, times the logarithm of what is under it."""
+    """|ref|; a root other than the square root carries the rounding of its exponent, times the
+    logarithm of what is under it."""
     length = outputs[0].abs()
     return length * (2.0 + finite(length.log()).abs()) if kwargs.get("p", 2.0) == 3.0 else length
 
 
 def slope(x: torch.Tensor, y: torch.Tensor, dim: int, eps: float) -> torch.Tensor:
-    """Of cos(x, y) by x, with cotangents of at most 1: (y/‖y‖ − cos·x/‖x‖)/‖x‖, all as precise as a sum."""
+    """Of cos(x, y) by x, with cotangents of at most 1: (y/‖y‖ − cos·x/‖x‖)/‖x‖, all as precise as a
+    sum."""
     of_x, of_y = (torch.linalg.vector_norm(t, 2, dim, keepdim=True).clamp(min=eps) for t in (x, y))
     return math.sqrt(x.shape[dim]) * (y.abs() / of_y + 2.0 * x.abs() / of_x) / of_x  # type: ignore[no-any-return]
 
 
 @magnitude
-def of_cosine(gradients: Outputs, x: torch.Tensor, y: torch.Tensor, dim: int = 1, eps: float = 1e-8) -> list[torch.Tensor]:
+def of_cosine(
+    gradients: Outputs, x: torch.Tensor, y: torch.Tensor, dim: int = 1, eps: float = 1e-8
+) -> list[torch.Tensor]:
     found = (slope(x, y, dim, eps), slope(y, x, dim, eps))
     return [size.sum_to_size(g.shape) for size, g in zip(found, gradients, strict=True)]
 
 
 @magnitude
 def of_cosines_slope(
-    gradients: Outputs, x: torch.Tensor, y: torch.Tensor, target: torch.Tensor, margin: float = 0.0, reduction: str = "mean"
+    gradients: Outputs,
+    x: torch.Tensor,
+    y: torch.Tensor,
+    target: torch.Tensor,
+    margin: float = 0.0,
+    reduction: str = "mean",
 ) -> list[torch.Tensor]:
     share = 1.0 / max(target.numel(), 1) if reduction == "mean" else 1.0
     return [slope(x, y, -1, EPSILON) * share, slope(y, x, -1, EPSILON) * share]
@@ -92,29 +117,42 @@ def of_cosines_slope(
 
 @magnitude
 def of_triplet(
-    outputs: Outputs, anchor: torch.Tensor, positive: torch.Tensor, negative: torch.Tensor, margin: float = 1.0, p: float = 2.0,
+    outputs: Outputs, anchor: torch.Tensor, positive: torch.Tensor, negative: torch.Tensor,
+    margin: float = 1.0, p: float = 2.0,
     eps: float = EPSILON, swap: bool = False, reduction: str = "mean",
 ) -> torch.Tensor:  # fmt: skip
     near, far = (anchor - positive).norm(p, -1), (anchor - negative).norm(p, -1)
-    return reduce(near + far + abs(margin) + ((positive - negative).norm(p, -1) if swap else 0.0), reduction)
+    return reduce(
+        near + far + abs(margin) + ((positive - negative).norm(p, -1) if swap else 0.0), reduction
+    )
 
 
 @magnitude
 def of_cosines(
-    outputs: Outputs, x: torch.Tensor, y: torch.Tensor, target: torch.Tensor, margin: float = 0.0, reduction: str = "mean"
+    outputs: Outputs,
+    x: torch.Tensor,
+    y: torch.Tensor,
+    target: torch.Tensor,
+    margin: float = 0.0,
+    reduction: str = "mean",
 ) -> torch.Tensor:
     """At most 1 + Σ|x·y|/(‖x‖·‖y‖) + margin, and the middle term is at most 1."""
     return reduce(torch.full_like(target, 2.0 + abs(margin)), reduction)
 
 
 def of_rows(args: Args, kwargs: Kwargs, gradients: Outputs) -> float:
-    """Differences divided by their length, which is as precise as a sum; where one gradient cancels, another does not."""
+    """Differences divided by their length, which is as precise as a sum; where one gradient
+    cancels, another does not."""
     return math.sqrt(args[0].shape[-1]) * float(jointly(args, kwargs, gradients))
 
 
 def last(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
     """n: the length of a row, and of a batch that is reduced."""
-    per_row = args[0].numel() / max(outputs[0].numel(), 1) if kwargs.get("reduction", "mean") != "none" else 1.0
+    per_row = (
+        args[0].numel() / max(outputs[0].numel(), 1)
+        if kwargs.get("reduction", "mean") != "none"
+        else 1.0
+    )
     return max(float(args[0].shape[-1]), per_row)
 
 
@@ -127,11 +165,23 @@ def distance(name: str, sample: Sample, error: ErrorModel, **more: Any) -> Opera
 
 
 OPERATORS = [
-    distance("nn.functional.cosine_similarity", similarity, accumulated("products", along_dim, backward=of_cosine)),
-    distance("nn.functional.pairwise_distance", row_distance, accumulated(of_norm, last, backward=of_rows)),
+    distance(
+        "nn.functional.cosine_similarity",
+        similarity,
+        accumulated("products", along_dim, backward=of_cosine),
+    ),
+    distance(
+        "nn.functional.pairwise_distance",
+        row_distance,
+        accumulated(of_norm, last, backward=of_rows),
+    ),
     distance("cdist", cross_distance, accumulated(of_norm, last, backward=peak)),
     distance("nn.functional.pdist", own_distances, accumulated(of_norm, last, backward=peak)),
-    distance("nn.functional.triplet_margin_loss", triplet, accumulated(of_triplet, last, backward=of_rows)),
+    distance(
+        "nn.functional.triplet_margin_loss",
+        triplet,
+        accumulated(of_triplet, last, backward=of_rows),
+    ),
     distance(
         "nn.functional.cosine_embedding_loss",
         cosine_embedding,

@@ -1,8 +1,9 @@
 """Whether numbers may have come from a distribution: what random operators are compared by.
 
-Bounds hold for samples of any size, not only for large ones (Chernoff, Hoeffding, Dvoretzky–Kiefer–Wolfowitz): a healthy generator
-breaks one of them once in 5·10⁸ times, as it breaks 6 σ. Small samples therefore tell little, and are never falsely accused.
-Every test answers with a boolean tensor without dimensions.
+Bounds hold for samples of any size, not only for large ones (Chernoff, Hoeffding,
+Dvoretzky–Kiefer–Wolfowitz): a healthy generator breaks one of them once in 5·10⁸ times, as it
+breaks 6 σ. Small samples therefore tell little, and are never falsely accused. Every test answers
+with a boolean tensor without dimensions.
 """
 
 from __future__ import annotations
@@ -19,9 +20,16 @@ Cdf = Callable[[torch.Tensor], torch.Tensor]
 
 
 def share(hits: torch.Tensor, expected: torch.Tensor | float) -> torch.Tensor:
-    """Independent events: whether as many happened as their probabilities, which may differ, say (Chernoff–Hoeffding)."""
+    """Independent events: whether as many happened as their probabilities, which may differ, say
+    (Chernoff–Hoeffding)."""
     n = hits.numel()
-    p = float(expected.mean()) if isinstance(expected, torch.Tensor) and n else expected if isinstance(expected, float) else 0.5
+    p = (
+        float(expected.mean())
+        if isinstance(expected, torch.Tensor) and n
+        else expected
+        if isinstance(expected, float)
+        else 0.5
+    )
     f = float(hits.sum()) / n if n else p
     return torch.tensor(n * _divergence(f, p) <= RARE)
 
@@ -36,14 +44,22 @@ def _divergence(f: float, p: float) -> float:
 
 
 def unrelated(bits: torch.Tensor, p: float, known: torch.Tensor | None = None) -> torch.Tensor:
-    """Whether neighbours, neighbouring rows, and both halves agree no more and no less than chance has it.
+    """Whether neighbours, neighbouring rows, and both halves agree no more and no less than chance
+    has it.
 
-    ``p`` is the probability of a bit, ``known`` says which bits can be told at all. Pairs are disjoint, and so independent.
+    ``p`` is the probability of a bit, ``known`` says which bits can be told at all. Pairs are
+    disjoint, and so independent.
     """
     known = torch.ones_like(bits) if known is None else known
     flat, told, agree = bits.reshape(-1), known.reshape(-1), p * p + (1.0 - p) * (1.0 - p)
     half = flat.numel() // 2
-    pairs = [(flat[: 2 * half : 2], flat[1 : 2 * half : 2], told[: 2 * half : 2] & told[1 : 2 * half : 2])]
+    pairs = [
+        (
+            flat[: 2 * half : 2],
+            flat[1 : 2 * half : 2],
+            told[: 2 * half : 2] & told[1 : 2 * half : 2],
+        )
+    ]
     pairs.append((flat[:half], flat[half : 2 * half], told[:half] & told[half : 2 * half]))
     if bits.ndim > 1 and bits.numel():
         rows, seen = bits.reshape(-1, bits.shape[-1]), known.reshape(-1, bits.shape[-1])
@@ -53,9 +69,11 @@ def unrelated(bits: torch.Tensor, p: float, known: torch.Tensor | None = None) -
 
 
 def follows(values: torch.Tensor, cdf: Cdf, before: Cdf | None = None) -> torch.Tensor:
-    """Whether independent ``values`` have the distribution ``cdf`` (Dvoretzky–Kiefer–Wolfowitz, with Massart's constant).
+    """Whether independent ``values`` have the distribution ``cdf`` (Dvoretzky–Kiefer–Wolfowitz,
+    with Massart's constant).
 
-    ``before`` is the probability of anything smaller, where numbers have a probability of their own.
+    ``before`` is the probability of anything smaller, where numbers have a probability of their
+    own.
     """
     flat = torch.nan_to_num(values.reshape(-1), nan=math.inf).contiguous()
     n = flat.numel()
@@ -79,12 +97,19 @@ def normal(z: torch.Tensor) -> torch.Tensor:
     if not n:
         return torch.tensor(True)
     mean, square = float(z.mean()), float((z * z).mean())
-    usual = 0.5 * n * (square - 1.0 - math.log(square)) <= RARE if 0.0 < square < math.inf else False  # Chernoff on χ²
-    return torch.tensor(abs(mean) * math.sqrt(n) <= 6.2 and usual) & follows(z, torch.special.ndtr) & unrelated(z >= 0.0, 0.5)
+    usual = (
+        0.5 * n * (square - 1.0 - math.log(square)) <= RARE if 0.0 < square < math.inf else False
+    )  # Chernoff on χ²
+    return (
+        torch.tensor(abs(mean) * math.sqrt(n) <= 6.2 and usual)
+        & follows(z, torch.special.ndtr)
+        & unrelated(z >= 0.0, 0.5)
+    )
 
 
 def total(counts: torch.Tensor, rate: torch.Tensor) -> torch.Tensor:
-    """Of independent Poisson numbers: whether their sum is as the sum of their rates says (Chernoff)."""
+    """Of independent Poisson numbers: whether their sum is as the sum of their rates says
+    (Chernoff)."""
     k, expected = float(counts.sum()), float(rate.sum())
     if not expected > 0.0 or not k >= 0.0:
         return torch.tensor(k == 0.0)

@@ -1,4 +1,5 @@
-"""The dropout family and rrelu, compared as :mod:`.random` says; in evaluation nothing is drawn, and outputs are as they are."""
+"""The dropout family and rrelu, compared as :mod:`.random` says; in evaluation nothing is drawn,
+and outputs are as they are."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ TWOFOLD = 4.0  # roundings of a scale and of a product with it, in ulp of the fo
 
 def given(args: Args, kwargs: Kwargs, p: float = 0.5, training: bool = True) -> tuple[float, bool]:
     """p and training of a dropout, by position or by name."""
-    return float(argument("p", 1, p, args, kwargs)), bool(argument("training", 2, training, args, kwargs))
+    return float(argument("p", 1, p, args, kwargs)), bool(
+        argument("training", 2, training, args, kwargs)
+    )
 
 
 def scaled(args: Args, out: torch.Tensor, p: float) -> torch.Tensor:
@@ -31,7 +34,8 @@ def scaled(args: Args, out: torch.Tensor, p: float) -> torch.Tensor:
 
 
 def dropping(d: Drawing) -> Call:
-    """Mostly training; at times evaluation, or training in which nothing or everything is dropped."""
+    """Mostly training; at times evaluation, or training in which nothing or everything is
+    dropped."""
     settings = d.choice((0.5, False), (0.0, True), (1.0, True), *[(p, True) for p in PROBABILITIES])
     if settings[0] in PROBABILITIES and settings[1]:
         return call(d.tensor(sizes(d), NUMBERS), *settings)
@@ -39,7 +43,8 @@ def dropping(d: Drawing) -> Call:
 
 
 def of_dropout(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
-    """Every element is 0 or x/(1 − p), and a share of p is 0. A second output is the mask of what was kept."""
+    """Every element is 0 or x/(1 − p), and a share of p is 0. A second output is the mask of what
+    was kept."""
     (p, training), out, x = given(args, kwargs), outputs[0], args[0]
     if len(outputs) == 1 and (not training or p in (0.0, 1.0)):
         return outputs
@@ -80,14 +85,23 @@ def of_alpha_dropout(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     room = TWOFOLD * unit_of(args) * (a * x.abs() + abs(b) + a * abs(SATURATED))
     kept, dropped = ((out - (a * z + b)).abs() <= room for z in (x, torch.full_like(x, SATURATED)))
     told = ~(kept & dropped)
-    return flags(kept | dropped, likely.share(kept[told], 1.0 - p), likely.unrelated(kept, 1.0 - p, told))
+    return flags(
+        kept | dropped, likely.share(kept[told], 1.0 - p), likely.unrelated(kept, 1.0 - p, told)
+    )
 
 
 def sloping(d: Drawing) -> Call:
-    """Half of the time training (the CPU has none in float16); in evaluation the slope is the mean of both."""
-    slopes: dict[str, Arg] = {"lower": d.number(0.0, 0.25), "upper": d.number(0.25, 1.0)} if d.flag() else {}
+    """Half of the time training (the CPU has none in float16); in evaluation the slope is the mean
+    of both."""
+    slopes: dict[str, Arg] = (
+        {"lower": d.number(0.0, 0.25), "upper": d.number(0.25, 1.0)} if d.flag() else {}
+    )
     training = d.dtype != "float16" and d.flag()
-    return call(d.tensor(sizes(d), NUMBERS) if training else d.tensor(shape_of(d), near(0.0)), training=training, **slopes)
+    return call(
+        d.tensor(sizes(d), NUMBERS) if training else d.tensor(shape_of(d), near(0.0)),
+        training=training,
+        **slopes,
+    )
 
 
 def of_slopes(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
@@ -99,20 +113,42 @@ def of_slopes(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     room = TWOFOLD * unit_of(args) * x.abs()
     possible = torch.where(x >= 0.0, out == x, (out <= low * x + room) & (out >= high * x - room))
     slope = (out / x)[x < 0.0]
-    return flags(possible, likely.uniform((slope - low) / (high - low)) if high > low else torch.tensor(True))
+    return flags(
+        possible, likely.uniform((slope - low) / (high - low)) if high > low else torch.tensor(True)
+    )
 
 
 def undecided(args: Args, kwargs: Kwargs, gradients: Tensors) -> Tensors:
     """Nothing to compare where the gradient depends on what was drawn."""
-    drawn = kwargs.get("training", False) if len(args) < 3 else args[2] and args[1] not in (0.0, 1.0)
+    drawn = (
+        kwargs.get("training", False) if len(args) < 3 else args[2] and args[1] not in (0.0, 1.0)
+    )
     return tuple(g.new_zeros(0) for g in gradients) if drawn else gradients
 
 
 SELECTED = ErrorModel("exact", backward="output")
-ACTIVATION: dict[str, Any] = {"family": "activation", "differentiable": True, "observe_gradients": undecided}
+ACTIVATION: dict[str, Any] = {
+    "family": "activation",
+    "differentiable": True,
+    "observe_gradients": undecided,
+}
 OPERATORS = [
-    op("nn.functional.dropout", dropping, of_dropout, SELECTED, **ACTIVATION, traits=RANDOM | {"elementwise"}),
-    op("nn.functional.rrelu", sloping, of_slopes, ROUNDED, **ACTIVATION, traits=RANDOM | {"elementwise"}),
+    op(
+        "nn.functional.dropout",
+        dropping,
+        of_dropout,
+        SELECTED,
+        **ACTIVATION,
+        traits=RANDOM | {"elementwise"},
+    ),
+    op(
+        "nn.functional.rrelu",
+        sloping,
+        of_slopes,
+        ROUNDED,
+        **ACTIVATION,
+        traits=RANDOM | {"elementwise"},
+    ),
     op("native_dropout", alpha_dropping, of_dropout),
     op("nn.functional.dropout1d", channels(1), of_channels),
     op("nn.functional.dropout2d", channels(2), of_channels),

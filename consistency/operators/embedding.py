@@ -11,7 +11,18 @@ import torch
 
 from ..core.recipe import Literal
 from ._shared import Args, Kwargs, Outputs, magnitude, some, summed
-from .declare import EXACT, FLOATS, REAL, Call, Domain, Drawing, ErrorModel, Operator, call, products
+from .declare import (
+    EXACT,
+    FLOATS,
+    REAL,
+    Call,
+    Domain,
+    Drawing,
+    ErrorModel,
+    Operator,
+    call,
+    products,
+)
 
 
 def table(d: Drawing, domain: Domain = REAL) -> tuple[Any, int]:
@@ -23,7 +34,12 @@ def table(d: Drawing, domain: Domain = REAL) -> tuple[Any, int]:
 def embedding(d: Drawing) -> Call:
     weight, rows = table(d)
     padding = {"padding_idx": d.integer(-rows, rows - 1)} if d.choice(False, False, True) else {}
-    return call(d.index(d.shape(0, 3, elements=128), rows), weight, **padding, **some(d, scale_grad_by_freq=(True,)))
+    return call(
+        d.index(d.shape(0, 3, elements=128), rows),
+        weight,
+        **padding,
+        **some(d, scale_grad_by_freq=(True,)),
+    )
 
 
 def offsets(sizes: list[int]) -> Literal:
@@ -33,7 +49,8 @@ def offsets(sizes: list[int]) -> Literal:
 
 
 def embedding_bag(d: Drawing) -> Call:
-    """Bags of one size as rows, or of several sizes (some empty) by their offsets; weights per sample only for sums."""
+    """Bags of one size as rows, or of several sizes (some empty) by their offsets; weights per
+    sample only for sums."""
     weight, rows = table(d, summed(d, 33))
     mode = d.choice("mean", "sum", "max")
     kwargs: dict[str, Any] = {"mode": mode} if mode != "mean" else {}
@@ -57,34 +74,65 @@ def one_hot(d: Drawing) -> Call:
 
 @magnitude
 def of_rows(
-    gradients: Outputs, indices: torch.Tensor, weight: torch.Tensor, per_sample_weights: Any = None, **kwargs: Any
+    gradients: Outputs,
+    indices: torch.Tensor,
+    weight: torch.Tensor,
+    per_sample_weights: Any = None,
+    **kwargs: Any,
 ) -> list[Any]:
-    """With cotangents of at most 1: how often a row is used, times its weights; and Σ|row| for a sample's weight.
+    """With cotangents of at most 1: how often a row is used, times its weights; and Σ|row| for a
+    sample's weight.
 
-    The m cotangents of a row are added one after the other. G is that of the average row: one used more often has √m ÷ G more.
+    The m cotangents of a row are added one after the other. G is that of the average row: one used
+    more often has √m ÷ G more.
     """
-    used = torch.ones(indices.shape, dtype=weight.dtype) if per_sample_weights is None else per_sample_weights.abs()
+    used = (
+        torch.ones(indices.shape, dtype=weight.dtype)
+        if per_sample_weights is None
+        else per_sample_weights.abs()
+    )
     rows = weight.new_zeros(weight.shape[0]).index_add(0, indices.flatten(), used.flatten())
     starts = kwargs.get("offsets")
     bags = indices.shape[0] if starts is None else starts.numel()
     growth = max(of_bag((indices,), kwargs, gradients) * bags / max(weight.shape[0], 1), 1.0)
-    rows = rows * (indices.flatten().bincount(minlength=weight.shape[0]).sqrt() / growth).clamp(min=1.0)
-    return [rows.unsqueeze(-1).expand(weight.shape), weight.abs().sum(-1)[indices]][: len(gradients)]
+    rows = rows * (indices.flatten().bincount(minlength=weight.shape[0]).sqrt() / growth).clamp(
+        min=1.0
+    )
+    return [rows.unsqueeze(-1).expand(weight.shape), weight.abs().sum(-1)[indices]][
+        : len(gradients)
+    ]
 
 
 def of_bag(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
-    """G: a row that is added m times errs the same way each time, so that √Σm² over the rows of a bag stands for its √n."""
+    """G: a row that is added m times errs the same way each time, so that √Σm² over the rows of a
+    bag stands for its √n."""
     indices, starts = args[0], kwargs.get("offsets")
     bags = indices.unbind() if starts is None else indices.tensor_split(starts[1:])
-    return math.sqrt(max((float((bag.unique(return_counts=True)[1] ** 2).sum()) for bag in bags), default=1.0))
+    return math.sqrt(
+        max((float((bag.unique(return_counts=True)[1] ** 2).sum()) for bag in bags), default=1.0)
+    )
 
 
-def op(name: str, sample: Any, error: ErrorModel, dtypes: tuple[str, ...] = FLOATS, **more: Any) -> Operator:
-    return Operator(name=f"nn.functional.{name}", family="embedding", sample=sample, error=error, dtypes=dtypes, **more)
+def op(
+    name: str, sample: Any, error: ErrorModel, dtypes: tuple[str, ...] = FLOATS, **more: Any
+) -> Operator:
+    return Operator(
+        name=f"nn.functional.{name}",
+        family="embedding",
+        sample=sample,
+        error=error,
+        dtypes=dtypes,
+        **more,
+    )
 
 
 OPERATORS = [
     op("embedding", embedding, EXACT, traits=frozenset({"linear", "constant"})),
-    op("embedding_bag", embedding_bag, products(of_bag, growth="linear", backward=of_rows), traits=frozenset({"constant"})),
+    op(
+        "embedding_bag",
+        embedding_bag,
+        products(of_bag, growth="linear", backward=of_rows),
+        traits=frozenset({"constant"}),
+    ),
     op("one_hot", one_hot, EXACT, ("int64",), differentiable=False, traits=frozenset({"constant"})),
 ]

@@ -1,4 +1,5 @@
-"""``torch._foreach_*``: one call over lists of tensors, each laid out on its own; functional, and in place."""
+"""``torch._foreach_*``: one call over lists of tensors, each laid out on its own; functional, and
+in place."""
 
 from __future__ import annotations
 
@@ -9,7 +10,20 @@ from typing import Any
 import torch
 
 from ..core.recipe import TensorRecipe
-from .declare import EXACT, FLOAT, POSITIVE, Call, Domain, Drawing, ErrorModel, Operator, Sample, accumulated, call, one
+from .declare import (
+    EXACT,
+    FLOAT,
+    POSITIVE,
+    Call,
+    Domain,
+    Drawing,
+    ErrorModel,
+    Operator,
+    Sample,
+    accumulated,
+    call,
+    one,
+)
 from .observing import Args, Kwargs, Tensors
 from .unary import gradient_of, one_minus_sigmoid, one_minus_tanh_squared
 
@@ -21,10 +35,14 @@ ROUND = ErrorModel("rounded", "pointwise", backward="pointwise")
 SUMS = accumulated("pointwise", one, backward="pointwise")
 
 
-def each_gradient(step: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Args, Kwargs, Tensors], tuple[torch.Tensor, ...]]:
+def each_gradient(
+    step: Callable[[torch.Tensor], torch.Tensor],
+) -> Callable[[Args, Kwargs, Tensors], tuple[torch.Tensor, ...]]:
     """S of the gradients by a list of tensors, each made of its own rounded result."""
     of_one = gradient_of(step)
-    return lambda args, kwargs, outputs: tuple(of_one((x,), {}, (y,)) for x, y in zip(args[0], outputs, strict=False))
+    return lambda args, kwargs, outputs: tuple(
+        of_one((x,), {}, (y,)) for x, y in zip(args[0], outputs, strict=False)
+    )
 
 
 def longest(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
@@ -35,13 +53,20 @@ def longest(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
 NORM = accumulated("output", longest, backward="pointwise")
 
 
-def lists(*domains: Domain, number: tuple[float, float] | None = None, keyword: str = "", overlap: bool = True) -> Sample:
-    """As many lists as domains, of tensors of equal shapes; and a number, in place of the last list or beside all."""
+def lists(
+    *domains: Domain,
+    number: tuple[float, float] | None = None,
+    keyword: str = "",
+    overlap: bool = True,
+) -> Sample:
+    """As many lists as domains, of tensors of equal shapes; and a number, in place of the last list
+    or beside all."""
 
     def sample(d: Drawing) -> Call:
         shapes = [d.shape(0, 3, elements=512) for _ in range(d.integer(1, MOST))]
         drawn: list[Any] = [
-            [tensor(d, shape, domain, overlap or position > 0) for shape in shapes] for position, domain in enumerate(domains)
+            [tensor(d, shape, domain, overlap or position > 0) for shape in shapes]
+            for position, domain in enumerate(domains)
         ]
         if number is None:
             return call(*drawn)
@@ -81,20 +106,26 @@ def in_place(name: str) -> Callable[..., Any] | None:
     return write
 
 
-def both(name: str, sample: Callable[..., Sample], error: ErrorModel = ROUND, **more: Any) -> list[Operator]:
+def both(
+    name: str, sample: Callable[..., Sample], error: ErrorModel = ROUND, **more: Any
+) -> list[Operator]:
     """The functional operator, and the one that writes into its first list."""
     functional = Operator(
-        name=f"_foreach_{name}", family="foreach", sample=sample(overlap=True), error=error, dtypes=FLOAT, **more
+        name=f"_foreach_{name}", family="foreach", sample=sample(overlap=True), error=error,
+        dtypes=FLOAT, **more
     )  # fmt: skip
     return [functional, writing(name, sample(overlap=False), error)]
 
 
 def writing(name: str, sample: Sample, error: ErrorModel, **more: Any) -> Operator:
-    """The mutated positions are those of the longest first list; of a shorter one, other lists' tensors are compared as well."""
+    """The mutated positions are those of the longest first list; of a shorter one, other lists'
+    tensors are compared as well."""
     full = f"_foreach_{name}_"
     return Operator(
-        name=full, family="foreach", sample=sample, function=in_place(full), error=error, dtypes=FLOAT, differentiable=False,
-        mutates=tuple(range(MOST)), traits=frozenset({"inplace"}) | more.pop("traits", frozenset()), **more,
+        name=full, family="foreach", sample=sample, function=in_place(full), error=error,
+        dtypes=FLOAT, differentiable=False,
+        mutates=tuple(range(MOST)), traits=frozenset({"inplace"}) | more.pop("traits", frozenset()),
+        **more,
     )  # fmt: skip
 
 
@@ -117,10 +148,12 @@ OPERATORS = [
     *both("sign", over(TERM), EXACT, differentiable=False),
     *both("reciprocal", over(DIVISOR)),
     *both("sigmoid", over(EXPONENT), replace(SUMS, backward=each_gradient(one_minus_sigmoid))),
-    *both("tanh", over(Domain(-4.0, 4.0)), replace(SUMS, backward=each_gradient(one_minus_tanh_squared))),
+    *both("tanh", over(Domain(-4.0, 4.0)), replace(SUMS,
+    backward=each_gradient(one_minus_tanh_squared))),
     *both("maximum", over(TERM, TERM, number=(-4, 4)), EXACT),
     *both("minimum", over(TERM, TERM, number=(-4, 4)), EXACT),
     *both("pow", over(Domain(0.25, 4.0), Domain(-4.0, 4.0), number=(-2, 3))),
-    Operator(name="_foreach_norm", family="foreach", sample=lists(TERM), error=NORM, dtypes=FLOAT, differentiable=False),
+    Operator(name="_foreach_norm", family="foreach", sample=lists(TERM), error=NORM, dtypes=FLOAT,
+    differentiable=False),
     writing("zero", lists(TERM, overlap=False), EXACT, traits=frozenset({"constant"})),
 ]  # fmt: skip

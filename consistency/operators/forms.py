@@ -1,10 +1,12 @@
-"""The same operators called otherwise: ``add.method`` is x.add(y), ``add.out`` writes into a tensor that is handed in.
+"""The same operators called otherwise: ``add.method`` is x.add(y), ``add.out`` writes into a tensor
+that is handed in.
 
-Both are made from the operator's own declaration: the same draws, the same float64, the same error model and tolerances. What an
-``out=`` tensor held before must not matter, and what lies around it, where it is a view, must stay. In-place forms are
-declared in :mod:`.inplace`.
+Both are made from the operator's own declaration: the same draws, the same float64, the same error
+model and tolerances. What an ``out=`` tensor held before must not matter, and what lies around it,
+where it is a view, must stay. In-place forms are declared in :mod:`.inplace`.
 
-``tril`` and ``triu`` are left out of ``out=``: torch writes beyond a strided destination's end (docs/findings.md).
+``tril`` and ``triu`` are left out of ``out=``: torch writes beyond a strided destination's end
+(docs/findings.md).
 """
 
 from __future__ import annotations
@@ -24,15 +26,20 @@ from ..core.views import view_of, written
 from .declare import HALF, INTEGERS, REAL, Call, Drawing, ErrorModel, Operator, Sample
 from .observing import Args, Kwargs, Tensors
 
-# The second spelling's kernel is the operator's own in the wider format as well: float64 has no form of its own.
+# The second spelling's kernel is the operator's own in the wider format as well: float64 has no
+# form of its own.
 FORMATS = ("float32", *HALF, *INTEGERS)
 
-# Those whose second spelling reaches code of its own: kernels that write where they are told, bindings of methods. By module.
+# Those whose second spelling reaches code of its own: kernels that write where they are told,
+# bindings of methods. By module.
 WITH_OUT = {
-    "unary": "abs neg sign ceil floor trunc frac reciprocal sqrt rsqrt square exp exp2 expm1 log log2 log10 log1p sin cos "
+    "unary": "abs neg sign ceil floor trunc frac reciprocal sqrt rsqrt square exp exp2 expm1 log "
+    "log2 log10 log1p sin cos "
     "tan asin acos atan sinh cosh tanh sigmoid asinh acosh atanh nan_to_num",
     "special": "erf erfc erfinv lgamma digamma i0 sinc special.i0e special.entr special.erfcx",
-    "binary": "add sub mul div true_divide remainder fmod atan2 hypot copysign logaddexp heaviside xlogy",
+    "binary": (
+        "add sub mul div true_divide remainder fmod atan2 hypot copysign logaddexp heaviside xlogy"
+    ),
     "ternary": "addcmul addcdiv",
     "predicates": "eq ne lt le gt ge signbit isposinf logical_and logical_or logical_not",
     "reductions": "mean all any",
@@ -41,7 +48,10 @@ WITH_OUT = {
     "matmul": "matmul mm bmm mv dot outer addmm addmv addr baddbmm addbmm inner",
     "contractions": "kron tensordot cross",
     "softmax": "softmax log_softmax",
-    "activations": "nn.functional.gelu nn.functional.softplus nn.functional.hardshrink nn.functional.softshrink",
+    "activations": (
+        "nn.functional.gelu nn.functional.softplus nn.functional.hardshrink "
+        "nn.functional.softshrink"
+    ),
     "pooling": "nn.functional.avg_pool2d",
     "indexing": "gather take_along_dim index_select take",
     "scattering": "scatter scatter_add index_add index_copy",
@@ -59,27 +69,37 @@ METHODS = {
     "softmax": "softmax log_softmax",
     "indexing": "gather index_select take masked_select take_along_dim",
     "scattering": "scatter scatter_add index_add masked_fill index_put",
-    "movement": "reshape transpose permute squeeze unsqueeze expand flip roll tril select narrow unfold diagonal clone",
+    "movement": (
+        "reshape transpose permute squeeze unsqueeze expand flip roll tril select narrow "
+        "unfold diagonal clone"
+    ),
     "joining": "repeat",
     "sorting": "sort topk argsort median unique",
 }
 
 
 def shape_of(call: Call, original: Operator) -> tuple[tuple[int, ...], str] | None:
-    """Shape and dtype of what a call returns, found without numbers; None where they depend on the numbers."""
+    """Shape and dtype of what a call returns, found without numbers; None where they depend on the
+    numbers."""
     args, kwargs = (empty(part) for part in (list(call.args), call.kwargs))
     try:
         result = original(*args, **kwargs)
     except (RuntimeError, NotImplementedError, ValueError, IndexError, TypeError):
         return None
-    return (tuple(result.shape), dtypes.name_of(result.dtype)) if isinstance(result, torch.Tensor) else None
+    return (
+        (tuple(result.shape), dtypes.name_of(result.dtype))
+        if isinstance(result, torch.Tensor)
+        else None
+    )
 
 
 def empty(arg: Any) -> Any:
     """The argument with tensors that have no numbers."""
     match arg:
         case TensorRecipe():
-            return view_of(torch.empty(math.prod(arg.base), dtype=dtypes.TORCH[arg.dtype], device="meta"), arg)
+            return view_of(
+                torch.empty(math.prod(arg.base), dtype=dtypes.TORCH[arg.dtype], device="meta"), arg
+            )
         case Literal():
             return torch.empty(arg.shape, dtype=dtypes.TORCH[arg.dtype], device="meta")
         case DType(name):
@@ -92,7 +112,8 @@ def empty(arg: Any) -> Any:
 
 
 def with_destination(original: Operator, d: Drawing) -> Call:
-    """The operator's arguments after a destination: a fresh tensor, a view that fits, or an empty tensor that is resized."""
+    """The operator's arguments after a destination: a fresh tensor, a view that fits, or an empty
+    tensor that is resized."""
     drawn = original.sample(d)
     found = shape_of(drawn, original)
     shape, dtype = found if found is not None else ((0,), d.dtype)
@@ -114,13 +135,15 @@ def writing(original: Operator, out: torch.Tensor, *args: Any, **kwargs: Any) ->
 
 
 def copying(reference: Callable[..., Any], out: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-    """What ``out`` must hold: the plain call's result. torch's own ``out=`` loses some writes (docs/findings.md)."""
+    """What ``out`` must hold: the plain call's result. torch's own ``out=`` loses some writes
+    (docs/findings.md)."""
     result = reference(*args, **kwargs)
     return out.copy_(result) if out.shape == result.shape else result
 
 
 def behind(error: ErrorModel) -> ErrorModel:
-    """The model for arguments that begin with a destination, and for what lies around it in memory."""
+    """The model for arguments that begin with a destination, and for what lies around it in
+    memory."""
     if error.kind == "exact":
         return error
 
@@ -141,24 +164,32 @@ def behind(error: ErrorModel) -> ErrorModel:
     return replace(error, magnitude=size, terms=terms)
 
 
-def also_written(alternatives: Callable[..., Any], args: Args, kwargs: Kwargs, outputs: Tensors) -> list[Tensors]:
-    """Further admissible results, each with what ``out``'s memory holds then; an ``out`` that was resized is left."""
+def also_written(
+    alternatives: Callable[..., Any], args: Args, kwargs: Kwargs, outputs: Tensors
+) -> list[Tensors]:
+    """Further admissible results, each with what ``out``'s memory holds then; an ``out`` that was
+    resized is left."""
     out, others = args[0], outputs[1:]
     found = []
     for result, *_ in alternatives(args[1:], kwargs, outputs[:1]):
         fits = out.shape == result.shape
-        found.append((result, *(written(other, out, result) if fits else other for other in others)))
+        found.append(
+            (result, *(written(other, out, result) if fits else other for other in others))
+        )
     return found
 
 
 def out_form(original: Operator) -> Operator:
     return replace(
-        original, name=f"{original.name}.out", family="forms", form_of=original, mutates=(0,), differentiable=False,
+        original, name=f"{original.name}.out", family="forms", form_of=original, mutates=(0,),
+        differentiable=False,
         function=functools.partial(writing, original) if original.callable is not None else None,
-        sample=functools.partial(with_destination, original), error=behind(original.error), observe=None,
+        sample=functools.partial(with_destination, original), error=behind(original.error),
+        observe=None,
         dtypes=tuple(dtype for dtype in FORMATS if dtype in original.dtypes), leading=1,
         reference=functools.partial(copying, original.reference or original),
-        alternatives=None if original.alternatives is None else functools.partial(also_written, original.alternatives),
+        alternatives=None if original.alternatives is None else functools.partial(also_written,
+        original.alternatives),
     )  # fmt: skip
 
 
@@ -176,7 +207,8 @@ def tensor_first(original: Operator) -> Sample:
 
 def method_form(original: Operator) -> Operator:
     return replace(
-        original, name=f"{original.name}.method", family="forms", form_of=original, sample=tensor_first(original),
+        original, name=f"{original.name}.method", family="forms", form_of=original,
+        sample=tensor_first(original),
         function=getattr(torch.Tensor, original.name.rpartition(".")[2], None),
         dtypes=tuple(dtype for dtype in FORMATS if dtype in original.dtypes),
     )  # fmt: skip
@@ -189,4 +221,7 @@ def originals(table: dict[str, str]) -> Iterator[Operator]:
             yield declared[name]
 
 
-OPERATORS = [*(out_form(o) for o in originals(WITH_OUT)), *(method_form(o) for o in originals(METHODS))]
+OPERATORS = [
+    *(out_form(o) for o in originals(WITH_OUT)),
+    *(method_form(o) for o in originals(METHODS)),
+]

@@ -1,7 +1,9 @@
-"""Operators written otherwise: ``linear`` as x @ Wᵀ + b, ``softmax`` as exp ÷ sum … judged against the operator in float64.
+"""Operators written otherwise: ``linear`` as x @ Wᵀ + b, ``softmax`` as exp ÷ sum … judged against
+the operator in float64.
 
-A healthy formula is as precise as its steps: S adds up how far the result moves when what goes into a step, or comes out of it,
-is a little off. Of gradients, the steps are those of the formula in reverse.
+A healthy formula is as precise as its steps: S adds up how far the result moves when what goes into
+a step, or comes out of it, is a little off. Of gradients, the steps are those of the formula in
+reverse.
 """
 
 from __future__ import annotations
@@ -23,7 +25,10 @@ APART = Domain(0.5, 4.0)
 _STEP = 2.0**-28
 _PATTERNS = 3
 # Slopes that are differences of the rounded result, which cancel where it is near 1.
-_SLOPES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {"sigmoid": lambda y: y * (1.0 - y), "tanh": lambda y: 1.0 - y * y}
+_SLOPES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "sigmoid": lambda y: y * (1.0 - y),
+    "tanh": lambda y: 1.0 - y * y,
+}
 # Steps with roundings of their own between that cancel where the operands are constant.
 _OF_STEPS: dict[str, Formula] = {"softmax": written.softmax, "log_softmax": written.log_softmax}
 
@@ -42,14 +47,19 @@ def stirred(value: torch.Tensor, salt: float) -> torch.Tensor:
 
 def signs(count: int, salt: float) -> torch.Tensor:
     """So many times ±1."""
-    return torch.frac(torch.arange(1, count + 1, dtype=torch.float64) * (2.0**0.5 + 0.1 * salt)).sub_(0.5).sign_()
+    return (
+        torch.frac(torch.arange(1, count + 1, dtype=torch.float64) * (2.0**0.5 + 0.1 * salt))
+        .sub_(0.5)
+        .sign_()
+    )
 
 
 class _Stirring:
-    """Runs the steps of a formula, one of whose operands or results is stirred: number ``chosen``, counted over all of them.
+    """Runs the steps of a formula, one of whose operands or results is stirred: number ``chosen``,
+    counted over all of them.
 
-    From the last one on it is their gradients' turn, in the same order. ``pattern`` chooses among sequences: in few numbers, one
-    of them may happen to cancel.
+    From the last one on it is their gradients' turn, in the same order. ``pattern`` chooses among
+    sequences: in few numbers, one of them may happen to cancel.
     """
 
     def __init__(self, chosen: int, last: int = 0, pattern: int = 0) -> None:
@@ -70,7 +80,10 @@ class _Stirring:
     def _hooked(self, value: torch.Tensor) -> torch.Tensor:
         if self.seen + self.last != self.chosen or not value.requires_grad:
             return value
-        value, salt = value.view_as(value), self._salt  # a hook on the argument itself would see the gradients of all its uses
+        value, salt = (
+            value.view_as(value),
+            self._salt,
+        )  # a hook on the argument itself would see the gradients of all its uses
         value.register_hook(lambda gradient: stirred(gradient, salt))  # type: ignore[no-untyped-call]
         return value
 
@@ -86,7 +99,8 @@ class _Stirring:
 
 
 def responses(evaluate: Callable[[_Stirring], list[torch.Tensor]], backward: bool) -> list[float]:
-    """By output: the largest response to each step's operands and results (and gradients), all added up."""
+    """By output: the largest response to each step's operands and results (and gradients), all
+    added up."""
     counting = _Stirring(0)
     plain = evaluate(counting)
     totals = [0.0] * len(plain)
@@ -110,7 +124,8 @@ def of_steps(formula: Formula) -> Callable[..., Any]:
 
 
 def of_gradients(formula: Formula) -> Callable[..., Any]:
-    """S of gradients, whose own steps are those of the formula in reverse: taken against ±1, as much as a cotangent can be."""
+    """S of gradients, whose own steps are those of the formula in reverse: taken against ±1, as
+    much as a cotangent can be."""
 
     def magnitude(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[torch.Tensor]:
         with torch.enable_grad():
@@ -118,11 +133,15 @@ def of_gradients(formula: Formula) -> Callable[..., Any]:
             tracked = _tracking(args, leaves)
 
             def gradients(how: _Stirring) -> list[torch.Tensor]:
-                # What only moves numbers forward sums gradients: so arguments and result are stirred, too.
+                # What only moves numbers forward sums gradients: so arguments and result are
+                # stirred, too.
                 result = how.touch(formula(how, *how.touch(tracked), **kwargs))
                 against = signs(result.numel(), 0.5).reshape(result.shape)
                 found = torch.autograd.grad(result, leaves, against, allow_unused=True)
-                return [torch.zeros_like(leaf) if one is None else one for leaf, one in zip(leaves, found, strict=True)]
+                return [
+                    torch.zeros_like(leaf) if one is None else one
+                    for leaf, one in zip(leaves, found, strict=True)
+                ]
 
             moved = responses(gradients, True)
         return [output.abs() + total for output, total in zip(outputs, moved, strict=True)]
@@ -144,7 +163,9 @@ def longest(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     """n: numbers that go in for each that comes out."""
     into = max((arg.numel() for arg in args if isinstance(arg, torch.Tensor)), default=1)
     return max(
-        into / max(outputs[0].numel(), 1), *(float(a.shape[-1]) for a in args if isinstance(a, torch.Tensor) and a.ndim), 1.0
+        into / max(outputs[0].numel(), 1),
+        *(float(a.shape[-1]) for a in args if isinstance(a, torch.Tensor) and a.ndim),
+        1.0,
     )
 
 
@@ -158,12 +179,23 @@ def tensors(*domains: Domain, low: int = 0, high: int = 3) -> Sample:
     return sample
 
 
-def rows(domain: Domain = SUMS, *, least: int = 1, dims: bool = True, several: bool = False, distinct: bool = False) -> Sample:
-    """A tensor whose last dimension is worked on, named where ``dims``; ``distinct`` where constant rows have no gradient."""
+def rows(
+    domain: Domain = SUMS,
+    *,
+    least: int = 1,
+    dims: bool = True,
+    several: bool = False,
+    distinct: bool = False,
+) -> Sample:
+    """A tensor whose last dimension is worked on, named where ``dims``; ``distinct`` where constant
+    rows have no gradient."""
 
     def sample(d: Drawing) -> Call:
         x = d.tensor(
-            (*d.shape(0, 2, most=9), d.size(least, 257)), domain, values=("distinct",) if distinct else None, overlap=not distinct
+            (*d.shape(0, 2, most=9), d.size(least, 257)),
+            domain,
+            values=("distinct",) if distinct else None,
+            overlap=not distinct,
         )
         return call(x, *([[-1] if several else -1] if dims else []))
 
@@ -175,8 +207,13 @@ def pair(first: str, second: str, *, factors: bool = False, added: str = "") -> 
 
     def sample(d: Drawing) -> Call:
         sizes = {"b": d.size(1, 5), "i": d.size(2, 17), "k": d.size(1, 129), "j": d.size(2, 17)}
-        shapes = [[sizes[letter] for letter in letters] for letters in ([added] if added else []) + [first, second]]
-        options = {"beta": d.number(-2, 2), "alpha": d.number(-2, 2)} if factors and d.flag() else {}
+        shapes = [
+            [sizes[letter] for letter in letters]
+            for letters in ([added] if added else []) + [first, second]
+        ]
+        options = (
+            {"beta": d.number(-2, 2), "alpha": d.number(-2, 2)} if factors and d.flag() else {}
+        )
         return call(*(d.tensor(shape, SUMS) for shape in shapes), **options)
 
     return sample
@@ -204,7 +241,12 @@ def normed(d: Drawing) -> Call:
 
 def root_normed(d: Drawing) -> Call:
     size = d.size(2, 257)
-    return call(d.tensor((*d.shape(0, 2, most=9), size), FREE), [size], d.tensor((size,), FREE) if d.flag() else None, 2.0**-10)
+    return call(
+        d.tensor((*d.shape(0, 2, most=9), size), FREE),
+        [size],
+        d.tensor((size,), FREE) if d.flag() else None,
+        2.0**-10,
+    )
 
 
 def grouped(d: Drawing) -> Call:
@@ -218,7 +260,10 @@ def images(d: Drawing) -> Call:
     x = d.tensor((d.size(1, 3), channels, d.size(size * 2, 12), d.size(size * 2, 12)), SUMS)
     weight = d.tensor((d.size(1, 8), channels, size, d.size(1, size)), SUMS)
     bias = [d.tensor((weight_rows(weight),), FREE)] if d.flag() else []
-    options = {name: d.choice(*values) for name, values in {"stride": (1, 2), "padding": (0, int(size > 1))}.items()}
+    options = {
+        name: d.choice(*values)
+        for name, values in {"stride": (1, 2), "padding": (0, int(size > 1))}.items()
+    }
     return call(x, weight, *bias, **options)
 
 
@@ -243,18 +288,24 @@ def _count(shape: tuple[int, ...]) -> int:
 
 def windows(d: Drawing) -> Call:
     size = d.size(1, 4)
-    return call(d.tensor((d.size(1, 3), d.size(1, 5), d.size(size, 17), d.size(size, 17)), FREE), size)
+    return call(
+        d.tensor((d.size(1, 3), d.size(1, 5), d.size(size, 17), d.size(size, 17)), FREE), size
+    )
 
 
 def picked(d: Drawing) -> Call:
-    """As windows, all numbers distinct: among equal ones torch gives the gradient to the first, and the formula to all."""
+    """As windows, all numbers distinct: among equal ones torch gives the gradient to the first, and
+    the formula to all."""
     size = d.size(1, 4)
     shape = (d.size(1, 3), d.size(1, 5), d.size(size, 17), d.size(size, 17))
     return call(d.tensor(shape, FREE, values=("distinct",), overlap=False), size)
 
 
 def enlarged(d: Drawing) -> Call:
-    return call(d.tensor((d.size(1, 3), d.size(1, 5), d.size(1, 9), d.size(1, 9)), FREE), scale_factor=d.choice(2, 3, 1))
+    return call(
+        d.tensor((d.size(1, 3), d.size(1, 5), d.size(1, 9), d.size(1, 9)), FREE),
+        scale_factor=d.choice(2, 3, 1),
+    )
 
 
 def heads(d: Drawing) -> Call:
@@ -271,11 +322,16 @@ def classes(d: Drawing) -> Call:
 def two_sets(d: Drawing) -> Call:
     """Apart from each other: next to 0 a distance has no gradient."""
     width = d.size(1, 33)
-    return call(d.tensor((d.size(1, 17), width), APART), d.tensor((d.size(1, 17), width), Domain(-4.0, -0.5)))
+    return call(
+        d.tensor((d.size(1, 17), width), APART),
+        d.tensor((d.size(1, 17), width), Domain(-4.0, -0.5)),
+    )
 
 
 def unit_rows(d: Drawing) -> Call:
-    return call(d.tensor((d.size(1, 17), d.size(2, 65)), APART))  # of a single number only the sign would be left
+    return call(
+        d.tensor((d.size(1, 17), d.size(2, 65)), APART)
+    )  # of a single number only the sign would be left
 
 
 def two_rows(d: Drawing) -> Call:
@@ -290,12 +346,19 @@ def looked_up(d: Drawing) -> Call:
 
 def added_at(d: Drawing) -> Call:
     size, width, count = d.size(1, 17), d.size(1, 17), d.size(1, 33)
-    return call(d.tensor((size, width), SUMS), 0, d.index((count,), size), d.tensor((count, width), SUMS))
+    return call(
+        d.tensor((size, width), SUMS), 0, d.index((count,), size), d.tensor((count, width), SUMS)
+    )
 
 
 def scattered(d: Drawing) -> Call:
     height, size, count = d.size(1, 9), d.size(1, 17), d.size(1, 33)
-    return call(d.tensor((height, size), SUMS), 1, d.index((height, count), size), d.tensor((height, count), SUMS))
+    return call(
+        d.tensor((height, size), SUMS),
+        1,
+        d.index((height, count), size),
+        d.tensor((height, count), SUMS),
+    )
 
 
 def gathered(d: Drawing) -> Call:
@@ -333,7 +396,8 @@ def weighed(d: Drawing) -> Call:
 
 
 def dominant(d: Drawing) -> Call:
-    """Triangular with a strong diagonal would be too easy: 2×2 to 4×4 blocks of numbers that are rarely singular."""
+    """Triangular with a strong diagonal would be too easy: 2×2 to 4×4 blocks of numbers that are
+    rarely singular."""
     n = d.size(1, 4)
     return call(d.tensor((n, n), Domain(1.0, 2.0, points=())))
 
@@ -347,21 +411,75 @@ PAIRS: list[tuple[str, str, str, Formula, Sample]] = [
     ("mv", "mv", "(x * y).sum(-1)", written.mv, pair("ik", "k")),
     ("dot", "dot", "(x * y).sum()", written.mv, pair("k", "k")),
     ("outer", "outer", "x[:, None] * y", written.outer, pair("i", "j")),
-    ("addmm", "addmm", "beta·c + alpha·(x @ y)", written.addmm, pair("ik", "kj", factors=True, added="ij")),
-    ("baddbmm", "baddbmm", "beta·c + alpha·(x @ y)", written.baddbmm, pair("bik", "bkj", factors=True, added="bij")),
-    ("addmv", "addmv", "beta·c + alpha·(x @ y)", written.addmv, pair("ik", "k", factors=True, added="i")),
-    ("addr", "addr", "beta·c + alpha·x[:, None]·y", written.addr, pair("i", "j", factors=True, added="ij")),
+    (
+        "addmm",
+        "addmm",
+        "beta·c + alpha·(x @ y)",
+        written.addmm,
+        pair("ik", "kj", factors=True, added="ij"),
+    ),
+    (
+        "baddbmm",
+        "baddbmm",
+        "beta·c + alpha·(x @ y)",
+        written.baddbmm,
+        pair("bik", "bkj", factors=True, added="bij"),
+    ),
+    (
+        "addmv",
+        "addmv",
+        "beta·c + alpha·(x @ y)",
+        written.addmv,
+        pair("ik", "k", factors=True, added="i"),
+    ),
+    (
+        "addr",
+        "addr",
+        "beta·c + alpha·x[:, None]·y",
+        written.addr,
+        pair("i", "j", factors=True, added="ij"),
+    ),
     ("kron", "kron", "products of unsqueezed operands", written.kron, crossed),
     ("tensordot", "tensordot", "einsum", written.tensordot, contracted),
     ("softmax", "softmax", "exp(x − max) / sum written out", written.softmax, rows(FREE, least=3)),
-    ("log_softmax", "log_softmax", "(x − max) − log(sum(exp)) written out", written.log_softmax, rows(FREE, least=3)),
+    (
+        "log_softmax",
+        "log_softmax",
+        "(x − max) − log(sum(exp)) written out",
+        written.log_softmax,
+        rows(FREE, least=3),
+    ),
     ("logsumexp", "logsumexp", "log(sum(exp(x − max))) + max", written.logsumexp, rows(FREE)),
-    ("layer_norm", "nn.functional.layer_norm", "mean and variance written out", written.layer_norm, normed),
-    ("rms_norm", "nn.functional.rms_norm", "the mean of squares written out", written.rms_norm, root_normed),
-    ("group_norm", "nn.functional.group_norm", "mean and variance written out", written.group_norm, grouped),
+    (
+        "layer_norm",
+        "nn.functional.layer_norm",
+        "mean and variance written out",
+        written.layer_norm,
+        normed,
+    ),
+    (
+        "rms_norm",
+        "nn.functional.rms_norm",
+        "the mean of squares written out",
+        written.rms_norm,
+        root_normed,
+    ),
+    (
+        "group_norm",
+        "nn.functional.group_norm",
+        "mean and variance written out",
+        written.group_norm,
+        grouped,
+    ),
     ("normalize", "nn.functional.normalize", "x / sqrt(sum(x²))", written.normalize, unit_rows),
     ("var", "var", "the mean of squared differences written out", written.var, rows(SUMS, least=2)),
-    ("std", "std", "the root of the mean of squared differences", written.std, rows(APART, least=3, distinct=True)),
+    (
+        "std",
+        "std",
+        "the root of the mean of squared differences",
+        written.std,
+        rows(APART, least=3, distinct=True),
+    ),
     ("mean", "mean", "sum / n", written.mean, rows()),
     ("norm", "linalg.vector_norm", "sqrt(sum(x²))", written.norm, rows(APART, dims=False)),
     ("gelu", "nn.functional.gelu", "x · erfc(−x/√2) / 2", written.gelu, tensors(FREE)),
@@ -370,12 +488,36 @@ PAIRS: list[tuple[str, str, str, Formula, Sample]] = [
     ("tanh", "tanh", "2·sigmoid(2x) − 1", written.tanh, tensors(FREE)),
     ("softplus", "nn.functional.softplus", "logaddexp(x, 0)", written.softplus, tensors(FREE)),
     ("mish", "nn.functional.mish", "x · tanh(softplus(x))", written.mish, tensors(FREE)),
-    ("attention", "nn.functional.scaled_dot_product_attention", "softmax(q @ kᵀ / √d) @ v", written.attention, heads),
-    ("cross_entropy", "nn.functional.cross_entropy", "−mean(log_softmax at the target)", written.cross_entropy, classes),
+    (
+        "attention",
+        "nn.functional.scaled_dot_product_attention",
+        "softmax(q @ kᵀ / √d) @ v",
+        written.attention,
+        heads,
+    ),
+    (
+        "cross_entropy",
+        "nn.functional.cross_entropy",
+        "−mean(log_softmax at the target)",
+        written.cross_entropy,
+        classes,
+    ),
     ("mse_loss", "nn.functional.mse_loss", "mean((x − y)²)", written.mse_loss, tensors(FREE, FREE)),
     ("l1_loss", "nn.functional.l1_loss", "mean(|x − y|)", written.l1_loss, tensors(FREE, FREE)),
-    ("cosine_similarity", "nn.functional.cosine_similarity", "x·y / √(x·x · y·y)", written.cosine_similarity, two_rows),
-    ("pairwise_distance", "nn.functional.pairwise_distance", "√sum((x − y + eps)²)", written.pairwise_distance, two_rows),
+    (
+        "cosine_similarity",
+        "nn.functional.cosine_similarity",
+        "x·y / √(x·x · y·y)",
+        written.cosine_similarity,
+        two_rows,
+    ),
+    (
+        "pairwise_distance",
+        "nn.functional.pairwise_distance",
+        "√sum((x − y + eps)²)",
+        written.pairwise_distance,
+        two_rows,
+    ),
     ("cdist", "cdist", "√sum((x − y)²)", written.cdist, two_sets),
     ("conv2d", "nn.functional.conv2d", "unfold and matmul", written.conv2d, images),
     ("conv1d", "nn.functional.conv1d", "windows and einsum", written.conv1d, signals),
@@ -387,7 +529,13 @@ PAIRS: list[tuple[str, str, str, Formula, Sample]] = [
     ("scatter_add", "scatter_add", "one-hot products, summed", written.scatter_add, scattered),
     ("gather", "gather", "advanced indexing", written.gather, gathered),
     ("cumsum", "cumsum", "a triangular matmul", written.cumsum, rows()),
-    ("trapezoid", "trapezoid", "a sum of means", written.trapezoid, rows(SUMS, dims=False, least=2)),
+    (
+        "trapezoid",
+        "trapezoid",
+        "a sum of means",
+        written.trapezoid,
+        rows(SUMS, dims=False, least=2),
+    ),
     ("rfft", "fft.rfft", "matmul with the DFT matrix", written.rfft, rows(FREE, dims=False)),
     ("pad", "nn.functional.pad", "cat with zeros", written.pad, padded),
     ("stack", "stack", "cat of unsqueezed tensors", written.stack, several),
@@ -414,25 +562,41 @@ def of_contiguous(name: str, *args: Any) -> Any:
     return run(name, *(arg.contiguous() for arg in args))
 
 
-# Where the operator itself loses digits in float64 that the formula keeps: (1 + erf)/2 below 0, 1 − tanh² far from it.
+# Where the operator itself loses digits in float64 that the formula keeps: (1 + erf)/2 below 0, 1 −
+# tanh² far from it.
 _FLOAT32_ONLY = frozenset({"gelu", "tanh"})
-# Among equal numbers (a tape begins with some) their gradients are defined differently, or not at all.
+# Among equal numbers (a tape begins with some) their gradients are defined differently, or not at
+# all.
 _FORWARD_ONLY = frozenset({"max_pool2d", "std"})
 # Each gradient has a factor that is a sum, of as many terms as went in.
-_THROUGH_SUMS = frozenset({"norm", "logsumexp", "cosine_similarity", "pairwise_distance", "cdist", "cross_entropy"})
+_THROUGH_SUMS = frozenset(
+    {"norm", "logsumexp", "cosine_similarity", "pairwise_distance", "cdist", "cross_entropy"}
+)
 REFERENCES = {"rfft": parts, "kron": of_contiguous}
 
 
 def declared(short: str, original: str, formula: Formula, sample: Sample) -> Operator:
-    """The formula as an operator of its own, whose float64 reference is the operator that it is a formula for."""
-    error = accumulated(of_steps(formula), longest, wide_accumulation=False, backward=of_gradients(formula))
+    """The formula as an operator of its own, whose float64 reference is the operator that it is a
+    formula for."""
+    error = accumulated(
+        of_steps(formula), longest, wide_accumulation=False, backward=of_gradients(formula)
+    )
     return Operator(
-        name=f"formula.{short}", family="formulas", sample=sample, dtypes=("float32",) if short in _FLOAT32_ONLY else FLOAT,
+        name=f"formula.{short}", family="formulas", sample=sample, dtypes=("float32",
+        ) if short in _FLOAT32_ONLY else FLOAT,
         reference=functools.partial(REFERENCES.get(short, run), original),
         function=functools.partial(formula, run) if resolve(original) is not None else None,
         error=error, differentiable=short not in _FORWARD_ONLY,
-        traits=frozenset({"constant"} if short == "max_pool2d" else {"through-sums"} if short in _THROUGH_SUMS else ()),
+        traits=frozenset(
+            {"constant"}
+            if short == "max_pool2d"
+            else {"through-sums"}
+            if short in _THROUGH_SUMS
+            else ()
+        ),
     )  # fmt: skip
 
 
-OPERATORS = [declared(short, original, formula, sample) for short, original, _, formula, sample in PAIRS]
+OPERATORS = [
+    declared(short, original, formula, sample) for short, original, _, formula, sample in PAIRS
+]

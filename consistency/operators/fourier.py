@@ -1,4 +1,5 @@
-"""Fourier transforms of real tensors. Complex results are compared as pairs of numbers; S = log₂ n · ‖x‖₂ of each transform."""
+"""Fourier transforms of real tensors. Complex results are compared as pairs of numbers; S = log₂ n
+· ‖x‖₂ of each transform."""
 
 from __future__ import annotations
 
@@ -9,22 +10,43 @@ from typing import Any
 import torch
 
 from ._shared import Args, Kwargs, Outputs, some
-from .declare import EXACT, FLOAT, NUMERIC, REAL, Call, Domain, Drawing, Operator, Sample, accumulated, call, one
+from .declare import (
+    EXACT,
+    FLOAT,
+    NUMERIC,
+    REAL,
+    Call,
+    Domain,
+    Drawing,
+    Operator,
+    Sample,
+    accumulated,
+    call,
+    one,
+)
 
 SIGNAL = Domain(wide=(-10, 10), sums=True)
 NORMS = ("ortho", "forward")
 LENGTHS = (1, 8, 9, 31, 64, 100)  # of the result: cut off or padded with zeros
-HALVES = frozenset({"irfft", "hfft", "irfft2", "irfftn", "hfft2", "hfftn"})  # take one half of a symmetric spectrum
+HALVES = frozenset(
+    {"irfft", "hfft", "irfft2", "irfftn", "hfft2", "hfftn"}
+)  # take one half of a symmetric spectrum
 
 
 def along_one(name: str) -> Sample:
     """Along one dim of any length, primes included; half spectra hold two numbers at least."""
 
     def sample(d: Drawing) -> Call:
-        length, before, after = d.size(2 if name in HALVES else 1, 513), d.shape(0, 1, most=8), d.shape(0, 1, most=3)
+        length, before, after = (
+            d.size(2 if name in HALVES else 1, 513),
+            d.shape(0, 1, most=8),
+            d.shape(0, 1, most=3),
+        )
         shape, dim = (*before, length, *after), len(before)
         where = {} if not after and not d.flag() else {"dim": dim - (len(shape) if d.flag() else 0)}
-        return call(d.tensor(shape, SIGNAL), **where, **some(d, n=LENGTHS[name in HALVES :], norm=NORMS))
+        return call(
+            d.tensor(shape, SIGNAL), **where, **some(d, n=LENGTHS[name in HALVES :], norm=NORMS)
+        )
 
     return sample
 
@@ -75,7 +97,10 @@ def short_time(d: Drawing) -> Call:
 
 
 def as_pairs(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
-    return tuple(torch.view_as_real(output.resolve_conj()) if output.is_complex() else output for output in outputs)
+    return tuple(
+        torch.view_as_real(output.resolve_conj()) if output.is_complex() else output
+        for output in outputs
+    )
 
 
 def dims_of(name: str, args: Args, kwargs: Kwargs) -> list[int]:
@@ -85,9 +110,11 @@ def dims_of(name: str, args: Args, kwargs: Kwargs) -> list[int]:
 
 
 def of_transform(name: str) -> Any:
-    """log₂ n · (‖x‖₂ × the norm's factor + |ref|) + max |ref|; n is the product of the lengths; a half spectrum counts twice.
+    """log₂ n · (‖x‖₂ × the norm's factor + |ref|) + max |ref|; n is the product of the lengths; a
+    half spectrum counts twice.
 
-    ‖x‖₂ is the root mean square of a spectrum. Where one line holds it all, others are differences of numbers half as large as it.
+    ‖x‖₂ is the root mean square of a spectrum. Where one line holds it all, others are differences
+    of numbers half as large as it.
     """
     inverse = name.startswith("i")
 
@@ -116,19 +143,48 @@ def of_frames(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
 def transform(name: str, sample: Sample) -> Operator:
     error = accumulated(of_transform(name), one)
     return Operator(
-        name=f"fft.{name}", family="fft", sample=sample, error=error, dtypes=FLOAT, traits=frozenset({"linear"}), observe=as_pairs
+        name=f"fft.{name}",
+        family="fft",
+        sample=sample,
+        error=error,
+        dtypes=FLOAT,
+        traits=frozenset({"linear"}),
+        observe=as_pairs,
     )
 
 
 def shift(name: str) -> Operator:
-    return Operator(name=f"fft.{name}", family="fft", sample=shifted, error=EXACT, dtypes=NUMERIC, traits=frozenset({"linear"}))
+    return Operator(
+        name=f"fft.{name}",
+        family="fft",
+        sample=shifted,
+        error=EXACT,
+        dtypes=NUMERIC,
+        traits=frozenset({"linear"}),
+    )
 
 
 OPERATORS = [
-    *(transform(name, along_one(name)) for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")),
-    *(transform(name, along_two(name)) for name in ("fft2", "ifft2", "rfft2", "irfft2", "hfft2", "ihfft2")),
-    *(transform(name, along_all(name)) for name in ("fftn", "ifftn", "rfftn", "irfftn", "hfftn", "ihfftn")),
+    *(
+        transform(name, along_one(name))
+        for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
+    ),
+    *(
+        transform(name, along_two(name))
+        for name in ("fft2", "ifft2", "rfft2", "irfft2", "hfft2", "ihfft2")
+    ),
+    *(
+        transform(name, along_all(name))
+        for name in ("fftn", "ifftn", "rfftn", "irfftn", "hfftn", "ihfftn")
+    ),
     shift("fftshift"),
     shift("ifftshift"),
-    Operator(name="stft", family="fft", sample=short_time, error=accumulated(of_frames, one), dtypes=FLOAT, observe=as_pairs),
+    Operator(
+        name="stft",
+        family="fft",
+        sample=short_time,
+        error=accumulated(of_frames, one),
+        dtypes=FLOAT,
+        observe=as_pairs,
+    ),
 ]

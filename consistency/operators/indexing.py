@@ -6,7 +6,18 @@ import math
 from typing import Any
 
 from ..core.recipe import Arg, Index, TensorRecipe
-from .declare import EVERY, EXACT, NUMERIC, Call, Domain, Drawing, ErrorModel, Operator, Sample, call
+from .declare import (
+    EVERY,
+    EXACT,
+    NUMERIC,
+    Call,
+    Domain,
+    Drawing,
+    ErrorModel,
+    Operator,
+    Sample,
+    call,
+)
 from .sampling import filled_shape, scalar
 
 LINEAR = frozenset({"linear"})
@@ -58,12 +69,17 @@ def masked_selected(d: Drawing) -> Call:
 def chosen(d: Drawing) -> Call:
     """Everything broadcasts, the condition with strides of its own; one side may be a number."""
     shape = filled_shape(d, 0, 4)
-    left: Arg = scalar(d) if d.choice(False, False, True) and d.dtype != "bool" else d.tensor(d.broadcastable(shape))
+    left: Arg = (
+        scalar(d)
+        if d.choice(False, False, True) and d.dtype != "bool"
+        else d.tensor(d.broadcastable(shape))
+    )
     return call(mask(d, d.broadcastable(shape)), left, d.tensor(d.broadcastable(shape)))
 
 
 def key(d: Drawing, shape: Shape, *, positions: bool = True) -> tuple[Arg, ...]:
-    """What stands between the brackets: slices, whole numbers, one tensor of positions, None and an ellipsis."""
+    """What stands between the brackets: slices, whole numbers, one tensor of positions, None and an
+    ellipsis."""
     items: list[Arg] = []
     for size in shape[: d.integer(1, len(shape))]:
         match d.choice("slice", "number", "all", *["positions"] * positions):
@@ -75,7 +91,11 @@ def key(d: Drawing, shape: Shape, *, positions: bool = True) -> tuple[Arg, ...]:
             case "slice":
                 start = d.integer(0, size - 1)
                 items.append(
-                    Index(start, d.choice(None, d.integer(start, size), -1 if start < size - 1 else None), d.integer(1, 3))
+                    Index(
+                        start,
+                        d.choice(None, d.integer(start, size), -1 if start < size - 1 else None),
+                        d.integer(1, 3),
+                    )
                 )
             case _:
                 items.append(Index())
@@ -104,13 +124,19 @@ def looked_up(*, boundaries_first: bool) -> Sample:
 
     def sample(d: Drawing) -> Call:
         low, high = (-8, 8) if d.flag() or not d.floating else (-3, 3)
-        boundaries = d.tensor((d.size(1, 65),), FINITE, values=("ascending", float(low), float(high)), layout=False)
+        boundaries = d.tensor(
+            (d.size(1, 65),), FINITE, values=("ascending", float(low), float(high)), layout=False
+        )
         whole = ("integers", low, high) if not d.floating or d.flag() else None
         values = d.tensor(filled_shape(d, 0, 3), Domain(float(low), float(high)), values=whole)
         if d.floating and d.integer(0, 3) == 3:
             values = boundaries  # each value is one
         kwargs = {"right": True} if d.flag() else {}
-        return call(*((boundaries, values) if boundaries_first else (values, boundaries)), **kwargs, out_int32=d.flag())
+        return call(
+            *((boundaries, values) if boundaries_first else (values, boundaries)),
+            **kwargs,
+            out_int32=d.flag(),
+        )
 
     return sample
 
@@ -120,8 +146,21 @@ def unravelled(d: Drawing) -> Call:
     return call(d.index(d.shape(0, 2), math.prod(shape)), tuple(shape))
 
 
-def op(name: str, sample: Sample, error: ErrorModel = EXACT, dtypes: tuple[str, ...] = EVERY, **more: Any) -> Operator:
-    return Operator(name=name, family="indexing", sample=sample, error=error, dtypes=dtypes, **{"traits": LINEAR} | more)
+def op(
+    name: str,
+    sample: Sample,
+    error: ErrorModel = EXACT,
+    dtypes: tuple[str, ...] = EVERY,
+    **more: Any,
+) -> Operator:
+    return Operator(
+        name=name,
+        family="indexing",
+        sample=sample,
+        error=error,
+        dtypes=dtypes,
+        **{"traits": LINEAR} | more,
+    )
 
 
 PLACES: dict[str, Any] = {"differentiable": False, "traits": frozenset()}

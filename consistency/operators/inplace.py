@@ -1,8 +1,10 @@
-"""Operators that write into their first argument. What is returned and the whole storage behind it are compared.
+"""Operators that write into their first argument. What is returned and the whole storage behind it
+are compared.
 
 Gradients are those of the function, taken through a copy of the destination.
 
-The destination is often a view: a slice of a slice, a transposed block, every other column. No two of its elements share memory.
+The destination is often a view: a slice of a slice, a transposed block, every other column. No two
+of its elements share memory.
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ TO_FOUR = Domain(-4.0, 4.0)
 ROUND = ErrorModel("rounded", backward="pointwise")
 BASE = Domain(2.0**-3, 8.0)
 EXPONENT, HALF_EXPONENT = Domain(-80.0, 80.0, points=(0.0, 88.72, -87.33)), Domain(-9.0, 11.0)
-ONE_LEFT = {operator.name: operator.error for operator in UNARY}  # gradients made of the rounded result, such as 1 - tanh²
+ONE_LEFT = {
+    operator.name: operator.error for operator in UNARY
+}  # gradients made of the rounded result, such as 1 - tanh²
 Shape = tuple[int, ...]
 
 
@@ -67,7 +71,11 @@ def combined(left: Domain = REAL, right: Domain | None = None) -> Sample:
 
     def sample(d: Drawing) -> Call:
         shape, other = d.shape(0, 4), right or left
-        second: Arg = within(d, other) if d.choice(False, False, True) else d.tensor(d.broadcastable(shape), other)
+        second: Arg = (
+            within(d, other)
+            if d.choice(False, False, True)
+            else d.tensor(d.broadcastable(shape), other)
+        )
         return call(target(d, shape, left), second)
 
     return sample
@@ -78,7 +86,10 @@ def with_product(divisor: Domain) -> Sample:
         shape = d.shape(0, 4)
         value = {"value": scalar(d)} if d.flag() else {}
         return call(
-            target(d, shape, TERM), d.tensor(d.broadcastable(shape), TERM), d.tensor(d.broadcastable(shape), divisor), **value
+            target(d, shape, TERM),
+            d.tensor(d.broadcastable(shape), TERM),
+            d.tensor(d.broadcastable(shape), divisor),
+            **value,
         )
 
     return sample
@@ -97,39 +108,57 @@ def copied(d: Drawing) -> Call:
 
 
 def filled(d: Drawing) -> Call:
-    return call(target(d, d.shape(0, 4)), scalar(d) if d.choice(True, True, False) else d.tensor(()))
+    return call(
+        target(d, d.shape(0, 4)), scalar(d) if d.choice(True, True, False) else d.tensor(())
+    )
 
 
 def shifted(d: Drawing) -> Call:
-    """add_ and sub_; alpha is a power of two, so that nothing is rounded (or overflows) before the sum."""
+    """add_ and sub_; alpha is a power of two, so that nothing is rounded (or overflows) before the
+    sum."""
     shape = d.shape(0, 4)
     alpha = d.choice(None, None, 2, -1)
     domain = REAL if alpha is None else TERM
-    second: Arg = scalar(d) if d.choice(False, False, True) else d.tensor(d.broadcastable(shape), domain)
+    second: Arg = (
+        scalar(d) if d.choice(False, False, True) else d.tensor(d.broadcastable(shape), domain)
+    )
     return call(target(d, shape, domain), second, **({} if alpha is None else {"alpha": alpha}))
 
 
 def divided(d: Drawing) -> Call:
     shape = d.shape(0, 4)
-    second: Arg = d.choice(2.0, 3.0, -0.5) if d.choice(False, False, True) else d.tensor(d.broadcastable(shape), DIVISOR)
+    second: Arg = (
+        d.choice(2.0, 3.0, -0.5)
+        if d.choice(False, False, True)
+        else d.tensor(d.broadcastable(shape), DIVISOR)
+    )
     return call(target(d, shape, TERM), second)
 
 
 def power(d: Drawing) -> Call:
     shape = d.shape(0, 4)
-    return call(target(d, shape, BASE), d.choice(2, 3, 0.5, -1, 1.5) if d.flag() else d.tensor(d.broadcastable(shape), TO_FOUR))
+    return call(
+        target(d, shape, BASE),
+        d.choice(2, 3, 0.5, -1, 1.5) if d.flag() else d.tensor(d.broadcastable(shape), TO_FOUR),
+    )
 
 
 def mixed(d: Drawing) -> Call:
     shape = d.shape(0, 4)
-    return call(target(d, shape, TERM), d.tensor(d.broadcastable(shape), TERM), d.choice(0.25, 0.75, d.number(-1, 2)))
+    return call(
+        target(d, shape, TERM),
+        d.tensor(d.broadcastable(shape), TERM),
+        d.choice(0.25, 0.75, d.number(-1, 2)),
+    )
 
 
 def multiplied(d: Drawing) -> Call:
     """addmm_ into a view, with factors."""
     m, k, n = d.size(1, 33), d.size(1, 257), d.size(1, 33)
     factors = {"beta": scalar(d, -2, 2), "alpha": scalar(d, -2, 2)} if d.flag() else {}
-    return call(target(d, (m, n), SUMMED), d.tensor((m, k), SUMMED), d.tensor((k, n), SUMMED), **factors)
+    return call(
+        target(d, (m, n), SUMMED), d.tensor((m, k), SUMMED), d.tensor((k, n), SUMMED), **factors
+    )
 
 
 def scanned(d: Drawing) -> Call:
@@ -145,12 +174,26 @@ def inner(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     return float(args[1].shape[-1])
 
 
-def op(name: str, sample: Sample, error: ErrorModel = ROUND, dtypes: tuple[str, ...] = FLOATS, **more: Any) -> Operator:
+def op(
+    name: str,
+    sample: Sample,
+    error: ErrorModel = ROUND,
+    dtypes: tuple[str, ...] = FLOATS,
+    **more: Any,
+) -> Operator:
     settings: dict[str, Any] = {"traits": INPLACE, "mutates": (0,)} | more
-    return Operator(name=name, family="inplace", sample=sample, error=error, dtypes=dtypes, **settings)
+    return Operator(
+        name=name, family="inplace", sample=sample, error=error, dtypes=dtypes, **settings
+    )
 
 
-def each(name: str, sample: Sample, error: ErrorModel = ROUND, dtypes: tuple[str, ...] = FLOATS, **more: Any) -> Operator:
+def each(
+    name: str,
+    sample: Sample,
+    error: ErrorModel = ROUND,
+    dtypes: tuple[str, ...] = FLOATS,
+    **more: Any,
+) -> Operator:
     return op(name, sample, error, dtypes, traits=ELEMENTWISE, **more)
 
 
@@ -176,7 +219,8 @@ OPERATORS = [
     each("reciprocal_", alone(DIVISOR)),
     each("sigmoid_", alone(EXPONENT, HALF_EXPONENT), ONE_LEFT["sigmoid"]),
     each("tanh_", alone(TO_FOUR), ONE_LEFT["tanh"]),
-    op("logical_not_", alone(), EXACT, EVERY, traits=ELEMENTWISE | {"constant"}, differentiable=False),
+    op("logical_not_", alone(), EXACT, EVERY, traits=ELEMENTWISE | {"constant"},
+    differentiable=False),
     op("copy_", copied, EXACT, EVERY),
     op("fill_", filled, EXACT, EVERY, differentiable=False),
     op("zero_", alone(), EXACT, EVERY, traits=INPLACE | {"constant"}, differentiable=False),

@@ -1,4 +1,5 @@
-"""Resampling. A source coordinate is rounded, too: S = the interpolated |x| of the neighbourhood × (1 + input size)."""
+"""Resampling. A source coordinate is rounded, too: S = the interpolated |x| of the neighbourhood ×
+(1 + input size)."""
 
 from __future__ import annotations
 
@@ -9,7 +10,19 @@ import torch
 from torch.nn import functional as F
 
 from ._shared import Args, Kwargs, Outputs, largest, magnitude
-from .declare import FLOAT, FLOATS, UNIT, Call, Domain, Drawing, Operator, Terms, accumulated, call, one
+from .declare import (
+    FLOAT,
+    FLOATS,
+    UNIT,
+    Call,
+    Domain,
+    Drawing,
+    Operator,
+    Terms,
+    accumulated,
+    call,
+    one,
+)
 from .pooling import of_adaptive_window
 
 MOST = {1: 129, 2: 17, 3: 7}
@@ -18,19 +31,26 @@ PIXELS = Domain(wide=(-8, 7), sums=True)
 
 
 def interpolate(d: Drawing) -> Call:
-    """By size or by scale. Where the nearest pixel is taken every coordinate is exact: powers of two as sizes or scales."""
+    """By size or by scale. Where the nearest pixel is taken every coordinate is exact: powers of
+    two as sizes or scales."""
     rank = d.choice(2, 1, 3)
     modes = ["nearest", SMOOTH[rank], "area", "nearest-exact", *["bicubic"] * (rank == 2)]
     mode = d.choice(*modes)
     size = [d.size(2, MOST[rank] if d.dtype in FLOAT else min(MOST[rank], 17)) for _ in range(rank)]
     exact = mode.startswith("nearest")
-    # Half of the pixels are read at least, in one dimension any number: those that are not have no gradient.
+    # Half of the pixels are read at least, in one dimension any number: those that are not have no
+    # gradient.
     least = [(n // 2).bit_length() if rank > 1 else 0 for n in size]
     options: dict[str, Any] = {"mode": mode} if mode != "nearest" else {}
     if d.flag():
-        options["scale_factor"] = d.choice(2.0, 4.0, *[0.5] * (rank == 1)) if exact else d.choice(2.0, 0.5, 1.5, 2.25)
+        options["scale_factor"] = (
+            d.choice(2.0, 4.0, *[0.5] * (rank == 1)) if exact else d.choice(2.0, 0.5, 1.5, 2.25)
+        )
     else:
-        options["size"] = [2 ** d.integer(least[i], 4 if rank < 3 else 3) if exact else d.size(1, MOST[rank]) for i in range(rank)]
+        options["size"] = [
+            2 ** d.integer(least[i], 4 if rank < 3 else 3) if exact else d.size(1, MOST[rank])
+            for i in range(rank)
+        ]
     if mode not in ("nearest", "nearest-exact", "area") and d.flag():
         options["align_corners"] = True
     elif mode in ("bilinear", "bicubic") and d.dtype in FLOAT and d.choice(False, False, True):
@@ -39,14 +59,19 @@ def interpolate(d: Drawing) -> Call:
 
 
 def grid_sample(d: Drawing) -> Call:
-    """Sampling points within and a little outside of the image; whole pixels where the nearest one is taken."""
+    """Sampling points within and a little outside of the image; whole pixels where the nearest one
+    is taken."""
     rank = d.choice(2, 2, 3)
     mode = d.choice("bilinear", "nearest", *["bicubic"] * (rank == 2))
     if mode == "nearest":  # -1, 0 and 1 are pixels of images of odd size with aligned corners
         size, options = [2 * d.integer(0, 2) + 1 for _ in range(rank)], {"align_corners": True}
         points: dict[str, Any] = {"values": ("integers", -1, 1)}
     else:
-        size, options, points = [d.size(1, 13 if rank < 3 else 7) for _ in range(rank)], {"align_corners": d.flag()}, {}
+        size, options, points = (
+            [d.size(1, 13 if rank < 3 else 7) for _ in range(rank)],
+            {"align_corners": d.flag()},
+            {},
+        )
     batch, wanted = d.size(1, 3), [d.size(1 + n // 2, 13 if rank < 3 else 7) for n in size]
     grid = d.tensor((batch, *wanted, rank), Domain(-1.25, 1.25), **points)
     return call(
@@ -62,7 +87,11 @@ def affine_grid(d: Drawing) -> Call:
     rank = d.choice(2, 3) if d.dtype in FLOAT else 2  # half precision has no volumes on the CPU
     least = 1 if d.dtype in FLOAT else 2  # nor a single row
     batch, spatial = d.size(1, 4), [d.size(least, 17 if rank < 3 else 7) for _ in range(rank)]
-    return call(d.tensor((batch, rank, rank + 1), UNIT), [batch, d.size(1, 3), *spatial], align_corners=d.flag())
+    return call(
+        d.tensor((batch, rank, rank + 1), UNIT),
+        [batch, d.size(1, 3), *spatial],
+        align_corners=d.flag(),
+    )
 
 
 def neighbourhood(x: torch.Tensor) -> torch.Tensor:
@@ -77,7 +106,12 @@ def extents(x: torch.Tensor) -> float:
 
 @magnitude
 def of_pixels(
-    outputs: Outputs, x: torch.Tensor, mode: str = "nearest", align_corners: Any = None, antialias: bool = False, **size: Any
+    outputs: Outputs,
+    x: torch.Tensor,
+    mode: str = "nearest",
+    align_corners: Any = None,
+    antialias: bool = False,
+    **size: Any,
 ) -> Any:
     """Bicubic weights are negative in part and add up to less than 2 in magnitude."""
     if mode.startswith("nearest"):
@@ -87,47 +121,82 @@ def of_pixels(
     smooth, around = SMOOTH[x.ndim - 2], neighbourhood(x)
     if antialias:
         return F.interpolate(around, mode=smooth, antialias=True, **size) * 2.0 * extents(x)
-    return F.interpolate(around, mode=smooth, align_corners=align_corners, **size) * 2.0 * extents(x)
+    return (
+        F.interpolate(around, mode=smooth, align_corners=align_corners, **size) * 2.0 * extents(x)
+    )
 
 
 @magnitude
-def of_samples(outputs: Outputs, x: torch.Tensor, grid: torch.Tensor, mode: str, padding_mode: str, align_corners: bool) -> Any:
+def of_samples(
+    outputs: Outputs,
+    x: torch.Tensor,
+    grid: torch.Tensor,
+    mode: str,
+    padding_mode: str,
+    align_corners: bool,
+) -> Any:
     if mode == "nearest":
         return outputs[0].abs()
-    return F.grid_sample(neighbourhood(x), grid, "bilinear", "border", align_corners) * 2.0 * extents(x)
+    return (
+        F.grid_sample(neighbourhood(x), grid, "bilinear", "border", align_corners)
+        * 2.0
+        * extents(x)
+    )
 
 
 @magnitude
 def of_gradients(gradients: Outputs, x: torch.Tensor, *args: Any, **kwargs: Any) -> list[float]:
-    """Of the pixels, some cotangents of at most 1; of sampling points, differences of pixels in every channel."""
+    """Of the pixels, some cotangents of at most 1; of sampling points, differences of pixels in
+    every channel."""
     sizes = (largest(gradients[0]) + 1.0, largest(x) * x.shape[1])
     return [2.0 * size * extents(x) for size, _ in zip(sizes, gradients, strict=False)]
 
 
 @magnitude
-def of_affine(outputs: Outputs, theta: torch.Tensor, size: list[int], align_corners: bool) -> torch.Tensor:
+def of_affine(
+    outputs: Outputs, theta: torch.Tensor, size: list[int], align_corners: bool
+) -> torch.Tensor:
     """Base coordinates lie within [-1, 1]."""
     per_axis = theta.abs().sum(-1)
     return per_axis.reshape(size[0], *[1] * (len(size) - 2), len(size) - 2).expand(outputs[0].shape)
 
 
 @magnitude
-def of_points(gradients: Outputs, theta: torch.Tensor, size: list[int], align_corners: bool) -> float:
+def of_points(
+    gradients: Outputs, theta: torch.Tensor, size: list[int], align_corners: bool
+) -> float:
     """Cotangents and base coordinates of at most 1 for every point."""
     return float(math.prod(size[2:]))
 
 
 def of_area(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
     """n: the pixels of the largest area that a mean is taken of, as in adaptive pooling."""
-    return of_adaptive_window(args[0].ndim - 2)(args, kwargs, outputs) if kwargs.get("mode") == "area" else 1.0
+    return (
+        of_adaptive_window(args[0].ndim - 2)(args, kwargs, outputs)
+        if kwargs.get("mode") == "area"
+        else 1.0
+    )
 
 
 def op(
-    name: str, sample: Any, size: Any, backward: Any, dtypes: tuple[str, ...] = FLOATS, terms: Terms = one, **more: Any
+    name: str,
+    sample: Any,
+    size: Any,
+    backward: Any,
+    dtypes: tuple[str, ...] = FLOATS,
+    terms: Terms = one,
+    **more: Any,
 ) -> Operator:
     # torch weighs and adds half-precision pixels in the half format itself.
     error = accumulated(size, terms, backward=backward, wide_accumulation=False)
-    return Operator(name=f"nn.functional.{name}", family="interpolate", sample=sample, error=error, dtypes=dtypes, **more)
+    return Operator(
+        name=f"nn.functional.{name}",
+        family="interpolate",
+        sample=sample,
+        error=error,
+        dtypes=dtypes,
+        **more,
+    )
 
 
 DISCONTINUOUS: dict[str, Any] = {"traits": frozenset({"discontinuous"})}

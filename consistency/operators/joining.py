@@ -11,7 +11,9 @@ from .movement import LINEAR, Arguments, Shape, moved, two_dims
 from .sampling import real_scalar
 
 
-def several(join: Callable[[Drawing, Shape], tuple[list[Shape], Sequence[Arg]]], low: int = 1, high: int = 4) -> Sample:
+def several(
+    join: Callable[[Drawing, Shape], tuple[list[Shape], Sequence[Arg]]], low: int = 1, high: int = 4
+) -> Sample:
     """A list of tensors, of the shapes that ``join`` makes of a first one."""
 
     def sample(d: Drawing) -> Call:
@@ -21,13 +23,19 @@ def several(join: Callable[[Drawing, Shape], tuple[list[Shape], Sequence[Arg]]],
     return sample
 
 
-def along_dim(dim: int | None = None) -> Callable[[Drawing, Shape], tuple[list[Shape], Sequence[Arg]]]:
-    """Shapes that differ in one dimension only: ``dim``, or a drawn one that is then an argument."""
+def along_dim(
+    dim: int | None = None,
+) -> Callable[[Drawing, Shape], tuple[list[Shape], Sequence[Arg]]]:
+    """Shapes that differ in one dimension only: ``dim``, or a drawn one that is then an
+    argument."""
 
     def join(d: Drawing, shape: Shape) -> tuple[list[Shape], Sequence[Arg]]:
         at = d.dim(shape) if dim is None else dim
         sizes = [shape[at], *(d.size(0, 33) for _ in range(d.integer(0, 3)))]
-        shapes = [tuple(size if i == at % len(shape) else s for i, s in enumerate(shape)) for size in sizes]
+        shapes = [
+            tuple(size if i == at % len(shape) else s for i, s in enumerate(shape))
+            for size in sizes
+        ]
         return shapes, () if dim is not None else (at,)
 
     return join
@@ -101,7 +109,11 @@ def interleaved(d: Drawing) -> Call:
     shape = d.shape(1, 3, most=32, elements=1024)
     dim = d.dim(shape)
     if d.flag():
-        return call(d.tensor(shape), d.tensor((shape[dim],), dtype="int64", values=("integers", 0, 3)), dim=dim)
+        return call(
+            d.tensor(shape),
+            d.tensor((shape[dim],), dtype="int64", values=("integers", 0, 3)),
+            dim=dim,
+        )
     return call(d.tensor(shape), d.integer(1, 4), **({"dim": dim} if d.flag() else {}))
 
 
@@ -110,7 +122,11 @@ def padded(d: Drawing) -> Call:
     mode = d.choice("constant", "reflect", "replicate", "circular") if d.floating else "constant"
     dims = d.integer(1, 3)
     sizes = [d.size(2, 12) for _ in range(dims)]
-    shape = (*((d.integer(1, 3),) if mode != "constant" or d.flag() else ()), d.integer(1, 4), *sizes)
+    shape = (
+        *((d.integer(1, 3),) if mode != "constant" or d.flag() else ()),
+        d.integer(1, 4),
+        *sizes,
+    )
     pads: list[int] = []
     for size in reversed(sizes):
         most = {"constant": 4, "reflect": size - 1, "replicate": 5, "circular": size}[mode]
@@ -120,10 +136,14 @@ def padded(d: Drawing) -> Call:
     return call(d.tensor(shape), pads, mode=mode, **value)
 
 
-def written(into: Callable[[Drawing, Shape], tuple[Shape, Sequence[Arg]]], low: int, high: int = 4) -> Sample:
-    """select_scatter and its relatives: a tensor, and another one of the shape of the part it is written into.
+def written(
+    into: Callable[[Drawing, Shape], tuple[Shape, Sequence[Arg]]], low: int, high: int = 4
+) -> Sample:
+    """select_scatter and its relatives: a tensor, and another one of the shape of the part it is
+    written into.
 
-    Never overlapping: torch (2.4 to 2.13, CPU) keeps the strides of ``x.unfold(…)`` for the result, and so writes to too much.
+    Never overlapping: torch (2.4 to 2.13, CPU) keeps the strides of ``x.unfold(…)`` for the result,
+    and so writes to too much.
     """
 
     def sample(d: Drawing) -> Call:
@@ -150,11 +170,23 @@ def into_diagonal(d: Drawing, shape: Shape) -> tuple[Shape, Sequence[Arg]]:
     first, second = two_dims(d, shape)
     offset = d.integer(-min(3, shape[first] - 1), min(3, shape[second] - 1))
     length = min(shape[first] + min(offset, 0), shape[second] - max(offset, 0))
-    return (*(s for i, s in enumerate(shape) if i not in (first, second)), length), (offset, first, second)
+    return (*(s for i, s in enumerate(shape) if i not in (first, second)), length), (
+        offset,
+        first,
+        second,
+    )
 
 
 def op(name: str, sample: Sample, traits: frozenset[str] = LINEAR, **more: Any) -> Operator:
-    return Operator(name=name, family="movement", sample=sample, error=EXACT, dtypes=EVERY, traits=traits, **more)
+    return Operator(
+        name=name,
+        family="movement",
+        sample=sample,
+        error=EXACT,
+        dtypes=EVERY,
+        traits=traits,
+        **more,
+    )
 
 
 SPLIT = moved(split_up, 1)

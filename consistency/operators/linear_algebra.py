@@ -1,4 +1,5 @@
-"""Solvers, inverses, determinants, norms and functions of matrices. S is the largest response to perturbed inputs."""
+"""Solvers, inverses, determinants, norms and functions of matrices. S is the largest response to
+perturbed inputs."""
 
 from __future__ import annotations
 
@@ -11,13 +12,35 @@ import torch
 
 from ..core.recipe import TensorRecipe
 from ._shared import PLAIN, Args, Kwargs, Outputs, magnitude, some
-from .declare import FLOAT, NORMWISE, UNIT, Call, Domain, Drawing, ErrorModel, Operator, Sample, accumulated, call, one
+from .declare import (
+    FLOAT,
+    NORMWISE,
+    UNIT,
+    Call,
+    Domain,
+    Drawing,
+    ErrorModel,
+    Operator,
+    Sample,
+    accumulated,
+    call,
+    one,
+)
 
 RIGHT = Domain(wide=(-6, 6))
 
 
-def matrices(d: Drawing, n: int, *, rows: int = 1, definite: bool = False, most: int = 3, signed: bool = False) -> TensorRecipe:
-    """Well-conditioned n × n matrices, or ``rows`` of them below each other; batched, transposed, or a slice of others.
+def matrices(
+    d: Drawing,
+    n: int,
+    *,
+    rows: int = 1,
+    definite: bool = False,
+    most: int = 3,
+    signed: bool = False,
+) -> TensorRecipe:
+    """Well-conditioned n × n matrices, or ``rows`` of them below each other; batched, transposed,
+    or a slice of others.
 
     ``signed``: some have a negative diagonal, and with odd n a negative determinant.
     """
@@ -41,9 +64,13 @@ def shape_of(matrix: TensorRecipe) -> tuple[int, ...]:
     return taken.get(matrix.view[0][0], matrix.base) if matrix.view else matrix.base
 
 
-def square(most: int = 33, *, definite: bool = False, signed: bool = False, **options: tuple[Any, ...]) -> Sample:
+def square(
+    most: int = 33, *, definite: bool = False, signed: bool = False, **options: tuple[Any, ...]
+) -> Sample:
     def sample(d: Drawing) -> Call:
-        return call(matrices(d, d.size(1, most), definite=definite, signed=signed), **some(d, **options))
+        return call(
+            matrices(d, d.size(1, most), definite=definite, signed=signed), **some(d, **options)
+        )
 
     return sample
 
@@ -69,8 +96,12 @@ def triangular(d: Drawing) -> Call:
     unit = d.choice(False, False, True)
     a = matrices(d, d.size(1, 6 if unit else 33))
     shape, left = shape_of(a), not d.choice(False, False, True)
-    b = d.tensor((*shape[:-1], d.size(1, 9)) if left else (*shape[:-2], d.size(1, 9), shape[-1]), RIGHT)
-    kwargs: dict[str, Any] = ({} if left else {"left": False}) | ({"unitriangular": True} if unit else {})
+    b = d.tensor(
+        (*shape[:-1], d.size(1, 9)) if left else (*shape[:-2], d.size(1, 9), shape[-1]), RIGHT
+    )
+    kwargs: dict[str, Any] = ({} if left else {"left": False}) | (
+        {"unitriangular": True} if unit else {}
+    )
     return call(a, b, upper=d.flag(), **kwargs)
 
 
@@ -91,7 +122,12 @@ def powers(d: Drawing) -> Call:
 
 def exponential(d: Drawing) -> Call:
     n = d.size(1, 9)
-    return call(d.tensor((*d.shape(0, 1, most=3), n, n), d.choice(UNIT, Domain(-0.0625, 0.0625), Domain(-3.0, 3.0))))
+    return call(
+        d.tensor(
+            (*d.shape(0, 1, most=3), n, n),
+            d.choice(UNIT, Domain(-0.0625, 0.0625), Domain(-3.0, 3.0)),
+        )
+    )
 
 
 def matrix_norm(d: Drawing) -> Call:
@@ -127,16 +163,20 @@ def reflectors(d: Drawing) -> Call:
 
 
 def vandermonde(d: Drawing) -> Call:
-    return call(d.tensor((*d.shape(0, 1, most=9), d.size(2, 17)), Domain(-2.0, 2.0)), **some(d, N=(2, 3, 9)))
+    return call(
+        d.tensor((*d.shape(0, 1, most=9), d.size(2, 17)), Domain(-2.0, 2.0)), **some(d, N=(2, 3, 9))
+    )
 
 
 def condition(d: Drawing) -> Call:
-    """From singular values: with other norms torch cannot differentiate it. Of 1 × 1 matrices it is constant."""
+    """From singular values: with other norms torch cannot differentiate it. Of 1 × 1 matrices it is
+    constant."""
     return call(matrices(d, d.size(2, 17)), **some(d, p=(2, -2)))
 
 
 def solution(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """The least-squares solution alone: which of the other results are filled depends on the device's driver."""
+    """The least-squares solution alone: which of the other results are filled depends on the
+    device's driver."""
     return torch.linalg.lstsq(a, b).solution  # type: ignore[no-any-return]
 
 
@@ -147,7 +187,8 @@ def of_size(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
 
 @magnitude
 def of_exponential(outputs: Outputs, a: torch.Tensor) -> torch.Tensor:
-    """The terms of the power series add up to at most the exponential of |A|, and are cut off to the precision of the whole.
+    """The terms of the power series add up to at most the exponential of |A|, and are cut off to
+    the precision of the whole.
 
     The gradient is a block of the exponential of [[A, G], [0, A]].
     """
@@ -156,7 +197,8 @@ def of_exponential(outputs: Outputs, a: torch.Tensor) -> torch.Tensor:
 
 
 def exponential_beside_another(a: torch.Tensor) -> torch.Tensor:
-    """exp of [[A, 0], [0, ½]]: its norm is too large for the polynomial of degree 8, which is wrong in torch (docs/findings.md)."""
+    """exp of [[A, 0], [0, ½]]: its norm is too large for the polynomial of degree 8, which is wrong
+    in torch (docs/findings.md)."""
     n = a.shape[-1]
     wider = torch.nn.functional.pad(a, (0, 1, 0, 1))
     corner = torch.zeros(n + 1, n + 1, dtype=a.dtype)
@@ -165,9 +207,21 @@ def exponential_beside_another(a: torch.Tensor) -> torch.Tensor:
 
 
 def op(
-    name: str, sample: Sample, error: ErrorModel = NORMWISE, function: Callable[..., Any] | None = None, **more: Any
+    name: str,
+    sample: Sample,
+    error: ErrorModel = NORMWISE,
+    function: Callable[..., Any] | None = None,
+    **more: Any,
 ) -> Operator:
-    return Operator(name=name, family="linalg", sample=sample, error=error, function=function, dtypes=FLOAT, **more)
+    return Operator(
+        name=name,
+        family="linalg",
+        sample=sample,
+        error=error,
+        function=function,
+        dtypes=FLOAT,
+        **more,
+    )
 
 
 OPERATORS = [

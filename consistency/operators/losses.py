@@ -7,7 +7,20 @@ from typing import Any
 import torch
 
 from ._shared import PLAIN, Outputs, magnitude, some
-from .declare import FLOAT, FLOATS, Call, Domain, Drawing, ErrorModel, Magnitude, Operator, Sample, accumulated, call, reduced
+from .declare import (
+    FLOAT,
+    FLOATS,
+    Call,
+    Domain,
+    Drawing,
+    ErrorModel,
+    Magnitude,
+    Operator,
+    Sample,
+    accumulated,
+    call,
+    reduced,
+)
 
 REDUCTIONS = ("none", "sum", "mean")
 LOGITS = Domain(-60.0, 60.0, points=(0.0, 16.0, -16.0), wide=(-10, 4))
@@ -28,7 +41,11 @@ def regression(**options: tuple[Any, ...]) -> Sample:
     def sample(d: Drawing) -> Call:
         domain = Domain(-2.0, 2.0) if d.dtype == "float16" else Domain(wide=(-10, 6), sums=True)
         shape = sized(d)
-        return call(d.tensor(shape, domain), d.tensor(shape, domain), **some(d, reduction=REDUCTIONS, **options))
+        return call(
+            d.tensor(shape, domain),
+            d.tensor(shape, domain),
+            **some(d, reduction=REDUCTIONS, **options),
+        )
 
     return sample
 
@@ -38,8 +55,14 @@ def paired(*domains: Domain, weighted: bool = False, **options: tuple[Any, ...])
 
     def sample(d: Drawing) -> Call:
         shape = sized(d)
-        weight = {"weight": d.tensor(d.broadcastable(shape), RATES)} if weighted and d.flag() else {}
-        return call(*(d.tensor(shape, domain) for domain in domains), **weight, **some(d, reduction=REDUCTIONS, **options))
+        weight = (
+            {"weight": d.tensor(d.broadcastable(shape), RATES)} if weighted and d.flag() else {}
+        )
+        return call(
+            *(d.tensor(shape, domain) for domain in domains),
+            **weight,
+            **some(d, reduction=REDUCTIONS, **options),
+        )
 
     return sample
 
@@ -49,11 +72,17 @@ def divergence(d: Drawing) -> Call:
     shape, log_target = (d.size(1, 33), *d.shape(0, 2, elements=64)), d.flag()
     target = d.tensor(shape, LOG_PROBABILITIES if log_target else SHARES)
     kwargs: dict[str, Any] = {"log_target": True} if log_target else {}
-    return call(d.tensor(shape, LOG_PROBABILITIES), target, reduction=d.choice("batchmean", "sum", "none"), **kwargs)
+    return call(
+        d.tensor(shape, LOG_PROBABILITIES),
+        target,
+        reduction=d.choice("batchmean", "sum", "none"),
+        **kwargs,
+    )
 
 
 def poisson(d: Drawing) -> Call:
-    """Rates or their logarithms; with and without Stirling's approximation, which begins at a target of 1."""
+    """Rates or their logarithms; with and without Stirling's approximation, which begins at a
+    target of 1."""
     shape, log_input = sized(d), not d.flag()
     x = d.tensor(shape, Domain(-8.0, 8.0) if log_input else RATES)
     target = d.tensor(shape, Domain(0.0, 64.0, points=(1.0,)))
@@ -66,7 +95,11 @@ def signed(domain: Domain, count: int = 1, **options: tuple[Any, ...]) -> Sample
     def sample(d: Drawing) -> Call:
         shape = sized(d)
         target = d.tensor(shape, PLAIN, values=("tokens", 1.0, 1.0, "-1", "-1", "1"))
-        return call(*(d.tensor(shape, domain) for _ in range(count)), target, **some(d, reduction=REDUCTIONS, **options))
+        return call(
+            *(d.tensor(shape, domain) for _ in range(count)),
+            target,
+            **some(d, reduction=REDUCTIONS, **options),
+        )
 
     return sample
 
@@ -75,7 +108,9 @@ def labelled(d: Drawing) -> Call:
     """One value per class for each target of 0 or 1."""
     shape = (d.size(1, 33), d.size(1, 65))
     weight = {"weight": d.tensor((shape[1],), RATES)} if d.flag() else {}
-    return call(d.tensor(shape, LOGITS), d.tensor(shape, SHARES), **weight, **some(d, reduction=REDUCTIONS))
+    return call(
+        d.tensor(shape, LOGITS), d.tensor(shape, SHARES), **weight, **some(d, reduction=REDUCTIONS)
+    )
 
 
 def logistic(d: Drawing) -> Call:
@@ -83,7 +118,9 @@ def logistic(d: Drawing) -> Call:
     shape = d.shape(1, 3, elements=2048)
     weights = {"weight": d.broadcastable(shape), "pos_weight": shape[-1:]}
     chosen = {name: d.tensor(size, RATES) for name, size in weights.items() if d.flag()}
-    return call(d.tensor(shape, LOGITS), d.tensor(shape, SHARES), **chosen, **some(d, reduction=REDUCTIONS))
+    return call(
+        d.tensor(shape, LOGITS), d.tensor(shape, SHARES), **chosen, **some(d, reduction=REDUCTIONS)
+    )
 
 
 def reduce(terms: torch.Tensor, reduction: str) -> torch.Tensor:
@@ -107,16 +144,31 @@ def weighted(terms: torch.Tensor, weight: Any) -> torch.Tensor:
 
 
 @magnitude
-def of_divergence(outputs: Outputs, x: torch.Tensor, t: torch.Tensor, reduction: str, log_target: bool = False) -> torch.Tensor:
-    terms = t.exp() * (2.0 * t.abs() + x.abs() + (t * (t - x)).abs()) if log_target else xlogx(t) + (t * x).abs()
+def of_divergence(
+    outputs: Outputs, x: torch.Tensor, t: torch.Tensor, reduction: str, log_target: bool = False
+) -> torch.Tensor:
+    terms = (
+        t.exp() * (2.0 * t.abs() + x.abs() + (t * (t - x)).abs())
+        if log_target
+        else xlogx(t) + (t * x).abs()
+    )
     return reduce(terms, reduction)
 
 
 @magnitude
 def of_poisson(
-    outputs: Outputs, x: torch.Tensor, t: torch.Tensor, log_input: bool = True, full: bool = False, reduction: str = "mean"
+    outputs: Outputs,
+    x: torch.Tensor,
+    t: torch.Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    reduction: str = "mean",
 ) -> torch.Tensor:
-    terms = x.exp() * (1.0 + x.abs()) + (t * x).abs() if log_input else x.abs() + t * ((x + 1e-8).log().abs() + 1.0)
+    terms = (
+        x.exp() * (1.0 + x.abs()) + (t * x).abs()
+        if log_input
+        else x.abs() + t * ((x + 1e-8).log().abs() + 1.0)
+    )
     return reduce(terms + (xlogx(t) + 2.0 * t + 2.0 if full else 0.0), reduction)
 
 
@@ -135,59 +187,100 @@ def of_gaussian(
 
 
 @magnitude
-def of_entropy(outputs: Outputs, x: torch.Tensor, t: torch.Tensor, weight: Any = None, reduction: str = "mean") -> torch.Tensor:
+def of_entropy(
+    outputs: Outputs, x: torch.Tensor, t: torch.Tensor, weight: Any = None, reduction: str = "mean"
+) -> torch.Tensor:
     """−t·log x − (1 − t)·log(1 − x), where 1 − x may be rounded first."""
-    losses = (t * x.log().clamp(min=-100.0)).abs() + (1.0 - t).abs() * ((1.0 - x).log().clamp(min=-100.0).abs() + 1.0)
+    losses = (t * x.log().clamp(min=-100.0)).abs() + (1.0 - t).abs() * (
+        (1.0 - x).log().clamp(min=-100.0).abs() + 1.0
+    )
     return reduce(weighted(losses, weight), reduction)
 
 
 @magnitude
 def of_logistic(
-    outputs: Outputs, x: torch.Tensor, t: torch.Tensor, weight: Any = None, reduction: str = "mean", pos_weight: Any = None
+    outputs: Outputs,
+    x: torch.Tensor,
+    t: torch.Tensor,
+    weight: Any = None,
+    reduction: str = "mean",
+    pos_weight: Any = None,
 ) -> torch.Tensor:
     factor = 1.0 if pos_weight is None else 1.0 + pos_weight.abs()
-    losses = ((1.0 - t) * x).abs() + factor * ((-x.abs()).exp().log1p() * (1.0 + x.abs()) + 2.0 * x.abs())
+    losses = ((1.0 - t) * x).abs() + factor * (
+        (-x.abs()).exp().log1p() * (1.0 + x.abs()) + 2.0 * x.abs()
+    )
     return reduce(weighted(losses, weight), reduction)
 
 
 @magnitude
 def of_logistic_slope(
-    gradients: Outputs, x: torch.Tensor, t: torch.Tensor, weight: Any = None, reduction: str = "mean", pos_weight: Any = None
+    gradients: Outputs,
+    x: torch.Tensor,
+    t: torch.Tensor,
+    weight: Any = None,
+    reduction: str = "mean",
+    pos_weight: Any = None,
 ) -> torch.Tensor:
-    """Of (1 − t) − (1 + (p − 1)·t)·σ(−x), term by term: where p is small, it is the rounding of p − 1 that counts."""
+    """Of (1 − t) − (1 + (p − 1)·t)·σ(−x), term by term: where p is small, it is the rounding of p −
+    1 that counts."""
     factor = 1.0 if pos_weight is None else 1.0 + pos_weight.abs()
     slopes = weighted((1.0 - t).abs() + factor * torch.ones_like(x), weight)
     return slopes / max(x.numel(), 1) if reduction == "mean" else slopes
 
 
 @magnitude
-def of_labels(outputs: Outputs, x: torch.Tensor, t: torch.Tensor, weight: Any = None, reduction: str = "mean") -> torch.Tensor:
+def of_labels(
+    outputs: Outputs, x: torch.Tensor, t: torch.Tensor, weight: Any = None, reduction: str = "mean"
+) -> torch.Tensor:
     losses = weighted((1.0 + t.abs()) * x.abs() + 1.0, weight).mean(-1)
     return reduce(losses, reduction)
 
 
 @magnitude
-def of_embedding(outputs: Outputs, x: torch.Tensor, t: torch.Tensor, margin: float = 1.0, reduction: str = "mean") -> torch.Tensor:
+def of_embedding(
+    outputs: Outputs, x: torch.Tensor, t: torch.Tensor, margin: float = 1.0, reduction: str = "mean"
+) -> torch.Tensor:
     return reduce(x.abs() + abs(margin), reduction)
 
 
 @magnitude
 def of_ranking(
-    outputs: Outputs, x: torch.Tensor, y: torch.Tensor, t: torch.Tensor, margin: float = 0.0, reduction: str = "mean"
+    outputs: Outputs,
+    x: torch.Tensor,
+    y: torch.Tensor,
+    t: torch.Tensor,
+    margin: float = 0.0,
+    reduction: str = "mean",
 ) -> torch.Tensor:
     return reduce(x.abs() + y.abs() + abs(margin), reduction)
 
 
 @magnitude
-def of_soft_margin(outputs: Outputs, x: torch.Tensor, t: torch.Tensor, reduction: str = "mean") -> torch.Tensor:
+def of_soft_margin(
+    outputs: Outputs, x: torch.Tensor, t: torch.Tensor, reduction: str = "mean"
+) -> torch.Tensor:
     """log(1 + eᶻ) with z = −t·x: the exponential carries z's rounding."""
     z = -t * x
     return reduce(torch.sigmoid(z) * (1.0 + z.abs()) + z.exp().log1p(), reduction)
 
 
-def loss(name: str, sample: Sample, error: ErrorModel | Magnitude, dtypes: tuple[str, ...] = FLOAT, **more: Any) -> Operator:
+def loss(
+    name: str,
+    sample: Sample,
+    error: ErrorModel | Magnitude,
+    dtypes: tuple[str, ...] = FLOAT,
+    **more: Any,
+) -> Operator:
     model = error if isinstance(error, ErrorModel) else accumulated(error, reduced)
-    return Operator(name=f"nn.functional.{name}", family="loss", sample=sample, error=model, dtypes=dtypes, **more)
+    return Operator(
+        name=f"nn.functional.{name}",
+        family="loss",
+        sample=sample,
+        error=model,
+        dtypes=dtypes,
+        **more,
+    )
 
 
 POSITIVE_TERMS = accumulated("output", reduced)
@@ -201,10 +294,31 @@ OPERATORS = [
     loss("kl_div", divergence, of_divergence),
     loss("poisson_nll_loss", poisson, of_poisson),
     loss("gaussian_nll_loss", paired(SCORES, SCORES, RATES, full=(True,)), of_gaussian),
-    loss("binary_cross_entropy", paired(Domain(2.0**-20, 1.0 - 2.0**-20), SHARES, weighted=True), of_entropy, **PREDICTION),
-    loss("binary_cross_entropy_with_logits", logistic, accumulated(of_logistic, reduced, backward=of_logistic_slope), **PREDICTION),
+    loss(
+        "binary_cross_entropy",
+        paired(Domain(2.0**-20, 1.0 - 2.0**-20), SHARES, weighted=True),
+        of_entropy,
+        **PREDICTION,
+    ),
+    loss(
+        "binary_cross_entropy_with_logits",
+        logistic,
+        accumulated(of_logistic, reduced, backward=of_logistic_slope),
+        **PREDICTION,
+    ),
     loss("multilabel_soft_margin_loss", labelled, of_labels, **PREDICTION),
-    loss("hinge_embedding_loss", signed(SCORES, margin=MARGINS), of_embedding, whole=(1,), **PREDICTION),
-    loss("margin_ranking_loss", signed(SCORES, 2, margin=MARGINS), of_ranking, differentiable_inputs=(0, 1)),
+    loss(
+        "hinge_embedding_loss",
+        signed(SCORES, margin=MARGINS),
+        of_embedding,
+        whole=(1,),
+        **PREDICTION,
+    ),
+    loss(
+        "margin_ranking_loss",
+        signed(SCORES, 2, margin=MARGINS),
+        of_ranking,
+        differentiable_inputs=(0, 1),
+    ),
     loss("soft_margin_loss", signed(LOGITS), of_soft_margin, **PREDICTION),
 ]

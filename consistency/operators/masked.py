@@ -1,4 +1,5 @@
-"""Reductions, scans and normalisations that leave out what a mask of booleans does not select (torch.masked)."""
+"""Reductions, scans and normalisations that leave out what a mask of booleans does not select
+(torch.masked)."""
 
 from __future__ import annotations
 
@@ -40,12 +41,16 @@ FACTORS = Domain(0.5, 2.0)
 
 
 def selecting(d: Drawing, shape: Sequence[int]) -> TensorRecipe:
-    """A mask that leaves out a fifth, nowhere the same number again: a whole row without any hardly occurs."""
+    """A mask that leaves out a fifth, nowhere the same number again: a whole row without any hardly
+    occurs."""
     return d.tensor(shape, dtype="bool", values=("integers", 0, 4), overlap=False)
 
 
-def over(domain: Domain, *first: Any, least: int = 5, keepdim: bool = True, distinct: bool = False) -> Sample:
-    """A tensor, one dim (after ``first``), and a mask of its shape, or one that is the same in every row along the dim."""
+def over(
+    domain: Domain, *first: Any, least: int = 5, keepdim: bool = True, distinct: bool = False
+) -> Sample:
+    """A tensor, one dim (after ``first``), and a mask of its shape, or one that is the same in
+    every row along the dim."""
 
     def sample(d: Drawing) -> Call:
         shape = d.shape(1, 3, least=least, most=24)
@@ -81,12 +86,18 @@ def filled(inner: Magnitude, value: float) -> Magnitude:
     return size
 
 
-def as_softmax(forward: Magnitude, backward: Magnitude, terms: Terms = softmax.length, value: float = -math.inf) -> ErrorModel:
+def as_softmax(
+    forward: Magnitude, backward: Magnitude, terms: Terms = softmax.length, value: float = -math.inf
+) -> ErrorModel:
     return accumulated(filled(forward, value), terms, backward=filled(backward, value))
 
 
-def op(name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = FLOATS, **more: Any) -> Operator:
-    return Operator(name=f"masked.{name}", family="masked", sample=sample, error=error, dtypes=dtypes, **more)
+def op(
+    name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = FLOATS, **more: Any
+) -> Operator:
+    return Operator(
+        name=f"masked.{name}", family="masked", sample=sample, error=error, dtypes=dtypes, **more
+    )
 
 
 SUM = products(reduced)
@@ -94,7 +105,12 @@ SHARES = accumulated("normwise", reduced, backward=jointly)
 OPERATORS = [
     op("sum", over(SUMMED), SUM, traits=frozenset({"linear"})),
     op("mean", over(SUMMED), SUM, traits=frozenset({"linear"})),
-    op("prod", over(FACTORS), accumulated(twice, reduced, backward=jointly, wide_accumulation=False), FLOAT),
+    op(
+        "prod",
+        over(FACTORS),
+        accumulated(twice, reduced, backward=jointly, wide_accumulation=False),
+        FLOAT,
+    ),
     op("amax", over(SUMMED, distinct=True), EXACT, FLOAT),
     op("amin", over(SUMMED, distinct=True), EXACT, FLOAT),
     op("argmax", over(SUMMED, distinct=True), EXACT, FLOAT, differentiable=False),
@@ -104,16 +120,42 @@ OPERATORS = [
     op("normalize", over(UNIT, 2.0, keepdim=False), SHARES, FLOAT, differentiable=False),
     op("var", over(SUMMED), SHARES, FLOAT),
     op("std", over(SUMMED), SHARES, FLOAT, differentiable=False),
-    op("softmax", over(LOGARITHMS, keepdim=False), as_softmax(softmax.of_share(1.0), softmax.of_share_slope(1.0)), FLOAT),
+    op(
+        "softmax",
+        over(LOGARITHMS, keepdim=False),
+        as_softmax(softmax.of_share(1.0), softmax.of_share_slope(1.0)),
+        FLOAT,
+    ),
     op(
         "softmin",
         over(LOGARITHMS, keepdim=False),
         as_softmax(softmax.of_share(-1.0), softmax.of_share_slope(-1.0), value=math.inf),
         FLOAT,
     ),
-    op("log_softmax", over(LOGARITHMS, keepdim=False), as_softmax(softmax.of_logarithm, softmax.of_logarithm_slope), FLOAT),
-    op("logsumexp", over(LOGARITHMS), as_softmax(moments.of_logsumexp, moments.of_softmax_share, reduced), FLOAT),
+    op(
+        "log_softmax",
+        over(LOGARITHMS, keepdim=False),
+        as_softmax(softmax.of_logarithm, softmax.of_logarithm_slope),
+        FLOAT,
+    ),
+    op(
+        "logsumexp",
+        over(LOGARITHMS),
+        as_softmax(moments.of_logsumexp, moments.of_softmax_share, reduced),
+        FLOAT,
+    ),
     op("logaddexp", pairs, accumulated("normwise", one, backward=jointly), FLOAT),
-    op("cumsum", over(SUMMED, keepdim=False), replace(products(row), growth="linear"), FLOAT, traits=frozenset({"linear"})),
-    op("cumprod", over(FACTORS, keepdim=False), replace(accumulated(twice, row, backward=jointly), growth="linear"), FLOAT),
+    op(
+        "cumsum",
+        over(SUMMED, keepdim=False),
+        replace(products(row), growth="linear"),
+        FLOAT,
+        traits=frozenset({"linear"}),
+    ),
+    op(
+        "cumprod",
+        over(FACTORS, keepdim=False),
+        replace(accumulated(twice, row, backward=jointly), growth="linear"),
+        FLOAT,
+    ),
 ]

@@ -1,4 +1,5 @@
-"""Matrix products. S is the product of absolute values, n the length of the contracted dimension."""
+"""Matrix products. S is the product of absolute values, n the length of the contracted
+dimension."""
 
 from __future__ import annotations
 
@@ -7,7 +8,18 @@ from typing import Any
 import torch
 
 from ._shared import Args, Kwargs, Outputs, extent, scaling, summed
-from .declare import FLOATS, NUMERIC, Call, Drawing, ErrorModel, Operator, Sample, call, one, products
+from .declare import (
+    FLOATS,
+    NUMERIC,
+    Call,
+    Drawing,
+    ErrorModel,
+    Operator,
+    Sample,
+    call,
+    one,
+    products,
+)
 
 LINEAR = frozenset({"linear"})
 
@@ -18,9 +30,14 @@ def inner(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
 
 
 def inner_added(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
-    """The same where the first argument is added to the product of the others; ``addbmm`` also sums over the batch."""
+    """The same where the first argument is added to the product of the others; ``addbmm`` also sums
+    over the batch."""
     first, out = args[1], outputs[0]
-    return float(first.shape[-1] * (first.shape[0] if first.ndim > out.ndim else 1) + 1) if first.ndim > 1 else 2.0
+    return (
+        float(first.shape[-1] * (first.shape[0] if first.ndim > out.ndim else 1) + 1)
+        if first.ndim > 1
+        else 2.0
+    )
 
 
 def sizes(d: Drawing, most: int = 65) -> tuple[int, int, int]:
@@ -33,7 +50,9 @@ def sizes(d: Drawing, most: int = 65) -> tuple[int, int, int]:
 def matmul(d: Drawing) -> Call:
     """All combinations of ranks; batches broadcast."""
     m, k, n = sizes(d, 33)
-    left, right = d.choice((2, 2), (1, 2), (2, 1), (1, 1), (3, 3), (3, 2), (2, 3), (3, 1), (1, 3), (4, 4))
+    left, right = d.choice(
+        (2, 2), (1, 2), (2, 1), (1, 1), (3, 3), (3, 2), (2, 3), (3, 1), (1, 3), (4, 4)
+    )
     a = {1: (k,), 2: (m, k)}.get(left, (min(m, 8), k))
     b = {1: (k,), 2: (k, n)}.get(right, (k, min(n, 8)))
     if max(left, right) > 2:
@@ -78,23 +97,41 @@ def outer(d: Drawing) -> Call:
 def addmm(d: Drawing) -> Call:
     m, k, n = sizes(d, 33)
     domain = summed(d, k)
-    return call(d.tensor(d.broadcastable((m, n)), domain), d.tensor((m, k), domain), d.tensor((k, n), domain), **scaling(d))
+    return call(
+        d.tensor(d.broadcastable((m, n)), domain),
+        d.tensor((m, k), domain),
+        d.tensor((k, n), domain),
+        **scaling(d),
+    )
 
 
 def addmv(d: Drawing) -> Call:
     m, k, _ = sizes(d)
     domain = summed(d, k)
-    return call(d.tensor(d.broadcastable((m,)), domain), d.tensor((m, k), domain), d.tensor((k,), domain), **scaling(d))
+    return call(
+        d.tensor(d.broadcastable((m,)), domain),
+        d.tensor((m, k), domain),
+        d.tensor((k,), domain),
+        **scaling(d),
+    )
 
 
-def added_product(input: torch.Tensor, mat: torch.Tensor, vec: torch.Tensor, **scales: Any) -> torch.Tensor:
-    """``addmv`` with the input broadcast first: torch forgets to where the matrix is empty (docs/findings.md)."""
+def added_product(
+    input: torch.Tensor, mat: torch.Tensor, vec: torch.Tensor, **scales: Any
+) -> torch.Tensor:
+    """``addmv`` with the input broadcast first: torch forgets to where the matrix is empty
+    (docs/findings.md)."""
     return torch.addmv(input.expand(mat.shape[0]), mat, vec, **scales)
 
 
 def addr(d: Drawing) -> Call:
     m, n, domain = d.size(1, 65), d.size(1, 65), summed(d, 1)
-    return call(d.tensor(d.broadcastable((m, n)), domain), d.tensor((m,), domain), d.tensor((n,), domain), **scaling(d))
+    return call(
+        d.tensor(d.broadcastable((m, n)), domain),
+        d.tensor((m,), domain),
+        d.tensor((n,), domain),
+        **scaling(d),
+    )
 
 
 def baddbmm(d: Drawing) -> Call:
@@ -103,13 +140,23 @@ def baddbmm(d: Drawing) -> Call:
     scales = scaling(d)
     if d.dtype == "bfloat16" and scales.get("alpha") == 0.0:  # torch's CPU then forgets beta
         scales["alpha"] = 1.0
-    return call(d.tensor(added, domain), d.tensor((batch, m, k), domain), d.tensor((batch, k, n), domain), **scales)
+    return call(
+        d.tensor(added, domain),
+        d.tensor((batch, m, k), domain),
+        d.tensor((batch, k, n), domain),
+        **scales,
+    )
 
 
 def addbmm(d: Drawing) -> Call:
     batch, (m, k, n) = d.size(1, 4), sizes(d, 17)
     domain, added = summed(d, k * batch), d.broadcastable((m, n))
-    return call(d.tensor(added, domain), d.tensor((batch, m, k), domain), d.tensor((batch, k, n), domain), **scaling(d))
+    return call(
+        d.tensor(added, domain),
+        d.tensor((batch, m, k), domain),
+        d.tensor((batch, k, n), domain),
+        **scaling(d),
+    )
 
 
 def linear(d: Drawing) -> Call:
@@ -123,13 +170,19 @@ def vecdot(d: Drawing) -> Call:
     """Broadcasts; along any dimension."""
     shape = (*d.shape(0, 2, most=9, elements=16), d.size(1, 513))
     if d.flag():
-        return call(d.tensor(shape, summed(d, 512)), d.tensor(shape, summed(d, 512)), dim=d.dim(shape))
+        return call(
+            d.tensor(shape, summed(d, 512)), d.tensor(shape, summed(d, 512)), dim=d.dim(shape)
+        )
     other = (*d.broadcastable(shape[:-1]), shape[-1])
     return call(d.tensor(shape, summed(d, 512)), d.tensor(other, summed(d, 512)))
 
 
-def declare(name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = NUMERIC, **more: Any) -> Operator:
-    return Operator(name=name, family="matmul", sample=sample, error=error, dtypes=dtypes, traits=LINEAR, **more)
+def declare(
+    name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = NUMERIC, **more: Any
+) -> Operator:
+    return Operator(
+        name=name, family="matmul", sample=sample, error=error, dtypes=dtypes, traits=LINEAR, **more
+    )
 
 
 EXACT_ON_INTEGERS = products(inner, integers_exact=True)

@@ -17,9 +17,11 @@ MEASURED = Domain(wide=(-8, 7))
 
 
 def moments(d: Drawing) -> Call:
-    """Three elements or more per result, so that none is NaN; the correction is 1, 0 or 2, also by its older name.
+    """Three elements or more per result, so that none is NaN; the correction is 1, 0 or 2, also by
+    its older name.
 
-    No row is one number expanded: its deviation is 0 or, where the mean is rounded, not; then so is the gradient.
+    No row is one number expanded: its deviation is 0 or, where the mean is rounded, not; then so is
+    the gradient.
     """
     kwargs: dict[str, Any] = {"dim": -1}
     if d.choice(False, False, True):
@@ -37,7 +39,8 @@ def moments(d: Drawing) -> Call:
 
 
 def norms(*orders: Any) -> Sample:
-    """An order by position, as users write it. In float16 the gradient of the 3-norm divides by its square (docs/findings.md)."""
+    """An order by position, as users write it. In float16 the gradient of the 3-norm divides by its
+    square (docs/findings.md)."""
 
     def sample(d: Drawing) -> Call:
         shape, order = reducible(d), d.choice(*orders)
@@ -50,12 +53,17 @@ def norms(*orders: Any) -> Sample:
 def distance(d: Drawing) -> Call:
     shape = reducible(d)
     domain = fitting(d, MEASURED, SMALL)
-    orders = (2, 2.0, 1, math.inf) if d.dtype == "float16" else (2, 2.0, 1, 3.0, math.inf)  # as in norms
-    return call(d.tensor(shape, domain), d.tensor(d.broadcastable(shape), domain), d.choice(*orders))
+    orders = (
+        (2, 2.0, 1, math.inf) if d.dtype == "float16" else (2, 2.0, 1, 3.0, math.inf)
+    )  # as in norms
+    return call(
+        d.tensor(shape, domain), d.tensor(d.broadcastable(shape), domain), d.choice(*orders)
+    )
 
 
 def spread(args: Args, kwargs: Kwargs) -> tuple[torch.Tensor, torch.Tensor]:
-    """|mean| and the standard deviation about it, with the reduced dims kept or not as the caller asked."""
+    """|mean| and the standard deviation about it, with the reduced dims kept or not as the caller
+    asked."""
     x, dims = args[0].detach(), dims_of(args, kwargs)
     mean = x.mean(dims, keepdim=True)
     deviation = ((x - mean) ** 2).mean(dims, keepdim=True).sqrt()
@@ -66,7 +74,8 @@ def spread(args: Args, kwargs: Kwargs) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def of_variance(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
-    """S = σ² + |mean|·σ: what a two-pass or a running (Welford) computation may lose; one pass over x² loses mean²."""
+    """S = σ² + |mean|·σ: what a two-pass or a running (Welford) computation may lose; one pass over
+    x² loses mean²."""
     mean, deviation = spread(args, kwargs)
     return deviation**2 + mean * deviation + 2.0**-18 * mean**2, summed_mean(args, kwargs)
 
@@ -77,18 +86,23 @@ def of_deviation(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
 
 
 def of_slope(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
-    """∂var = 2(x − mean)/(n − c), for cotangents up to 1; with var_mean also 1/n, which is smaller."""
+    """∂var = 2(x − mean)/(n − c), for cotangents up to 1; with var_mean also 1/n, which is
+    smaller."""
     x, dims = args[0].detach(), dims_of(args, kwargs)
     mean = x.mean(dims, keepdim=True)
     count = x.numel() / max(mean.numel(), 1)
-    return (2.0 * (x - mean).abs() + 8.0 * x.abs().mean(dims, keepdim=True) + 1.0) / max(count - correction(kwargs), 1)  # type: ignore[no-any-return]
+    return (2.0 * (x - mean).abs() + 8.0 * x.abs().mean(dims, keepdim=True) + 1.0) / max(  # type: ignore[no-any-return]
+        count - correction(kwargs), 1
+    )
 
 
 def of_steep_slope(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
     """∂std = (x − mean)/((n − c)·std)."""
     _, deviation = spread(args, {**kwargs, "keepdim": True})
     return torch.nan_to_num(
-        of_slope(args, kwargs, outputs) / torch.minimum(deviation, torch.ones_like(deviation)), nan=0.0, posinf=0.0
+        of_slope(args, kwargs, outputs) / torch.minimum(deviation, torch.ones_like(deviation)),
+        nan=0.0,
+        posinf=0.0,
     )
 
 
@@ -106,15 +120,20 @@ def first_of(magnitude: Any) -> Any:
 
 def of_logsumexp(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
     """|max| + |log Σ exp(x − max)| + 1, infinities aside."""
-    largest = torch.amax(args[0].detach(), dims_of(args, kwargs), keepdim=kwargs.get("keepdim", False))
+    largest = torch.amax(
+        args[0].detach(), dims_of(args, kwargs), keepdim=kwargs.get("keepdim", False)
+    )
     return torch.nan_to_num(largest.abs() + (outputs[0] - largest).abs() + 1.0, posinf=0.0)
 
 
 def of_softmax_share(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
-    """The gradient is cotangent · exp(x − logsumexp): relative errors as large as both exponents."""
+    """The gradient is cotangent · exp(x − logsumexp): relative errors as large as both
+    exponents."""
     x = args[0].detach()
     total = torch.logsumexp(x, dims_of(args, kwargs), keepdim=True)
-    return torch.nan_to_num(outputs[0].abs() * (1.0 + x.abs() + 2.0 * total.abs()), nan=0.0, posinf=0.0)
+    return torch.nan_to_num(
+        outputs[0].abs() * (1.0 + x.abs() + 2.0 * total.abs()), nan=0.0, posinf=0.0
+    )
 
 
 def own(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
@@ -123,7 +142,8 @@ def own(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
 
 
 def of_distance(args: Args, kwargs: Kwargs, gradients: Tensors) -> Tensors:
-    """|ḡ|·|d|ᵖ⁻¹/‖d‖ᵖ⁻¹ with d = x − y, summed where an operand was broadcast; ‖d‖ has the error of a long sum in it.
+    """|ḡ|·|d|ᵖ⁻¹/‖d‖ᵖ⁻¹ with d = x − y, summed where an operand was broadcast; ‖d‖ has the error of
+    a long sum in it.
 
     ḡ follows from Euler's Σx·∂x + Σy·∂y = ḡ·‖d‖.
     """
@@ -135,13 +155,18 @@ def of_distance(args: Args, kwargs: Kwargs, gradients: Tensors) -> Tensors:
     growth = d.numel() if 16 * d.unique().numel() <= d.numel() else math.sqrt(d.numel())
     scale = (4.0 + growth) * (cotangent.abs() * terms)
     seen = of_farthest(args, kwargs, gradients)
-    return tuple(scale.sum_to_size(g.shape) for g in seen) if len(seen) > 1 else (scale.sum() * norm,)
+    return (
+        tuple(scale.sum_to_size(g.shape) for g in seen) if len(seen) > 1 else (scale.sum() * norm,)
+    )
 
 
 def of_farthest(args: Args, kwargs: Kwargs, gradients: Tensors) -> Tensors:
-    """In the maximum norm several differences may round to the largest: then Σx·∂x + Σy·∂y, whichever of them is chosen."""
+    """In the maximum norm several differences may round to the largest: then Σx·∂x + Σy·∂y,
+    whichever of them is chosen."""
     x, y = (a.detach() for a in args[:2])
-    if args[2] != math.inf or any(g is None or g.shape != a.shape for g, a in zip(gradients, args[:2], strict=False)):
+    if args[2] != math.inf or any(
+        g is None or g.shape != a.shape for g, a in zip(gradients, args[:2], strict=False)
+    ):
         return gradients
     two = (x - y).abs().flatten().nan_to_num().topk(min(2, (x - y).numel())).values.tolist()
     if len(two) < 2 or two[0] - two[1] > 2.0**-6 * (x.abs().max() + y.abs().max()):
@@ -150,7 +175,8 @@ def of_farthest(args: Args, kwargs: Kwargs, gradients: Tensors) -> Tensors:
 
 
 def of_norm(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
-    """Gradients of norms: a few products and quotients, one of them with a power of the norm, a sum of √n, or of n equal ones."""
+    """Gradients of norms: a few products and quotients, one of them with a power of the norm, a sum
+    of √n, or of n equal ones."""
     if "nuc" in (*args[1:2], kwargs.get("p"), kwargs.get("ord")):
         raise TypeError("the nuclear norm is made of singular values, and so is its gradient")
     x, dims = args[0].detach(), dims_of(args, kwargs, 2)
@@ -169,7 +195,8 @@ OPERATORS = [
     op("std_mean", moments, accumulated(of_deviation, reduced, backward=of_steep_slope)),
     op("norm", norms(2, 1, 2.0, 3, math.inf, -math.inf, 0), NORM),
     op("linalg.vector_norm", norms(2, 1, 2.0, 3, math.inf, -math.inf, 0), NORM),
-    op("dist", distance, accumulated(own, reduced, backward=of_distance), observe_gradients=of_farthest),
+    op("dist", distance, accumulated(own, reduced, backward=of_distance),
+    observe_gradients=of_farthest),
     op(
         "logsumexp",
         over(EXPONENTS, full=False),

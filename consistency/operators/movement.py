@@ -17,12 +17,19 @@ Arguments = Callable[[Drawing, Shape], Sequence[Arg]]
 
 
 def moved(
-    arguments: Arguments = lambda d, shape: (), low: int = 0, high: int = 4, *, layout: bool = True, least: int = 1
+    arguments: Arguments = lambda d, shape: (),
+    low: int = 0,
+    high: int = 4,
+    *,
+    layout: bool = True,
+    least: int = 1,
 ) -> Sample:
     """A tensor of ``low`` to ``high`` dimensions, then what ``arguments`` draws for its shape."""
 
     def sample(d: Drawing) -> Call:
-        shape = filled_shape(d, low, high) if least == 1 else d.shape(low, high, least=least, most=16)
+        shape = (
+            filled_shape(d, low, high) if least == 1 else d.shape(low, high, least=least, most=16)
+        )
         return call(d.tensor(shape, REAL, layout=layout), *arguments(d, shape))
 
     return sample
@@ -48,7 +55,8 @@ def factored(d: Drawing, shape: Shape) -> list[int]:
 
 
 def enlarged(d: Drawing, shape: Shape) -> list[int]:
-    """Sizes that ``shape`` expands to: ones become more, others may be left as -1, dimensions are put in front."""
+    """Sizes that ``shape`` expands to: ones become more, others may be left as -1, dimensions are
+    put in front."""
     front = [d.integer(1, 4) for _ in range(d.integer(0, 2))]
     return front + [d.integer(1, 5) if size == 1 else d.choice(size, -1) for size in shape]
 
@@ -66,7 +74,10 @@ def expanded_like(d: Drawing) -> Call:
     shape = with_ones(d)
     sizes = enlarged(d, shape)
     front = len(sizes) - len(shape)
-    return call(d.tensor(shape), d.tensor([shape[i - front] if size == -1 else size for i, size in enumerate(sizes)]))
+    return call(
+        d.tensor(shape),
+        d.tensor([shape[i - front] if size == -1 else size for i, size in enumerate(sizes)]),
+    )
 
 
 def windows(d: Drawing, shape: Shape) -> Sequence[Arg]:
@@ -138,7 +149,11 @@ def shuffled(up: bool) -> Sample:
     def sample(d: Drawing) -> Call:
         batch, factor = d.shape(0, 1, most=3), d.integer(1, 3)
         channels, height, width = d.integer(1, 4), d.integer(1, 7), d.integer(1, 7)
-        block = (channels * factor**2, height, width) if up else (channels, height * factor, width * factor)
+        block = (
+            (channels * factor**2, height, width)
+            if up
+            else (channels, height * factor, width * factor)
+        )
         return call(d.tensor((*batch, *block)), factor)
 
     return sample
@@ -146,7 +161,9 @@ def shuffled(up: bool) -> Sample:
 
 def channels_shuffled(d: Drawing) -> Call:
     groups = d.integer(1, 4)
-    return call(d.tensor((d.integer(1, 3), groups * d.integer(1, 4), *d.shape(1, 2, most=8))), groups)
+    return call(
+        d.tensor((d.integer(1, 3), groups * d.integer(1, 4), *d.shape(1, 2, most=8))), groups
+    )
 
 
 def in_format(d: Drawing) -> Call:
@@ -158,7 +175,15 @@ def in_format(d: Drawing) -> Call:
 
 
 def op(name: str, sample: Sample, traits: frozenset[str] = LINEAR, **more: Any) -> Operator:
-    return Operator(name=name, family="movement", sample=sample, error=EXACT, dtypes=EVERY, traits=traits, **more)
+    return Operator(
+        name=name,
+        family="movement",
+        sample=sample,
+        error=EXACT,
+        dtypes=EVERY,
+        traits=traits,
+        **more,
+    )
 
 
 def view(name: str, sample: Sample, **more: Any) -> Operator:
@@ -195,7 +220,10 @@ OPERATORS = [
     view("diagonal", moved(diagonal, 2)),
     op("diag", moved(lambda d, s: [d.integer(-2, 2)], 1, 2, least=3)),
     op("diagflat", moved(lambda d, s: [d.integer(-2, 2)], 0, 2, least=2)),
-    op("diag_embed", moved(lambda d, s: [d.integer(-2, 2), *d.choice((-2, -1), (0, 1), (-1, 0))], 1, 3, least=2)),
+    op(
+        "diag_embed",
+        moved(lambda d, s: [d.integer(-2, 2), *d.choice((-2, -1), (0, 1), (-1, 0))], 1, 3, least=2),
+    ),
     op("tril", moved(lambda d, s: [d.integer(-3, 3)], 2)),
     op("triu", moved(lambda d, s: [d.integer(-3, 3)], 2)),
     op("flip", moved(lambda d, s: [list(d.dims(s, least=0))])),

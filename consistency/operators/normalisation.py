@@ -1,4 +1,5 @@
-"""Normalisation: over a batch, instances, layers, groups, and neighbouring channels. S is in :mod:`._standardised`."""
+"""Normalisation: over a batch, instances, layers, groups, and neighbouring channels. S is in
+:mod:`._standardised`."""
 
 from __future__ import annotations
 
@@ -24,7 +25,20 @@ from ._standardised import (
     per_layer,
     window,
 )
-from .declare import FLOAT, FLOATS, POSITIVE, SUMMED, Call, Domain, Drawing, ErrorModel, Operator, Sample, accumulated, call
+from .declare import (
+    FLOAT,
+    FLOATS,
+    POSITIVE,
+    SUMMED,
+    Call,
+    Domain,
+    Drawing,
+    ErrorModel,
+    Operator,
+    Sample,
+    accumulated,
+    call,
+)
 
 SCALE = Domain(-2.0, 2.0)
 EPSILONS = (1e-3, 1e-6, 2.0**-8)
@@ -51,9 +65,17 @@ def batch_norm(d: Drawing) -> Call:
     """Evaluation, or training with at least two elements per channel."""
     training = d.flag()
     channels, spatial = d.size(1, 17), d.shape(0, 3, most=17, elements=128)
-    batch = d.size(2 if training and math.prod(spatial) == 1 else 1, max(2, min(65, 8192 // (channels * math.prod(spatial)))))
+    batch = d.size(
+        2 if training and math.prod(spatial) == 1 else 1,
+        max(2, min(65, 8192 // (channels * math.prod(spatial)))),
+    )
     x = d.tensor((batch, channels, *spatial), SUMMED)
-    return call(x, *channelwise(d, channels), training=training, **some(d, momentum=(0.5, 0.0, 1.0), eps=EPSILONS))
+    return call(
+        x,
+        *channelwise(d, channels),
+        training=training,
+        **some(d, momentum=(0.5, 0.0, 1.0), eps=EPSILONS),
+    )
 
 
 def instance_norm(d: Drawing) -> Call:
@@ -62,14 +84,24 @@ def instance_norm(d: Drawing) -> Call:
     x = d.tensor((d.size(1, 4), channels, *spatial), SUMMED)
     kind = d.choice("own", "update", "running")
     switch = {"use_input_stats": False} if kind == "running" else {}
-    return call(x, *channelwise(d, channels, running=kind != "own"), **switch, **some(d, momentum=(0.5,), eps=EPSILONS))
+    return call(
+        x,
+        *channelwise(d, channels, running=kind != "own"),
+        **switch,
+        **some(d, momentum=(0.5,), eps=EPSILONS),
+    )
 
 
 def layer_norm(d: Drawing) -> Call:
     """Over one to three last dimensions, up to 2048 elements."""
     normalized = (*d.shape(0, 2, most=5, elements=8), d.size(2, 2048))
     rows = d.shape(0, 2, most=17, elements=max(1, 8192 // math.prod(normalized)))
-    return call(d.tensor((*rows, *normalized), SUMMED), list(normalized), *affine(d, normalized), **some(d, eps=EPSILONS))
+    return call(
+        d.tensor((*rows, *normalized), SUMMED),
+        list(normalized),
+        *affine(d, normalized),
+        **some(d, eps=EPSILONS),
+    )
 
 
 def rms_norm(d: Drawing) -> Call:
@@ -77,7 +109,12 @@ def rms_norm(d: Drawing) -> Call:
     normalized = (*d.shape(0, 1, most=5), d.size(1, 1024))
     rows = d.shape(0, 2, most=17, elements=max(1, 8192 // math.prod(normalized)))
     weight = d.tensor(normalized, SCALE) if d.flag() else None
-    return call(d.tensor((*rows, *normalized), SUMMED), list(normalized), weight, d.choice(2.0**-16, *EPSILONS))
+    return call(
+        d.tensor((*rows, *normalized), SUMMED),
+        list(normalized),
+        weight,
+        d.choice(2.0**-16, *EPSILONS),
+    )
 
 
 def group_norm(d: Drawing) -> Call:
@@ -96,7 +133,8 @@ def local_response_norm(d: Drawing) -> Call:
 def normalize(d: Drawing) -> Call:
     """The default eps of 1e-12 is zero in float16, so there another one is given.
 
-    In float16 the gradient of the 3-norm divides by its square, which leaves the format for short vectors (docs/findings.md).
+    In float16 the gradient of the 3-norm divides by its square, which leaves the format for short
+    vectors (docs/findings.md).
     """
     shape = d.shape(1, 3, elements=4096)
     eps = {"eps": 2.0**-10} if d.dtype == "float16" else some(d, eps=(2.0**-10, 1.0))
@@ -106,16 +144,28 @@ def normalize(d: Drawing) -> Call:
 
 
 @magnitude
-def of_unit(outputs: Outputs, x: torch.Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> torch.Tensor:
-    """|ref|; a root other than the square root carries the rounding of its exponent, times the logarithm of what is under it."""
+def of_unit(
+    outputs: Outputs, x: torch.Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12
+) -> torch.Tensor:
+    """|ref|; a root other than the square root carries the rounding of its exponent, times the
+    logarithm of what is under it."""
     if p != 3.0:
         return outputs[0].abs()
     length = torch.linalg.vector_norm(x, p, dim, keepdim=True)
     return outputs[0].abs() * (2.0 + finite(length.log()).abs())
 
 
-def norm(name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = FLOATS, **more: Any) -> Operator:
-    return Operator(name=f"nn.functional.{name}", family="normalisation", sample=sample, error=error, dtypes=dtypes, **more)
+def norm(
+    name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = FLOATS, **more: Any
+) -> Operator:
+    return Operator(
+        name=f"nn.functional.{name}",
+        family="normalisation",
+        sample=sample,
+        error=error,
+        dtypes=dtypes,
+        **more,
+    )
 
 
 WRITES: dict[str, Any] = {"mutates": (1, 2), "differentiable_inputs": (0, 3, 4)}

@@ -1,4 +1,5 @@
-"""What can be compared of outputs that are not unique: values at indices, tie-free sums, admissible neighbours.
+"""What can be compared of outputs that are not unique: values at indices, tie-free sums, admissible
+neighbours.
 
 Nothing here may fail on a faulty backend's outputs: positions that do not exist read as NaN.
 """
@@ -16,13 +17,18 @@ Tensors = tuple[torch.Tensor, ...]
 
 
 def gather_or_nan(values: torch.Tensor, dim: int, index: torch.Tensor) -> torch.Tensor:
-    """``values`` at ``index`` along ``dim``, in float64; NaN where a position does not exist or the shapes do not fit."""
+    """``values`` at ``index`` along ``dim``, in float64; NaN where a position does not exist or the
+    shapes do not fit."""
     values, shape = values.detach().to(torch.float64), index.shape
     if values.ndim == 0:
         values, index = values.reshape(1), index.reshape(1) if index.numel() == 1 else index
     fits = index.ndim == values.ndim and not index.dtype.is_floating_point
     dim = dim % max(values.ndim, 1)
-    if not fits or any(n > m for axis, (n, m) in enumerate(zip(index.shape, values.shape, strict=True)) if axis != dim):
+    if not fits or any(
+        n > m
+        for axis, (n, m) in enumerate(zip(index.shape, values.shape, strict=True))
+        if axis != dim
+    ):
         return torch.full(shape, math.nan, dtype=torch.float64)
     size = values.shape[dim]
     if not size or not index.numel():
@@ -78,7 +84,8 @@ def value_selected(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
 
 
 def selection_along(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
-    """topk: ``dim`` comes third and is the last by default; that no position came twice is compared, too."""
+    """topk: ``dim`` comes third and is the last by default; that no position came twice is
+    compared, too."""
     dim = argument("dim", 2, -1, args, kwargs)
     values, found = values_and_where(args, kwargs, outputs, dim)
     if not kwargs.get("sorted", True):
@@ -94,7 +101,8 @@ def distinct(index: torch.Tensor, dim: int) -> torch.Tensor:
 
 
 def sorted_along(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
-    """sort: values, the input at the indices, and the indices in ascending order; the indices themselves if stable."""
+    """sort: values, the input at the indices, and the indices in ascending order; the indices
+    themselves if stable."""
     dim = argument("dim", 1, -1, args, kwargs)
     if kwargs.get("stable", False):
         return plain_zeros(outputs[0]), outputs[1]
@@ -110,12 +118,15 @@ def order_along(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
 
 
 def tied_sums(dim: Any) -> Any:
-    """Gradients of what selects elements: each element's is summed over all that equal it in its row, whichever was selected.
+    """Gradients of what selects elements: each element's is summed over all that equal it in its
+    row, whichever was selected.
 
     ``dim`` finds the dimension from ``(args, kwargs)``; None stands for all elements.
     """
 
-    def observe(args: Args, kwargs: Kwargs, gradients: tuple[torch.Tensor | None, ...]) -> tuple[torch.Tensor | None, ...]:
+    def observe(
+        args: Args, kwargs: Kwargs, gradients: tuple[torch.Tensor | None, ...]
+    ) -> tuple[torch.Tensor | None, ...]:
         first, rest = gradients[0], gradients[1:]
         if first is None or first.shape != args[0].shape or not first.numel() or not first.ndim:
             return gradients
@@ -124,34 +135,51 @@ def tied_sums(dim: Any) -> Any:
         if along is None:
             values, gradient, along = values.reshape(-1), gradient.reshape(-1), 0
         values, order = values.sort(along)
-        new = (values.narrow(along, 1, values.shape[along] - 1) != values.narrow(along, 0, values.shape[along] - 1)) & ~(
-            values.narrow(along, 0, values.shape[along] - 1).isnan()
-        )
+        new = (
+            values.narrow(along, 1, values.shape[along] - 1)
+            != values.narrow(along, 0, values.shape[along] - 1)
+        ) & ~(values.narrow(along, 0, values.shape[along] - 1).isnan())
         group = torch.cat([torch.zeros_like(order.narrow(along, 0, 1)), new.cumsum(along)], along)
-        sums = torch.zeros_like(gradient).scatter_add(along, group, gradient.gather(along, order)).gather(along, group)
+        sums = (
+            torch.zeros_like(gradient)
+            .scatter_add(along, group, gradient.gather(along, order))
+            .gather(along, group)
+        )
         return torch.zeros_like(gradient).scatter(along, order, sums).reshape(whole), *rest
 
     return observe
 
 
 def of_shares(args: Args, kwargs: Kwargs, gradients: Tensors) -> tuple[float, ...]:
-    """S of gradients that choose among cotangents (within ±1) and, where an operand was broadcast, add them up."""
+    """S of gradients that choose among cotangents (within ±1) and, where an operand was broadcast,
+    add them up."""
     tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
     total = sum(tensors, torch.zeros(())).numel()
     return tuple(float(total // g.numel()) if 0 < g.numel() < total else 0.0 for g in gradients)
 
 
 def unit_of(args: Args) -> float:
-    """Twice the unit roundoff of the narrowest format that holds every argument: what the tested dtype's rounding may be."""
-    given = [arg.detach().double() for arg in args if isinstance(arg, torch.Tensor) and arg.dtype.is_floating_point]
+    """Twice the unit roundoff of the narrowest format that holds every argument: what the tested
+    dtype's rounding may be."""
+    given = [
+        arg.detach().double()
+        for arg in args
+        if isinstance(arg, torch.Tensor) and arg.dtype.is_floating_point
+    ]
     for dtype, precision in ((torch.bfloat16, 8), (torch.float16, 11), (torch.float32, 24)):
-        if all(bool(torch.isclose(arg.to(dtype).double(), arg, rtol=0.0, atol=0.0, equal_nan=True).all()) for arg in given):
+        if all(
+            bool(
+                torch.isclose(arg.to(dtype).double(), arg, rtol=0.0, atol=0.0, equal_nan=True).all()
+            )
+            for arg in given
+        ):
             return 2.0 ** (1 - precision)
     return 2.0**-52
 
 
 def beside(exact: torch.Tensor, step: float, unit: float) -> torch.Tensor:
-    """Where ``exact`` (before it is rounded to a multiple of 1, shifted by ``step``) lies within rounding of the jump."""
+    """Where ``exact`` (before it is rounded to a multiple of 1, shifted by ``step``) lies within
+    rounding of the jump."""
     distance = (exact - step - torch.round(exact - step)).abs()
     return distance <= 2.0 * unit * torch.clamp(exact.abs(), min=1.0)
 
@@ -162,23 +190,32 @@ def neighbours(at: torch.Tensor, output: torch.Tensor, step: torch.Tensor | floa
 
 
 def quotient_neighbours(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[Tensors]:
-    """floor_divide, div with a rounding mode: one beside where the exact quotient is within rounding of a whole number."""
+    """floor_divide, div with a rounding mode: one beside where the exact quotient is within
+    rounding of a whole number."""
     if not outputs[0].dtype.is_floating_point or kwargs.get("rounding_mode", "floor") is None:
         return []
-    return neighbours(beside(torch.true_divide(args[0], args[1]), 0.0, unit_of(args)), outputs[0], 1.0)
+    return neighbours(
+        beside(torch.true_divide(args[0], args[1]), 0.0, unit_of(args)), outputs[0], 1.0
+    )
 
 
 def remainder_neighbours(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[Tensors]:
-    """remainder, fmod: one divisor beside where the quotient is within rounding of a whole number."""
+    """remainder, fmod: one divisor beside where the quotient is within rounding of a whole
+    number."""
     if not outputs[0].dtype.is_floating_point:
         return []
     divisor = args[1].abs() if isinstance(args[1], torch.Tensor) else abs(args[1])
-    return neighbours(beside(torch.true_divide(args[0], args[1]), 0.0, unit_of(args)), outputs[0], divisor)
+    return neighbours(
+        beside(torch.true_divide(args[0], args[1]), 0.0, unit_of(args)), outputs[0], divisor
+    )
 
 
 def decimal_neighbours(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[Tensors]:
-    """round with decimals: one unit of the last place beside where the scaled number is within rounding of a half."""
+    """round with decimals: one unit of the last place beside where the scaled number is within
+    rounding of a half."""
     decimals = kwargs.get("decimals", 0)
     if not decimals or not outputs[0].dtype.is_floating_point:
         return []
-    return neighbours(beside(args[0] * 10.0**decimals, 0.5, unit_of(args)), outputs[0], 10.0**-decimals)
+    return neighbours(
+        beside(args[0] * 10.0**decimals, 0.5, unit_of(args)), outputs[0], 10.0**-decimals
+    )

@@ -1,4 +1,5 @@
-"""One step of ``torch.optim``'s optimizers from a drawn state, over several parameters; parameters and states are judged."""
+"""One step of ``torch.optim``'s optimizers from a drawn state, over several parameters; parameters
+and states are judged."""
 
 from __future__ import annotations
 
@@ -25,13 +26,18 @@ USED_WITH = {"max_exp_avg_sq": "amsgrad", "momentum_buffer": "momentum"}
 
 
 def step(
-    optimizer: str, parameters: list[torch.Tensor], gradients: list[torch.Tensor], states: list[list[torch.Tensor]],
+    optimizer: str, parameters: list[torch.Tensor], gradients: list[torch.Tensor],
+    states: list[list[torch.Tensor]],
     steps: int = 1, **options: Any,
 ) -> list[torch.Tensor]:  # fmt: skip
     """The parameters and states after a step. ``steps`` is the number of those before."""
     leaves = [x.detach().requires_grad_(True) for x in parameters]
     built = getattr(torch.optim, optimizer)(leaves, **options)
-    names = [name for name in STATES[optimizer] if options.get(USED_WITH.get(name, ""), name not in USED_WITH)]
+    names = [
+        name
+        for name in STATES[optimizer]
+        if options.get(USED_WITH.get(name, ""), name not in USED_WITH)
+    ]
     for i, (leaf, gradient) in enumerate(zip(leaves, gradients, strict=True)):
         leaf.grad = gradient
         state = built.state[leaf]
@@ -41,17 +47,24 @@ def step(
         for name, drawn in zip(names, states, strict=True):
             state[name] = drawn[i]
     built.step()
-    return [*(x.detach() for x in leaves), *(built.state[leaf][name] for name in names for leaf in leaves)]
+    return [
+        *(x.detach() for x in leaves),
+        *(built.state[leaf][name] for name in names for leaf in leaves),
+    ]
 
 
 def drawn(optimizer: str, d: Drawing) -> Call:
     """Defaults first: plain steps of one parameter.
 
-    ``fused`` with contiguous tensors only: torch's kernels on the CPU read and write strided ones beyond their end
-    (docs/findings.md).
+    ``fused`` with contiguous tensors only: torch's kernels on the CPU read and write strided ones
+    beyond their end (docs/findings.md).
     """
     options: dict[str, Any] = {"lr": d.choice(0.125, 0.5, 0.001)}
-    how = d.choice("plain", "foreach", "fused") if optimizer != "RMSprop" else d.choice("plain", "foreach")
+    how = (
+        d.choice("plain", "foreach", "fused")
+        if optimizer != "RMSprop"
+        else d.choice("plain", "foreach")
+    )
     options |= {"foreach": how == "foreach"} if how != "fused" else {"fused": True}
     if d.flag():
         options["weight_decay"] = 0.125
@@ -67,10 +80,15 @@ def drawn(optimizer: str, d: Drawing) -> Call:
     names = {name: square for name, square in STATES[optimizer].items()
              if options.get(USED_WITH.get(name, ""), name not in USED_WITH)}  # fmt: skip
     views = how != "fused"
-    tensors: list[Any] = [[d.tensor(shape, PARAMETER, layout=views, overlap=False) for shape in shapes]]
+    tensors: list[Any] = [
+        [d.tensor(shape, PARAMETER, layout=views, overlap=False) for shape in shapes]
+    ]
     tensors.append([d.tensor(shape, GRADIENT, layout=views) for shape in shapes])
     states = [
-        [d.tensor(shape, SQUARE if square else GRADIENT, layout=views, overlap=False) for shape in shapes]
+        [
+            d.tensor(shape, SQUARE if square else GRADIENT, layout=views, overlap=False)
+            for shape in shapes
+        ]
         for square in names.values()
     ]
     return call(*tensors, states, steps=d.integer(1, 100), **options)
@@ -78,8 +96,10 @@ def drawn(optimizer: str, d: Drawing) -> Call:
 
 OPERATORS = [
     Operator(
-        name=f"optim.{name}", family="optimizers", sample=functools.partial(drawn, name), function=functools.partial(step, name),
-        error=accumulated("pointwise", one, wide_accumulation=False), dtypes=FLOAT, differentiable=False,
+        name=f"optim.{name}", family="optimizers", sample=functools.partial(drawn, name),
+        function=functools.partial(step, name),
+        error=accumulated("pointwise", one, wide_accumulation=False), dtypes=FLOAT,
+        differentiable=False,
         mutates=tuple(range(5 * MOST)), traits=frozenset({"inplace"}),
     )
     for name in STATES

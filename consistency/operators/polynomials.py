@@ -1,4 +1,5 @@
-"""Orthogonal polynomials by their recurrences: n steps whose errors add up, next to roots more than the value is worth."""
+"""Orthogonal polynomials by their recurrences: n steps whose errors add up, next to roots more than
+the value is worth."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ LOW, HIGH = 4, 12
 def of_degree(domain: Domain) -> Sample:
     """A tensor of arguments, and one degree for all or a tensor of them.
 
-    From 5 to 9 on, as the kind may be, torch takes sin((n + 1)·acos x)/sin(acos x) and its like, which near the ends lose half of
-    the digits or all (docs/findings.md): they are left out there.
+    From 5 to 9 on, as the kind may be, torch takes sin((n + 1)·acos x)/sin(acos x) and its like,
+    which near the ends lose half of the digits or all (docs/findings.md): they are left out there.
     """
 
     def sample(d: Drawing) -> Call:
@@ -34,12 +35,18 @@ def steps(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     return float(HIGH)
 
 
-# On [-1, 1] these are bounded; Hermite's and Laguerre's grow, and nothing is drawn where they leave the small numbers.
-BOUNDED, SHIFTED, NARROW = Domain(-1.0, 1.0, points=(-1.0, 0.0, 1.0)), Domain(0.0, 1.0, points=(0.0, 0.5, 1.0)), Domain(-2.0, 2.0)
+# On [-1, 1] these are bounded; Hermite's and Laguerre's grow, and nothing is drawn where they leave
+# the small numbers.
+BOUNDED, SHIFTED, NARROW = (
+    Domain(-1.0, 1.0, points=(-1.0, 0.0, 1.0)),
+    Domain(0.0, 1.0, points=(0.0, 0.5, 1.0)),
+    Domain(-2.0, 2.0),
+)
 DOMAINS = {
     **{f"chebyshev_polynomial_{kind}": BOUNDED for kind in "tuvw"},
     **{f"shifted_chebyshev_polynomial_{kind}": SHIFTED for kind in "tuvw"},
-    "hermite_polynomial_h": NARROW, "hermite_polynomial_he": NARROW, "laguerre_polynomial_l": Domain(0.0, 4.0),
+    "hermite_polynomial_h": NARROW, "hermite_polynomial_he": NARROW,
+    "laguerre_polynomial_l": Domain(0.0, 4.0),
     "legendre_polynomial_p": BOUNDED,
 }  # fmt: skip
 RECURRENCE = accumulated("normwise", steps, growth="linear")

@@ -1,4 +1,5 @@
-"""Pooling: averages are sums of products, maxima are exact with any index among equals, power averages have non-negative terms."""
+"""Pooling: averages are sums of products, maxima are exact with any index among equals, power
+averages have non-negative terms."""
 
 from __future__ import annotations
 
@@ -34,18 +35,27 @@ KERNEL = {1: 9, 2: 5, 3: 3}
 VALUES = Domain(specials=("nan", "inf", "-inf", "max", "-max"), wide=(-24, 24), tiny=True)
 # Torch returns a wrong index for a maximum of -inf in channels_last_3d.
 VOLUMES = replace(VALUES, specials=("nan", "inf", "max", "-max"))
-LINEAR, TIES = frozenset({"linear"}), frozenset({"ties", "constant"})  # most of a maximum's gradient is zero
+LINEAR, TIES = (
+    frozenset({"linear"}),
+    frozenset({"ties", "constant"}),
+)  # most of a maximum's gradient is zero
 PICKS = TIES | EXTREMUM
 
 
 def image(d: Drawing, spatial: list[int], domain: Domain) -> TensorRecipe:
-    """Batched and unbatched; volumes alone are contiguous, because torch takes other ones for images with channels last."""
+    """Batched and unbatched; volumes alone are contiguous, because torch takes other ones for
+    images with channels last."""
     batch = () if d.flag() else (d.size(1, 3),)
-    return d.tensor((*batch, d.size(1, 5), *spatial), domain, layout=bool(batch) or len(spatial) < 3)
+    return d.tensor(
+        (*batch, d.size(1, 5), *spatial), domain, layout=bool(batch) or len(spatial) < 3
+    )
 
 
-def windows(d: Drawing, rank: int, *, dilated: bool = False) -> tuple[int | list[int], dict[str, Any], list[int]]:
-    """Kernel, keyword arguments and a spatial size that holds at least one window, in general no whole number of them."""
+def windows(
+    d: Drawing, rank: int, *, dilated: bool = False
+) -> tuple[int | list[int], dict[str, Any], list[int]]:
+    """Kernel, keyword arguments and a spatial size that holds at least one window, in general no
+    whole number of them."""
     kernel = per_dim(d, rank, 1, KERNEL[rank])
     extent, kwargs = spread(kernel, rank), some(d, ceil_mode=(True,))
     padding, dilation = [0] * rank, [1] * rank
@@ -56,8 +66,12 @@ def windows(d: Drawing, rank: int, *, dilated: bool = False) -> tuple[int | list
         kwargs["dilation"] = per_dim(d, rank, 1, 2)
         dilation = spread(kwargs["dilation"], rank)
         extent = [(k - 1) * s + 1 for k, s in zip(extent, dilation, strict=True)]
-    # avg_pool3d forgets the padding. Where a window holds padding only, max_pool2d's gradient writes beyond its memory.
-    least = [k if rank == 3 else max(s, k - 2 * p) for k, s, p in zip(extent, dilation, padding, strict=True)]
+    # avg_pool3d forgets the padding. Where a window holds padding only, max_pool2d's gradient
+    # writes beyond its memory.
+    least = [
+        k if rank == 3 else max(s, k - 2 * p)
+        for k, s, p in zip(extent, dilation, padding, strict=True)
+    ]
     return kernel, kwargs, [d.size(low, MOST[rank]) for low in least]
 
 
@@ -65,7 +79,12 @@ def average(rank: int) -> Sample:
     def sample(d: Drawing) -> Call:
         kernel, kwargs, size = windows(d, rank)
         options: dict[str, tuple[Any, ...]] = {"divisor_override": (1, 3)} if rank > 1 else {}
-        return call(image(d, size, summed(d, 64)), kernel, **kwargs, **some(d, count_include_pad=(False,), **options))
+        return call(
+            image(d, size, summed(d, 64)),
+            kernel,
+            **kwargs,
+            **some(d, count_include_pad=(False,), **options),
+        )
 
     return sample
 
@@ -73,7 +92,12 @@ def average(rank: int) -> Sample:
 def maximum(rank: int) -> Sample:
     def sample(d: Drawing) -> Call:
         kernel, kwargs, size = windows(d, rank, dilated=True)
-        return call(image(d, size, VALUES if rank < 3 else VOLUMES), kernel, **kwargs, **some(d, return_indices=(True,)))
+        return call(
+            image(d, size, VALUES if rank < 3 else VOLUMES),
+            kernel,
+            **kwargs,
+            **some(d, return_indices=(True,)),
+        )
 
     return sample
 
@@ -92,30 +116,37 @@ def adaptive(rank: int, domain: Domain | None = None, **options: tuple[Any, ...]
 
 
 def power(rank: int) -> Sample:
-    """Powers of 1 only of positive numbers, so that no sum cancels. In one dimension the kernel is a number."""
+    """Powers of 1 only of positive numbers, so that no sum cancels. In one dimension the kernel is
+    a number."""
 
     def sample(d: Drawing) -> Call:
         kernel = per_dim(d, rank, 1, KERNEL[rank]) if rank > 1 else d.integer(1, KERNEL[1])
         size = [d.size(KERNEL[rank], MOST[rank]) for _ in range(rank)]
         order = d.choice(2.0, 1.0)
         domain = Domain(wide=(-6, 6)) if order == 2.0 else POSITIVE
-        return call(image(d, size, domain), order, kernel, **some(d, stride=(1, 2, 3), ceil_mode=(True,)))
+        return call(
+            image(d, size, domain), order, kernel, **some(d, stride=(1, 2, 3), ceil_mode=(True,))
+        )
 
     return sample
 
 
 def unpool(rank: int) -> Sample:
-    """Positions such as pooling returns, the same place in every window; contiguous, or the gradient raises in torch."""
+    """Positions such as pooling returns, the same place in every window; contiguous, or the
+    gradient raises in torch."""
 
     def sample(d: Drawing) -> Call:
         kernel, channels = d.integer(2, 3), d.size(1, 2)
         size = [d.size(1, {1: 31, 2: 5, 3: 3}[rank]) for _ in range(rank)]
         place = [d.integer(0, kernel - 1) for _ in range(rank)]
-        plane = [functools.reduce(lambda i, axis: i * size[axis] * kernel + at[axis] * kernel + place[axis], range(rank), 0)
+        plane = [functools.reduce(lambda i,
+        axis: i * size[axis] * kernel + at[axis] * kernel + place[axis], range(rank), 0)
                  for at in itertools.product(*map(range, size))]  # fmt: skip
         shape = (channels, *size)
         strides = tuple(math.prod(shape[axis + 1 :]) for axis in range(rank + 1))
-        indices = Literal(struct.pack(f"<{channels * len(plane)}q", *plane * channels), "int64", shape, strides)
+        indices = Literal(
+            struct.pack(f"<{channels * len(plane)}q", *plane * channels), "int64", shape, strides
+        )
         return call(d.tensor(shape, VALUES), indices, kernel)
 
     return sample
@@ -133,8 +164,17 @@ def at_maximum(rank: int) -> Any:
     return observe
 
 
-def pool(name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = FLOATS, **more: Any) -> Operator:
-    return Operator(name=f"nn.functional.{name}", family="pooling", sample=sample, error=error, dtypes=dtypes, **more)
+def pool(
+    name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = FLOATS, **more: Any
+) -> Operator:
+    return Operator(
+        name=f"nn.functional.{name}",
+        family="pooling",
+        sample=sample,
+        error=error,
+        dtypes=dtypes,
+        **more,
+    )
 
 
 def of_window(rank: int) -> Any:
@@ -150,7 +190,10 @@ def of_adaptive_window(rank: int) -> Any:
 
     def terms(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
         sizes = zip(args[0].shape[-rank:], outputs[0].shape[-rank:], strict=True)
-        return math.prod((max(-(-(i + 1) * size // n) - i * size // n for i in range(n)) for size, n in sizes), start=1.0)
+        return math.prod(
+            (max(-(-(i + 1) * size // n) - i * size // n for i in range(n)) for size, n in sizes),
+            start=1.0,
+        )
 
     return terms
 
@@ -159,12 +202,31 @@ MAXIMUM = ErrorModel("exact", backward=peak)
 UNPOOL = ErrorModel("exact", backward="output")
 
 OPERATORS = [
-    *(pool(f"avg_pool{n}d", average(n), products(of_window(n)), FLOATS if n < 3 else FLOAT, traits=LINEAR) for n in (1, 2, 3)),
     *(
-        pool(f"max_pool{n}d", maximum(n), MAXIMUM, NUMERIC if n > 1 else FLOATS, traits=PICKS, observe=at_maximum(n))
+        pool(
+            f"avg_pool{n}d",
+            average(n),
+            products(of_window(n)),
+            FLOATS if n < 3 else FLOAT,
+            traits=LINEAR,
+        )
         for n in (1, 2, 3)
     ),
-    *(pool(f"adaptive_avg_pool{n}d", adaptive(n), products(of_adaptive_window(n)), traits=LINEAR) for n in (1, 2, 3)),
+    *(
+        pool(
+            f"max_pool{n}d",
+            maximum(n),
+            MAXIMUM,
+            NUMERIC if n > 1 else FLOATS,
+            traits=PICKS,
+            observe=at_maximum(n),
+        )
+        for n in (1, 2, 3)
+    ),
+    *(
+        pool(f"adaptive_avg_pool{n}d", adaptive(n), products(of_adaptive_window(n)), traits=LINEAR)
+        for n in (1, 2, 3)
+    ),
     *(
         pool(
             f"adaptive_max_pool{n}d",
@@ -175,6 +237,12 @@ OPERATORS = [
         )
         for n in (1, 2, 3)
     ),
-    *(pool(f"lp_pool{n}d", power(n), accumulated("products", of_power_window(n)), FLOAT) for n in (1, 2, 3)),
-    *(pool(f"max_unpool{n}d", unpool(n), UNPOOL, traits=frozenset({"constant"})) for n in (1, 2, 3)),
+    *(
+        pool(f"lp_pool{n}d", power(n), accumulated("products", of_power_window(n)), FLOAT)
+        for n in (1, 2, 3)
+    ),
+    *(
+        pool(f"max_unpool{n}d", unpool(n), UNPOOL, traits=frozenset({"constant"}))
+        for n in (1, 2, 3)
+    ),
 ]

@@ -1,4 +1,5 @@
-"""Comparisons, classifications, logic and bits: answers that are right or wrong, so nothing here has a tolerance."""
+"""Comparisons, classifications, logic and bits: answers that are right or wrong, so nothing here
+has a tolerance."""
 
 from __future__ import annotations
 
@@ -15,9 +16,12 @@ INTEGRAL = ("int32", "int64", "bool")
 
 
 def comparable(d: Drawing) -> Call:
-    """Two tensors, or a tensor and a number, that are often equal: both hold few distinct numbers."""
+    """Two tensors, or a tensor and a number, that are often equal: both hold few distinct
+    numbers."""
     shape = shape_of(d)
-    few: dict[str, Any] = {"values": ("integers", -1, 1)} if d.dtype != "bool" and d.choice(True, True, False) else {}
+    few: dict[str, Any] = (
+        {"values": ("integers", -1, 1)} if d.dtype != "bool" and d.choice(True, True, False) else {}
+    )
     left = d.tensor(shape, SPECIAL, **few)
     if d.choice(False, False, True):
         return call(left, d.integer(-1, 1) if few or d.dtype == "bool" else scalar(d))
@@ -25,13 +29,23 @@ def comparable(d: Drawing) -> Call:
 
 
 def close(d: Drawing) -> Call:
-    """Whole numbers with tolerances that are powers of two: whether they are close is exact in every dtype."""
+    """Whole numbers with tolerances that are powers of two: whether they are close is exact in
+    every dtype."""
     shape = shape_of(d)
     values = ("integers", 0, 1) if d.dtype == "bool" else ("integers", -2, 2)
-    left, right = d.tensor(shape, SIMPLE, values=values), d.tensor(d.broadcastable(shape), SIMPLE, values=values)
+    left, right = (
+        d.tensor(shape, SIMPLE, values=values),
+        d.tensor(d.broadcastable(shape), SIMPLE, values=values),
+    )
     if d.dtype == "bool" or d.choice(True, False):
         return call(left, right)
-    return call(left, right, rtol=d.choice(0.0, 0.25, 0.5) if d.floating else 0.0, atol=d.choice(0.0, 1.0), equal_nan=d.flag())
+    return call(
+        left,
+        right,
+        rtol=d.choice(0.0, 0.25, 0.5) if d.floating else 0.0,
+        atol=d.choice(0.0, 1.0),
+        equal_nan=d.flag(),
+    )
 
 
 def logical(d: Drawing) -> Call:
@@ -46,7 +60,9 @@ def bits(low: int = -MILLION, high: int = MILLION) -> Sample:
     def sample(d: Drawing) -> Call:
         shape = shape_of(d)
         ranges = ((0, 1), (0, 1)) if d.dtype == "bool" else ((-MILLION, MILLION), (low, high))
-        return call(*(d.tensor(d.broadcastable(shape), values=("integers", *ends)) for ends in ranges))
+        return call(
+            *(d.tensor(d.broadcastable(shape), values=("integers", *ends)) for ends in ranges)
+        )
 
     return sample
 
@@ -54,7 +70,11 @@ def bits(low: int = -MILLION, high: int = MILLION) -> Sample:
 def membership(d: Drawing) -> Call:
     """Which elements occur among a few others."""
     values = ("integers", 0, 1) if d.dtype == "bool" else ("integers", -4, 4)
-    return call(d.tensor(shape_of(d), values=values), d.tensor((d.size(1, 16),), values=values), invert=d.flag())
+    return call(
+        d.tensor(shape_of(d), values=values),
+        d.tensor((d.size(1, 16),), values=values),
+        invert=d.flag(),
+    )
 
 
 def sameness(d: Drawing) -> Call:
@@ -66,13 +86,18 @@ def sameness(d: Drawing) -> Call:
 
 def op(name: str, sample: Sample, dtypes: tuple[str, ...] = EVERY, **more: Any) -> Operator:
     settings: dict[str, Any] = {"traits": TRAITS, "differentiable": False} | more
-    return Operator(name=name, family="comparison", sample=sample, error=EXACT, dtypes=dtypes, **settings)
+    return Operator(
+        name=name, family="comparison", sample=sample, error=EXACT, dtypes=dtypes, **settings
+    )
 
 
 NO_BOOL = tuple(dtype for dtype in EVERY if dtype != "bool")
 OPERATORS = [
     *(op(name, comparable) for name in ("eq", "ne", "lt", "le", "gt", "ge")),
-    *(op(name, unary(SPECIAL)) for name in ("isnan", "isinf", "isfinite", "isposinf", "isneginf", "isreal", "signbit")),
+    *(
+        op(name, unary(SPECIAL))
+        for name in ("isnan", "isinf", "isfinite", "isposinf", "isneginf", "isreal", "signbit")
+    ),
     op("isclose", close),
     op("allclose", close, traits=frozenset({"constant"})),
     op("equal", sameness, traits=frozenset({"constant"})),
@@ -80,5 +105,8 @@ OPERATORS = [
     *(op(name, logical) for name in ("logical_and", "logical_or", "logical_xor")),
     op("logical_not", unary(SPECIAL)),
     *(op(name, bits(), INTEGRAL) for name in ("bitwise_and", "bitwise_or", "bitwise_xor")),
-    *(op(name, bits(0, 8), ("int32", "int64")) for name in ("bitwise_left_shift", "bitwise_right_shift")),
+    *(
+        op(name, bits(0, 8), ("int32", "int64"))
+        for name in ("bitwise_left_shift", "bitwise_right_shift")
+    ),
 ]

@@ -1,8 +1,10 @@
-"""Short programs: views, writes in place, arithmetic and reductions in a row, over one to three tensors.
+"""Short programs: views, writes in place, arithmetic and reductions in a row, over one to three
+tensors.
 
-Aliasing defects only show in sequence. A program is plain data: the first argument is a list of steps, the tensors follow. A step
-is ``[operation, register, …]``; the tensors are the first registers, and every step that is no write adds one. What is judged is
-the final state of every register, and the storages behind the tensors.
+Aliasing defects only show in sequence. A program is plain data: the first argument is a list of
+steps, the tensors follow. A step is ``[operation, register, …]``; the tensors are the first
+registers, and every step that is no write adds one. What is judged is the final state of every
+register, and the storages behind the tensors.
 """
 
 from __future__ import annotations
@@ -63,8 +65,11 @@ def sizes(name: str, operands: list[torch.Tensor], numbers: list[Any]) -> torch.
     return perform(name, operands, [abs(n) if isinstance(n, float) else n for n in numbers])
 
 
-def interpret(steps: Sequence[Step], tensors: Sequence[torch.Tensor], perform: Perform = perform) -> list[torch.Tensor]:
-    """Runs the steps; returns every register. ``perform`` is for those who play a backend's faults."""
+def interpret(
+    steps: Sequence[Step], tensors: Sequence[torch.Tensor], perform: Perform = perform
+) -> list[torch.Tensor]:
+    """Runs the steps; returns every register. ``perform`` is for those who play a backend's
+    faults."""
     registers = list(tensors)
     for name, *rest in steps:
         count = 2 if name in READS_TWO else 1
@@ -79,7 +84,8 @@ def program(steps: Sequence[Step], *tensors: torch.Tensor) -> list[torch.Tensor]
 
 
 class Writer:
-    """Draws steps that are valid: knows every register's shape, which memory it belongs to, and whether elements share some."""
+    """Draws steps that are valid: knows every register's shape, which memory it belongs to, and
+    whether elements share some."""
 
     def __init__(self, d: Drawing, shapes: Sequence[tuple[int, ...]]) -> None:
         self.d = d
@@ -104,7 +110,9 @@ class Writer:
             if not view:
                 self.products.append(self._factors(name, sources))
         else:
-            self.products[self.memory[sources[0]]] = max(self.products[self.memory[sources[0]]], self._factors(name, sources))
+            self.products[self.memory[sources[0]]] = max(
+                self.products[self.memory[sources[0]]], self._factors(name, sources)
+            )
         self.steps.append([name, *sources, *numbers])
 
     def _factors(self, name: str, sources: list[int]) -> int:
@@ -116,7 +124,8 @@ class Writer:
         ranks = {"slice": 1, "flip_halves": 1, "select": 1, "transpose": 2}
         source = self.pick(
             lambda i: (
-                self.registers[i].ndim >= ranks.get(name, 0) and (name not in ("unsqueeze", "expand") or self.registers[i].ndim < 3)
+                self.registers[i].ndim >= ranks.get(name, 0)
+                and (name not in ("unsqueeze", "expand") or self.registers[i].ndim < 3)
             )
         )
         if source is None:
@@ -147,7 +156,9 @@ class Writer:
             return False
         if name in READS_TWO:
             shape, memory = self.registers[target].shape, self.memory[target]
-            source = self.pick(lambda i: self.memory[i] != memory and broadcasts(self.registers[i].shape, shape))
+            source = self.pick(
+                lambda i: self.memory[i] != memory and broadcasts(self.registers[i].shape, shape)
+            )
             if source is None:
                 return False
             self.add(name, [target, source])
@@ -168,7 +179,10 @@ class Writer:
             return True
         shape, factors = self.registers[first].shape, self.products[self.memory[first]]
         second = self.pick(
-            lambda i: broadcasts(self.registers[i].shape, shape) and (name != "mul" or factors + self.products[self.memory[i]] <= 6)
+            lambda i: (
+                broadcasts(self.registers[i].shape, shape)
+                and (name != "mul" or factors + self.products[self.memory[i]] <= 6)
+            )
         )
         if second is None:
             return False
@@ -186,7 +200,9 @@ class Writer:
 
 def broadcasts(shape: Sequence[int], wide: Sequence[int]) -> bool:
     """Whether ``shape`` expands to ``wide``."""
-    return len(shape) <= len(wide) and all(n in (1, m) for n, m in zip(reversed(shape), reversed(wide), strict=False))
+    return len(shape) <= len(wide) and all(
+        n in (1, m) for n, m in zip(reversed(shape), reversed(wide), strict=False)
+    )
 
 
 def drawn(d: Drawing) -> Call:
@@ -207,8 +223,14 @@ def drawn(d: Drawing) -> Call:
 def magnitude(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[torch.Tensor]:
     """The same program on sizes: one for every register, then one for every storage."""
     steps, *tensors = args
-    bases = [torch.as_strided(t, (t.untyped_storage().nbytes() // t.element_size(),), (1,), 0).abs() for t in tensors]
-    views = [base.as_strided(t.shape, t.stride(), t.storage_offset()) for base, t in zip(bases, tensors, strict=True)]
+    bases = [
+        torch.as_strided(t, (t.untyped_storage().nbytes() // t.element_size(),), (1,), 0).abs()
+        for t in tensors
+    ]
+    views = [
+        base.as_strided(t.shape, t.stride(), t.storage_offset())
+        for base, t in zip(bases, tensors, strict=True)
+    ]
     return [*interpret(steps, views, sizes), *bases]
 
 
@@ -220,13 +242,16 @@ def terms(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
         total += registers[rest[0]].shape[rest[1]] if name == "sum" else 1
         if name not in WRITES:
             count = 2 if name in READS_TWO else 1
-            registers.append(perform(name, [registers[i] for i in rest[:count]], list(rest[count:])))
+            registers.append(
+                perform(name, [registers[i] for i in rest[:count]], list(rest[count:]))
+            )
     return float(total)
 
 
 OPERATORS = [
     Operator(
-        name="program", family="programs", sample=drawn, function=program, dtypes=FLOAT, differentiable=False,
+        name="program", family="programs", sample=drawn, function=program, dtypes=FLOAT,
+        differentiable=False,
         traits=frozenset({"inplace", "constant"}), mutates=tuple(range(MOST_TENSORS)),
         error=accumulated(magnitude, terms, growth="linear", wide_accumulation=False),
     ),

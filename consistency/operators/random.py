@@ -1,9 +1,11 @@
-"""Random operators. Numbers differ from run to run; what is compared is whether they are possible, and whether they are likely.
+"""Random operators. Numbers differ from run to run; what is compared is whether they are possible,
+and whether they are likely.
 
-``observe`` turns every output into two: flags of elements whose value the distribution can give (0 or x/(1 − p) from dropout), and
-flags of the tests in :mod:`.distributions` (how many are 0). Of a healthy result all are True, whatever the seed, but for one in
-some 10⁸. torch's generator on the CPU is seeded from the case while such an operator runs, and then put back, so that a case gives
-the same numbers whatever ran before; generators of other devices run on.
+``observe`` turns every output into two: flags of elements whose value the distribution can give (0
+or x/(1 − p) from dropout), and flags of the tests in :mod:`.distributions` (how many are 0). Of a
+healthy result all are True, whatever the seed, but for one in some 10⁸. torch's generator on the
+CPU is seeded from the case while such an operator runs, and then put back, so that a case gives the
+same numbers whatever ran before; generators of other devices run on.
 """
 
 from __future__ import annotations
@@ -36,15 +38,24 @@ def flags(possible: torch.Tensor, *tests: torch.Tensor) -> Tensors:
 
 
 def events(d: Drawing) -> Call:
-    return call(d.tensor(sizes(d), Domain(0.0, 1.0, points=(0.0, 1.0)), values=d.choice(("uniform", 0.0, 1.0), None)))
+    return call(
+        d.tensor(
+            sizes(d),
+            Domain(0.0, 1.0, points=(0.0, 1.0)),
+            values=d.choice(("uniform", 0.0, 1.0), None),
+        )
+    )
 
 
 def of_events(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
-    """0 or 1 (as p itself, where it is one of them), as often as p says among small and among large p."""
+    """0 or 1 (as p itself, where it is one of them), as often as p says among small and among large
+    p."""
     p, out = args[0], outputs[0]
     possible = torch.where((p == 0.0) | (p == 1.0), out == p, (out == 0.0) | (out == 1.0))
     small = p < 0.5
-    return flags(possible, *(likely.share(out[group] == 1.0, p[group]) for group in (small, ~small)))
+    return flags(
+        possible, *(likely.share(out[group] == 1.0, p[group]) for group in (small, ~small))
+    )
 
 
 def counting(d: Drawing) -> Call:
@@ -64,17 +75,22 @@ def choosing(d: Drawing) -> Call:
     """From up to 33 categories, of which at times up to three have no weight."""
     rows, count, again = d.integer(1, 64), d.size(4, 33), d.flag()
     shape = (rows, count) if d.flag() else (count,)
-    weights = d.tensor(shape, Domain(specials=("0",)), values=("uniform", 0.125, 1.0), overlap=False)
+    weights = d.tensor(
+        shape, Domain(specials=("0",)), values=("uniform", 0.125, 1.0), overlap=False
+    )
     return call(weights, d.size(1, 512) if again else d.integer(1, count - 3), again)
 
 
 def of_choices(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
-    """Categories that have a weight, no one twice unless replaced; the heavy ones as often as their weights say."""
+    """Categories that have a weight, no one twice unless replaced; the heavy ones as often as their
+    weights say."""
     weights, chosen = (t if t.ndim > 1 else t.unsqueeze(0) for t in (args[0], outputs[0]))
     possible = gather_or_nan(weights, 1, chosen) > 0.0
     if not argument("replacement", 2, False, args, kwargs):
         ordered, order = chosen.sort(1)
-        twice = torch.cat([torch.zeros_like(ordered[:, :1], dtype=torch.bool), ordered.diff(dim=1) == 0], 1)
+        twice = torch.cat(
+            [torch.zeros_like(ordered[:, :1], dtype=torch.bool), ordered.diff(dim=1) == 0], 1
+        )
         possible &= ~torch.zeros_like(twice).scatter(1, order, twice)
         chosen = chosen[:, :1]  # only the first is drawn from the weights as they are
     heavy = weights > weights.mean(1, keepdim=True)
@@ -98,7 +114,10 @@ def of_normal(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
 def normal(d: Drawing) -> Call:
     """Tensors of means and of deviations."""
     shape = sizes(d)
-    return call(d.tensor(shape, PLAIN, values=("uniform", -2.0, 2.0)), d.tensor(shape, PLAIN, values=("uniform", 0.5, 4.0)))
+    return call(
+        d.tensor(shape, PLAIN, values=("uniform", -2.0, 2.0)),
+        d.tensor(shape, PLAIN, values=("uniform", 0.5, 4.0)),
+    )
 
 
 def of_standardised(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
@@ -113,7 +132,9 @@ def integers(d: Drawing) -> Call:
 def of_integers(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     """low … high − 1, all alike."""
     low, high, out = args[0], args[1], outputs[0].to(torch.float64)
-    below: Callable[[torch.Tensor], torch.Tensor] = lambda x: ((x - low) / (high - low)).clamp(0.0, 1.0)  # noqa: E731
+    below: Callable[[torch.Tensor], torch.Tensor] = lambda x: ((x - low) / (high - low)).clamp(  # noqa: E731
+        0.0, 1.0
+    )
     possible = (out >= low) & (out < high) & (out == out.floor())
     return flags(possible, likely.follows(out, lambda x: below(x + 1.0), below))
 
@@ -123,7 +144,8 @@ def permutation(d: Drawing) -> Call:
 
 
 def of_permutation(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
-    """Each of 0 … n − 1 once; in the first half as many of the upper half as chance has it (Hoeffding)."""
+    """Each of 0 … n − 1 once; in the first half as many of the upper half as chance has it
+    (Hoeffding)."""
     n, order = args[0], outputs[0]
     possible = order.sort().values == torch.arange(n)
     upper = order[: n // 2] >= n - n // 2
@@ -134,13 +156,16 @@ def filling(*numbers: tuple[float, ...]) -> Sample:
     """A tensor to be overwritten, often a part of another, and parameters."""
 
     def sample(d: Drawing) -> Call:
-        return call(d.tensor(sizes(d), NUMBERS, overlap=False), *(d.choice(*options) for options in numbers))
+        return call(
+            d.tensor(sizes(d), NUMBERS, overlap=False), *(d.choice(*options) for options in numbers)
+        )
 
     return sample
 
 
 def filled(possible: Callable[..., torch.Tensor], test: Callable[..., torch.Tensor]) -> Any:
-    """Of what is written in place: as for other numbers, and nothing beside the tensor's own elements may change.
+    """Of what is written in place: as for other numbers, and nothing beside the tensor's own
+    elements may change.
 
     Both functions take the numbers and the parameters.
     """
@@ -153,14 +178,21 @@ def filled(possible: Callable[..., torch.Tensor], test: Callable[..., torch.Tens
         before = x.as_strided((outputs[1].numel(),), (1,), 0)
         after = before.clone()
         after.as_strided(x.shape, x.stride(), x.storage_offset()).copy_(out)
-        beside = torch.isclose(outputs[1].reshape(-1), after, rtol=0.0, atol=0.0, equal_nan=True).all()
+        beside = torch.isclose(
+            outputs[1].reshape(-1), after, rtol=0.0, atol=0.0, equal_nan=True
+        ).all()
         return kept[0], torch.cat([kept[1], beside.reshape(1)])
 
     return observe
 
 
 def op(name: str, sample: Sample, observe: Any, error: ErrorModel = EXACT, **more: Any) -> Operator:
-    settings: dict[str, Any] = {"family": "random", "dtypes": FLOATS, "traits": RANDOM, "differentiable": False} | more
+    settings: dict[str, Any] = {
+        "family": "random",
+        "dtypes": FLOATS,
+        "traits": RANDOM,
+        "differentiable": False,
+    } | more
     return Operator(name=name, sample=sample, observe=observe, error=error, **settings)
 
 
@@ -175,17 +207,20 @@ OPERATORS = [
     op("randint", integers, of_integers, dtypes=("int64", "int32", "float32")),
     op(
         "uniform_", filling((0.0, -1.0), (1.0, 4.0)),
-        filled(lambda x, low, high: (x >= low) & (x <= high), lambda x, low, high: likely.uniform((x - low) / (high - low))),
+        filled(lambda x, low, high: (x >= low) & (x <= high), lambda x, low,
+        high: likely.uniform((x - low) / (high - low))),
         mutates=(0,),
     ),
     op(
         "normal_", filling((0.0, -1.0), (1.0, 0.5)),
-        filled(lambda x, mean, deviation: x.isfinite(), lambda x, mean, deviation: likely.normal((x - mean) / deviation)),
+        filled(lambda x, mean, deviation: x.isfinite(), lambda x, mean,
+        deviation: likely.normal((x - mean) / deviation)),
         mutates=(0,),
     ),
     op(
         "exponential_", filling((1.0, 0.25, 4.0)),
-        filled(lambda x, rate: (x >= 0.0) & x.isfinite(), lambda x, rate: likely.uniform(-torch.expm1(-rate * x))),
+        filled(lambda x, rate: (x >= 0.0) & x.isfinite(), lambda x,
+        rate: likely.uniform(-torch.expm1(-rate * x))),
         mutates=(0,),
     ),
     op("randperm", permutation, of_permutation, dtypes=("int64", "int32")),

@@ -9,9 +9,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class Reached(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """While it is entered, notes what is called: ``names`` without overloads, ``random`` those that say they may be random.
+    """While it is entered, notes what is called: ``names`` without overloads, ``random`` those that
+    say they may be random.
 
-    With ``seed`` torch's generator begins there before each of these, whatever state somebody else has just put it in.
+    With ``seed`` torch's generator begins there before each of these, whatever state somebody else
+    has just put it in.
     """
 
     def __init__(self, seed: int | None = None) -> None:

@@ -1,4 +1,5 @@
-"""Recurrent networks with explicit weights. Errors are carried from step to step, so S is the response to perturbed inputs."""
+"""Recurrent networks with explicit weights. Errors are carried from step to step, so S is the
+response to perturbed inputs."""
 
 from __future__ import annotations
 
@@ -25,11 +26,20 @@ def sequence(name: str) -> Sample:
     def sample(d: Drawing) -> Call:
         inputs, hidden = d.size(1, 17), d.size(1, 17)
         steps, batch, layers = d.size(1, 33), d.size(1, 4), d.integer(1, 2)
-        biases, both, first = not d.choice(False, False, True), d.choice(False, False, True), d.choice(False, False, True)
+        biases, both, first = (
+            not d.choice(False, False, True),
+            d.choice(False, False, True),
+            d.choice(False, False, True),
+        )
         ways = 1 + both
         x = d.tensor((batch, steps, inputs) if first else (steps, batch, inputs), INPUTS)
-        states = [d.tensor((layers * ways, batch, hidden), INPUTS, overlap=False) for _ in range(1 + (name == "lstm"))]
-        sizes = [inputs if layer == 0 else hidden * ways for layer in range(layers) for _ in range(ways)]
+        states = [
+            d.tensor((layers * ways, batch, hidden), INPUTS, overlap=False)
+            for _ in range(1 + (name == "lstm"))
+        ]
+        sizes = [
+            inputs if layer == 0 else hidden * ways for layer in range(layers) for _ in range(ways)
+        ]
         flat = [w for size in sizes for w in weights(d, GATES[name], size, hidden, biases)]
         state = tuple(states) if name == "lstm" else states[0]
         return call(x, state, flat, biases, layers, 0.0, False, both, first)
@@ -42,7 +52,9 @@ def cell(name: str) -> Sample:
         inputs, hidden, batch = d.size(1, 65), d.size(1, 33), d.size(1, 9)
         states = [d.tensor((batch, hidden), INPUTS) for _ in range(1 + (name == "lstm"))]
         flat = weights(d, GATES[name], inputs, hidden, not d.choice(False, False, True))
-        return call(d.tensor((batch, inputs), INPUTS), tuple(states) if name == "lstm" else states[0], *flat)
+        return call(
+            d.tensor((batch, inputs), INPUTS), tuple(states) if name == "lstm" else states[0], *flat
+        )
 
     return sample
 
@@ -54,13 +66,21 @@ def products_of(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
 
 
 def of_gates(args: Args, kwargs: Kwargs, gradients: Outputs) -> float:
-    """The largest gradient, and what the inputs (up to 2) make of 1 − h², which is a small difference where a gate saturates."""
+    """The largest gradient, and what the inputs (up to 2) make of 1 − h², which is a small
+    difference where a gate saturates."""
     return float(jointly(args, kwargs, gradients)) + 4.0
 
 
 def recurrent(name: str, sample: Sample) -> Operator:
     error = accumulated("normwise", products_of, backward=of_gates)
-    return Operator(name=name, family="rnn", sample=sample, error=error, dtypes=FLOAT, traits=frozenset({"through-sums"}))
+    return Operator(
+        name=name,
+        family="rnn",
+        sample=sample,
+        error=error,
+        dtypes=FLOAT,
+        traits=frozenset({"through-sums"}),
+    )
 
 
 OPERATORS = [

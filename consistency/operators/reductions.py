@@ -26,7 +26,16 @@ from .declare import (
     products,
     reduced,
 )
-from .observing import Args, Kwargs, Tensors, argument, extremum_along, tied_sums, value_at_extremum, zeros_aside
+from .observing import (
+    Args,
+    Kwargs,
+    Tensors,
+    argument,
+    extremum_along,
+    tied_sums,
+    value_at_extremum,
+    zeros_aside,
+)
 from .sampling import along, fitting, reducible
 
 REDUCTION = frozenset({"reduction"})
@@ -35,7 +44,9 @@ TIES = REDUCTION | {"ties"}
 PICKS = TIES | EXTREMUM
 CONSTANT = REDUCTION | {"constant"}
 
-EXTREME = Domain(specials=("nan", "inf", "-inf", "0", "-0", "max", "-max"), wide=(-24, 24), tiny=True)
+EXTREME = Domain(
+    specials=("nan", "inf", "-inf", "0", "-0", "max", "-max"), wide=(-24, 24), tiny=True
+)
 SOME_NAN = Domain(specials=("nan", "-nan"), wide=(-10, 9), sums=True)
 SMALL = Domain(wide=(-3, 3))
 
@@ -64,9 +75,11 @@ def summing(domain: Domain) -> Sample:
 
 
 def product(d: Drawing) -> Call:
-    """Factors near 1 for long rows, so that the product stays in range; any for short ones, from tiny to huge for very short ones.
+    """Factors near 1 for long rows, so that the product stays in range; any for short ones, from
+    tiny to huge for very short ones.
 
-    Below the smallest normal number products cease to shrink: of factors above 127/128 in bfloat16 at half of it.
+    Below the smallest normal number products cease to shrink: of factors above 127/128 in bfloat16
+    at half of it.
     """
     half = d.dtype == "float16"
     shape = d.shape(0, 3, elements=128) if half else reducible(d, 512)
@@ -81,8 +94,12 @@ def product(d: Drawing) -> Call:
     if octaves < (3 if half else 4):
         return call(d.tensor(shape, Domain(wide=(-2, 1), specials=("nan", "inf"))), **kwargs)
     spread = 2.0 ** -max(octaves if half else octaves // 2, 3)
-    least = 1.0 - spread if math.prod(shape) * spread < 80.0 else 1.0  # blanks are the least of a class: 1.2e-38 is exp(-87)
-    return call(d.tensor(shape, SMALL, values=("uniform", least, 1.0 + spread), overlap=False), **kwargs)
+    least = (
+        1.0 - spread if math.prod(shape) * spread < 80.0 else 1.0
+    )  # blanks are the least of a class: 1.2e-38 is exp(-87)
+    return call(
+        d.tensor(shape, SMALL, values=("uniform", least, 1.0 + spread), overlap=False), **kwargs
+    )
 
 
 def truths(d: Drawing) -> Call:
@@ -96,13 +113,18 @@ def truths(d: Drawing) -> Call:
 def counted(d: Drawing) -> Call:
     shape = reducible(d)
     kwargs = along(d, shape)
-    return call(d.tensor(shape, values=("integers", 0, 1)), **({"dim": kwargs["dim"]} if "dim" in kwargs else {}))
+    return call(
+        d.tensor(shape, values=("integers", 0, 1)),
+        **({"dim": kwargs["dim"]} if "dim" in kwargs else {}),
+    )
 
 
 def extreme(d: Drawing, shape: Sequence[int]) -> TensorRecipe:
     """Any numbers, or one time in three few different ones with many ties."""
     few = d.dtype != "bool" and d.choice(False, False, True)
-    return d.tensor(shape, EXTREME, values=("integers", -24, 24)) if few else d.tensor(shape, EXTREME)
+    return (
+        d.tensor(shape, EXTREME, values=("integers", -24, 24)) if few else d.tensor(shape, EXTREME)
+    )
 
 
 def extremum(d: Drawing) -> Call:
@@ -145,7 +167,13 @@ def smaller(d: Drawing) -> Call:
 
 def dims_of(args: Args, kwargs: Kwargs, position: int = 1) -> list[int]:
     dim = argument("dim", position, None, args, kwargs)
-    return list(range(args[0].ndim)) if dim is None else list(dim) if isinstance(dim, (list, tuple)) else [dim]
+    return (
+        list(range(args[0].ndim))
+        if dim is None
+        else list(dim)
+        if isinstance(dim, (list, tuple))
+        else [dim]
+    )
 
 
 def of_product(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
@@ -160,9 +188,13 @@ def of_factors(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     return tuple(output.abs() * math.sqrt(count) for output in outputs)
 
 
-def op(name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = FLOATS, **more: Any) -> Operator:
+def op(
+    name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = FLOATS, **more: Any
+) -> Operator:
     settings: dict[str, Any] = {"traits": REDUCTION} | more
-    return Operator(name=name, family="reduction", sample=sample, error=error, dtypes=dtypes, **settings)
+    return Operator(
+        name=name, family="reduction", sample=sample, error=error, dtypes=dtypes, **settings
+    )
 
 
 SUM = products(reduced, integers_exact=True)
@@ -190,8 +222,10 @@ OPERATORS = [
     op("aminmax", lowest_and_highest, EXACT, EVERY, traits=PICKS, observe=zeros_aside),
     op("max", extremum, EXACT, EVERY, traits=PICKS, observe=extremum_along, observe_gradients=TIED),
     op("min", extremum, EXACT, EVERY, traits=PICKS, observe=extremum_along, observe_gradients=TIED),
-    op("argmax", place, EXACT, NUMERIC, traits=PICKS, differentiable=False, observe=value_at_extremum),
-    op("argmin", place, EXACT, NUMERIC, traits=PICKS, differentiable=False, observe=value_at_extremum),
+    op("argmax", place, EXACT, NUMERIC, traits=PICKS, differentiable=False,
+    observe=value_at_extremum),
+    op("argmin", place, EXACT, NUMERIC, traits=PICKS, differentiable=False,
+    observe=value_at_extremum),
     op("all", truths, EXACT, EVERY, **FIXED),
     op("any", truths, EXACT, EVERY, **FIXED),
     op("count_nonzero", counted, EXACT, EVERY, **FIXED),

@@ -1,4 +1,5 @@
-"""What the families' ``sample`` functions share: shapes, operands that broadcast, dims to reduce over, scalars."""
+"""What the families' ``sample`` functions share: shapes, operands that broadcast, dims to reduce
+over, scalars."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from .declare import REAL, Call, Domain, Drawing, Sample, call
 
 
 def shape_of(d: Drawing, low: int = 0, high: int = 4, *, elements: int = 4096) -> tuple[int, ...]:
-    """Mostly small shapes of every rank, now and then one long row, rarely an empty tensor. Shrinks like ``d.shape``."""
+    """Mostly small shapes of every rank, now and then one long row, rarely an empty tensor. Shrinks
+    like ``d.shape``."""
     kind = d.integer(0, 15)
     if kind >= 13 and low <= 1 <= high:
         return (d.size(1, elements),)
@@ -23,7 +25,9 @@ def shape_of(d: Drawing, low: int = 0, high: int = 4, *, elements: int = 4096) -
     return shape
 
 
-def filled_shape(d: Drawing, low: int = 1, high: int = 4, *, elements: int = 4096) -> tuple[int, ...]:
+def filled_shape(
+    d: Drawing, low: int = 1, high: int = 4, *, elements: int = 4096
+) -> tuple[int, ...]:
     """As :func:`shape_of`, but never empty."""
     if low <= 1 <= high and d.integer(0, 15) >= 13:
         return (d.size(1, elements),)
@@ -31,7 +35,8 @@ def filled_shape(d: Drawing, low: int = 1, high: int = 4, *, elements: int = 409
 
 
 def scalar(d: Drawing, low: float = -4.0, high: float = 4.0) -> complex:
-    """A Python number as a user would give it for the case's dtype: beside complex tensors a real one or a complex one."""
+    """A Python number as a user would give it for the case's dtype: beside complex tensors a real
+    one or a complex one."""
     if d.complex and d.choice(False, False, True):
         return complex(d.number(low, high), d.number(low, high))
     return real_scalar(d, low, high)
@@ -48,16 +53,26 @@ def within(d: Drawing, domain: Domain, low: float = -4.0, high: float = 4.0) -> 
 
 
 def fitting(d: Drawing, domain: Domain, half: Domain | None) -> Domain:
-    """``half`` for float16, where it is given: gradients there are formed in float16, and their intermediates overflow early."""
+    """``half`` for float16, where it is given: gradients there are formed in float16, and their
+    intermediates overflow early."""
     return half if half is not None and d.dtype == "float16" else domain
 
 
-def unary(domain: Domain = REAL, points: Mapping[str, tuple[float, ...]] | None = None, half: Domain | None = None) -> Sample:
-    """One tensor. ``points`` are boundaries that depend on the dtype, such as where exp overflows: nothing is drawn beyond."""
+def unary(
+    domain: Domain = REAL,
+    points: Mapping[str, tuple[float, ...]] | None = None,
+    half: Domain | None = None,
+) -> Sample:
+    """One tensor. ``points`` are boundaries that depend on the dtype, such as where exp overflows:
+    nothing is drawn beyond."""
 
     def sample(d: Drawing) -> Call:
-        chosen = (points or {}).get("float32" if d.dtype == "bfloat16" else d.dtype)  # bfloat16 reaches as far as float32
-        return call(d.tensor(shape_of(d), bounded(domain, chosen) if chosen else fitting(d, domain, half)))
+        chosen = (points or {}).get(
+            "float32" if d.dtype == "bfloat16" else d.dtype
+        )  # bfloat16 reaches as far as float32
+        return call(
+            d.tensor(shape_of(d), bounded(domain, chosen) if chosen else fitting(d, domain, half))
+        )
 
     return sample
 
@@ -74,15 +89,28 @@ def pointwise(*domains: Domain, half: Domain | None = None) -> Sample:
 
     def sample(d: Drawing) -> Call:
         shape = shape_of(d)
-        return call(*(d.tensor(d.broadcastable(shape), fitting(d, domain, half)) for domain in domains))
+        return call(
+            *(d.tensor(d.broadcastable(shape), fitting(d, domain, half)) for domain in domains)
+        )
 
     return sample
 
 
-def operands(d: Drawing, left: Domain, right: Domain, *, numbers: bool = True, mixed: bool = True) -> tuple[Arg, Arg]:
-    """Two operands: tensors that broadcast, a 0-d tensor, a Python number on the right, or an integer tensor beside floats."""
+def operands(
+    d: Drawing, left: Domain, right: Domain, *, numbers: bool = True, mixed: bool = True
+) -> tuple[Arg, Arg]:
+    """Two operands: tensors that broadcast, a 0-d tensor, a Python number on the right, or an
+    integer tensor beside floats."""
     shape = shape_of(d)
-    kind = d.choice("tensors", "tensors", "tensors", "broadcast", "0-d", *["number"] * numbers, *["integers"] * mixed)
+    kind = d.choice(
+        "tensors",
+        "tensors",
+        "tensors",
+        "broadcast",
+        "0-d",
+        *["number"] * numbers,
+        *["integers"] * mixed,
+    )
     match kind:
         case "number":
             return d.tensor(shape, left), within(d, right)
@@ -92,12 +120,22 @@ def operands(d: Drawing, left: Domain, right: Domain, *, numbers: bool = True, m
             return d.tensor(d.broadcastable(shape), left), d.tensor(d.broadcastable(shape), right)
         case "integers" if d.floating:
             low, high = math.ceil(max(right.low, -9)), math.floor(min(right.high, 9))
-            return d.tensor(shape, left), d.tensor(shape, dtype=d.choice("int64", "int32"), values=("integers", low, high))
+            return d.tensor(shape, left), d.tensor(
+                shape, dtype=d.choice("int64", "int32"), values=("integers", low, high)
+            )
     return d.tensor(shape, left), d.tensor(shape, right)
 
 
-def binary(left: Domain = REAL, right: Domain | None = None, *, numbers: bool = True, mixed: bool = True, **options: Any) -> Sample:
-    """Two operands (see :func:`operands`); each of ``options`` names a keyword and the values it takes, None for left out."""
+def binary(
+    left: Domain = REAL,
+    right: Domain | None = None,
+    *,
+    numbers: bool = True,
+    mixed: bool = True,
+    **options: Any,
+) -> Sample:
+    """Two operands (see :func:`operands`); each of ``options`` names a keyword and the values it
+    takes, None for left out."""
 
     def sample(d: Drawing) -> Call:
         args = operands(d, left, right or left, numbers=numbers, mixed=mixed)
@@ -108,7 +146,8 @@ def binary(left: Domain = REAL, right: Domain | None = None, *, numbers: bool = 
 
 
 def reducible(d: Drawing, longest: int = 4096, *, low: int = 0) -> tuple[int, ...]:
-    """A shape of which one dimension is often as long as a row of a real model. Shrinks to few and small dimensions."""
+    """A shape of which one dimension is often as long as a row of a real model. Shrinks to few and
+    small dimensions."""
     if d.integer(0, 3) < 3:
         return d.shape(low, 4)
     length = d.size(1, longest)
@@ -117,7 +156,9 @@ def reducible(d: Drawing, longest: int = 4096, *, low: int = 0) -> tuple[int, ..
     return (*others[:at], length, *others[at:])
 
 
-def along(d: Drawing, shape: Sequence[int], *, several: bool = True, full: bool = True) -> dict[str, Arg]:
+def along(
+    d: Drawing, shape: Sequence[int], *, several: bool = True, full: bool = True
+) -> dict[str, Arg]:
     """``dim`` and ``keepdim`` of a reduction: none, one, or several dims."""
     options = ["none"] * full + ["one"] + ["several"] * (several and len(shape) > 0)
     kwargs: dict[str, Arg] = {}
@@ -134,7 +175,8 @@ def along(d: Drawing, shape: Sequence[int], *, several: bool = True, full: bool 
 
 
 def permuted_positions(d: Drawing, shape: Sequence[int], dim: int, size: int) -> TensorRecipe:
-    """Positions along ``dim`` of which no two in a row are equal, for writes whose order is not defined: ``shape[dim] <= size``.
+    """Positions along ``dim`` of which no two in a row are equal, for writes whose order is not
+    defined: ``shape[dim] <= size``.
 
     Every row holds the same positions. Shrinks towards 0, 1, 2, …
     """

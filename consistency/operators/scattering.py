@@ -1,4 +1,5 @@
-"""Writing at positions, masks and slices, out of place. Places that come twice are added up, never overwritten."""
+"""Writing at positions, masks and slices, out of place. Places that come twice are added up, never
+overwritten."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ NARROW = Domain(-2.0, 2.0)
 def scattered(d: Drawing, *, overlap: bool = True) -> Call:
     """From a tensor or a number, to positions that do not repeat along the dimension."""
     shape, dim = somewhere(d)
-    index = replaced(tuple(d.integer(1, s) if d.flag() else s for s in shape), dim, d.integer(1, shape[dim]))
+    index = replaced(
+        tuple(d.integer(1, s) if d.flag() else s for s in shape), dim, d.integer(1, shape[dim])
+    )
     positions = permuted_positions(d, index, dim, shape[dim])
     source: Arg = scalar(d) if d.choice(False, False, True) else d.tensor(index)
     return call(d.tensor(shape, overlap=overlap), dim, positions, source)
@@ -27,7 +30,12 @@ def scattered(d: Drawing, *, overlap: bool = True) -> Call:
 def scatter_summed(d: Drawing, *, overlap: bool = True) -> Call:
     shape, dim = somewhere(d, elements=1024)
     index = replaced(shape, dim, d.size(1, 65))
-    return call(d.tensor(shape, SUMMED, overlap=overlap), dim, d.index(index, shape[dim]), d.tensor(index, SUMMED))
+    return call(
+        d.tensor(shape, SUMMED, overlap=overlap),
+        dim,
+        d.index(index, shape[dim]),
+        d.tensor(index, SUMMED),
+    )
 
 
 def reduction(d: Drawing) -> tuple[str, Domain]:
@@ -41,16 +49,33 @@ def scatter_reduced(d: Drawing) -> Call:
     index = replaced(shape, dim, d.size(1, 9))
     how, domain = ("sum", NARROW) if d.flag() else reduction(d)
     positions = d.index(index, shape[dim])
-    return call(d.tensor(shape, domain), dim, positions, d.tensor(index, domain), how, include_self=d.choice(True, False))
+    return call(
+        d.tensor(shape, domain),
+        dim,
+        positions,
+        d.tensor(index, domain),
+        how,
+        include_self=d.choice(True, False),
+    )
 
 
 def index_reduced(d: Drawing) -> Call:
-    """No products in the half formats: torch (2.4 to 2.13, CPU) raises an internal assertion for rows of stride 0 or size 1."""
+    """No products in the half formats: torch (2.4 to 2.13, CPU) raises an internal assertion for
+    rows of stride 0 or size 1."""
     shape, dim = somewhere(d, elements=512)
     count = d.size(1, 9)
-    how, domain = reduction(d) if d.dtype not in HALF else (d.choice("amax", "amin", "mean"), NARROW)
+    how, domain = (
+        reduction(d) if d.dtype not in HALF else (d.choice("amax", "amin", "mean"), NARROW)
+    )
     source = d.tensor(replaced(shape, dim, count), domain)
-    return call(d.tensor(shape, domain), dim, d.index((count,), shape[dim]), source, how, include_self=d.choice(True, False))
+    return call(
+        d.tensor(shape, domain),
+        dim,
+        d.index((count,), shape[dim]),
+        source,
+        how,
+        include_self=d.choice(True, False),
+    )
 
 
 def index_added(d: Drawing, *, overlap: bool = True) -> Call:
@@ -58,14 +83,22 @@ def index_added(d: Drawing, *, overlap: bool = True) -> Call:
     count = d.size(1, 65)
     alpha = {"alpha": scalar(d)} if d.flag() and d.dtype != "bool" else {}
     source = d.tensor(replaced(shape, dim, count), SUMMED)
-    return call(d.tensor(shape, SUMMED, overlap=overlap), dim, d.index((count,), shape[dim]), source, **alpha)
+    return call(
+        d.tensor(shape, SUMMED, overlap=overlap),
+        dim,
+        d.index((count,), shape[dim]),
+        source,
+        **alpha,
+    )
 
 
 def index_copied(d: Drawing, *, overlap: bool = True) -> Call:
     shape, dim = somewhere(d)
     count = d.integer(1, shape[dim])
     source = d.tensor(replaced(shape, dim, count))
-    return call(d.tensor(shape, overlap=overlap), dim, d.index((count,), shape[dim], distinct=True), source)
+    return call(
+        d.tensor(shape, overlap=overlap), dim, d.index((count,), shape[dim], distinct=True), source
+    )
 
 
 def index_filled(d: Drawing, *, overlap: bool = True) -> Call:
@@ -79,13 +112,21 @@ def index_put(d: Drawing, *, overlap: bool = True) -> Call:
     shape, _ = somewhere(d, elements=1024)
     if d.flag():
         count = d.size(1, 33)
-        positions = tuple(d.index((count,), size, negative=True) for size in shape[: d.integer(1, len(shape))])
-        values = d.tensor((count, *shape[len(positions) :]) if d.flag() else shape[len(positions) :], SUMMED)
+        positions = tuple(
+            d.index((count,), size, negative=True) for size in shape[: d.integer(1, len(shape))]
+        )
+        values = d.tensor(
+            (count, *shape[len(positions) :]) if d.flag() else shape[len(positions) :], SUMMED
+        )
         return call(d.tensor(shape, SUMMED, overlap=overlap), positions, values, accumulate=True)
     if d.flag():
         return call(d.tensor(shape, overlap=overlap), (mask(d, shape),), d.tensor(()))
     count = d.integer(1, shape[0])
-    return call(d.tensor(shape, overlap=overlap), (d.index((count,), shape[0], distinct=True),), d.tensor((count, *shape[1:])))
+    return call(
+        d.tensor(shape, overlap=overlap),
+        (d.index((count,), shape[0], distinct=True),),
+        d.tensor((count, *shape[1:])),
+    )
 
 
 def put(d: Drawing) -> Call:
@@ -93,7 +134,12 @@ def put(d: Drawing) -> Call:
     size = math.prod(shape)
     if d.flag():
         count = (d.size(1, 33),)
-        return call(d.tensor(shape, SUMMED), d.index(count, size, negative=True), d.tensor(count, SUMMED), accumulate=True)
+        return call(
+            d.tensor(shape, SUMMED),
+            d.index(count, size, negative=True),
+            d.tensor(count, SUMMED),
+            accumulate=True,
+        )
     count = (d.integer(1, size),)
     return call(d.tensor(shape), d.index(count, size, distinct=True), d.tensor(count))
 
@@ -112,7 +158,11 @@ def masked_filled(d: Drawing, *, overlap: bool = True) -> Call:
 
 def masked_scattered(d: Drawing) -> Call:
     shape = filled_shape(d, 1, 3)
-    return call(d.tensor(shape), mask(d, d.broadcastable(shape)), d.tensor((math.prod(shape) + d.integer(0, 3),)))
+    return call(
+        d.tensor(shape),
+        mask(d, d.broadcastable(shape)),
+        d.tensor((math.prod(shape) + d.integer(0, 3),)),
+    )
 
 
 def counted(d: Drawing) -> Call:
@@ -125,8 +175,14 @@ def counted(d: Drawing) -> Call:
 
 def longest_side(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     """n: at most every number of the last tensor lands in one place."""
-    rest = [item for arg in (*args[1:], *kwargs.values()) for item in (arg if isinstance(arg, tuple) else (arg,))]
-    return 1.0 + max((max(t.shape, default=1) for t in rest if isinstance(t, torch.Tensor)), default=1)
+    rest = [
+        item
+        for arg in (*args[1:], *kwargs.values())
+        for item in (arg if isinstance(arg, tuple) else (arg,))
+    ]
+    return 1.0 + max(
+        (max(t.shape, default=1) for t in rest if isinstance(t, torch.Tensor)), default=1
+    )
 
 
 # One after the other into the same place, which in the half formats is rounded each time.

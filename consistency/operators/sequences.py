@@ -1,4 +1,5 @@
-"""Normalisation in training, twice, and then in evaluation: what the running statistics were is judged with what came of them."""
+"""Normalisation in training, twice, and then in evaluation: what the running statistics were is
+judged with what came of them."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ DATA = Domain(-4.0, 4.0)
 
 
 def batch(
-    mean: torch.Tensor, variance: torch.Tensor, first: torch.Tensor, second: torch.Tensor, last: torch.Tensor,
+    mean: torch.Tensor, variance: torch.Tensor, first: torch.Tensor, second: torch.Tensor,
+    last: torch.Tensor,
     weight: Any = None, bias: Any = None, momentum: float = 0.1,
 ) -> list[torch.Tensor]:  # fmt: skip
     def apply(x: torch.Tensor, training: bool) -> torch.Tensor:
@@ -28,7 +30,8 @@ def batch(
 
 
 def instance(
-    mean: torch.Tensor, variance: torch.Tensor, first: torch.Tensor, second: torch.Tensor, last: torch.Tensor,
+    mean: torch.Tensor, variance: torch.Tensor, first: torch.Tensor, second: torch.Tensor,
+    last: torch.Tensor,
     weight: Any = None, bias: Any = None, momentum: float = 0.1,
 ) -> list[torch.Tensor]:  # fmt: skip
     def apply(x: torch.Tensor, own: bool) -> torch.Tensor:
@@ -39,7 +42,10 @@ def instance(
 
 def drawn(d: Drawing) -> Call:
     channels, spatial = d.size(1, 9), d.shape(1, 2, least=2, most=9, elements=64)
-    statistics = d.tensor((channels,), SCALE, layout=False), d.tensor((channels,), POSITIVE, layout=False)
+    statistics = (
+        d.tensor((channels,), SCALE, layout=False),
+        d.tensor((channels,), POSITIVE, layout=False),
+    )
     inputs = [d.tensor((d.size(2, 9), channels, *spatial), DATA) for _ in range(3)]
     affine = [d.tensor((channels,), SCALE, layout=False) for _ in range(2 * d.flag())]
     return call(*statistics, *inputs, *affine, momentum=d.choice(0.5, 0.25, 0.125))
@@ -50,11 +56,13 @@ def per_channel(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
 
 
 def sizes(instance: bool) -> Any:
-    """S of both outputs in training, of the one in evaluation, and of the running statistics, which carry the batches' errors."""
+    """S of both outputs in training, of the one in evaluation, and of the running statistics, which
+    carry the batches' errors."""
 
     @magnitude
     def size(
-        outputs: Outputs, mean: torch.Tensor, variance: torch.Tensor, first: torch.Tensor, second: torch.Tensor,
+        outputs: Outputs, mean: torch.Tensor, variance: torch.Tensor, first: torch.Tensor,
+        second: torch.Tensor,
         last: torch.Tensor, weight: Any = None, bias: Any = None, momentum: float = 0.1,
     ) -> list[Any]:  # fmt: skip
         training = [channel_sizes(x, None, None, EPS, True, instance)[0] for x in (first, second)]
@@ -63,8 +71,14 @@ def sizes(instance: bool) -> Any:
         shape = by_channel(last)
         deviation = (outputs[4].reshape(shape) + EPS).sqrt()
         unit = (last - outputs[3].reshape(shape)).abs() / deviation
-        running = (last.abs() + size_of_mean) / deviation + unit * (1.0 + size_of_variance / deviation**2)
-        return [*(weighted(s, shape, weight, bias) for s in (*training, running)), size_of_mean, size_of_variance]
+        running = (last.abs() + size_of_mean) / deviation + unit * (
+            1.0 + size_of_variance / deviation**2
+        )
+        return [
+            *(weighted(s, shape, weight, bias) for s in (*training, running)),
+            size_of_mean,
+            size_of_variance,
+        ]
 
     return size
 
@@ -72,8 +86,10 @@ def sizes(instance: bool) -> Any:
 EPS = 1e-5
 OPERATORS = [
     Operator(
-        name=f"nn.functional.{name}.train_then_eval", family="sequences", sample=drawn, function=function, dtypes=("float32",),
-        error=accumulated(sizes(name == "instance_norm"), per_channel), differentiable=False, mutates=(0, 1),
+        name=f"nn.functional.{name}.train_then_eval", family="sequences", sample=drawn,
+        function=function, dtypes=("float32",),
+        error=accumulated(sizes(name == "instance_norm"), per_channel), differentiable=False,
+        mutates=(0, 1),
     )
     for name, function in (("batch_norm", batch), ("instance_norm", instance))
 ]  # fmt: skip

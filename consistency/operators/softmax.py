@@ -1,4 +1,5 @@
-"""Softmax and its kin. Exponents carry the rounding of x − max, so S = (|x − max| + 1)·ref, and for the logarithm a sum of both."""
+"""Softmax and its kin. Exponents carry the rounding of x − max, so S = (|x − max| + 1)·ref, and for
+the logarithm a sum of both."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from ..core.recipe import DType
 from ._shared import Args, Kwargs, Outputs, finite, magnitude
 from .declare import FLOATS, Call, Domain, Drawing, Magnitude, Operator, accumulated, call
 
-# exp overflows above 88.72 (float16: 11.09), is subnormal below -87.33 (-9.70) and zero below -103.97 (-17.33).
+# exp overflows above 88.72 (float16: 11.09), is subnormal below -87.33 (-9.70) and zero below
+# -103.97 (-17.33).
 LARGE, SMALL = (88.72, 11.09), (0.0, -9.7, -17.33, -87.33, -103.97)
 OVERFLOWING = Domain(points=LARGE, specials=("-inf", "inf", "nan", "-0"), wide=(-10, 5), sums=True)
 UNDERFLOWING = Domain(points=SMALL, specials=("-inf", "-0"), wide=(-10, 7), sums=True)
@@ -31,14 +33,17 @@ def along(d: Drawing) -> Call:
 def with_dtype(d: Drawing) -> Call:
     """The same with the result in a wider dtype."""
     plain = along(d)
-    return call(*plain.args, dtype=DType("float64" if d.dtype in ("float32", "float64") else "float32"))
+    return call(
+        *plain.args, dtype=DType("float64" if d.dtype in ("float32", "float64") else "float32")
+    )
 
 
 def precision(x: torch.Tensor, dim: int) -> torch.Tensor:
     """|x − max| + 1, the relative error of exp(x − max) in units of u; 1 where it is not finite.
 
-    The 1 grows with the number z of zeros to √(1 + z²/n): the blanks of a tape, which a plain sum would not notice, make equal
-    terms here, whose roundings lean to one side. G is √n, so z = n gives the n roundings of a sum one after the other.
+    The 1 grows with the number z of zeros to √(1 + z²/n): the blanks of a tape, which a plain sum
+    would not notice, make equal terms here, whose roundings lean to one side. G is √n, so z = n
+    gives the n roundings of a sum one after the other.
     """
     if not x.numel():
         return x
@@ -59,7 +64,8 @@ def of_share(sign: float) -> Magnitude:
 
 
 def of_share_slope(sign: float) -> Magnitude:
-    """y·(g − Σ g·y) with cotangents g of at most 1, every y as precise as its exponential and the sum of all."""
+    """y·(g − Σ g·y) with cotangents g of at most 1, every y as precise as its exponential and the
+    sum of all."""
 
     @magnitude
     def size(outputs: Outputs, input: torch.Tensor, dim: int, **kwargs: Any) -> torch.Tensor:
@@ -75,10 +81,14 @@ def of_logarithm(outputs: Outputs, input: torch.Tensor, dim: int, **kwargs: Any)
 
 
 @magnitude
-def of_logarithm_slope(outputs: Outputs, input: torch.Tensor, dim: int, **kwargs: Any) -> torch.Tensor:
+def of_logarithm_slope(
+    outputs: Outputs, input: torch.Tensor, dim: int, **kwargs: Any
+) -> torch.Tensor:
     """g − y·Σ g."""
     y, error = finite(torch.softmax(input, dim)), precision(input, dim)
-    return 1.0 + y * (error + (y * error).sum(dim, keepdim=True)) * (input.shape[dim] if input.ndim else 1)
+    return 1.0 + y * (error + (y * error).sum(dim, keepdim=True)) * (
+        input.shape[dim] if input.ndim else 1
+    )
 
 
 def length(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
@@ -88,13 +98,32 @@ def length(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
 
 def softmax(name: str, forward: Magnitude, backward: Magnitude, **more: Any) -> Operator:
     error = accumulated(forward, length, backward=backward)
-    return Operator(name=name, family="softmax", sample=more.pop("sample", along), error=error, dtypes=FLOATS, **more)
+    return Operator(
+        name=name,
+        family="softmax",
+        sample=more.pop("sample", along),
+        error=error,
+        dtypes=FLOATS,
+        **more,
+    )
 
 
 OPERATORS = [
     softmax("softmax", of_share(1.0), of_share_slope(1.0)),
     softmax("log_softmax", of_logarithm, of_logarithm_slope),
-    softmax("softmax.with_dtype", of_share(1.0), of_share_slope(1.0), sample=with_dtype, function=torch.softmax),
-    softmax("log_softmax.with_dtype", of_logarithm, of_logarithm_slope, sample=with_dtype, function=torch.log_softmax),
+    softmax(
+        "softmax.with_dtype",
+        of_share(1.0),
+        of_share_slope(1.0),
+        sample=with_dtype,
+        function=torch.softmax,
+    ),
+    softmax(
+        "log_softmax.with_dtype",
+        of_logarithm,
+        of_logarithm_slope,
+        sample=with_dtype,
+        function=torch.log_softmax,
+    ),
     softmax("nn.functional.softmin", of_share(-1.0), of_share_slope(-1.0)),
 ]

@@ -1,4 +1,5 @@
-"""Orders and what depends on them. Ties may be broken either way: values and the input at the indices are compared."""
+"""Orders and what depends on them. Ties may be broken either way: values and the input at the
+indices are compared."""
 
 from __future__ import annotations
 
@@ -7,7 +8,20 @@ from typing import Any
 import torch
 
 from ..core.recipe import TensorRecipe
-from .declare import EVERY, EXACT, FLOAT, NUMERIC, Call, Domain, Drawing, Operator, Sample, accumulated, call, one
+from .declare import (
+    EVERY,
+    EXACT,
+    FLOAT,
+    NUMERIC,
+    Call,
+    Domain,
+    Drawing,
+    Operator,
+    Sample,
+    accumulated,
+    call,
+    one,
+)
 from .observing import (
     Args,
     Kwargs,
@@ -25,7 +39,9 @@ from .observing import (
 from .sampling import along, reducible
 
 TIES = frozenset({"ties"})
-SORTED = Domain(specials=("nan", "-nan", "inf", "-inf", "0", "-0", "max", "-max"), wide=(-24, 24), tiny=True)
+SORTED = Domain(
+    specials=("nan", "-nan", "inf", "-inf", "0", "-0", "max", "-max"), wide=(-24, 24), tiny=True
+)
 PLAIN = Domain(wide=(-10, 9))
 Shape = tuple[int, ...]
 
@@ -34,7 +50,12 @@ def unordered(d: Drawing, shape: Shape, *, nan: bool = True, overlap: bool = Tru
     """Numbers that are all different, any numbers, or few different ones with many ties."""
     kind, domain = d.choice("distinct", "any", "few"), SORTED if nan else PLAIN
     if kind == "few" or d.dtype == "bool":
-        return d.tensor(shape, domain, values=("integers", 0, 1) if d.dtype == "bool" else ("integers", -3, 3), overlap=overlap)
+        return d.tensor(
+            shape,
+            domain,
+            values=("integers", 0, 1) if d.dtype == "bool" else ("integers", -3, 3),
+            overlap=overlap,
+        )
     if kind == "any":
         return d.tensor(shape, domain, overlap=overlap)
     return d.tensor(shape, PLAIN, values=("distinct",), overlap=False)
@@ -64,33 +85,55 @@ def topk(d: Drawing) -> Call:
     dim = d.dim(shape)
     k = d.integer(1, min(shape[dim], 33)) if shape else 1
     kwargs = {name: d.flag() for name in ("largest", "sorted") if d.flag()}
-    return call(unordered(d, shape), k, *([dim] if dim not in (-1, len(shape) - 1) or d.flag() else []), **kwargs)
+    return call(
+        unordered(d, shape),
+        k,
+        *([dim] if dim not in (-1, len(shape) - 1) or d.flag() else []),
+        **kwargs,
+    )
 
 
 def kthvalue(d: Drawing) -> Call:
     shape = rows(d)
     dim = d.dim(shape)
-    return call(unordered(d, shape), d.integer(1, shape[dim]) if shape else 1, dim, **({"keepdim": True} if d.flag() else {}))
+    return call(
+        unordered(d, shape),
+        d.integer(1, shape[dim]) if shape else 1,
+        dim,
+        **({"keepdim": True} if d.flag() else {}),
+    )
 
 
 def middle(d: Drawing) -> Call:
     """Of everything, or along a dim given by position, which also returns indices.
 
-    Never expanded: torch (2.4 to 2.13, CPU) reads memory that was never written when the row has stride 0.
+    Never expanded: torch (2.4 to 2.13, CPU) reads memory that was never written when the row has
+    stride 0.
     """
     shape = rows(d)
     kwargs = along(d, shape, several=False)
-    return call(unordered(d, shape, overlap=False), *([kwargs.pop("dim")] if "dim" in kwargs else []), **kwargs)
+    return call(
+        unordered(d, shape, overlap=False),
+        *([kwargs.pop("dim")] if "dim" in kwargs else []),
+        **kwargs,
+    )
 
 
 def frequent(d: Drawing) -> Call:
     shape = reducible(d, 256)
-    return call(d.tensor(shape, PLAIN, values=("integers", 0, 1) if d.dtype == "bool" else ("integers", -2, 2)), d.dim(shape))
+    return call(
+        d.tensor(
+            shape, PLAIN, values=("integers", 0, 1) if d.dtype == "bool" else ("integers", -2, 2)
+        ),
+        d.dim(shape),
+    )
 
 
 def unique(d: Drawing) -> Call:
     shape = d.shape(1, 3, elements=1024)
-    kwargs: dict[str, Any] = {name: True for name in ("return_inverse", "return_counts") if d.flag()}
+    kwargs: dict[str, Any] = {
+        name: True for name in ("return_inverse", "return_counts") if d.flag()
+    }
     if d.flag():
         kwargs["dim"] = d.dim(shape)
     return call(unordered(d, shape, nan=False), **kwargs)
@@ -102,7 +145,11 @@ def quantile(d: Drawing) -> Call:
     kwargs = along(d, shape, several=False)
     if d.flag():
         kwargs["interpolation"] = d.choice("linear", "lower", "higher", "nearest", "midpoint")
-    q = d.tensor((d.size(1, 5),), PLAIN, values=("uniform", 0.0, 1.0)) if d.flag() else d.integer(0, 64) / 64
+    q = (
+        d.tensor((d.size(1, 5),), PLAIN, values=("uniform", 0.0, 1.0))
+        if d.flag()
+        else d.integer(0, 64) / 64
+    )
     if isinstance(q, TensorRecipe):
         kwargs["interpolation"] = "linear"
     return call(d.tensor(shape, Domain(wide=(-8, 7))), q, **kwargs)
@@ -136,9 +183,17 @@ def tied(name: str, position: int, default: int | None) -> Any:
     return tied_sums(lambda args, kwargs: argument(name, position, default, args, kwargs))
 
 
-def op(name: str, sample: Sample, observe: Any = zeros_aside, dtypes: tuple[str, ...] = EVERY, **more: Any) -> Operator:
+def op(
+    name: str,
+    sample: Sample,
+    observe: Any = zeros_aside,
+    dtypes: tuple[str, ...] = EVERY,
+    **more: Any,
+) -> Operator:
     settings: dict[str, Any] = {"error": EXACT, "traits": TIES} | more
-    return Operator(name=name, family="sorting", sample=sample, dtypes=dtypes, observe=observe, **settings)
+    return Operator(
+        name=name, family="sorting", sample=sample, dtypes=dtypes, observe=observe, **settings
+    )
 
 
 OPERATORS = [

@@ -1,4 +1,5 @@
-"""Special functions of one tensor. Next to their zeros and far from them they cancel: then λ > 0 lets S in."""
+"""Special functions of one tensor. Next to their zeros and far from them they cancel: then λ > 0
+lets S in."""
 
 from __future__ import annotations
 
@@ -7,24 +8,48 @@ from dataclasses import replace
 
 import torch
 
-from .declare import EVERYWHERE, FLOAT, HALF, PROBABILITY, ROUNDED, Call, Domain, Drawing, accumulated, call, one
+from .declare import (
+    EVERYWHERE,
+    FLOAT,
+    HALF,
+    PROBABILITY,
+    ROUNDED,
+    Call,
+    Domain,
+    Drawing,
+    accumulated,
+    call,
+    one,
+)
 from .observing import Args, Kwargs, Tensors
 from .sampling import shape_of, unary
 from .unary import gradient_of, op
 
 CANCELLING = accumulated("pointwise", one, backward="pointwise")
-BESSEL = Domain(-60.0, 60.0, points=(5.0, 8.0, 2.4048, 3.8317), specials=("0", "nan"), wide=(-10, 4))
+BESSEL = Domain(
+    -60.0, 60.0, points=(5.0, 8.0, 2.4048, 3.8317), specials=("0", "nan"), wide=(-10, 4)
+)
 GROWING = Domain(-80.0, 80.0, points=(8.0, -8.0), specials=("0", "nan"), wide=(-10, 3))
 BESSEL_SMALL = Domain(-9.0, 9.0, points=(8.0, -8.0))
 BESSEL_POSITIVE = Domain(2.0**-6, 60.0, points=(2.0, 5.0, 8.0))
 
 
 def erf(d: Drawing) -> Call:
-    """In the half formats not next to 0, where torch 2.13 on the CPU is off by 1.5e-7 and returns 0 below 2^-23."""
+    """In the half formats not next to 0, where torch 2.13 on the CPU is off by 1.5e-7 and returns 0
+    below 2^-23."""
     points = (0.84375, 1.25, 3.92, -3.0)
     if d.dtype in HALF:
-        return call(d.tensor(shape_of(d), d.choice(Domain(2.0**-6, 6.0, points=points), Domain(-6.0, -(2.0**-6), points=points))))
-    return call(d.tensor(shape_of(d), Domain(points=points, specials=EVERYWHERE, wide=(-24, 4), tiny=True)))
+        return call(
+            d.tensor(
+                shape_of(d),
+                d.choice(
+                    Domain(2.0**-6, 6.0, points=points), Domain(-6.0, -(2.0**-6), points=points)
+                ),
+            )
+        )
+    return call(
+        d.tensor(shape_of(d), Domain(points=points, specials=EVERYWHERE, wide=(-24, 4), tiny=True))
+    )
 
 
 def logit(d: Drawing) -> Call:
@@ -33,7 +58,8 @@ def logit(d: Drawing) -> Call:
 
 
 def polygamma(d: Drawing) -> Call:
-    """In float16 where ζ(n + 1, x), which is rounded before it is multiplied by n!, is neither large nor subnormal."""
+    """In float16 where ζ(n + 1, x), which is rounded before it is multiplied by n!, is neither
+    large nor subnormal."""
     low, high = (1.0, 6.0) if d.dtype == "float16" else (0.25, 30.0)
     return call(d.integer(0, 4), d.tensor(shape_of(d), Domain(low, high, points=(1.0, 1.4616))))
 
@@ -46,24 +72,34 @@ def mvlgamma(d: Drawing) -> Call:
 def summed_lgamma(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
     x, p = args[0].detach(), args[1]
     steps = [(x - j / 2).clamp(min=0.01) for j in range(p)]
-    sizes: list[torch.Tensor] = [torch.lgamma(step).abs() + (step * torch.digamma(step)).abs() for step in steps]
+    sizes: list[torch.Tensor] = [
+        torch.lgamma(step).abs() + (step * torch.digamma(step)).abs() for step in steps
+    ]
     total: torch.Tensor = torch.stack(sizes).sum(0)
     return total + float(p * (p - 1) / 4 * math.log(math.pi))
 
 
 def lgamma_magnitude(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
-    """Left of 0 the reflection formula takes lgamma(1 - x) from log(π / |sin(πx)|), whose own error is that of πx."""
+    """Left of 0 the reflection formula takes lgamma(1 - x) from log(π / |sin(πx)|), whose own error
+    is that of πx."""
     x = args[0].detach()
     size = x.abs()
     slope = (math.pi * x / torch.tan(math.pi * x)).abs()
-    return torch.nan_to_num(size * (size + 1).log() + size + torch.where(x < 0, slope, 0.0) + outputs[0].abs(), posinf=0.0)
+    return torch.nan_to_num(
+        size * (size + 1).log() + size + torch.where(x < 0, slope, 0.0) + outputs[0].abs(),
+        posinf=0.0,
+    )
 
 
 def of_sinc(x: torch.Tensor) -> torch.Tensor:
     """The gradient is (cos πx − sinc x) / x, whose terms cancel for small x."""
     turn = math.pi * x
-    slope = torch.where(x.abs() < 2.0**-8, -turn * math.pi / 3, (torch.cos(turn) - torch.sinc(x)) / x)
-    return (torch.cos(turn).abs() * (1 + turn.abs()) + torch.sinc(x).abs() + turn.abs()) / (x * slope).abs()
+    slope = torch.where(
+        x.abs() < 2.0**-8, -turn * math.pi / 3, (torch.cos(turn) - torch.sinc(x)) / x
+    )
+    return (torch.cos(turn).abs() * (1 + turn.abs()) + torch.sinc(x).abs() + turn.abs()) / (
+        x * slope
+    ).abs()
 
 
 def of_erfcx(x: torch.Tensor) -> torch.Tensor:
@@ -80,20 +116,25 @@ OPERATORS = [
     op("logit", logit, CANCELLING),
     op("sinc", unary(Domain(-30.0, 30.0, points=(1.0, 2.0, -1.0), specials=("0", "nan"))), SINC),
     op("erf", erf),
-    op("erfc", unary(Domain(-5.0, 9.0, points=(0.84375, 1.25, 0.5), specials=("0", "-0", "nan"), wide=(-24, 2)))),
-    op("erfinv", unary(Domain(-1.0, 1.0, points=(0.7, -0.7, 0.99), specials=("0", "-0", "1", "-1", "nan"), tiny=True))),
+    op("erfc", unary(Domain(-5.0, 9.0, points=(0.84375, 1.25, 0.5), specials=("0", "-0", "nan"),
+    wide=(-24, 2)))),
+    op("erfinv", unary(Domain(-1.0, 1.0, points=(0.7, -0.7, 0.99), specials=("0", "-0", "1", "-1",
+    "nan"), tiny=True))),
     op("lgamma", unary(Domain(-20.5, 1000.0, points=(1.0, 2.0, 0.5, -2.5))), LGAMMA),
-    op("digamma", unary(Domain(-8.0, 500.0, points=(1.4616321, 10.0, 0.5, -1.5)), half=Domain(1.0, 100.0)), CANCELLING),
+    op("digamma", unary(Domain(-8.0, 500.0, points=(1.4616321, 10.0, 0.5, -1.5)), half=Domain(1.0,
+    100.0)), CANCELLING),
     op("polygamma", polygamma, CANCELLING),
     op("mvlgamma", mvlgamma, MVLGAMMA),
     op("i0", unary(GROWING, half=BESSEL_SMALL)),
     op("special.i0e", unary(BESSEL)),
     op("special.i1", unary(GROWING), dtypes=FLOAT),
     op("special.i1e", unary(BESSEL), dtypes=FLOAT),
-    op("special.ndtr", unary(Domain(-5.0, 5.0, points=(0.7, -0.7), specials=("0", "inf", "-inf", "nan"))), CANCELLING),
+    op("special.ndtr", unary(Domain(-5.0, 5.0, points=(0.7, -0.7), specials=("0", "inf", "-inf",
+    "nan"))), CANCELLING),
     op("special.ndtri", unary(PROBABILITY), CANCELLING, FLOAT),
     op("special.log_ndtr", unary(Domain(-20.0, 8.0, points=(-1.0, -5.0))), CANCELLING, FLOAT),
-    op("special.entr", unary(Domain(0.0, 64.0, points=(1.0,), specials=("0", "1", "nan"), wide=(-20, 5)))),
+    op("special.entr", unary(Domain(0.0, 64.0, points=(1.0,), specials=("0", "1", "nan"), wide=(-20,
+    5)))),
     op("special.erfcx", unary(Domain(-5.0, 200.0, points=(0.5, 50.0))), ERFCX, FLOAT),
     op("special.bessel_j0", unary(BESSEL), CANCELLING, FLOAT, differentiable=False),
     op("special.bessel_j1", unary(BESSEL), CANCELLING, FLOAT, differentiable=False),
@@ -103,9 +144,13 @@ OPERATORS = [
     op("special.modified_bessel_i1", unary(BESSEL), ROUNDED, FLOAT, differentiable=False),
     op("special.modified_bessel_k0", unary(BESSEL_POSITIVE), ROUNDED, FLOAT, differentiable=False),
     op("special.modified_bessel_k1", unary(BESSEL_POSITIVE), ROUNDED, FLOAT, differentiable=False),
-    op("special.scaled_modified_bessel_k0", unary(BESSEL_POSITIVE), ROUNDED, FLOAT, differentiable=False),
-    op("special.scaled_modified_bessel_k1", unary(BESSEL_POSITIVE), ROUNDED, FLOAT, differentiable=False),
-    op("special.spherical_bessel_j0", unary(Domain(-60.0, 60.0, points=(0.5,), specials=("0", "nan"))), CANCELLING, FLOAT,
+    op("special.scaled_modified_bessel_k0", unary(BESSEL_POSITIVE), ROUNDED, FLOAT,
+    differentiable=False),
+    op("special.scaled_modified_bessel_k1", unary(BESSEL_POSITIVE), ROUNDED, FLOAT,
+    differentiable=False),
+    op("special.spherical_bessel_j0", unary(Domain(-60.0, 60.0, points=(0.5,), specials=("0",
+    "nan"))), CANCELLING, FLOAT,
        differentiable=False),
-    op("special.airy_ai", unary(Domain(-10.0, 8.0, points=(-2.09, 2.09))), CANCELLING, FLOAT, differentiable=False),
+    op("special.airy_ai", unary(Domain(-10.0, 8.0, points=(-2.09, 2.09))), CANCELLING, FLOAT,
+    differentiable=False),
 ]  # fmt: skip

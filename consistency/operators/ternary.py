@@ -1,4 +1,5 @@
-"""Elementwise operators of three operands. Their sums of products are rounded once (fused) or twice: S is what was added."""
+"""Elementwise operators of three operands. Their sums of products are rounded once (fused) or
+twice: S is what was added."""
 
 from __future__ import annotations
 
@@ -48,37 +49,73 @@ def lerp(d: Drawing) -> Call:
     shape = shape_of(d)
     ends = d.tensor(d.broadcastable(shape), TERM), d.tensor(d.broadcastable(shape), TERM)
     points = (0.5, 0.0, 1.0)  # the formula changes at 0.5
-    return call(*ends, d.number(-1, 2) if d.flag() else d.tensor(d.broadcastable(shape), Domain(-1.0, 2.0, points=points)))
+    return call(
+        *ends,
+        d.number(-1, 2)
+        if d.flag()
+        else d.tensor(d.broadcastable(shape), Domain(-1.0, 2.0, points=points)),
+    )
 
 
 def between(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
-    start, end, weight = (arg.detach() if isinstance(arg, torch.Tensor) else torch.tensor(float(arg)) for arg in args)
+    start, end, weight = (
+        arg.detach() if isinstance(arg, torch.Tensor) else torch.tensor(float(arg)) for arg in args
+    )
     return torch.nan_to_num(
-        start.abs() + end.abs() + torch.maximum(weight.abs(), (1 - weight).abs()) * (end - start).abs(), posinf=0.0
+        start.abs()
+        + end.abs()
+        + torch.maximum(weight.abs(), (1 - weight).abs()) * (end - start).abs(),
+        posinf=0.0,
     )
 
 
 def clamp(d: Drawing) -> Call:
-    """Numbers or tensors as bounds, either of which may be missing; also a lower bound above the upper one."""
+    """Numbers or tensors as bounds, either of which may be missing; also a lower bound above the
+    upper one."""
     shape = shape_of(d)
     x = d.tensor(shape, REAL)
     match d.choice("numbers", "one", "tensors", "crossed"):
         case "numbers":
             return call(x, scalar(d, -4, 0), scalar(d, 0, 4))
         case "one":
-            return call(x, **{d.choice("min", "max"): scalar(d) if d.flag() else d.tensor(d.broadcastable(shape), REAL)})
+            return call(
+                x,
+                **{
+                    d.choice("min", "max"): scalar(d)
+                    if d.flag()
+                    else d.tensor(d.broadcastable(shape), REAL)
+                },
+            )
         case "tensors":
-            return call(x, d.tensor(d.broadcastable(shape), REAL), d.tensor(d.broadcastable(shape), REAL))
+            return call(
+                x, d.tensor(d.broadcastable(shape), REAL), d.tensor(d.broadcastable(shape), REAL)
+            )
     return call(x, min=scalar(d, 1, 4), max=scalar(d, -4, 0))
 
 
-def op(name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = FLOATS, **more: Any) -> Operator:
-    return Operator(name=name, family="ternary", sample=sample, error=error, dtypes=dtypes, **{"traits": ELEMENTWISE} | more)
+def op(
+    name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = FLOATS, **more: Any
+) -> Operator:
+    return Operator(
+        name=name,
+        family="ternary",
+        sample=sample,
+        error=error,
+        dtypes=dtypes,
+        **{"traits": ELEMENTWISE} | more,
+    )
 
 
 OPERATORS = [
     op("addcmul", added_product(TERM, TERM), products(one), NUMERIC),
     op("addcdiv", added_product(TERM, DIVISOR), products(one)),
     op("lerp", lerp, accumulated(between, one, backward="pointwise"), observe=zeros_aside),
-    op("clamp", clamp, replace(EXACT, backward=of_shares), NUMERIC, traits=ELEMENTWISE | {"ties"} | EXTREMUM, observe=zeros_aside),
+    op(
+        "clamp",
+        clamp,
+        replace(EXACT, backward=of_shares),
+        NUMERIC,
+        traits=ELEMENTWISE | {"ties"} | EXTREMUM,
+        observe=zeros_aside,
+    ),
 ]

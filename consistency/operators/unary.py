@@ -1,4 +1,5 @@
-"""Elementwise functions of one tensor. S is |x·f'(x)|; where an intermediate step cancels, λ > 0 lets it in."""
+"""Elementwise functions of one tensor. S is |x·f'(x)|; where an intermediate step cancels, λ > 0
+lets it in."""
 
 from __future__ import annotations
 
@@ -7,31 +8,64 @@ from typing import Any
 
 import torch
 
-from .declare import EVERYWHERE, EXACT, FLOATS, NUMERIC, REAL, ROUNDED, Call, Domain, Drawing, ErrorModel, Operator, Sample, call
+from .declare import (
+    EVERYWHERE,
+    EXACT,
+    FLOATS,
+    NUMERIC,
+    REAL,
+    ROUNDED,
+    Call,
+    Domain,
+    Drawing,
+    ErrorModel,
+    Operator,
+    Sample,
+    call,
+)
 from .observing import Args, Kwargs, Tensors, decimal_neighbours
 from .sampling import scalar, shape_of, unary
 
 ELEMENTWISE = frozenset({"elementwise"})
 
-NICE = ("0", "-0", "1", "-1", "nan", "-nan", "inf", "-inf")  # without those whose gradients overflow or underflow on the way
+NICE = (
+    "0",
+    "-0",
+    "1",
+    "-1",
+    "nan",
+    "-nan",
+    "inf",
+    "-inf",
+)  # without those whose gradients overflow or underflow on the way
 MODERATE = Domain(specials=EVERYWHERE, wide=(-24, 5), tiny=True)
-UNIT_CLOSED = Domain(-1.0, 1.0, points=(-1.0, 1.0, 0.5), specials=("0", "-0", "1", "-1", "nan", "inf", "subnormal"), tiny=True)
+UNIT_CLOSED = Domain(
+    -1.0,
+    1.0,
+    points=(-1.0, 1.0, 0.5),
+    specials=("0", "-0", "1", "-1", "nan", "inf", "subnormal"),
+    tiny=True,
+)
 NONNEGATIVE = Domain(0.0, specials=EVERYWHERE, wide=(-24, 24), tiny=True)
 
 
 def negated(x: torch.Tensor) -> torch.Tensor:
-    """``-x``, each part by itself: of complex numbers torch makes the sign of a zero depend on the layout (docs/findings.md)."""
+    """``-x``, each part by itself: of complex numbers torch makes the sign of a zero depend on the
+    layout (docs/findings.md)."""
     return torch.complex(-x.real, -x.imag) if x.is_complex() else -x
 
 
 def gradient_of(step: Any) -> Any:
-    """S of a gradient |cotangent|·step(x)·|f'(x)|, with ``step(x)`` what was lost on the way, relative to f'.
+    """S of a gradient |cotangent|·step(x)·|f'(x)|, with ``step(x)`` what was lost on the way,
+    relative to f'.
 
     Where all of it was lost, as of 1 − y for a y of 1, S is 1: no cotangent is larger.
     """
 
     def magnitude(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
-        size = torch.nan_to_num(outputs[0].abs() * step(args[0].detach()).abs(), nan=0.0, posinf=0.0)
+        size = torch.nan_to_num(
+            outputs[0].abs() * step(args[0].detach()).abs(), nan=0.0, posinf=0.0
+        )
         return torch.where(outputs[0] == 0.0, 1.0, size)
 
     return magnitude
@@ -55,16 +89,30 @@ def one_minus_tanh_squared(x: torch.Tensor) -> torch.Tensor:
 def stepping(d: Drawing) -> Call:
     """Around whole numbers, well beyond the last one with a fraction, and ordinary numbers."""
     domain = Domain(points=(1.0, -1.0, 2.0, 8388608.0), specials=EVERYWHERE, wide=(-24, 40))
-    return call(d.tensor(shape_of(d), domain, values=d.choice(("uniform", -64.0, 64.0), None) if d.floating else None))
+    return call(
+        d.tensor(
+            shape_of(d),
+            domain,
+            values=d.choice(("uniform", -64.0, 64.0), None) if d.floating else None,
+        )
+    )
 
 
 def rounding(d: Drawing) -> Call:
     """Without decimals anything; with decimals numbers that do not overflow when scaled."""
     decimals = d.choice(0, 0, 0, 1, 2, -1) if d.floating else 0
     if decimals:
-        return call(d.tensor(shape_of(d), Domain(-100.0, 100.0, points=(0.5, 2.5, 0.125))), decimals=decimals)
+        return call(
+            d.tensor(shape_of(d), Domain(-100.0, 100.0, points=(0.5, 2.5, 0.125))),
+            decimals=decimals,
+        )
     # Not within [-1, 1], where most would be rounded to 0.
-    return call(d.tensor(shape_of(d), Domain(-64.0, 64.0, (0.5, 1.5, 2.5, -0.5, -3.5), EVERYWHERE, wide=(-24, 24))))
+    return call(
+        d.tensor(
+            shape_of(d),
+            Domain(-64.0, 64.0, (0.5, 1.5, 2.5, -0.5, -3.5), EVERYWHERE, wide=(-24, 24)),
+        )
+    )
 
 
 def replacing(d: Drawing) -> Call:
@@ -76,22 +124,44 @@ def replacing(d: Drawing) -> Call:
 ZEROS = frozenset({"constant"})  # all may be rounded to 0
 
 
-def op(name: str, sample: Sample, error: ErrorModel = ROUNDED, dtypes: tuple[str, ...] = FLOATS, **more: Any) -> Operator:
+def op(
+    name: str,
+    sample: Sample,
+    error: ErrorModel = ROUNDED,
+    dtypes: tuple[str, ...] = FLOATS,
+    **more: Any,
+) -> Operator:
     traits = ELEMENTWISE | more.pop("traits", frozenset())
-    return Operator(name=name, family="unary", sample=sample, error=error, dtypes=dtypes, traits=traits, **more)
+    return Operator(
+        name=name, family="unary", sample=sample, error=error, dtypes=dtypes, traits=traits, **more
+    )
 
 
-# Where results overflow, leave the normal numbers, and vanish. Nothing is drawn beyond them: a gradient there is made from
-# infinities, and CPUs may let sinh and cosh overflow from 88.5 on (the bound that SLEEF documents).
+# Where results overflow, leave the normal numbers, and vanish. Nothing is drawn beyond them: a
+# gradient there is made from infinities, and CPUs may let sinh and cosh overflow from 88.5 on (the
+# bound that SLEEF documents).
 EXP = {
     "float32": (88.72283, -87.33654, -103.97208),
     "float64": (709.78271, -708.39642, -745.13322),
     "float16": (11.0859375, -9.7, -17.33),
 }
-EXP2 = {"float32": (127.5, -126.0, -149.0), "float64": (1023.5, -1022.0, -1074.0), "float16": (15.9375, -14.0, -24.0)}
-SINH = {"float32": (88.5, -88.5, 1.0), "float64": (709.0, -709.0), "float16": (11.7734375, -11.7734375)}
-SIGMOID = {"float32": (16.6, -87.33654, -103.97208), "float64": (36.7, -708.39642), "float16": (11.09, -11.09, -17.33)}
-# Where tolerances speak of a part of the line only: D3D's bounds for logarithms near 1, and for angles in ±100π.
+EXP2 = {
+    "float32": (127.5, -126.0, -149.0),
+    "float64": (1023.5, -1022.0, -1074.0),
+    "float16": (15.9375, -14.0, -24.0),
+}
+SINH = {
+    "float32": (88.5, -88.5, 1.0),
+    "float64": (709.0, -709.0),
+    "float16": (11.7734375, -11.7734375),
+}
+SIGMOID = {
+    "float32": (16.6, -87.33654, -103.97208),
+    "float64": (36.7, -708.39642),
+    "float16": (11.09, -11.09, -17.33),
+}
+# Where tolerances speak of a part of the line only: D3D's bounds for logarithms near 1, and for
+# angles in ±100π.
 AROUND_ONE = ((0, 0.5, 2.0),)
 SUBNORMAL = ((0, -(2.0**-126), 2.0**-126),)  # of float32: hardware reads them as it likes
 AROUND_ZERO = ((0, -1.0, 1.0),)
@@ -108,43 +178,57 @@ OPERATORS = [
     op("floor", stepping, EXACT, NUMERIC, differentiable=False),
     op("trunc", stepping, EXACT, NUMERIC, differentiable=False),
     op("frac", stepping, EXACT),
-    op("round", rounding, ErrorModel("rounded"), NUMERIC, differentiable=False, alternatives=decimal_neighbours, traits=ZEROS),
+    op("round", rounding, ErrorModel("rounded"), NUMERIC, differentiable=False,
+    alternatives=decimal_neighbours, traits=ZEROS),
     op("nan_to_num", replacing, EXACT, NUMERIC),
     op("bitwise_not", unary(), EXACT, ("int32", "int64", "bool"), differentiable=False),
     op("frexp", unary(Domain(wide=(-100, 100))), EXACT, differentiable=False),
     op("reciprocal", unary(Domain(specials=NICE, wide=(-20, 20)), half=Domain(2.0**-6, 64.0))),
     op("sqrt", unary(NONNEGATIVE), dtypes=NUMERIC, ranges=SUBNORMAL),
-    op("rsqrt", unary(Domain(2.0**-24, specials=("1", "inf", "nan"), wide=(-24, 24)), half=Domain(2.0**-6, 64.0)),
+    op("rsqrt", unary(Domain(2.0**-24, specials=("1", "inf", "nan"), wide=(-24, 24)),
+    half=Domain(2.0**-6, 64.0)),
        ranges=SUBNORMAL),
     op("square", unary(Domain(specials=NICE, wide=(-12, 7))), dtypes=NUMERIC),
     op("exp", unary(MODERATE, EXP), dtypes=NUMERIC),
     op("exp2", unary(MODERATE, EXP2)),
-    op("expm1", unary(MODERATE, EXP), from_output(lambda x: (1 - torch.exp(-x)).abs() + torch.exp(-x).abs() + x.abs())),
-    op("log", unary(Domain(0.0, points=(1.0,), specials=EVERYWHERE, wide=(-24, 24), tiny=True)), dtypes=NUMERIC,
+    op("expm1", unary(MODERATE, EXP),
+    from_output(lambda x: (1 - torch.exp(-x)).abs() + torch.exp(-x).abs() + x.abs())),
+    op("log", unary(Domain(0.0, points=(1.0,), specials=EVERYWHERE, wide=(-24, 24), tiny=True)),
+    dtypes=NUMERIC,
        ranges=AROUND_ONE + SUBNORMAL),
-    op("log2", unary(Domain(0.0, points=(1.0,), specials=NICE, wide=(-24, 24))), ranges=AROUND_ONE + SUBNORMAL),
-    op("log10", unary(Domain(0.0, points=(1.0,), specials=NICE, wide=(-24, 24))), ranges=AROUND_ONE + SUBNORMAL),
-    op("log1p", unary(Domain(-1.0, points=(-1.0, 0.0), specials=EVERYWHERE, wide=(-24, 24), tiny=True))),
+    op("log2", unary(Domain(0.0, points=(1.0,), specials=NICE, wide=(-24, 24))),
+    ranges=AROUND_ONE + SUBNORMAL),
+    op("log10", unary(Domain(0.0, points=(1.0,), specials=NICE, wide=(-24, 24))),
+    ranges=AROUND_ONE + SUBNORMAL),
+    op("log1p", unary(Domain(-1.0, points=(-1.0, 0.0), specials=EVERYWHERE, wide=(-24, 24),
+    tiny=True))),
     op("sin", unary(ANGLE), dtypes=NUMERIC, ranges=TURNS),
     op("cos", unary(ANGLE), ranges=TURNS),
-    op("tan", unary(Domain(points=(math.pi / 4, 1.5), specials=EVERYWHERE, wide=(-24, 12), tiny=True), half=Domain(-1.5, 1.5)),
+    op("tan", unary(Domain(points=(math.pi / 4, 1.5), specials=EVERYWHERE, wide=(-24, 12),
+    tiny=True), half=Domain(-1.5, 1.5)),
        ranges=TURNS),
     op("asin", unary(UNIT_CLOSED)),
     op("acos", unary(UNIT_CLOSED)),
     op("atan", unary(Domain(points=(1.0, -1.0), specials=EVERYWHERE, wide=(-24, 24), tiny=True))),
     op("sinh", unary(MODERATE, SINH), ranges=AROUND_ZERO),
     op("cosh", unary(MODERATE, SINH)),
-    op("tanh", unary(Domain(points=(0.625, 9.01, -0.55), specials=EVERYWHERE, wide=(-24, 5), tiny=True)),
+    op("tanh", unary(Domain(points=(0.625, 9.01, -0.55), specials=EVERYWHERE, wide=(-24, 5),
+    tiny=True)),
        from_output(one_minus_tanh_squared), dtypes=NUMERIC),
-    op("asinh", unary(Domain(specials=NICE, wide=(-24, 24), tiny=True), half=Domain(wide=(-8, 5), tiny=True)), ranges=AROUND_ZERO),
-    # Next to 1 the gradient 1/√(x² − 1) changes x²/(x² − 1) times as much as x, which rounding x² does to it.
-    op("acosh", unary(Domain(1.0, points=(1.0, 2.0), wide=(0, 24)), half=Domain(1.0, 100.0, points=(1.0, 2.0))),
+    op("asinh", unary(Domain(specials=NICE, wide=(-24, 24), tiny=True), half=Domain(wide=(-8, 5),
+    tiny=True)), ranges=AROUND_ZERO),
+    # Next to 1 the gradient 1/√(x² − 1) changes x²/(x² − 1) times as much as x, which rounding x²
+    # does to it.
+    op("acosh", unary(Domain(1.0, points=(1.0, 2.0), wide=(0, 24)), half=Domain(1.0, 100.0,
+    points=(1.0, 2.0))),
        error=from_output(lambda x: x * x / ((x - 1.0) * (x + 1.0)))),
-    op("atanh", unary(Domain(-1.0, 1.0, points=(0.5, 1.0, -1.0), specials=("0", "-0", "1", "-1", "nan"), tiny=True)),
+    op("atanh", unary(Domain(-1.0, 1.0, points=(0.5, 1.0, -1.0), specials=("0", "-0", "1", "-1",
+    "nan"), tiny=True)),
        ranges=AROUND_ZERO),
     op("sigmoid", unary(MODERATE, SIGMOID), from_output(one_minus_sigmoid), dtypes=NUMERIC,
        ranges=((0, -math.inf, -88.0),)),
     op("deg2rad", unary(Domain(specials=EVERYWHERE, wide=(-24, 12)))),
     op("rad2deg", unary(Domain(specials=EVERYWHERE, wide=(-24, 7)))),
-    op("angle", unary(Domain(-1024.0, 1024.0, specials=EVERYWHERE, wide=(-24, 10), tiny=True)), ROUNDED, differentiable=False),
+    op("angle", unary(Domain(-1024.0, 1024.0, specials=EVERYWHERE, wide=(-24, 10), tiny=True)),
+    ROUNDED, differentiable=False),
 ]  # fmt: skip

@@ -12,18 +12,22 @@ from .observing import Args, Kwargs, Tensors
 
 
 def window(**options: tuple[Any, ...]) -> Sample:
-    """Up to 257 points, symmetric or periodic; each option takes one of its values, or is left out where None is among them."""
+    """Up to 257 points, symmetric or periodic; each option takes one of its values, or is left out
+    where None is among them."""
 
     def sample(d: Drawing) -> Call:
         chosen = {name: d.choice(*values) for name, values in options.items()}
         given = {name: value for name, value in chosen.items() if value is not None}
-        return call(d.size(1, 257), **given, **({} if d.flag() else {"sym": False}), dtype=DType(d.dtype))
+        return call(
+            d.size(1, 257), **given, **({} if d.flag() else {"sym": False}), dtype=DType(d.dtype)
+        )
 
     return sample
 
 
 def of_angle(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
-    """Terms of at most 1, of arguments up to 2π (or a few deviations), that are rounded before the function is taken."""
+    """Terms of at most 1, of arguments up to 2π (or a few deviations), that are rounded before the
+    function is taken."""
     return torch.full_like(outputs[0], 8.0)
 
 

@@ -1,4 +1,5 @@
-"""Operators that write at positions, masks and slices of their first argument: those of :mod:`.scattering`, in place."""
+"""Operators that write at positions, masks and slices of their first argument: those of
+:mod:`.scattering`, in place."""
 
 from __future__ import annotations
 
@@ -13,17 +14,31 @@ from .declare import EVERY, EXACT, NUMERIC, Call, Drawing, Sample, call
 from .indexing import key
 from .inplace import op, target
 from .sampling import scalar
-from .scattering import ADDED, index_added, index_copied, index_filled, index_put, masked_filled, scatter_summed, scattered
+from .scattering import (
+    ADDED,
+    index_added,
+    index_copied,
+    index_filled,
+    index_put,
+    masked_filled,
+    scatter_summed,
+    scattered,
+)
 
 
 def set_item(d: Drawing) -> Call:
-    """``x[key] = value`` with slices, numbers, None and an ellipsis as the key, and a number or a tensor as the value."""
+    """``x[key] = value`` with slices, numbers, None and an ellipsis as the key, and a number or a
+    tensor as the value."""
     shape = d.shape(1, 4, elements=1024)
     where = key(d, shape, positions=False)
     written = torch.empty(shape, device="meta")[
         tuple(slice(k.start, k.stop, k.step) if isinstance(k, Index) else k for k in where)
     ].shape
-    return call(target(d, shape), where, scalar(d) if d.flag() else d.tensor(d.broadcastable(tuple(written))))
+    return call(
+        target(d, shape),
+        where,
+        scalar(d) if d.flag() else d.tensor(d.broadcastable(tuple(written))),
+    )
 
 
 def assign(x: torch.Tensor, where: Any, value: Any) -> torch.Tensor:
@@ -32,9 +47,14 @@ def assign(x: torch.Tensor, where: Any, value: Any) -> torch.Tensor:
 
 
 def diagonal(d: Drawing) -> Call:
-    """``wrap`` only where it has no effect: torch 2.13 writes beyond the view when it wraps around a strided tall matrix."""
+    """``wrap`` only where it has no effect: torch 2.13 writes beyond the view when it wraps around
+    a strided tall matrix."""
     rows, columns = d.size(1, 33), d.size(1, 33)
-    return call(target(d, (rows, columns)), scalar(d), **({"wrap": True} if rows <= columns and d.flag() else {}))
+    return call(
+        target(d, (rows, columns)),
+        scalar(d),
+        **({"wrap": True} if rows <= columns and d.flag() else {}),
+    )
 
 
 def triangle(d: Drawing) -> Call:

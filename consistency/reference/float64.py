@@ -1,7 +1,9 @@
-"""The reference: the operator in float64 on the same inputs, and S, the magnitude that was actually summed.
+"""The reference: the operator in float64 on the same inputs, and S, the magnitude that was actually
+summed.
 
-A :class:`Reference` is made once per case and direction and serves every backend. S is computed only when an error exceeds
-what correct rounding explains, because it costs further runs of the operator.
+A :class:`Reference` is made once per case and direction and serves every backend. S is computed
+only when an error exceeds what correct rounding explains, because it costs further runs of the
+operator.
 """
 
 from __future__ import annotations
@@ -28,27 +30,41 @@ from .magnitudes import MAGNITUDES, floats, unsigned
 from .proofs import Proofs
 
 _LOW_ENTROPY = 16
-_FEW_KINDS, _VARIED = 0.25, 0.45  # distinct shares: fewer make errors add up, or make results err alike
+_FEW_KINDS, _VARIED = (
+    0.25,
+    0.45,
+)  # distinct shares: fewer make errors add up, or make results err alike
 _COMMON = 0.1  # share of one and the same number, from which on its rounding errors add up
 _HEAVY = 8.0  # largest number ÷ mean magnitude: beyond it a partial sum is soon as large as S
 
 
-def _call(operator: Operator, arguments: Arguments, backward: bool, absolute: bool = False) -> tuple[Output, ...]:
-    """The operator on float64 arguments, without the shields of a backend: this is our own process and torch's CPU.
+def _call(
+    operator: Operator, arguments: Arguments, backward: bool, absolute: bool = False
+) -> tuple[Output, ...]:
+    """The operator on float64 arguments, without the shields of a backend: this is our own process
+    and torch's CPU.
 
-    ``absolute`` is about numbers only: tensors were adjusted when they were built, and a copy would not be written in place.
+    ``absolute`` is about numbers only: tensors were adjusted when they were built, and a copy would
+    not be written in place.
     """
     function = operator.reference or operator
     if absolute:
         found = collect(
-            lambda args, kwargs: function(*unsigned(args, False), **unsigned(kwargs, False)), operator, arguments, backward
+            lambda args, kwargs: function(*unsigned(args, False), **unsigned(kwargs, False)),
+            operator,
+            arguments,
+            backward,
         )
     else:
-        found = collect(lambda args, kwargs: function(*args, **kwargs), operator, arguments, backward)
+        found = collect(
+            lambda args, kwargs: function(*args, **kwargs), operator, arguments, backward
+        )
     return tuple([_resolved(output) for output in found])
 
 
-def _but_whole(whole: tuple[int, ...], adjust: Adjust, base: torch.Tensor, position: int) -> torch.Tensor:
+def _but_whole(
+    whole: tuple[int, ...], adjust: Adjust, base: torch.Tensor, position: int
+) -> torch.Tensor:
     return base if position in whole else adjust(base, position)
 
 
@@ -63,22 +79,32 @@ def _resolved(output: Output) -> Output:
 class Reference:
     """The float64 outcome of one case in one direction, with S, n and G on demand.
 
-    ``outcome`` is the raw float64 :class:`Outcome`; ``outputs`` are the quantities to compare (after the operator's ``observe``
-    hook). ``tails`` hold, per output, what must be added to the float64 value to come closer to the truth (from a wider
-    reference), or None. ``independent`` is False where nothing but the reference's own computation stands behind it.
-    ``verified`` is None unless elements were proved, and then says how many (empty: all of them).
-    Warnings that torch gives on the way pass through: make and use a Reference under :func:`quiet`.
+    ``outcome`` is the raw float64 :class:`Outcome`; ``outputs`` are the quantities to compare
+    (after the operator's ``observe`` hook). ``tails`` hold, per output, what must be added to the
+    float64 value to come closer to the truth (from a wider reference), or None. ``independent`` is
+    False where nothing but the reference's own computation stands behind it. ``verified`` is None
+    unless elements were proved, and then says how many (empty: all of them). Warnings that torch
+    gives on the way pass through: make and use a Reference under :func:`quiet`.
     """
 
     def __init__(self, operator: Operator, materials: Materials, direction: str) -> None:
         self.operator, self.materials, self.direction = operator, materials, direction
         self.verified: str | None = None
         self.integers_too = False  # whether integers were made float64 before the call
-        self.error_models: dict[tuple[int, int], float | tuple[float, float, float]] = {}  # by output and precision (measure.py)
-        self.of_steps: dict[int, tuple[float, float, float]] = {}  # by output: what else its own steps told (own_steps.py)
-        self.flattened: dict[int, tuple[Any, ...]] = {}  # by output: what comparisons share (measure.py)
+        self.error_models: dict[
+            tuple[int, int], float | tuple[float, float, float]
+        ] = {}  # by output and precision (measure.py)
+        self.of_steps: dict[
+            int, tuple[float, float, float]
+        ] = {}  # by output: what else its own steps told (own_steps.py)
+        self.flattened: dict[
+            int, tuple[Any, ...]
+        ] = {}  # by output: what comparisons share (measure.py)
         self.model = operator.error.of(materials.case.dtype)
-        self.independent = dtypes.floats(materials.case.dtype) and materials.case.dtype not in ("float64", "complex128")
+        self.independent = dtypes.floats(materials.case.dtype) and materials.case.dtype not in (
+            "float64",
+            "complex128",
+        )
         backward = direction == "backward"
         arguments = materials.build("float64", gradients=backward and operator.leaves)
         try:
@@ -87,18 +113,27 @@ class Reference:
             self.outcome = failed(error)
         if not backward and not operator.mutates:
             self.arguments = arguments
-        if not dtypes.floats(materials.case.dtype) and any(o.tensor is not None and floats(o.tensor) for o in self.outcome.outputs):
+        if not dtypes.floats(materials.case.dtype) and any(
+            o.tensor is not None and floats(o.tensor) for o in self.outcome.outputs
+        ):
             self._float_integers()
         self.outputs: tuple[Output, ...] = self.observed(self.outcome.outputs)
-        flags = [o.tensor for o in self.outputs if o.tensor is not None and o.tensor.dtype == torch.bool]
+        flags = [
+            o.tensor for o in self.outputs if o.tensor is not None and o.tensor.dtype == torch.bool
+        ]
         if "random" in operator.traits and flags and len(flags) == len(self.outputs):
-            # What a distribution demands is known without a computation of our own, which is as random as any.
+            # What a distribution demands is known without a computation of our own, which is as
+            # random as any.
             self.independent = True
-            self.outputs = tuple(replace(o, tensor=torch.ones_like(f)) for o, f in zip(self.outputs, flags, strict=True))
+            self.outputs = tuple(
+                replace(o, tensor=torch.ones_like(f))
+                for o, f in zip(self.outputs, flags, strict=True)
+            )
         self.tails: tuple[torch.Tensor | None, ...] = (None,) * len(self.outputs)
 
     def _float_integers(self) -> None:
-        """Integers in, floats out: torch computes such results in float32, so the reference must start from float64 inputs."""
+        """Integers in, floats out: torch computes such results in float32, so the reference must
+        start from float64 inputs."""
         try:
             arguments = self.materials.build("float64", integers_too=True)
             self.outcome = Outcome("ok", _call(self.operator, arguments, False))
@@ -117,13 +152,23 @@ class Reference:
         return self.materials.build("float64")
 
     def observed(self, outputs: tuple[Output, ...]) -> tuple[Output, ...]:
-        """What is compared in place of ``outputs``: the operator's unique quantities, in float64 where they float."""
-        hook = self.operator.observe_gradients if self.direction == "backward" else self.operator.observe
+        """What is compared in place of ``outputs``: the operator's unique quantities, in float64
+        where they float."""
+        hook = (
+            self.operator.observe_gradients
+            if self.direction == "backward"
+            else self.operator.observe
+        )
         if hook is None or not outputs:
             return outputs
-        wide = [o.tensor if o.tensor is None or not floats(o.tensor) else _widen(o.tensor) for o in outputs]
+        wide = [
+            o.tensor if o.tensor is None or not floats(o.tensor) else _widen(o.tensor)
+            for o in outputs
+        ]
         seen = hook(tuple(self.arguments.args), self.arguments.kwargs, tuple(wide))
-        dtype = next((o.dtype for o in outputs if dtypes.floats(o.dtype)), self.materials.case.dtype)
+        dtype = next(
+            (o.dtype for o in outputs if dtypes.floats(o.dtype)), self.materials.case.dtype
+        )
         return tuple(
             Output(
                 outputs[i].name if i < len(outputs) else f"seen/{i}",
@@ -151,25 +196,36 @@ class Reference:
         forward = self.forward_outputs
         if not forward:
             return 1.0
-        n = max(float(self.model.terms(tuple(self.arguments.args), self.arguments.kwargs, forward)), 1.0)
+        n = max(
+            float(self.model.terms(tuple(self.arguments.args), self.arguments.kwargs, forward)), 1.0
+        )
         if self.direction == "forward":
             return n
         # All products of the forward direction, spread over the elements of this gradient.
         gradient = self.outcome.outputs[index].tensor
-        spread = max(n * sum(o.numel() for o in forward) / max(gradient.numel() if gradient is not None else 1, 1), 1.0)
-        # Of a gradient made of intermediates that are sums themselves, each term has the errors of such a sum.
+        spread = max(
+            n
+            * sum(o.numel() for o in forward)
+            / max(gradient.numel() if gradient is not None else 1, 1),
+            1.0,
+        )
+        # Of a gradient made of intermediates that are sums themselves, each term has the errors of
+        # such a sum.
         return max(spread, n) if "through-sums" in self.operator.traits else spread
 
     @functools.cached_property
     def forward_outputs(self) -> tuple[torch.Tensor, ...]:
         """The raw tensors that the operator returns going forward, in float64."""
         outputs = (
-            self.outcome.outputs if self.direction == "forward" else _call(self.operator, self.materials.build("float64"), False)
+            self.outcome.outputs
+            if self.direction == "forward"
+            else _call(self.operator, self.materials.build("float64"), False)
         )
         return tuple(o.tensor for o in outputs if o.tensor is not None)
 
     def growth(self, index: int) -> float:
-        """G(n) for data with some variety: √n for sums in blocks or trees, n for sequential ones."""
+        """G(n) for data with some variety: √n for sums in blocks or trees, n for sequential
+        ones."""
         n = self.terms(index)
         return n if self.model.growth == "linear" else math.sqrt(n)
 
@@ -180,7 +236,8 @@ class Reference:
 
     @functools.cached_property
     def low_entropy(self) -> bool:
-        """Whether a long operand holds next to no distinct numbers: then rounding errors add up, and G is n, not √n.
+        """Whether a long operand holds next to no distinct numbers: then rounding errors add up,
+        and G is n, not √n.
 
         Or whether most of its numbers are one and the same, as the blanks of a large mean are.
         """
@@ -189,9 +246,15 @@ class Reference:
                 sample = base[-4096:]
                 if np.unique(sample[sample != 0]).size < _LOW_ENTROPY:
                     return True
-                if base.itemsize >= 4 and (_distinct(base) < _FEW_KINDS or _commonest(base) > _COMMON):
+                if base.itemsize >= 4 and (
+                    _distinct(base) < _FEW_KINDS or _commonest(base) > _COMMON
+                ):
                     return True
-        pairs = [(b, t) for b, t in zip(self.materials.bases, self.arguments.tensors, strict=True) if b.dtype.kind in "fc"]
+        pairs = [
+            (b, t)
+            for b, t in zip(self.materials.bases, self.arguments.tensors, strict=True)
+            if b.dtype.kind in "fc"
+        ]
         if pairs and all(tensor.numel() >= _LOW_ENTROPY * base.size for base, tensor in pairs):
             return True  # every operand is expanded, and so are the products
         recipes = (*tensors(self.materials.case.args), *tensors(self.materials.case.kwargs))
@@ -203,23 +266,32 @@ class Reference:
 
     @functools.cached_property
     def repeats(self) -> bool:
-        """Whether an operand's numbers repeat (blanks of a large mean, few integers, overlapping views): results then err alike."""
+        """Whether an operand's numbers repeat (blanks of a large mean, few integers, overlapping
+        views): results then err alike."""
         for base, tensor in zip(self.materials.bases, self.arguments.tensors, strict=True):
-            wide = base.dtype.kind in "fc" and base.itemsize >= 4  # narrow formats have few numbers to begin with
+            wide = (
+                base.dtype.kind in "fc" and base.itemsize >= 4
+            )  # narrow formats have few numbers to begin with
             numbers = dtypes.real_of(base)
-            if wide and (tensor.numel() > base.size or _distinct(numbers) < _VARIED or _commonest(numbers) > _COMMON):
+            if wide and (
+                tensor.numel() > base.size
+                or _distinct(numbers) < _VARIED
+                or _commonest(numbers) > _COMMON
+            ):
                 return True
         return False
 
     @functools.cached_property
     def ordered_signs(self) -> bool:
-        """Whether the signs of some operand follow the position, so that the order of summation matters much."""
+        """Whether the signs of some operand follow the position, so that the order of summation
+        matters much."""
         found = (*tensors(self.materials.case.args), *tensors(self.materials.case.kwargs))
         return any(isinstance(t, TensorRecipe) and t.values[0] == "cancelling" for t in found)
 
     @functools.cached_property
     def heavy_tailed(self) -> bool:
-        """Whether single numbers of an operand tower above the others: from then on a partial sum is as large as S."""
+        """Whether single numbers of an operand tower above the others: from then on a partial sum
+        is as large as S."""
         for base in self._numbers:
             if base.size > 1:
                 size = np.abs(base.astype(np.float64))
@@ -229,7 +301,8 @@ class Reference:
 
     @functools.cached_property
     def magnitudes(self) -> tuple[torch.Tensor | float | None, ...]:
-        """S per output: a float64 tensor of its shape, one number for all elements, or None where the model has no S."""
+        """S per output: a float64 tensor of its shape, one number for all elements, or None where
+        the model has no S."""
         kind = self.model.magnitude if self.direction == "forward" else self.model.backward
         count = len(self.outputs)
         if callable(kind):
@@ -242,43 +315,63 @@ class Reference:
         return MAGNITUDES[kind](self, count)
 
     def evaluate(self, adjust: Adjust | None, *, absolute: bool = False) -> tuple[Output, ...]:
-        """The outputs with inputs changed by ``adjust``; none where the operator refuses the changed inputs.
+        """The outputs with inputs changed by ``adjust``; none where the operator refuses the
+        changed inputs.
 
-        Whole numbers, such as a degree, stay what they are: nothing is to be learned from the polynomial before.
+        Whole numbers, such as a degree, stay what they are: nothing is to be learned from the
+        polynomial before.
         """
         backward = self.direction == "backward"
         if adjust is not None and self.operator.whole:
             adjust = functools.partial(_but_whole, self.operator.whole, adjust)
-        arguments = self.materials.build("float64", gradients=backward and self.operator.leaves, adjust=adjust)
+        arguments = self.materials.build(
+            "float64", gradients=backward and self.operator.leaves, adjust=adjust
+        )
         try:
             return self.observed(_call(self.operator, arguments, backward, absolute))
         except (RuntimeError, ValueError, IndexError, NotImplementedError, ZeroDivisionError):
-            return ()  # a changed argument left the operator's domain, such as a probability above 1
+            # a changed argument left the operator's domain, such as a probability above 1
+            return ()
 
     @functools.cached_property
     def exact_integers(self) -> bool:
-        """Whether all inputs are small whole numbers whose partial sums the tested dtype holds exactly."""
+        """Whether all inputs are small whole numbers whose partial sums the tested dtype holds
+        exactly."""
         found = [*tensors(self.materials.case.args), *tensors(self.materials.case.kwargs)]
         if not self.model.integers_exact or self.direction == "backward":
             return False
-        drawn = all(isinstance(t, TensorRecipe) and t.values[0] in EXACT_CLASSES and not t.special for t in found)
+        drawn = all(
+            isinstance(t, TensorRecipe) and t.values[0] in EXACT_CLASSES and not t.special
+            for t in found
+        )
         form = dtypes.form_of(self.materials.case.dtype)
-        if not drawn or form is None or any(isinstance(v, (float, complex)) for v in self.materials.case.kwargs.values()):
+        if (
+            not drawn
+            or form is None
+            or any(isinstance(v, (float, complex)) for v in self.materials.case.kwargs.values())
+        ):
             return False
-        sizes = [float(m.abs().max()) if isinstance(m, torch.Tensor) and m.numel() else 0.0 for m in self.magnitudes]
+        sizes = [
+            float(m.abs().max()) if isinstance(m, torch.Tensor) and m.numel() else 0.0
+            for m in self.magnitudes
+        ]
         # Complex products may be made of three real ones, of sums of parts.
         room = 4.0 if self.materials.case.dtype in dtypes.PARTS else 1.0
         return room * max(sizes, default=0.0) <= 2.0**form.precision
 
     @functools.cached_property
     def without_nan(self) -> tuple[tuple[Output, ...], ...]:
-        """Of operators that pick an extreme: the outputs when NaN inputs count as the lowest, and as the highest number."""
+        """Of operators that pick an extreme: the outputs when NaN inputs count as the lowest, and
+        as the highest number."""
         if "extremum" not in self.operator.traits or self.direction == "backward":
             return ()
-        return tuple(self.evaluate(functools.partial(_nan_as, value)) for value in (-math.inf, math.inf))
+        return tuple(
+            self.evaluate(functools.partial(_nan_as, value)) for value in (-math.inf, math.inf)
+        )
 
     def flushed(self) -> tuple[Output, ...] | None:
-        """The outputs when subnormal inputs read as zero; None when there are none among the inputs."""
+        """The outputs when subnormal inputs read as zero; None when there are none among the
+        inputs."""
         form = dtypes.FORMATS.get(self.materials.case.dtype)
         if form is None:
             return None
@@ -287,7 +380,9 @@ class Reference:
         with np.errstate(invalid="ignore"):
             if not any(((np.abs(b) < tiny) & (b != 0)).any() for b in floating):
                 return None
-        return self.evaluate(lambda base, position: torch.where(base.abs() < tiny, base * 0.0, base))
+        return self.evaluate(
+            lambda base, position: torch.where(base.abs() < tiny, base * 0.0, base)
+        )
 
 
 def _widen(tensor: torch.Tensor) -> torch.Tensor:
@@ -307,7 +402,11 @@ def _distinct(base: np.ndarray[Any, Any]) -> float:
 def _commonest(base: np.ndarray[Any, Any]) -> float:
     """The share of the most frequent number among those that are not 0."""
     present = base[base != 0.0]
-    return float(np.unique(present, return_counts=True)[1].max()) / present.size if present.size else 0.0
+    return (
+        float(np.unique(present, return_counts=True)[1].max()) / present.size
+        if present.size
+        else 0.0
+    )
 
 
 @contextlib.contextmanager

@@ -1,13 +1,16 @@
-"""What stands behind float64 on the CPU: wider numbers where there are any, and certificates, in one of three modes.
+"""What stands behind float64 on the CPU: wider numbers where there are any, and certificates, in
+one of three modes.
 
-``float64``   nothing is proved beforehand
-``spot``      of cases in float64, complex128, whole numbers and truth values some elements, forwards and backwards: of every case
+``float64``   nothing is proved beforehand ``spot``      of cases in float64, complex128, whole
+numbers and truth values some elements, forwards and backwards: of every case
               behind which nothing else stands, and of a quarter of the others
 ``verified``  of every case all elements up to :data:`LIMIT`, so many of larger outputs
 
-What was proved takes the place of float64 on the CPU for every dtype and every backend of the case. Whatever the mode, nothing
-fails before its worst element is proved (:mod:`consistency.judge.evidence`). Where NumPy's long double is wider than float64 (x86),
-independent NumPy implementations evaluated in it stand behind all elements of forward results, as do NumPy's whole numbers.
+What was proved takes the place of float64 on the CPU for every dtype and every backend of the case.
+Whatever the mode, nothing fails before its worst element is proved
+(:mod:`consistency.judge.evidence`). Where NumPy's long double is wider than float64 (x86),
+independent NumPy implementations evaluated in it stand behind all elements of forward results, as
+do NumPy's whole numbers.
 """
 
 from __future__ import annotations
@@ -47,22 +50,36 @@ def _numpy() -> Numpy:
 def usable(mode: str) -> str:
     """``mode``, or a UsageError."""
     if mode not in MODES:
-        raise UsageError(f"unknown reference {mode!r}{did_you_mean(mode, MODES) or '; known: ' + ', '.join(MODES)}")
+        raise UsageError(
+            f"unknown reference "
+            f"{mode!r}{did_you_mean(mode, MODES) or '; known: ' + ', '.join(MODES)}"
+        )
     return mode
 
 
 def spot_checked(dtype: str) -> bool:
-    """Whether spot checks look at cases of ``dtype``: the numbers that the reference itself has, and whole ones."""
+    """Whether spot checks look at cases of ``dtype``: the numbers that the reference itself has,
+    and whole ones."""
     return dtype in ("float64", "complex128") or not dtypes.floats(dtype)
 
 
 def sharpen(reference: Reference, mode: str = "float64") -> None:
-    """Put something better than the CPU behind ``reference``, where there is something; sets ``independent``."""
+    """Put something better than the CPU behind ``reference``, where there is something; sets
+    ``independent``."""
     dtype = reference.materials.case.dtype
-    if reference.outcome.status != "ok" or reference.model.kind == "structure" or "random" in reference.operator.traits:
+    if (
+        reference.outcome.status != "ok"
+        or reference.model.kind == "structure"
+        or "random" in reference.operator.traits
+    ):
         return
     forward = reference.direction == "forward"
-    if forward and not reference.operator.mutates and not reference.independent and reference.operator.observe is None:
+    if (
+        forward
+        and not reference.operator.mutates
+        and not reference.independent
+        and reference.operator.observe is None
+    ):
         if dtype in ("float64", "complex128"):
             _long_double(reference)
         elif not dtypes.floats(dtype):
@@ -77,7 +94,9 @@ def sharpen(reference: Reference, mode: str = "float64") -> None:
             _prove(reference, SPOTS, WORK)
 
 
-def _prove(reference: Reference, count: int, work: float = math.inf, seconds: float = SECONDS) -> None:
+def _prove(
+    reference: Reference, count: int, work: float = math.inf, seconds: float = SECONDS
+) -> None:
     """Some elements of every output; more where the CPU turns out to be wrong.
 
     The reference is ``independent`` if something of every output is proved.
@@ -91,14 +110,18 @@ def _prove(reference: Reference, count: int, work: float = math.inf, seconds: fl
         if not output.tensor.numel():
             continue
         size = output.tensor.numel()
-        proofs.settle(index, spots(reference.materials.case.digest, index, size, count), seconds, work)
+        proofs.settle(
+            index, spots(reference.materials.case.digest, index, size, count), seconds, work
+        )
         if count < CLOSER and any(i == index for i, _ in proofs.wrong):
             proofs.settle(index, spots(reference.materials.case.digest, index, size, CLOSER))
         found = proofs.count(index)
         everywhere, total, known = everywhere and found > 0, total + size, known + found
     if known:
         reference.independent = reference.independent or everywhere
-        reference.verified = "" if known == total else f"certified at {known:,} of {total:,} elements"
+        reference.verified = (
+            "" if known == total else f"certified at {known:,} of {total:,} elements"
+        )
 
 
 def _long_double(reference: Reference) -> None:
@@ -118,10 +141,17 @@ def _long_double(reference: Reference) -> None:
             tails.append(torch.from_numpy(_parts_apart(exact, high)))
             continue
         high = exact.astype(np.float64)
-        # Here a tail would be subnormal, and numbers have been rounded twice: the CPU's own, rounded once, may be one step beside.
+        # Here a tail would be subnormal, and numbers have been rounded twice: the CPU's own,
+        # rounded once, may be one step beside.
         once = output.tensor.numpy()
-        high = np.where((np.abs(high) < 2.0**-960) & (np.abs(once - high) <= np.spacing(np.abs(high))), once, high)
-        tail = np.where(np.isfinite(high) & (np.abs(high) > 2.0**-960), exact - high, 0.0).astype(np.float64)
+        high = np.where(
+            (np.abs(high) < 2.0**-960) & (np.abs(once - high) <= np.spacing(np.abs(high))),
+            once,
+            high,
+        )
+        tail = np.where(np.isfinite(high) & (np.abs(high) > 2.0**-960), exact - high, 0.0).astype(
+            np.float64
+        )
         outputs.append(Output(output.name, torch.from_numpy(high), output.dtype))
         tails.append(torch.from_numpy(tail))
     reference.outputs, reference.tails, reference.independent = tuple(outputs), tuple(tails), True
@@ -141,6 +171,9 @@ def _parts_apart(exact: npt.NDArray[Any], high: npt.NDArray[Any]) -> npt.NDArray
 def _integers(reference: Reference) -> None:
     outcome = _numpy().run(reference.operator, reference.materials)
     shapes = [(o.tensor.shape if o.tensor is not None else None) for o in reference.outputs]
-    if outcome.status != "ok" or [(o.tensor.shape if o.tensor is not None else None) for o in outcome.outputs] != shapes:
+    if (
+        outcome.status != "ok"
+        or [(o.tensor.shape if o.tensor is not None else None) for o in outcome.outputs] != shapes
+    ):
         return
     reference.outputs, reference.independent = outcome.outputs, True

@@ -1,8 +1,9 @@
 """Casts to integers: what may come out where a number lies beyond the integer's range.
 
-An integer that does not fit into a narrower one wraps modulo 2ⁿ, by definition. A float that does not fit, a NaN or an infinity may
-become anything in C++, and processors differ; still, an answer is one of few. x86 gives the lowest integer (of 32 or 64 bits, cut
-to n), ARM and GPUs saturate, soft floats wrap, and shaders give 0 for NaN.
+An integer that does not fit into a narrower one wraps modulo 2ⁿ, by definition. A float that does
+not fit, a NaN or an infinity may become anything in C++, and processors differ; still, an answer is
+one of few. x86 gives the lowest integer (of 32 or 64 bits, cut to n), ARM and GPUs saturate, soft
+floats wrap, and shaders give 0 for NaN.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ _TWO_32 = 2.0**32
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """Masks over the elements: which are wrong, and which are right only for a backend that saturates."""
+    """Masks over the elements: which are wrong, and which are right only for a backend that
+    saturates."""
 
     wrong: torch.Tensor
     saturated: torch.Tensor
@@ -25,8 +27,14 @@ class Cast:
 
 
 def judged_apart(x: torch.Tensor, actual: torch.Tensor, wanted: torch.Tensor) -> Cast | None:
-    """``actual``, a cast of ``x`` to an integer dtype, against ``wanted``; None where nothing is to be told apart."""
-    if actual.dtype == torch.bool or actual.is_floating_point() or x.is_complex() or x.shape != actual.shape:
+    """``actual``, a cast of ``x`` to an integer dtype, against ``wanted``; None where nothing is to
+    be told apart."""
+    if (
+        actual.dtype == torch.bool
+        or actual.is_floating_point()
+        or x.is_complex()
+        or x.shape != actual.shape
+    ):
         return None
     differs = torch.ne(actual, wanted)
     info = torch.iinfo(actual.dtype)
@@ -37,15 +45,23 @@ def judged_apart(x: torch.Tensor, actual: torch.Tensor, wanted: torch.Tensor) ->
         saturated = differs & (actual == x.to(torch.int64).clamp(info.min, info.max))
         return Cast(differs & ~saturated, saturated, "saturated")
     x = x.detach().to(torch.float64)
-    beyond = ~((x > info.min - 1.0) & (x < info.max + 1.0)) if info.bits < 64 else ~((x >= info.min) & (x < 2.0**63))
+    beyond = (
+        ~((x > info.min - 1.0) & (x < info.max + 1.0))
+        if info.bits < 64
+        else ~((x >= info.min) & (x < 2.0**63))
+    )
     if not bool(beyond.any()):
         return None
-    admitted = (actual == _wrapped(x, actual.dtype)) | (actual == info.min) | (x.isnan() & (actual == 0))
+    admitted = (
+        (actual == _wrapped(x, actual.dtype)) | (actual == info.min) | (x.isnan() & (actual == 0))
+    )
     if info.bits < 64:
         admitted |= actual == 0  # the lowest of the 64-bit integers, cut to n bits
     saturated = torch.where(x > 0.0, actual == info.max, (x < 0.0) & (actual == info.min))
     if info.bits < 32:
-        saturated |= (x >= 2.0**31) & (actual == torch.tensor(-1).to(actual.dtype))  # the highest of the 32-bit ones, cut
+        saturated |= (x >= 2.0**31) & (
+            actual == torch.tensor(-1).to(actual.dtype)
+        )  # the highest of the 32-bit ones, cut
     wrong = torch.where(beyond, ~(admitted | saturated), differs)
     return Cast(wrong, beyond & saturated & ~admitted, "saturated-float", bool(beyond.all()))
 

@@ -1,4 +1,5 @@
-"""S, the magnitude that was really summed, by the names that error models use: ``products``, ``pointwise``, ``normwise`` …"""
+"""S, the magnitude that was really summed, by the names that error models use: ``products``,
+``pointwise``, ``normwise`` …"""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from ..generate.materialize import Adjust
 if TYPE_CHECKING:
     from . import Reference
 
-# Relative size of the perturbations that measure sensitivity: far above float64's rounding, far below any curvature.
+# Relative size of the perturbations that measure sensitivity: far above float64's rounding, far
+# below any curvature.
 _STEP = 2.0**-28
 
 _FACTORS = frozenset({"alpha", "beta", "value", "divisor_override"})
@@ -28,10 +30,11 @@ def floats(tensor: torch.Tensor) -> bool:
 
 
 def unsigned(value: Any, tensors: bool = True) -> Any:
-    """Floats (and, unless told otherwise, floating tensors) by their absolute value, through lists, tuples and dictionaries.
+    """Floats (and, unless told otherwise, floating tensors) by their absolute value, through lists,
+    tuples and dictionaries.
 
-    Complex numbers become real: what is made of moduli bounds either part. Whole numbers stay as they are, for they may be
-    dimensions, except in arguments that are factors (``alpha=-1``).
+    Complex numbers become real: what is made of moduli bounds either part. Whole numbers stay as
+    they are, for they may be dimensions, except in arguments that are factors (``alpha=-1``).
     """
     if isinstance(value, torch.Tensor):
         return value.abs() if tensors and floats(value) and not value.requires_grad else value
@@ -40,7 +43,10 @@ def unsigned(value: Any, tensors: bool = True) -> Any:
     if isinstance(value, (tuple, list)):
         return type(value)(unsigned(item, tensors) for item in value)
     if isinstance(value, dict):
-        return {key: abs(item) if key in _FACTORS and type(item) is int else unsigned(item, tensors) for key, item in value.items()}
+        return {
+            key: abs(item) if key in _FACTORS and type(item) is int else unsigned(item, tensors)
+            for key, item in value.items()
+        }
     return value
 
 
@@ -49,26 +55,38 @@ def _none(reference: Reference, count: int) -> Magnitudes:
 
 
 def _output(reference: Reference, count: int) -> Magnitudes:
-    return tuple(o.tensor.abs() if o.tensor is not None and floats(o.tensor) else None for o in reference.outputs)
+    return tuple(
+        o.tensor.abs() if o.tensor is not None and floats(o.tensor) else None
+        for o in reference.outputs
+    )
 
 
 def _products(reference: Reference, count: int) -> Magnitudes:
     operator = reference.operator
     if reference.direction == "forward" and operator.observe is None and not operator.mutates:
-        # The quick way, because nearly every result of a matrix product comes through here: no tensors are built anew.
+        # The quick way, because nearly every result of a matrix product comes through here: no
+        # tensors are built anew.
         function, arguments = operator.reference or operator, reference.arguments
-        result = function(*map(unsigned, arguments.args), **(unsigned(arguments.kwargs) if arguments.kwargs else {}))
+        result = function(
+            *map(unsigned, arguments.args),
+            **(unsigned(arguments.kwargs) if arguments.kwargs else {}),
+        )
         if isinstance(result, torch.Tensor):
             return (result.abs() if result.is_complex() else result,) * count
     outputs = reference.evaluate(lambda base, position: base.abs(), absolute=True)
     if len(outputs) != count:
         return _output(reference, count)
-    return tuple(o.tensor.abs() if o.tensor is not None and floats(o.tensor) else None for o in outputs)
+    return tuple(
+        o.tensor.abs() if o.tensor is not None and floats(o.tensor) else None for o in outputs
+    )
 
 
 def _pointwise(reference: Reference, count: int) -> Magnitudes:
     """Σ over inputs of |response| to a relative change of that input alone, per unit of change."""
-    total: list[Any] = [o.tensor.abs() if o.tensor is not None and floats(o.tensor) else None for o in reference.outputs]
+    total: list[Any] = [
+        o.tensor.abs() if o.tensor is not None and floats(o.tensor) else None
+        for o in reference.outputs
+    ]
     inputs = len(reference.materials.bases) + (reference.direction == "backward")
     for chosen in range(inputs):
         for i, response in enumerate(_responses(reference, functools.partial(_grow, chosen))):
@@ -80,17 +98,30 @@ def _pointwise(reference: Reference, count: int) -> Magnitudes:
 
 
 def _reduced_floor(reference: Reference, index: int, magnitude: Any) -> Any:
-    """Where broadcasting made the gradient a sum, its terms may cancel: take the largest magnitude for all elements.
+    """Where broadcasting made the gradient a sum, its terms may cancel: take the largest magnitude
+    for all elements.
 
     What the terms were made of shows when the cotangents get other signs.
     """
     forward = reference.forward_outputs
-    if magnitude is None or not forward or magnitude.numel() >= forward[0].numel() or not magnitude.numel():
+    if (
+        magnitude is None
+        or not forward
+        or magnitude.numel() >= forward[0].numel()
+        or not magnitude.numel()
+    ):
         return magnitude
     resigned = (
-        reference.evaluate(functools.partial(_resign, pattern, len(reference.materials.bases)))[index] for pattern in range(3)
+        reference.evaluate(functools.partial(_resign, pattern, len(reference.materials.bases)))[
+            index
+        ]
+        for pattern in range(3)
     )
-    return max(_largest(magnitude), _scale(reference), *(_largest(o.tensor.abs()) for o in resigned if o.tensor is not None))
+    return max(
+        _largest(magnitude),
+        _scale(reference),
+        *(_largest(o.tensor.abs()) for o in resigned if o.tensor is not None),
+    )
 
 
 def _resign(pattern: int, cotangent: int, base: torch.Tensor, position: int) -> torch.Tensor:
@@ -101,16 +132,19 @@ def _resign(pattern: int, cotangent: int, base: torch.Tensor, position: int) -> 
 
 
 def _scale(reference: Reference) -> float:
-    """Root of the number of summed terms × the largest element: what a cancelled sum was made of."""
+    """Root of the number of summed terms × the largest element: what a cancelled sum was made
+    of."""
     largest = [float(torch.nan_to_num(o.tensor.abs(), nan=0.0, posinf=0.0).max())
                for o in reference.outputs if o.tensor is not None and o.tensor.numel()]  # fmt: skip
     return max(largest, default=0.0)
 
 
 def _normwise(reference: Reference, count: int) -> Magnitudes:
-    """max |ref| plus the largest response of any element to perturbations of the inputs' norms, per unit of perturbation."""
+    """max |ref| plus the largest response of any element to perturbations of the inputs' norms, per
+    unit of perturbation."""
     largest: list[Any] = [
-        _largest(o.tensor.abs()) if o.tensor is not None and floats(o.tensor) else None for o in reference.outputs
+        _largest(o.tensor.abs()) if o.tensor is not None and floats(o.tensor) else None
+        for o in reference.outputs
     ]
     for pattern in range(3):
         for i, response in enumerate(_responses(reference, functools.partial(_push, pattern))):
@@ -120,7 +154,8 @@ def _normwise(reference: Reference, count: int) -> Magnitudes:
 
 
 def _own_steps(reference: Reference, count: int) -> Magnitudes:
-    """What the roundings of a function's own steps do to it; where these cannot be followed, its sensitivity to its inputs."""
+    """What the roundings of a function's own steps do to it; where these cannot be followed, its
+    sensitivity to its inputs."""
     from .own_steps import magnitudes
     from .recorded_steps import UntraceableError
 
@@ -131,11 +166,15 @@ def _own_steps(reference: Reference, count: int) -> Magnitudes:
 
 
 def _responses(reference: Reference, adjust: Adjust) -> list[torch.Tensor | None]:
-    """|change of each output| per unit of relative change of the inputs, as float64; None where it cannot be measured."""
+    """|change of each output| per unit of relative change of the inputs, as float64; None where it
+    cannot be measured."""
     pairs = zip(reference.outputs, reference.evaluate(adjust), strict=False)
     changes = ((before.tensor, after.tensor) for before, after in pairs)
     return [
-        (b - a).abs() / _STEP if a is not None and b is not None and floats(a) and a.shape == b.shape else None for a, b in changes
+        (b - a).abs() / _STEP
+        if a is not None and b is not None and floats(a) and a.shape == b.shape
+        else None
+        for a, b in changes
     ]
 
 
@@ -148,18 +187,26 @@ def _push(pattern: int, base: torch.Tensor, position: int) -> torch.Tensor:
     step = _STEP * _largest(base.abs())
     signs = _signs(pattern, base.numel(), 0.1 * position)
     return base + step * (
-        torch.complex(signs, _signs(pattern, base.numel(), 0.1 * position + 0.05)) if base.is_complex() else signs
+        torch.complex(signs, _signs(pattern, base.numel(), 0.1 * position + 0.05))
+        if base.is_complex()
+        else signs
     )
 
 
 def _signs(pattern: int, count: int, shift: float) -> torch.Tensor:
     """A fixed, aperiodic sequence of ±1 (from the fractional parts of multiples of √2, √3, √5)."""
     root = math.sqrt((2.0, 3.0, 5.0)[pattern])
-    return (torch.frac(torch.arange(1, count + 1, dtype=torch.float64) * (root + shift)) - 0.5).sign()
+    return (
+        torch.frac(torch.arange(1, count + 1, dtype=torch.float64) * (root + shift)) - 0.5
+    ).sign()
 
 
 def _largest(tensor: torch.Tensor) -> float:
-    return float(torch.nan_to_num(tensor, nan=0.0, posinf=0.0, neginf=0.0).max()) if tensor.numel() else 0.0
+    return (
+        float(torch.nan_to_num(tensor, nan=0.0, posinf=0.0, neginf=0.0).max())
+        if tensor.numel()
+        else 0.0
+    )
 
 
 MAGNITUDES: dict[str, Callable[[Reference, int], Magnitudes]] = {

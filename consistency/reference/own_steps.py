@@ -1,13 +1,15 @@
 """S of a user's function: by how much the roundings of its own steps move the result.
 
-Every step of a composed function rounds to the format that it is kept in: a softmax written as exp ÷ sum in float16 rounds four
-times, where torch's own rounds once. Here the steps are taken in float64, each result a little off as rounding would put it, at
-random and independently; the standard deviation σ over such replays is what healthy roundings do to each element (Monte Carlo
-arithmetic: Parker, Pierce and Eggert 2000), cancellation and amplification included. The shifts are 2⁻²⁰ of real ones, so that σ is
-of first order, and the random numbers are always the same.
+Every step of a composed function rounds to the format that it is kept in: a softmax written as exp
+÷ sum in float16 rounds four times, where torch's own rounds once. Here the steps are taken in
+float64, each result a little off as rounding would put it, at random and independently; the
+standard deviation σ over such replays is what healthy roundings do to each element (Monte Carlo
+arithmetic: Parker, Pierce and Eggert 2000), cancellation and amplification included. The shifts are
+2⁻²⁰ of real ones, so that σ is of first order, and the random numbers are always the same.
 
-σ says nothing of a fault that is as small as rounding. But a formula can be asked in float64 what it gives where nothing is
-rounded: how far that lies from the reference, in σ, is the other number that goes to the judge.
+σ says nothing of a fault that is as small as rounding. But a formula can be asked in float64 what
+it gives where nothing is rounded: how far that lies from the reference, in σ, is the other number
+that goes to the judge.
 """
 
 from __future__ import annotations
@@ -39,9 +41,30 @@ _SHIFT = 2.0**-20  # of a real rounding error
 _SPREAD = 6.0  # standard deviations of the mean square, as replays show them
 _USUAL = 1.5  # at least: real roundings are not quite even (ties)
 _BINADES = 16  # that are told apart
-_SAME = 2.0**-3  # of the largest response to a small change: the steps in float64 are those of the function in float64
-_SUMS = frozenset({"sum", "mean", "mm", "bmm", "mv", "dot", "addmm", "baddbmm", "addmv", "cumsum", "linear", "matmul"})
-_OF_A_KERNEL = 4.0  # u·max|result|, the most that is taken for a kernel's own error in float32; in shorter formats it rounds once
+_SAME = (
+    2.0**-3
+    # of the largest response to a small change: the steps in float64 are those of the function in
+    # float64
+)
+_SUMS = frozenset(
+    {
+        "sum",
+        "mean",
+        "mm",
+        "bmm",
+        "mv",
+        "dot",
+        "addmm",
+        "baddbmm",
+        "addmv",
+        "cumsum",
+        "linear",
+        "matmul",
+    }
+)
+# u·max|result|, the most that is taken for a kernel's own error in float32; in shorter formats it
+# rounds once
+_OF_A_KERNEL = 4.0
 _MORE_OF_SUMS = 4.0  # × the variance of a sum in random order: torch 2.13 CPU 2.1 (mm)
 
 
@@ -55,24 +78,37 @@ class Composed(Operator):
 
 
 def of_its_own(operator: Operator, materials: Materials) -> Operator | None:
-    """The operator as one that is judged by its own steps; None where it takes a single one, or where they cannot be followed."""
-    if materials.case.dtype not in DTYPES or operator.observe is not None or operator.alternatives is not None or operator.mutates:
+    """The operator as one that is judged by its own steps; None where it takes a single one, or
+    where they cannot be followed."""
+    if (
+        materials.case.dtype not in DTYPES
+        or operator.observe is not None
+        or operator.alternatives is not None
+        or operator.mutates
+    ):
         return None
     try:
         steps = Steps(operator, materials, "forward")
-        if steps.rounding < 2 or steps.elements > _MOST or not _faithful(steps, operator, materials):
+        if (
+            steps.rounding < 2
+            or steps.elements > _MOST
+            or not _faithful(steps, operator, materials)
+        ):
             return None
     except UntraceableError:
         return None
     return Composed(
-        name=operator.name, family=operator.family, sample=operator.sample, function=operator.callable,
-        reference=operator.reference, traits=operator.traits, differentiable_inputs=operator.differentiable_inputs,
+        name=operator.name, family=operator.family, sample=operator.sample,
+        function=operator.callable,
+        reference=operator.reference, traits=operator.traits,
+        differentiable_inputs=operator.differentiable_inputs,
         error=ErrorModel("accumulated", NAME, one, wide_accumulation=False, backward=NAME),
     )  # fmt: skip
 
 
 def _faithful(steps: Steps, operator: Operator, materials: Materials) -> bool:
-    """Whether a small change of the inputs moves the recorded steps as it moves the function: not what passes through NumPy."""
+    """Whether a small change of the inputs moves the recorded steps as it moves the function: not
+    what passes through NumPy."""
     plain, moved = (materials.build("float64", adjust=adjust) for adjust in (None, _nudged))
     found = []
     for arguments in (plain, moved):
@@ -88,15 +124,25 @@ def _faithful(steps: Steps, operator: Operator, materials: Materials) -> bool:
             continue
         if a.shape != c.shape:
             return False
-        here, there = (torch.nan_to_num(y - x, nan=0.0, posinf=0.0, neginf=0.0) for x, y in ((a, b), (c, d)))
+        here, there = (
+            torch.nan_to_num(y - x, nan=0.0, posinf=0.0, neginf=0.0) for x, y in ((a, b), (c, d))
+        )
         largest = float(there.abs().max()) if there.numel() else 0.0
-        if here.numel() and float((here - there).abs().max()) > _SAME * largest + 2.0**-45 * float(torch.nan_to_num(c).abs().max()):
+        if here.numel() and float((here - there).abs().max()) > _SAME * largest + 2.0**-45 * float(
+            torch.nan_to_num(c).abs().max()
+        ):
             return False
     return True
 
 
 def _nudged(base: torch.Tensor, position: int) -> torch.Tensor:
-    signs = torch.frac(torch.arange(1, base.numel() + 1, dtype=torch.float64) * (2.0**0.5 + 0.1 * position)).sub_(0.5).sign_()
+    signs = (
+        torch.frac(
+            torch.arange(1, base.numel() + 1, dtype=torch.float64) * (2.0**0.5 + 0.1 * position)
+        )
+        .sub_(0.5)
+        .sign_()
+    )
     return base * (1.0 + 2.0**-28 * signs.reshape(base.shape))
 
 
@@ -104,19 +150,29 @@ def _in_float64(operator: Operator, arguments: Arguments) -> list[torch.Tensor |
     """What the function gives for float64 numbers, no cast to a shorter format carried out."""
     from ..backends.base import collect
 
-    own = arguments.materials.case.kwargs  # what the reference was given beside, as its dtype's default, is not for the function
+    own = (
+        arguments.materials.case.kwargs
+    )  # what the reference was given beside, as its dtype's default, is not for the function
     try:
         with torch.no_grad(), Lifted():  # type: ignore[no-untyped-call]
             outputs = collect(
-                lambda args, kwargs: operator(*args, **{k: v for k, v in kwargs.items() if k in own}), operator, arguments, False
+                lambda args, kwargs: operator(
+                    *args, **{k: v for k, v in kwargs.items() if k in own}
+                ),
+                operator,
+                arguments,
+                False,
             )
     except Exception as error:  # a user's function, under a mode that it may not bear
         raise UntraceableError(f"{type(error).__name__}: {str(error)[:100]}") from error
-    return [o.tensor if o.tensor is not None and o.tensor.is_floating_point() else None for o in outputs]
+    return [
+        o.tensor if o.tensor is not None and o.tensor.is_floating_point() else None for o in outputs
+    ]
 
 
 def magnitudes(reference: Reference, count: int) -> Magnitudes:
-    """σ/u of each output, and in ``reference.of_steps`` what else there is to say. Raises UntraceableError."""
+    """σ/u of each output, and in ``reference.of_steps`` what else there is to say. Raises
+    UntraceableError."""
     steps = Steps(reference.operator, reference.materials, reference.direction)
     arguments = reference.materials.build("float64")
     replays = max(FEWEST, min(REPLAYS, _AT_ONCE // max(steps.elements, 1)))
@@ -128,10 +184,16 @@ def magnitudes(reference: Reference, count: int) -> Magnitudes:
     for _ in range(replays):
         for i, (moved, still) in enumerate(zip(steps.again(arguments, noisy), plain, strict=True)):
             if moved is not None and still is not None:
-                shift = torch.nan_to_num((moved - still).div_(_SHIFT), nan=0.0, posinf=0.0, neginf=0.0)
+                shift = torch.nan_to_num(
+                    (moved - still).div_(_SHIFT), nan=0.0, posinf=0.0, neginf=0.0
+                )
                 squares[i].addcmul_(shift, shift)
                 kept[i].append(shift.reshape(-1)[:: max(shift.numel() // _LOOKED_AT, 1)].clone())
-    formula = _in_float64(reference.operator, arguments) if _has_another(reference) else [None] * len(plain)
+    formula = (
+        _in_float64(reference.operator, arguments)
+        if _has_another(reference)
+        else [None] * len(plain)
+    )
     found: list[torch.Tensor | float | None] = []
     for i in range(count):
         if i >= len(plain) or squares[i] is None:
@@ -148,7 +210,10 @@ def magnitudes(reference: Reference, count: int) -> Magnitudes:
 
 
 def _has_another(reference: Reference) -> bool:
-    return reference.direction == "forward" and reference.operator.reference not in (None, reference.operator.callable)
+    return reference.direction == "forward" and reference.operator.reference not in (
+        None,
+        reference.operator.callable,
+    )
 
 
 def _format(tensor: torch.Tensor | None) -> str:
@@ -156,32 +221,49 @@ def _format(tensor: torch.Tensor | None) -> str:
     return name if name in dtypes.FORMATS else "float32"
 
 
-def _rounded(random: torch.Generator, step: Step, number: int, value: torch.Tensor, operands: list[Any]) -> torch.Tensor:
-    """A step's result as rounding would change it: evenly within half an ulp, and by what is lost where many terms are added."""
+def _rounded(
+    random: torch.Generator, step: Step, number: int, value: torch.Tensor, operands: list[Any]
+) -> torch.Tensor:
+    """A step's result as rounding would change it: evenly within half an ulp, and by what is lost
+    where many terms are added."""
     recorded = step.results[number]
     assert recorded is not None
     spread = ulp(value, recorded.dtype)
     if step.name in _SUMS:
         p, q = _of_a_sum(step, value, operands)
         size = unsigned_again(step, operands)
-        spread = (spread.square() + 12.0 * _MORE_OF_SUMS * (p * value.square() + q * size.square())).sqrt_()
+        spread = (
+            spread.square() + 12.0 * _MORE_OF_SUMS * (p * value.square() + q * size.square())
+        ).sqrt_()
     elif step.off[number] and recorded.dtype == torch.float32:
-        most = _OF_A_KERNEL * dtypes.FORMATS["float32"].unit_roundoff * float(torch.nan_to_num(value).abs().max())
+        most = (
+            _OF_A_KERNEL
+            * dtypes.FORMATS["float32"].unit_roundoff
+            * float(torch.nan_to_num(value).abs().max())
+        )
         spread = (spread.square() + 12.0 * min(step.off[number], most) ** 2).sqrt_()
     return value + _even(random, value).mul_(spread).mul_(_SHIFT)
 
 
 def _even(random: torch.Generator, value: torch.Tensor) -> torch.Tensor:
-    """Numbers evenly between −½ and ½: mostly one for each element, now and then one for each binade.
+    """Numbers evenly between −½ and ½: mostly one for each element, now and then one for each
+    binade.
 
-    What is subtracted from numbers on a coarse grid, such as a mean in bfloat16, is rounded in the same way for all of a binade,
-    and what is multiplied by few numbers with the sign of the product.
+    What is subtracted from numbers on a coarse grid, such as a mean in bfloat16, is rounded in the
+    same way for all of a binade, and what is multiplied by few numbers with the sign of the
+    product.
     """
     kind = int(torch.randint(0, 4, (), generator=random))
     if kind < 2:
-        return torch.rand(value.shape, generator=random, dtype=torch.float32).to(torch.float64).sub_(0.5)
+        return (
+            torch.rand(value.shape, generator=random, dtype=torch.float32)
+            .to(torch.float64)
+            .sub_(0.5)
+        )
     by_binade = torch.rand(_BINADES, generator=random, dtype=torch.float64).sub_(0.5)
-    binade = torch.bitwise_and(torch.bitwise_right_shift(value.contiguous().view(torch.int64), 52), _BINADES - 1)
+    binade = torch.bitwise_and(
+        torch.bitwise_right_shift(value.contiguous().view(torch.int64), 52), _BINADES - 1
+    )
     found = by_binade[binade]
     return found if kind == 2 else found.mul_(value.sign())
 
@@ -208,8 +290,11 @@ def unsigned_again(step: Step, operands: list[Any]) -> torch.Tensor:
     return found
 
 
-def _apart(formula: torch.Tensor | None, tested: torch.Tensor | None, sigma: torch.Tensor, u: float) -> float:
-    """How far the function in float64 lies from its reference at most, in σ of its roundings in the tested dtype."""
+def _apart(
+    formula: torch.Tensor | None, tested: torch.Tensor | None, sigma: torch.Tensor, u: float
+) -> float:
+    """How far the function in float64 lies from its reference at most, in σ of its roundings in the
+    tested dtype."""
     if formula is None or tested is None or formula.shape != tested.shape or not tested.numel():
         return 0.0
     size = torch.nan_to_num(tested.abs(), nan=0.0, posinf=0.0)
@@ -218,7 +303,8 @@ def _apart(formula: torch.Tensor | None, tested: torch.Tensor | None, sigma: tor
 
 
 def _usual(kept: list[torch.Tensor], sigma: torch.Tensor) -> float:
-    """Up to what an RMS error in σ is usual: the steps of a row have errors in common, so that few rows scatter much."""
+    """Up to what an RMS error in σ is usual: the steps of a row have errors in common, so that few
+    rows scatter much."""
     sigma = sigma.reshape(-1)[:: max(sigma.numel() // _LOOKED_AT, 1)]
     told = sigma > 0.0
     if not bool(told.any()):

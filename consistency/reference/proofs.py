@@ -1,4 +1,5 @@
-"""Certified elements of a reference: what was proved takes the place of float64 on the CPU, for every dtype and every backend."""
+"""Certified elements of a reference: what was proved takes the place of float64 on the CPU, for
+every dtype and every backend."""
 
 from __future__ import annotations
 
@@ -26,20 +27,28 @@ SECONDS = 2.0  # for the elements of one output
 class Proofs:
     """What was proved of one :class:`~consistency.reference.Reference`.
 
-    ``certificates`` by output and flat position. ``wrong`` are those where float64 on the CPU was off by more than 16 ulp, or
-    another number altogether. ``reason`` says why something could not be proved; empty where nothing was asked in vain.
+    ``certificates`` by output and flat position. ``wrong`` are those where float64 on the CPU was
+    off by more than 16 ulp, or another number altogether. ``reason`` says why something could not
+    be proved; empty where nothing was asked in vain.
     """
 
     def __init__(self, reference: Reference) -> None:
-        from .certified.certificate import Certifier  # a worker's side never needs it, nor python-flint
+        from .certified.certificate import (
+            Certifier,
+        )  # a worker's side never needs it, nor python-flint
 
-        self._reference = weakref.ref(reference)  # which holds this: a case's tensors are to go when it is judged
+        self._reference = weakref.ref(
+            reference
+        )  # which holds this: a case's tensors are to go when it is judged
         self.certificates: dict[tuple[int, int], Certificate] = {}
         self.refused: set[tuple[int, int]] = set()
         self.wrong: set[tuple[int, int]] = set()
         self.reason = ""
         self.certifier = Certifier(
-            reference.operator, reference.materials, reference.direction, integers_too=reference.integers_too
+            reference.operator,
+            reference.materials,
+            reference.direction,
+            integers_too=reference.integers_too,
         )
 
     @property
@@ -48,12 +57,19 @@ class Proofs:
         assert found is not None, "a reference's proofs outlive it"
         return found
 
-    def settle(self, index: int, positions: Sequence[int], seconds: float = SECONDS, work: float = math.inf) -> bool:
-        """Prove these elements of output ``index`` and put what was proved into the reference; whether anything changed there.
+    def settle(
+        self, index: int, positions: Sequence[int], seconds: float = SECONDS, work: float = math.inf
+    ) -> bool:
+        """Prove these elements of output ``index`` and put what was proved into the reference;
+        whether anything changed there.
 
         Elements that are too much ``work`` may be asked for again.
         """
-        asked = [p for p in positions if (index, p) not in self.certificates and (index, p) not in self.refused]
+        asked = [
+            p
+            for p in positions
+            if (index, p) not in self.certificates and (index, p) not in self.refused
+        ]
         if not asked:
             return False
         proved = self.certifier.prove(index, asked, seconds, work)
@@ -67,7 +83,8 @@ class Proofs:
         return self._put(index, found) if found else False
 
     def traced(self) -> bool:
-        """Whether the call could be traced at all, to numbers that left its tensors and are exact."""
+        """Whether the call could be traced at all, to numbers that left its tensors and are
+        exact."""
         try:
             self.certifier.outputs()
         except Exception as reason:
@@ -76,17 +93,27 @@ class Proofs:
         return not self.certifier.missing
 
     def errors(self, index: int, actual: torch.Tensor | None) -> tuple[Any, Any]:
-        """The flat positions of output ``index`` that are proved, and the absolute errors of ``actual``, of float64, there.
+        """The flat positions of output ``index`` that are proved, and the absolute errors of
+        ``actual``, of float64, there.
 
         Nothing where ``actual`` does not fit.
         """
         expected = self.reference.outputs[index].tensor
-        if actual is None or expected is None or actual.dtype != torch.float64 or actual.shape != expected.shape:
+        if (
+            actual is None
+            or expected is None
+            or actual.dtype != torch.float64
+            or actual.shape != expected.shape
+        ):
             return np.empty(0, dtype=np.int64), np.empty(0)
-        proved = {p: c for (i, p), c in self.certificates.items() if i == index and type(c.high) is float}
+        proved = {
+            p: c for (i, p), c in self.certificates.items() if i == index and type(c.high) is float
+        }
         places = np.fromiter(proved, dtype=np.int64)
         got = actual.detach().reshape(-1)[places].numpy()
-        gap = (got - np.array([c.high for c in proved.values()])) - np.array([c.tail for c in proved.values()])
+        gap = (got - np.array([c.high for c in proved.values()])) - np.array(
+            [c.tail for c in proved.values()]
+        )
         return places, np.abs(gap)
 
     def count(self, index: int) -> int:
@@ -98,33 +125,54 @@ class Proofs:
         if tensor is None:
             return False
         kept, narrow = tensor.dtype, tensor.is_floating_point() and tensor.dtype != torch.float64
-        numbers = (tensor.double() if narrow else tensor).detach().resolve_conj().resolve_neg().reshape(-1).numpy().copy()
+        numbers = (
+            (tensor.double() if narrow else tensor)
+            .detach()
+            .resolve_conj()
+            .resolve_neg()
+            .reshape(-1)
+            .numpy()
+            .copy()
+        )
         places = np.fromiter(found, dtype=np.int64)
         high = np.array([c.high for c in found.values()]).astype(numbers.dtype)
         tail = np.array([c.tail for c in found.values()]).astype(numbers.dtype)
         before = numbers[places]
         signed = np.array([c.signed for c in found.values()])
-        high = np.where((before == 0) & (high == 0) & ~signed, before, high)  # a sign that nobody knows stays
+        high = np.where(
+            (before == 0) & (high == 0) & ~signed, before, high
+        )  # a sign that nobody knows stays
         numbers[places] = high
         changed = self._changed(index, places, before, high)
         if numbers.dtype.kind in "fc":
             tails = list(reference.tails)
             known = tails[index]
             rest = np.zeros_like(numbers) if known is None else known.reshape(-1).numpy().copy()
-            changed = changed or bool((np.abs(rest[places] - tail) > _TELLS * self._spacing(high)).any())
+            changed = changed or bool(
+                (np.abs(rest[places] - tail) > _TELLS * self._spacing(high)).any()
+            )
             rest[places] = tail
             tails[index] = torch.from_numpy(rest.reshape(tuple(tensor.shape)))
             reference.tails = tuple(tails)
-        made = Output(output.name, torch.from_numpy(numbers.reshape(tuple(tensor.shape))).to(kept), output.dtype)
+        made = Output(
+            output.name,
+            torch.from_numpy(numbers.reshape(tuple(tensor.shape))).to(kept),
+            output.dtype,
+        )
         reference.outputs = (*reference.outputs[:index], made, *reference.outputs[index + 1 :])
         return changed
 
     def _changed(self, index: int, places: Any, before: Any, high: Any) -> bool:
-        """Whether the CPU's numbers were others than those proved, by as much as matters in the tested dtype; notes where."""
+        """Whether the CPU's numbers were others than those proved, by as much as matters in the
+        tested dtype; notes where."""
         if before.dtype.kind not in "fc":
             wrong = before != high
         else:
-            turned = np.signbit(before) != np.signbit(high) if before.dtype.kind == "f" else np.zeros(before.shape, dtype=bool)
+            turned = (
+                np.signbit(before) != np.signbit(high)
+                if before.dtype.kind == "f"
+                else np.zeros(before.shape, dtype=bool)
+            )
             same = ((before == high) & ~turned) | ((before != before) & (high != high))
             step = np.spacing(np.maximum(np.abs(high), np.finfo(np.float64).tiny))
             gap = np.where(same, 0.0, np.where(before == high, np.inf, np.abs(before - high)))
@@ -142,7 +190,8 @@ class Proofs:
 
 
 def spots(digest: str, index: int, size: int, count: int) -> list[int]:
-    """Up to ``count`` flat positions of ``size``, the same for the same case everywhere: the last, and some chosen by its hash."""
+    """Up to ``count`` flat positions of ``size``, the same for the same case everywhere: the last,
+    and some chosen by its hash."""
     if size <= count:
         return list(range(size))
     seed = int.from_bytes(hashlib.sha256(f"{digest}/{index}".encode()).digest()[:8], "big")

@@ -1,4 +1,5 @@
-"""Which operators can be certified: whether elements of drawn cases are proved, and the most frequent reason where they are not."""
+"""Which operators can be certified: whether elements of drawn cases are proved, and the most
+frequent reason where they are not."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ _KINDS = ("float64", "complex128", "int64", "bool")
 
 @dataclass(frozen=True)
 class Provability:
-    """Of one operator and direction: cases with something to prove, those in which all of it was, and why the others were not."""
+    """Of one operator and direction: cases with something to prove, those in which all of it was,
+    and why the others were not."""
 
     operator: str
     direction: str
@@ -40,8 +42,13 @@ class Provability:
 
 
 def provability(operator: Operator, direction: str, examples: int = EXAMPLES) -> Provability:
-    """Draw some cases and prove some elements of each; where numbers are not defined, or random, nothing is to prove."""
-    if operator.callable is None or "random" in operator.traits or operator.error.kind == "structure":
+    """Draw some cases and prove some elements of each; where numbers are not defined, or random,
+    nothing is to prove."""
+    if (
+        operator.callable is None
+        or "random" in operator.traits
+        or operator.error.kind == "structure"
+    ):
         return Provability(operator.name, direction, 0, 0, "no numbers are defined")
     cases = proved = 0
     reasons: Counter[str] = Counter()
@@ -51,17 +58,28 @@ def provability(operator: Operator, direction: str, examples: int = EXAMPLES) ->
             continue
         cases, proved = cases + 1, proved + (not answer)
         reasons[answer] += bool(answer)
-    return Provability(operator.name, direction, cases, proved, reasons.most_common(1)[0][0] if cases > proved else "")
+    return Provability(
+        operator.name,
+        direction,
+        cases,
+        proved,
+        reasons.most_common(1)[0][0] if cases > proved else "",
+    )
 
 
 def _drawn(operator: Operator, direction: str, examples: int) -> Iterator[Case]:
-    fitting = [d for d in operator.dtypes if direction == "forward" or (floats(d) and operator.differentiable)]
+    fitting = [
+        d
+        for d in operator.dtypes
+        if direction == "forward" or (floats(d) and operator.differentiable)
+    ]
     for dtype in [d for d in fitting if d in _KINDS] or fitting[:1]:
         yield from batch(operator, dtype, examples)
 
 
 def _proved(operator: Operator, case: Case, direction: str) -> str | None:
-    """Why not all that was asked was proved; empty where it was, None where there is nothing to prove."""
+    """Why not all that was asked was proved; empty where it was, None where there is nothing to
+    prove."""
     with quiet():
         reference = Reference(operator, prepare(case), direction)
         if reference.outcome.status != "ok":

@@ -1,8 +1,10 @@
-"""The steps of a function, recorded as torch takes them in the tested dtype, and taken again in float64.
+"""The steps of a function, recorded as torch takes them in the tested dtype, and taken again in
+float64.
 
-Recorded below autograd, where every step is one of torch's own operators and says in which format its result is kept. A step is
-taken again on float64 numbers that lie as the recorded ones did: one flat tensor stands for each storage, so that views and writes
-in place need no care. What is no floating number (positions, masks) is kept as it was.
+Recorded below autograd, where every step is one of torch's own operators and says in which format
+its result is kept. A step is taken again on float64 numbers that lie as the recorded ones did: one
+flat tensor stands for each storage, so that views and writes in place need no care. What is no
+floating number (positions, masks) is kept as it was.
 """
 
 from __future__ import annotations
@@ -21,15 +23,20 @@ from ..core import dtypes
 from ..generate.materialize import Arguments, Materials
 from ..operators.declare import Operator
 
-_ROUNDED_ONCE = 0.6  # ulp, in a format shorter than float32; up to that, functions of torch's err in float32, too
+# ulp, in a format shorter than float32; up to that, functions of torch's err in float32, too
+_ROUNDED_ONCE = 0.6
 _FEW = 32  # numbers, which may all be exact by chance
 # Steps whose result is one of the numbers that went in, or its negative.
 _MOVES = frozenset(
     {
-        "amax", "amin", "max", "min", "maximum", "minimum", "where", "neg", "abs", "relu", "threshold", "clamp", "clamp_min",
-        "clamp_max", "cat", "stack", "index", "gather", "index_select", "embedding", "clone", "copy", "_to_copy", "fill", "zero",
-        "masked_fill", "constant_pad_nd", "flip", "roll", "repeat", "sort", "topk", "slice_scatter", "select_backward",
-        "slice_backward", "new_zeros", "zeros_like", "ones_like", "full_like", "full", "zeros", "ones", "arange", "scalar_tensor",
+        "amax", "amin", "max", "min", "maximum", "minimum", "where", "neg", "abs", "relu",
+        "threshold", "clamp", "clamp_min",
+        "clamp_max", "cat", "stack", "index", "gather", "index_select", "embedding", "clone",
+        "copy", "_to_copy", "fill", "zero",
+        "masked_fill", "constant_pad_nd", "flip", "roll", "repeat", "sort", "topk", "slice_scatter",
+        "select_backward",
+        "slice_backward", "new_zeros", "zeros_like", "ones_like", "full_like", "full", "zeros",
+        "ones", "arange", "scalar_tensor",
         "lift_fresh_copy", "sign",
     }
 )  # fmt: skip
@@ -41,10 +48,11 @@ class UntraceableError(Exception):
 
 @dataclass(slots=True)
 class Step:
-    """One operator of torch's, its arguments, what it returned or wrote, and whether that was rounded.
+    """One operator of torch's, its arguments, what it returned or wrote, and whether that was
+    rounded.
 
-    ``off`` are, by result, how far it is from float64 on the same numbers where correct rounding does not explain that: the RMS
-    error, an absolute number, or 0.
+    ``off`` are, by result, how far it is from float64 on the same numbers where correct rounding
+    does not explain that: the RMS error, an absolute number, or 0.
     """
 
     call: Any
@@ -66,7 +74,8 @@ Change = Callable[[Step, int, torch.Tensor, list[Any]], torch.Tensor]
 
 
 class Steps:
-    """What a function does with the arguments of a case, in the case's dtype on the CPU, going forward or for its gradients.
+    """What a function does with the arguments of a case, in the case's dtype on the CPU, going
+    forward or for its gradients.
 
     Raises UntraceableError where it draws random numbers, or does what cannot be followed.
     """
@@ -74,12 +83,16 @@ class Steps:
     def __init__(self, operator: Operator, materials: Materials, direction: str) -> None:
         backward = direction == "backward"
         arguments = materials.build(gradients=backward and operator.leaves)
-        self._inputs = {_storage(base): i for i, base in enumerate(arguments.bases) if base.is_floating_point()}
+        self._inputs = {
+            _storage(base): i for i, base in enumerate(arguments.bases) if base.is_floating_point()
+        }
         recorder = _Recorder(set(self._inputs))
         try:
             with warnings.catch_warnings(), recorder:
                 warnings.simplefilter("ignore")
-                outputs = collect(lambda args, kwargs: operator(*args, **kwargs), operator, arguments, backward)
+                outputs = collect(
+                    lambda args, kwargs: operator(*args, **kwargs), operator, arguments, backward
+                )
         except UntraceableError:
             raise
         except Exception as error:  # a user's function, under a mode that it may not bear
@@ -98,26 +111,38 @@ class Steps:
         """Numbers that are computed on the way."""
         return sum(r.numel() for step in self.steps for r in step.results if r is not None)
 
-    def again(self, arguments: Arguments, change: Change | None = None) -> list[torch.Tensor | None]:
-        """The outputs in float64 on the numbers of ``arguments``, each rounding step's result passed through ``change``."""
-        slots = {storage: arguments.bases[i].detach().clone() for storage, i in self._inputs.items()}
+    def again(
+        self, arguments: Arguments, change: Change | None = None
+    ) -> list[torch.Tensor | None]:
+        """The outputs in float64 on the numbers of ``arguments``, each rounding step's result
+        passed through ``change``."""
+        slots = {
+            storage: arguments.bases[i].detach().clone() for storage, i in self._inputs.items()
+        }
         slots |= {storage: numbers.clone() for storage, numbers in self._constants.items()}
 
         def wide(value: Any) -> Any:
             if isinstance(value, torch.Tensor):
-                return _placed(slots[_storage(value)], value) if value.is_floating_point() else value
+                return (
+                    _placed(slots[_storage(value)], value) if value.is_floating_point() else value
+                )
             return _lifted(value)
 
         try:
             with torch.no_grad():
                 for step in self.steps:
                     _take(step, wide, slots, change)
-                return [wide(t) if isinstance(t, torch.Tensor) and t.is_floating_point() else None for t in self.outputs]
+                return [
+                    wide(t) if isinstance(t, torch.Tensor) and t.is_floating_point() else None
+                    for t in self.outputs
+                ]
         except Exception as error:  # an operator that has no float64, or refuses these numbers
             raise UntraceableError(f"{type(error).__name__}: {str(error)[:100]}") from error
 
 
-def _take(step: Step, wide: Callable[[Any], Any], slots: dict[int, torch.Tensor], change: Change | None) -> None:
+def _take(
+    step: Step, wide: Callable[[Any], Any], slots: dict[int, torch.Tensor], change: Change | None
+) -> None:
     args, kwargs = tree_map(wide, step.args), tree_map(wide, step.kwargs)
     returned = step.call(*args, **kwargs)
     found = _written(step.writes, args, kwargs) if step.writes else _leaves(returned)
@@ -135,7 +160,8 @@ def _take(step: Step, wide: Callable[[Any], Any], slots: dict[int, torch.Tensor]
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Writes down every step that makes numbers, and the numbers that come from nowhere (constants)."""
+    """Writes down every step that makes numbers, and the numbers that come from nowhere
+    (constants)."""
 
     def __init__(self, known: set[int]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -158,7 +184,10 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         tensors = tuple(r if isinstance(r, torch.Tensor) else None for r in results)
         if not writes and tensors and all(r is None or _storage(r) in theirs for r in tensors):
             return result  # a view
-        if any(r is not None and (r.is_complex() or (writes and not r.is_floating_point())) for r in tensors):
+        if any(
+            r is not None and (r.is_complex() or (writes and not r.is_floating_point()))
+            for r in tensors
+        ):
             raise UntraceableError(f"{func} makes complex numbers, or writes whole ones in place")
         step = Step(func, args, kwargs, tensors, writes)
         _look_at(step, *before)
@@ -179,7 +208,8 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _look_at(step: Step, args: Any, kwargs: Any) -> None:
-    """Whether what a step gave is not what float64 gives for the same numbers, and by how much. Few may be exact by chance."""
+    """Whether what a step gave is not what float64 gives for the same numbers, and by how much. Few
+    may be exact by chance."""
     floating = [r for r in step.results if r is not None and r.is_floating_point()]
     if not floating:
         return
@@ -212,7 +242,11 @@ def _writes(func: Any, args: Any, kwargs: Any) -> tuple[int | str, ...]:
 
 
 def _written(places: Sequence[int | str], args: Any, kwargs: Any) -> list[Any]:
-    return [item for place in places for item in _leaves(args[place] if isinstance(place, int) else kwargs.get(place))]
+    return [
+        item
+        for place in places
+        for item in _leaves(args[place] if isinstance(place, int) else kwargs.get(place))
+    ]
 
 
 def _copied(value: Any) -> Any:
@@ -243,7 +277,8 @@ def _placed(flat: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
 
 
 def ulp(numbers: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """The spacing of ``dtype`` at float64 numbers, never below that of its smallest normal number."""
+    """The spacing of ``dtype`` at float64 numbers, never below that of its smallest normal
+    number."""
     form = dtypes.FORMATS[dtypes.name_of(dtype)]
     contiguous = numbers.contiguous()
     power = torch.bitwise_and(contiguous.view(torch.int64), 0x7FF0000000000000).view(torch.float64)
@@ -251,7 +286,8 @@ def ulp(numbers: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 class Lifted(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Whatever a function turns into another floating format is float64: ``x.float()``, ``dtype=torch.float16``."""
+    """Whatever a function turns into another floating format is float64: ``x.float()``,
+    ``dtype=torch.float16``."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return func(*tree_map(_lifted, args), **tree_map(_lifted, kwargs or {}))

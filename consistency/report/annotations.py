@@ -14,7 +14,8 @@ LINES = 12
 
 
 def workflow_commands(failed: Sequence[Any]) -> Iterator[str]:
-    """Workflow commands for pytest's reports, which carry ``consistency``: the message, and whether the test is of our suite.
+    """Workflow commands for pytest's reports, which carry ``consistency``: the message, and whether
+    the test is of our suite.
 
     Only a test of the user's own has a place in the repository.
     """
@@ -22,16 +23,22 @@ def workflow_commands(failed: Sequence[Any]) -> Iterator[str]:
     for report in worst[:MOST]:
         headline, *rest = printable(report.consistency["message"]).splitlines() or [""]
         place, line, _ = report.location
-        known = {} if report.consistency["suite"] else {"file": Path(place).as_posix(), "line": str((line or 0) + 1)}
+        known = (
+            {}
+            if report.consistency["suite"]
+            else {"file": Path(place).as_posix(), "line": str((line or 0) + 1)}
+        )
         known["title"] = headline[:200]
         properties = ",".join(f"{name}={_property(value)}" for name, value in known.items())
-        yield f"::error {properties}::{_data(chr(10).join(text.strip() for text in [headline, *rest][:LINES]))}"
+        text = "\n".join(line.strip() for line in [headline, *rest][:LINES])
+        yield f"::error {properties}::{_data(text)}"
     if len(worst) > MOST:
         yield f"::notice title=consistency::{len(worst) - MOST} more failures are in the log"
 
 
 def _size(message: str) -> float:
-    """× budget, as the first line of a message tells it; what tells none is worse than any number."""
+    """× budget, as the first line of a message tells it; what tells none is worse than any
+    number."""
     found = re.search(r"([\d,.]+) × budget", message.partition("\n")[0])
     try:
         return float(found[1].replace(",", "")) if found else float("inf")

@@ -1,4 +1,5 @@
-"""A bundle as its reports need it: read once, line by line; counts and groups of everything, in full only what is shown."""
+"""A bundle as its reports need it: read once, line by line; counts and groups of everything, in
+full only what is shown."""
 
 from __future__ import annotations
 
@@ -26,8 +27,9 @@ MAX_BACKENDS, MAX_KEYS = 64, 200  # of an environment that are shown
 
 @dataclass
 class Stored:
-    """What a bundle holds. ``shown`` and ``highest`` say on which line of results.jsonl the result stands that represents a
-    kind of failure (:func:`~consistency.engine.events.kind`), and the result of an operator with the largest ρ.
+    """What a bundle holds. ``shown`` and ``highest`` say on which line of results.jsonl the result
+    stands that represents a kind of failure (:func:`~consistency.engine.events.kind`), and the
+    result of an operator with the largest ρ.
     """
 
     folder: Path
@@ -57,13 +59,21 @@ class Stored:
     def specs(self) -> dict[str, str]:
         """What the user wrote for a backend, where that is not its name."""
         found = self.settings.get("specs")
-        return {short(name): text(spec) for name, spec in found.items()} if isinstance(found, dict) else {}
+        return (
+            {short(name): text(spec) for name, spec in found.items()}
+            if isinstance(found, dict)
+            else {}
+        )
 
     @property
     def unavailable(self) -> dict[str, str]:
         """Backends that could not run, with the reason."""
         absent = self.header.get("unavailable")
-        return {short(name): text(reason) for name, reason in list(absent.items())[:MAX_KEYS]} if isinstance(absent, dict) else {}
+        return (
+            {short(name): text(reason) for name, reason in list(absent.items())[:MAX_KEYS]}
+            if isinstance(absent, dict)
+            else {}
+        )
 
     @property
     def seconds(self) -> float | None:
@@ -73,27 +83,44 @@ class Stored:
 
     @property
     def replayed(self) -> list[str]:
-        """Of a run with a corpus, how much of it was replayed, and with which seed it explored; empty of other runs."""
+        """Of a run with a corpus, how much of it was replayed, and with which seed it explored;
+        empty of other runs."""
         corpus = self.header.get("corpus")
         if not isinstance(corpus, dict):
             return []
         count, of = (short(corpus.get(key)) for key in ("replayed", "cases"))
-        found = [f"{count} of {of} cases of the corpus {short(corpus.get('name', ''))} ({short(corpus['digest'])[:12]}) replayed"]
-        return [*found, f"explored with seed {self.settings.get('seed')}"] if self.explored else found
+        found = [
+            (
+                f"{count} of {of} cases of the corpus {short(corpus.get('name', ''))} "
+                f"({short(corpus['digest'])[:12]}) replayed"
+            )
+        ]
+        return (
+            [*found, f"explored with seed {self.settings.get('seed')}"] if self.explored else found
+        )
 
     def in_full(self, lines: Collection[int]) -> dict[int, Result]:
         """The results on some lines of results.jsonl, with their cases. Raises BundleError."""
         path, wanted = self.folder / "results.jsonl", frozenset(lines)
         rows = {number: row for number, row in bundle.lines(path, wanted) if number in wanted}
         cases = bundle.cases_of(self.folder, {str(row.get("case_id")) for row in rows.values()})
-        found = {number: bundle.result_from_json(path, number, row, cases) for number, row in rows.items()}
+        found = {
+            number: bundle.result_from_json(path, number, row, cases)
+            for number, row in rows.items()
+        }
         for number, result in found.items():
-            if (result.operator, result.dtype) != (rows[number].get("operator"), rows[number].get("dtype")):
-                raise BundleError(f"{path}:{number}  damaged: its case is of another operator or dtype")
+            if (result.operator, result.dtype) != (
+                rows[number].get("operator"),
+                rows[number].get("dtype"),
+            ):
+                raise BundleError(
+                    f"{path}:{number}  damaged: its case is of another operator or dtype"
+                )
         return found
 
     def tell_failures_in_full(self, most: int) -> None:
-        """Put the results with their cases into the tally, for the worst failures of the first ``most`` operators."""
+        """Put the results with their cases into the tally, for the worst failures of the first
+        ``most`` operators."""
         chosen = [kind(result) for kinds in self.tally.by_operator()[:most] for result in kinds]
         found = self.in_full([self.shown[one] for one in chosen])
         self.tally.failures |= {one: found[self.shown[one]] for one in chosen}
@@ -109,7 +136,9 @@ def read(folder: Path) -> Stored:
         except KeyError as error:
             raise BundleError(f"{path}:{number}  damaged: it has no {error}") from None
         except (TypeError, ValueError, AttributeError, OverflowError, IndexError) as error:
-            raise BundleError(f"{path}:{number}  damaged: {type(error).__name__} {printable(str(error)[:100])}") from None
+            raise BundleError(
+                f"{path}:{number}  damaged: {type(error).__name__} {printable(str(error)[:100])}"
+            ) from None
     stored.tally.scalings += _rows(folder / "scaling.jsonl", Scaling.from_json)
     stored.tally.repeated += _rows(folder / "determinism.jsonl", Repeatability.from_json)
     stored.tally.standings += map(_printable, status.kept(folder))
@@ -137,16 +166,28 @@ def _add(stored: Stored, number: int, row: Mapping[str, Any]) -> None:
 
 
 def _counted(row: Mapping[str, Any]) -> Result:
-    """As much of a result as is counted: its case knows operator and dtype, its comparison only that there was one."""
-    operator, dtype, direction, backend = row["operator"], row["dtype"], row["direction"], row["backend"]
-    if not (isinstance(operator, str) and isinstance(dtype, str) and isinstance(backend, str)) or direction not in DIRECTIONS:
+    """As much of a result as is counted: its case knows operator and dtype, its comparison only
+    that there was one."""
+    operator, dtype, direction, backend = (
+        row["operator"],
+        row["dtype"],
+        row["direction"],
+        row["backend"],
+    )
+    if (
+        not (isinstance(operator, str) and isinstance(dtype, str) and isinstance(backend, str))
+        or direction not in DIRECTIONS
+    ):
         raise ValueError("operator, dtype, direction or backend is no name")
     metrics = row["metrics"]
     numbers = {name: float(metrics[name]) for name in ("rho_max", "ulp_max") if name in metrics}
     comparison = _COMPARED if row.get("comparison") else None
-    verdict = _verdict(row["verdict"], row["verdict"] == "reduced-precision" and row.get("fails") is False)
+    verdict = _verdict(
+        row["verdict"], row["verdict"] == "reduced-precision" and row.get("fails") is False
+    )
     return Result(
-        _case(operator, dtype), short(backend), direction, verdict, text(row["explanation"]), numbers, short(row["family"]),
+        _case(operator, dtype), short(backend), direction, verdict, text(row["explanation"]),
+        numbers, short(row["family"]),
         comparison=comparison,
     )  # fmt: skip
 
@@ -179,7 +220,8 @@ def text(sentence: object) -> str:
 
 
 def environments(folder: Path) -> tuple[dict[str, dict[str, str]], dict[str, dict[str, str]]]:
-    """What each backend ran on, and what probes found out about it (for those that were probed). Raises BundleError."""
+    """What each backend ran on, and what probes found out about it (for those that were probed).
+    Raises BundleError."""
     ran_on: dict[str, dict[str, str]] = {}
     probed: dict[str, dict[str, str]] = {}
     for name, keys in list(bundle.read_environment(folder).items())[:MAX_BACKENDS]:
@@ -201,7 +243,10 @@ def _value(value: object) -> str:
 
 
 def _printable(found: status.Standing) -> status.Standing:
-    words = {name: text(getattr(found, name)) for name in ("entry", "place", "about", "reason", "ticket", "expires", "problem")}
+    words = {
+        name: text(getattr(found, name))
+        for name in ("entry", "place", "about", "reason", "ticket", "expires", "problem")
+    }
     return replace(found, **words)  # type: ignore[arg-type]
 
 
@@ -209,8 +254,17 @@ def _rows(path: Path, convert: Any) -> Iterator[Any]:
     for number, row in bundle.lines(path):
         try:
             yield convert(row)
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, ConsistencyError) as error:
-            raise BundleError(f"{path}:{number}  damaged: {type(error).__name__} {printable(str(error)[:100])}") from None
+        except (
+            KeyError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            OverflowError,
+            ConsistencyError,
+        ) as error:
+            raise BundleError(
+                f"{path}:{number}  damaged: {type(error).__name__} {printable(str(error)[:100])}"
+            ) from None
 
 
 def _grown(row: Mapping[str, Any]) -> tuple[tuple[str, str], float]:

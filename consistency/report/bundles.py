@@ -1,4 +1,5 @@
-"""The writer of bundles whose failures have folders of their own, with a script and the text of an issue."""
+"""The writer of bundles whose failures have folders of their own, with a script and the text of an
+issue."""
 
 from __future__ import annotations
 
@@ -10,6 +11,9 @@ from ..engine.bundle_writer import Writer
 from . import repro_script
 
 
-def writer(folder: Path, *, resume: bool = False, label: str = "", about: Mapping[str, Any] | None = None) -> Writer:
-    """A handler of a run's events; the arguments are those of :class:`consistency.engine.bundle_writer.Writer`."""
+def writer(
+    folder: Path, *, resume: bool = False, label: str = "", about: Mapping[str, Any] | None = None
+) -> Writer:
+    """A handler of a run's events; the arguments are those of
+    :class:`consistency.engine.bundle_writer.Writer`."""
     return Writer(folder, resume=resume, label=label, about=about, keep_failure=repro_script.write)

@@ -1,4 +1,5 @@
-"""A calibration as text and as JSON lines: the table of entries, what they fail to notice, what is too tight."""
+"""A calibration as text and as JSON lines: the table of entries, what they fail to notice, what is
+too tight."""
 
 from __future__ import annotations
 
@@ -50,14 +51,32 @@ def counted(count: int, one: str, many: str) -> str:
 
 
 def table(entries: Sequence[Entry]) -> Iterator[Text]:
-    """A line per entry: results, largest healthy × budget, margin, and the share of each planted fault that it notices."""
+    """A line per entry: results, largest healthy × budget, margin, and the share of each planted
+    fault that it notices."""
     from rich.text import Text
 
-    heads = ("entry", "results", "max ρ", "margin", *(_COLUMNS[fault] for fault in FAULTS), "operators")
+    heads = (
+        "entry",
+        "results",
+        "max ρ",
+        "margin",
+        *(_COLUMNS[fault] for fault in FAULTS),
+        "operators",
+    )
     rows = [(_row(entry), entry) for entry in entries]
-    widths = [max(len(head), *(len(row[i]) for row, _ in rows)) for i, head in enumerate(heads[:-1])] if rows else []
+    widths = (
+        [max(len(head), *(len(row[i]) for row, _ in rows)) for i, head in enumerate(heads[:-1])]
+        if rows
+        else []
+    )
     yield Text(
-        "  ".join([heads[0].ljust(widths[0]), *(h.rjust(w) for h, w in zip(heads[1:-1], widths[1:], strict=True)), heads[-1]]),
+        "  ".join(
+            [
+                heads[0].ljust(widths[0]),
+                *(h.rjust(w) for h, w in zip(heads[1:-1], widths[1:], strict=True)),
+                heads[-1],
+            ]
+        ),
         "bold",
     )
     for row, entry in rows:
@@ -79,7 +98,9 @@ def _colour(column: int, cell: str, entry: Entry) -> str:
         return "red"
     fault = FAULTS[column - 3] if column >= 3 else ""
     share = entry.shares.get(fault)
-    poor = fault in DECISIVE and share is not None and share.planted >= FEWEST and share.value < POOR
+    poor = (
+        fault in DECISIVE and share is not None and share.planted >= FEWEST and share.value < POOR
+    )
     return "yellow" if poor else ""
 
 
@@ -89,7 +110,8 @@ def _several(names: Sequence[str], most: int = 3) -> str:
 
 
 def inadequate(entries: Sequence[Entry], most: int = SHOWN) -> Iterator[str]:
-    """The entries that notice fewer than half of a decisive fault in some group, the worst first, and what hides it.
+    """The entries that notice fewer than half of a decisive fault in some group, the worst first,
+    and what hides it.
 
     Those that nothing but a stand-in was judged by come last.
     """
@@ -99,13 +121,18 @@ def inadequate(entries: Sequence[Entry], most: int = SHOWN) -> Iterator[str]:
     if not listed:
         yield f"Every entry notices at least half of the {faults}."
         return
-    yield f"{counted(len(listed), 'entry notices', 'entries notice')} fewer than half of the {faults} somewhere:"
+    yield (
+        f"{counted(len(listed), 'entry notices', 'entries notice')} fewer than half of the "
+        f"{faults} somewhere:"
+    )
     for entry, poor in listed[:most]:
         yield f"  {entry.place}  {counted(len(poor), 'group', 'groups')}; {reason(poor)}"
         if not entry.stand_in:
             yield f"      needed of the budget: {_needs(entry)}"
         for group in poor[:4]:
-            bounds = f"c {group.rule.c:g}, lambda {group.rule.lam:g}   margin {number(group.margin)}"
+            bounds = (
+                f"c {group.rule.c:g}, lambda {group.rule.lam:g}   margin {number(group.margin)}"
+            )
             yield f"      {_group(group)}   {bounds}   {_shares(group)}"
         if len(poor) > 4:
             yield f"      and {len(poor) - 4} more"
@@ -117,7 +144,11 @@ def _needs(entry: Entry) -> str:
     """``eigh 0.22, svd 0.13, half of 30 operators 0.012``."""
     needs = entry.needs()
     first = ", ".join(f"{operator} {number(share)}" for operator, share in needs[:3])
-    return first + (f", half of {len(needs)} operators at most {number(needs[len(needs) // 2][1])}" if len(needs) > 4 else "")
+    return first + (
+        f", half of {len(needs)} operators at most {number(needs[len(needs) // 2][1])}"
+        if len(needs) > 4
+        else ""
+    )
 
 
 def reason(groups: Sequence[Group]) -> str:
@@ -133,12 +164,21 @@ def reason(groups: Sequence[Group]) -> str:
     room = {
         len(groups): "healthy results leave room: smaller numbers would do",
         0: "healthy results need it: a sharper S, G or u would do",
-    }.get(loose, f"healthy results leave room in {loose} of them; for the others a sharper S, G or u would do")
+    }.get(
+        loose,
+        (
+            f"healthy results leave room in {loose} of them; for the others a sharper S, G or u "
+            f"would do"
+        ),
+    )
     return f"{why}; {room}"
 
 
 def _group(group: Group) -> str:
-    return f"{group.kind.operator} · {group.kind.dtype} · {group.kind.direction} · {group.kind.backend}"
+    return (
+        f"{group.kind.operator} · {group.kind.dtype} · {group.kind.direction} · "
+        f"{group.kind.backend}"
+    )
 
 
 def _shares(group: Group) -> str:
@@ -147,7 +187,8 @@ def _shares(group: Group) -> str:
 
 
 def too_tight(groups: Sequence[Group], most: int = SHOWN) -> Iterator[str]:
-    """The groups in which a healthy result is over budget, with what would do and the case to look at."""
+    """The groups in which a healthy result is over budget, with what would do and the case to look
+    at."""
     if not groups:
         yield "No healthy result is over its budget."
         return
@@ -155,10 +196,14 @@ def too_tight(groups: Sequence[Group], most: int = SHOWN) -> Iterator[str]:
     for group in groups[:most]:
         c, lam = group.needed
         yield (
-            f"  {group.rule.place}  {_group(group)}   {group.failing} of {group.results} over, worst {number(group.rho)} × budget"
+            f"  {group.rule.place}  {_group(group)}   {group.failing} of {group.results} over, "
+            f"worst {number(group.rho)} × budget"
             f" ({group.worst})"
         )
-        yield f"      c {group.rule.c:g}, lambda {group.rule.lam:g}; would do: c {number(c)} or lambda {number(lam)}"
+        yield (
+            f"      c {group.rule.c:g}, lambda {group.rule.lam:g}; would do: c {number(c)} or "
+            f"lambda {number(lam)}"
+        )
     if len(groups) > most:
         yield f"  … and {len(groups) - most} more (--all)"
 
@@ -166,7 +211,9 @@ def too_tight(groups: Sequence[Group], most: int = SHOWN) -> Iterator[str]:
 def nearly(groups: Sequence[Group], most: int = SHOWN) -> Iterator[str]:
     """The groups that pass, but only just: the next seed may be over."""
     if groups:
-        yield f"{counted(len(groups), 'group passes', 'groups pass')} with a margin below {NARROW:g}:"
+        yield (
+            f"{counted(len(groups), 'group passes', 'groups pass')} with a margin below {NARROW:g}:"
+        )
         for group in groups[:most]:
             bounds = f"c {group.rule.c:g}, lambda {group.rule.lam:g}   margin {group.margin:.2f}"
             yield f"  {group.rule.place}  {_group(group)}   {bounds} ({group.worst})"
@@ -178,7 +225,10 @@ def problems(calibration: Calibration, most: int = SHOWN) -> Iterator[str]:
     """Healthy results that fail for something else than their budget."""
     found = list(calibration.problems())
     if found:
-        yield f"{counted(len(found), 'healthy result fails', 'healthy results fail')} for what no c and lambda can mend:"
+        yield (
+            f"{counted(len(found), 'healthy result fails', 'healthy results fail')} for what "
+            f"no c and lambda can mend:"
+        )
         for group, case, text in found[:most]:
             yield printable(f"  {_group(group)}   {case}   {text[:150]}")
         if len(found) > most:
@@ -190,8 +240,14 @@ def proposed(found: Sequence[Change], path: str) -> str:
     count = Counter(one.reason for one in found)
     if not found:
         return "Nothing to propose."
-    words = ", ".join(f"{count[reason]} {reason}" for reason in ("too tight", "too loose") if count[reason])
-    where = f"written to {path}; try it: consistency run --tolerances {path}" if path else "--proposal FILE.yaml writes it"
+    words = ", ".join(
+        f"{count[reason]} {reason}" for reason in ("too tight", "too loose") if count[reason]
+    )
+    where = (
+        f"written to {path}; try it: consistency run --tolerances {path}"
+        if path
+        else "--proposal FILE.yaml writes it"
+    )
     return f"Other numbers for {words}: {where}"
 
 
@@ -207,13 +263,18 @@ def rows(calibration: Calibration) -> Iterator[str]:
     for group in calibration.groups.values():
         c, lam = group.needed
         row: dict[str, Any] = {
-            "entry": group.rule.place, "operator": group.kind.operator, "family": group.family, "dtype": group.kind.dtype,
-            "direction": group.kind.direction, "backend": group.kind.backend, "stand_in": group.stand_in,
-            "results": group.results, "over_budget": group.failing, "c": group.rule.c, "lambda": group.rule.lam,
-            "rho_max": _json(group.rho), "rho_p99": _json(group.quantile(0.99)), "worst": group.worst,
+            "entry": group.rule.place, "operator": group.kind.operator, "family": group.family,
+            "dtype": group.kind.dtype,
+            "direction": group.kind.direction, "backend": group.kind.backend,
+            "stand_in": group.stand_in,
+            "results": group.results, "over_budget": group.failing, "c": group.rule.c,
+            "lambda": group.rule.lam,
+            "rho_max": _json(group.rho), "rho_p99": _json(group.quantile(0.99)),
+            "worst": group.worst,
             "margin": _json(group.margin),
             "needed_c": _json(c), "needed_lambda": _json(lam),
-            "faults": {name: {"planted": s.planted, "detected": s.detected, "hidden_by": dict(s.hidden_by)}
+            "faults": {name: {"planted": s.planted, "detected": s.detected,
+            "hidden_by": dict(s.hidden_by)}
                        for name, s in group.shares.items()},
             "problems": [{"case": case, "text": text} for case, text in group.problems],
         }  # fmt: skip

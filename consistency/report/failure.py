@@ -1,4 +1,5 @@
-"""One failing result as text and as tensors: what a person reads first, and what a bundle keeps of it."""
+"""One failing result as text and as tensors: what a person reads first, and what a bundle keeps of
+it."""
 
 from __future__ import annotations
 
@@ -20,28 +21,41 @@ if TYPE_CHECKING:
 MAX_TENSOR_BYTES = 64 << 20
 MAX_CALL = 140  # characters of the call's line
 MILLION = 1_000_000
-_DIGITS = {"float64": 17, "float32": 9, "float16": 5, "bfloat16": 4}  # as many as tell two neighbours apart
+_DIGITS = {
+    "float64": 17,
+    "float32": 9,
+    "float16": 5,
+    "bfloat16": 4,
+}  # as many as tell two neighbours apart
 
 
 def headline(result: Result) -> str:
     """``nn.functional.gelu · float32 · forward · cuda   divergent: 1,400 × budget …``"""
-    return f"{result.operator} · {result.dtype} · {result.direction} · {result.backend}   {result.verdict}: {result.explanation}"
+    return (
+        f"{result.operator} · {result.dtype} · {result.direction} · {result.backend}   "
+        f"{result.verdict}: {result.explanation}"
+    )
 
 
 def in_short(result: Result) -> tuple[str, str]:
-    """``("1,400 × budget", "TF32 inputs explain 99%")``: the size and what else is said; within budget the verdict, and all."""
+    """``("1,400 × budget", "TF32 inputs explain 99%")``: the size and what else is said; within
+    budget the verdict, and all."""
     rho = result.metrics.get("rho_max", math.nan)
     if not rho > 1.0:
         return result.verdict.value, result.explanation
     size = f"{number(rho)} × budget"
-    return size, result.explanation.removeprefix(size).removeprefix(": ").strip() or result.verdict.value
+    return size, result.explanation.removeprefix(size).removeprefix(
+        ": "
+    ).strip() or result.verdict.value
 
 
-def message(result: Result, *, bundle: Path | None = None, spec: str | None = None, again: bool = True) -> str:
+def message(
+    result: Result, *, bundle: Path | None = None, spec: str | None = None, again: bool = True
+) -> str:
     """The whole story of one failure in a few lines, ending with the command that shows it again.
 
-    ``spec`` is what the user wrote for the backend, where that is not its name. ``again=False`` leaves the command out, for
-    functions that no command can call.
+    ``spec`` is what the user wrote for the backend, where that is not its name. ``again=False``
+    leaves the command out, for functions that no command can call.
     """
     lines = [headline(result)]
     if result.worst is not None:
@@ -65,7 +79,8 @@ def dtype_of(result: Result) -> str:
 
 
 def values_of(worst: Worst, dtype: str) -> str:
-    """``got 1.0371094, float64 says 1.0000012``: as many digits as the dtype has, and more where that shows no difference."""
+    """``got 1.0371094, float64 says 1.0000012``: as many digits as the dtype has, and more where
+    that shows no difference."""
     digits = _DIGITS.get(dtype, 17)
     got, expected = f"{_as_it_was(worst.actual, dtype):.{digits}g}", f"{worst.expected:.{digits}g}"
     if got == expected:
@@ -76,7 +91,11 @@ def values_of(worst: Worst, dtype: str) -> str:
 def _as_it_was(number: float, dtype: str) -> float:
     """Infinity where it was measured as the first power of two that does not fit."""
     form = FORMATS.get(dtype)
-    return math.copysign(math.inf, number) if form is not None and abs(number) == form.overflow else number
+    return (
+        math.copysign(math.inf, number)
+        if form is not None and abs(number) == form.overflow
+        else number
+    )
 
 
 def size_of(result: Result) -> Iterator[str]:
@@ -85,9 +104,15 @@ def size_of(result: Result) -> Iterator[str]:
     if not ulp:
         return
     form = FORMATS.get(dtype_of(result))
-    text = "not one digit is right" if form is not None and ulp >= 2.0**form.precision else f"largest error {number(ulp)} ulp"
+    text = (
+        "not one digit is right"
+        if form is not None and ulp >= 2.0**form.precision
+        else f"largest error {number(ulp)} ulp"
+    )
     ratio = result.metrics.get("rmse_ratio", 1.0)
-    if result.backend == "cpu" or result.dtype == "float64" or 0.95 < ratio < 1.05:  # beside itself, or nothing to tell
+    if (
+        result.backend == "cpu" or result.dtype == "float64" or 0.95 < ratio < 1.05
+    ):  # beside itself, or nothing to tell
         against = ""
     elif ratio >= MILLION:
         against = f"; the CPU in {result.dtype} makes no such error here"
@@ -129,18 +154,25 @@ def _call(result: Result) -> str:
 
 
 def command(result: Result, *, bundle: Path | None = None, spec: str | None = None) -> str:
-    """The command that runs this case again: by its folder where the bundle has one, else by the case's own line."""
+    """The command that runs this case again: by its folder where the bundle has one, else by the
+    case's own line."""
     from ..storage.bundle import failure_id
 
     if result.recorded_id:
         return f"consistency judge {quote(spec or 'RECORDING')} --id {quote(result.recorded_id)}"
     folder = bundle / "failures" / failure_id(result) if bundle is not None else None
-    where = quote(str(folder) if folder is not None and (folder / "case.json").is_file() else result.case.line)
-    return f"consistency repro {where} --backend {quote(spec or result.backend)} --direction {result.direction}"
+    where = quote(
+        str(folder) if folder is not None and (folder / "case.json").is_file() else result.case.line
+    )
+    return (
+        f"consistency repro {where} --backend {quote(spec or result.backend)} --direction "
+        f"{result.direction}"
+    )
 
 
 def tensors_of(result: Result, path: Path) -> None:
-    """Inputs (base storages) and the float64 reference of a failing case as safetensors. Large cases are left out."""
+    """Inputs (base storages) and the float64 reference of a failing case as safetensors. Large
+    cases are left out."""
     from safetensors.torch import save_file
 
     from .. import operators
@@ -151,13 +183,17 @@ def tensors_of(result: Result, path: Path) -> None:
     materials = prepare(result.case)
     if sum(base.nbytes for base in materials.bases) > MAX_TENSOR_BYTES:
         return
-    tensors: dict[str, torch.Tensor] = {f"base/{i}": _parts(t) for i, t in enumerate(materials.build().bases)}
+    tensors: dict[str, torch.Tensor] = {
+        f"base/{i}": _parts(t) for i, t in enumerate(materials.build().bases)
+    }
     if result.case.source or result.operator in operators.registry():
         with quiet():
             reference = Reference(operator_of(result.case), materials, result.direction)
         for output in reference.outcome.outputs:
             if output.tensor is not None:
-                tensors[f"reference/{output.name}"] = _parts(output.tensor.detach()).contiguous().clone()
+                tensors[f"reference/{output.name}"] = (
+                    _parts(output.tensor.detach()).contiguous().clone()
+                )
     save_file(tensors, path, metadata=_metadata(result))
 
 
@@ -167,4 +203,9 @@ def _parts(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _metadata(result: Result) -> dict[str, Any]:
-    return {"case": result.case.id, "operator": result.operator, "dtype": result.dtype, "sha256": result.sha256}
+    return {
+        "case": result.case.id,
+        "operator": result.operator,
+        "dtype": result.dtype,
+        "sha256": result.sha256,
+    }

@@ -1,6 +1,8 @@
-"""Results by operator × dtype × direction × backend: counts, the worst × budget, a histogram of ulp, errors against size.
+"""Results by operator × dtype × direction × backend: counts, the worst × budget, a histogram of
+ulp, errors against size.
 
-What a page embeds of a million results is this: its size follows the number of groups, not that of results.
+What a page embeds of a million results is this: its size follows the number of groups, not that of
+results.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from typing import Any
 from ..core.model import Result
 
 RANKS = ("not tested", "passed", "warned", "failed")
-# Upper ends of the histogram's bins, in ulp: the first holds what is exact, the last what is larger than all.
+# Upper ends of the histogram's bins, in ulp: the first holds what is exact, the last what is larger
+# than all.
 BINS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0, 1024.0, 2.0**16)
 DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 PER_OCTAVE = 64  # places of a point on either axis
@@ -29,9 +32,10 @@ MOST_POINTS = 64  # kept of a group: one per quarter of an octave in either dire
 class Group:
     """One operator × dtype × direction × backend.
 
-    ``rho`` is the largest × budget among the results of the worst rank; None where none of them has one. ``points`` are the
-    places of n and of the error in ulp, 12 bits each, the highest for FAILS; ``by_terms`` tells that n is how many numbers were
-    accumulated, and not how many elements came out.
+    ``rho`` is the largest × budget among the results of the worst rank; None where none of them has
+    one. ``points`` are the places of n and of the error in ulp, 12 bits each, the highest for
+    FAILS; ``by_terms`` tells that n is how many numbers were accumulated, and not how many elements
+    came out.
     """
 
     verdicts: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -67,7 +71,8 @@ class Group:
         return sorted({point & 0xFF0FF0: point for point in self.points}.values())
 
     def encoded(self, most: int) -> str:
-        """Four characters a point; where there are more than ``most``, the largest errors and others spread evenly."""
+        """Four characters a point; where there are more than ``most``, the largest errors and
+        others spread evenly."""
         points = self._apart()
         if len(points) > most:
             largest = sorted(points, key=lambda point: -(point & 0xFFF))[: max(most // 4, 1)]
@@ -77,7 +82,8 @@ class Group:
 
 
 def place(value: float, lowest: int) -> int:
-    """Where a number stands on a logarithmic axis, in 64ths of an octave from 2^lowest; 0 is for zero, 1 for all below."""
+    """Where a number stands on a logarithmic axis, in 64ths of an octave from 2^lowest; 0 is for
+    zero, 1 for all below."""
     if value <= 0.0:
         return 0
     return 4095 if value == math.inf else _clipped(math.log2(value) - lowest)
@@ -93,7 +99,8 @@ def code(number: int) -> str:
 
 
 class Groups:
-    """All groups of a bundle, in the order in which they turn up; and the budget in ulp, by operator, dtype and direction."""
+    """All groups of a bundle, in the order in which they turn up; and the budget in ulp, by
+    operator, dtype and direction."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str, str, str], Group] = {}
@@ -123,7 +130,8 @@ class Groups:
             mean[1] += 1.0
 
     def _size(self, group: Group, outputs: Iterable[Mapping[str, Any]]) -> float:
-        """How many numbers were accumulated, or else how many elements came out; 0 for nothing that fits the group."""
+        """How many numbers were accumulated, or else how many elements came out; 0 for nothing that
+        fits the group."""
         elements = terms = 0.0
         for output in outputs:
             terms = max(terms, float(output.get("terms", 0.0)))
@@ -148,9 +156,11 @@ class Groups:
         return found
 
     def budget(self, operator: str, dtype: str, direction: str) -> str:
-        """Four characters per octave of n: its place, and that of the (geometric) mean budget in ulp.
+        """Four characters per octave of n: its place, and that of the (geometric) mean budget in
+        ulp.
 
-        Octaves with few cases are left out where others have more: a mean of one says nothing of the others.
+        Octaves with few cases are left out where others have more: a mean of one says nothing of
+        the others.
         """
         octaves = self._budgets.get((operator, dtype, direction), {})
         enough = min(FEW, max((count for _, count in octaves.values()), default=0))

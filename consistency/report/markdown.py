@@ -24,8 +24,21 @@ def markdown(stored: Stored) -> str:
     """The text, without a line's end at its end."""
     tally, failing = stored.tally, stored.tally.by_operator()
     stored.tell_failures_in_full(COMMANDS)
-    mark = "❌" if tally.groups["failed"] else "✅" if tally.groups["passed"] or tally.groups["warned"] else "⚠️"
-    lines = [f"### {mark} consistency: {_headline(stored, len(failing))}", "", plain(title(stored)), "", _counts(stored), ""]
+    mark = (
+        "❌"
+        if tally.groups["failed"]
+        else "✅"
+        if tally.groups["passed"] or tally.groups["warned"]
+        else "⚠️"
+    )
+    lines = [
+        f"### {mark} consistency: {_headline(stored, len(failing))}",
+        "",
+        plain(title(stored)),
+        "",
+        _counts(stored),
+        "",
+    ]
     if failing:
         lines += ["| × budget | operator | where | what |", "|---:|---|---|---|"]
         lines += [_row(kinds[0], len(kinds)) for kinds in failing[:SHOWN]]
@@ -39,11 +52,21 @@ def markdown(stored: Stored) -> str:
         lines += ["", "Expectations:", "", *(f"- {plain(line)}" for line in known[:REASONS])]
         lines += [f"- … and {len(known) - REASONS:,} more"] if len(known) > REASONS else []
     reasons = tally.reasons.most_common(REASONS)
-    absent = [f"- {plain(name)}: {plain(reason)}" for name, reason in list(stored.unavailable.items())[:REASONS]]
+    absent = [
+        f"- {plain(name)}: {plain(reason)}"
+        for name, reason in list(stored.unavailable.items())[:REASONS]
+    ]
     if reasons or absent:
-        lines += ["", f"Not tested: {tally.groups['not tested']:,} results, never counted as passed", ""]
+        lines += [
+            "",
+            f"Not tested: {tally.groups['not tested']:,} results, never counted as passed",
+            "",
+        ]
         lines += absent
-        lines += [f"- {count:,} {verdict}: {plain(reason)}" for (verdict, reason), count in reasons[: REASONS - len(absent)]]
+        lines += [
+            f"- {count:,} {verdict}: {plain(reason)}"
+            for (verdict, reason), count in reasons[: REASONS - len(absent)]
+        ]
     return "\n".join(lines[:LINES])
 
 
@@ -56,9 +79,15 @@ def _headline(stored: Stored, failing: int) -> str:
 
 def _counts(stored: Stored) -> str:
     counts: Counter[str] = stored.tally.verdicts
-    order = sorted(counts, key=lambda name: (not Verdict(name).fails, not Verdict(name).tested, -counts[name]))
+    order = sorted(
+        counts, key=lambda name: (not Verdict(name).fails, not Verdict(name).tested, -counts[name])
+    )
     return " · ".join(
-        f"{'**' if Verdict(name).fails else ''}{counts[name]:,} {name}{'**' if Verdict(name).fails else ''}" for name in order
+        (
+            f"{'**' if Verdict(name).fails else ''}{counts[name]:,} "
+            f"{name}{'**' if Verdict(name).fails else ''}"
+        )
+        for name in order
     )
 
 
@@ -66,17 +95,26 @@ def _row(worst: Result, kinds: int) -> str:
     size, rest = failure.in_short(worst)
     others = f" (and in {kinds - 1} other way{'s' if kinds > 2 else ''})" if kinds > 1 else ""
     where = f"{worst.dtype} {worst.direction} {worst.backend}"
-    return f"| {size.removesuffix(' × budget')} | {plain(worst.operator)} | {plain(where)} | {plain(rest)}{others} |"
+    return (
+        f"| {size.removesuffix(' × budget')} | {plain(worst.operator)} | {plain(where)} | "
+        f"{plain(rest)}{others} |"
+    )
 
 
 def _command(stored: Stored, worst: Result) -> str:
-    """The command that repeats a failure; where nothing but a long recipe names the case, by its id."""
+    """The command that repeats a failure; where nothing but a long recipe names the case, by its
+    id."""
     command = failure.command(worst, bundle=stored.folder, spec=stored.specs.get(worst.backend))
-    return _one_line(command if len(command) <= LONGEST else command.replace(quote(worst.case.line), worst.case.id))
+    return _one_line(
+        command
+        if len(command) <= LONGEST
+        else command.replace(quote(worst.case.line), worst.case.id)
+    )
 
 
 def plain(text: str) -> str:
-    """Text from elsewhere on one line of Markdown, where it means nothing but itself: no markup, link, mention or cell."""
+    """Text from elsewhere on one line of Markdown, where it means nothing but itself: no markup,
+    link, mention or cell."""
     line = _one_line(text)
     line = line if len(line) <= MOST else f"{line[: MOST - 1]}…"
     return re.sub(r"[&<>@|`*_\[\]\\#~!$]", lambda found: f"&#{ord(found[0])};", line)

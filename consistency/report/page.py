@@ -1,7 +1,9 @@
-"""One self-contained page of a bundle: no network, no library; what the browser draws comes as one block of JSON.
+"""One self-contained page of a bundle: no network, no library; what the browser draws comes as one
+block of JSON.
 
-Everything that came from the bundle is escaped: by Jinja in the text, by :func:`~consistency.report.page_data.embedded` in the
-JSON, and the script puts it into the page as text only. A content security policy admits our own style and script and nothing else.
+Everything that came from the bundle is escaped: by Jinja in the text, by
+:func:`~consistency.report.page_data.embedded` in the JSON, and the script puts it into the page as
+text only. A content security policy admits our own style and script and nothing else.
 """
 
 from __future__ import annotations
@@ -24,8 +26,21 @@ from .groups import RANKS
 from .page_data import data, embedded
 from .terminal import PAGE, notes, repeated
 
-ROOM, ROOM_FOR_MANY, MANY = 1_400_000, 2_800_000, 20_000  # bytes of a page, up to MANY results and beyond
-SCRIPTS = ("page.js", "common.js", "filters.js", "map.js", "list.js", "pictures.js", "cases.js", "start.js")
+ROOM, ROOM_FOR_MANY, MANY = (
+    1_400_000,
+    2_800_000,
+    20_000,
+)  # bytes of a page, up to MANY results and beyond
+SCRIPTS = (
+    "page.js",
+    "common.js",
+    "filters.js",
+    "map.js",
+    "list.js",
+    "pictures.js",
+    "cases.js",
+    "start.js",
+)
 FIRST = 6  # operators named at the top of the page
 
 
@@ -38,19 +53,26 @@ def write(folder: Path, path: Path | None = None) -> Path:
         scratch.write_text(html, encoding="utf-8", newline="\n")
         scratch.replace(path)
     except OSError as error:
-        raise BundleError(f"cannot write {path}: {error.strerror}; name another file with -o") from None
+        raise BundleError(
+            f"cannot write {path}: {error.strerror}; name another file with -o"
+        ) from None
     return path
 
 
 def after(folder: Path) -> Handler:
-    """A handler that writes the page of a run's bundle when the run ends. It stands behind the bundle's own handler."""
+    """A handler that writes the page of a run's bundle when the run ends. It stands behind the
+    bundle's own handler."""
 
     def finish(event: Event) -> None:
         if isinstance(event, Finished):
             try:
                 write(folder)
-            except Exception as error:  # a page that cannot be made must not cost the run its verdict
-                (folder / "report.txt").write_text(f"no page: {error}\n", encoding="utf-8", errors="backslashreplace")
+            except (
+                Exception
+            ) as error:  # a page that cannot be made must not cost the run its verdict
+                (folder / "report.txt").write_text(
+                    f"no page: {error}\n", encoding="utf-8", errors="backslashreplace"
+                )
 
     return finish
 
@@ -60,14 +82,20 @@ def page(stored: Stored) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     room = ROOM if stored.tally.results <= MANY else ROOM_FOR_MANY
-    templates = Environment(loader=PackageLoader("consistency.report"), autoescape=True, undefined=StrictUndefined)
+    templates = Environment(
+        loader=PackageLoader("consistency.report"), autoescape=True, undefined=StrictUndefined
+    )
     style, script = source("report.css"), in_one(*map(source, SCRIPTS))
     return templates.get_template("report.html").render(
-        style=style, script=script, policy=policy_of(style, script), data=embedded(data(stored, room)), strip=_strip(stored),
+        style=style, script=script, policy=policy_of(style, script), data=embedded(data(stored,
+        room)), strip=_strip(stored),
         **_about(stored), failing=_failing(stored), notes=_notes(stored),
-        news=list(status.told(stored.tally.standings)), known=list(status.counted(stored.tally.standings)),
-        environments=compared(stored.environment, stored.backends), fingerprints=compared(stored.fingerprints, stored.backends),
-        reasons=_reasons(stored), unavailable=stored.unavailable, rates=stored.tally.undecidable_rates()[:12],
+        news=list(status.told(stored.tally.standings)),
+        known=list(status.counted(stored.tally.standings)),
+        environments=compared(stored.environment, stored.backends),
+        fingerprints=compared(stored.fingerprints, stored.backends),
+        reasons=_reasons(stored), unavailable=stored.unavailable,
+        rates=stored.tally.undecidable_rates()[:12],
     )  # fmt: skip
 
 
@@ -83,27 +111,34 @@ def source(name: str) -> str:
 
 
 def policy_of(style: str, script: str) -> str:
-    """A content security policy under which only this style and this script count, and nothing is fetched."""
+    """A content security policy under which only this style and this script count, and nothing is
+    fetched."""
 
     def digest(text: str) -> str:
         return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
-    return f"default-src 'none'; style-src 'sha256-{digest(style)}'; script-src 'sha256-{digest(script)}'; base-uri 'none'"
+    return (
+        f"default-src 'none'; style-src 'sha256-{digest(style)}'; script-src "
+        f"'sha256-{digest(script)}'; base-uri 'none'"
+    )
 
 
-# --- what the template shows ----------------------------------------------------------------------------------------
+# --- what the template shows
 
 
 def _about(stored: Stored) -> dict[str, Any]:
     header, settings, tally = stored.header, stored.settings, stored.tally
     torch = next((keys["torch"] for keys in stored.environment.values() if keys.get("torch")), "")
     facts = [
-        str(header.get("created", ""))[:16].replace("T", " "), torch and f"torch {torch}", f"{tally.results:,} results",
-        f"{len(stored.groups.families):,} operators", *(stored.replayed or [f"seed {settings.get('seed')}"]),
+        str(header.get("created", ""))[:16].replace("T", " "), torch and f"torch {torch}",
+        f"{tally.results:,} results",
+        f"{len(stored.groups.families):,} operators",
+        *(stored.replayed or [f"seed {settings.get('seed')}"]),
         "the run did not end" if stored.seconds is None else f"{stored.seconds:,.0f} s",
         "" if header.get("complete", True) else "time budget used up",
     ]  # fmt: skip
-    return {"facts": [printable(fact) for fact in facts if fact], "summary": _summary(stored), "name": stored.folder.name,
+    return {"facts": [printable(fact) for fact in facts if fact], "summary": _summary(stored),
+    "name": stored.folder.name,
             "failed": bool(tally.groups["failed"])}  # fmt: skip
 
 
@@ -112,16 +147,22 @@ def _summary(stored: Stored) -> str:
     tally, failing = stored.tally, stored.tally.by_operator()
     if failing:
         worst = failing[0][0]
-        many = f"{len(failing):,} operator{'s' if len(failing) > 1 else ''} fail{'' if len(failing) > 1 else 's'}"
+        many = (
+            f"{len(failing):,} operator{'s' if len(failing) > 1 else ''} "
+            f"fail{'' if len(failing) > 1 else 's'}"
+        )
         return f"{many}: the worst is {worst.operator} on {worst.backend}"
     good, warned = tally.groups["passed"], tally.groups["warned"]
     if not good and not warned:
         return "Nothing was tested"
-    return "Nothing fails" + (f", {warned:,} results are known or ill-conditioned" if warned else "")
+    return "Nothing fails" + (
+        f", {warned:,} results are known or ill-conditioned" if warned else ""
+    )
 
 
 def _strip(stored: Stored) -> list[dict[str, Any]]:
-    """The verdicts with their counts, the failing ones first, and where each lies on a strip of 1,000 units."""
+    """The verdicts with their counts, the failing ones first, and where each lies on a strip of
+    1,000 units."""
     counts: dict[tuple[str, str], int] = {}
     for group in stored.groups:
         for key, count in group.verdicts.items():
@@ -131,7 +172,15 @@ def _strip(stored: Stored) -> list[dict[str, Any]]:
     total, start, strip = max(sum(counts.values()), 1), 0.0, []
     for (verdict, rank), count in rows:
         width = 1000.0 * count / total
-        strip.append({"verdict": verdict, "rank": rank, "count": count, "x": f"{start:.2f}", "width": f"{max(width, 1.5):.2f}"})
+        strip.append(
+            {
+                "verdict": verdict,
+                "rank": rank,
+                "count": count,
+                "x": f"{start:.2f}",
+                "width": f"{max(width, 1.5):.2f}",
+            }
+        )
         start += width
     return strip
 
@@ -146,12 +195,20 @@ def _failing(stored: Stored) -> dict[str, Any]:
 def _headline(result: Result) -> dict[str, str]:
     size, rest = failure.in_short(result)
     where = f"{result.dtype} · {result.direction} · {result.backend}"
-    return {"size": size.removesuffix(" budget"), "operator": result.operator, "where": where, "text": rest}
+    return {
+        "size": size.removesuffix(" budget"),
+        "operator": result.operator,
+        "where": where,
+        "text": rest,
+    }
 
 
 def compared(found: Mapping[str, Mapping[str, str]], order: Sequence[str]) -> dict[str, Any]:
-    """Facts by key side by side: ``differing`` are those that not all backends share, ``equal`` the others with their value."""
-    names = [name for name in order if name in found] + [name for name in found if name not in order]
+    """Facts by key side by side: ``differing`` are those that not all backends share, ``equal`` the
+    others with their value."""
+    names = [name for name in order if name in found] + [
+        name for name in found if name not in order
+    ]
     keys = dict.fromkeys(key for name in names for key in found[name])
     differing, equal = [], []
     for key in keys:
@@ -159,16 +216,28 @@ def compared(found: Mapping[str, Mapping[str, str]], order: Sequence[str]) -> di
         if len(set(values)) == 1:
             equal.append((key, values[0]))
         else:
-            differing.append((key, [(value, values.count(value) == 1) for value in values], len(set(filter(None, values))) > 1))
+            differing.append(
+                (
+                    key,
+                    [(value, values.count(value) == 1) for value in values],
+                    len(set(filter(None, values))) > 1,
+                )
+            )
     differing.sort(key=lambda row: not row[2])
     return {"backends": names, "differing": differing, "equal": equal}
 
 
 def _notes(stored: Stored) -> list[str]:
     told = repeated(stored.tally)
-    elsewhere = (determinism.TITLE, stored.tally.undecided())  # the second stands below what was not tested
+    elsewhere = (
+        determinism.TITLE,
+        stored.tally.undecided(),
+    )  # the second stands below what was not tested
     return [line.strip() for line in (*notes(stored.tally), *told) if line not in elsewhere]
 
 
 def _reasons(stored: Stored) -> list[tuple[int, str, str]]:
-    return [(count, verdict, reason) for (verdict, reason), count in stored.tally.reasons.most_common(60)]
+    return [
+        (count, verdict, reason)
+        for (verdict, reason), count in stored.tally.reasons.most_common(60)
+    ]

@@ -1,4 +1,5 @@
-"""What the script of a page draws: the groups of every operator, and the cases that are shown in full, as compact JSON."""
+"""What the script of a page draws: the groups of every operator, and the cases that are shown in
+full, as compact JSON."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ _Groups = Sequence[tuple[str, str, str, Group]]  # (dtype, direction, backend, g
 
 
 def embedded(value: Any) -> str:
-    """JSON that can stand in a script element: it ends no element, opens no comment, and has no line that JavaScript ends."""
+    """JSON that can stand in a script element: it ends no element, opens no comment, and has no
+    line that JavaScript ends."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -34,7 +36,8 @@ def embedded(value: Any) -> str:
 
 
 def data(stored: Stored, room: int) -> dict[str, Any]:
-    """The groups of every operator, worst operator first, and the cases that are shown in full; about ``room`` bytes."""
+    """The groups of every operator, worst operator first, and the cases that are shown in full;
+    about ``room`` bytes."""
     by_operator = stored.groups.by_operator()
     order = sorted(by_operator, key=lambda name: _weight(by_operator[name]), reverse=True)
     index = _Index(stored.backends[:MOST_BACKENDS])
@@ -54,9 +57,12 @@ def data(stored: Stored, room: int) -> dict[str, Any]:
         if s.pairs and s.operator in names
     ]
     return {
-        "ranks": RANKS, "verdicts": [*((name, Verdict(name).group) for name in VERDICTS), ("reduced-precision", "warned")],
-        "backends": list(index.backends), "dtypes": list(index.dtypes), "bins": BINS, "operators": operators,
-        "left_out": len(order) - len(names), "cases": cases, "scaling": scaling, "windows": os.name == "nt",
+        "ranks": RANKS, "verdicts": [*((name, Verdict(name).group) for name in VERDICTS),
+        ("reduced-precision", "warned")],
+        "backends": list(index.backends), "dtypes": list(index.dtypes), "bins": BINS,
+        "operators": operators,
+        "left_out": len(order) - len(names), "cases": cases, "scaling": scaling,
+        "windows": os.name == "nt",
     }  # fmt: skip
 
 
@@ -76,10 +82,13 @@ class _Index:
 
 
 def _weight(groups: _Groups) -> tuple[int, float]:
-    """How bad an operator is: by its worst rank, then by the largest × budget there (none at all is worse than any)."""
+    """How bad an operator is: by its worst rank, then by the largest × budget there (none at all is
+    worse than any)."""
     rank = max(group.rank for *_, group in groups)
     rhos = [group.rho for *_, group in groups if group.rank == rank]
-    return rank, max((math.inf if rho is None and rank == len(RANKS) - 1 else rho or 0.0) for rho in rhos)
+    return rank, max(
+        (math.inf if rho is None and rank == len(RANKS) - 1 else rho or 0.0) for rho in rhos
+    )
 
 
 def _operator(stored: Stored, name: str, groups: _Groups, points: int, index: _Index) -> list[Any]:
@@ -88,9 +97,20 @@ def _operator(stored: Stored, name: str, groups: _Groups, points: int, index: _I
     rows, budgets = [], {}
     for dtype, direction, backend, group in groups:
         kind = index.kind(dtype, direction)
-        counts = [number for key, count in group.verdicts.items() for number in (_number_of(*key), count)]
+        counts = [
+            number for key, count in group.verdicts.items() for number in (_number_of(*key), count)
+        ]
         shown = group.encoded(points) if group.by_terms == by_terms else ""
-        rows.append([kind, index.backend(backend), _few(group.rho), counts, _histogram(group.histogram), shown])
+        rows.append(
+            [
+                kind,
+                index.backend(backend),
+                _few(group.rho),
+                counts,
+                _histogram(group.histogram),
+                shown,
+            ]
+        )
         budget = stored.groups.budget(name, dtype, direction)
         if budget and shown:
             budgets[kind] = budget
@@ -104,8 +124,13 @@ def _histogram(counts: Sequence[int]) -> str:
 
 
 def _number_of(verdict: str, group: str) -> int:
-    """The place of a verdict in the page's list, whose last is a reduced precision that was asked for."""
-    return len(VERDICTS) if verdict == "reduced-precision" and group == "warned" else VERDICTS.index(verdict)
+    """The place of a verdict in the page's list, whose last is a reduced precision that was asked
+    for."""
+    return (
+        len(VERDICTS)
+        if verdict == "reduced-precision" and group == "warned"
+        else VERDICTS.index(verdict)
+    )
 
 
 def _few(value: float | None) -> float | int | None:
@@ -117,14 +142,19 @@ def _few(value: float | None) -> float | int | None:
 
 
 def _cases(stored: Stored, names: Mapping[str, int], index: _Index, room: int) -> list[list[Any]]:
-    """The failures of each operator, and of operators without any the case with the largest error, until the room is used up."""
+    """The failures of each operator, and of operators without any the case with the largest error,
+    until the room is used up."""
     chosen: dict[int, int] = {}  # line of results.jsonl: how many cases fail like it
     for kinds in stored.tally.by_operator():
         for result in kinds[:PER_OPERATOR] if kinds[0].operator in names else ():
             alike = kind_of(result)
             chosen[stored.shown[alike]] = stored.tally.failing_cases[alike]
     failing = {result.operator for result in stored.tally.failures.values()}
-    healthy = [(rho, line) for name, (rho, line) in stored.highest.items() if name not in failing and name in names]
+    healthy = [
+        (rho, line)
+        for name, (rho, line) in stored.highest.items()
+        if name not in failing and name in names
+    ]
     for _, line in sorted(healthy, reverse=True):
         chosen.setdefault(line, 0)
     lines = list(chosen)[:MOST_CASES]
@@ -138,22 +168,28 @@ def _cases(stored: Stored, names: Mapping[str, int], index: _Index, room: int) -
     return rows
 
 
-def _case(stored: Stored, result: Result, failing: int, names: Mapping[str, int], index: _Index) -> list[Any]:
-    """[operator, kind, backend, verdict, × budget, sentence, lines, recipe, command, work-around, cause, how many alike, files]
+def _case(
+    stored: Stored, result: Result, failing: int, names: Mapping[str, int], index: _Index
+) -> list[Any]:
+    """[operator, kind, backend, verdict, × budget, sentence, lines, recipe, command, work-around,
+    cause, how many alike, files]
 
     The command comes in the two pieces around the recipe, where it holds that.
     """
     headline = printable(failure.headline(result))
     told = failure.message(result, again=False).removeprefix(headline).strip("\n").split("\n")
     line, inline = result.case.line, quote(result.case.line)
-    command = failure.command(result, bundle=stored.folder, spec=stored.specs.get(short(result.backend)))
+    command = failure.command(
+        result, bundle=stored.folder, spec=stored.specs.get(short(result.backend))
+    )
     if len(line) > MOST_RECIPE:
         line, command = "", command.replace(inline, result.case.id)
     evidence = result.evidence
     cause = str(evidence.cause) if evidence is not None and evidence.cause is not None else ""
     texts = (result.explanation, "\n".join(part.strip() for part in told), line)
     return [
-        names[short(result.operator)], index.kind(result.dtype, result.direction), index.backend(short(result.backend)),
+        names[short(result.operator)], index.kind(result.dtype, result.direction),
+        index.backend(short(result.backend)),
         _number_of(result.verdict.value, result.verdict.group), _few(result.metrics.get("rho_max")),
         *map(printable, texts), [printable(piece) for piece in command.split(inline, 1)],
         printable(result.workaround), printable(cause), failing, _files(stored, result),
@@ -161,7 +197,12 @@ def _case(stored: Stored, result: Result, failing: int, names: Mapping[str, int]
 
 
 def _files(stored: Stored, result: Result) -> str:
-    """``failures/ID: repro.py, issue.md``: what the bundle keeps of a failure for people; empty where there is nothing."""
+    """``failures/ID: repro.py, issue.md``: what the bundle keeps of a failure for people; empty
+    where there is nothing."""
     folder = stored.folder / "failures" / failure_id(result)
-    names = [name for name in ("repro.py", "issue.md") if result.verdict.fails and (folder / name).is_file()]
+    names = [
+        name
+        for name in ("repro.py", "issue.md")
+        if result.verdict.fails and (folder / name).is_file()
+    ]
     return f"failures/{folder.name}: {', '.join(names)}" if names else ""

@@ -34,7 +34,9 @@ class Meter:
             self._started = self._last_line = time.monotonic()
         if first and self.console.is_terminal:
             self._progress = progress_bar(self.console)
-            self._task = self._progress.add_task("", total=budget or cases, now="", count="", rate="", failing="")
+            self._task = self._progress.add_task(
+                "", total=budget or cases, now="", count="", rate="", failing=""
+            )
             self._progress.start()
 
     def correct(self, cases: int) -> None:
@@ -46,12 +48,17 @@ class Meter:
         self._done += 1
         self._failing[who] = failing
         now, budget = time.monotonic(), self._budget
-        count = f"{self._done:,} cases" if budget else f"{self._done:,} / {max(self._total, self._done):,} cases"
+        count = (
+            f"{self._done:,} cases"
+            if budget
+            else f"{self._done:,} / {max(self._total, self._done):,} cases"
+        )
         if self._progress is not None and self._task is not None:
             elapsed, failed = now - self._started, sum(self._failing.values())
             rate = f"{self._done / elapsed:,.0f}/s" if elapsed > 0.5 else ""
             self._progress.update(
-                self._task, completed=elapsed if budget else self._done, total=budget or max(self._total, self._done),
+                self._task, completed=elapsed if budget else self._done,
+                total=budget or max(self._total, self._done),
                 now=operator, count=count, rate=rate, failing=f"✗ {failed}" if failed else "",
             )  # fmt: skip
         elif now - self._last_line > SECONDS_BETWEEN_LINES:
@@ -69,7 +76,8 @@ def progress_bar(console: Console) -> Progress:
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
-        BarColumn(bar_width=None), TextColumn("{task.fields[count]}"), TextColumn("{task.fields[rate]}"), TimeRemainingColumn(),
+        BarColumn(bar_width=None), TextColumn("{task.fields[count]}"),
+        TextColumn("{task.fields[rate]}"), TimeRemainingColumn(),
         TextColumn("{task.fields[failing]}", style="red"), TextColumn("{task.fields[now]}"),
     )  # fmt: skip
     return Progress(*columns, console=console, transient=True, speed_estimate_period=10)

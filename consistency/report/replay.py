@@ -17,12 +17,17 @@ def show(folder: Path, *, stream: IO[str] | None = None, not_tested: bool = Fals
     screen = Screen(stream=stream, out=folder, not_tested=not_tested)
     screen.tally = stored.tally
     screen.specs = stored.specs
-    screen.opening(title(stored), {name: stored.environment.get(name, {}) for name in stored.backends}, stored.unavailable)
+    screen.opening(
+        title(stored),
+        {name: stored.environment.get(name, {}) for name in stored.backends},
+        stored.unavailable,
+    )
     screen.closing(stored.seconds, stored.header.get("complete") is False)
 
 
 def title(stored: Stored) -> str:
-    """``consistency 0.1.0 · torch 2.13.0 · 2026-11-21 13:17 · 712 operators, 5 cases each · seed 0``"""
+    """``consistency 0.1.0 · torch 2.13.0 · 2026-11-21 13:17 · 712 operators, 5 cases each · seed
+    0``"""
     header, settings = stored.header, stored.settings
     torch = next((keys["torch"] for keys in stored.environment.values() if keys.get("torch")), "")
     many = f"{len(stored.groups.families):,} operators"
@@ -30,7 +35,8 @@ def title(stored: Stored) -> str:
     if stored.replayed:
         what = [many, *stored.replayed]
     parts = (
-        f"consistency {header.get('consistency')}", torch and f"torch {torch}", str(header.get("created"))[:16].replace("T", " "),
+        f"consistency {header.get('consistency')}", torch and f"torch {torch}",
+        str(header.get("created"))[:16].replace("T", " "),
         *what,
     )  # fmt: skip
     return printable(" · ".join(part for part in parts if part))

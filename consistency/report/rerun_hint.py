@@ -1,4 +1,5 @@
-"""How a failure that somebody holds in Python is shown again: a command, where one can say everything, or two steps."""
+"""How a failure that somebody holds in Python is shown again: a command, where one can say
+everything, or two steps."""
 
 from __future__ import annotations
 
@@ -13,13 +14,20 @@ from .failure import command
 MAX_LINE = 1500  # characters of a case that a person pastes
 
 
-def again(result: Result, variable: str, *, spec: str | None = None, folder: Path | None = None) -> list[str]:
-    """Lines for the end of a failure's message. ``variable`` is what Python calls the result, ``folder`` where it was saved."""
+def again(
+    result: Result, variable: str, *, spec: str | None = None, folder: Path | None = None
+) -> list[str]:
+    """Lines for the end of a failure's message. ``variable`` is what Python calls the result,
+    ``folder`` where it was saved."""
     if result.case.source.startswith(f"{YOURS}/"):
         name = result.case.source.rpartition("/")[2].rpartition(".")[2]
         fn = f", fn={name}" if name.isidentifier() else ", fn=…"
         return [
-            f'  keep:    consistency.save({variable}, "FOLDER"{fn}): its tensors, a script, the text of an issue;',
+            (
+                f'  keep:    consistency.save({variable}, "FOLDER"{fn}): its tensors, a script, '
+                f"the "
+                f"text of an issue;"
+            ),
             "           no command can call a function of your own",
         ]
     said = f"--backend {quote(spec or result.backend)} --direction {result.direction}"

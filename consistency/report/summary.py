@@ -18,7 +18,8 @@ MOST_REASONS = 200
 
 @dataclass
 class Cell:
-    """One family on one backend: the worst that happened to each operator, and the largest ρ that was rounding."""
+    """One family on one backend: the worst that happened to each operator, and the largest ρ that
+    was rounding."""
 
     operators: dict[str, str] = field(default_factory=dict)
     reasons: Counter[str] = field(default_factory=Counter)
@@ -27,14 +28,17 @@ class Cell:
     def add(self, result: Result) -> None:
         group = result.verdict.group
         before = self.operators.get(result.operator, "not tested")
-        self.operators[result.operator] = max(before, group, key=("not tested", "passed", "warned", "failed").index)
+        self.operators[result.operator] = max(
+            before, group, key=("not tested", "passed", "warned", "failed").index
+        )
         if group == "not tested":
             self.reasons[result.verdict.value] += 1
         if result.verdict.value == "rounding":
             self.rho = max(self.rho or 0.0, result.metrics.get("rho_max", 0.0))
 
     def text(self) -> tuple[str, str]:
-        """``("✓ 0.31", "passed")``: the symbol with the worst × budget that still passed, or how many operators fail."""
+        """``("✓ 0.31", "passed")``: the symbol with the worst × budget that still passed, or how
+        many operators fail."""
         count = Counter(self.operators.values())
         absent = f" (–{count['not tested']})" if count["not tested"] else ""
         if count["failed"]:
@@ -43,11 +47,15 @@ class Cell:
             group = "warned" if count["warned"] else "passed"
             number = "exact" if self.rho is None else f"{self.rho:.2f}"
             return f"{'!' if group == 'warned' else '✓'} {number}{absent}", group
-        return f"– {self.reasons.most_common(1)[0][0] if self.reasons else 'nothing ran'}", "not tested"
+        return (
+            f"– {self.reasons.most_common(1)[0][0] if self.reasons else 'nothing ran'}",
+            "not tested",
+        )
 
 
 class Tally:
-    """What the summary is made of; it keeps counts and the worst failure of each kind, not every result."""
+    """What the summary is made of; it keeps counts and the worst failure of each kind, not every
+    result."""
 
     def __init__(self) -> None:
         self.cells: dict[str, dict[str, Cell]] = defaultdict(lambda: defaultdict(Cell))
@@ -60,8 +68,12 @@ class Tally:
         self.repeated: list[Repeatability] = []
         self.standings: list[Standing] = []
         self.grown: dict[tuple[str, str], float] = {}  # bytes a call, by backend and operator
-        self.disputes: dict[tuple[str, str], Result] = {}  # by operator and backend: differences without a proof
-        self.decided: dict[str, list[int]] = defaultdict(lambda: [0, 0])  # of each operator: undecidable, all that ran
+        self.disputes: dict[
+            tuple[str, str], Result
+        ] = {}  # by operator and backend: differences without a proof
+        self.decided: dict[str, list[int]] = defaultdict(
+            lambda: [0, 0]
+        )  # of each operator: undecidable, all that ran
         self.results = 0
         self.lost = 0
         self.harness_failures = 0
@@ -86,7 +98,9 @@ class Tally:
         if verdict.fails:
             self.failing_cases[kind(result)] += 1
             known = self.failures.get(kind(result))
-            if known is None or result.metrics.get("rho_max", 0.0) > known.metrics.get("rho_max", 0.0):
+            if known is None or result.metrics.get("rho_max", 0.0) > known.metrics.get(
+                "rho_max", 0.0
+            ):
                 self.failures[kind(result)] = result
 
     def shrunk(self, original: Result, result: Result) -> None:
@@ -96,9 +110,17 @@ class Tally:
         """A line per backend whose memory grows from call to call."""
         lines = []
         for name in dict.fromkeys(backend for backend, _ in self.grown):
-            sizes = sorted(((size, o) for (backend, o), size in self.grown.items() if backend == name), reverse=True)
-            shown = ", ".join(f"{operator} ({size / 1024:,.0f} KiB a call)" for size, operator in sizes[:3])
-            lines.append(f"memory: {name} keeps memory on every call of {shown}" + (" and others" if len(sizes) > 3 else ""))
+            sizes = sorted(
+                ((size, o) for (backend, o), size in self.grown.items() if backend == name),
+                reverse=True,
+            )
+            shown = ", ".join(
+                f"{operator} ({size / 1024:,.0f} KiB a call)" for size, operator in sizes[:3]
+            )
+            lines.append(
+                f"memory: {name} keeps memory on every call of {shown}"
+                + (" and others" if len(sizes) > 3 else "")
+            )
         return lines
 
     def by_operator(self) -> list[list[Result]]:
@@ -107,13 +129,16 @@ class Tally:
         for result in sorted(self.failures.values(), key=_severity, reverse=True):
             found[result.operator].append(result)
 
-        def weight(results: list[Result]) -> tuple[float, float]:  # of operators that fail without a number, who errs most with one
+        def weight(
+            results: list[Result],
+        ) -> tuple[float, float]:  # of operators that fail without a number, who errs most with one
             return _severity(results[0]), max(r.metrics.get("rho_max", 0.0) for r in results)
 
         return sorted(found.values(), key=weight, reverse=True)
 
     def undecidable_rates(self) -> list[tuple[str, float]]:
-        """Operators with the share of their results that could not tell anything, the largest first; those with none left out."""
+        """Operators with the share of their results that could not tell anything, the largest
+        first; those with none left out."""
         rates = [(name, count / every) for name, (count, every) in self.decided.items() if count]
         return sorted(rates, key=lambda item: -item[1])
 
@@ -123,7 +148,9 @@ class Tally:
         if not rates:
             return ""
         worst = ", ".join(f"{name} {share:.0%}" for name, share in rates[:4])
-        median = sorted([share for _, share in rates] + [0.0] * (len(self.decided) - len(rates)))[len(self.decided) // 2]
+        median = sorted([share for _, share in rates] + [0.0] * (len(self.decided) - len(rates)))[
+            len(self.decided) // 2
+        ]
         return f"undecidable: {worst}; the median operator {median:.0%} (all: --not-tested)"
 
 

@@ -1,4 +1,5 @@
-"""The screen: which backends take part, progress with rate and time left, a table of families × backends, the failures.
+"""The screen: which backends take part, progress with rate and time left, a table of families ×
+backends, the failures.
 
 Rich draws it on a terminal; anywhere else (a file, a CI log) it is plain text without escape codes.
 """
@@ -16,7 +17,17 @@ from ..core.text import printable
 from ..diagnose import determinism
 from ..diagnose.precision_scaling import summary
 from ..engine.config import Settings, examples_of
-from ..engine.events import Event, Finished, GroupDone, Grown, Judged, Repeated, Scaled, Shrunk, Started
+from ..engine.events import (
+    Event,
+    Finished,
+    GroupDone,
+    Grown,
+    Judged,
+    Repeated,
+    Scaled,
+    Shrunk,
+    Started,
+)
 from ..engine.known.status import Keeper, told
 from ..generate.calls.opinfo import GENERIC
 from . import failure
@@ -46,18 +57,22 @@ def console(stream: IO[str] | None = None) -> Console:
     """Where screens draw: standard output, or ``stream``."""
     from rich.console import Console
 
-    return Console(file=stream or sys.stdout, highlight=False, soft_wrap=True, markup=False, emoji=False)
+    return Console(
+        file=stream or sys.stdout, highlight=False, soft_wrap=True, markup=False, emoji=False
+    )
 
 
 class Screen:
     """The handler that shows a run.
 
-    ``not_tested`` lists every reason in full. ``elsewhere`` names backends that nobody asked for and that are not here. ``where``
-    is said in place of this machine's torch, and ``meter`` counts for several screens, where a run is made on other machines.
+    ``not_tested`` lists every reason in full. ``elsewhere`` names backends that nobody asked for
+    and that are not here. ``where`` is said in place of this machine's torch, and ``meter`` counts
+    for several screens, where a run is made on other machines.
     """
 
     def __init__(
-        self, *, stream: IO[str] | None = None, out: Path | None = None, not_tested: bool = False, elsewhere: Sequence[str] = (),
+        self, *, stream: IO[str] | None = None, out: Path | None = None, not_tested: bool = False,
+        elsewhere: Sequence[str] = (),
         where: str = "", meter: Meter | None = None,
     ) -> None:  # fmt: skip
         self.console = meter.console if meter is not None else console(stream)
@@ -67,7 +82,9 @@ class Screen:
         self.out = out
         self.not_tested = not_tested
         self.elsewhere = elsewhere
-        self.specs: Mapping[str, str] = {}  # how backends are spelt, where a stored run is shown and there are no settings
+        self.specs: Mapping[
+            str, str
+        ] = {}  # how backends are spelt, where a stored run is shown and there are no settings
         self._settings: Settings | None = None
         self._names: tuple[str, ...] = ()  # of the backends, in the order of the table's columns
         self.meter = meter or Meter(self.console)
@@ -105,17 +122,27 @@ class Screen:
         from ..core.version import __version__
 
         settings = self._settings = event.settings
-        pairs = "1 operator × dtype" if event.groups == 1 else f"{event.groups:,} operators × dtypes"
+        pairs = (
+            "1 operator × dtype" if event.groups == 1 else f"{event.groups:,} operators × dtypes"
+        )
         each = f"{pairs}, {settings.examples} case{'s' if settings.examples > 1 else ''} each"
-        what = event.title or (f"{each} · seed {settings.seed}" if settings.corpus is None else _replaying(settings))
+        what = event.title or (
+            f"{each} · seed {settings.seed}" if settings.corpus is None else _replaying(settings)
+        )
         title = f"consistency {__version__} · {self.where or f'torch {torch.__version__}'} · {what}"
-        ran_on = {b.name: {} if b.name in event.unavailable else b.identity for b in settings.backends}
+        ran_on = {
+            b.name: {} if b.name in event.unavailable else b.identity for b in settings.backends
+        }
         self.opening(title, ran_on, event.unavailable)
         if self.elsewhere:
-            self._line(f"  – not here: {', '.join(self.elsewhere)}   (why: consistency backends)", "dim")
+            self._line(
+                f"  – not here: {', '.join(self.elsewhere)}   (why: consistency backends)", "dim"
+            )
         self.meter.begin(event.cases, settings.time_budget)
 
-    def opening(self, title: str, backends: Mapping[str, Mapping[str, str]], absent: Mapping[str, str]) -> None:
+    def opening(
+        self, title: str, backends: Mapping[str, Mapping[str, str]], absent: Mapping[str, str]
+    ) -> None:
         """What was run, and what each backend ran on, or why it did not."""
         self._names = tuple(backends)
         self._line(title)
@@ -124,10 +151,16 @@ class Screen:
         for name, environment in backends.items():
             reason = absent.get(name)
             about = reason if reason else _about(environment, said)
-            self._line(f"  {'–' if reason else '✓'} {name:<{width}}  {about}".rstrip(), "dim" if reason else "")
+            self._line(
+                f"  {'–' if reason else '✓'} {name:<{width}}  {about}".rstrip(),
+                "dim" if reason else "",
+            )
 
     def _step(self, event: Judged) -> None:
-        if all(r.comparison is None and not (r.verdict.tested and "rho_max" in r.metrics) for r in event.results):
+        if all(
+            r.comparison is None and not (r.verdict.tested and "rho_max" in r.metrics)
+            for r in event.results
+        ):
             return  # no case: what was not run, and what is about many cases
         self.meter.step(event.case.operator, len({key[0] for key in self.tally.failures}), id(self))
 
@@ -148,7 +181,8 @@ class Screen:
         self.closing(event.seconds, event.out_of_time)
 
     def closing(self, seconds: float | None, out_of_time: bool = False) -> None:
-        """The table, the failures, the notes, the last line; ``seconds`` is None for a run that did not end."""
+        """The table, the failures, the notes, the last line; ``seconds`` is None for a run that did
+        not end."""
         self.console.print()
         for line in table(self.tally, self._names):
             self.console.print(line)
@@ -163,12 +197,18 @@ class Screen:
         if len(failures) > MOST_FAILURES:
             self._line(f"… and {len(failures) - MOST_FAILURES} more operators fail")
         if len(failures) > IN_FULL and self.out:
-            self._line(f"  the commands that repeat them: {self.out / 'failures' / '*' / 'message.txt'}")
+            self._line(
+                f"  the commands that repeat them: {self.out / 'failures' / '*' / 'message.txt'}"
+            )
         for result in list(self.tally.disputes.values())[:MOST_DISPUTES]:
             self._line(f"? {failure.headline(result)}", "yellow")
             self._line(f"  again:   {failure.command(result, bundle=self.out)}")
         if len(self.tally.disputes) > MOST_DISPUTES:
-            self._line(f"? and {len(self.tally.disputes) - MOST_DISPUTES} more in which nobody could be proved right")
+            self._line(
+                f"? and {len(self.tally.disputes) - MOST_DISPUTES} more in which nobody could "
+                f"be "
+                f"proved right"
+            )
         self.console.print()
         for text in repeated(self.tally):
             self._line(text)
@@ -176,7 +216,9 @@ class Screen:
             self._line(text, "dim")
         for text in told(self.tally.standings):
             self._line(f"! {text}", "yellow")
-        self._line(self.last(seconds, out_of_time), "bold red" if self.tally.groups["failed"] else "bold")
+        self._line(
+            self.last(seconds, out_of_time), "bold red" if self.tally.groups["failed"] else "bold"
+        )
         if self.not_tested:
             for (verdict, reason), count in self.tally.reasons.most_common():
                 self._line(f"  {count:>7,}  {verdict:<12} {reason}")
@@ -203,15 +245,37 @@ class Screen:
         """The one line that says how the run ended."""
         groups, verdicts = self.tally.groups, self.tally.verdicts
         failing = [(name, verdicts[name]) for name in verdicts if Verdict(name).fails]
-        parts = [f"{count:,} {name}" for name, count in sorted(failing, key=lambda item: -item[1])] if groups["failed"] else []
+        parts = (
+            [f"{count:,} {name}" for name, count in sorted(failing, key=lambda item: -item[1])]
+            if groups["failed"]
+            else []
+        )
         good = verdicts["rounding"] + verdicts["exact"]
         parts += [f"{good:,} rounding or exact"] if good or not groups["not tested"] else []
-        parts += [f"{verdicts[name]:,} {name}" for name in ("expected", "ill-conditioned", "undecidable") if verdicts[name]]
+        parts += [
+            f"{verdicts[name]:,} {name}"
+            for name in ("expected", "ill-conditioned", "undecidable")
+            if verdicts[name]
+        ]
         rest = groups["not tested"] - verdicts["undecidable"]
-        parts += [f"{rest:,} not tested{'' if self.not_tested else ' (why: --not-tested)'}"] if rest else []
+        parts += (
+            [f"{rest:,} not tested{'' if self.not_tested else ' (why: --not-tested)'}"]
+            if rest
+            else []
+        )
         failed = self.tally.harness_failures
-        parts += [f"{failed:,} of them failures of the harness itself: please report one"] if failed else []
-        mark = "✗" if groups["failed"] else "✓" if groups["passed"] or groups["warned"] else "– nothing was tested:"
+        parts += (
+            [f"{failed:,} of them failures of the harness itself: please report one"]
+            if failed
+            else []
+        )
+        mark = (
+            "✗"
+            if groups["failed"]
+            else "✓"
+            if groups["passed"] or groups["warned"]
+            else "– nothing was tested:"
+        )
         where = f"    bundle {self.out}" if self.out else ""
         if self.out and (self.out / PAGE).is_file():
             where += f"    page {self.out / PAGE}"
@@ -232,13 +296,23 @@ def notes(tally: Tally) -> list[str]:
 
 def _generic(tally: Tally) -> str:
     """The operators that have no declaration of ours, and so no error model of their own."""
-    names = dict.fromkeys(name for cell in tally.cells.get(GENERIC, {}).values() for name in cell.operators)
+    names = dict.fromkeys(
+        name for cell in tally.cells.get(GENERIC, {}).values() for name in cell.operators
+    )
     more = f" and {len(names) - MOST_GENERIC} more" if len(names) > MOST_GENERIC else ""
-    return f"judged by a generic model, as nobody declared them: {', '.join(list(names)[:MOST_GENERIC])}{more}" if names else ""
+    return (
+        (
+            f"judged by a generic model, as nobody declared them: "
+            f"{', '.join(list(names)[:MOST_GENERIC])}{more}"
+        )
+        if names
+        else ""
+    )
 
 
 def _also(others: Sequence[Result]) -> Iterator[str]:
-    """``also: float32 forward on cpu, numpy: up to 13 × budget``, a line per dtype, direction and verdict."""
+    """``also: float32 forward on cpu, numpy: up to 13 × budget``, a line per dtype, direction and
+    verdict."""
     alike: dict[tuple[str, str, str], list[Result]] = defaultdict(list)
     for result in others:
         alike[result.dtype, result.direction, result.verdict.value].append(result)
@@ -253,19 +327,32 @@ def _also(others: Sequence[Result]) -> Iterator[str]:
 
 
 def table(tally: Tally, backends: Sequence[str]) -> Iterator[Text]:
-    """Families × backends, and below it what the symbols mean. Lines of text, not of boxes: made to be read and to be cut."""
+    """Families × backends, and below it what the symbols mean. Lines of text, not of boxes: made to
+    be read and to be cut."""
     from rich.text import Text
 
     if not tally.cells:
         return
-    shown = [printable(name) if len(name) <= 30 else f"{printable(name)[:29]}…" for name in backends]
+    shown = [
+        printable(name) if len(name) <= 30 else f"{printable(name)[:29]}…" for name in backends
+    ]
     cells = {
-        printable(family): [row[name].text() if name in row else ("–", "not tested") for name in backends]
+        printable(family): [
+            row[name].text() if name in row else ("–", "not tested") for name in backends
+        ]
         for family, row in tally.cells.items()
     }
     first = max(map(len, cells))
-    widths = [max(len(name), *(len(row[i][0]) for row in cells.values())) for i, name in enumerate(shown)]
-    yield Text(" " * first + "".join(f"   {name:<{width}}" for name, width in zip(shown, widths, strict=True)).rstrip(), "bold")
+    widths = [
+        max(len(name), *(len(row[i][0]) for row in cells.values())) for i, name in enumerate(shown)
+    ]
+    yield Text(
+        " " * first
+        + "".join(
+            f"   {name:<{width}}" for name, width in zip(shown, widths, strict=True)
+        ).rstrip(),
+        "bold",
+    )
     for family, row in cells.items():
         line = Text(f"{family:<{first}}")
         for (text, group), width in zip(row, widths, strict=True):
@@ -288,14 +375,21 @@ def _replaying(settings: Settings) -> str:
 def _about(environment: Mapping[str, str], said: set[tuple[str, str]]) -> str:
     """What a backend runs on, leaving out what was said of one above it."""
     keys = ("device", "driver", "processor", "cuda", "cudnn", "numpy", "blas", "threads", "onednn")
-    new = [(k, environment[k]) for k in keys if environment.get(k) and (k, environment[k]) not in {*said, ("device", "cpu")}]
+    new = [
+        (k, environment[k])
+        for k in keys
+        if environment.get(k) and (k, environment[k]) not in {*said, ("device", "cpu")}
+    ]
     said.update(new)
-    text = " · ".join(value if key in ("device", "processor") else f"{key} {value}" for key, value in new)
+    text = " · ".join(
+        value if key in ("device", "processor") else f"{key} {value}" for key, value in new
+    )
     return text if len(text) <= 100 else f"{text[:99]}…"
 
 
 def exit_status(tally: Tally, *, asked: bool) -> int:
-    """0 consistent; 1 a failing verdict; 3 nothing failed, but nothing was tested, or not on a backend that was asked for."""
+    """0 consistent; 1 a failing verdict; 3 nothing failed, but nothing was tested, or not on a
+    backend that was asked for."""
     if tally.groups["failed"]:
         return 1
     tested = tally.groups["passed"] + tally.groups["warned"]

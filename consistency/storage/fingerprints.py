@@ -12,18 +12,30 @@ from .bundle.header import read_environment
 
 
 def in_bundle(text: str, beside: str) -> Fingerprint | None:
-    """The short form that a run kept of a backend, as facts ``kept/LINE``: of ``FOLDER#BACKEND``, or of ``FOLDER``, which then has
-    one, or one named ``beside``. None where ``text`` names no folder. Raises BundleError or UsageError.
+    """The short form that a run kept of a backend, as facts ``kept/LINE``: of ``FOLDER#BACKEND``,
+    or of ``FOLDER``, which then has one, or one named ``beside``. None where ``text`` names no
+    folder. Raises BundleError or UsageError.
     """
     folder, hash_, name = text.rpartition("#")
     if Path(text).is_dir():
         folder, name = text, ""
     elif not hash_ or not Path(folder).is_dir():
         return None
-    known = {backend: kept for backend, environment in read_environment(Path(folder)).items() if (kept := lines_of(environment))}
+    known = {
+        backend: kept
+        for backend, environment in read_environment(Path(folder)).items()
+        if (kept := lines_of(environment))
+    }
     if not known:
-        raise UsageError(f"{folder} keeps no fingerprint; make one there with: consistency run --fingerprint --out FOLDER")
+        raise UsageError(
+            f"{folder} keeps no fingerprint; make one there with: consistency run "
+            f"--fingerprint "
+            f"--out FOLDER"
+        )
     name = name or (beside if beside in known else next(iter(known)) if len(known) == 1 else "")
     if name not in known:
-        raise UsageError(f"{folder} keeps fingerprints of {', '.join(map(str, known))}; write {folder}#{next(iter(known))}")
+        raise UsageError(
+            f"{folder} keeps fingerprints of {', '.join(map(str, known))}; write "
+            f"{folder}#{next(iter(known))}"
+        )
     return Fingerprint.of(f"{name} in {folder}", [kept_fact(*pair) for pair in known[name].items()])

@@ -1,6 +1,8 @@
-"""Find what a user means: a case's line, a file that holds one, a failure's folder, or an id in a bundle or a recording.
+"""Find what a user means: a case's line, a file that holds one, a failure's folder, or an id in a
+bundle or a recording.
 
-Folders come from other machines. What is read of them is checked (manifest.py, bundle.py), and nothing in them is executed.
+Folders come from other machines. What is read of them is checked (manifest.py, bundle.py), and
+nothing in them is executed.
 """
 
 from __future__ import annotations
@@ -29,9 +31,9 @@ REPORTS = Path("reports")
 
 @dataclass(frozen=True)
 class Found:
-    """A case, and what is known of how it failed: ``results`` of it (the first is the one meant), the backend as it was spelt
-    (``spec``; ``specs`` of every backend by its name), the environments by backend, and where it was found.
-    ``recording`` holds outcomes of a backend elsewhere.
+    """A case, and what is known of how it failed: ``results`` of it (the first is the one meant),
+    the backend as it was spelt (``spec``; ``specs`` of every backend by its name), the environments
+    by backend, and where it was found. ``recording`` holds outcomes of a backend elsewhere.
     ``fingerprints`` are what a bundle keeps of how its backends compute, line by line.
     """
 
@@ -48,17 +50,22 @@ class Found:
     @property
     def failing(self) -> Result | None:
         """The failure that is meant: the first result that fails, or is a known one."""
-        return next((r for r in self.results if r.verdict.fails or r.verdict.value == "expected"), None)
+        return next(
+            (r for r in self.results if r.verdict.fails or r.verdict.value == "expected"), None
+        )
 
     def runnable(self, name: str = "") -> str:
-        """The spec of where it failed, or of the backend that results call ``name``; empty where nothing is kept.
+        """The spec of where it failed, or of the backend that results call ``name``; empty where
+        nothing is kept.
 
-        Raises UsageError where it runs a program to which the user's project gives no name: the folder may come from anywhere.
+        Raises UsageError where it runs a program to which the user's project gives no name: the
+        folder may come from anywhere.
         """
         spec = self.specs.get(name, name) if name else self.spec
         if spec != name and spec not in named().values() and not loads_nothing(spec):
             raise UsageError(
-                f"{self.folder} says that its backend was {printable(spec)!r:.300}, which runs a program. "
+                f"{self.folder} says that its backend was {printable(spec)!r:.300}, which runs a "
+                f"program. "
                 f"If you trust it, add --backend {quote(printable(spec[:300]))}"
             )
         return spec
@@ -69,7 +76,8 @@ class Found:
 
 
 def find(text: str, identifier: str | None = None, reports: Path = REPORTS) -> Found:
-    """What ``text`` names; ``identifier`` says which case of a bundle or a recording. Raises RecipeError or BundleError."""
+    """What ``text`` names; ``identifier`` says which case of a bundle or a recording. Raises
+    RecipeError or BundleError."""
     if text.lstrip().startswith("{"):
         return Found(Case.from_line(text))
     path = Path(text)
@@ -82,7 +90,9 @@ def find(text: str, identifier: str | None = None, reports: Path = REPORTS) -> F
         if isinstance(error, RecipeError):
             raise
         reason = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
-        raise RecipeError(f"{text[:80]!r} cannot be read: {reason}; give a case's line, its folder or its id") from None
+        raise RecipeError(
+            f"{text[:80]!r} cannot be read: {reason}; give a case's line, its folder or its id"
+        ) from None
     return _by_id(text, reports)
 
 
@@ -91,13 +101,21 @@ def _in_folder(folder: Path, identifier: str | None) -> Found:
         return _recorded(folder, identifier)
     if (folder / "bundle.json").is_file():
         if identifier is None:
-            raise RecipeError(f"{folder} is a bundle: which case of it? Add --id ID, as its results.jsonl calls it (case_id)")
+            raise RecipeError(
+                f"{folder} is a bundle: which case of it? Add --id ID, as its results.jsonl "
+                f"calls it (case_id)"
+            )
         found = _in_bundle(folder, identifier)
         if found is None:
-            raise RecipeError(f"no case {identifier[:80]!r} in {folder}{did_you_mean(identifier, _cases(folder))}")
+            raise RecipeError(
+                f"no case {identifier[:80]!r} in {folder}{did_you_mean(identifier, _cases(folder))}"
+            )
         return found
     if not (folder / "case.json").is_file():
-        raise RecipeError(f"no case {str(folder)[:80]!r}: the folder has no case.json, bundle.json or recording.json")
+        raise RecipeError(
+            f"no case {str(folder)[:80]!r}: the folder has no case.json, bundle.json or "
+            f"recording.json"
+        )
     manifest.check(folder)
     case = _in_file(folder / "case.json").case
     results = tuple(_kept_result(folder / "result.json", case))
@@ -105,7 +123,13 @@ def _in_folder(folder: Path, identifier: str | None) -> Found:
     environment, spec = _environment(folder / "environment.json")
     around = _around(folder.resolve())
     return Found(
-        case, results, spec or backend, {backend: environment}, folder, fingerprints=around, specs={backend: spec or backend}
+        case,
+        results,
+        spec or backend,
+        {backend: environment},
+        folder,
+        fingerprints=around,
+        specs={backend: spec or backend},
     )
 
 
@@ -149,7 +173,8 @@ def _kept_result(path: Path, case: Case) -> Iterator[Result]:
 
 
 def _environment(path: Path) -> tuple[dict[str, str], str]:
-    """What environment.json says: variables and versions of the backend that failed, and how it was spelt."""
+    """What environment.json says: variables and versions of the backend that failed, and how it was
+    spelt."""
     data = _json(path) or {}
     found = data.get("backend", {}) if isinstance(data, dict) else None
     if not isinstance(found, dict):
@@ -166,7 +191,8 @@ def _fingerprints(environments: Mapping[str, Mapping[str, Any]]) -> dict[str, di
 
 
 def _around(failure: Path) -> dict[str, dict[str, str]]:
-    """What the bundle keeps in which a failure's folder lies; it does without, so a damaged one is passed over."""
+    """What the bundle keeps in which a failure's folder lies; it does without, so a damaged one is
+    passed over."""
     bundle = failure.parent.parent
     if failure.parent.name == "failures" and (bundle / "bundle.json").is_file():
         with contextlib.suppress(BundleError):
@@ -195,7 +221,15 @@ def _in_bundle(folder: Path, identifier: str) -> Found | None:
     failing = results[0].backend if results else ""
     spelt = {str(name): str(spec)[:400] for name, spec in specs.items()}
     spec, probed = spelt.get(failing, failing), _fingerprints(environments)
-    return Found(case or results[0].case, tuple(results), spec, known, folder, fingerprints=probed, specs=spelt)
+    return Found(
+        case or results[0].case,
+        tuple(results),
+        spec,
+        known,
+        folder,
+        fingerprints=probed,
+        specs=spelt,
+    )
 
 
 def _recorded(folder: Path, identifier: str | None) -> Found:
@@ -204,14 +238,24 @@ def _recorded(folder: Path, identifier: str | None) -> Found:
     recording = Recording(folder)
     try:
         if identifier is None:
-            raise RecipeError(f"{folder} is a recording: which outcome of it? Add --id ID, as `consistency judge` shows it")
+            raise RecipeError(
+                f"{folder} is a recording: which outcome of it? Add --id ID, as `consistency "
+                f"judge` shows it"
+            )
         row = next((row for row in recording.rows if identifier in (row.id, row.case_id)), None)
         if row is None:
             hint = did_you_mean(identifier, [row.id for row in recording.rows])
             raise RecipeError(f"no outcome {identifier[:80]!r} in {folder}{hint}")
         header = recording.header
-        environments = {header.backend: {**header.environment, **header.configurations.get(row.configuration, {})}}
-        return Found(recording.cases[row.case_id], (), header.backend, environments, folder, True, row.id)
+        environments = {
+            header.backend: {
+                **header.environment,
+                **header.configurations.get(row.configuration, {}),
+            }
+        }
+        return Found(
+            recording.cases[row.case_id], (), header.backend, environments, folder, True, row.id
+        )
     finally:
         recording.close()
 
@@ -227,7 +271,9 @@ def _by_id(name: str, reports: Path) -> Found:
             known += _cases(folder)
         except BundleError as error:  # the case may stand in another one
             damaged = damaged or f"; passed over a damaged bundle: {error}"
-    where = f"in the bundles under {reports}/" if known else f"(there are no bundles under {reports}/)"
+    where = (
+        f"in the bundles under {reports}/" if known else f"(there are no bundles under {reports}/)"
+    )
     alike = [one for one in known if one[:2] == name[:2]][:1000]
     hint = did_you_mean(name, alike) or "; give a case's line, its folder or its id"
     raise RecipeError(f"no case {name[:80]!r} {where}{hint}{damaged}")

@@ -1,4 +1,5 @@
-"""Every backend beside one reference, one after the other: its pass through the model, and what follows from its distances."""
+"""Every backend beside one reference, one after the other: its pass through the model, and what
+follows from its distances."""
 
 from __future__ import annotations
 
@@ -31,8 +32,10 @@ def unsuitable(backend: Backend) -> str:
     """Why a whole model cannot run on a backend; empty where it can."""
     if isinstance(backend, Isolated):
         return (
-            "has a process of its own, in which a model is made once more: give the target as 'module:factory' or "
-            "'file.py:factory', with its optimizer, or name the backend without +isolated, @PYTHON, +env:"
+            "has a process of its own, in which a model is made once more: give the target as "
+            "'module:factory' or "
+            "'file.py:factory', with its optimizer, or name the backend without +isolated, "
+            "@PYTHON, +env:"
         )
     if backend.name == "numpy":
         return SINGLE
@@ -70,9 +73,19 @@ class Comparison:
                 found[backend.name] = self._backend(backend, reference)
                 if backend.name in self.apart:
                     self.apart[backend.name].close()
-        ordered = {b.name: found.get(b.name) or BackendReport(b.name, absent=reasons[b.name]) for b in backends}
+        ordered = {
+            b.name: found.get(b.name) or BackendReport(b.name, absent=reasons[b.name])
+            for b in backends
+        }
         count = sum(p.numel() for p in parameters_of(self.subject.model))
-        return ModelReport(self.subject.name, self.subject.steps, self.replicas, ordered, notes=notes, parameters=count)
+        return ModelReport(
+            self.subject.name,
+            self.subject.steps,
+            self.replicas,
+            ordered,
+            notes=notes,
+            parameters=count,
+        )
 
     def _reason(self, backend: Backend, target: str) -> str:
         """Why a backend cannot be used; empty where it can."""
@@ -91,7 +104,9 @@ class Comparison:
         order = Order(min(self.subject.steps, every or self.subject.steps), bool(every), self.local)
         name = backend.name if not every else f"{backend.name}, every call"
         apart = self.apart.get(backend.name)
-        judging = apart.judging(self.rules) if apart is not None else Judging.of(backend, self.rules)
+        judging = (
+            apart.judging(self.rules) if apart is not None else Judging.of(backend, self.rules)
+        )
 
         def stepped(step: int) -> None:
             self.progress(name, step, self.subject.passes)
@@ -105,7 +120,13 @@ class Comparison:
         outside = rounding_envelope.first_outside(times)
         again: BackendReport | None = None
         remeasured = False
-        if outside is not None and not judging.failures and not every and not done.raised and not done.lost:
+        if (
+            outside is not None
+            and not judging.failures
+            and not every
+            and not done.raised
+            and not done.lost
+        ):
             if self.local:
                 again = self._backend(backend, reference, every=outside.step)
             if again is None or again.first is None:
@@ -114,14 +135,17 @@ class Comparison:
                 outside, remeasured = rounding_envelope.first_outside(times), True
         report = BackendReport(
             backend.name, layer=self._layer(outside, times), failures=tuple(judging.failures),
-            first=next(iter(judging.failures), None), layers=rounding_envelope.layers(times), curves=_curves(band, found),
+            first=next(iter(judging.failures), None), layers=rounding_envelope.layers(times),
+            curves=_curves(band, found),
             calls=done.calls, looked_at=done.looked_at,
-            judged=sum(judging.judged.values()), left_out=done.left_out, raised=done.raised, lost=done.lost,
+            judged=sum(judging.judged.values()), left_out=done.left_out, raised=done.raised,
+            lost=done.lost,
             remeasured=remeasured, seconds=time.monotonic() - began,
         )  # fmt: skip
         if again is not None:
             report = replace(
-                report, first=again.first, failures=again.failures, looked_at=report.looked_at + again.looked_at, lost=again.lost
+                report, first=again.first, failures=again.failures,
+                looked_at=report.looked_at + again.looked_at, lost=again.lost
             )  # fmt: skip
         return _with_verdict(report, outside)
 
@@ -130,20 +154,42 @@ class Comparison:
             return "the loss" if outside is not None else ""
         name, which = outside.name or "the whole model", ""
         if outside.kind in ("output", "gradient"):
-            name, space, which = outside.name.partition(" ")  # which of its outputs, or which time it was called
+            name, space, which = outside.name.partition(
+                " "
+            )  # which of its outputs, or which time it was called
             module = dict(modules(self.subject.model)).get(name)
-            name, which = place(name, module) if module is not None else name or "the whole model", space + which
+            name, which = (
+                place(name, module) if module is not None else name or "the whole model",
+                space + which,
+            )
         return f"the {outside.kind} of {name}{which} ({_times(times[outside])} × the band)"
 
 
 def _notes(reference: Trace) -> tuple[str, ...]:
     """What makes a comparison tell less than it seems to."""
     if not any(key.kind == "loss" for key in reference.found):
-        return ("nothing that the model returns is a floating tensor: no loss and no gradients are compared",)
-    lost = next((key for key, values in reference.found.items() if key.kind == "loss" and not np.isfinite(values).all()), None)
+        return (
+            (
+                "nothing that the model returns is a floating tensor: no loss and no gradients are "
+                "compared"
+            ),
+        )
+    lost = next(
+        (
+            key
+            for key, values in reference.found.items()
+            if key.kind == "loss" and not np.isfinite(values).all()
+        ),
+        None,
+    )
     if lost is None:
         return ()
-    return (f"float64 itself has no finite loss from step {lost.step} on: what is computed from it tells nothing",)
+    return (
+        (
+            f"float64 itself has no finite loss from step {lost.step} on: what is computed from it "
+            f"tells nothing"
+        ),
+    )
 
 
 def _with_verdict(report: BackendReport, outside: Key | None) -> BackendReport:
@@ -156,7 +202,10 @@ def _with_verdict(report: BackendReport, outside: Key | None) -> BackendReport:
         return report
     if first is None:
         assert outside is not None
-        text = f"leaves it at step {outside.step}, first at {report.layer}; no operator by itself leaves its budget"
+        text = (
+            f"leaves it at step {outside.step}, first at {report.layer}; no operator by "
+            f"itself leaves its budget"
+        )
         return replace(report, verdict=text, step=outside.step)
     if outside is None:
         text = f"stays within it, but {first} leaves its budget at step {first.step}"

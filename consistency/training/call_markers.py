@@ -1,4 +1,5 @@
-"""Which call a process is in, where another one can read it, whatever becomes of the first: a few bytes of a file in memory."""
+"""Which call a process is in, where another one can read it, whatever becomes of the first: a few
+bytes of a file in memory."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ _HEAD = struct.Struct("<QBH")  # number of the last call, whether it is still ru
 
 
 class Mark:
-    """Written by the process that calls (``begin`` and ``end``), read by the one that waits for it."""
+    """Written by the process that calls (``begin`` and ``end``), read by the one that waits for
+    it."""
 
     def __init__(self, path: str | Path) -> None:
         with open(path, "r+b") as file:  # noqa: PTH123 - a path from tempfile
@@ -38,7 +40,11 @@ class Mark:
     def read(self) -> tuple[int, bool, str]:
         """The number of the last call, whether it is running, and what was said of it."""
         number, running, length = _HEAD.unpack_from(self._memory)
-        return number, bool(running), self._memory[_HEAD.size : _HEAD.size + min(length, SIZE)].decode("utf-8", "replace")
+        return (
+            number,
+            bool(running),
+            self._memory[_HEAD.size : _HEAD.size + min(length, SIZE)].decode("utf-8", "replace"),
+        )
 
     def close(self) -> None:
         with contextlib.suppress(BufferError):

@@ -1,4 +1,5 @@
-"""``consistency model TARGET --record FOLDER``: the operator calls of a model as a corpus, for machines that lack the model."""
+"""``consistency model TARGET --record FOLDER``: the operator calls of a model as a corpus, for
+machines that lack the model."""
 
 from __future__ import annotations
 
@@ -16,31 +17,45 @@ from .training_task import Subject, one_number, parameters_of, users_own
 STEPS = 2  # of training: an optimizer's first step, from zeros, is unlike all others
 
 
-def record(subject: Subject, folder: str | Path, *, steps: int = STEPS, literal: int = corpus.LITERAL) -> corpus.Kept:
-    """Take a copy of the model through a few steps on the CPU and keep its distinct calls in ``folder``, a corpus.
+def record(
+    subject: Subject, folder: str | Path, *, steps: int = STEPS, literal: int = corpus.LITERAL
+) -> corpus.Kept:
+    """Take a copy of the model through a few steps on the CPU and keep its distinct calls in
+    ``folder``, a corpus.
 
-    Calls are told apart by operator, shapes, dtypes, strides, arguments, and the range of their numbers. Tensors of at most
-    ``literal`` bytes are kept bit by bit; larger ones as recipes with the same shape, strides and range, so that a weight of 100 MB
-    takes 200 bytes. Raises BundleError where the folder holds a recording already.
+    Calls are told apart by operator, shapes, dtypes, strides, arguments, and the range of their
+    numbers. Tensors of at most ``literal`` bytes are kept bit by bit; larger ones as recipes with
+    the same shape, strides and range, so that a weight of 100 MB takes 200 bytes. Raises
+    BundleError where the folder holds a recording already.
     """
     calls, subject = corpus.CorpusCalls(literal), subject.settled()
     with calls.modules, users_own("on the CPU the model"):
         _run(subject, calls, min(subject.steps, steps))
-    header = Header(CORPUS, settings={"source": "model", "model": subject.name, "calls": calls.count})
+    header = Header(
+        CORPUS, settings={"source": "model", "model": subject.name, "calls": calls.count}
+    )
     corpus.write(sorted(calls.records, key=lambda call: call.number), Path(folder), header)
-    return calls.kept(sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file()))
+    return calls.kept(
+        sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
+    )
 
 
 def _run(subject: Subject, calls: corpus.CorpusCalls, steps: int) -> None:
     model, state = copy.deepcopy(subject.model), torch.get_rng_state()
     parameters = parameters_of(model)
-    optimizer = subject.optimizer(parameters) if subject.optimizer is not None and parameters else None
+    optimizer = (
+        subject.optimizer(parameters) if subject.optimizer is not None and parameters else None
+    )
     try:
         for step in range(max(steps, 1)):
             inputs, targets = subject.batch(step)
             with Capturing(calls):
                 outputs = model(*inputs)
-                loss = one_number(subject.loss(outputs, *targets)) if subject.loss is not None else None
+                loss = (
+                    one_number(subject.loss(outputs, *targets))
+                    if subject.loss is not None
+                    else None
+                )
             # What is made for the sake of a gradient alone is not the model's.
             loss = loss if loss is not None else _any_scalar(outputs)
             with Capturing(calls):

@@ -1,5 +1,6 @@
-"""The end of :mod:`.subprocess_run` that computes: it makes the model by its target's name, takes it through its steps on one
-backend, and asks the other end about every call that it is in doubt of."""
+"""The end of :mod:`.subprocess_run` that computes: it makes the model by its target's name, takes
+it through its steps on one backend, and asks the other end about every call that it is in doubt
+of."""
 
 from __future__ import annotations
 
@@ -80,20 +81,34 @@ class _Served:
         own = list(state(self._subject))
         for place, blob in zip(header["replaced"], blobs, strict=True):
             with torch.no_grad():
-                own[place].copy_(torch.frombuffer(bytearray(blob), dtype=own[place].dtype).reshape(own[place].shape))
+                own[place].copy_(
+                    torch.frombuffer(bytearray(blob), dtype=own[place].dtype).reshape(
+                        own[place].shape
+                    )
+                )
         samples = Samples(1)
         samples.size, self.full = int(header["size"]), False
 
         def tap(key: Key, tensor: torch.Tensor) -> None:
-            self.send({"kind": "tapped", "key": [key.step, KINDS.index(key.kind), key.name]}, [samples.of(tensor).tobytes()])
+            self.send(
+                {"kind": "tapped", "key": [key.step, KINDS.index(key.kind), key.name]},
+                [samples.of(tensor).tobytes()],
+            )
 
         order = Order(int(header["steps"]), bool(header["every"]), bool(header["local"]))
         done = take(
-            self._subject, self._backend, order, tap, self, lambda step: self.send({"kind": "step", "step": step}), self._mark
+            self._subject,
+            self._backend,
+            order,
+            tap,
+            self,
+            lambda step: self.send({"kind": "step", "step": step}),
+            self._mark,
         )
         self.send(
             {
-                "kind": "done", "calls": done.calls, "looked_at": done.looked_at, "left_out": dict(done.left_out),
+                "kind": "done", "calls": done.calls, "looked_at": done.looked_at,
+                "left_out": dict(done.left_out),
                 "raised": done.raised,
             }
         )  # fmt: skip
@@ -109,7 +124,8 @@ class _Served:
         outcome, results = codec.pack_outcome(own)
         self.send(
             {
-                "kind": "judge", "case": packed, "own": outcome, "split": len(literals), "call": place.call, "module": place.module,
+                "kind": "judge", "case": packed, "own": outcome, "split": len(literals),
+                "call": place.call, "module": place.module,
                 "step": place.step,
             },
             [*literals, *results],

@@ -1,4 +1,5 @@
-"""``compare_models`` and ``assert_models_match``: what is asked for, and what is wrong with the question."""
+"""``compare_models`` and ``assert_models_match``: what is asked for, and what is wrong with the
+question."""
 
 from __future__ import annotations
 
@@ -34,15 +35,18 @@ def compare_models(
     case_timeout: float = CASE_SECONDS,
     progress: Progress | None = None,
 ) -> ModelReport:
-    """Train a model on every backend beside float64, and say whether what differs is rounding; if not, which operator is the first.
+    """Train a model on every backend beside float64, and say whether what differs is rounding; if
+    not, which operator is the first.
 
-    ``target``: a factory, ``"module:factory"``, ``"file.py:factory"``, ``"examples:NAME"``, a :class:`Subject`, ``(model, inputs)``
-    or ``(model, inputs, loss)``. ``backends``: specs or Backend objects; None for every one that is available here. ``steps`` and
-    ``optimizer`` (a function of the parameters) replace those of the subject; 0 steps are one pass forward and backward.
-    ``replicas``: how many times float64 is repeated with every number moved by half an ulp. ``local``: judge each operator on the
-    inputs that it really got. ``mistakes``: look for what is wrong with the comparison itself, before a backend is blamed.
-    ``case_timeout``: seconds that one call may take where a backend has a process of its own. ``progress(what, done, total)`` is
-    told of every step.
+    ``target``: a factory, ``"module:factory"``, ``"file.py:factory"``, ``"examples:NAME"``, a
+    :class:`Subject`, ``(model, inputs)`` or ``(model, inputs, loss)``. ``backends``: specs or
+    Backend objects; None for every one that is available here. ``steps`` and ``optimizer`` (a
+    function of the parameters) replace those of the subject; 0 steps are one pass forward and
+    backward. ``replicas``: how many times float64 is repeated with every number moved by half an
+    ulp. ``local``: judge each operator on the inputs that it really got. ``mistakes``: look for
+    what is wrong with the comparison itself, before a backend is blamed. ``case_timeout``: seconds
+    that one call may take where a backend has a process of its own. ``progress(what, done, total)``
+    is told of every step.
 
     Raises UsageError or ConfigurationError with one clear line.
     """
@@ -58,13 +62,17 @@ def compare_models(
         raise UsageError(f"replicas = {replicas!r:.40}; a band needs 2 at least")
     if not case_timeout > 0.0:
         raise UsageError(f"case_timeout = {case_timeout!r:.40}; give seconds, such as 30")
-    name = target if isinstance(target, str) and optimizer is None else ""  # by which another process can make the same
+    name = (
+        target if isinstance(target, str) and optimizer is None else ""
+    )  # by which another process can make the same
     chosen = chosen_from(backends)
     if name:
         chosen = [_backends.isolated(backend, backend.name) for backend in chosen]
     rules = tolerances if isinstance(tolerances, Tolerances) else _tolerances.load(tolerances)
     try:
-        with Comparison(subject, replicas, rules, local, progress or (lambda *told: None), case_timeout) as comparison:
+        with Comparison(
+            subject, replicas, rules, local, progress or (lambda *told: None), case_timeout
+        ) as comparison:
             report = comparison.report(chosen, name)
     except UsageError as error:
         why = next((mistake for mistake in found if mistake.name in _mistakes.RAISING), None)
@@ -80,15 +88,20 @@ def chosen_from(backends: Iterable[str | Backend] | None) -> list[Backend]:
         return [b for b in _backends.default_backends() if b.name != "numpy"]
     found = _backends.resolve_all(backends)
     if not found:
-        raise UsageError("no backend is named; leave `backends` out for every one that is available here")
+        raise UsageError(
+            "no backend is named; leave `backends` out for every one that is available here"
+        )
     return found
 
 
-def assert_models_match(target: Any, backends: Iterable[str | Backend] | None = None, **options: Any) -> ModelReport:
-    """Raise an AssertionError (:class:`consistency.Divergence`) unless a model stays within the band on every backend.
+def assert_models_match(
+    target: Any, backends: Iterable[str | Backend] | None = None, **options: Any
+) -> ModelReport:
+    """Raise an AssertionError (:class:`consistency.Divergence`) unless a model stays within the
+    band on every backend.
 
-    Takes what :func:`compare_models` takes and returns its report. A backend that cannot be used is a failure, too, where it was
-    asked for by name; so is a model that could not be tested at all.
+    Takes what :func:`compare_models` takes and returns its report. A backend that cannot be used is
+    a failure, too, where it was asked for by name; so is a model that could not be tested at all.
     """
     from ..errors import Divergence
 

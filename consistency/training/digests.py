@@ -1,4 +1,5 @@
-"""Are two models, or two moments of one, the same to the bit? And if not, what is the first that differs?"""
+"""Are two models, or two moments of one, the same to the bit? And if not, what is the first that
+differs?"""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from .trace.capture import tensors_in
 
 
 def digest(value: Any) -> str:
-    """A hash of the bits of all tensors in ``value`` (nested lists, tuples, dicts), with their shapes and dtypes."""
+    """A hash of the bits of all tensors in ``value`` (nested lists, tuples, dicts), with their
+    shapes and dtypes."""
     total = hashlib.sha256()
     for tensor in tensors_in(value):
         total.update(f"{tensor.dtype}{tensor.layout}{tuple(tensor.shape)}".encode())
@@ -23,7 +25,8 @@ def digest(value: Any) -> str:
 
 
 def _plain(tensor: torch.Tensor) -> torch.Tensor | None:
-    """The numbers on the CPU, one after the other; None of a tensor that has none at hand (meta, of a class of its own)."""
+    """The numbers on the CPU, one after the other; None of a tensor that has none at hand (meta, of
+    a class of its own)."""
     try:
         found = tensor.detach()
         found = found.int_repr() if found.is_quantized else found
@@ -39,17 +42,22 @@ def checksums(model: Any) -> dict[str, str]:
 
 
 def differing(first: Any, second: Any) -> str:
-    """Which parameter or buffer of two models is the first that differs, in words; empty if none does."""
+    """Which parameter or buffer of two models is the first that differs, in words; empty if none
+    does."""
     one, two = dict(named_tensors(first)), dict(named_tensors(second))
     for name in (*one, *(n for n in two if n not in one)):
         if name not in one or name not in two:
             return f"{name} is only in the {'first' if name in one else 'second'}"
         a, b = one[name], two[name]
         if a.shape != b.shape:
-            return f"{name} has shape {list(a.shape)} in the first and {list(b.shape)} in the second"
+            return (
+                f"{name} has shape {list(a.shape)} in the first and {list(b.shape)} in the second"
+            )
         if digest(a) != digest(b):
             count = sum(n in two and digest(one[n]) != digest(two[n]) for n in one)
-            return f"{name}{_by(a, b)}" + (f", the first of {count} that differ" if count > 1 else "")
+            return f"{name}{_by(a, b)}" + (
+                f", the first of {count} that differ" if count > 1 else ""
+            )
     return ""
 
 
@@ -58,7 +66,10 @@ def _by(a: torch.Tensor, b: torch.Tensor) -> str:
         return f" is {a.dtype} in the first and {b.dtype} in the second".replace("torch.", "")
     if not (a.is_floating_point() and a.numel()):
         return " differs"
-    return f" differs by up to {float((a.detach().double().cpu() - b.detach().double().cpu()).abs().max()):.3g}"
+    return (
+        f" differs by up to "
+        f"{float((a.detach().double().cpu() - b.detach().double().cpu()).abs().max()):.3g}"
+    )
 
 
 def named_tensors(model: Any) -> Iterator[tuple[str, torch.Tensor]]:

@@ -1,7 +1,9 @@
-"""The quick look at one call: float64 on the inputs that it really got, and a bound that costs a few passes over its result.
+"""The quick look at one call: float64 on the inputs that it really got, and a bound that costs a
+few passes over its result.
 
-A score above 1 convicts nobody: the call then becomes a case, which the judge looks at with all that it knows. Below 1 the error is
-no more than rounding to the result's format explains (elementwise operators), or than a few units of its row's largest number.
+A score above 1 convicts nobody: the call then becomes a case, which the judge looks at with all
+that it knows. Below 1 the error is no more than rounding to the result's format explains
+(elementwise operators), or than a few units of its row's largest number.
 """
 
 from __future__ import annotations
@@ -32,8 +34,11 @@ class Refused(Exception):  # noqa: N818 - says what happened, is nobody's error
     """There is no float64 of this call; the text says why."""
 
 
-def reference(func: Any, known: Facts, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], list[torch.Tensor]]:
-    """What the call returns in float64 (in its own dtype where numbers are only moved), and what it writes. Raises Refused."""
+def reference(
+    func: Any, known: Facts, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[list[Any], list[torch.Tensor]]:
+    """What the call returns in float64 (in its own dtype where numbers are only moved), and what it
+    writes. Raises Refused."""
     copied = {id(t) for t in flatten(written(known, args, kwargs))} if known.writes else set()
 
     def wide(value: Any) -> Any:
@@ -49,7 +54,9 @@ def reference(func: Any, known: Facts, args: Sequence[Any], kwargs: Mapping[str,
         return value
 
     given = [wide(value) for value in args]
-    named = {name: wide(value) for name, value in kwargs.items() if name not in ("device", "pin_memory")}
+    named = {
+        name: wide(value) for name, value in kwargs.items() if name not in ("device", "pin_memory")
+    }
     entry = known.entry
     made: list[Any] = []
     try:
@@ -75,14 +82,24 @@ def leading(known: Facts, out: Any) -> list[Any]:
 
 def widened(outputs: Sequence[Any]) -> tuple[Any, ...]:
     """In float64, for what is computed from them."""
-    return tuple(t.to(WIDER.get(t.dtype, t.dtype)) if isinstance(t, torch.Tensor) else t for t in outputs)
+    return tuple(
+        t.to(WIDER.get(t.dtype, t.dtype)) if isinstance(t, torch.Tensor) else t for t in outputs
+    )
 
 
-def score(got: torch.Tensor, want: torch.Tensor, known: Facts, c: float, precision: int = 53, terms: float = 1.0) -> float:
-    """How far a result is from float64, × what the quick look admits; infinite where NaN, shapes or integers differ.
+def score(
+    got: torch.Tensor,
+    want: torch.Tensor,
+    known: Facts,
+    c: float,
+    precision: int = 53,
+    terms: float = 1.0,
+) -> float:
+    """How far a result is from float64, × what the quick look admits; infinite where NaN, shapes or
+    integers differ.
 
-    ``precision`` is that of the shortest format among the inputs: kernels that mix formats sum up in the shorter one.
-    ``terms``: so many numbers may have been added up in an element.
+    ``precision`` is that of the shortest format among the inputs: kernels that mix formats sum up
+    in the shorter one. ``terms``: so many numbers may have been added up in an element.
     """
     if got.shape != want.shape:
         return _INFINITE
@@ -116,13 +133,19 @@ def score(got: torch.Tensor, want: torch.Tensor, known: Facts, c: float, precisi
         )
         return float(_rows(error).amax(-1, keepdim=True).div_(bound).max())
     # A power of two below each number, times 2^(1 - precision), is its ulp.
-    ulp = want.contiguous().view(torch.int64).bitwise_and(_EXPONENT).view(torch.float64).clamp_(min=form.smallest_normal)
+    ulp = (
+        want.contiguous()
+        .view(torch.int64)
+        .bitwise_and(_EXPONENT)
+        .view(torch.float64)
+        .clamp_(min=form.smallest_normal)
+    )
     return float(error.div_(ulp).max()) * 2.0 ** (form.precision - 1) / max(c, 0.5)
 
 
 def admitted(terms: float, precision: int) -> float:
-    """Units of roundoff that a sum of so many terms may be off by, without another look: never more than a 64th of what it is, but
-    for the few units of a format with few bits."""
+    """Units of roundoff that a sum of so many terms may be off by, without another look: never more
+    than a 64th of what it is, but for the few units of a format with few bits."""
     return min(MOST, ROW + terms / 8.0, max(ROW, 2.0 ** (precision - 6)))
 
 
@@ -130,16 +153,34 @@ def score_of(found: Sequence[Combined], known: Facts) -> float:
     """The largest score of combinations of a call's results."""
     worst = 0.0
     for got, want, size, terms in found:
-        rows = _rows(size).amax(-1, keepdim=True).mul_(admitted(terms, SINGLE) * UNIT).clamp_(min=TINY)
-        value = float(_rows((got - want).abs_()).amax(-1, keepdim=True).div_(rows).max()) if got.numel() else 0.0
+        rows = (
+            _rows(size).amax(-1, keepdim=True).mul_(admitted(terms, SINGLE) * UNIT).clamp_(min=TINY)
+        )
+        value = (
+            float(_rows((got - want).abs_()).amax(-1, keepdim=True).div_(rows).max())
+            if got.numel()
+            else 0.0
+        )
         worst = max(worst, value if value == value else _INFINITE)
     return worst
 
 
 def shortest(args: Sequence[Any], kwargs: Mapping[str, Any]) -> int:
-    """Significand bits of the shortest floating format among the tensors given, but for single numbers."""
-    given = (t for t in flatten((list(args), dict(kwargs))) if isinstance(t, torch.Tensor) and t.ndim and t.is_floating_point())
-    return min((dtypes.FORMATS[name].precision for t in given if (name := dtypes.name_of(t.dtype)) in dtypes.FORMATS), default=53)
+    """Significand bits of the shortest floating format among the tensors given, but for single
+    numbers."""
+    given = (
+        t
+        for t in flatten((list(args), dict(kwargs)))
+        if isinstance(t, torch.Tensor) and t.ndim and t.is_floating_point()
+    )
+    return min(
+        (
+            dtypes.FORMATS[name].precision
+            for t in given
+            if (name := dtypes.name_of(t.dtype)) in dtypes.FORMATS
+        ),
+        default=53,
+    )
 
 
 def _same(got: torch.Tensor, want: torch.Tensor) -> bool:
@@ -149,7 +190,8 @@ def _same(got: torch.Tensor, want: torch.Tensor) -> bool:
 
 
 def _rows(tensor: torch.Tensor) -> torch.Tensor:
-    """Numbers that are alike in size in a last dimension: pixels of a channel, features of a position."""
+    """Numbers that are alike in size in a last dimension: pixels of a channel, features of a
+    position."""
     if tensor.ndim >= 4 and tensor.shape[-1] * tensor.shape[-2] >= 8:
         return tensor.flatten(-2)
     if tensor.ndim < 2 or tensor.shape[-1] >= 8:
@@ -160,7 +202,8 @@ def _rows(tensor: torch.Tensor) -> torch.Tensor:
 def sampled(
     args: Sequence[Any], kwargs: Mapping[str, Any], shape: torch.Size, turn: int
 ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-    """The arguments of an elementwise call at :data:`SAMPLE` places; None where they do not have the result's shape."""
+    """The arguments of an elementwise call at :data:`SAMPLE` places; None where they do not have
+    the result's shape."""
     given = [t for t in flatten((list(args), dict(kwargs))) if isinstance(t, torch.Tensor)]
     try:
         if np.broadcast_shapes(*(tuple(t.shape) for t in given)) != tuple(shape):
@@ -173,7 +216,8 @@ def sampled(
 
 
 def places(shape: torch.Size, turn: int) -> torch.Tensor:
-    """The first and the last few thousand places, and evenly spaced ones in between, other ones in every turn."""
+    """The first and the last few thousand places, and evenly spaced ones in between, other ones in
+    every turn."""
     count, end = shape.numel(), SAMPLE // 8
     step = max(1, (count - 2 * end) // (SAMPLE - 2 * end)) | 1
     middle = torch.arange(end + turn % step, count - end, step)

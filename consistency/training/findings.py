@@ -15,7 +15,8 @@ WITHIN = "within the band"
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """An operator that leaves its budget on the inputs that it really got: the ``call``-th of the model, in ``step``.
+    """An operator that leaves its budget on the inputs that it really got: the ``call``-th of the
+    model, in ``step``.
 
     ``rho`` is its error × budget, ``result`` the judge's, which :func:`consistency.save` keeps.
     """
@@ -40,7 +41,8 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer (or parameter): the largest distances from float64 over all steps, × the band; None where there was nothing.
+    """One layer (or parameter): the largest distances from float64 over all steps, × the band; None
+    where there was nothing.
 
     ``first`` is the first step in which one of them is above 1, or 0.
     """
@@ -56,13 +58,21 @@ class Layer:
 
     @property
     def worst(self) -> float:
-        values = (self.output, self.gradient, self.parameter_gradient, self.buffer, self.optimizer_state, self.parameter)
+        values = (
+            self.output,
+            self.gradient,
+            self.parameter_gradient,
+            self.buffer,
+            self.optimizer_state,
+            self.parameter,
+        )
         return max((v for v in values if v is not None), default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One quantity over the steps: the distance from float64, and the band: what rounding alone would do."""
+    """One quantity over the steps: the distance from float64, and the band: what rounding alone
+    would do."""
 
     name: str
     steps: tuple[int, ...]
@@ -74,17 +84,21 @@ class Curve:
     @property
     def leaves(self) -> int:
         """The first step at which it lies outside of the band, or 0."""
-        return next((s for s, d, b in zip(self.steps, self.distance, self.band, strict=True) if d > b), 0)
+        return next(
+            (s for s, d, b in zip(self.steps, self.distance, self.band, strict=True) if d > b), 0
+        )
 
 
 @dataclass(frozen=True)
 class BackendReport:
-    """What was found on one backend. ``absent`` says why it could not be used; then there is nothing else.
+    """What was found on one backend. ``absent`` says why it could not be used; then there is
+    nothing else.
 
-    ``step`` is the first at which something leaves (0: nothing does). ``layer`` is the first layer that leaves the band, and what
-    of it, ``first`` the first operator that leaves its budget locally, ``failures`` all of those that were kept.
-    ``raised``: what was raised there and not in float64; ``lost``: how the process that it computed in ended.
-    ``remeasured``: its band has replicas that were moved farther, because no operator was to blame for what left the first one.
+    ``step`` is the first at which something leaves (0: nothing does). ``layer`` is the first layer
+    that leaves the band, and what of it, ``first`` the first operator that leaves its budget
+    locally, ``failures`` all of those that were kept. ``raised``: what was raised there and not in
+    float64; ``lost``: how the process that it computed in ended. ``remeasured``: its band has
+    replicas that were moved farther, because no operator was to blame for what left the first one.
     """
 
     name: str
@@ -132,7 +146,8 @@ class ModelReport:
 
     @property
     def verdict(self) -> str:
-        """That of the first backend that leaves the band, or ``within the band``; ``not tested`` where no backend could be used."""
+        """That of the first backend that leaves the band, or ``within the band``; ``not tested``
+        where no backend could be used."""
         if not self.tested:
             return "not tested"
         return next((backend.verdict for backend in self.failures), WITHIN)

@@ -1,7 +1,9 @@
-"""The float64 world: whatever asks for fewer bits gets float64, and a replica has every number moved by half an ulp.
+"""The float64 world: whatever asks for fewer bits gets float64, and a replica has every number
+moved by half an ulp.
 
-The model's own code runs as it stands; below autograd each operator is handed float64 only. Where the tested model works in
-another format (autocast, ``.half()``) a first pass has noted it, by module and operator: a replica is moved by half an ulp of that.
+The model's own code runs as it stands; below autograd each operator is handed float64 only. Where
+the tested model works in another format (autocast, ``.half()``) a first pass has noted it, by
+module and operator: a replica is moved by half an ulp of that.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ _NARROW = {24: torch.float32, 11: torch.float16, 8: torch.bfloat16, 53: torch.fl
 
 
 class Formats:
-    """Significand bits of what operators return in the tested model, by (module, operator) and by module: the fewest seen."""
+    """Significand bits of what operators return in the tested model, by (module, operator) and by
+    module: the fewest seen."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], int] = {}
@@ -62,7 +65,8 @@ class Noting(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class Wide(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Runs everything in float64. With ``signs`` what comes out of each operator that rounds is moved by half an ulp."""
+    """Runs everything in float64. With ``signs`` what comes out of each operator that rounds is
+    moved by half an ulp."""
 
     def __init__(self, formats: Formats, modules: Modules, signs: Signs | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -74,8 +78,11 @@ class Wide(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self.paused or getattr(func, "namespace", "") != "aten":
             return func(*args, **kwargs)
         known = facts(func)
-        # The name is asked for even where nobody needs it: it is learnt going forward what a gradient goes back through.
-        precision = SINGLE if self._formats.uniform else self._formats.of(self._modules.name(), known.base)
+        # The name is asked for even where nobody needs it: it is learnt going forward what a
+        # gradient goes back through.
+        precision = (
+            SINGLE if self._formats.uniform else self._formats.of(self._modules.name(), known.base)
+        )
         if known.random and kinds.draws(func, args, kwargs):
             return drawn(func, known, args, kwargs, _NARROW[precision])
         if known.base != "view":  # which may look at the same bits as another dtype
@@ -91,7 +98,9 @@ class Wide(TorchDispatchMode):  # type: ignore[no-untyped-call]
             torch.set_default_dtype(torch.float32)
         if known.view:
             return out
-        if self._signs is not None and (not known.moves or (precision < SINGLE and known.base in ("_to_copy", "copy_"))):
+        if self._signs is not None and (
+            not known.moves or (precision < SINGLE and known.base in ("_to_copy", "copy_"))
+        ):
             summed = sizes(known.base, args, out)
             if summed is None:
                 for tensor in _fresh(known, out, args, kwargs):
@@ -99,11 +108,14 @@ class Wide(TorchDispatchMode):  # type: ignore[no-untyped-call]
             else:
                 for tensor, size in zip(flatten(out), summed, strict=False):
                     if isinstance(tensor, torch.Tensor):
-                        self._signs.move(tensor, precision, SHARE * 2.0 ** -max(precision, SINGLE) * size)
+                        self._signs.move(
+                            tensor, precision, SHARE * 2.0 ** -max(precision, SINGLE) * size
+                        )
         return out
 
     def _apart(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """By smaller operators, each of which is moved: an error in a mean is shared by all elements."""
+        """By smaller operators, each of which is moved: an error in a mean is shared by all
+        elements."""
         written_out = decompositions().get(func)
         if written_out is None:
             return NotImplemented
@@ -113,7 +125,8 @@ class Wide(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 @functools.cache
 def decompositions() -> Mapping[Any, Any]:
-    """torch's own ways to write an operator in smaller ones, also of operators that count as elementary."""
+    """torch's own ways to write an operator in smaller ones, also of operators that count as
+    elementary."""
     from torch._decomp import decomposition_table
 
     return decomposition_table
@@ -122,8 +135,10 @@ def decompositions() -> Mapping[Any, Any]:
 # Their own steps are sums, whose errors all of their results share.
 _TAKEN_APART = frozenset(
     {
-        "native_batch_norm", "_native_batch_norm_legit", "native_batch_norm_backward", "native_layer_norm",
-        "native_layer_norm_backward", "native_group_norm", "native_group_norm_backward", "_softmax", "_log_softmax",
+        "native_batch_norm", "_native_batch_norm_legit", "native_batch_norm_backward",
+        "native_layer_norm",
+        "native_layer_norm_backward", "native_group_norm", "native_group_norm_backward", "_softmax",
+        "_log_softmax",
         "_softmax_backward_data", "_log_softmax_backward_data",
     }
 )  # fmt: skip
@@ -142,21 +157,36 @@ def _widened(known: Facts, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tu
             return type(value)([wider(item) for item in value])
         return value
 
-    return tuple([wider(value) for value in args]), {name: wider(value) for name, value in kwargs.items()}
+    return tuple([wider(value) for value in args]), {
+        name: wider(value) for name, value in kwargs.items()
+    }
 
 
-def drawn(func: Any, known: Facts, args: Sequence[Any], kwargs: Mapping[str, Any], dtype: torch.dtype | None) -> Any:
-    """A random operator, drawn on the CPU, so that every world that begins with the same seed draws the same numbers.
+def drawn(
+    func: Any,
+    known: Facts,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    dtype: torch.dtype | None,
+) -> Any:
+    """A random operator, drawn on the CPU, so that every world that begins with the same seed draws
+    the same numbers.
 
-    ``dtype``: that of the tested model, in which they are drawn where the world is float64; None leaves what was asked for.
+    ``dtype``: that of the tested model, in which they are drawn where the world is float64; None
+    leaves what was asked for.
     """
     tensors = {id(t): t for t in flatten((list(args), dict(kwargs))) if isinstance(t, torch.Tensor)}
     narrow = {torch.float64: dtype or torch.float64}
     given = {key: t.to("cpu", narrow.get(t.dtype, t.dtype)) for key, t in tensors.items()}
     device = next((t.device for t in tensors.values()), torch.device("cpu"))
     device = torch.device(kwargs["device"]) if kwargs.get("device") is not None else device
-    plain = {name: torch.device("cpu") if name == "device" and value is not None else value for name, value in kwargs.items()}
-    out = func(*mapped(lambda t: given[id(t)], tuple(args)), **mapped(lambda t: given[id(t)], plain))
+    plain = {
+        name: torch.device("cpu") if name == "device" and value is not None else value
+        for name, value in kwargs.items()
+    }
+    out = func(
+        *mapped(lambda t: given[id(t)], tuple(args)), **mapped(lambda t: given[id(t)], plain)
+    )
     back = {}
     for target in flatten(written(known, args, kwargs)):
         if isinstance(target, torch.Tensor):
@@ -167,18 +197,28 @@ def drawn(func: Any, known: Facts, args: Sequence[Any], kwargs: Mapping[str, Any
     def returned(tensor: torch.Tensor) -> torch.Tensor:
         if id(tensor) in back:
             return back[id(tensor)]
-        return tensor.to(device, WIDER.get(tensor.dtype, tensor.dtype) if dtype is not None else tensor.dtype)
+        return tensor.to(
+            device, WIDER.get(tensor.dtype, tensor.dtype) if dtype is not None else tensor.dtype
+        )
 
     return mapped(returned, out)
 
 
 def _floats(value: Any) -> bool:
-    """A floating tensor whose numbers lie in memory; those of a sparse one are moved where they are made."""
-    return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex()) and value.layout == torch.strided
+    """A floating tensor whose numbers lie in memory; those of a sparse one are moved where they are
+    made."""
+    return (
+        isinstance(value, torch.Tensor)
+        and (value.is_floating_point() or value.is_complex())
+        and value.layout == torch.strided
+    )
 
 
-def _fresh(known: Facts, out: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
-    """The floating tensors whose numbers the call made: returned ones and written ones, each once."""
+def _fresh(
+    known: Facts, out: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> list[torch.Tensor]:
+    """The floating tensors whose numbers the call made: returned ones and written ones, each
+    once."""
     if isinstance(out, torch.Tensor) and not known.writes:
         return [out] if _floats(out) else []
     found = [*flatten(written(known, args, kwargs)), *flatten(out)]

@@ -1,7 +1,9 @@
-"""Products of matrices and convolutions, checked without computing them once more: one random combination of all rows is.
+"""Products of matrices and convolutions, checked without computing them once more: one random
+combination of all rows is.
 
-What a wrong element adds to the combination cannot vanish but by chance (Freivalds 1977: signs decide), and the combination costs a
-fraction of the product: (A·B)·v is A·(B·v), and a convolution of Σ v·image is Σ v·(its convolutions).
+What a wrong element adds to the combination cannot vanish but by chance (Freivalds 1977: signs
+decide), and the combination costs a fraction of the product: (A·B)·v is A·(B·v), and a convolution
+of Σ v·image is Σ v·(its convolutions).
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ import torch
 
 from ..generate import bitstream
 
-# (combination of what came out, the same in float64, L2 norm over what was combined, how many were added up in an element)
+# (combination of what came out, the same in float64, L2 norm over what was combined, how many were
+# added up in an element)
 Combined = tuple[torch.Tensor, torch.Tensor, torch.Tensor, float]
 SMALLEST = 1 << 16  # multiplications; below it float64 is as cheap
 _COUNT = 1 << 13
@@ -33,7 +36,8 @@ def combined(base: str, args: Sequence[Any], out: Any, turn: int) -> list[Combin
 
 
 def _matrices(at: int) -> Callable[..., list[Combined] | None]:
-    """Of a product whose factors are arguments ``at`` and ``at + 1``; what is added to it comes first."""
+    """Of a product whose factors are arguments ``at`` and ``at + 1``; what is added to it comes
+    first."""
 
     def check(args: Sequence[Any], out: Any, turn: int) -> list[Combined] | None:
         left, right = args[at], args[at + 1]
@@ -55,7 +59,8 @@ def _norm(tensor: torch.Tensor, dim: int) -> torch.Tensor:
 
 
 def _over(tensor: torch.Tensor, v: torch.Tensor, dim: int) -> torch.Tensor:
-    """Σ v·slice along ``dim``, which stays with size 1. In the tensor's own precision, whose roundings the bound has room for."""
+    """Σ v·slice along ``dim``, which stays with size 1. In the tensor's own precision, whose
+    roundings the bound has room for."""
     found: torch.Tensor = torch.tensordot(tensor, v.to(tensor.dtype), ([dim], [0]))
     return found.unsqueeze(dim)
 
@@ -71,10 +76,16 @@ def _convolution(args: Sequence[Any], out: Any, turn: int) -> list[Combined] | N
         return None
     call, terms = torch.ops.aten.convolution, float(weight[0].numel())
     pixels = math.prod(weight.shape[2:])
-    if not transposed and groups == 1 and x.numel() * pixels < x.numel() // x.shape[0] * pixels + weight.numel():
+    if (
+        not transposed
+        and groups == 1
+        and x.numel() * pixels < x.numel() // x.shape[0] * pixels + weight.numel()
+    ):
         v = signs(weight.shape[0], turn)
         shifted = None if bias is None else (_wide(bias) @ v).reshape(1)
-        want = call(_wide(x), _wide(_over(weight, v, 0)), shifted, *steps, transposed, padding, groups)
+        want = call(
+            _wide(x), _wide(_over(weight, v, 0)), shifted, *steps, transposed, padding, groups
+        )
         return [(_wide(_over(out, v, 1)), want, _norm(out, 1), terms)]
     v = signs(x.shape[0], turn)
     shifted = None if bias is None else _wide(bias) * v.sum()
@@ -83,9 +94,16 @@ def _convolution(args: Sequence[Any], out: Any, turn: int) -> list[Combined] | N
 
 
 def _convolution_backward(args: Sequence[Any], out: Any, turn: int) -> list[Combined] | None:
-    """The input's gradient is linear in the images of the cotangent, and in the channels of the input, as the weight's is."""
+    """The input's gradient is linear in the images of the cotangent, and in the channels of the
+    input, as the weight's is."""
     gradient, x, weight, _sizes, *steps, transposed, padding, groups, wanted = args
-    if x.ndim < 3 or x.shape[0] < 2 or transposed or groups != 1 or gradient.numel() * weight[0].numel() < SMALLEST:
+    if (
+        x.ndim < 3
+        or x.shape[0] < 2
+        or transposed
+        or groups != 1
+        or gradient.numel() * weight[0].numel() < SMALLEST
+    ):
         return None
     wide = _wide(gradient)
     call, rest = torch.ops.aten.convolution_backward, (*steps, transposed, padding, groups)
@@ -95,11 +113,15 @@ def _convolution_backward(args: Sequence[Any], out: Any, turn: int) -> list[Comb
     if wanted[0]:
         terms, pixels = float(weight[:, 0].numel()), math.prod(weight.shape[2:])
         if wide.numel() * pixels < wide.numel() // len(wide) * pixels + weight.numel():
-            want = call(wide, few, _wide(_over(weight, channels, 1)), None, *rest, [True, False, False])[0]
+            want = call(
+                wide, few, _wide(_over(weight, channels, 1)), None, *rest, [True, False, False]
+            )[0]
             found.append((_wide(_over(out[0], channels, 1)), want, _norm(out[0], 1), terms))
         else:
             like = torch.empty_like(x[:1], dtype=torch.float64)
-            want = call(_over(wide, images, 0), like, _wide(weight), None, *rest, [True, False, False])[0]
+            want = call(
+                _over(wide, images, 0), like, _wide(weight), None, *rest, [True, False, False]
+            )[0]
             found.append((_wide(_over(out[0], images, 0)), want, _norm(out[0], 0), terms))
     places = gradient.numel() / gradient.shape[1]
     if wanted[1]:

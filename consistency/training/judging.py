@@ -1,4 +1,5 @@
-"""The judge for the calls that a quick look does not settle: rules, second looks, and what failed so far on one backend."""
+"""The judge for the calls that a quick look does not settle: rules, second looks, and what failed
+so far on one backend."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ _NEVER = threading.Event()
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Which call it is: its number, module and step, its score, and what it has in common with others of its kind."""
+    """Which call it is: its number, module and step, its score, and what it has in common with
+    others of its kind."""
 
     call: int
     module: str
@@ -35,9 +37,12 @@ class Place:
 
 
 class Judging:
-    """Judges calls on the backend called ``name``; ``failures`` are those that failed, ``judged`` counts all, by operator."""
+    """Judges calls on the backend called ``name``; ``failures`` are those that failed, ``judged``
+    counts all, by operator."""
 
-    def __init__(self, name: str, ruled_as: str, identity: Mapping[str, str], rules: Tolerances) -> None:
+    def __init__(
+        self, name: str, ruled_as: str, identity: Mapping[str, str], rules: Tolerances
+    ) -> None:
         self.failures: list[Named] = []
         self.judged: Counter[str] = Counter()
         self._name, self._ruled_as, self._identity, self._rules = name, ruled_as, identity, rules
@@ -58,13 +63,21 @@ class Judging:
         return self._rules.rule(name, "float32", family=family).c
 
     def judge(self, case: Case, own: Outcome, place: Place) -> float | None:
-        """How many × its budget a call is off, where it passes; None where it fails, which is kept."""
+        """How many × its budget a call is off, where it passes; None where it fails, which is
+        kept."""
         recorded = Recorded(self._name, self._identity, _NOWHERE)
         recorded.ruled_as, recorded.hand = self._ruled_as or self._name, own
         found: list[Result] = []
         elsewhere(
             lambda: found.extend(
-                engine.judge_case(case, operator_of(case), [recorded], self._rules, ("forward",), looks=self._looks)
+                engine.judge_case(
+                    case,
+                    operator_of(case),
+                    [recorded],
+                    self._rules,
+                    ("forward",),
+                    looks=self._looks,
+                )
             ),
             _NEVER,
         )
@@ -73,5 +86,7 @@ class Judging:
         rho = float(result.metrics.get("rho_max", float("inf") if result.verdict.fails else 0.0))
         if not result.verdict.fails:
             return rho
-        self.failures.append(Named(case.operator, place.module, place.call, place.step, rho, result))
+        self.failures.append(
+            Named(case.operator, place.module, place.call, place.step, rho, result)
+        )
         return None

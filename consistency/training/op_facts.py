@@ -1,4 +1,5 @@
-"""What is known of an operator before it is called: whether it writes, draws, or only moves numbers. Found out once for each."""
+"""What is known of an operator before it is called: whether it writes, draws, or only moves
+numbers. Found out once for each."""
 
 from __future__ import annotations
 
@@ -18,19 +19,26 @@ from ..operators.declare import Operator, call
 from .trace import kinds
 
 WIDER = {
-    torch.float32: torch.float64, torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.complex64: torch.complex128,
+    torch.float32: torch.float64, torch.float16: torch.float64, torch.bfloat16: torch.float64,
+    torch.complex64: torch.complex128,
 }  # fmt: skip
 _VIEWS_OF_BITS = frozenset({"view_as_real", "view_as_complex", "_conj", "_neg_view"})
 # Nothing is rounded: numbers are moved, chosen, or get another sign.
 _MOVED = frozenset(
     {
-        "clone", "copy_", "cat", "stack", "where", "masked_fill", "masked_fill_", "neg", "neg_", "abs", "index", "index_select",
-        "gather", "slice_backward", "select_backward", "constant_pad_nd", "repeat", "flip", "roll", "sort", "topk", "zero_",
+        "clone", "copy_", "cat", "stack", "where", "masked_fill", "masked_fill_", "neg", "neg_",
+        "abs", "index", "index_select",
+        "gather", "slice_backward", "select_backward", "constant_pad_nd", "repeat", "flip", "roll",
+        "sort", "topk", "zero_",
         "fill_",
-        "contiguous", "_unsafe_view", "embedding", "max_pool2d_with_indices", "relu", "relu_", "threshold_backward", "tril", "triu",
-        "_to_copy", "bernoulli_", "scalar_tensor", "lift_fresh", "lift_fresh_copy", "index_put_", "scatter", "masked_select",
-        "slice_scatter", "select_scatter", "full", "zeros", "ones", "new_zeros", "expand_copy", "maximum", "minimum", "clamp",
-        "clamp_", "clamp_min", "clamp_max", "amax", "amin", "max", "min", "sign", "squeeze_copy", "unsqueeze_copy", "hardtanh",
+        "contiguous", "_unsafe_view", "embedding", "max_pool2d_with_indices", "relu", "relu_",
+        "threshold_backward", "tril", "triu",
+        "_to_copy", "bernoulli_", "scalar_tensor", "lift_fresh", "lift_fresh_copy", "index_put_",
+        "scatter", "masked_select",
+        "slice_scatter", "select_scatter", "full", "zeros", "ones", "new_zeros", "expand_copy",
+        "maximum", "minimum", "clamp",
+        "clamp_", "clamp_min", "clamp_max", "amax", "amin", "max", "min", "sign", "squeeze_copy",
+        "unsqueeze_copy", "hardtanh",
     }
 )  # fmt: skip
 
@@ -38,9 +46,10 @@ _MOVED = frozenset(
 @dataclass(frozen=True, slots=True)
 class Facts:
     """``view``: metadata only. ``left_out``: why it is not judged. ``moves``: nothing is rounded.
-    ``elementwise``: each number stands by itself, and with ``strict`` it errs by a few ulp at most. ``rules``: name and family that
-    tolerances are looked up by. ``writes``: positions and names of the arguments that are written to. ``observe``: what
-    is unique of a factorisation, whose factors have a free sign."""
+    ``elementwise``: each number stands by itself, and with ``strict`` it errs by a few ulp at most.
+    ``rules``: name and family that tolerances are looked up by. ``writes``: positions and names of
+    the arguments that are written to. ``observe``: what is unique of a factorisation, whose factors
+    have a free sign."""
 
     base: str
     view: bool
@@ -69,33 +78,49 @@ def facts(overload: Any) -> Facts:
             writes += [argument.name] if argument.kwarg_only else [position]
     known = entry or aten.declared_as(base)
     exact = known is not None and known.error.kind == "exact"
-    elementwise = error_models.is_pointwise(base) or (isinstance(known, Operator) and "elementwise" in known.traits)
+    elementwise = error_models.is_pointwise(base) or (
+        isinstance(known, Operator) and "elementwise" in known.traits
+    )
     strict = elementwise and known is not None and known.error.kind == "rounded"
     declared = operators.registry().get(entry.rules) if entry is not None else known
     rules = declared.ruled_by if isinstance(declared, Operator) else (f"aten.{base}", "aten")
     view = left_out == kinds.VIEW or base in _VIEWS_OF_BITS
     return Facts(
-        base, view, kinds.is_random(overload), left_out, base in _MOVED or exact, elementwise, strict, rules, tuple(writes), entry,
-        _operator(overload, base), known.observe if known is not None and rules[1] == "linalg" else None,
+        base, view, kinds.is_random(overload), left_out, base in _MOVED or exact, elementwise,
+        strict, rules, tuple(writes), entry,
+        _operator(overload, base),
+        known.observe if known is not None and rules[1] == "linalg" else None,
     )  # fmt: skip
 
 
 def _operator(overload: Any, base: str) -> Operator:
-    """What a backend's ``call`` is handed: the overload under the name that a watch gives it, too."""
-    return Operator(name=f"aten.{base}", family="aten", function=overload, sample=lambda d: call(), differentiable=False)
+    """What a backend's ``call`` is handed: the overload under the name that a watch gives it,
+    too."""
+    return Operator(
+        name=f"aten.{base}",
+        family="aten",
+        function=overload,
+        sample=lambda d: call(),
+        differentiable=False,
+    )
 
 
 def written(found: Facts, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
     """The arguments that the call writes to."""
     values = [
-        args[place] if isinstance(place, int) and place < len(args) else kwargs.get(place) if isinstance(place, str) else None
+        args[place]
+        if isinstance(place, int) and place < len(args)
+        else kwargs.get(place)
+        if isinstance(place, str)
+        else None
         for place in found.writes
     ]
     return [value for value in values if value is not None]
 
 
 def mapped(change: Callable[[torch.Tensor], Any], value: Any) -> Any:
-    """``value`` with every tensor in it changed, through lists, tuples, dictionaries and dataclasses."""
+    """``value`` with every tensor in it changed, through lists, tuples, dictionaries and
+    dataclasses."""
     if isinstance(value, torch.Tensor):
         return change(value)
     if isinstance(value, PackedSequence):  # whose sizes torch wants on the CPU
@@ -110,6 +135,8 @@ def mapped(change: Callable[[torch.Tensor], Any], value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         found = copy.copy(value)
         for field in dataclasses.fields(value):
-            object.__setattr__(found, field.name, mapped(change, getattr(value, field.name)))  # also of a frozen one
+            object.__setattr__(
+                found, field.name, mapped(change, getattr(value, field.name))
+            )  # also of a frozen one
         return found
     return value

@@ -1,4 +1,5 @@
-"""The report as one self-contained page: no script, no network, the style of the report of a run."""
+"""The report as one self-contained page: no script, no network, the style of the report of a
+run."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from .text import REMEASURED, looked
 
 ROWS = 24  # layers of a backend that are shown
 _COLUMNS = (
-    ("output", "output"), ("gradient", "gradient"), ("parameter", "parameter"), ("parameter_gradient", "its gradient"),
+    ("output", "output"), ("gradient", "gradient"), ("parameter", "parameter"),
+    ("parameter_gradient", "its gradient"),
     ("buffer", "buffer"), ("optimizer_state", "optimizer"),
 )  # fmt: skip
 
@@ -30,14 +32,21 @@ def page(report: ModelReport) -> str:
 
     here = Path(__file__).parent
     layers = [layer for backend in report.backends.values() for layer in backend.layers]
-    used = [(name, title) for name, title in _COLUMNS if any(getattr(layer, name) is not None for layer in layers)]
+    used = [
+        (name, title)
+        for name, title in _COLUMNS
+        if any(getattr(layer, name) is not None for layer in layers)
+    ]
     style = source("report.css") + (here / "templates" / "model.css").read_text(encoding="utf-8")
-    templates = Environment(loader=FileSystemLoader(here / "templates"), autoescape=True, undefined=StrictUndefined)
+    templates = Environment(
+        loader=FileSystemLoader(here / "templates"), autoescape=True, undefined=StrictUndefined
+    )
     return templates.get_template("model.html").render(
         style=Markup(style), policy=policy_of(style, ""), report=report,
         name=printable(report.name), facts=_facts(report), columns=[title for _, title in used],
         pictures=[(name, Markup(svg), legend) for name, svg, legend in _pictures(report)],
-        headline=_headline(report), backends=[_backend(backend, used) for backend in sorted(report.backends.values(), key=_rank)],
+        headline=_headline(report), backends=[_backend(backend,
+        used) for backend in sorted(report.backends.values(), key=_rank)],
     )  # fmt: skip
 
 
@@ -56,8 +65,17 @@ def _rank(backend: BackendReport) -> int:
 
 
 def _facts(report: ModelReport) -> list[str]:
-    steps = f"{report.steps} step{'s' if report.steps > 1 else ''} of training" if report.steps else "one pass forward and backward"
-    return [f"{report.parameters:,} parameters", steps, f"{report.replicas} replicas", f"torch {torch.__version__}"]
+    steps = (
+        f"{report.steps} step{'s' if report.steps > 1 else ''} of training"
+        if report.steps
+        else "one pass forward and backward"
+    )
+    return [
+        f"{report.parameters:,} parameters",
+        steps,
+        f"{report.replicas} replicas",
+        f"torch {torch.__version__}",
+    ]
 
 
 def _pictures(report: ModelReport) -> list[tuple[str, str, list[tuple[int, str, str]]]]:
@@ -73,17 +91,23 @@ def _pictures(report: ModelReport) -> list[tuple[str, str, list[tuple[int, str, 
 
 def _backend(backend: BackendReport, columns: Sequence[tuple[str, str]]) -> dict[str, Any]:
     rows = sorted(backend.layers, key=lambda layer: -layer.worst)[:ROWS]
-    shown = [layer for layer in backend.layers if layer in rows]  # in the order in which they were computed
+    shown = [
+        layer for layer in backend.layers if layer in rows
+    ]  # in the order in which they were computed
     return {
-        "name": printable(backend.name), "absent": printable(backend.absent), "fails": backend.fails,
+        "name": printable(backend.name), "absent": printable(backend.absent),
+        "fails": backend.fails,
         "verdict": printable(backend.verdict), "layer": printable(backend.layer),
-        "message": printable(message(backend.first.result, again=False)) if backend.first is not None else "",
+        "message": printable(message(backend.first.result,
+        again=False)) if backend.first is not None else "",
         "others": [printable(str(found)) for found in backend.failures[1:6]],
-        "rows": [(printable(layer.name or "(the model)"), _cells(layer, columns)) for layer in shown],
+        "rows": [(printable(layer.name or "(the model)"), _cells(layer,
+        columns)) for layer in shown],
         "more": len(backend.layers) - len(shown),
         "remeasured": REMEASURED if backend.remeasured else "",
         "looked": looked(backend),
-        "left_out": [f"{count:,} × {printable(why)}" for why, count in list(backend.left_out.items())[:6]],
+        "left_out": [f"{count:,} × {printable(why)}" for why,
+        count in list(backend.left_out.items())[:6]],
     }  # fmt: skip
 
 

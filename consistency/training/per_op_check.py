@@ -1,7 +1,9 @@
-"""Each operator on the inputs that it really got: a quick look at the calls as they go by, and the judge for the doubtful ones.
+"""Each operator on the inputs that it really got: a quick look at the calls as they go by, and the
+judge for the doubtful ones.
 
-Nothing is kept of a call that passes. Every call of the first step is looked at, and of the steps whose number is a power of two;
-where one kind of call repeats in a module within a step, its first few. Where that was not enough, every call is looked at.
+Nothing is kept of a call that passes. Every call of the first step is looked at, and of the steps
+whose number is a power of two; where one kind of call repeats in a module within a step, its first
+few. Where that was not enough, every call is looked at.
 """
 
 from __future__ import annotations
@@ -30,12 +32,15 @@ from .trace import capture, kinds
 from .trace.modules import Modules
 
 OFTEN = 8  # calls of one kind in one module and step that are looked at
-DOUBT = 1 / 16  # a score from which on a call is judged in full, where the band was left and nobody is to blame
+DOUBT = (
+    1 / 16
+)  # a score from which on a call is judged in full, where the band was left and nobody is to blame
 LARGEST = 1 << 28  # bytes of one tensor of a call that becomes a case
 
 
 class Judge(Protocol):
-    """Who judges what a quick look does not settle: :class:`.judging.Judging`, or one that asks it in another process."""
+    """Who judges what a quick look does not settle: :class:`.judging.Judging`, or one that asks it
+    in another process."""
 
     @property
     def full(self) -> bool: ...
@@ -44,11 +49,13 @@ class Judge(Protocol):
 
 
 class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Computes on a backend what the model asks for, and looks at what came out: at every call of every step with ``every``, at
-    nothing with ``off``. ``begin`` is called before each step. ``mark`` is told each call before it is made, and its end."""
+    """Computes on a backend what the model asks for, and looks at what came out: at every call of
+    every step with ``every``, at nothing with ``off``. ``begin`` is called before each step.
+    ``mark`` is told each call before it is made, and its end."""
 
     def __init__(
-        self, backend: Backend, modules: Modules, judge: Judge | None, *, every: bool = False, off: bool = False,
+        self, backend: Backend, modules: Modules, judge: Judge | None, *, every: bool = False,
+        off: bool = False,
         mark: Mark | None = None,
     ) -> None:  # fmt: skip
         super().__init__()  # type: ignore[no-untyped-call]
@@ -57,7 +64,8 @@ class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.left_out: Counter[str] = Counter()
         self._modules, self._judge, self._mark = modules, judge, mark
         self._plain = (
-            type(backend).call in (Backend.call, TorchBackend.call) or type(backend).__module__ == "consistency.backends.cpu"
+            type(backend).call in (Backend.call, TorchBackend.call)
+            or type(backend).__module__ == "consistency.backends.cpu"
         )
         self._seen: Counter[tuple[Any, ...]] = Counter()
         self._admitted: dict[tuple[Any, ...], float] = {}
@@ -74,10 +82,16 @@ class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self.paused or getattr(func, "namespace", "") != "aten":
             return func(*args, **kwargs)
         self.calls += 1
-        name = self._modules.name()  # of every call: on the way back it is known what a gradient goes through
+        name = (
+            self._modules.name()
+        )  # of every call: on the way back it is known what a gradient goes through
         known = facts(func)
         if known.random and kinds.draws(func, args, kwargs):
-            return func(*args, **kwargs) if self._device == "cpu" else drawn(func, known, args, kwargs, None)
+            return (
+                func(*args, **kwargs)
+                if self._device == "cpu"
+                else drawn(func, known, args, kwargs, None)
+            )
         if known.left_out:
             return func(*args, **kwargs)
         if not self._wanted(func, args, name):
@@ -86,11 +100,22 @@ class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _call(self, func: Any, known: Facts, args: Any, kwargs: Any, name: str) -> Any:
         if self._mark is None:
-            return func(*args, **kwargs) if self._plain else self.backend.call(known.operator, args, kwargs)
-        self._mark.begin(self.calls, f"aten.{known.base}{f' in {name}' if name else ''} (call {self.calls:,}, step {self.step})")
+            return (
+                func(*args, **kwargs)
+                if self._plain
+                else self.backend.call(known.operator, args, kwargs)
+            )
+        self._mark.begin(
+            self.calls,
+            (
+                f"aten.{known.base}{f' in {name}' if name else ''} (call {self.calls:,}, step "
+                f"{self.step})"
+            ),
+        )
         try:
             out = self.backend.call(known.operator, args, kwargs)
-            self.backend.finish()  # so that what ends the process, or never comes back, is this call's
+            # so that what ends the process, or never comes back, is this call's
+            self.backend.finish()
             return out
         finally:
             self._mark.end()
@@ -115,22 +140,41 @@ class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.looked_at += 1
             found = self._score(func, known, given, named, out, args, kwargs)
             kind = (func, name)
-            if found > max(DOUBT if self._every and not known.strict else 1.0, self._admitted.get(kind, 0.0)):
-                self._in_full(func, known, (given, named), (args, kwargs), out, Place(number, name, self.step, found, kind))
+            if found > max(
+                DOUBT if self._every and not known.strict else 1.0, self._admitted.get(kind, 0.0)
+            ):
+                self._in_full(
+                    func,
+                    known,
+                    (given, named),
+                    (args, kwargs),
+                    out,
+                    Place(number, name, self.step, found, kind),
+                )
         except (fast_check.Refused, ConsistencyError) as reason:
             self.left_out[f"{known.base}: {reason}"] += 1
         except Exception as error:  # of the look itself: the model goes on
             self.left_out[f"{known.base}: looking at it raises {told(error)}"] += 1
         return out
 
-    def _score(self, func: Any, known: Facts, given: Any, named: Any, out: Any, args: Any, kwargs: Any) -> float:
+    def _score(
+        self, func: Any, known: Facts, given: Any, named: Any, out: Any, args: Any, kwargs: Any
+    ) -> float:
         """The largest score of what was returned and written."""
-        if any(t.layout != torch.strided for t in flatten((out, given)) if isinstance(t, torch.Tensor)):
+        if any(
+            t.layout != torch.strided for t in flatten((out, given)) if isinstance(t, torch.Tensor)
+        ):
             raise fast_check.Refused("a sparse tensor")
         shape = out.shape if isinstance(out, torch.Tensor) else None
-        got = [_to_cpu(t) for t in flatten(written(known, args, kwargs)) if isinstance(t, torch.Tensor)]
+        got = [
+            _to_cpu(t) for t in flatten(written(known, args, kwargs)) if isinstance(t, torch.Tensor)
+        ]
         c = self._bound(known, given)
-        if shape is not None and shape.numel() > 2 * fast_check.SAMPLE and (known.elementwise or known.base in _STRAIGHT):
+        if (
+            shape is not None
+            and shape.numel() > 2 * fast_check.SAMPLE
+            and (known.elementwise or known.base in _STRAIGHT)
+        ):
             chosen = fast_check.sampled(given, named, shape, self.calls)
             if chosen is not None:
                 results, _ = fast_check.reference(func, known, *chosen)
@@ -141,18 +185,30 @@ class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if products is not None:
                 return fast_check.score_of(products, known)
         results, effects = fast_check.reference(func, known, given, named)
-        mine = [_to_cpu(t) if isinstance(t, torch.Tensor) else t for t in fast_check.leading(known, out)]
+        mine = [
+            _to_cpu(t) if isinstance(t, torch.Tensor) else t for t in fast_check.leading(known, out)
+        ]
         if len(mine) != len(results):
             return float("inf")
         pairs = list(zip([*mine, *got], [*results, *effects], strict=True))
         if any(isinstance(a, torch.Tensor) != isinstance(b, torch.Tensor) for a, b in pairs):
             return float("inf")
         if known.observe is not None:
-            pairs = list(zip(*(known.observe(given, named, fast_check.widened(found)) for found in (mine, results)), strict=True))
+            pairs = list(
+                zip(
+                    *(
+                        known.observe(given, named, fast_check.widened(found))
+                        for found in (mine, results)
+                    ),
+                    strict=True,
+                )
+            )
         precision = fast_check.shortest(given, named)
         most = max((t.numel() for t in capture.tensors_in((given, named))), default=1)
         scores = [
-            fast_check.score(a, b, known, c, precision, most / max(a.numel(), 1)) for a, b in pairs if isinstance(a, torch.Tensor)
+            fast_check.score(a, b, known, c, precision, most / max(a.numel(), 1))
+            for a, b in pairs
+            if isinstance(a, torch.Tensor)
         ]
         return max(scores, default=0.0)
 
@@ -163,7 +219,15 @@ class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._bounds[known.base] = self._judge.bound(*known.rules)
         return self._bounds[known.base]
 
-    def _in_full(self, func: Any, known: Facts, before: tuple[Any, Any], after: tuple[Any, Any], out: Any, place: Place) -> None:
+    def _in_full(
+        self,
+        func: Any,
+        known: Facts,
+        before: tuple[Any, Any],
+        after: tuple[Any, Any],
+        out: Any,
+        place: Place,
+    ) -> None:
         """The call as a case, which is judged."""
         assert self._judge is not None
         case = _case(func, *before)
@@ -178,8 +242,13 @@ class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _with_copies(known: Facts, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments, with copies of what will be written to: of the storage from a little before it, so that views stay views."""
-    copies = {id(t): _copy(t) for t in flatten(written(known, args, kwargs)) if isinstance(t, torch.Tensor)}
+    """The arguments, with copies of what will be written to: of the storage from a little before
+    it, so that views stay views."""
+    copies = {
+        id(t): _copy(t)
+        for t in flatten(written(known, args, kwargs))
+        if isinstance(t, torch.Tensor)
+    }
 
     def kept(tensor: torch.Tensor) -> torch.Tensor:
         return copies.get(id(tensor), tensor)
@@ -192,7 +261,9 @@ def _copy(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.clone()
     extent = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
     offset = min(tensor.storage_offset(), BEFORE)
-    flat = torch.as_strided(tensor, (offset + extent,), (1,), tensor.storage_offset() - offset).clone()
+    flat = torch.as_strided(
+        tensor, (offset + extent,), (1,), tensor.storage_offset() - offset
+    ).clone()
     return flat.as_strided(tensor.shape, tensor.stride(), offset)
 
 
@@ -202,8 +273,14 @@ def _case(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Case:
     if max((t.numel() * t.element_size() for t in given), default=0) > LARGEST:
         raise UsageError(f"a tensor larger than {capture.megabytes(LARGEST)}")
     taken = tuple(capture.argument(value) for value in args)
-    named = {name: capture.argument(value) for name, value in kwargs.items() if name not in capture.WITHOUT}
-    return Case(aten.title_of(func), capture.dtype_of(given), taken, named, source=aten.source_of(func))
+    named = {
+        name: capture.argument(value)
+        for name, value in kwargs.items()
+        if name not in capture.WITHOUT
+    }
+    return Case(
+        aten.title_of(func), capture.dtype_of(given), taken, named, source=aten.source_of(func)
+    )
 
 
 def _to_cpu(tensor: torch.Tensor) -> torch.Tensor:
@@ -215,7 +292,22 @@ def out_dtype(out: Any) -> torch.dtype | None:
     return next((t.dtype for t in flatten(out) if isinstance(t, torch.Tensor)), None)
 
 
-# Not elementwise to our declarations, for their gradients are sums or their arguments are not all tensors; forward they are.
+# Not elementwise to our declarations, for their gradients are sums or their arguments are not all
+# tensors; forward they are.
 _STRAIGHT = frozenset(
-    {"addcmul_", "addcdiv_", "lerp_", "add_", "mul_", "div_", "sub_", "sqrt", "addcmul", "addcdiv", "where", "clone", "copy_"}
+    {
+        "addcmul_",
+        "addcdiv_",
+        "lerp_",
+        "add_",
+        "mul_",
+        "div_",
+        "sub_",
+        "sqrt",
+        "addcmul",
+        "addcdiv",
+        "where",
+        "clone",
+        "copy_",
+    }
 )

@@ -1,7 +1,9 @@
-"""What to rule out before a backend is blamed: mistakes of the comparison itself, each with its remedy.
+"""What to rule out before a backend is blamed: mistakes of the comparison itself, each with its
+remedy.
 
-The checks look at the model, its inputs and torch's switches, and at what one forward pass does besides its result (probe.py).
-They see no backend and no tolerance: whatever they find, they would find on one machine alone.
+The checks look at the model, its inputs and torch's switches, and at what one forward pass does
+besides its result (probe.py). They see no backend and no tolerance: whatever they find, they would
+find on one machine alone.
 """
 
 from __future__ import annotations
@@ -23,13 +25,18 @@ from .training_task import Subject, users_own
 MOST_NAMED = 3  # places that a sentence gives
 MOST_BATCHES = 64  # that are looked at twice
 MOST_BYTES = 1 << 28  # of a model that is made once more, to see whether it is the same
-RAISING = ("not-moved", "promoted", "mixed-dtypes")  # what may be why a model raises in float64, or on a device
+RAISING = (
+    "not-moved",
+    "promoted",
+    "mixed-dtypes",
+)  # what may be why a model raises in float64, or on a device
 _OWN = frozenset(vars(nn.Module()))  # _parameters, _buffers, _modules, hooks
 
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """``name`` for programs, ``words`` say what was found and where, ``remedy`` what to do about it."""
+    """``name`` for programs, ``words`` say what was found and where, ``remedy`` what to do about
+    it."""
 
     name: str
     words: str
@@ -42,11 +49,19 @@ class Mistake:
 def check(subject: Subject, factory: Callable[[], Subject] | None = None) -> tuple[Mistake, ...]:
     """The mistakes that can be seen before anything is compared, the likeliest to matter first.
 
-    ``factory`` makes the subject once more, where that is possible. The model, its inputs and torch's generator stay as they were.
+    ``factory`` makes the subject once more, where that is possible. The model, its inputs and
+    torch's generator stay as they were.
     """
     state = torch.get_rng_state()
     try:
-        found = [*_mode(subject), *_forward(subject), *_strangers(subject), *_dtypes(subject), *_order(subject), *switches()]
+        found = [
+            *_mode(subject),
+            *_forward(subject),
+            *_strangers(subject),
+            *_dtypes(subject),
+            *_order(subject),
+            *switches(),
+        ]
         if factory is not None:
             found += _made_again(subject, factory)
     finally:
@@ -58,30 +73,49 @@ def check_pair(first: Any, second: Any) -> tuple[Mistake, ...]:
     """Two models that are to be the same one: do they begin with the same weights?"""
     other = differing(first, second)
     remedy = "call second.load_state_dict(first.state_dict()) before you compare"
-    return (Mistake("other-weights", f"the two models begin with different weights: {other}", remedy),) if other else ()
+    return (
+        (Mistake("other-weights", f"the two models begin with different weights: {other}", remedy),)
+        if other
+        else ()
+    )
 
 
 def switches() -> Iterator[Mistake]:
-    """What the machine is told to do: TF32 and its kin, autocast, cuDNN's search for the fastest kernel."""
+    """What the machine is told to do: TF32 and its kin, autocast, cuDNN's search for the fastest
+    kernel."""
     reduced = [name for name, on in _reduced() if on]
     if reduced:
-        words = f"{' and '.join(reduced)} {'is' if len(reduced) == 1 else 'are'} on: products have fewer digits"
-        remedy = "call torch.set_float32_matmul_precision('highest') and set torch.backends.cudnn.allow_tf32 = False"
+        words = (
+            f"{' and '.join(reduced)} {'is' if len(reduced) == 1 else 'are'} on: products "
+            f"have fewer digits"
+        )
+        remedy = (
+            "call torch.set_float32_matmul_precision('highest') and set "
+            "torch.backends.cudnn.allow_tf32 = False"
+        )
         yield Mistake("reduced-precision", words, remedy)
     for device in ("cpu", "cuda"):
         if torch.is_autocast_enabled(device):
             dtype = dtypes.name_of(torch.get_autocast_dtype(device))
             words = f"autocast to {dtype} is on for {device} around the comparison"
-            remedy = "leave the `with torch.autocast(…)` block, or put it into the model's forward if it is to be compared"
+            remedy = (
+                "leave the `with torch.autocast(…)` block, or put it into the model's "
+                "forward if it is to be compared"
+            )
             yield Mistake("autocast", words, remedy)
     if torch.backends.cudnn.benchmark:
-        words = "torch.backends.cudnn.benchmark is on: cuDNN picks whichever kernel is fastest today"
-        yield Mistake("cudnn-benchmark", words, "set torch.backends.cudnn.benchmark = False while you compare")
+        words = (
+            "torch.backends.cudnn.benchmark is on: cuDNN picks whichever kernel is fastest today"
+        )
+        yield Mistake(
+            "cudnn-benchmark", words, "set torch.backends.cudnn.benchmark = False while you compare"
+        )
 
 
 def _reduced() -> Iterator[tuple[str, bool]]:
     yield "TF32 in matrix products", torch.get_float32_matmul_precision() != "highest"
-    # cuDNN's own default is on, and matters only where there is a GPU: backends switch it off for themselves.
+    # cuDNN's own default is on, and matters only where there is a GPU: backends switch it off for
+    # themselves.
     yield "TF32 in cuDNN", torch.cuda.is_available() and bool(torch.backends.cudnn.allow_tf32)
 
 
@@ -90,11 +124,18 @@ def _mode(subject: Subject) -> Iterator[Mistake]:
     if subject.loss is not None or subject.optimizer is not None or subject.steps:
         return
     drops, norms = probe.dropping(subject.model), probe.normalising(subject.model)
-    kinds = ((drops, "drops elements at random"), (norms, "normalises with the batch's own statistics"))
+    kinds = (
+        (drops, "drops elements at random"),
+        (norms, "normalises with the batch's own statistics"),
+    )
     what = " and ".join(f"{_some(places)} {does}" for places, does in kinds if places)
     if what:
         words = f"the model is in training mode and is asked for predictions: {what}"
-        yield Mistake("train-mode", words, "call model.eval() first (or give a loss and steps, if training is to be compared)")
+        yield Mistake(
+            "train-mode",
+            words,
+            "call model.eval() first (or give a loss and steps, if training is to be compared)",
+        )
 
 
 def _forward(subject: Subject) -> Iterator[Mistake]:
@@ -105,40 +146,70 @@ def _forward(subject: Subject) -> Iterator[Mistake]:
         drops = probe.dropping(subject.model)
         who = _some(drops) if drops else "forward"
         words = (
-            f"{who} draws from torch's global generator: each device, and each version of torch, draws other numbers for a seed "
+            f"{who} draws from torch's global generator: each device, and each version of torch, "
+            f"draws other numbers for a seed "
             "(here the CPU draws for all of them)"
         )
         remedy = (
-            "call model.eval(), or draw the mask on the CPU from a generator of your own and move it (as examples:dropout does)"
+            "call model.eval(), or draw the mask on the CPU from a generator of your own "
+            "and move it (as examples:dropout does)"
         )
         yield Mistake("random", words, remedy)
     if seen.changed:
-        words = f"forward changes {_some(seen.changed)}: the second run starts from another model than the first"
-        yield Mistake("changed", words, "copy it before you write to it, or return the new value instead")
+        words = (
+            f"forward changes {_some(seen.changed)}: the second run starts from another "
+            f"model than the first"
+        )
+        yield Mistake(
+            "changed", words, "copy it before you write to it, or return the new value instead"
+        )
     if seen.written:
         words = f"forward writes to its input {seen.written[0]}: the next run gets other numbers"
-        yield Mistake("inputs-changed", words, "begin forward with x = x.clone(), or leave out the operator that works in place")
+        yield Mistake(
+            "inputs-changed",
+            words,
+            "begin forward with x = x.clone(), or leave out the operator that works in place",
+        )
     if seen.widened:
         where = seen.widened[0]
         words = (
-            f"what {where} returns is float64 although all that goes in is float32: a float64 tensor or NumPy array in its forward"
+            f"what {where} returns is float64 although all that goes in is float32: a "
+            f"float64 tensor or NumPy array in its forward"
         )
-        yield Mistake("promoted", words, "write constants as Python numbers, or as torch.as_tensor(value, dtype=x.dtype)")
+        yield Mistake(
+            "promoted",
+            words,
+            "write constants as Python numbers, or as torch.as_tensor(value, dtype=x.dtype)",
+        )
     if seen.stale:
         words = (
-            f"the running statistics of {_some(seen.stale)} stay as they are in training, and evaluation will normalise with them"
+            f"the running statistics of {_some(seen.stale)} stay as they are in training, "
+            f"and evaluation will normalise with them"
         )
-        remedy = "let the layer write to its own running_mean and running_var (momentum above 0, no copies)"
+        remedy = (
+            "let the layer write to its own running_mean and running_var (momentum above 0, "
+            "no copies)"
+        )
         yield Mistake("stale-statistics", words, remedy)
 
 
 def _strangers(subject: Subject) -> Iterator[Mistake]:
-    """Tensors that ``model.to(device)`` leaves behind, since no module knows that they are its own."""
-    held = inspect.getclosurevars(subject.model).nonlocals if inspect.isfunction(subject.model) else {}
+    """Tensors that ``model.to(device)`` leaves behind, since no module knows that they are its
+    own."""
+    held = (
+        inspect.getclosurevars(subject.model).nonlocals if inspect.isfunction(subject.model) else {}
+    )
     seen = [name for name, value in held.items() if any(True for _ in tensors_in(value))]
     if seen:
-        words = f"the function that is the model uses {_some(seen)} from around it: no backend gets a copy"
-        yield Mistake("not-moved", words, "make it an nn.Module, and these its parameters and buffers (register_buffer)")
+        words = (
+            f"the function that is the model uses {_some(seen)} from around it: no backend "
+            f"gets a copy"
+        )
+        yield Mistake(
+            "not-moved",
+            words,
+            "make it an nn.Module, and these its parameters and buffers (register_buffer)",
+        )
     own = {id(tensor) for _, tensor in named_tensors(subject.model)}
     places = []
     for name, module in probe.modules(subject.model):
@@ -146,8 +217,14 @@ def _strangers(subject: Subject) -> Iterator[Mistake]:
             if attribute not in _OWN and any(id(tensor) not in own for tensor in tensors_in(value)):
                 places.append(f"{name}.{attribute}" if name else attribute)
     if places:
-        words = f"model.to(device) leaves {_some(places)} behind, as no module knows that it is a tensor of its own"
-        remedy = f"register it with self.register_buffer({places[0].rpartition('.')[2]!r}, …), or as an nn.Parameter"
+        words = (
+            f"model.to(device) leaves {_some(places)} behind, as no module knows that it is "
+            f"a tensor of its own"
+        )
+        remedy = (
+            f"register it with self.register_buffer({places[0].rpartition('.')[2]!r}, …), "
+            f"or as an nn.Parameter"
+        )
         yield Mistake("not-moved", words, remedy)
 
 
@@ -160,13 +237,26 @@ def _dtypes(subject: Subject) -> Iterator[Mistake]:
     most = max(kinds, key=lambda kind: len(kinds[kind]), default="")
     for kind, names in kinds.items():
         if kind != most:
-            words = f"{_some(names)} {'is' if len(names) == 1 else 'are'} {kind}, the rest of the model is {most}"
-            yield Mistake("mixed-dtypes", words, f"call model.to(torch.{most}), or cast where the model means it")
+            words = (
+                f"{_some(names)} {'is' if len(names) == 1 else 'are'} {kind}, the rest of "
+                f"the model is {most}"
+            )
+            yield Mistake(
+                "mixed-dtypes",
+                words,
+                f"call model.to(torch.{most}), or cast where the model means it",
+            )
     inputs, targets = _first(subject)
     for where, given in (("input", inputs), ("target", targets)):
         for position, value in enumerate(given):
-            if isinstance(value, torch.Tensor) and value.dtype == torch.float64 and most not in ("", "float64"):
-                words = f"{where} {position} is float64 (as NumPy makes them) and the model is {most}"
+            if (
+                isinstance(value, torch.Tensor)
+                and value.dtype == torch.float64
+                and most not in ("", "float64")
+            ):
+                words = (
+                    f"{where} {position} is float64 (as NumPy makes them) and the model is {most}"
+                )
                 yield Mistake("promoted", words, f"give the {where} as value.float()")
 
 
@@ -178,16 +268,29 @@ def _order(subject: Subject) -> Iterator[Mistake]:
     shuffled = isinstance(sampler, torch.utils.data.RandomSampler) and sampler.generator is None
     first, again = ([digest(batch) for batch in _batches(subject)] for _ in range(2))
     if first != again or shuffled:
-        which = next((i for i, (a, b) in enumerate(zip(first, again, strict=False)) if a != b), min(len(first), len(again)))
-        why = "it is a DataLoader with shuffle=True and no generator" if shuffled else f"batch {which} is another one"
+        which = next(
+            (i for i, (a, b) in enumerate(zip(first, again, strict=False)) if a != b),
+            min(len(first), len(again)),
+        )
+        why = (
+            "it is a DataLoader with shuffle=True and no generator"
+            if shuffled
+            else f"batch {which} is another one"
+        )
         words = f"the data are not the same when they are asked for a second time: {why}"
-        remedy = "make the batches once, as a list, or seed them: DataLoader(…, generator=torch.Generator().manual_seed(0))"
+        remedy = (
+            "make the batches once, as a list, or seed them: DataLoader(…, "
+            "generator=torch.Generator().manual_seed(0))"
+        )
         yield Mistake("data-order", words, remedy)
 
 
 def _batches(subject: Subject) -> list[Any]:
     with users_own("going through the batches"):
-        return [batch for _, batch in zip(range(MOST_BATCHES), iter(subject.batches or ()), strict=False)]
+        return [
+            batch
+            for _, batch in zip(range(MOST_BATCHES), iter(subject.batches or ()), strict=False)
+        ]
 
 
 def _first(subject: Subject) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -199,7 +302,8 @@ def _first(subject: Subject) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
 
 
 def _made_again(subject: Subject, factory: Callable[[], Subject]) -> Iterator[Mistake]:
-    """A factory that gives something else each time: two processes, or two machines, would compare two models."""
+    """A factory that gives something else each time: two processes, or two machines, would compare
+    two models."""
     if sum(tensor.nbytes for _, tensor in named_tensors(subject.model)) > MOST_BYTES:
         return
     try:
@@ -209,10 +313,20 @@ def _made_again(subject: Subject, factory: Callable[[], Subject]) -> Iterator[Mi
     other = differing(subject.model, again.model)
     if other:
         words = f"the factory gives other weights each time: {other}"
-        yield Mistake("other-weights", words, "call torch.manual_seed(0) at its beginning, or load the weights from a file")
-    if digest((subject.inputs, subject.targets, _batches(subject))) != digest((again.inputs, again.targets, _batches(again))):
+        yield Mistake(
+            "other-weights",
+            words,
+            "call torch.manual_seed(0) at its beginning, or load the weights from a file",
+        )
+    if digest((subject.inputs, subject.targets, _batches(subject))) != digest(
+        (again.inputs, again.targets, _batches(again))
+    ):
         words = "the factory gives other inputs or targets each time"
-        yield Mistake("other-inputs", words, "call torch.manual_seed(0) at its beginning, or keep the inputs in a file")
+        yield Mistake(
+            "other-inputs",
+            words,
+            "call torch.manual_seed(0) at its beginning, or keep the inputs in a file",
+        )
 
 
 def _some(names: tuple[str, ...] | list[str]) -> str:

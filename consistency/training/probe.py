@@ -1,4 +1,5 @@
-"""One forward pass without gradients, to see what it does besides its result; afterwards everything is put back."""
+"""One forward pass without gradients, to see what it does besides its result; afterwards everything
+is put back."""
 
 from __future__ import annotations
 
@@ -12,15 +13,23 @@ from torch import nn
 from .digests import checksums, digest
 from .trace.capture import tensors_in
 
-_DROPOUT = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
+_DROPOUT = (
+    nn.Dropout,
+    nn.Dropout1d,
+    nn.Dropout2d,
+    nn.Dropout3d,
+    nn.AlphaDropout,
+    nn.FeatureAlphaDropout,
+)
 _NORMALISATION = nn.modules.batchnorm._NormBase  # batch and instance norm
 _BUFFERS = ("running_mean", "running_var", "num_batches_tracked")
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a forward pass did: drew from the global generator, changed these parameters and buffers (but for running statistics in
-    training), wrote to these inputs, made float64 of float32 in these modules, left these modules' running statistics untouched."""
+    """What a forward pass did: drew from the global generator, changed these parameters and buffers
+    (but for running statistics in training), wrote to these inputs, made float64 of float32 in
+    these modules, left these modules' running statistics untouched."""
 
     drew: bool
     changed: tuple[str, ...]
@@ -30,12 +39,22 @@ class Seen:
 
 
 def forward(model: Any, inputs: Sequence[Any]) -> Seen | None:
-    """Run the model once and put it back as it was. None where it raises: whoever runs it next will tell that better."""
+    """Run the model once and put it back as it was. None where it raises: whoever runs it next will
+    tell that better."""
     named = modules(model)
-    before, given, state = checksums(model), [digest(value) for value in inputs], torch.get_rng_state()
+    before, given, state = (
+        checksums(model),
+        [digest(value) for value in inputs],
+        torch.get_rng_state(),
+    )
     copies = [(tensor, tensor.detach().clone()) for value in inputs for tensor in tensors_in(value)]
-    copies += [(buffer, buffer.clone()) for _, module in named for buffer in module.buffers(recurse=False)]
-    plain = [(module, {k: v for k, v in vars(module).items() if isinstance(v, (bool, int, float, str))}) for _, module in named]
+    copies += [
+        (buffer, buffer.clone()) for _, module in named for buffer in module.buffers(recurse=False)
+    ]
+    plain = [
+        (module, {k: v for k, v in vars(module).items() if isinstance(v, (bool, int, float, str))})
+        for _, module in named
+    ]
     called: set[str] = set()
     widened: list[str] = []
     hooks = [module.register_forward_hook(_watch(name, called, widened)) for name, module in named]
@@ -44,7 +63,9 @@ def forward(model: Any, inputs: Sequence[Any]) -> Seen | None:
             model(*inputs)
         after = checksums(model)
         drew = not torch.equal(torch.get_rng_state(), state)
-        written = tuple(position for position, value in enumerate(inputs) if digest(value) != given[position])
+        written = tuple(
+            position for position, value in enumerate(inputs) if digest(value) != given[position]
+        )
     except (Exception, SystemExit):
         return None
     finally:
@@ -57,15 +78,20 @@ def forward(model: Any, inputs: Sequence[Any]) -> Seen | None:
         for module, values in plain:
             vars(module).update(values)
     own = {_joined(name, buffer) for name, _ in _statistics(model) for buffer in _BUFFERS}
-    # torch's own layers change buffers because they are meant to, such as the vectors of a spectral norm.
+    # torch's own layers change buffers because they are meant to, such as the vectors of a spectral
+    # norm.
     own |= {
-        _joined(name, b) for name, m in named if type(m).__module__.startswith("torch.") for b, _ in m.named_buffers(recurse=False)
+        _joined(name, b)
+        for name, m in named
+        if type(m).__module__.startswith("torch.")
+        for b, _ in m.named_buffers(recurse=False)
     }
     changed = tuple(name for name in before if after.get(name) != before[name] and name not in own)
     stale = tuple(
         place(name, module)
         for name, module in _statistics(model)
-        if name in called and all(after[_joined(name, b)] == before[_joined(name, b)] for b in _BUFFERS[:2])
+        if name in called
+        and all(after[_joined(name, b)] == before[_joined(name, b)] for b in _BUFFERS[:2])
     )
     return Seen(drew, changed, written, tuple(widened), stale)
 
@@ -73,8 +99,16 @@ def forward(model: Any, inputs: Sequence[Any]) -> Seen | None:
 def _watch(name: str, called: set[str], widened: list[str]) -> Callable[..., None]:
     def hook(module: nn.Module, inputs: Any, output: Any) -> None:
         called.add(name)
-        kinds = {t.dtype for t in tensors_in((inputs, list(module.parameters()))) if t.is_floating_point()}
-        if kinds and torch.float64 not in kinds and any(t.dtype == torch.float64 for t in tensors_in(output)):
+        kinds = {
+            t.dtype
+            for t in tensors_in((inputs, list(module.parameters())))
+            if t.is_floating_point()
+        }
+        if (
+            kinds
+            and torch.float64 not in kinds
+            and any(t.dtype == torch.float64 for t in tensors_in(output))
+        ):
             widened.append(place(name, module))
 
     return hook
@@ -94,7 +128,11 @@ def _statistics(model: Any) -> Iterator[tuple[str, nn.Module]]:
 
 def dropping(model: Any) -> tuple[str, ...]:
     """The dropout layers that are active."""
-    return tuple(place(name, m) for name, m in modules(model) if isinstance(m, _DROPOUT) and m.training and m.p > 0)
+    return tuple(
+        place(name, m)
+        for name, m in modules(model)
+        if isinstance(m, _DROPOUT) and m.training and m.p > 0
+    )
 
 
 def normalising(model: Any) -> tuple[str, ...]:

@@ -1,11 +1,14 @@
-"""What rounding alone would do: how far replicas of the float64 model go, in which every number is moved by half an ulp.
+"""What rounding alone would do: how far replicas of the float64 model go, in which every number is
+moved by half an ulp.
 
-The band of a quantity is :data:`FACTOR` × the root of the replicas' mean square distance from the float64 model. It grows where the
-model amplifies rounding, exponentially where it is chaotic, and a defect stands out only as far as it is more than that.
+The band of a quantity is :data:`FACTOR` × the root of the replicas' mean square distance from the
+float64 model. It grows where the model amplifies rounding, exponentially where it is chaotic, and a
+defect stands out only as far as it is more than that.
 
-Which branch a ReLU or a maximum takes is decided by rounding once in a while, perhaps in no replica and yet on a backend. Where
-a quantity leaves the band and no operator is to blame, :data:`FAR` replicas are moved a hundred times as far, which take a hundred
-times as many other branches; their largest distance belongs to the band, too.
+Which branch a ReLU or a maximum takes is decided by rounding once in a while, perhaps in no replica
+and yet on a backend. Where a quantity leaves the band and no operator is to blame, :data:`FAR`
+replicas are moved a hundred times as far, which take a hundred times as many other branches; their
+largest distance belongs to the band, too.
 """
 
 from __future__ import annotations
@@ -18,11 +21,17 @@ from .traces import Distances, Key, Trace, joint, norm, sizes
 
 REPLICAS = 6
 FACTOR = 10.0
-FAR, FARTHER = 8, 100.0  # replicas that are moved so many times as far, where it matters which branch a number takes
-_NEIGHBOURS = 4  # steps before and after: a loss may cross that of float64 by chance in all replicas at once
+FAR, FARTHER = (
+    8,
+    100.0,
+)  # replicas that are moved so many times as far, where it matters which branch a number takes
+_NEIGHBOURS = (
+    4  # steps before and after: a loss may cross that of float64 by chance in all replicas at once
+)
 _FLOOR = 4 * 2.0**-24  # of a quantity's own size: what is copied may be rounded once
 _FIELDS = {
-    "output": "output", "gradient": "gradient", "parameter gradient": "parameter_gradient", "buffer": "buffer",
+    "output": "output", "gradient": "gradient", "parameter gradient": "parameter_gradient",
+    "buffer": "buffer",
     "optimizer state": "optimizer_state", "parameter": "parameter",
 }  # fmt: skip
 
@@ -30,7 +39,9 @@ _FIELDS = {
 class Bands:
     """The bands of everything that was tapped, from the distances of the replicas."""
 
-    def __init__(self, reference: Trace, replicas: Sequence[Distances], far: Sequence[Distances] = ()) -> None:
+    def __init__(
+        self, reference: Trace, replicas: Sequence[Distances], far: Sequence[Distances] = ()
+    ) -> None:
         self._reference, self._replicas, self._far = reference, replicas, far
 
     def with_far(self, far: Sequence[Distances]) -> Bands:
@@ -38,27 +49,53 @@ class Bands:
         return Bands(self._reference, self._replicas, far)
 
     def of(self, key: Key) -> float:
-        factor = FACTOR**2 if key.kind == "optimizer state" else FACTOR  # most of it is made of squares of gradients
-        near = self._band([replica.found.get(key, 0.0) for replica in self._replicas], self._size(key), factor)
-        return max([near, *(factor / FACTOR * replica.found.get(key, 0.0) for replica in self._far)])
+        factor = (
+            FACTOR**2 if key.kind == "optimizer state" else FACTOR
+        )  # most of it is made of squares of gradients
+        near = self._band(
+            [replica.found.get(key, 0.0) for replica in self._replicas], self._size(key), factor
+        )
+        return max(
+            [near, *(factor / FACTOR * replica.found.get(key, 0.0) for replica in self._far)]
+        )
 
     def curve(self, name: str, kind: str, world: Distances) -> Curve | None:
         """A curve of everything of one kind together."""
         mine = joint(world.found, kind)
         if not mine:
             return None
-        own, theirs = dict(sizes(self._reference, kind)), [joint(replica.found, kind) for replica in self._replicas]
+        own, theirs = (
+            dict(sizes(self._reference, kind)),
+            [joint(replica.found, kind) for replica in self._replicas],
+        )
         far = [joint(replica.found, kind) for replica in self._far]
         steps = tuple(sorted(mine))
-        raw = {step: self._band([their.get(step, 0.0) for their in theirs], own.get(step, 0.0)) for step in steps}
-        raw = {step: max([band, *(their.get(step, 0.0) for their in far)]) for step, band in raw.items()}
+        raw = {
+            step: self._band([their.get(step, 0.0) for their in theirs], own.get(step, 0.0))
+            for step in steps
+        }
+        raw = {
+            step: max([band, *(their.get(step, 0.0) for their in far)])
+            for step, band in raw.items()
+        }
         values, reference = (), ()
         if kind == "loss":
-            found = {key.step: float(v.reshape(-1)[0]) for key, v in self._reference.found.items() if key.kind == "loss" and v.size}
+            found = {
+                key.step: float(v.reshape(-1)[0])
+                for key, v in self._reference.found.items()
+                if key.kind == "loss" and v.size
+            }
             values = tuple(world.values.get(step, math.nan) for step in steps)  # type: ignore[assignment]
             reference = tuple(found.get(step, math.nan) for step in steps)  # type: ignore[assignment]
         near = _widened(raw, steps)
-        return Curve(name, steps, tuple(mine[s] for s in steps), tuple(near[s] for s in steps), values, reference)
+        return Curve(
+            name,
+            steps,
+            tuple(mine[s] for s in steps),
+            tuple(near[s] for s in steps),
+            values,
+            reference,
+        )
 
     def times(self, world: Distances) -> dict[Key, float]:
         """Every distance × its band, in the order in which things were computed."""
@@ -92,7 +129,10 @@ def in_bands(distance: float, band: float) -> float:
 def _widened(found: Mapping[int, float], steps: Sequence[int]) -> dict[int, float]:
     """The largest among the neighbouring steps."""
     values = [found[step] for step in steps]
-    return {step: max(values[max(0, i - _NEIGHBOURS) : i + _NEIGHBOURS + 1]) for i, step in enumerate(steps)}
+    return {
+        step: max(values[max(0, i - _NEIGHBOURS) : i + _NEIGHBOURS + 1])
+        for i, step in enumerate(steps)
+    }
 
 
 def layers(times: Mapping[Key, float]) -> tuple[Layer, ...]:
@@ -102,7 +142,9 @@ def layers(times: Mapping[Key, float]) -> tuple[Layer, ...]:
     for key, value in times.items():
         if key.kind not in _FIELDS:
             continue
-        name = key.name.rpartition(" ")[0] if key.kind == "optimizer state" else key.name  # that of the parameter
+        name = (
+            key.name.rpartition(" ")[0] if key.kind == "optimizer state" else key.name
+        )  # that of the parameter
         row = rows.setdefault(name, {})
         row[_FIELDS[key.kind]] = max(row.get(_FIELDS[key.kind], 0.0), value)
         if value > 1.0:
@@ -111,5 +153,9 @@ def layers(times: Mapping[Key, float]) -> tuple[Layer, ...]:
 
 
 def first_outside(times: Mapping[Key, float]) -> Key | None:
-    """The first quantity, in the order in which they were computed, that lies outside of its band."""
-    return next((key for key, value in sorted(times.items(), key=lambda item: item[0].step) if value > 1.0), None)
+    """The first quantity, in the order in which they were computed, that lies outside of its
+    band."""
+    return next(
+        (key for key, value in sorted(times.items(), key=lambda item: item[0].step) if value > 1.0),
+        None,
+    )

@@ -1,4 +1,5 @@
-"""What a backend does with a model: one pass through all of its steps, each operator looked at on its way."""
+"""What a backend does with a model: one pass through all of its steps, each operator looked at on
+its way."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ from .training_task import Subject
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """How it went: calls and how many were looked at, what was not judged and why, what was raised, and, of a process of its
-    own, how that was lost."""
+    """How it went: calls and how many were looked at, what was not judged and why, what was raised,
+    and, of a process of its own, how that was lost."""
 
     calls: int = 0
     looked_at: int = 0
@@ -31,8 +32,9 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is to be done: so many steps (those of the subject, or up to one of them and no ``after``), and which calls are looked
-    at: with ``every`` all of them, without ``local`` none."""
+    """What is to be done: so many steps (those of the subject, or up to one of them and no
+    ``after``), and which calls are looked at: with ``every`` all of them, without ``local``
+    none."""
 
     steps: int
     every: bool = False
@@ -43,17 +45,20 @@ class Order:
 
 
 def take(
-    subject: Subject, backend: Backend, order: Order, tap: Tap, judge: Judge | None, stepped: Callable[[int], Any],
+    subject: Subject, backend: Backend, order: Order, tap: Tap, judge: Judge | None,
+    stepped: Callable[[int], Any],
     mark: Mark | None = None,
 ) -> Pass:  # fmt: skip
-    """Do it in this process. ``stepped`` is told the number of each step that is over, ``mark`` each call before it is made."""
+    """Do it in this process. ``stepped`` is told the number of each step that is over, ``mark``
+    each call before it is made."""
     raised = ""
     with quietly() as modules:
         mode = Local(backend, modules, judge, every=order.every, off=not order.local, mark=mark)
         try:
             with (
                 backend.switches(),
-                contextlib.closing(World(order.of(subject), tap, mode, device=backend.device)) as world,
+                contextlib.closing(World(order.of(subject), tap, mode,
+                device=backend.device)) as world,
             ):  # fmt: skip
                 mode.begin(1)
                 for step in world.run():

@@ -1,4 +1,5 @@
-"""One world: a copy of the model somewhere, taken through its steps under a dispatch mode, while what it computes is tapped."""
+"""One world: a copy of the model somewhere, taken through its steps under a dispatch mode, while
+what it computes is tapped."""
 
 from __future__ import annotations
 
@@ -23,33 +24,58 @@ LEARNING_RATE = 0.01
 
 
 class World:
-    """A copy of a subject on a device in a dtype (None: as it is). ``tap`` is told what it computes, ``mode`` sees each operator.
+    """A copy of a subject on a device in a dtype (None: as it is). ``tap`` is told what it
+    computes, ``mode`` sees each operator.
 
     ``mode.paused`` is set while something is looked at that the model did not compute.
     """
 
-    def __init__(self, subject: Subject, tap: Tap, mode: Any, *, dtype: torch.dtype | None = None, device: str = "cpu") -> None:
-        self.subject, self.tap, self.mode, self._dtype, self._device = subject, tap, mode, dtype, device
+    def __init__(
+        self,
+        subject: Subject,
+        tap: Tap,
+        mode: Any,
+        *,
+        dtype: torch.dtype | None = None,
+        device: str = "cpu",
+    ) -> None:
+        self.subject, self.tap, self.mode, self._dtype, self._device = (
+            subject,
+            tap,
+            mode,
+            dtype,
+            device,
+        )
         self.model = _placed(_copied(subject.model, "model"), dtype, device)
         self._loss = (
-            _placed(_copied(subject.loss, "loss"), dtype, device) if isinstance(subject.loss, torch.nn.Module) else subject.loss
+            _placed(_copied(subject.loss, "loss"), dtype, device)
+            if isinstance(subject.loss, torch.nn.Module)
+            else subject.loss
         )
         self._moved: Callable[[torch.Tensor], None] | None = None
-        self.optimizer = _optimizer(subject, self.model) if subject.steps and parameters_of(self.model) else None
+        self.optimizer = (
+            _optimizer(subject, self.model) if subject.steps and parameters_of(self.model) else None
+        )
         self.step = 0
         self._names = _named(self.model, "named_modules")
-        modules = [(name, module) for name, module in self._names.items() if isinstance(module, torch.nn.Module)]
+        modules = [
+            (name, module)
+            for name, module in self._names.items()
+            if isinstance(module, torch.nn.Module)
+        ]
         self._handles = [module.register_forward_hook(self._hook(name)) for name, module in modules]
 
     def close(self) -> None:
-        """Let go of the copy at once: a hook that knows its world, whose model has it, would wait for the garbage collector."""
+        """Let go of the copy at once: a hook that knows its world, whose model has it, would wait
+        for the garbage collector."""
         for handle in self._handles:
             handle.remove()
         self.model = self.optimizer = None
         self._names = {}
 
     def run(self, inputs_moved: Callable[[torch.Tensor], None] | None = None) -> Iterator[int]:
-        """Step after step; yields the number of each (from 1) when it is over. ``inputs_moved`` may change inputs in place."""
+        """Step after step; yields the number of each (from 1) when it is over. ``inputs_moved`` may
+        change inputs in place."""
         self._moved = inputs_moved
         torch.manual_seed(SEED)
         for step in range(1, self.subject.passes + 1):
@@ -73,7 +99,11 @@ class World:
                 parameter.grad = None
             with torch.enable_grad():
                 outputs = self.model(*inputs)
-                loss = one_number(self._loss(outputs, *targets)) if self._loss is not None else _squares(outputs)
+                loss = (
+                    one_number(self._loss(outputs, *targets))
+                    if self._loss is not None
+                    else _squares(outputs)
+                )
                 if loss is not None and loss.requires_grad:
                     loss.backward()  # type: ignore[no-untyped-call]
             if loss is not None:
@@ -83,7 +113,8 @@ class World:
 
         with self.mode:
             if isinstance(self.optimizer, torch.optim.LBFGS):
-                self.optimizer.step(evaluated)  # type: ignore[no-untyped-call]  # it asks for the loss as often as it likes; the first time is compared
+                # it asks for the loss as often as it likes; the first time is compared
+                self.optimizer.step(evaluated)  # type: ignore[no-untyped-call]
             else:
                 evaluated()
                 if self.optimizer is not None:
@@ -94,7 +125,11 @@ class World:
         inputs, targets = self.subject.batch(step)
 
         def placed(tensor: torch.Tensor) -> torch.Tensor:
-            wanted = self._dtype if self._dtype is not None and tensor.is_floating_point() else tensor.dtype
+            wanted = (
+                self._dtype
+                if self._dtype is not None and tensor.is_floating_point()
+                else tensor.dtype
+            )
             found = tensor.detach().to(self._device, wanted, copy=True)
             if self._moved is not None:
                 self._moved(found)
@@ -117,7 +152,9 @@ class World:
         with self._unseen():
             found = list(tensors_in(value))
             for number, tensor in enumerate(found):
-                self.tap(Key(self.step, kind, name if len(found) == 1 else f"{name} [{number}]"), tensor)
+                self.tap(
+                    Key(self.step, kind, name if len(found) == 1 else f"{name} [{number}]"), tensor
+                )
 
     def _hook(self, name: str) -> Callable[..., None]:
         calls = [0, 0]  # step, how often in this step
@@ -160,8 +197,8 @@ class World:
 
 @contextlib.contextmanager
 def quietly() -> Iterator[Modules]:
-    """Around a world: a random state of its own, no remarks of torch's about the model, which would come once for each world, and
-    what knows the module of every call."""
+    """Around a world: a random state of its own, no remarks of torch's about the model, which would
+    come once for each world, and what knows the module of every call."""
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings(), Modules() as modules:
         warnings.simplefilter("ignore")
         yield modules
@@ -171,7 +208,11 @@ def _named(model: Any, what: str) -> dict[str, Any]:
     own = getattr(model, what, None)
     if callable(own):
         return dict(own())
-    return {str(i): p for i, p in enumerate(parameters_of(model))} if what == "named_parameters" else {}
+    return (
+        {str(i): p for i, p in enumerate(parameters_of(model))}
+        if what == "named_parameters"
+        else {}
+    )
 
 
 def _copied(value: Any, what: str) -> Any:
@@ -179,7 +220,9 @@ def _copied(value: Any, what: str) -> Any:
         return copy.deepcopy(value)
     except Exception as error:
         text = f"the {what} cannot be copied ({told(error)})"
-        raise UsageError(f"{text}; every backend begins with a copy of it: leave out what copy.deepcopy refuses") from error
+        raise UsageError(
+            f"{text}; every backend begins with a copy of it: leave out what copy.deepcopy refuses"
+        ) from error
 
 
 def _placed(model: Any, dtype: torch.dtype | None, device: str) -> Any:
@@ -193,7 +236,9 @@ def _placed(model: Any, dtype: torch.dtype | None, device: str) -> Any:
 
 def _converted(model: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
     wider = {torch.complex64: torch.complex128}
-    model._apply(lambda t: t.to(dtype) if t.is_floating_point() else t.to(wider.get(t.dtype, t.dtype)))  # type: ignore[no-untyped-call]
+    model._apply(
+        lambda t: t.to(dtype) if t.is_floating_point() else t.to(wider.get(t.dtype, t.dtype))
+    )  # type: ignore[no-untyped-call]
     return model
 
 

@@ -1,7 +1,9 @@
-"""A backend whose pass through a model happens in a process of its own: what crashes or hangs there costs that backend its pass.
+"""A backend whose pass through a model happens in a process of its own: what crashes or hangs there
+costs that backend its pass.
 
-The process makes the model once more from its target's name, gets the numbers of this one where they differ, and sends back samples
-of what it computes and the calls that a quick look does not settle. Distances and verdicts are found here.
+The process makes the model once more from its target's name, gets the numbers of this one where
+they differ, and sends back samples of what it computes and the calls that a quick look does not
+settle. Distances and verdicts are found here.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ PROGRAM = "from consistency.training.child import main\nmain()\n"
 
 
 class Apart:
-    """``backend``'s process for the model that ``target`` names, in which a call may take ``seconds``. Ended by :meth:`close`.
+    """``backend``'s process for the model that ``target`` names, in which a call may take
+    ``seconds``. Ended by :meth:`close`.
 
     ``reason``: why it cannot be used, in words; empty where it can.
     """
@@ -58,10 +61,13 @@ class Apart:
     def judging(self, rules: Tolerances) -> Judging:
         return Judging(self.backend.name, self.backend.ruled_as, self._identity, rules)
 
-    def take(self, order: Order, found: Distances, judging: Judging, stepped: Callable[[int], Any]) -> Pass:
+    def take(
+        self, order: Order, found: Distances, judging: Judging, stepped: Callable[[int], Any]
+    ) -> Pass:
         """As :func:`.run_pass.take`, there. Never raises for what becomes of the process."""
         header = {
-            "kind": "run", "steps": order.steps, "every": order.every, "local": order.local, "size": found.reference.samples.size,
+            "kind": "run", "steps": order.steps, "every": order.every, "local": order.local,
+            "size": found.reference.samples.size,
             "replaced": list(self._replaced),
         }  # fmt: skip
         try:
@@ -73,24 +79,40 @@ class Apart:
                 match reply["kind"]:
                     case "tapped":
                         step, kind, name = reply["key"]
-                        found.add(Key(int(step), KINDS[kind], str(name)), np.frombuffer(blobs[0], np.float64))
+                        found.add(
+                            Key(int(step), KINDS[kind], str(name)),
+                            np.frombuffer(blobs[0], np.float64),
+                        )
                     case "step":
                         stepped(int(reply["step"]))
                     case "bound":
-                        self._send({"bound": judging.bound(str(reply["name"]), str(reply["family"]))})
+                        self._send(
+                            {"bound": judging.bound(str(reply["name"]), str(reply["family"]))}
+                        )
                     case "judge":
                         self._send(self._judged(reply, blobs, judging))
                     case "done":
                         return Pass(
-                            int(reply["calls"]), int(reply["looked_at"]), {str(k): int(v) for k, v in reply["left_out"].items()},
+                            int(reply["calls"]), int(reply["looked_at"]), {str(k): int(v) for k,
+                            v in reply["left_out"].items()},
                             str(reply["raised"]),
                         )  # fmt: skip
                     case _:
-                        raise LostError("crash", f"its process could not do it: {str(reply.get('wrong'))[:300]}")
+                        raise LostError(
+                            "crash", f"its process could not do it: {str(reply.get('wrong'))[:300]}"
+                        )
         except LostError as lost:
             return self._lost(lost)
         except (codec.WireError, OSError, KeyError, ValueError, TypeError, IndexError) as error:
-            return self._lost(LostError("crash", f"its process sent what is no reply ({type(error).__name__}: {str(error)[:80]})"))
+            return self._lost(
+                LostError(
+                    "crash",
+                    (
+                        f"its process sent what is no reply ({type(error).__name__}: "
+                        f"{str(error)[:80]})"
+                    ),
+                )
+            )
 
     @staticmethod
     def _judged(reply: codec.Header, blobs: Sequence[bytes], judging: Judging) -> codec.Header:
@@ -98,7 +120,9 @@ class Apart:
         try:
             case = codec.unpack_case(reply["case"], blobs[: reply["split"]])
             own = codec.unpack_outcome(reply["own"], blobs[reply["split"] :])
-            rho = judging.judge(case, own, Place(int(reply["call"]), str(reply["module"]), int(reply["step"])))
+            rho = judging.judge(
+                case, own, Place(int(reply["call"]), str(reply["module"]), int(reply["step"]))
+            )
         except (ConsistencyError, RecipeError) as reason:
             return {"refused": str(reason)}
         return {"rho": rho, "full": judging.full}
@@ -119,7 +143,8 @@ class Apart:
         try:
             self._worker = Worker(Program(*backend.origin, PROGRAM), backend.limits.most_bytes)
             header: codec.Header = {
-                "kind": "open", "spec": backend.spec, "target": self._target, "mark": str(self._path),
+                "kind": "open", "spec": backend.spec, "target": self._target,
+                "mark": str(self._path),
                 "threads": torch.get_num_threads(),
             }  # fmt: skip
             if not backend.python:
@@ -131,9 +156,16 @@ class Apart:
                 self._identity = {str(k): str(v) for k, v in reply["identity"].items()}
                 self.reason = self._compare(reply["state"])
         except LostError as lost:
-            self.reason = f"its process {'did not start in time' if lost.status == 'timeout' else f'could not be used: {lost}'}"
+            what = (
+                "did not start in time"
+                if lost.status == "timeout"
+                else f"could not be used: {lost}"
+            )
+            self.reason = f"its process {what}"
         except OSError as error:
-            self.reason = f"its process could not be started: {error.strerror or error}: {backend.origin[0]}"
+            self.reason = (
+                f"its process could not be started: {error.strerror or error}: {backend.origin[0]}"
+            )
         except (codec.WireError, KeyError, TypeError, AttributeError) as error:
             self.reason = f"its process sent what is no reply ({type(error).__name__})"
         if self.reason and self._worker is not None:
@@ -142,14 +174,16 @@ class Apart:
         return self.reason
 
     def _compare(self, theirs: Sequence[Sequence[Any]]) -> str:
-        """Which tensors the process must get from here, as its factory made others; why it cannot, if its model is another one."""
+        """Which tensors the process must get from here, as its factory made others; why it cannot,
+        if its model is another one."""
         own = list(state(self._subject))
         kinds = [[str(t.dtype), list(t.shape)] for t in own]
         if kinds != [list(kind) for *kind, _ in theirs]:
             return "in its process the target makes a model, or inputs, of other shapes"
         self._replaced = {
             i: t.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
-            for i, (t, (*_, there)) in enumerate(zip(own, theirs, strict=True)) if digest(t) != there
+            for i, (t, (*_, there)) in enumerate(zip(own, theirs,
+            strict=True)) if digest(t) != there
         }  # fmt: skip
         return ""
 
@@ -178,6 +212,12 @@ def state(subject: Subject) -> Iterator[torch.Tensor]:
     """The numbers that a subject begins with, in an order that is the same in every process."""
     for owner in (subject.model, subject.loss):
         if hasattr(owner, "parameters"):
-            yield from (tensor for _, tensor in named_tensors(owner) if tensor.layout == torch.strided)
+            yield from (
+                tensor for _, tensor in named_tensors(owner) if tensor.layout == torch.strided
+            )
     batches = subject.batches if isinstance(subject.batches, (list, tuple)) else ()
-    yield from (t for t in tensors_in((subject.inputs, subject.targets, batches)) if t.layout == torch.strided)
+    yield from (
+        t
+        for t in tensors_in((subject.inputs, subject.targets, batches))
+        if t.layout == torch.strided
+    )

@@ -1,7 +1,9 @@
-"""How large the numbers are that an operator adds up: what a replica is moved by beyond half an ulp of the sum.
+"""How large the numbers are that an operator adds up: what a replica is moved by beyond half an ulp
+of the sum.
 
-A sum that cancels errs by more than half an ulp of itself, such as the gradient of a bias in front of a batch norm, which is 0. One
-number for all elements of a result is enough: n · mean|a| · mean|b| for sums of n products.
+A sum that cancels errs by more than half an ulp of itself, such as the gradient of a bias in front
+of a batch norm, which is 0. One number for all elements of a result is enough: n · mean|a| ·
+mean|b| for sums of n products.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ import torch
 
 from ..core.trees import flatten
 
-# Of u·Σ|terms|: what a sequential sum in random order errs by (reference.rounding_variance); one in blocks errs by less.
+# Of u·Σ|terms|: what a sequential sum in random order errs by (reference.rounding_variance); one in
+# blocks errs by less.
 SHARE = 0.2
 
 
@@ -55,14 +58,18 @@ def _mean_of(args: Sequence[Any], out: Any) -> list[float]:
 
 
 _SIZES: dict[str, Callable[..., list[float]]] = {
-    "mm": _product(0), "bmm": _product(0), "mv": _product(0), "dot": _product(0), "addmm": _product(1), "baddbmm": _product(1),
-    "addmv": _product(1), "convolution": _convolution, "convolution_backward": _convolution_backward, "sum": _sum, "mean": _mean_of,
+    "mm": _product(0), "bmm": _product(0), "mv": _product(0), "dot": _product(0),
+    "addmm": _product(1), "baddbmm": _product(1),
+    "addmv": _product(1), "convolution": _convolution,
+    "convolution_backward": _convolution_backward, "sum": _sum, "mean": _mean_of,
 }  # fmt: skip
 
 
 def sizes(base: str, args: Sequence[Any], out: Any) -> list[float] | None:
     """Σ|terms| of each returned tensor; None where nothing is known to be added up."""
     known = _SIZES.get(base)
-    if known is None or not all(t.is_floating_point() for t in flatten([args, out]) if isinstance(t, torch.Tensor)):
+    if known is None or not all(
+        t.is_floating_point() for t in flatten([args, out]) if isinstance(t, torch.Tensor)
+    ):
         return None
     return known(args, out)

@@ -1,4 +1,5 @@
-"""What is to be looked at, by name: ``module:factory``, ``file.py:factory``, ``examples:NAME``; or a factory, or a model itself."""
+"""What is to be looked at, by name: ``module:factory``, ``file.py:factory``, ``examples:NAME``; or
+a factory, or a model itself."""
 
 from __future__ import annotations
 
@@ -12,11 +13,15 @@ from .examples import example
 from .training_task import Subject, subject_of
 
 EXAMPLES = "examples"
-_HELP = "give module:factory, file.py:factory or examples:NAME, where the factory returns a model and its inputs"
+_HELP = (
+    "give module:factory, file.py:factory or examples:NAME, where the factory returns a "
+    "model and its inputs"
+)
 
 
 def subject(target: Any) -> Subject:
-    """The Subject that a target stands for. Raises UsageError with one line for whatever is wrong with it."""
+    """The Subject that a target stands for. Raises UsageError with one line for whatever is wrong
+    with it."""
     if isinstance(target, str):
         return named(target)
     if isinstance(target, (Subject, tuple, list)):
@@ -25,7 +30,10 @@ def subject(target: Any) -> Subject:
         title = getattr(target, "__qualname__", type(target).__name__)
         return subject_of(target(), f"what {title} returned")
     if callable(target):
-        raise UsageError(f"{type(target).__name__} alone is no target: its inputs are missing; give (model, inputs)")
+        raise UsageError(
+            f"{type(target).__name__} alone is no target: its inputs are missing; give (model, "
+            f"inputs)"
+        )
     raise UsageError(f"the target is {type(target).__name__}; {_HELP}")
 
 

@@ -13,16 +13,29 @@ from .rounding_envelope import FACTOR, FAR, FARTHER
 
 REASONS = 4
 REMEASURED = (
-    f"no operator was to blame for what left the first band; in this one are {FAR} replicas moved {FARTHER:g} × as far, "
+    f"no operator was to blame for what left the first band; in this one are {FAR} replicas moved "
+    f"{FARTHER:g} × as far, "
     "which take other branches"
 )
 
 
 def told(report: ModelReport) -> str:
-    """The whole story: the verdict of every backend, the first operator that is wrong, and what was not looked at."""
-    steps = f"{report.steps} step{'s' if report.steps > 1 else ''} of training" if report.steps else "one pass forward and backward"
-    band = f"; band: {FACTOR:g} × the RMS distance of {report.replicas} replicas of float64" if report.tested else ""
-    lines = [f"{report.name}: {report.verdict}", f"  {report.parameters:,} parameters, {steps}{band}"]
+    """The whole story: the verdict of every backend, the first operator that is wrong, and what was
+    not looked at."""
+    steps = (
+        f"{report.steps} step{'s' if report.steps > 1 else ''} of training"
+        if report.steps
+        else "one pass forward and backward"
+    )
+    band = (
+        f"; band: {FACTOR:g} × the RMS distance of {report.replicas} replicas of float64"
+        if report.tested
+        else ""
+    )
+    lines = [
+        f"{report.name}: {report.verdict}",
+        f"  {report.parameters:,} parameters, {steps}{band}",
+    ]
     for backend in report.backends.values():
         lines += _backend(backend)
     for mistake in report.mistakes:
@@ -43,9 +56,13 @@ def _backend(backend: BackendReport) -> list[str]:
         lines += [f"    {line}" for line in message(backend.first.result, again=False).splitlines()]
         others = Counter(f"{f.operator} in {f.module}" for f in backend.failures[1:])
         if others:
-            lines.append(f"    also: {', '.join(f'{count} × {what}' for what, count in others.most_common(REASONS))}")
+            most = (f"{count} × {what}" for what, count in others.most_common(REASONS))
+            lines.append(f"    also: {', '.join(most)}")
     lines.append(f"    {looked(backend)}")
-    lines += [f"    not judged: {count:,} × {why}" for why, count in list(backend.left_out.items())[:REASONS]]
+    lines += [
+        f"    not judged: {count:,} × {why}"
+        for why, count in list(backend.left_out.items())[:REASONS]
+    ]
     return lines
 
 
@@ -56,16 +73,21 @@ def looked(backend: BackendReport) -> str:
 
 
 def _curve(curve: Curve) -> str:
-    worst = max(((d / b if b else 0.0), s) for s, d, b in zip(curve.steps, curve.distance, curve.band, strict=True))
+    worst = max(
+        ((d / b if b else 0.0), s)
+        for s, d, b in zip(curve.steps, curve.distance, curve.band, strict=True)
+    )
     text = f"{curve.name}: at most {worst[0]:.2g} × the band"
     return text + (f", at step {worst[1]}" if len(curve.steps) > 1 else "")
 
 
 def as_json(report: ModelReport) -> dict[str, Any]:
     return {
-        "name": report.name, "verdict": report.verdict, "steps": report.steps, "replicas": report.replicas,
+        "name": report.name, "verdict": report.verdict, "steps": report.steps,
+        "replicas": report.replicas,
         "parameters": report.parameters, "notes": list(report.notes),
-        "mistakes": [{"name": m.name, "words": m.words, "remedy": m.remedy} for m in report.mistakes],
+        "mistakes": [{"name": m.name, "words": m.words,
+        "remedy": m.remedy} for m in report.mistakes],
         "backends": [_as_json(backend) for backend in report.backends.values()],
     }  # fmt: skip
 
@@ -75,11 +97,13 @@ def _as_json(backend: BackendReport) -> dict[str, Any]:
     if backend.absent:
         return body
     return body | {
-        "verdict": backend.verdict, "step": backend.step, "layer": backend.layer, "calls": backend.calls,
+        "verdict": backend.verdict, "step": backend.step, "layer": backend.layer,
+        "calls": backend.calls,
         "looked_at": backend.looked_at, "judged": backend.judged, "remeasured": backend.remeasured,
         "raised": backend.raised, "lost": backend.lost,
         "seconds": round(backend.seconds, 3),
-        "first": _named(backend.first) if backend.first is not None else None, "failures": [_named(f) for f in backend.failures],
+        "first": _named(backend.first) if backend.first is not None else None,
+        "failures": [_named(f) for f in backend.failures],
         "layers": [{k: _number(v) for k, v in asdict(layer).items()} for layer in backend.layers],
         "curves": [{k: _number(v) for k, v in asdict(curve).items()} for curve in backend.curves],
     }  # fmt: skip
@@ -87,7 +111,8 @@ def _as_json(backend: BackendReport) -> dict[str, Any]:
 
 def _named(found: Named) -> dict[str, Any]:
     return {
-        "operator": found.operator, "module": found.module, "call": found.call, "step": found.step, "rho": _number(found.rho),
+        "operator": found.operator, "module": found.module, "call": found.call, "step": found.step,
+        "rho": _number(found.rho),
         "verdict": found.result.verdict.value, "explanation": found.result.explanation,
     }  # fmt: skip
 

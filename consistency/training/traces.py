@@ -1,4 +1,5 @@
-"""What is kept of the reference, and how far another world is from it: samples of every tensor, never the tensors themselves."""
+"""What is kept of the reference, and how far another world is from it: samples of every tensor,
+never the tensors themselves."""
 
 from __future__ import annotations
 
@@ -12,13 +13,22 @@ import torch
 
 from ..judge.metrics import Doubles
 
-KINDS = ("output", "loss", "gradient", "parameter gradient", "buffer", "optimizer state", "parameter")
+KINDS = (
+    "output",
+    "loss",
+    "gradient",
+    "parameter gradient",
+    "buffer",
+    "optimizer state",
+    "parameter",
+)
 LARGEST, SMALLEST = 4096, 64  # numbers that are kept of one tensor
 ROOM = 32 << 20  # bytes that are kept in all
 
 
 class Key(NamedTuple):
-    """Something that was computed: the step (from 1), its kind (one of :data:`KINDS`), and a name."""
+    """Something that was computed: the step (from 1), its kind (one of :data:`KINDS`), and a
+    name."""
 
     step: int
     kind: str
@@ -45,14 +55,21 @@ class Samples:
             tensor = tensor.to_dense()
         if tensor.is_complex():
             tensor = torch.view_as_real(tensor.resolve_conj())
-        flat = tensor.reshape(-1) if tensor.is_contiguous() or tensor.numel() <= self.size else _dense(tensor)
+        flat = (
+            tensor.reshape(-1)
+            if tensor.is_contiguous() or tensor.numel() <= self.size
+            else _dense(tensor)
+        )
         if flat.numel() > self.size:
-            flat = flat[:: -(-flat.numel() // self.size) | 1]  # an odd step meets every position of a power of two
+            flat = flat[
+                :: -(-flat.numel() // self.size) | 1
+            ]  # an odd step meets every position of a power of two
         return flat.to("cpu", torch.float64).numpy().copy()
 
 
 def _dense(tensor: torch.Tensor) -> torch.Tensor:
-    """In the order of its logical elements, without a copy of all of a large one where its first dimension can be sampled."""
+    """In the order of its logical elements, without a copy of all of a large one where its first
+    dimension can be sampled."""
     if tensor.ndim > 1 and tensor.shape[0] > 1 and tensor.numel() > 1 << 20:
         rows = max(1, (1 << 20) // max(tensor[0].numel(), 1))
         tensor = tensor[:: max(1, tensor.shape[0] // rows)]
@@ -76,9 +93,11 @@ class Trace:
 
 @dataclass
 class Distances:
-    """How far a world is from the reference, by key: the norm of the difference of their samples. A tap.
+    """How far a world is from the reference, by key: the norm of the difference of their samples. A
+    tap.
 
-    ``missing`` are keys that the reference does not have, or in another shape. ``values`` are the losses.
+    ``missing`` are keys that the reference does not have, or in another shape. ``values`` are the
+    losses.
     """
 
     reference: Trace
@@ -102,7 +121,8 @@ class Distances:
 
 
 def distance(got: Doubles, want: Doubles) -> float:
-    """The norm of the difference; infinite where one is NaN or infinite and the other is not the same."""
+    """The norm of the difference; infinite where one is NaN or infinite and the other is not the
+    same."""
     with np.errstate(all="ignore"):
         same = (got == want) | (np.isnan(got) & np.isnan(want))
         difference = np.where(same, 0.0, got - want)
@@ -112,7 +132,8 @@ def distance(got: Doubles, want: Doubles) -> float:
 
 
 def norm(values: Doubles) -> float:
-    """The root of the sum of squares of what is finite, which may be so large that squares are not."""
+    """The root of the sum of squares of what is finite, which may be so large that squares are
+    not."""
     finite = values[np.isfinite(values)]
     largest = float(np.abs(finite).max()) if finite.size else 0.0
     return largest * float(np.sqrt(np.square(finite / largest).sum())) if largest > 0.0 else 0.0

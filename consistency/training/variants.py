@@ -1,7 +1,9 @@
-"""Two ways to compute the same (in place or not, with gradients or without, deterministic or not), side by side on every backend.
+"""Two ways to compute the same (in place or not, with gradients or without, deterministic or not),
+side by side on every backend.
 
-What one way gives is laid beside what the other gives, layer by layer, in units of the band: what rounding alone would do to the
-first. So a backend that loses writes to views, or whose inference mode takes a wrong kernel, differs from itself.
+What one way gives is laid beside what the other gives, layer by layer, in units of the band: what
+rounding alone would do to the first. So a backend that loses writes to views, or whose inference
+mode takes a wrong kernel, differs from itself.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from .training_task import Subject
 
 @dataclass(frozen=True)
 class Way:
-    """Another way: its name, a subject, and what is set while it runs, such as ``torch.inference_mode``."""
+    """Another way: its name, a subject, and what is set while it runs, such as
+    ``torch.inference_mode``."""
 
     name: str
     subject: Subject
@@ -35,8 +38,8 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """A way beside the first one, on a backend. ``same``: to the bit. ``times``: the largest difference × the band. ``where`` it
-    is, or, where the band is left, what leaves it first.
+    """A way beside the first one, on a backend. ``same``: to the bit. ``times``: the largest
+    difference × the band. ``where`` it is, or, where the band is left, what leaves it first.
 
     ``mistakes`` are of the comparison itself, ``raised`` is what went wrong.
     """
@@ -57,7 +60,9 @@ class Beside:
 
     def __str__(self) -> str:
         if self.raised:
-            return f"✗ {self.backend}: {self.other} raises where {self.first} does not: {self.raised}"
+            return (
+                f"✗ {self.backend}: {self.other} raises where {self.first} does not: {self.raised}"
+            )
         pair = f"{self.other} beside {self.first}"
         if self.same:
             return f"✓ {self.backend}: {pair}: the same bits in all {self.compared:,} quantities"
@@ -68,10 +73,12 @@ class Beside:
 
 
 def compare_ways(
-    first: Subject | Way, others: Iterable[Subject | Way], backends: Iterable[str | Backend] | None = None, *,
+    first: Subject | Way, others: Iterable[Subject | Way],
+    backends: Iterable[str | Backend] | None = None, *,
     steps: int | None = None, replicas: int = rounding_envelope.REPLICAS,
 ) -> tuple[Beside, ...]:  # fmt: skip
-    """Each of ``others`` beside ``first``, on every backend. Raises UsageError or ConfigurationError with one clear line."""
+    """Each of ``others`` beside ``first``, on every backend. Raises UsageError or
+    ConfigurationError with one clear line."""
     one, more = _way(first, steps), [_way(other, steps) for other in others]
     present = [backend for backend in comparing.chosen_from(backends) if not unsuitable(backend)]
     if not present or not more:
@@ -90,7 +97,8 @@ def _way(given: Subject | Way, steps: int | None) -> Way:
 def _on(backend: Backend, one: Way, others: Sequence[Way], reference: Reference) -> list[Beside]:
     trace = Trace(Samples(one.subject.passes + 1))
     if _run(backend, one, trace):
-        return []  # of a backend on which the first way raises, the comparison with float64 has told
+        # of a backend on which the first way raises, the comparison with float64 has told
+        return []
     return [_beside(backend, one, other, trace, reference) for other in others]
 
 
@@ -100,18 +108,37 @@ def _beside(backend: Backend, one: Way, other: Way, trace: Trace, reference: Ref
     if raised:
         return Beside(one.name, other.name, backend.name, raised=raised, mistakes=mistakes)
     found = {key: value for key, value in distances.found.items() if key in reference.trace.found}
-    times = {key: rounding_envelope.in_bands(value, reference.band.of(key)) for key, value in found.items()}
+    times = {
+        key: rounding_envelope.in_bands(value, reference.band.of(key))
+        for key, value in found.items()
+    }
     worst = max(times, key=lambda key: times[key], default=None)
     first = next((key for key, value in times.items() if value > 1.0), worst)
     same = bool(distances.found) and not any(distances.found.values()) and not distances.missing
     largest = times[worst] if worst is not None else 0.0
-    return Beside(one.name, other.name, backend.name, same, largest, _place(first), len(distances.found), mistakes=mistakes)
+    return Beside(
+        one.name,
+        other.name,
+        backend.name,
+        same,
+        largest,
+        _place(first),
+        len(distances.found),
+        mistakes=mistakes,
+    )
 
 
 def _run(backend: Backend, way: Way, tap: Tap) -> str:
     """Take a way through its steps on a backend; returns what was raised there."""
     with way.context():
-        return take(way.subject, backend, Order(way.subject.steps, local=False), tap, None, lambda step: None).raised
+        return take(
+            way.subject,
+            backend,
+            Order(way.subject.steps, local=False),
+            tap,
+            None,
+            lambda step: None,
+        ).raised
 
 
 def _place(key: Key | None) -> str:
@@ -127,7 +154,10 @@ def _place(key: Key | None) -> str:
 @contextlib.contextmanager
 def deterministic() -> Iterator[None]:
     """``torch.use_deterministic_algorithms(True)`` for a while."""
-    before, warns = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    before, warns = (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+    )
     torch.use_deterministic_algorithms(True)
     try:
         yield
@@ -139,7 +169,12 @@ def ways_of(target: Any) -> tuple[Way, ...]:
     """The other ways that a built-in example has; none of any other target."""
     from .examples import EXAMPLES, PREFIX
 
-    name = target.removeprefix(PREFIX) if isinstance(target, str) and target.startswith(PREFIX) else ""
+    name = (
+        target.removeprefix(PREFIX) if isinstance(target, str) and target.startswith(PREFIX) else ""
+    )
     if name not in EXAMPLES:
         return ()
-    return tuple(other if isinstance(other, Way) else Way(other.name, other) for other in EXAMPLES[name].others())
+    return tuple(
+        other if isinstance(other, Way) else Way(other.name, other)
+        for other in EXAMPLES[name].others()
+    )

@@ -1,7 +1,7 @@
 """Makes the README's picture of the matrix: python docs/pictures/matrix.py
 
-The nights are simulated (benchmarks/nightly_simulation.py): six machines over 50 nights, the last one with a new driver on some.
-Needs a Chromium (chromium or google-chrome on PATH).
+The nights are simulated (benchmarks/nightly_simulation.py): six machines over 50 nights, the last
+one with a new driver on some. Needs a Chromium (chromium or google-chrome on PATH).
 """
 
 from __future__ import annotations
@@ -29,16 +29,21 @@ PICTURE = HERE.with_name("matrix.png")
 WIDTH, HEIGHT = 1180, 1000
 MOST_BYTES = 200_000
 OPERATORS = {
-    "nn.functional.conv2d": "convolution", "matmul": "matmul", "nn.functional.layer_norm": "normalisation", "sum": "reduction",
-    "tanh": "unary", "nn.functional.interpolate": "interpolate", "linalg.solve": "linalg", "addmm": "matmul", "softmax": "softmax",
-    "exp": "unary", "nn.functional.group_norm": "normalisation", "cumsum": "cumulative", "var": "reduction", "erf": "unary",
+    "nn.functional.conv2d": "convolution", "matmul": "matmul",
+    "nn.functional.layer_norm": "normalisation", "sum": "reduction",
+    "tanh": "unary", "nn.functional.interpolate": "interpolate", "linalg.solve": "linalg",
+    "addmm": "matmul", "softmax": "softmax",
+    "exp": "unary", "nn.functional.group_norm": "normalisation", "cumsum": "cumulative",
+    "var": "reduction", "erf": "unary",
 }  # fmt: skip
 
 
 def main() -> None:
     world = World(environments=6, nights=50, cases=40 * len(OPERATORS), seed=11)
     names = list(OPERATORS)
-    world.names = [(names[i // 4], *one[1:3], OPERATORS[names[i // 4]]) for i, one in enumerate(world.names)]
+    world.names = [
+        (names[i // 4], *one[1:3], OPERATORS[names[i // 4]]) for i, one in enumerate(world.names)
+    ]
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "nightly"
         planted, _ = make(world, folder, processes=1)

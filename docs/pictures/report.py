@@ -1,7 +1,9 @@
-"""Makes the README's picture of a report from a real run: python docs/pictures/report.py [OPERATOR…]
+"""Makes the README's picture of a report from a real run: python docs/pictures/report.py
+[OPERATOR…]
 
-Besides the backends of this machine a fourth one takes part that computes products from TF32 inputs, as some GPUs do unless they
-are told otherwise: 11 bits of each number instead of 24. Needs a Chromium (chromium or google-chrome on PATH).
+Besides the backends of this machine a fourth one takes part that computes products from TF32
+inputs, as some GPUs do unless they are told otherwise: 11 bits of each number instead of 24. Needs
+a Chromium (chromium or google-chrome on PATH).
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ PICTURE = Path(__file__).with_name("report.png")
 WIDTH, HEIGHT = 1180, 1000
 MOST_BYTES = 200_000
 FAMILIES = (
-    "activation", "attention", "binary", "convolution", "embedding", "indexing", "loss", "matmul", "normalisation", "pooling",
+    "activation", "attention", "binary", "convolution", "embedding", "indexing", "loss", "matmul",
+    "normalisation", "pooling",
     "reduction", "rnn", "softmax", "sorting", "unary",
 )  # fmt: skip
 
@@ -52,7 +55,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         out = Path(scratch) / "a-laptop"
         chosen = sys.argv[1:] or [f"family:{name}" for name in FAMILIES]
-        consistency.run(chosen, ["cpu", "cpu+onednn=off", "numpy", Tf32()], dtypes=["float32", "float64"], examples=5, out=out)
+        consistency.run(
+            chosen,
+            ["cpu", "cpu+onednn=off", "numpy", Tf32()],
+            dtypes=["float32", "float64"],
+            examples=5,
+            out=out,
+        )
         html = page.write(out)
         screenshot.take(html, PICTURE, WIDTH, HEIGHT, MOST_BYTES)
 

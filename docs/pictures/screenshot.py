@@ -10,13 +10,27 @@ from pathlib import Path
 
 
 def take(page: Path, picture: Path, width: int, height: int, most: int) -> None:
-    """Write ``picture`` (PNG, ``width`` × ``height`` pixels); ends the program where it has more than ``most`` bytes."""
-    browser = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
+    """Write ``picture`` (PNG, ``width`` × ``height`` pixels); ends the program where it has more
+    than ``most`` bytes."""
+    browser = next(
+        filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None
+    )
     if browser is None:
         sys.exit("no chromium or google-chrome on PATH")
     with tempfile.TemporaryDirectory() as profile:
-        options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--window-size={width},{height}"]
-        arguments = [*options, f"--user-data-dir={profile}", "--virtual-time-budget=3000", f"--screenshot={picture}"]
+        options = [
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--hide-scrollbars",
+            f"--window-size={width},{height}",
+        ]
+        arguments = [
+            *options,
+            f"--user-data-dir={profile}",
+            "--virtual-time-budget=3000",
+            f"--screenshot={picture}",
+        ]
         subprocess.run([browser, *arguments, page.as_uri()], check=True, stderr=subprocess.DEVNULL)
     size = picture.stat().st_size
     print(f"wrote {picture} ({size:,} bytes)")

@@ -1,4 +1,5 @@
-"""A catalogue of faulty and of healthy backends, as data: what a judge of numbers must notice, and what it must leave in peace."""
+"""A catalogue of faulty and of healthy backends, as data: what a judge of numbers must notice, and
+what it must leave in peace."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ Group = tuple[str, str, tuple[str, ...]]
 
 
 def groups(rows: Iterable[Row]) -> dict[Group, list[Row]]:
-    """Rows by (operator, dtype, directions): they share the cases that are drawn, and the references."""
+    """Rows by (operator, dtype, directions): they share the cases that are drawn, and the
+    references."""
     found: dict[Group, list[Row]] = defaultdict(list)
     for row in rows:
         found[row.operator, row.dtype, row.directions].append(row)

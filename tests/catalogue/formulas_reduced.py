@@ -1,4 +1,5 @@
-"""Wrong formulas of reductions, scans, sorting and indexing: (operator, what, function, cause) each."""
+"""Wrong formulas of reductions, scans, sorting and indexing: (operator, what, function, cause)
+each."""
 
 from __future__ import annotations
 
@@ -15,7 +16,11 @@ from .formulas import Wrong
 
 def one_pass_var(x: Tensor, dim: Any = None, **options: Any) -> Tensor:
     """E[x²] − E[x]², corrected as asked."""
-    n = x.numel() if dim is None else math.prod(x.shape[d] for d in ([dim] if isinstance(dim, int) else dim))
+    n = (
+        x.numel()
+        if dim is None
+        else math.prod(x.shape[d] for d in ([dim] if isinstance(dim, int) else dim))
+    )
     keep = options.get("keepdim", False)
     correction = options.get("correction", 1 if options.get("unbiased", True) else 0)
     dims = list(range(x.ndim)) if dim is None else dim
@@ -28,7 +33,9 @@ def other_correction(name: str) -> Callable[..., Any]:
 
     def wrong(x: Tensor, **options: Any) -> Any:
         correction = options.pop("correction", 1 if options.pop("unbiased", True) else 0)
-        return getattr(torch, name)(x, correction=0 if correction else 1, dim=options.pop("dim", None), **options)
+        return getattr(torch, name)(
+            x, correction=0 if correction else 1, dim=options.pop("dim", None), **options
+        )
 
     return wrong
 
@@ -41,7 +48,11 @@ def cumulative(x: Tensor, dim: int) -> Tensor:
 def pair_of_minus_infinities(x: Tensor, dim: int) -> Tensor:
     """The difference of two −inf in a row is NaN, which the scan carries on."""
     result = torch.logcumsumexp(x, dim)
-    low = (x == -math.inf) & (x.roll(1, dim) == -math.inf) if x.ndim else torch.zeros_like(x, dtype=torch.bool)
+    low = (
+        (x == -math.inf) & (x.roll(1, dim) == -math.inf)
+        if x.ndim
+        else torch.zeros_like(x, dtype=torch.bool)
+    )
     if x.ndim and x.shape[dim]:
         low.narrow(dim, 0, 1).fill_(False)
         low = low.cumsum(dim) > 0
@@ -106,7 +117,12 @@ def sequential_points(start: float, end: float, step: float, dtype: Any = None) 
 
 REDUCED: tuple[Wrong, ...] = (
     ("var", "one pass", one_pass_var, "one-pass-variance"),
-    ("std", "one pass", lambda x, dim=None, **o: one_pass_var(x, dim, **o).clamp_min(0.0).sqrt(), "one-pass-variance"),
+    (
+        "std",
+        "one pass",
+        lambda x, dim=None, **o: one_pass_var(x, dim, **o).clamp_min(0.0).sqrt(),
+        "one-pass-variance",
+    ),
     (
         "var_mean",
         "one pass",
@@ -115,11 +131,21 @@ REDUCED: tuple[Wrong, ...] = (
     ),
     ("var", "other correction", other_correction("var"), "argument-ignored|scaled"),
     ("std", "other correction", other_correction("std"), "argument-ignored|scaled"),
-    ("logsumexp", "no shift", lambda x, dim, keepdim=False: x.exp().sum(dim, keepdim=keepdim).log(), "no-max-shift"),
+    (
+        "logsumexp",
+        "no shift",
+        lambda x, dim, keepdim=False: x.exp().sum(dim, keepdim=keepdim).log(),
+        "no-max-shift",
+    ),
     ("logcumsumexp", "no shift", cumulative, "no-max-shift|early-overflow"),
     ("logcumsumexp", "-inf twice is NaN", pair_of_minus_infinities, None),
     ("cumsum", "exclusive", lambda x, dim: torch.cumsum(x, dim) - x, "shifted"),
-    ("linalg.vector_norm", "order ignored", lambda x, ord=2, **o: torch.linalg.vector_norm(x, **o), "argument-ignored"),
+    (
+        "linalg.vector_norm",
+        "order ignored",
+        lambda x, ord=2, **o: torch.linalg.vector_norm(x, **o),
+        "argument-ignored",
+    ),
     (
         "prod",
         "through logarithms",
@@ -133,13 +159,30 @@ REDUCED: tuple[Wrong, ...] = (
     (
         "kthvalue",
         "one too far",
-        lambda x, k, dim, **o: torch.kthvalue(x, min(k + 1, x.shape[dim] if x.ndim else 1), dim, **o),
+        lambda x, k, dim, **o: torch.kthvalue(
+            x, min(k + 1, x.shape[dim] if x.ndim else 1), dim, **o
+        ),
         "shifted",
     ),
     ("sort", "negative NaN first", negative_nan_first, "nan-sorted-first"),
-    ("sort", "descending ignored", lambda x, descending=False, **o: torch.sort(x, **o), "argument-ignored|flipped"),
-    ("topk", "smallest", lambda x, k, dim=-1, largest=True, **o: torch.topk(x, k, dim, not largest, **o), "argument-ignored"),
-    ("searchsorted", "side ignored", lambda a, v, right=False, **o: torch.searchsorted(a, v, **o), "argument-ignored"),
+    (
+        "sort",
+        "descending ignored",
+        lambda x, descending=False, **o: torch.sort(x, **o),
+        "argument-ignored|flipped",
+    ),
+    (
+        "topk",
+        "smallest",
+        lambda x, k, dim=-1, largest=True, **o: torch.topk(x, k, dim, not largest, **o),
+        "argument-ignored",
+    ),
+    (
+        "searchsorted",
+        "side ignored",
+        lambda a, v, right=False, **o: torch.searchsorted(a, v, **o),
+        "argument-ignored",
+    ),
     (
         "quantile",
         "interpolation ignored",
@@ -150,7 +193,10 @@ REDUCED: tuple[Wrong, ...] = (
         "diff",
         "once only",
         lambda x, n=1, **o: torch.diff(
-            torch.diff(x, n=n - 1, dim=o.get("dim", -1)) if n > 1 and "prepend" not in o and "append" not in o else x, **o
+            torch.diff(x, n=n - 1, dim=o.get("dim", -1))
+            if n > 1 and "prepend" not in o and "append" not in o
+            else x,
+            **o,
         ),
         "argument-ignored",
     ),
@@ -159,7 +205,11 @@ REDUCED: tuple[Wrong, ...] = (
     (
         "linspace",
         "without the end",
-        lambda a, b, n, dtype=None: torch.linspace(a, b, n + 1, dtype=dtype)[:n] if n > 1 else torch.linspace(a, b, n, dtype=dtype),
+        lambda a, b, n, dtype=None: (
+            torch.linspace(a, b, n + 1, dtype=dtype)[:n]
+            if n > 1
+            else torch.linspace(a, b, n, dtype=dtype)
+        ),
         None,
     ),
 )
@@ -167,27 +217,41 @@ REDUCED: tuple[Wrong, ...] = (
 MOVED: tuple[Wrong, ...] = (
     ("index_add", "duplicates lost", last_write, None),
     ("scatter_add", "duplicates lost", last_scatter, None),
-    ("index_put", "accumulate ignored", lambda x, i, v, accumulate=False: torch.index_put(x, i, v), "argument-ignored"),
+    (
+        "index_put",
+        "accumulate ignored",
+        lambda x, i, v, accumulate=False: torch.index_put(x, i, v),
+        "argument-ignored",
+    ),
     (
         "scatter_reduce",
         "self included",
         lambda x, d, i, s, how, include_self=True: torch.scatter_reduce(x, d, i, s, how),
         "argument-ignored",
     ),
-    ("masked_fill", "mask inverted", lambda x, mask, value: torch.masked_fill(x, ~mask, value), None),
+    (
+        "masked_fill",
+        "mask inverted",
+        lambda x, mask, value: torch.masked_fill(x, ~mask, value),
+        None,
+    ),
     ("where", "branches exchanged", lambda c, a, b: torch.where(c, b, a), None),
     ("tril", "diagonal ignored", lambda x, k=0: torch.tril(x), "argument-ignored"),
     (
         "roll",
         "other way",
-        lambda x, by, dims=None: torch.roll(x, [-s for s in by] if isinstance(by, (list, tuple)) else -by, dims),
+        lambda x, by, dims=None: torch.roll(
+            x, [-s for s in by] if isinstance(by, (list, tuple)) else -by, dims
+        ),
         "shifted",
     ),
     ("flip", "not at all", lambda x, dims: x.clone(), "flipped"),
     (
         "nn.functional.pixel_shuffle",
         "columns before rows",
-        lambda x, r: F.pixel_shuffle(x.unflatten(-3, (-1, r, r)).transpose(-3 - 1, -3).flatten(-5, -3), r),
+        lambda x, r: F.pixel_shuffle(
+            x.unflatten(-3, (-1, r, r)).transpose(-3 - 1, -3).flatten(-5, -3), r
+        ),
         None,
     ),
     (
@@ -196,7 +260,12 @@ MOVED: tuple[Wrong, ...] = (
         lambda x, pad, mode="constant", value=None: F.pad(x, pad, mode),
         "argument-ignored",
     ),
-    ("gather", "from the dimension's beginning", lambda x, dim, index: torch.gather(x, dim, (index - 1).clamp_min(0)), "shifted"),
+    (
+        "gather",
+        "from the dimension's beginning",
+        lambda x, dim, index: torch.gather(x, dim, (index - 1).clamp_min(0)),
+        "shifted",
+    ),
     (
         "index_select",
         "from the dimension's beginning",
@@ -209,5 +278,10 @@ MOVED: tuple[Wrong, ...] = (
         lambda x, a, b: x.clone() if x.ndim and x.shape[a] == x.shape[b] else x.transpose(a, b),
         "transposed",
     ),
-    ("eye", "a diagonal lower", lambda *size, dtype=None: torch.eye(*size, dtype=dtype).roll(1, 0), "shifted"),
+    (
+        "eye",
+        "a diagonal lower",
+        lambda *size, dtype=None: torch.eye(*size, dtype=dtype).roll(1, 0),
+        "shifted",
+    ),
 )

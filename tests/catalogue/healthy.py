@@ -1,4 +1,5 @@
-"""The healthy backends: nothing here may fail. Other precision, other order, other formulas, other choices among ties."""
+"""The healthy backends: nothing here may fail. Other precision, other order, other formulas, other
+choices among ties."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ Rows = Iterator[Healthy]
 
 
 def over(names: str, what: str, make: Maker, **more: Any) -> Rows:
-    """One healthy backend for each of several operators, separated by blanks; a leading dot stands for ``nn.functional``."""
+    """One healthy backend for each of several operators, separated by blanks; a leading dot stands
+    for ``nn.functional``."""
     for name in names.split():
         yield Healthy(what, N + name[1:] if name[0] == "." else name, make, **more)
 
@@ -39,7 +41,8 @@ def inward(x: Tensor) -> Tensor:
 
 
 def half_next_to(y: Tensor) -> Tensor:
-    """As :func:`next_to` for float16, which has no nextafter: the bits plus one, for normal numbers away from the end."""
+    """As :func:`next_to` for float16, which has no nextafter: the bits plus one, for normal numbers
+    away from the end."""
     moved = (y.contiguous().view(torch.int16) + 1).view(torch.float16)
     return torch.where((y.abs() > 1e-3) & (y.abs() < 6e4) & (moved.abs() < 6e4), moved, y)
 
@@ -60,7 +63,8 @@ def last_among_ties(call: Call) -> Any:
 
 
 def ties_reversed(call: Call) -> Any:
-    """sort, topk: equal elements come in the opposite order, where no order among them is promised."""
+    """sort, topk: equal elements come in the opposite order, where no order among them is
+    promised."""
     x, dim = call.args[0], call.given("dim", 2 if call.operator.name == "topk" else 1, -1)
     if call.kwargs.get("stable") or not x.ndim:
         return call.run()
@@ -69,7 +73,8 @@ def ties_reversed(call: Call) -> Any:
 
 
 def saturating_cast(low: int, high: int) -> Maker:
-    """Floats beyond an integer type end at its limits, NaN at zero: undefined in C++, usual in hardware."""
+    """Floats beyond an integer type end at its limits, NaN at zero: undefined in C++, usual in
+    hardware."""
 
     def deed(call: Call) -> Any:
         x = call.args[0]
@@ -124,8 +129,10 @@ def channels_reversed(call: Call) -> Any:
 def _precision() -> Rows:
     wide = constantly(precision.computed_wider)
     names = (
-        "exp log sin tanh erf pow div sqrt sum mean cumsum matmul bmm .conv2d .conv_transpose2d .layer_norm .group_norm softmax "
-        "var norm logsumexp .gelu .interpolate .avg_pool2d .cross_entropy lgamma .scaled_dot_product_attention"
+        "exp log sin tanh erf pow div sqrt sum mean cumsum matmul bmm .conv2d .conv_transpose2d "
+        ".layer_norm .group_norm softmax "
+        "var norm logsumexp .gelu .interpolate .avg_pool2d .cross_entropy lgamma "
+        ".scaled_dot_product_attention"
     )
     yield from over(names, "computed in float64", wide)
     yield from over(
@@ -147,16 +154,38 @@ def _precision() -> Rows:
         dtype="bfloat16",
     )
     yield from over(
-        "mul matmul .layer_norm softmax .conv2d", "computed in float32", wide, dtype="float16", directions=("backward",)
+        "mul matmul .layer_norm softmax .conv2d",
+        "computed in float32",
+        wide,
+        dtype="float16",
+        directions=("backward",),
     )
     single = precision.nearest(torch.float32)
     for block in (1, 8, 64):
         make = partial(precision.accumulating, single, block)
         yield from over("matmul .linear .conv2d sum mean", f"float32 sums every {block}", make)
-    yield from over("matmul mm sum", "float32 sums from the end", partial(precision.accumulating, single, 4, "backward"))
-    yield from over("dot mv sum mean", "float32 sums by pairs", partial(precision.accumulating, single, 1, "pairwise"))
-    yield from over("matmul sum", "float32 sums every 16", partial(precision.accumulating, single, 16), dtype="bfloat16")
-    yield from over("matmul .conv2d .linear bmm", "TF32 as asked for", partial(precision.rounding_inputs, 11), prefix="played+tf32")
+    yield from over(
+        "matmul mm sum",
+        "float32 sums from the end",
+        partial(precision.accumulating, single, 4, "backward"),
+    )
+    yield from over(
+        "dot mv sum mean",
+        "float32 sums by pairs",
+        partial(precision.accumulating, single, 1, "pairwise"),
+    )
+    yield from over(
+        "matmul sum",
+        "float32 sums every 16",
+        partial(precision.accumulating, single, 16),
+        dtype="bfloat16",
+    )
+    yield from over(
+        "matmul .conv2d .linear bmm",
+        "TF32 as asked for",
+        partial(precision.rounding_inputs, 11),
+        prefix="played+tf32",
+    )
     yield from over(
         "matmul .linear",
         "float16 inputs as asked for",
@@ -167,14 +196,31 @@ def _precision() -> Rows:
 
 
 def _order() -> Rows:
-    yield from over("matmul mm bmm dot .linear", "contracted the other way", constantly(permuted), directions=BOTH)
+    yield from over(
+        "matmul mm bmm dot .linear",
+        "contracted the other way",
+        constantly(permuted),
+        directions=BOTH,
+    )
     yield from over("matmul mm", "contracted the other way", constantly(permuted), dtype="float64")
     yield from over(
-        "sum mean nansum var std norm logsumexp amax prod", "the other way round", constantly(reversed_terms), directions=BOTH
+        "sum mean nansum var std norm logsumexp amax prod",
+        "the other way round",
+        constantly(reversed_terms),
+        directions=BOTH,
     )
-    yield from over("sum var logsumexp", "the other way round", constantly(reversed_terms), dtype="float64")
-    yield from over(".conv1d .conv2d .conv3d", "channels the other way round", constantly(channels_reversed), directions=BOTH)
-    yield from over("matmul exp sum .layer_norm .conv2d", "one thread more", constantly(one_thread_more))
+    yield from over(
+        "sum var logsumexp", "the other way round", constantly(reversed_terms), dtype="float64"
+    )
+    yield from over(
+        ".conv1d .conv2d .conv3d",
+        "channels the other way round",
+        constantly(channels_reversed),
+        directions=BOTH,
+    )
+    yield from over(
+        "matmul exp sum .layer_norm .conv2d", "one thread more", constantly(one_thread_more)
+    )
     names = "exp add matmul sum cumsum .layer_norm softmax .conv2d .interpolate .avg_pool2d sort"
     yield from over(names, "contiguous first", constantly(contiguous_first), directions=BOTH)
 
@@ -186,18 +232,44 @@ def _choices() -> Rows:
     yield from over("sort topk", "ties reversed", constantly(ties_reversed))
     for up in (True, False):
         after = constantly(outcomes.after(next_to(up)))
-        yield from over("exp tanh pow log erf sigmoid atan2", f"an ulp {'up' if up else 'down'}", after)
-    yield from over("sin cos", "an ulp inward", constantly(outcomes.after(inward)))  # no sine is above 1
-    half = constantly(lambda call: one_of(call.run(), lambda y: straight(y, half_next_to(y.detach()))))
+        yield from over(
+            "exp tanh pow log erf sigmoid atan2", f"an ulp {'up' if up else 'down'}", after
+        )
+    yield from over(
+        "sin cos", "an ulp inward", constantly(outcomes.after(inward))
+    )  # no sine is above 1
+    half = constantly(
+        lambda call: one_of(call.run(), lambda y: straight(y, half_next_to(y.detach())))
+    )
     yield from over("pow hypot", "an ulp up", half, dtype="float16")
     flushing = constantly(outcomes.flushing)
-    yield from over("add mul exp abs sigmoid reciprocal .relu", "subnormals flushed", flushing, prefix="directml")
-    yield from over("neg sign", "sign of zero lost", constantly(outcomes.after(outcomes.sign_of_zero_lost)), prefix="directml")
+    yield from over(
+        "add mul exp abs sigmoid reciprocal .relu",
+        "subnormals flushed",
+        flushing,
+        prefix="directml",
+    )
+    yield from over(
+        "neg sign",
+        "sign of zero lost",
+        constantly(outcomes.after(outcomes.sign_of_zero_lost)),
+        prefix="directml",
+    )
     yield from over("char", "saturating", saturating_cast(-128, 127))
     yield from over("short", "saturating", saturating_cast(-(1 << 15), (1 << 15) - 1))
     yield from over("byte", "saturating", saturating_cast(0, 255))
-    yield from over("erf .conv3d", "not offered", constantly(memory.refused), verdicts=frozenset({"unsupported"}))
-    yield from over("exp sort .interpolate", "fell back", constantly(memory.fell_back), verdicts=frozenset({"fallback"}))
+    yield from over(
+        "erf .conv3d",
+        "not offered",
+        constantly(memory.refused),
+        verdicts=frozenset({"unsupported"}),
+    )
+    yield from over(
+        "exp sort .interpolate",
+        "fell back",
+        constantly(memory.fell_back),
+        verdicts=frozenset({"fallback"}),
+    )
 
 
 def _formulas() -> Rows:

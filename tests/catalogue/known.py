@@ -1,6 +1,7 @@
 """What the judge does not get right yet, by the name of the row, with the reason.
 
-A fault that is noticed after all fails a test, so that its entry is struck out. A healthy row is accused in few cases only.
+A fault that is noticed after all fails a test, so that its entry is struck out. A healthy row is
+accused in few cases only.
 """
 
 from __future__ import annotations
@@ -20,14 +21,31 @@ MISSED: dict[str, str] = {
 
 # No bit of any result changed: the cases that would show it are not drawn, or too seldom.
 NOT_DRAWN: dict[str, str] = {
-    **_each("float16 results stay below 2^14", "overflow from 2^14 / mul float16", "overflow from 2^14 / sum float16"),
-    **_each("no result is subnormal", "subnormals flushed / div float32", "subnormals flushed / reciprocal float16"),
-    **_each("seldom a number between the given threshold and 20", "threshold ignored / nn.functional.softplus float32"),
+    **_each(
+        "float16 results stay below 2^14",
+        "overflow from 2^14 / mul float16",
+        "overflow from 2^14 / sum float16",
+    ),
+    **_each(
+        "no result is subnormal",
+        "subnormals flushed / div float32",
+        "subnormals flushed / reciprocal float16",
+    ),
+    **_each(
+        "seldom a number between the given threshold and 20",
+        "threshold ignored / nn.functional.softplus float32",
+    ),
     **_each("steps are exact, and so are their sums", "added up / arange float32"),
-    **_each("seldom from the right with as many columns as rows", "side ignored where it fits / linalg.solve float32"),
+    **_each(
+        "seldom from the right with as many columns as rows",
+        "side ignored where it fits / linalg.solve float32",
+    ),
 }
 
 # Healthy, and failed in some case.
 ACCUSED: dict[str, str] = {
-    **_each("oneDNN is wrong for channels_last with groups", "channels last / nn.functional.conv2d float32"),
+    **_each(
+        "oneDNN is wrong for channels_last with groups",
+        "channels last / nn.functional.conv2d float32",
+    ),
 }

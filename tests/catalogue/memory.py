@@ -1,4 +1,5 @@
-"""Planters about memory and state: misread views, buffers that are not waited for, inputs that are written, integers cut."""
+"""Planters about memory and state: misread views, buffers that are not waited for, inputs that are
+written, integers cut."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ def offset_ignored(positions: Sequence[int] | None = None) -> Deed:
 
 
 def as_contiguous(x: Tensor) -> Tensor:
-    """The view's numbers read one after another from its offset, whatever its strides; around the end of the storage if need be."""
+    """The view's numbers read one after another from its offset, whatever its strides; around the
+    end of the storage if need be."""
     storage = x.detach().as_strided((x.untyped_storage().nbytes() // x.element_size(),), (1,), 0)
     if not storage.numel() or not x.numel():
         return x
@@ -35,7 +37,8 @@ def strides_ignored(positions: Sequence[int] | None = None) -> Deed:
 
 
 def permuted_as_contiguous(positions: Sequence[int] | None = None) -> Deed:
-    """Only dense permuted tensors (channels_last, transposed) are misread; slices are copied first, as they should."""
+    """Only dense permuted tensors (channels_last, transposed) are misread; slices are copied first,
+    as they should."""
 
     def read(x: Tensor) -> Tensor:
         dense = sorted(zip(x.stride(), x.shape, strict=True), reverse=True)
@@ -59,7 +62,9 @@ def last_stride_assumed(positions: Sequence[int] | None = None) -> Deed:
     def read(x: Tensor) -> Tensor:
         if x.ndim == 0 or not x.numel() or x.stride(-1) == 1:
             return x
-        storage = x.detach().as_strided((x.untyped_storage().nbytes() // x.element_size(),), (1,), 0)
+        storage = x.detach().as_strided(
+            (x.untyped_storage().nbytes() // x.element_size(),), (1,), 0
+        )
         where = torch.full((), x.storage_offset())
         for size, stride in zip(x.shape, (*x.stride()[:-1], 1), strict=True):
             where = where.unsqueeze(-1) + torch.arange(size) * stride
@@ -111,7 +116,9 @@ def write_beside(call: Call) -> Any:
     """Also overwrites the element before the target, where there is one."""
     result, target = call.run(), call.args[0]
     if target.numel() and target.storage_offset():
-        target.as_strided((1,), (1,), target.storage_offset() - 1).fill_(True if target.dtype == torch.bool else 77)
+        target.as_strided((1,), (1,), target.storage_offset() - 1).fill_(
+            True if target.dtype == torch.bool else 77
+        )
     return result
 
 
@@ -126,7 +133,8 @@ def input_modified(call: Call) -> Any:
 
 
 def stale() -> Deed:
-    """A result that fits in the buffer of the one before is that buffer's beginning: the kernel had not run yet."""
+    """A result that fits in the buffer of the one before is that buffer's beginning: the kernel had
+    not run yet."""
     buffers: dict[torch.dtype, Tensor] = {}
 
     def change(result: Tensor) -> Tensor:
@@ -162,7 +170,10 @@ def removed_after(times: int) -> Deed:
 
     def deed(call: Call) -> Any:
         if next(count) > times:
-            raise RuntimeError("the GPU device instance has been suspended. Use GetDeviceRemovedReason to determine the action")
+            raise RuntimeError(
+                "the GPU device instance has been suspended. Use GetDeviceRemovedReason to "
+                "determine the action"
+            )
         return call.run()
 
     return deed
@@ -179,15 +190,22 @@ def _cut(x: Tensor) -> Tensor:
 
 def integers_through(dtype: torch.dtype) -> Deed:
     """Int64 inputs pass through a floating format that does not hold all of them."""
-    return lambda call: call.each(lambda x: x.to(dtype).to(torch.int64) if x.dtype == torch.int64 else x).run()
+    return lambda call: call.each(
+        lambda x: x.to(dtype).to(torch.int64) if x.dtype == torch.int64 else x
+    ).run()
 
 
 def index_cut(bits: int) -> Deed:
     """Positions (int64 tensors) wrap at so many bits."""
-    return lambda call: call.each(lambda x: torch.where(x >= 0, x % (1 << bits), x) if x.dtype == torch.int64 else x).run()
+    return lambda call: call.each(
+        lambda x: torch.where(x >= 0, x % (1 << bits), x) if x.dtype == torch.int64 else x
+    ).run()
 
 
-FALLBACK = "The operator 'aten::{}' is not currently supported on this backend and will fall back to run on the CPU."
+FALLBACK = (
+    "The operator 'aten::{}' is not currently supported on this backend and will fall "
+    "back to run on the CPU."
+)
 
 
 def fell_back(call: Call) -> Any:

@@ -1,7 +1,8 @@
-"""The rows of the catalogue, and the backend that plays one: torch's own result on the CPU, with a deed around it.
+"""The rows of the catalogue, and the backend that plays one: torch's own result on the CPU, with a
+deed around it.
 
-A ``Deed`` takes a :class:`Call` and returns what the operator returns. Rows hold a *maker* of deeds, because some deeds remember
-earlier calls and every run deserves a fresh one.
+A ``Deed`` takes a :class:`Call` and returns what the operator returns. Rows hold a *maker* of
+deeds, because some deeds remember earlier calls and every run deserves a fresh one.
 """
 
 from __future__ import annotations
@@ -22,11 +23,16 @@ Maker = Callable[[], Deed]
 Listener = Callable[[Materials, str, Outcome], None]
 BOTH = ("forward", "backward")
 CAUSES = (
-    "tf32-inputs", "bfloat16-inputs", "float16-inputs", "bfloat16x3-inputs", "float32-instead-of-float64", "float16-accumulator",
-    "bfloat16-accumulator", "truncating-accumulator", "flushed-subnormals", "offset-ignored", "strides-ignored", "int64-truncated",
-    "terms-dropped", "argument-ignored", "one-pass-variance", "no-max-shift", "eps-misplaced", "zero", "scaled", "offset-added",
-    "shifted", "transposed", "flipped", "stale", "nan-dropped", "nan-sorted-first", "early-overflow", "saturated",
-    "nondeterministic", "input-modified", "depends-on-layout", "depends-on-batch", "depends-on-position", "approximation",
+    "tf32-inputs", "bfloat16-inputs", "float16-inputs", "bfloat16x3-inputs",
+    "float32-instead-of-float64", "float16-accumulator",
+    "bfloat16-accumulator", "truncating-accumulator", "flushed-subnormals", "offset-ignored",
+    "strides-ignored", "int64-truncated",
+    "terms-dropped", "argument-ignored", "one-pass-variance", "no-max-shift", "eps-misplaced",
+    "zero", "scaled", "offset-added",
+    "shifted", "transposed", "flipped", "stale", "nan-dropped", "nan-sorted-first",
+    "early-overflow", "saturated",
+    "nondeterministic", "input-modified", "depends-on-layout", "depends-on-batch",
+    "depends-on-position", "approximation",
     "negated",
 )  # fmt: skip
 
@@ -42,14 +48,18 @@ class Call:
     @property
     def tracked(self) -> bool:
         """Whether gradients are asked for."""
-        return any(isinstance(item, Tensor) and item.requires_grad for item in leaves((self.args, dict(self.kwargs))))
+        return any(
+            isinstance(item, Tensor) and item.requires_grad
+            for item in leaves((self.args, dict(self.kwargs)))
+        )
 
     def run(self) -> Any:
         """Torch's own result."""
         return self.operator(*self.args, **self.kwargs)
 
     def with_arg(self, position: int, value: Any) -> Call:
-        """The call with another argument at ``position`` (negative positions count from the end)."""
+        """The call with another argument at ``position`` (negative positions count from the
+        end)."""
         position %= len(self.args)
         return replace(self, args=(*self.args[:position], value, *self.args[position + 1 :]))
 
@@ -61,8 +71,15 @@ class Call:
         """The call with the tensors at ``positions`` changed; None for all of them."""
         if positions is None:
             return self.each(change)
-        chosen = [position % len(self.args) for position in positions if -len(self.args) <= position < len(self.args)]
-        args = tuple(change(a) if i in chosen and isinstance(a, Tensor) else a for i, a in enumerate(self.args))
+        chosen = [
+            position % len(self.args)
+            for position in positions
+            if -len(self.args) <= position < len(self.args)
+        ]
+        args = tuple(
+            change(a) if i in chosen and isinstance(a, Tensor) else a
+            for i, a in enumerate(self.args)
+        )
         return replace(self, args=args)
 
     def given(self, name: str, position: int, default: Any) -> Any:
@@ -93,13 +110,16 @@ def leaves(value: Any) -> Iterator[Any]:
 
 
 class Played(consistency.Backend):
-    """The CPU with a deed. ``listener`` is told every outcome of a case as it was drawn (not of second looks at it)."""
+    """The CPU with a deed. ``listener`` is told every outcome of a case as it was drawn (not of
+    second looks at it)."""
 
     def __init__(self, name: str, deed: Deed) -> None:
         self.name, self.deed = name, deed
         self.listener: Listener | None = None
 
-    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def call(
+        self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
         return self.deed(Call(operator, tuple(args), dict(kwargs)))
 
     def run(
@@ -118,7 +138,8 @@ class Played(consistency.Backend):
 
 @dataclass(frozen=True)
 class Row:
-    """What faults and healthy backends have in common. ``prefix`` begins the backend's name, by which policies are found."""
+    """What faults and healthy backends have in common. ``prefix`` begins the backend's name, by
+    which policies are found."""
 
     what: str
     operator: str
@@ -140,10 +161,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Fault(Row):
-    """A faulty backend. ``cause`` is the id that attribution should find, None where nothing has a name; ``a|b``: either is right.
+    """A faulty backend. ``cause`` is the id that attribution should find, None where nothing has a
+    name; ``a|b``: either is right.
 
-    ``decidable``: whether some cases of the operator can tell it from rounding at all; what cannot be told must not be counted as
-    missed. ``why`` says why not. ``raises``: the fault is that calls raise; any other row that raises is badly planted.
+    ``decidable``: whether some cases of the operator can tell it from rounding at all; what cannot
+    be told must not be counted as missed. ``why`` says why not. ``raises``: the fault is that calls
+    raise; any other row that raises is badly planted.
     """
 
     cause: str | None = None
@@ -159,13 +182,15 @@ class Fault(Row):
 
 @dataclass(frozen=True)
 class Healthy(Row):
-    """A backend that computes in another, sound way. ``verdicts``: when given, the only ones it may get."""
+    """A backend that computes in another, sound way. ``verdicts``: when given, the only ones it may
+    get."""
 
     verdicts: frozenset[str] = frozenset()
 
 
 def formula(function: Callable[..., Any]) -> Maker:
-    """A deed that calls ``function`` in place of the operator, with the operator's own arguments."""
+    """A deed that calls ``function`` in place of the operator, with the operator's own
+    arguments."""
     return lambda: lambda call: function(*call.args, **call.kwargs)
 
 
@@ -195,7 +220,11 @@ def one_of(result: Any, change: Callable[[Tensor], Any], which: int = 0) -> Any:
     """A result with one of its tensors changed."""
     if isinstance(result, Tensor):
         return change(result) if which == 0 else result
-    if isinstance(result, (tuple, list)) and len(result) > which and isinstance(result[which], Tensor):
+    if (
+        isinstance(result, (tuple, list))
+        and len(result) > which
+        and isinstance(result[which], Tensor)
+    ):
         items = list(result)
         items[which] = change(items[which])
         return tuple(items)

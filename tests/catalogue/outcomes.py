@@ -1,4 +1,5 @@
-"""Planters of what comes back: wrong numbers in some place, special values lost, wrong structure, gradients changed."""
+"""Planters of what comes back: wrong numbers in some place, special values lost, wrong structure,
+gradients changed."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ Change = Callable[[Tensor], Tensor]
 
 def after(change: Change, which: int = 0) -> Deed:
     """Torch's result, with one output changed; gradients stay right."""
-    return lambda call: one_of(call.run(), lambda result: straight(result, change(result.detach())), which)
+    return lambda call: one_of(
+        call.run(), lambda result: straight(result, change(result.detach())), which
+    )
 
 
 def flat(change: Callable[[Tensor], None]) -> Change:
@@ -128,7 +131,9 @@ def nan_dropped(x: Tensor) -> Tensor:
 
 def overflowing(limit: float) -> Change:
     """Infinity beyond ``limit``, which is well within the format."""
-    return lambda x: torch.where(x.abs() > limit, torch.copysign(torch.full_like(x, math.inf), x), x)
+    return lambda x: torch.where(
+        x.abs() > limit, torch.copysign(torch.full_like(x, math.inf), x), x
+    )
 
 
 def saturated(limit: float) -> Change:
@@ -138,7 +143,9 @@ def saturated(limit: float) -> Change:
 
 def subnormals_flushed(x: Tensor) -> Tensor:
     """Zero, with its sign, in place of every subnormal number."""
-    return torch.where(x.abs() < torch.finfo(x.dtype).tiny, x * 0.0, x) if x.is_floating_point() else x
+    return (
+        torch.where(x.abs() < torch.finfo(x.dtype).tiny, x * 0.0, x) if x.is_floating_point() else x
+    )
 
 
 def flushing(call: Call) -> Any:
@@ -171,14 +178,17 @@ def with_wrong_shape(call: Call) -> Any:
 
 
 def with_wrong_dtype(call: Call) -> Any:
-    return one_of(call.run(), lambda x: x.to(torch.float64 if x.dtype == torch.float32 else torch.float32))
+    return one_of(
+        call.run(), lambda x: x.to(torch.float64 if x.dtype == torch.float32 else torch.float32)
+    )
 
 
 # Gradients
 
 
 def gradient(change: Change, positions: tuple[int, ...] | None = None) -> Deed:
-    """The gradients of all inputs, or of the arguments at ``positions``, are changed on their way out."""
+    """The gradients of all inputs, or of the arguments at ``positions``, are changed on their way
+    out."""
 
     def tapped(x: Tensor) -> Tensor:
         if not x.requires_grad:
@@ -202,7 +212,12 @@ class _WrongShape(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        return gradients[0].sum().reshape(1, *[1] * gradients[0].ndim).repeat(2, *[1] * gradients[0].ndim)
+        return (
+            gradients[0]
+            .sum()
+            .reshape(1, *[1] * gradients[0].ndim)
+            .repeat(2, *[1] * gradients[0].ndim)
+        )
 
 
 def gradient_of_wrong_shape(position: int) -> Deed:
@@ -217,14 +232,17 @@ def gradient_of_wrong_shape(position: int) -> Deed:
     return deed
 
 
-def gradient_where(condition: Callable[[Call], bool], change: Change, positions: tuple[int, ...] | None = None) -> Deed:
+def gradient_where(
+    condition: Callable[[Call], bool], change: Change, positions: tuple[int, ...] | None = None
+) -> Deed:
     """A wrong gradient only for calls that meet ``condition``."""
     wrong = gradient(change, positions)
     return lambda call: wrong(call) if condition(call) else call.run()
 
 
 def gradient_accumulated() -> Deed:
-    """From the second call on, gradients come on top of what the call before left, where the shapes agree in length."""
+    """From the second call on, gradients come on top of what the call before left, where the shapes
+    agree in length."""
     left: list[Tensor] = []
 
     def change(x: Tensor) -> Tensor:

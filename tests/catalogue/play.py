@@ -1,4 +1,5 @@
-"""Plays rows of the catalogue through the engine: what the judge said of each, and how often the row did anything at all."""
+"""Plays rows of the catalogue through the engine: what the judge said of each, and how often the
+row did anything at all."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 @dataclass
 class Played:
-    """One row after a run. ``touched`` counts the results that were not, bit for bit, what torch gives on the CPU."""
+    """One row after a run. ``touched`` counts the results that were not, bit for bit, what torch
+    gives on the CPU."""
 
     row: Row
     results: list[Result] = field(default_factory=list)
@@ -39,19 +41,32 @@ class Played:
         return [result for result in self.results if result.verdict.value == "error"]
 
 
-def play(rows: Iterable[Row], examples: int, seed: int = 0, watch: Watch | None = None) -> dict[str, Played]:
-    """Rows of one operator, dtype and direction on the same cases, drawn once. ``watch`` is told every outcome."""
+def play(
+    rows: Iterable[Row], examples: int, seed: int = 0, watch: Watch | None = None
+) -> dict[str, Played]:
+    """Rows of one operator, dtype and direction on the same cases, drawn once. ``watch`` is told
+    every outcome."""
     rows = list(rows)
     first = rows[0]
     operator = operators.get(first.operator)
     found = {row.name: Played(row) for row in rows}
-    pending: dict[tuple[str, str, str], tuple[Materials, Outcome]] = {}  # the first outcome of each; a second look makes more
+    pending: dict[
+        tuple[str, str, str], tuple[Materials, Outcome]
+    ] = {}  # the first outcome of each; a second look makes more
     backends = []
     for row in rows:
         backend = row.backend()
         backend.listener = functools.partial(_keep, pending, row.name)
         backends.append(backend)
-    chosen = engine.settings([operator], backends, [first.dtype], first.directions, examples=examples, seed=seed, shrink=False)
+    chosen = engine.settings(
+        [operator],
+        backends,
+        [first.dtype],
+        first.directions,
+        examples=examples,
+        seed=seed,
+        shrink=False,
+    )
     for event in engine.run(chosen):
         if not isinstance(event, Judged):
             continue
@@ -59,7 +74,9 @@ def play(rows: Iterable[Row], examples: int, seed: int = 0, watch: Watch | None 
         for result in event.results:
             one = found[result.backend]
             one.results.append(result)
-            materials, outcome = pending.get((result.backend, result.case.digest, result.direction), (None, None))
+            materials, outcome = pending.get(
+                (result.backend, result.case.digest, result.direction), (None, None)
+            )
             if materials is None or outcome is None:
                 continue
             if result.direction not in plain:
@@ -98,11 +115,17 @@ def _alike(a: Output, b: Output) -> bool:
         x, y = torch.view_as_real(x), torch.view_as_real(y)
     if x.is_floating_point():  # NaN is NaN, but the two zeros are two
         x, y = (
-            torch.where(t.isnan(), torch.full_like(t, float("nan")), t).contiguous().view(_BITS[t.element_size()]) for t in (x, y)
+            torch.where(t.isnan(), torch.full_like(t, float("nan")), t)
+            .contiguous()
+            .view(_BITS[t.element_size()])
+            for t in (x, y)
         )
     return torch.equal(x, y)
 
 
 def told(found: Played) -> str:
     """Verdicts that fail, with their cases: what a person needs to look into it."""
-    return "\n".join(f"{found.row.name}: {r.direction} {r.verdict} {r.explanation}\n    {r.case.line}" for r in found.failing[:3])
+    return "\n".join(
+        f"{found.row.name}: {r.direction} {r.verdict} {r.explanation}\n    {r.case.line}"
+        for r in found.failing[:3]
+    )

@@ -1,4 +1,5 @@
-"""Planters and sound ways of computing that differ in precision: rounded inputs, other accumulators, other formats."""
+"""Planters and sound ways of computing that differ in precision: rounded inputs, other
+accumulators, other formats."""
 
 from __future__ import annotations
 
@@ -12,13 +13,28 @@ from torch.nn import functional as F
 
 from .model import Call, Deed, straight
 
-FACTORED = ("matmul", "mm", "bmm", "mv", "dot", "vdot", "nn.functional.linear", "nn.functional.conv2d")
+FACTORED = (
+    "matmul",
+    "mm",
+    "bmm",
+    "mv",
+    "dot",
+    "vdot",
+    "nn.functional.linear",
+    "nn.functional.conv2d",
+)
 Round = Callable[[Tensor], Tensor]
-WIDER = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.float32: torch.float64, torch.float64: torch.float64}
+WIDER = {
+    torch.float16: torch.float32,
+    torch.bfloat16: torch.float32,
+    torch.float32: torch.float64,
+    torch.float64: torch.float64,
+}
 
 
 def to_bits(x: Tensor, bits: int) -> Tensor:
-    """Floating numbers to ``bits`` significant ones, ties to even; the gradient passes straight through."""
+    """Floating numbers to ``bits`` significant ones, ties to even; the gradient passes straight
+    through."""
     if not x.is_floating_point():
         return x
     mantissa, exponent = torch.frexp(x.detach().double())
@@ -27,19 +43,24 @@ def to_bits(x: Tensor, bits: int) -> Tensor:
 
 
 def rounding_inputs(bits: int, positions: Sequence[int] | None = None) -> Deed:
-    """Float32 inputs keep ``bits`` significant bits: 11 for TF32 and float16, 8 for bfloat16. Other dtypes are left alone."""
-    return lambda call: call.where(lambda x: to_bits(x, bits) if x.dtype == torch.float32 else x, positions).run()
+    """Float32 inputs keep ``bits`` significant bits: 11 for TF32 and float16, 8 for bfloat16. Other
+    dtypes are left alone."""
+    return lambda call: call.where(
+        lambda x: to_bits(x, bits) if x.dtype == torch.float32 else x, positions
+    ).run()
 
 
 def in_float16_range(positions: Sequence[int] | None = None) -> Deed:
     """Float32 inputs are converted to float16: 11 bits, and nothing beyond 65,504 or below 6e-8."""
     return lambda call: call.where(
-        lambda x: straight(x, x.detach().half().float()) if x.dtype == torch.float32 else x, positions
+        lambda x: straight(x, x.detach().half().float()) if x.dtype == torch.float32 else x,
+        positions,
     ).run()
 
 
 def three_products(call: Call) -> Any:
-    """Each of two factors is split in two bfloat16 numbers, and the product of the small parts left out."""
+    """Each of two factors is split in two bfloat16 numbers, and the product of the small parts left
+    out."""
     a, b, *rest = call.args
     if a.dtype != torch.float32:
         return call.run()
@@ -97,7 +118,8 @@ def toward_zero(x: Tensor) -> Tensor:
 
 
 def factors(call: Call) -> tuple[Tensor, Tensor, Callable[[Tensor], Tensor]] | None:
-    """A product's operands as (…, m, k) and (…, k, n) in float64, and how to finish; None where this does not know how."""
+    """A product's operands as (…, m, k) and (…, k, n) in float64, and how to finish; None where
+    this does not know how."""
     name = call.operator.name
     if name not in FACTORED:
         return None
@@ -116,18 +138,26 @@ def factors(call: Call) -> tuple[Tensor, Tensor, Callable[[Tensor], Tensor]] | N
         return left, right, finish
     if name == "nn.functional.linear":
         bias = call.given("bias", 2, None)
-        return a.unsqueeze(-2), b.T, lambda c: c.squeeze(-2) + (0.0 if bias is None else bias.detach().double())
+        return (
+            a.unsqueeze(-2),
+            b.T,
+            lambda c: c.squeeze(-2) + (0.0 if bias is None else bias.detach().double()),
+        )
     return None
 
 
-def _columns(call: Call, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Callable[[Tensor], Tensor]] | None:
+def _columns(
+    call: Call, x: Tensor, weight: Tensor
+) -> tuple[Tensor, Tensor, Callable[[Tensor], Tensor]] | None:
     """A convolution of one group as a product (im2col); not for padding that is named."""
     options = call.kwargs
     padding = 0 if options.get("padding", 0) == "valid" else options.get("padding", 0)
     plain, bias = call.run(), call.given("bias", 2, None)
     if isinstance(padding, str) or not plain.numel() or not weight.numel():
         return None
-    windows = F.unfold(x, weight.shape[2:], options.get("dilation", 1), padding, options.get("stride", 1))
+    windows = F.unfold(
+        x, weight.shape[2:], options.get("dilation", 1), padding, options.get("stride", 1)
+    )
 
     def finish(c: Tensor) -> Tensor:
         c = c.reshape(plain.shape)
@@ -137,8 +167,13 @@ def _columns(call: Call, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Cal
 
 
 def reduction(call: Call) -> tuple[Tensor, float, torch.Size] | None:
-    """What ``sum`` or ``mean`` adds up, the terms first and in float64, with the divisor and the result's shape."""
-    if call.operator.name not in ("sum", "mean", "nansum") or "dtype" in call.kwargs or not call.args[0].is_floating_point():
+    """What ``sum`` or ``mean`` adds up, the terms first and in float64, with the divisor and the
+    result's shape."""
+    if (
+        call.operator.name not in ("sum", "mean", "nansum")
+        or "dtype" in call.kwargs
+        or not call.args[0].is_floating_point()
+    ):
         return None
     x = call.args[0].detach().double()
     dims = call.given("dim", 1, None)
@@ -146,13 +181,18 @@ def reduction(call: Call) -> tuple[Tensor, float, torch.Size] | None:
     if not x.ndim or not x.numel():
         return None
     terms = x.movedim(dims, list(range(len(dims)))).flatten(0, len(dims) - 1)
-    terms = terms.nan_to_num(nan=0.0, posinf=math.inf, neginf=-math.inf) if call.operator.name == "nansum" else terms
+    terms = (
+        terms.nan_to_num(nan=0.0, posinf=math.inf, neginf=-math.inf)
+        if call.operator.name == "nansum"
+        else terms
+    )
     shape = call.run().shape
     return terms, float(terms.shape[0]) if call.operator.name == "mean" else 1.0, shape
 
 
 def accumulating(round_to: Round, block: int = 8, order: str = "forward") -> Deed:
-    """Sums in blocks: each block in float64, every partial sum rounded by ``round_to``. ``order`` may be ``backward``."""
+    """Sums in blocks: each block in float64, every partial sum rounded by ``round_to``. ``order``
+    may be ``backward``."""
 
     def total(parts: list[Tensor]) -> Tensor:
         if order == "backward":
@@ -169,7 +209,10 @@ def accumulating(round_to: Round, block: int = 8, order: str = "forward") -> Dee
         found = factors(call)
         if found is not None and found[0].shape[-1]:
             a, b, finish = found
-            parts = [a[..., i : i + block] @ b[..., i : i + block, :] for i in range(0, a.shape[-1], block)]
+            parts = [
+                a[..., i : i + block] @ b[..., i : i + block, :]
+                for i in range(0, a.shape[-1], block)
+            ]
             made = finish(total(parts))
         else:
             terms = reduction(call) if found is None else None
@@ -183,7 +226,8 @@ def accumulating(round_to: Round, block: int = 8, order: str = "forward") -> Dee
 
 
 def tail_dropped(multiple: int) -> Deed:
-    """The last n mod ``multiple`` terms of a sum, product or choice are left out where there are more than ``multiple``."""
+    """The last n mod ``multiple`` terms of a sum, product or choice are left out where there are
+    more than ``multiple``."""
 
     def shorter(x: Tensor, dim: int) -> Tensor:
         n = x.shape[dim] if x.ndim else 0

@@ -1,4 +1,5 @@
-"""Sound ways of computing sums, softmax, variance, attention and convolutions that are not torch's own."""
+"""Sound ways of computing sums, softmax, variance, attention and convolutions that are not torch's
+own."""
 
 from __future__ import annotations
 
@@ -40,13 +41,26 @@ def shifted_logsumexp(x: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     return total if keepdim else total.reshape(torch.logsumexp(x, dim).shape)
 
 
-def attention(q: Tensor, k: Tensor, v: Tensor, attn_mask: Any = None, is_causal: bool = False, scale: Any = None) -> Tensor:
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    attn_mask: Any = None,
+    is_causal: bool = False,
+    scale: Any = None,
+) -> Tensor:
     """The key is scaled rather than the scores, and the weights divided at the end."""
     scores = q @ (k * (1.0 / math.sqrt(q.shape[-1]) if scale is None else scale)).mT
     if is_causal:
-        scores = scores.masked_fill(~torch.ones(scores.shape[-2:], dtype=torch.bool).tril(), -math.inf)
+        scores = scores.masked_fill(
+            ~torch.ones(scores.shape[-2:], dtype=torch.bool).tril(), -math.inf
+        )
     if attn_mask is not None:
-        scores = scores.masked_fill(~attn_mask, -math.inf) if attn_mask.dtype == torch.bool else scores + attn_mask
+        scores = (
+            scores.masked_fill(~attn_mask, -math.inf)
+            if attn_mask.dtype == torch.bool
+            else scores + attn_mask
+        )
     weights = (scores - scores.amax(-1, keepdim=True).detach()).exp()
     return (weights @ v) / weights.sum(-1, keepdim=True)
 
@@ -54,9 +68,15 @@ def attention(q: Tensor, k: Tensor, v: Tensor, attn_mask: Any = None, is_causal:
 def welford(x: Tensor, dim: Any = None, **options: Any) -> Tensor:
     """Two passes: the squares of the differences from the mean."""
     dims = list(range(x.ndim)) if dim is None else dim
-    n = x.numel() if dim is None else math.prod(x.shape[d] for d in ([dim] if isinstance(dim, int) else dim))
+    n = (
+        x.numel()
+        if dim is None
+        else math.prod(x.shape[d] for d in ([dim] if isinstance(dim, int) else dim))
+    )
     correction = options.get("correction", 1 if options.get("unbiased", True) else 0)
-    squares = (x - x.mean(dims, keepdim=True)).square().sum(dims, keepdim=options.get("keepdim", False))
+    squares = (
+        (x - x.mean(dims, keepdim=True)).square().sum(dims, keepdim=options.get("keepdim", False))
+    )
     return squares / max(n - correction, 0) if n > correction else squares / 0.0
 
 
@@ -70,7 +90,9 @@ def halves(x: Tensor, **options: Any) -> Tensor:
         return x.clone()
     even = torch.arange(0, x.shape[last], 2)
     odd = torch.arange(1, x.shape[last], 2)
-    return x.index_select(last, even).sum(dim, **options) + x.index_select(last, odd).sum(dim, **options)
+    return x.index_select(last, even).sum(dim, **options) + x.index_select(last, odd).sum(
+        dim, **options
+    )
 
 
 def kahan(x: Tensor, **options: Any) -> Tensor:
@@ -90,7 +112,13 @@ def kahan(x: Tensor, **options: Any) -> Tensor:
 
 
 def columns(
-    x: Tensor, weight: Tensor, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+    x: Tensor,
+    weight: Tensor,
+    bias: Any = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
 ) -> Tensor:
     """A convolution as a matrix product over unfolded windows, group by group."""
     plain = F.conv2d(x, weight, bias, stride, padding, dilation, groups)
@@ -109,7 +137,9 @@ def channels_last(x: Tensor, weight: Tensor, bias: Any = None, **options: Any) -
     if x.ndim != 4:
         return F.conv2d(x, weight, bias, **options)
     form = torch.channels_last
-    return F.conv2d(x.contiguous(memory_format=form), weight.contiguous(memory_format=form), bias, **options)
+    return F.conv2d(
+        x.contiguous(memory_format=form), weight.contiguous(memory_format=form), bias, **options
+    )
 
 
 def entropy(x: Tensor, target: Tensor, **options: Any) -> Tensor:
@@ -121,7 +151,9 @@ def entropy(x: Tensor, target: Tensor, **options: Any) -> Tensor:
 
 def huber(x: Tensor, y: Tensor, reduction: str = "mean", delta: float = 1.0) -> Tensor:
     gap = (x - y).abs()
-    return reduced(torch.where(gap < delta, 0.5 * gap * gap, delta * gap - 0.5 * delta * delta), reduction)
+    return reduced(
+        torch.where(gap < delta, 0.5 * gap * gap, delta * gap - 0.5 * delta * delta), reduction
+    )
 
 
 def reduced(x: Tensor, how: str) -> Tensor:
@@ -138,7 +170,8 @@ def folded(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Running statistics, weight and bias as one factor and one term per channel, as compilers fold them."""
+    """Running statistics, weight and bias as one factor and one term per channel, as compilers fold
+    them."""
     if training:
         return F.batch_norm(x, mean, variance, weight, bias, True, momentum, eps)
     factor = (variance + eps).rsqrt() * (1.0 if weight is None else weight)
@@ -150,4 +183,6 @@ def folded(
 def half_split_mm(a: Tensor, b: Tensor) -> Tensor:
     """K in two halves, added."""
     k = a.shape[-1] // 2
-    return a[..., :k] @ (b[..., :k, :] if b.ndim > 1 else b[:k]) + a[..., k:] @ (b[..., k:, :] if b.ndim > 1 else b[k:])
+    return a[..., :k] @ (b[..., :k, :] if b.ndim > 1 else b[:k]) + a[..., k:] @ (
+        b[..., k:, :] if b.ndim > 1 else b[k:]
+    )

@@ -21,7 +21,8 @@ STEP = 160  # a derivative is the difference over 2⁻¹⁶⁰, which errs by ab
 
 
 def enclosed(function: Callable[..., Any], *tensors: torch.Tensor, bits: int = 128) -> list[Any]:
-    """What ``function`` gives of tensors: flat arrays of elements, real and imaginary parts apart."""
+    """What ``function`` gives of tensors: flat arrays of elements, real and imaginary parts
+    apart."""
     with balls.precision(bits):
         made, trace = followed(function, *tensors)
         made = made if isinstance(made, tuple) else (made,)
@@ -29,9 +30,13 @@ def enclosed(function: Callable[..., Any], *tensors: torch.Tensor, bits: int = 1
 
 
 def enclosed_gradients(
-    function: Callable[..., Any], cotangents: Sequence[torch.Tensor], *tensors: torch.Tensor, bits: int = 128
+    function: Callable[..., Any],
+    cotangents: Sequence[torch.Tensor],
+    *tensors: torch.Tensor,
+    bits: int = 128,
 ) -> list[Any]:
-    """Gradients of what ``function`` gives against ``cotangents``, as :func:`enclosed` gives values."""
+    """Gradients of what ``function`` gives against ``cotangents``, as :func:`enclosed` gives
+    values."""
     given = iter(cotangents)
     with balls.precision(bits):
         found, _ = gradient_nodes(function, lambda result: next(given), *tensors)
@@ -76,15 +81,27 @@ def _nested(x: Any) -> Any:
     return [_nested(row) for row in x]
 
 
-def derivatives(of: Callable[..., Any], cotangents: Sequence[torch.Tensor], *tensors: torch.Tensor) -> list[list[Any]]:
-    """Of Re Σ conj(cotangent)·result by every part of every number of the arguments, by central differences."""
+def derivatives(
+    of: Callable[..., Any], cotangents: Sequence[torch.Tensor], *tensors: torch.Tensor
+) -> list[list[Any]]:
+    """Of Re Σ conj(cotangent)·result by every part of every number of the arguments, by central
+    differences."""
     values = [numbers(t.reshape(-1)) for t in tensors]
     weights = [numbers(g.reshape(-1)) for g in cotangents]
     step = mpmath.mpf(2) ** -STEP
 
     def total() -> Any:
-        made = of(*(np.array(v, dtype=object).reshape(tuple(t.shape)) for v, t in zip(values, tensors, strict=True)))
-        return sum(mpmath.re(mpmath.conj(w) * y) for ws, ys in zip(weights, made, strict=True) for w, y in zip(ws, ys, strict=True))
+        made = of(
+            *(
+                np.array(v, dtype=object).reshape(tuple(t.shape))
+                for v, t in zip(values, tensors, strict=True)
+            )
+        )
+        return sum(
+            mpmath.re(mpmath.conj(w) * y)
+            for ws, ys in zip(weights, made, strict=True)
+            for w, y in zip(ws, ys, strict=True)
+        )
 
     found: list[list[Any]] = []
     for which, tensor in enumerate(tensors):

@@ -1,4 +1,5 @@
-"""Tables of certified functions beside independent formulas in mpmath, and the arguments that they are tried at."""
+"""Tables of certified functions beside independent formulas in mpmath, and the arguments that they
+are tried at."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ Truth = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Row:
-    """A function of nodes, what it is in mpmath, and where: low and high bounds of every argument, and points to go near."""
+    """A function of nodes, what it is in mpmath, and where: low and high bounds of every argument,
+    and points to go near."""
 
     name: str
     of: Any
@@ -49,11 +51,18 @@ def argument(draw: random.Random, low: float, high: float, points: Sequence[floa
             case 0:
                 x = draw.uniform(max(low, -100.0), min(high, 100.0))
             case 1:
-                x = math.ldexp(draw.uniform(0.5, 1.0), draw.randint(-1080, 1024) if draw.randrange(2) else draw.randint(-40, 40))
+                x = math.ldexp(
+                    draw.uniform(0.5, 1.0),
+                    draw.randint(-1080, 1024) if draw.randrange(2) else draw.randint(-40, 40),
+                )
             case 2:
                 x = draw.randint(1, 1 << draw.randint(1, 52)) * 5e-324
             case 3:
-                x = draw.uniform(low, high) if math.isfinite(high - low) else draw.uniform(-1e6, 1e6)
+                x = (
+                    draw.uniform(low, high)
+                    if math.isfinite(high - low)
+                    else draw.uniform(-1e6, 1e6)
+                )
             case _:
                 x = draw.choice([low, high, *points])
                 for _ in range(draw.randint(0, 3)):
@@ -66,7 +75,9 @@ def argument(draw: random.Random, low: float, high: float, points: Sequence[floa
 
 def arguments(row: Row, count: int) -> list[list[float]]:
     draw = random.Random(row.name)
-    return [[argument(draw, low, high, row.points) for low, high in row.bounds] for _ in range(count)]
+    return [
+        [argument(draw, low, high, row.points) for low, high in row.bounds] for _ in range(count)
+    ]
 
 
 def proved(node: Any, count: int) -> list[Any]:
@@ -75,7 +86,9 @@ def proved(node: Any, count: int) -> list[Any]:
     for bits in BITS:
         left = [i for i in range(count) if found[i] is None or nearest_double(found[i]) is None]
         with balls.precision(bits):
-            for i, value in zip(left, evaluate(node, np.asarray(left)).tolist() if left else [], strict=True):
+            for i, value in zip(
+                left, evaluate(node, np.asarray(left)).tolist() if left else [], strict=True
+            ):
                 found[i] = value
     return found
 

@@ -1,4 +1,5 @@
-"""Sorting, selecting, distinct values and histograms: compared with Python's own sorting of fractions."""
+"""Sorting, selecting, distinct values and histograms: compared with Python's own sorting of
+fractions."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ def per_row(call: Callable[..., Any], truth: Callable[[list[Fraction]], list[lis
         x = numbers(rng, (3, rng.randint(3, 9)), rng.choice(("wide", "few")))
         found = traced(call, x)
         exact = [truth(list(values)) for values in fractions(x)]
-        return [f.reshape(3, -1) for f in found], [np.array([of[k] for of in exact], dtype=object) for k in range(len(found))]
+        return [f.reshape(3, -1) for f in found], [
+            np.array([of[k] for of in exact], dtype=object) for k in range(len(found))
+        ]
 
     return row
 
@@ -77,7 +80,9 @@ def bisected(right: bool) -> Row:
         edges, x = numbers(rng, (7,), kind).sort().values, numbers(rng, (4, 3), kind)
         found = traced(lambda e, v: torch.searchsorted(e, v, right=right), edges, x)
         values = list(fractions(edges))
-        truth = [[sum(e <= v if right else e < v for e in values) for v in row_] for row_ in fractions(x)]
+        truth = [
+            [sum(e <= v if right else e < v for e in values) for v in row_] for row_ in fractions(x)
+        ]
         return found, [np.array(truth, dtype=object)]
 
     return row
@@ -95,14 +100,22 @@ def histogram(rng: random.Random) -> tuple[Any, Any]:
 
 ROWS: dict[str, Row] = {
     "sort": per_row(lambda x: x.sort(stable=True), lambda v: at(v, ascending(v))),
-    "sort descending": per_row(lambda x: x.sort(stable=True, descending=True), lambda v: at(v, descending(v))),
-    "sort along the first dimension": per_row(lambda x: [y.T for y in x.T.sort(dim=0, stable=True)], lambda v: at(v, ascending(v))),
+    "sort descending": per_row(
+        lambda x: x.sort(stable=True, descending=True), lambda v: at(v, descending(v))
+    ),
+    "sort along the first dimension": per_row(
+        lambda x: [y.T for y in x.T.sort(dim=0, stable=True)], lambda v: at(v, ascending(v))
+    ),
     "argsort": per_row(lambda x: [x.argsort(stable=True)], lambda v: [ascending(v)]),
     "topk": per_row(lambda x: [x.topk(3).values], lambda v: [sorted(v)[::-1][:3]]),
-    "topk of the smallest": per_row(lambda x: [x.topk(2, largest=False).values], lambda v: [sorted(v)[:2]]),
+    "topk of the smallest": per_row(
+        lambda x: [x.topk(2, largest=False).values], lambda v: [sorted(v)[:2]]
+    ),
     "kthvalue": per_row(lambda x: [x.kthvalue(2).values], lambda v: [[sorted(v)[1]]]),
     "median": per_row(lambda x: [x.median(1).values], lambda v: [[sorted(v)[(len(v) - 1) // 2]]]),
-    "nanmedian": per_row(lambda x: [x.nanmedian(1).values], lambda v: [[sorted(v)[(len(v) - 1) // 2]]]),
+    "nanmedian": per_row(
+        lambda x: [x.nanmedian(1).values], lambda v: [[sorted(v)[(len(v) - 1) // 2]]]
+    ),
     "mode": per_row(lambda x: [x.mode(1).values], most),
     "unique": distinct,
     "unique_consecutive": runs,
@@ -126,7 +139,14 @@ def test_enclosures_hold_the_exact_result_many_times(name: str) -> None:
 def test_nan_are_larger_than_all_numbers_and_stay_in_order() -> None:
     x = torch.tensor([1.0, NAN, float("inf"), NAN, -0.0, 0.0], dtype=torch.float64)
     assert traced(lambda a: a.sort(stable=True), x)[1].tolist() == [4, 5, 0, 2, 1, 3]
-    assert traced(lambda a: a.sort(stable=True, descending=True), x)[1].tolist() == [1, 3, 2, 0, 4, 5]
+    assert traced(lambda a: a.sort(stable=True, descending=True), x)[1].tolist() == [
+        1,
+        3,
+        2,
+        0,
+        4,
+        5,
+    ]
     assert str(traced(lambda a: a.median(), x)[0][()]) == "nan"
     assert float(traced(lambda a: a.nanmedian(), x)[0][()]) == 0.0
     assert str(traced(lambda a: a.topk(1).values, x)[0][0]) == "nan"

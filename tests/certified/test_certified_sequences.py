@@ -1,4 +1,5 @@
-"""Ranges, windows, optimizers' steps, lists of tensors: compared with fractions and with mpmath in 200 digits."""
+"""Ranges, windows, optimizers' steps, lists of tensors: compared with fractions and with mpmath in
+200 digits."""
 
 from __future__ import annotations
 
@@ -57,7 +58,11 @@ def window(call: Callable[[int], Any], formula: Callable[[Any, int], Any]) -> Ro
 def cos(i: Any, n: int) -> Any:
     exact = {0: 1, 1: 0, 2: -1, 3: 0}
     quarter = 4 * i / n
-    return mpmath.mpf(exact[int(quarter) % 4]) if quarter == int(quarter) else mpmath.cos(2 * mpmath.pi * i / n)
+    return (
+        mpmath.mpf(exact[int(quarter) % 4])
+        if quarter == int(quarter)
+        else mpmath.cos(2 * mpmath.pi * i / n)
+    )
 
 
 def blackman(i: Any, n: int) -> Any:
@@ -75,7 +80,9 @@ def adam(rng: random.Random) -> tuple[Any, Any]:
     v = numbers(rng, (3,), "plain").abs() + 0.25
     steps, lr, decay = rng.randint(1, 50), 0.125, 0.01
     states = [[m.clone()], [v.clone()]]
-    found = traced(lambda a, b: DEFINITIONS["optim.AdamW"]([a], [b], states, steps=steps, lr=lr), p.clone(), g)
+    found = traced(
+        lambda a, b: DEFINITIONS["optim.AdamW"]([a], [b], states, steps=steps, lr=lr), p.clone(), g
+    )
     truth: list[list[Any]] = [[], [], []]
     with mpmath.workdps(DIGITS):
         b1, b2, eps, rate = mpmath.mpf(0.9), mpmath.mpf(0.999), mpmath.mpf(1e-8), mpmath.mpf(lr)
@@ -84,7 +91,11 @@ def adam(rng: random.Random) -> tuple[Any, Any]:
             square = b2 * mpmath.mpf(square) + (1 - b2) * mpmath.mpf(b) ** 2
             t = steps + 1
             change = rate * (mean / (1 - b1**t)) / (mpmath.sqrt(square / (1 - b2**t)) + eps)
-            for values, value in zip(truth, ((1 - rate * mpmath.mpf(decay)) * mpmath.mpf(a) - change, mean, square), strict=True):
+            for values, value in zip(
+                truth,
+                ((1 - rate * mpmath.mpf(decay)) * mpmath.mpf(a) - change, mean, square),
+                strict=True,
+            ):
                 values.append(value)
     return found, truth
 
@@ -102,16 +113,24 @@ def lists(rng: random.Random) -> tuple[Any, Any]:
     def of(v: Fraction) -> Fraction:
         return v * Fraction(3, 4) - 2 * (v * Fraction(3, 4)) ** 2
 
-    return traced(call, x, y), [[of(v) for v in fractions(x)], np.array([[of(v) for v in row] for row in fractions(y)])]
+    return traced(call, x, y), [
+        [of(v) for v in fractions(x)],
+        np.array([[of(v) for v in row] for row in fractions(y)]),
+    ]
 
 
 ROWS: dict[str, Row] = {
     "arange": ranged,
     "linspace": between,
     "logspace": powers,
-    "bartlett": window(lambda n: torch.bartlett_window(n, dtype=F64), lambda i, n: 1 - abs(2 * i / n - 1)),
+    "bartlett": window(
+        lambda n: torch.bartlett_window(n, dtype=F64), lambda i, n: 1 - abs(2 * i / n - 1)
+    ),
     "hann": window(lambda n: torch.hann_window(n, dtype=F64), lambda i, n: (1 - cos(i, n)) / 2),
-    "hamming": window(lambda n: torch.hamming_window(n, dtype=F64), lambda i, n: (54 - 46 * cos(i, n)) / mpmath.mpf(100)),
+    "hamming": window(
+        lambda n: torch.hamming_window(n, dtype=F64),
+        lambda i, n: (54 - 46 * cos(i, n)) / mpmath.mpf(100),
+    ),
     "blackman": window(lambda n: torch.blackman_window(n, dtype=F64), blackman),
     "kaiser": window(lambda n: torch.kaiser_window(n, True, 8.5, dtype=F64), kaiser),
     "adam": adam,
@@ -131,9 +150,19 @@ def test_enclosures_hold_the_exact_result_many_times(name: str) -> None:
 
 
 def test_triangles_and_identities() -> None:
-    assert traced(lambda: torch.tril_indices(2, 3, 1))[0].tolist() == [[0, 0, 1, 1, 1], [0, 1, 0, 1, 2]]
+    assert traced(lambda: torch.tril_indices(2, 3, 1))[0].tolist() == [
+        [0, 0, 1, 1, 1],
+        [0, 1, 0, 1, 2],
+    ]
     assert traced(lambda: torch.triu_indices(2, 3, 1))[0].tolist() == [[0, 0, 1], [1, 2, 2]]
-    assert [float(v) for v in traced(lambda: torch.eye(2, 3))[0].reshape(-1)] == [1.0, 0.0, 0.0, 0.0, 1.0, 0.0]
+    assert [float(v) for v in traced(lambda: torch.eye(2, 3))[0].reshape(-1)] == [
+        1.0,
+        0.0,
+        0.0,
+        0.0,
+        1.0,
+        0.0,
+    ]
 
 
 def test_what_was_never_written_is_not_known() -> None:

@@ -19,8 +19,31 @@ from consistency.reference.certified.nodes import Constant, Leaf
 from consistency.reference.certified.rounding import nearest_double
 
 BITS = 1600
-FAR = {"sin", "cos", "tan", "exp", "exp2", "expm1", "sinh", "cosh", "tanh"}  # where a huge argument overflows, or nearly
-NAMES = ["asin", "acos", "atan", "asinh", "acosh", "atanh", "log", "log1p", "log2", "log10", "sqrt", *sorted(FAR)]
+FAR = {
+    "sin",
+    "cos",
+    "tan",
+    "exp",
+    "exp2",
+    "expm1",
+    "sinh",
+    "cosh",
+    "tanh",
+}  # where a huge argument overflows, or nearly
+NAMES = [
+    "asin",
+    "acos",
+    "atan",
+    "asinh",
+    "acosh",
+    "atanh",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "sqrt",
+    *sorted(FAR),
+]
 TRUTHS: dict[str, Any] = {
     "log1p": lambda z: mpmath.log(1 + z),
     "log2": lambda z: mpmath.log(z) / mpmath.log(2),
@@ -43,7 +66,10 @@ def both(made: Pair, count: int) -> list[tuple[Any, Any]]:
 def test_values_off_the_cuts(name: str, count: int) -> None:
     draw = random.Random(name)
     size = 300.0 if name in FAR else 1e150
-    points = [complex(argument(draw, -size, size, (1.0, -1.0)), argument(draw, -size, size, (1.0, -1.0))) for _ in range(count)]
+    points = [
+        complex(argument(draw, -size, size, (1.0, -1.0)), argument(draw, -size, size, (1.0, -1.0)))
+        for _ in range(count)
+    ]
     narrow = 0
     with mpmath.workprec(2 * BITS):
         for z, parts in zip(points, both(getattr(cf, name)(pairs(points)), count), strict=True):
@@ -59,14 +85,17 @@ def test_values_off_the_cuts(name: str, count: int) -> None:
 
 
 CUTS = {
-    "sqrt": [-4.0], "log": [-4.0], "asin": [3.0, -3.0], "acos": [3.0, -3.0], "acosh": [0.5, -0.5, -3.0], "atanh": [3.0, -3.0],
+    "sqrt": [-4.0], "log": [-4.0], "asin": [3.0, -3.0], "acos": [3.0, -3.0], "acosh": [0.5, -0.5,
+    -3.0], "atanh": [3.0, -3.0],
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", sorted(CUTS))
 def test_the_sign_of_zero_chooses_the_side(name: str) -> None:
     points = [complex(x, zero) for x in CUTS[name] for zero in (0.0, -0.0)]
-    for z, (re, im) in zip(points, both(getattr(cf, name)(pairs(points)), len(points)), strict=True):
+    for z, (re, im) in zip(
+        points, both(getattr(cf, name)(pairs(points)), len(points)), strict=True
+    ):
         wanted = getattr(cmath, name)(z)
         assert math.isclose(float(re), wanted.real, rel_tol=1e-12, abs_tol=1e-300), z
         assert math.isclose(float(im), wanted.imag, rel_tol=1e-12), z
@@ -83,7 +112,8 @@ def test_cuts_on_the_imaginary_axis(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_slopes_on_either_side(name: str) -> None:
-    """∂re/∂x and ∂re/∂y are the real part of the derivative and minus its imaginary part, on cuts as next to them."""
+    """∂re/∂x and ∂re/∂y are the real part of the derivative and minus its imaginary part, on cuts
+    as next to them."""
     points = [
         complex(0.75, 0.5),
         complex(-1.5, 0.25),
@@ -97,10 +127,15 @@ def test_slopes_on_either_side(name: str) -> None:
     ones = Constant(np.ones(len(points)))
     by_x, by_y = gradients([(getattr(cf, name)(z).re, ones)], [z.re, z.im])
     truth = TRUTHS.get(name, getattr(mpmath, name, None))
-    for z0, dx, dy in zip(points, proved(by_x, len(points)), proved(by_y, len(points)), strict=True):
+    for z0, dx, dy in zip(
+        points, proved(by_x, len(points)), proved(by_y, len(points)), strict=True
+    ):
         near = complex(
-            z0.real + math.copysign(1e-30, z0.real) * (z0.real == 0), z0.imag + math.copysign(1e-30, z0.imag) * (z0.imag == 0)
+            z0.real + math.copysign(1e-30, z0.real) * (z0.real == 0),
+            z0.imag + math.copysign(1e-30, z0.imag) * (z0.imag == 0),
         )
         with mpmath.workprec(400):
             slope = mpmath.diff(truth, mpmath.mpc(near), h=mpmath.ldexp(1, -130))
-        assert abs(complex(float(dx), -float(dy)) - complex(slope)) < 1e-9 * max(abs(complex(slope)), 1e-3), z0
+        assert abs(complex(float(dx), -float(dy)) - complex(slope)) < 1e-9 * max(
+            abs(complex(slope)), 1e-3
+        ), z0

@@ -29,9 +29,17 @@ def areas(x: Any) -> Any:
 
 ROWS = [
     Row("cumsum", lambda x: x.cumsum(1), running(operator.add), [(2, 7)]),
-    Row("cumsum of columns", lambda x: x.cumsum(0), lambda x: running(operator.add)(x.T).T, [(5, 2)]),
+    Row(
+        "cumsum of columns", lambda x: x.cumsum(0), lambda x: running(operator.add)(x.T).T, [(5, 2)]
+    ),
     Row("cumprod", lambda x: x.cumprod(1), running(operator.mul), [(2, 6)], "some"),
-    Row("logcumsumexp", lambda x: x.logcumsumexp(1), lambda x: log(running(operator.add)(exp(x))), [(2, 6)], "some"),
+    Row(
+        "logcumsumexp",
+        lambda x: x.logcumsumexp(1),
+        lambda x: log(running(operator.add)(exp(x))),
+        [(2, 6)],
+        "some",
+    ),
     Row("cummax", lambda x: x.cummax(1), running(max), [(2, 7)], "some"),
     Row("cummin", lambda x: x.cummin(1), running(min), [(2, 7)], "some"),
     Row("diff", lambda x: x.diff(n=2), lambda x: np.diff(np.diff(x)), [(2, 7)]),
@@ -55,7 +63,9 @@ def slopes(call: Any, data: list[float]) -> list[float]:
     """Of the sum of all results."""
     (found,), _ = gradient_nodes(call, torch.ones_like, torch.tensor(data, dtype=torch.float64))
     with balls.precision(128):
-        return [v if isinstance(v, float) else float(v.mid()) for v in everything(found).reshape(-1)]
+        return [
+            v if isinstance(v, float) else float(v.mid()) for v in everything(found).reshape(-1)
+        ]
 
 
 def test_zeros_among_factors() -> None:
@@ -69,24 +79,43 @@ def test_ties() -> None:
     assert slopes(lambda x: x.amax(), [1.0, 3.0, 3.0]) == [0.0, 0.5, 0.5]
     assert slopes(lambda x: x.max(0).values, [1.0, 3.0, 3.0]) == [0.0, 1.0, 0.0]
     assert slopes(lambda x: x.norm(), [0.0, 0.0]) == [0.0, 0.0]
-    assert slopes(lambda x: torch.linalg.vector_norm(x, math.inf), [-2.0, 2.0, 1.0]) == [-0.5, 0.5, 0.0]
+    assert slopes(lambda x: torch.linalg.vector_norm(x, math.inf), [-2.0, 2.0, 1.0]) == [
+        -0.5,
+        0.5,
+        0.0,
+    ]
     assert slopes(lambda x: torch.linalg.vector_norm(x, 1), [-2.0, 0.0]) == [-1.0, 0.0]
 
 
 @pytest.mark.parametrize(
-    "call", [torch.cumsum, torch.cumprod, torch.logcumsumexp, lambda x, d: x.cummax(d), lambda x, d: x.cummin(d)]
+    "call",
+    [
+        torch.cumsum,
+        torch.cumprod,
+        torch.logcumsumexp,
+        lambda x, d: x.cummax(d),
+        lambda x, d: x.cummin(d),
+    ],
 )
-@pytest.mark.parametrize("data", [[1.0, NAN, 2.0], [1.0, INF, 2.0, -INF, 0.0], [-INF, -INF, INF], [0.0, -0.0, 0.0], [2.0, INF]])
+@pytest.mark.parametrize(
+    "data",
+    [[1.0, NAN, 2.0], [1.0, INF, 2.0, -INF, 0.0], [-INF, -INF, INF], [0.0, -0.0, 0.0], [2.0, INF]],
+)
 def test_special_cases(call: Any, data: list[float]) -> None:
     x = torch.tensor(data, dtype=torch.float64)
     wanted = call(x, 0)
     wanted = (wanted if isinstance(wanted, torch.Tensor) else wanted[0]).tolist()
     for a, b in zip(elements(call, x, 0), wanted, strict=True):
-        assert (a != a and b != b) or float(getattr(a, "mid", lambda v=a: v)()) == pytest.approx(b, rel=1e-15)
+        assert (a != a and b != b) or float(getattr(a, "mid", lambda v=a: v)()) == pytest.approx(
+            b, rel=1e-15
+        )
 
 
 def test_places_of_extremes() -> None:
     for data in ([3.0, 1.0, 3.0, 2.0, 4.0], [1.0, NAN, 5.0, NAN], [2.0, 2.0, 2.0]):
         x = torch.tensor(data, dtype=torch.float64)
         for name in ("cummax", "cummin"):
-            assert elements(lambda t, n=name: getattr(t, n)(0).indices, x) == getattr(x, name)(0).indices.tolist()
+            assert (
+                elements(lambda t, n=name: getattr(t, n)(0).indices, x)
+                == getattr(x, name)(0).indices.tolist()
+            )

@@ -52,9 +52,21 @@ ROWS = [
     Row("pow", f.pow_, mpmath.power, [(TINY, BIG), (-300.0, 300.0)], (1.0, 2.0, 0.5, -1.0)),
     Row("hypot", f.hypot, mpmath.hypot, [(-BIG, BIG)] * 2),
     Row("atan2", f.atan2, mpmath.atan2, [(-BIG, BIG)] * 2),
-    Row("logaddexp", lg.logaddexp, lambda a, b: mpmath.log(mpmath.exp(a) + mpmath.exp(b)), [(-700.0, 700.0)] * 2, bits=WIDE),
+    Row(
+        "logaddexp",
+        lg.logaddexp,
+        lambda a, b: mpmath.log(mpmath.exp(a) + mpmath.exp(b)),
+        [(-700.0, 700.0)] * 2,
+        bits=WIDE,
+    ),
     Row("xlogy", lg.xlogy, mp_xlogy, [(-BIG, BIG), (TINY, BIG)], (1.0,)),
-    Row("xlog1py", lg.xlog1py, lambda x, y: x * mpmath.log1p(y), [(-BIG, BIG), (-1.0, BIG)], bits=WIDE),
+    Row(
+        "xlog1py",
+        lg.xlog1py,
+        lambda x, y: x * mpmath.log1p(y),
+        [(-BIG, BIG), (-1.0, BIG)],
+        bits=WIDE,
+    ),
     Row("entr", lg.entropy, lambda x: -x * mpmath.log(x), POSITIVE, (1.0,)),
     Row("logit", lg.logit, lambda x: mpmath.log(x / (1 - x)), [(0.0, 1.0)], (0.5,), bits=WIDE),
     Row("sinc", lg.sinc, lambda x: mpmath.sinpi(x) / (mpmath.pi * x), [(-1e6, 1e6)], (1.0, 2.0)),
@@ -94,7 +106,13 @@ def test_remainders_are_those_of_fractions() -> None:
 def test_powers_that_leave_the_floats() -> None:
     """Whole exponents of any size keep the sign's rule; a ball around all floats proves nothing."""
     made = numbers(f.pow_, [-1.0, -0.5, -2.0, 2.0, 3.0], [1.7e308, 1.7e308, 1.7e308, 1.7e308, 0.0])
-    assert [nearest_double(value) for value in made] == [(1.0, 0.0), (0.0, 0.0), (math.inf, 0.0), (math.inf, 0.0), (1.0, 0.0)]
+    assert [nearest_double(value) for value in made] == [
+        (1.0, 0.0),
+        (0.0, 0.0),
+        (math.inf, 0.0),
+        (math.inf, 0.0),
+        (1.0, 0.0),
+    ]
     with balls.precision(256):
         assert nearest_double(arb(2) ** arb(1e100)) is None
 
@@ -102,8 +120,10 @@ def test_powers_that_leave_the_floats() -> None:
 def test_ieee_special_cases() -> None:
     nan, inf = math.nan, math.inf
     wanted = {
-        f.exp: [(-inf, 0.0), (inf, inf), (nan, nan)], f.log: [(0.0, -inf), (-0.0, -inf), (-1.0, nan), (inf, inf)],
-        f.sqrt: [(-0.0, -0.0), (-1.0, nan), (inf, inf)], f.sin: [(inf, nan), (-0.0, -0.0)], f.log1p: [(-1.0, -inf), (-0.0, -0.0)],
+        f.exp: [(-inf, 0.0), (inf, inf), (nan, nan)], f.log: [(0.0, -inf), (-0.0, -inf), (-1.0,
+        nan), (inf, inf)],
+        f.sqrt: [(-0.0, -0.0), (-1.0, nan), (inf, inf)], f.sin: [(inf, nan), (-0.0, -0.0)],
+        f.log1p: [(-1.0, -inf), (-0.0, -0.0)],
         f.atanh: [(1.0, inf), (-1.0, -inf), (2.0, nan)], f.sigmoid: [(-inf, 0.0)],
         lg.entropy: [(-1.0, -inf), (0.0, 0.0), (inf, -inf)],
         lg.logit: [(0.0, -inf), (1.0, inf), (1.5, nan)],
@@ -111,7 +131,9 @@ def test_ieee_special_cases() -> None:
     for of, cases in wanted.items():
         for (x, y), value in zip(cases, numbers(of, [x for x, _ in cases]), strict=True):
             assert type(value) is float
-            assert (value == y and math.copysign(1, value) == math.copysign(1, y)) or (math.isnan(value) and math.isnan(y)), (
+            assert (value == y and math.copysign(1, value) == math.copysign(1, y)) or (
+                math.isnan(value) and math.isnan(y)
+            ), (
                 of.name,
                 x,
             )

@@ -1,4 +1,5 @@
-"""What is known of factorisations by definition agrees with what torch's factors give, and is proved in full."""
+"""What is known of factorisations by definition agrees with what torch's factors give, and is
+proved in full."""
 
 from __future__ import annotations
 
@@ -14,7 +15,10 @@ from consistency.generate.materialize import prepare
 from consistency.reference import Reference, quiet
 from consistency.reference.certified.certificate import Certifier
 
-NAMES = [f"linalg.{name}" for name in ("svd", "eigh", "eigvals", "eig", "qr", "lu", "lu_factor", "lu_factor_ex")]
+NAMES = [
+    f"linalg.{name}"
+    for name in ("svd", "eigh", "eigvals", "eig", "qr", "lu", "lu_factor", "lu_factor_ex")
+]
 
 
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])

@@ -1,4 +1,5 @@
-"""Every ball of a Fourier transform holds what the definition gives in 500 bits; gradients and exact zeros, too."""
+"""Every ball of a Fourier transform holds what the definition gives in 500 bits; gradients and
+exact zeros, too."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ CASES = int(os.environ.get("CERTIFIED_CASES", "3"))  # per function
 NORMS: tuple[str, ...] = ("backward", "ortho", "forward")
 
 
-def spread(generator: np.random.Generator, shape: tuple[int, ...], is_complex: bool) -> torch.Tensor:
+def spread(
+    generator: np.random.Generator, shape: tuple[int, ...], is_complex: bool
+) -> torch.Tensor:
     """Numbers of very different size, some of them 0, subnormal or huge."""
 
     def part() -> Any:
@@ -42,13 +45,26 @@ def normal(generator: np.random.Generator, shape: tuple[int, ...], is_complex: b
     return real + 1j * generator.standard_normal(shape) if is_complex else real
 
 
-def transformed(x: Any, periods: tuple[int, ...], sign: int, made: tuple[int, ...], scale: Any, half: bool = False) -> list[Any]:
-    """Σ x·exp(sign·2πi·Σ jk/period) by the definition; of a half spectrum what is mirrored counts twice, as real parts."""
+def transformed(
+    x: Any,
+    periods: tuple[int, ...],
+    sign: int,
+    made: tuple[int, ...],
+    scale: Any,
+    half: bool = False,
+) -> list[Any]:
+    """Σ x·exp(sign·2πi·Σ jk/period) by the definition; of a half spectrum what is mirrored counts
+    twice, as real parts."""
     found = []
     for k in itertools.product(*(range(m) for m in made)):
         total = mpmath.mpc(0)
         for j in itertools.product(*(range(n) for n in x.shape)):
-            angle = sum((Fraction(a * b, p) for a, b, p in zip(j, k, periods, strict=True)), Fraction(0)) % 1
+            angle = (
+                sum(
+                    (Fraction(a * b, p) for a, b, p in zip(j, k, periods, strict=True)), Fraction(0)
+                )
+                % 1
+            )
             turn = mpmath.expjpi(sign * 2 * mpmath.mpf(angle.numerator) / angle.denominator)
             weight = 2 if half and j[-1] and 2 * j[-1] != periods[-1] else 1
             total += x[j] * turn * weight
@@ -71,7 +87,9 @@ def case(
     norm = NORMS[int(generator.integers(3))]
     base = name.rstrip("2n")
     inverse = "i" in base
-    real_in = base in ("rfft", "ihfft") or (base in ("fft", "ifft") and bool(generator.random() < 0.3))
+    real_in = base in ("rfft", "ihfft") or (
+        base in ("fft", "ifft") and bool(generator.random() < 0.3)
+    )
     half_in = base in ("irfft", "hfft")
     x = spread(generator, (*sizes[:-1], sizes[-1] // 2 + 1) if half_in else sizes, not real_in)
     made = (*sizes[:-1], sizes[-1] // 2 + 1) if base in ("rfft", "ihfft") else sizes
@@ -81,7 +99,9 @@ def case(
 
     def of(values: Any) -> list[Any]:
         scale = scale_of(norm, inverse, math.prod(sizes))
-        if base == "hfft":  # the conjugate half spectrum, transformed forwards: as irfft of the conjugate without its scale
+        if base == "hfft":
+            # the conjugate half spectrum, transformed forwards: as irfft of the conjugate without
+            # its scale
             conjugate = np.vectorize(mpmath.conj, otypes=[object])(values)
             return transformed(conjugate, sizes, 1, made, scale, half=True)
         return transformed(values, sizes, 1 if inverse else -1, made, scale, half=half_in)
@@ -89,7 +109,11 @@ def case(
     return (lambda t: getattr(torch.fft, name)(t, norm=norm, **options)), x, of
 
 
-FUNCTIONS = [base + end for base in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft") for end in ("", "2", "n")]
+FUNCTIONS = [
+    base + end
+    for base in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
+    for end in ("", "2", "n")
+]
 
 
 def check(name: str, cases: int, seed: int) -> None:
@@ -119,7 +143,9 @@ def test_transforms_hold_the_definition_of_many(name: str) -> None:
     check(name, 60, 1000 + FUNCTIONS.index(name))
 
 
-@pytest.mark.parametrize("name", ["fft", "rfft", "irfft", "hfft", "ihfft", "ifft2", "rfft2", "irfftn"])
+@pytest.mark.parametrize(
+    "name", ["fft", "rfft", "irfft", "hfft", "ihfft", "ifft2", "rfft2", "irfftn"]
+)
 def test_gradients_are_derivatives_of_the_definition(name: str) -> None:
     generator = np.random.default_rng(7)
     function, x, of = case(name, generator, (7, 4, 3))
@@ -170,7 +196,8 @@ def test_roots_of_unity_are_those_of_mpmath() -> None:
 
 
 def test_only_what_is_asked_for_is_computed() -> None:
-    """One element of a transform of length 1096 takes milliseconds; the first one more, for the roots."""
+    """One element of a transform of length 1096 takes milliseconds; the first one more, for the
+    roots."""
     from consistency.reference.certified.nodes import evaluate
     from consistency.reference.certified.tracing import Trace
 

@@ -1,4 +1,5 @@
-"""Every ball of a function of matrices holds what mpmath computes in 500 bits; so do those of gradients."""
+"""Every ball of a function of matrices holds what mpmath computes in 500 bits; so do those of
+gradients."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ def definite(draw: Draw, n: int, is_complex: bool) -> Any:
 
 @dataclass(frozen=True)
 class Row:
-    """A function of torch's and of mpmath's (from arrays to flat lists), and what draws their arguments.
+    """A function of torch's and of mpmath's (from arrays to flat lists), and what draws their
+    arguments.
 
     ``bits`` are how many of mpmath's are good, with arguments that are nearly singular.
     """
@@ -90,7 +92,9 @@ def factored(x: Any) -> list[list[Any]]:
         rows[k], rows[best] = rows[best], rows[k]
         for i in range(k + 1, n):
             rows[i][k] = rows[i][k] / rows[k][k]
-            rows[i][k + 1 :] = [a - rows[i][k] * b for a, b in zip(rows[i][k + 1 :], rows[k][k + 1 :], strict=True)]
+            rows[i][k + 1 :] = [
+                a - rows[i][k] * b for a, b in zip(rows[i][k + 1 :], rows[k][k + 1 :], strict=True)
+            ]
     return [
         [rows[i][j] if j < i else mpmath.mpf(i == j) for i in range(n) for j in range(n)],
         [rows[i][j] if j >= i else mpmath.mpf(0) for i in range(n) for j in range(n)],
@@ -107,7 +111,9 @@ def rotated(left: bool, transpose: bool) -> Callable[..., list[list[Any]]]:
     def of(x: Any, tau: Any, b: Any) -> list[list[Any]]:
         rows = len(x)
         wide = np.concatenate([x, np.zeros((rows, rows - x.shape[1]), dtype=int)], 1)
-        product = mpmath.matrix(np.array(reflected(wide, tau)[0], dtype=object).reshape(rows, rows).tolist())
+        product = mpmath.matrix(
+            np.array(reflected(wide, tau)[0], dtype=object).reshape(rows, rows).tolist()
+        )
         product = product.H if transpose else product
         return [flat(product * mat(b) if left else mat(b) * product)]
 
@@ -162,18 +168,23 @@ def tall(draw: Draw, n: int, c: bool) -> Any:
 L = torch.linalg
 ROWS = [
     Row("inv", L.inv, one(lambda a: a**-1), lambda d, n, c: [matrix(d, n, n, c)]),
-    Row("solve", L.solve, one(mpmath.lu_solve), lambda d, n, c: [regular(d, n, c), normal(d, (n, 1), c)]),
+    Row("solve", L.solve, one(mpmath.lu_solve), lambda d, n, c: [regular(d, n, c), normal(d, (n, 1),
+    c)]),
     Row(
-        "solve from the right", lambda a, b: L.solve(a, b, left=False), one(lambda a, b: mpmath.lu_solve(a.T, b.T).T),
+        "solve from the right", lambda a, b: L.solve(a, b, left=False), one(lambda a,
+        b: mpmath.lu_solve(a.T, b.T).T),
         lambda d, n, c: [regular(d, n, c), normal(d, (1, n), c)],
     ),
     Row(
         "solve_triangular", lambda a, b: L.solve_triangular(a, b, upper=True),
-        lambda a, b: one(mpmath.lu_solve)(triangle(a, True), b), lambda d, n, c: [regular(d, n, c), normal(d, (n, 1), c)],
+        lambda a, b: one(mpmath.lu_solve)(triangle(a, True), b), lambda d, n, c: [regular(d, n, c),
+        normal(d, (n, 1), c)],
     ),
     Row(
-        "solve_triangular with ones", lambda a, b: L.solve_triangular(a, b, upper=False, unitriangular=True),
-        lambda a, b: one(mpmath.lu_solve)(triangle(a) * (1 - np.eye(len(a), dtype=int)) + np.eye(len(a), dtype=int), b),
+        "solve_triangular with ones", lambda a, b: L.solve_triangular(a, b, upper=False,
+        unitriangular=True),
+        lambda a, b: one(mpmath.lu_solve)(triangle(a) * (1 - np.eye(len(a),
+        dtype=int)) + np.eye(len(a), dtype=int), b),
         lambda d, n, c: [regular(d, n, c), normal(d, (n, 1), c)],
     ),
     Row("det", L.det, lambda a: [[det(a)]], lambda d, n, c: [matrix(d, n, n, c)]),
@@ -181,23 +192,30 @@ ROWS = [
         "slogdet", L.slogdet, lambda a: [[det(a) / abs(det(a))], [mpmath.log(abs(det(a)))]],
         lambda d, n, c: [regular(d, n, c) * (-1 if n % 2 else 1)],
     ),
-    Row("cholesky", L.cholesky, lambda a: one(mpmath.cholesky)(a), lambda d, n, c: [definite(d, n, c)], gradient=False),
+    Row("cholesky", L.cholesky, lambda a: one(mpmath.cholesky)(a), lambda d, n, c: [definite(d, n,
+    c)], gradient=False),
     Row(
-        "cholesky upwards", lambda a: L.cholesky(a, upper=True), one(lambda a: mpmath.cholesky(a).H),
+        "cholesky upwards", lambda a: L.cholesky(a, upper=True),
+        one(lambda a: mpmath.cholesky(a).H),
         lambda d, n, c: [definite(d, n, c)], gradient=False,
     ),
-    Row("cholesky_inverse", torch.cholesky_inverse, lambda a: [flat(of_factor(a) ** -1)], lambda d, n, c: [regular(d, n, c).real]),
+    Row("cholesky_inverse", torch.cholesky_inverse, lambda a: [flat(of_factor(a) ** -1)], lambda d,
+    n, c: [regular(d, n, c).real]),
     Row(
-        "cholesky_inverse upwards", lambda a: torch.cholesky_inverse(a, upper=True), lambda a: [flat(of_factor(a, True) ** -1)],
+        "cholesky_inverse upwards", lambda a: torch.cholesky_inverse(a, upper=True),
+        lambda a: [flat(of_factor(a, True) ** -1)],
         lambda d, n, c: [regular(d, n, c)], kinds=(False,),
     ),
     Row(
-        "cholesky_solve", torch.cholesky_solve, lambda b, a: [flat(mpmath.lu_solve(of_factor(a), mat(b)))],
+        "cholesky_solve", torch.cholesky_solve, lambda b, a: [flat(mpmath.lu_solve(of_factor(a),
+        mat(b)))],
         lambda d, n, c: [normal(d, (n, 1), c), regular(d, n, c)], kinds=(False,),
     ),
-    Row("matrix_exp", torch.matrix_exp, one(lambda a: mpmath.expm(a, "taylor")), lambda d, n, c: [normal(d, (n, n), c)]),
+    Row("matrix_exp", torch.matrix_exp, one(lambda a: mpmath.expm(a, "taylor")), lambda d, n,
+    c: [normal(d, (n, n), c)]),
     Row("pinv", L.pinv, one(lambda a: (a.H * a) ** -1 * a.H), lambda d, n, c: [tall(d, n, c)]),
-    Row("pinv of wide ones", L.pinv, one(lambda a: a.H * (a * a.H) ** -1), lambda d, n, c: [tall(d, n, c).T]),
+    Row("pinv of wide ones", L.pinv, one(lambda a: a.H * (a * a.H) ** -1), lambda d, n, c: [tall(d,
+    n, c).T]),
     Row(
         "lstsq", lambda a, b: L.lstsq(a, b).solution, one(lambda a, b: (a.H * a) ** -1 * a.H * b),
         lambda d, n, c: [tall(d, n, c), normal(d, (n + 2, 1), c)],
@@ -206,11 +224,13 @@ ROWS = [
     Row("svdvals", L.svdvals, singular_values, lambda d, n, c: [normal(d, (n, n + 1), c)]),
     Row("svdvals of tall ones", L.svdvals, singular_values, lambda d, n, c: [tall(d, n, c)]),
     *(
-        Row(f"matrix_norm {order}", lambda a, o=order: L.matrix_norm(a, o), norms(order), lambda d, n, c: [tall(d, n, c)])
+        Row(f"matrix_norm {order}", lambda a, o=order: L.matrix_norm(a, o), norms(order), lambda d,
+        n, c: [tall(d, n, c)])
         for order in ("nuc", 2, -2)
     ),
     Row("cross", L.cross, crossed, lambda d, n, c: [normal(d, (3,), c), normal(d, (3,), c)]),
-    Row("lu", lambda a: tuple(L.lu(a)[1:]), factored, lambda d, n, c: [normal(d, (n, n), c)], kinds=(False,)),
+    Row("lu", lambda a: tuple(L.lu(a)[1:]), factored, lambda d, n, c: [normal(d, (n, n), c)],
+    kinds=(False,)),
     *(
         Row(
             f"lu_solve {options}", lambda a, b, o=options: L.lu_solve(*L.lu_factor(a), b, **o),
@@ -221,13 +241,16 @@ ROWS = [
     ),
     Row(
         "triangular_solve", triangular_solve,
-        lambda b, a: one(mpmath.lu_solve)(triangle(a, True).T, b), lambda d, n, c: [normal(d, (n, 1), c), regular(d, n, c)],
+        lambda b, a: one(mpmath.lu_solve)(triangle(a, True).T, b), lambda d, n, c: [normal(d, (n,
+        1), c), regular(d, n, c)],
     ),
     *(
         Row(
-            f"ormqr {left} {transpose}", lambda x, t, b, k=left, f=transpose: torch.ormqr(x, t, b, left=k, transpose=f),
+            f"ormqr {left} {transpose}", lambda x, t, b, k=left, f=transpose: torch.ormqr(x, t, b,
+            left=k, transpose=f),
             rotated(left, transpose),
-            lambda d, n, c: [normal(d, (n + 1, n), c), normal(d, (n,), c) / 16, normal(d, (n + 1, n + 1), c)],
+            lambda d, n, c: [normal(d, (n + 1, n), c), normal(d, (n,), c) / 16, normal(d, (n + 1,
+            n + 1), c)],
         )
         for left in (True, False) for transpose in (True, False)
     ),
@@ -266,10 +289,15 @@ def check(row: Row, is_complex: bool, cases: int, seed: int) -> None:
         made = tuple(made) if isinstance(made, tuple) else (made,)
         with mpmath.workprec(2 * BITS):
             wanted = in_parts(row.mpmath(*arrays(given)), made)
-        found = enclosed(lambda *xs: tuple(y) if isinstance(y := row.torch(*xs), tuple) else y, *given, bits=512)
+        found = enclosed(
+            lambda *xs: tuple(y) if isinstance(y := row.torch(*xs), tuple) else y, *given, bits=512
+        )
         for part, truth in zip(found, wanted, strict=True):
             scale = max([float(abs(t)) for t in truth] + [1e-300])
-            assert all(holds(x, t, scale) for x, t in zip(part, truth, strict=True)), (row.name, given)
+            assert all(holds(x, t, scale) for x, t in zip(part, truth, strict=True)), (
+                row.name,
+                given,
+            )
             known += [x for x, t in zip(part, truth, strict=True) if t != 0]
     assert tight(known) >= 0.99
 
@@ -290,7 +318,9 @@ def test_balls_hold_the_truth_of_many(row: Row, is_complex: bool) -> None:
 
 
 @pytest.mark.parametrize("is_complex", [False, True])
-@pytest.mark.parametrize("row", [row for row in ROWS if row.gradient], ids=[row.name for row in ROWS if row.gradient])
+@pytest.mark.parametrize(
+    "row", [row for row in ROWS if row.gradient], ids=[row.name for row in ROWS if row.gradient]
+)
 def test_gradients_are_derivatives(row: Row, is_complex: bool) -> None:
     if is_complex not in row.kinds:
         return
@@ -298,24 +328,35 @@ def test_gradients_are_derivatives(row: Row, is_complex: bool) -> None:
     given = [torch.from_numpy(np.ascontiguousarray(x)) for x in row.draw(draw, 2, is_complex)]
     made = row.torch(*given)
     made = tuple(made) if isinstance(made, tuple) else (made,)
-    cotangents = [torch.from_numpy(np.asarray(normal(draw, tuple(y.shape), y.is_complex()))) for y in made]
+    cotangents = [
+        torch.from_numpy(np.asarray(normal(draw, tuple(y.shape), y.is_complex()))) for y in made
+    ]
     with mpmath.workprec(2 * BITS):
         wanted = derivatives(row.mpmath, cotangents, *given)
     found = enclosed_gradients(row.torch, cotangents, *given, bits=256)
     for part, truth in zip(found, wanted, strict=True):
         scale = max([float(abs(t)) for t in truth] + [1.0])
-        assert all(holds(x, t, scale, 200) for x, t in zip(part, truth, strict=True)), (row.name, part, truth)
+        assert all(holds(x, t, scale, 200) for x, t in zip(part, truth, strict=True)), (
+            row.name,
+            part,
+            truth,
+        )
         assert tight([x for x, t in zip(part, truth, strict=True) if abs(t) > 2.0**-200]) == 1.0
 
 
 @pytest.mark.parametrize("is_complex", [False, True])
 @pytest.mark.parametrize("upper", [False, True])
-def test_gradients_by_hermitian_matrices_are_right_in_hermitian_directions(upper: bool, is_complex: bool) -> None:
+def test_gradients_by_hermitian_matrices_are_right_in_hermitian_directions(
+    upper: bool, is_complex: bool
+) -> None:
     """What Cholesky's factor and the eigenvalues change by along a Hermitian direction."""
     draw = np.random.default_rng(3)
     a, e = definite(draw, 3, is_complex), definite(draw, 3, is_complex)
     for function, truth in (
-        (lambda x: L.cholesky(x, upper=upper), one(lambda x: mpmath.cholesky(x).H if upper else mpmath.cholesky(x))),
+        (
+            lambda x: L.cholesky(x, upper=upper),
+            one(lambda x: mpmath.cholesky(x).H if upper else mpmath.cholesky(x)),
+        ),
         (lambda x: L.eigvalsh(x, UPLO="U" if upper else "L"), eigenvalues),
     ):
         y = function(torch.from_numpy(a))
@@ -326,11 +367,24 @@ def test_gradients_by_hermitian_matrices_are_right_in_hermitian_directions(upper
             x, direction = (np.vectorize(mpmath.mpmathify, otypes=[object])(v) for v in (a, e))
             above, below = truth(x + step * direction)[0], truth(x - step * direction)[0]
             slope = sum(mpmath.re(mpmath.conj(mpmath.mpmathify(w)) * (p - q))
-                        for w, p, q in zip(g.reshape(-1).tolist(), above, below, strict=True)) / (2 * step)  # fmt: skip
+                        for w, p, q in zip(g.reshape(-1).tolist(), above, below,
+                        strict=True)) / (2 * step)  # fmt: skip
         with balls.precision(256):
-            along = sum((balls.ball(p) * arb(float(q.real)) for p, q in zip(parts[0], e.reshape(-1), strict=True)), arb(0))
+            along = sum(
+                (
+                    balls.ball(p) * arb(float(q.real))
+                    for p, q in zip(parts[0], e.reshape(-1), strict=True)
+                ),
+                arb(0),
+            )
             if is_complex:
-                along += sum((balls.ball(p) * arb(float(q.imag)) for p, q in zip(parts[1], e.reshape(-1), strict=True)), arb(0))
+                along += sum(
+                    (
+                        balls.ball(p) * arb(float(q.imag))
+                        for p, q in zip(parts[1], e.reshape(-1), strict=True)
+                    ),
+                    arb(0),
+                )
         assert holds(along, slope, 1.0, 200)
         assert tight([along]) == 1.0
 
@@ -339,12 +393,18 @@ def test_multiple_eigenvalues_are_enclosed_and_their_vectors_are_not() -> None:
     with balls.precision(128):
         a = arb_mat([[2, 1, 1], [1, 2, 1], [1, 1, 2]])  # 1, 1, 4
         values, vectors = spectra.eigenvalues(a)
-        assert [v.contains(w) and v.rad() < 1e-20 for v, w in zip(values, (1, 1, 4), strict=True)] == [True] * 3
-        assert [row[2].is_finite() for row in vectors] == [True] * 3 or not vectors[0][2].is_finite()
+        assert [
+            v.contains(w) and v.rad() < 1e-20 for v, w in zip(values, (1, 1, 4), strict=True)
+        ] == [True] * 3
+        assert [row[2].is_finite() for row in vectors] == [True] * 3 or not vectors[0][
+            2
+        ].is_finite()
         assert not any(row[0].is_finite() for row in vectors)
         assert [
             v.contains(5)
-            for v in spectra.eigenvalues(acb_mat(arb_mat(4, 4, [5 * (i == j) for i in range(4) for j in range(4)])))[0]
+            for v in spectra.eigenvalues(
+                acb_mat(arb_mat(4, 4, [5 * (i == j) for i in range(4) for j in range(4)]))
+            )[0]
         ] == [True] * 4
 
 
@@ -359,7 +419,9 @@ def test_singular_values_of_singular_matrices_are_zero() -> None:
 
 @pytest.mark.parametrize("function", [L.inv_ex, lambda a: L.solve_ex(a, a), L.cholesky_ex])
 def test_what_balls_cannot_tell_from_singular_is_unsure(function: Any) -> None:
-    a = torch.tensor([[0.1, 0.2], [0.2, 0.4]], dtype=torch.float64)  # 0.2 and 0.4 are twice and four times what 0.1 is
+    a = torch.tensor(
+        [[0.1, 0.2], [0.2, 0.4]], dtype=torch.float64
+    )  # 0.2 and 0.4 are twice and four times what 0.1 is
     with pytest.raises(balls.Unsure):
         enclosed(lambda x: function(x)[0], a)
 
@@ -379,7 +441,9 @@ def test_what_is_not_finite_is_unsure() -> None:
 def test_ties_of_pivots_are_unsure() -> None:
     with pytest.raises(balls.Unsure):
         enclosed(lambda a: L.lu(a)[2], torch.tensor([[1.0, 2.0], [-1.0, 3.0]], dtype=torch.float64))
-    assert enclosed(lambda a: L.lu(a)[2], torch.tensor([[1.0, 2.0], [-2.0, 3.0]], dtype=torch.float64))[0].tolist() == [
+    assert enclosed(
+        lambda a: L.lu(a)[2], torch.tensor([[1.0, 2.0], [-2.0, 3.0]], dtype=torch.float64)
+    )[0].tolist() == [
         -2,
         3,
         0,

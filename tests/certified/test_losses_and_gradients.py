@@ -22,7 +22,9 @@ def numbers(seed: int, *shape: int, low: float = -4.0, high: float = 4.0) -> tor
     return torch.from_numpy(np.random.default_rng(seed).uniform(low, high, shape))
 
 
-def value_and_gradient(function: Callable[..., torch.Tensor], x: torch.Tensor, *rest: torch.Tensor) -> tuple[Any, list[Any]]:
+def value_and_gradient(
+    function: Callable[..., torch.Tensor], x: torch.Tensor, *rest: torch.Tensor
+) -> tuple[Any, list[Any]]:
     """Of a loss that is one number: its ball, and those of its gradient by the first argument."""
     made, trace = followed(function, x, *rest)
     (slope,), _ = gradient_nodes(lambda x: function(x, *rest), torch.ones_like, x)
@@ -58,17 +60,39 @@ Loss = tuple[Callable[..., torch.Tensor], Callable[..., Any]]
 PAIRS: dict[str, Loss] = {
     "mse": (F.mse_loss, lambda x, t: (x - t) ** 2),
     "l1": (F.l1_loss, lambda x, t: abs(x - t)),
-    "huber": (lambda x, t: F.huber_loss(x, t, delta=0.75), lambda x, t: huber(x - t, mpmath.mpf(0.75))),
-    "smooth l1": (lambda x, t: F.smooth_l1_loss(x, t, beta=0.1), lambda x, t: huber(x - t, mpmath.mpf(0.1)) / mpmath.mpf(0.1)),
+    "huber": (
+        lambda x, t: F.huber_loss(x, t, delta=0.75),
+        lambda x, t: huber(x - t, mpmath.mpf(0.75)),
+    ),
+    "smooth l1": (
+        lambda x, t: F.smooth_l1_loss(x, t, beta=0.1),
+        lambda x, t: huber(x - t, mpmath.mpf(0.1)) / mpmath.mpf(0.1),
+    ),
     "with logits": (F.binary_cross_entropy_with_logits, bce_with_logits),
     "soft margin": (F.soft_margin_loss, lambda x, t: mpmath.log(1 + mpmath.exp(-t * x))),
-    "poisson": (lambda x, t: F.poisson_nll_loss(x, t.abs(), full=True), lambda x, t: mpmath.exp(x) - abs(t) * x + stirling(abs(t))),
+    "poisson": (
+        lambda x, t: F.poisson_nll_loss(x, t.abs(), full=True),
+        lambda x, t: mpmath.exp(x) - abs(t) * x + stirling(abs(t)),
+    ),
     "gaussian": (
         lambda x, t: F.gaussian_nll_loss(x, t, torch.full_like(t, 0.3), full=True),
-        lambda x, t: (mpmath.log(mpmath.mpf(0.3)) + (x - t) ** 2 / mpmath.mpf(0.3) + mpmath.log(2 * mpmath.pi)) / 2,
+        lambda x, t: (
+            (
+                mpmath.log(mpmath.mpf(0.3))
+                + (x - t) ** 2 / mpmath.mpf(0.3)
+                + mpmath.log(2 * mpmath.pi)
+            )
+            / 2
+        ),
     ),
-    "bce": (lambda x, t: F.binary_cross_entropy(x.sigmoid(), t.sigmoid()), lambda x, t: bce(sigma(x), sigma(t))),
-    "kl": (lambda x, t: F.kl_div(x, t.exp(), reduction="sum") / 12, lambda x, t: mpmath.exp(t) * (t - x)),
+    "bce": (
+        lambda x, t: F.binary_cross_entropy(x.sigmoid(), t.sigmoid()),
+        lambda x, t: bce(sigma(x), sigma(t)),
+    ),
+    "kl": (
+        lambda x, t: F.kl_div(x, t.exp(), reduction="sum") / 12,
+        lambda x, t: mpmath.exp(t) * (t - x),
+    ),
 }
 
 
@@ -86,7 +110,9 @@ def test_losses_of_pairs(name: str, seed: int) -> None:
             assert holds(slope, truth, BITS // 4), (name, a, b)
 
 
-def mp_cross_entropy(rows: list[list[Any]], targets: list[int], weights: list[Any], smoothing: Any, ignored: int) -> Any:
+def mp_cross_entropy(
+    rows: list[list[Any]], targets: list[int], weights: list[Any], smoothing: Any, ignored: int
+) -> Any:
     total, count = mpmath.mpf(0), mpmath.mpf(0)
     for row, target in zip(rows, targets, strict=True):
         if target == ignored:
@@ -105,7 +131,9 @@ def test_cross_entropy(smoothing: float, weighted: bool) -> None:
     weight = numbers(8, 5, low=0.1) if weighted else None
 
     def function(x: torch.Tensor) -> torch.Tensor:
-        return F.cross_entropy(x, torch.tensor(targets), weight, ignore_index=1, label_smoothing=smoothing)
+        return F.cross_entropy(
+            x, torch.tensor(targets), weight, ignore_index=1, label_smoothing=smoothing
+        )
 
     value, slopes = value_and_gradient(function, x)
     with mpmath.workprec(BITS + 60):
@@ -113,7 +141,9 @@ def test_cross_entropy(smoothing: float, weighted: bool) -> None:
         flat, s = exact(x), mpmath.mpf(smoothing)
 
         def truth(values: list[Any]) -> Any:
-            return mp_cross_entropy([values[5 * i : 5 * i + 5] for i in range(4)], targets, weights, s, 1)
+            return mp_cross_entropy(
+                [values[5 * i : 5 * i + 5] for i in range(4)], targets, weights, s, 1
+            )
 
         assert holds(value, truth(flat), BITS // 2)
         for i in (0, 7, 11, 19):
@@ -135,7 +165,9 @@ def near(ball: Any, truth: Fraction) -> bool:
 def test_margin_losses_are_those_of_fractions() -> None:
     x, labels = numbers(3, 3, 4), [2, 0, 3]
     rows = [[Fraction(v) for v in row] for row in x.tolist()]
-    value, slopes = value_and_gradient(lambda x: F.multi_margin_loss(x, torch.tensor(labels), p=2, margin=0.5), x)
+    value, slopes = value_and_gradient(
+        lambda x: F.multi_margin_loss(x, torch.tensor(labels), p=2, margin=0.5), x
+    )
     half = Fraction(1, 2)
     terms = [
         [max(Fraction(0), half - row[t] + v) if j != t else Fraction(0) for j, v in enumerate(row)]
@@ -151,7 +183,15 @@ def test_margin_losses_are_those_of_fractions() -> None:
     total = Fraction(0)
     for row, wanted in zip(rows, several, strict=True):
         read = wanted[: wanted.index(-1)] if -1 in wanted else wanted
-        total += sum((max(Fraction(0), 1 - row[t] + row[j]) for t in read for j in range(4) if j not in read), Fraction(0))
+        total += sum(
+            (
+                max(Fraction(0), 1 - row[t] + row[j])
+                for t in read
+                for j in range(4)
+                if j not in read
+            ),
+            Fraction(0),
+        )
     assert near(value, total / 12)
 
 
@@ -179,7 +219,8 @@ def test_kinks_as_torch_has_them(case: int) -> None:
     _, slopes = value_and_gradient(lambda x: function(x).sum(), x)
     assert [float(s) for s in slopes] == wanted
     if function is F.hardswish and torch.__version__ < "2.5":
-        return  # torch 2.4.1's own gradient at its kinks is that of the parabola between them: −0.5 and 1.5
+        # torch 2.4.1's own gradient at its kinks is that of the parabola between them: −0.5 and 1.5
+        return
     leaf = x.clone().requires_grad_(True)
     function(leaf).sum().backward()
     assert leaf.grad is not None

@@ -1,4 +1,5 @@
-"""Normalisation, softmax, attention, recurrent networks, distances and the loss of connectionist temporal classification."""
+"""Normalisation, softmax, attention, recurrent networks, distances and the loss of connectionist
+temporal classification."""
 
 from __future__ import annotations
 
@@ -11,7 +12,21 @@ import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
-from traced_truths import COUNTS, Row, check_slopes, check_values, drawn, elements, exact, exp, holds, log, power, sqrt, tanh
+from traced_truths import (
+    COUNTS,
+    Row,
+    check_slopes,
+    check_values,
+    drawn,
+    elements,
+    exact,
+    exp,
+    holds,
+    log,
+    power,
+    sqrt,
+    tanh,
+)
 
 from consistency.reference.certified import balls
 from consistency.reference.certified.nodes import evaluate
@@ -45,7 +60,9 @@ def softmax(x: Any) -> Any:
 
 
 def attention(q: Any, k: Any, v: Any, scale: Any = None, seen: Any = None) -> Any:
-    scores = (q @ np.swapaxes(k, -1, -2)) * (1 / mpmath.sqrt(q.shape[-1]) if scale is None else mpmath.mpf(scale))
+    scores = (q @ np.swapaxes(k, -1, -2)) * (
+        1 / mpmath.sqrt(q.shape[-1]) if scale is None else mpmath.mpf(scale)
+    )
     weights = exp(scores)
     if seen is not None:
         weights = weights * seen.astype(object)
@@ -69,7 +86,9 @@ def heads(x: Any, packed: Any, out: Any) -> Any:
 
 def multi_head(x: Any, packed: Any, out: Any) -> Any:
     nothing = (None, None, None, False, 0.0)
-    return F.multi_head_attention_forward(x, x, x, 4, 2, packed, *nothing, out, None, training=False, need_weights=True)
+    return F.multi_head_attention_forward(
+        x, x, x, 4, 2, packed, *nothing, out, None, training=False, need_weights=True
+    )
 
 
 def sigmoid(x: Any) -> Any:
@@ -115,13 +134,19 @@ def layer(name: str) -> Any:
 
 def distances(p: float) -> Any:
     def of(x: Any, y: Any) -> Any:
-        return np.array([[power(sum(power(abs(a - b), p)), 1 / mpmath.mpf(p)) for b in y] for a in x], dtype=object)
+        return np.array(
+            [[power(sum(power(abs(a - b), p)), 1 / mpmath.mpf(p)) for b in y] for a in x],
+            dtype=object,
+        )
 
     return of
 
 
 def between_rows(x: Any) -> Any:
-    return [sqrt(((x[i] - x[j]) * (x[i] - x[j])).sum()) for i, j in itertools.combinations(range(len(x)), 2)]
+    return [
+        sqrt(((x[i] - x[j]) * (x[i] - x[j])).sum())
+        for i, j in itertools.combinations(range(len(x)), 2)
+    ]
 
 
 def cosines(x: Any, y: Any) -> Any:
@@ -132,7 +157,8 @@ TARGET = [1, 1, 2]
 
 
 def all_paths(x: Any) -> Any:
-    """−log Σ of the products of all paths that collapse to the target: repetitions first, then blanks."""
+    """−log Σ of the products of all paths that collapse to the target: repetitions first, then
+    blanks."""
     total: Any = mpmath.mpf(0)
     for path in itertools.product(range(3), repeat=len(x)):
         merged = [label for label, _ in itertools.groupby(path)]
@@ -142,7 +168,9 @@ def all_paths(x: Any) -> Any:
 
 
 def ctc(x: Any) -> Any:
-    return F.ctc_loss(x, torch.tensor([TARGET]), torch.tensor([5]), torch.tensor([3]), reduction="none")
+    return F.ctc_loss(
+        x, torch.tensor([TARGET]), torch.tensor([5]), torch.tensor([3]), reduction="none"
+    )
 
 
 def layers(x: Any, *affine: Any) -> Any:
@@ -154,23 +182,30 @@ def in_training(x: Any) -> Any:
 
 
 GROUPED = [] if torch.__version__ < "2.5" else [
-    Row("grouped attention", lambda *x: SDPA(*x, enable_gqa=True), grouped, [(1, 4, 2, 2), (1, 2, 3, 2), (1, 2, 3, 2)], "some"),
+    Row("grouped attention", lambda *x: SDPA(*x, enable_gqa=True), grouped, [(1, 4, 2, 2), (1, 2, 3,
+    2), (1, 2, 3, 2)], "some"),
 ]  # fmt: skip
 QKV = [(2, 2, 3, 2), (2, 2, 4, 2), (2, 2, 4, 3)]
 SDPA = F.scaled_dot_product_attention
 ROWS = [
-    Row("layer_norm", layers, lambda x, w, b: standardised(x, 1) * w + b, [(2, 4), (4,), (4,)], "some"),
-    Row("layer_norm alike", lambda x: F.layer_norm(x, [4]), lambda x: standardised(x, 1), [(2, 4)], "alike"),
+    Row("layer_norm", layers, lambda x, w, b: standardised(x, 1) * w + b, [(2, 4), (4,), (4,)],
+    "some"),
+    Row("layer_norm alike", lambda x: F.layer_norm(x, [4]), lambda x: standardised(x, 1), [(2, 4)],
+    "alike"),
     Row("group_norm", lambda x: F.group_norm(x, 2), groups, [(2, 4, 3)], "some"),
-    Row("batch_norm in training", in_training, lambda x: standardised(x, (0, 2)), [(2, 3, 2)], "some"),
+    Row("batch_norm in training", in_training, lambda x: standardised(x, (0, 2)), [(2, 3, 2)],
+    "some"),
     Row("batch_norm", lambda x, m, v: F.batch_norm(x, m, v),
-        lambda x, m, v: (x - by_channel(m)) / sqrt(by_channel(v) + EPS), [(2, 3, 2), (3,), (3,)], "positive", slope=False),
-    Row("rms_norm", lambda x: F.rms_norm(x, [4], eps=EPS), lambda x: x / sqrt(mean(x * x, 1) + EPS), [(2, 4)], "some"),
+        lambda x, m, v: (x - by_channel(m)) / sqrt(by_channel(v) + EPS), [(2, 3, 2), (3,), (3,)],
+        "positive", slope=False),
+    Row("rms_norm", lambda x: F.rms_norm(x, [4], eps=EPS), lambda x: x / sqrt(mean(x * x, 1) + EPS),
+    [(2, 4)], "some"),
     Row("softmax", lambda x: x.softmax(1), softmax, [(2, 5)], "some"),
     Row("log_softmax", lambda x: x.log_softmax(1), lambda x: log(softmax(x)), [(2, 5)], "some"),
     Row("attention", SDPA, attention, QKV, "some"),
     Row("attention of 3 dimensions", SDPA, attention, [(2, 3, 2), (2, 4, 2), (2, 4, 3)], "some"),
-    Row("attention, scaled", lambda *x: SDPA(*x, scale=0.3), lambda *x: attention(*x, scale=0.3), QKV, "some"),
+    Row("attention, scaled", lambda *x: SDPA(*x, scale=0.3), lambda *x: attention(*x, scale=0.3),
+    QKV, "some"),
     Row("causal attention", lambda *x: SDPA(*x, is_causal=True), causal, QKV, "some"),
     *GROUPED,
     Row("multi_head_attention_forward", multi_head, heads, [(3, 1, 4), (12, 4), (4, 4)], "some"),
@@ -183,7 +218,8 @@ ROWS = [
     Row("pairwise_distance", lambda x, y: F.pairwise_distance(x, y, eps=0.5),
         lambda x, y: sqrt(((x - y + 0.5) * (x - y + 0.5)).sum(1)), [(2, 3), (2, 3)], "some"),
     Row("cosine_similarity", F.cosine_similarity, cosines, [(2, 3), (2, 3)], "some"),
-    Row("ctc_loss", ctc, all_paths, [(5, 1, 3)], "some", slope=False),  # a convention, not the derivative
+    # a convention, not the derivative
+    Row("ctc_loss", ctc, all_paths, [(5, 1, 3)], "some", slope=False),
 ]  # fmt: skip
 
 
@@ -211,14 +247,27 @@ def test_running_statistics_that_the_schema_does_not_mention() -> None:
         new = mean(data, (0, 2)).reshape(-1), (centered * centered).sum((0, 2)) / mpmath.mpf(3)
         for tensor, before, after in zip((m, v), old, new, strict=True):
             found = evaluate(trace.node(tensor), np.arange(3))
-            assert all(holds(f, 0.75 * b + 0.25 * a) for f, b, a in zip(found, before, after, strict=True))
+            assert all(
+                holds(f, 0.75 * b + 0.25 * a) for f, b, a in zip(found, before, after, strict=True)
+            )
 
 
-SAFE_SOFTMAX = [torch.ops.aten._safe_softmax] if hasattr(torch.ops.aten, "_safe_softmax") else []  # since torch 2.5
+SAFE_SOFTMAX = (
+    [torch.ops.aten._safe_softmax] if hasattr(torch.ops.aten, "_safe_softmax") else []
+)  # since torch 2.5
 
 
 @pytest.mark.parametrize(
-    "data", [[0.0, -INF, 1.0], [-INF, -INF, -INF], [INF, 1.0, 2.0], [NAN, 1.0, -INF], [1e308, -1e308, 0.0], [-0.0, 0.0, 0.0], [7.0]]
+    "data",
+    [
+        [0.0, -INF, 1.0],
+        [-INF, -INF, -INF],
+        [INF, 1.0, 2.0],
+        [NAN, 1.0, -INF],
+        [1e308, -1e308, 0.0],
+        [-0.0, 0.0, 0.0],
+        [7.0],
+    ],
 )
 @pytest.mark.parametrize("call", [torch.softmax, torch.log_softmax, F.softmin, *SAFE_SOFTMAX])
 def test_infinite_exponents(call: Any, data: list[float]) -> None:
@@ -235,18 +284,26 @@ def test_queries_that_see_nothing() -> None:
     found = elements(lambda: SDPA(q, q, q, attn_mask=mask))
     expected = [1.0, 1.0, nothing, nothing]
     assert all(holds(a, b) if b == b else a != a for a, b in zip(found, expected, strict=True))
-    assert torch.equal(SDPA(q, q, q, attn_mask=mask).reshape(-1).nan_to_num(9.0), torch.tensor(expected).double().nan_to_num(9.0))
+    assert torch.equal(
+        SDPA(q, q, q, attn_mask=mask).reshape(-1).nan_to_num(9.0),
+        torch.tensor(expected).double().nan_to_num(9.0),
+    )
 
 
 def test_a_mask_of_truths_hides_keys_in_a_whole_layer() -> None:
     row = Row("hidden", multi_head, None, [(3, 1, 4), (12, 4), (4, 4)], "some")
     x, packed, out = drawn(row, 0)
     nothing = (None, None, None, False, 0.0)
-    for mask in (torch.tensor([[False, True, False]] * 3), torch.tensor([[[False, True, True]] * 3, [[False] * 3] * 3])):
+    for mask in (
+        torch.tensor([[False, True, False]] * 3),
+        torch.tensor([[[False, True, True]] * 3, [[False] * 3] * 3]),
+    ):
 
         def call(attn_mask: torch.Tensor = mask) -> Any:
             args = (x, x, x, 4, 2, packed, *nothing, out, None)
-            return F.multi_head_attention_forward(*args, training=False, need_weights=False, attn_mask=attn_mask)
+            return F.multi_head_attention_forward(
+                *args, training=False, need_weights=False, attn_mask=attn_mask
+            )
 
         found = [float(a.mid()) for a in elements(call)]
         assert found == pytest.approx(call()[0].reshape(-1).tolist(), rel=1e-12)
@@ -256,6 +313,8 @@ def test_a_target_that_no_path_leads_to() -> None:
     x = torch.zeros(2, 1, 3, dtype=torch.float64)
     for zero, wanted in ((False, INF), (True, 0.0)):
         lengths = torch.tensor([2]), torch.tensor([3])
-        assert elements(lambda z=zero, n=lengths: F.ctc_loss(x, torch.tensor([TARGET]), *n, reduction="none", zero_infinity=z)) == [
-            wanted
-        ]
+        assert elements(
+            lambda z=zero, n=lengths: F.ctc_loss(
+                x, torch.tensor([TARGET]), *n, reduction="none", zero_infinity=z
+            )
+        ) == [wanted]

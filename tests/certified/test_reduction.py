@@ -41,19 +41,23 @@ ROWS = [
     Row("prod of all", lambda x: x.prod(), lambda x: x.prod(), [(7,)], "some"),
     Row("trace", torch.trace, lambda x: sum(x[i, i] for i in range(3)), SHAPE),
     Row("var", lambda x: x.var(1), lambda x: variance(x, 1), SHAPE),
-    Row("var of few bits", lambda x: x.var(1, correction=0), lambda x: variance(x, 0), SHAPE, "alike"),
+    Row("var of few bits", lambda x: x.var(1, correction=0), lambda x: variance(x, 0), SHAPE,
+    "alike"),
     Row("std", lambda x: x.std(1, correction=2), lambda x: sqrt(variance(x, 2)), SHAPE, "alike"),
     Row("var_mean", lambda x: torch.var_mean(x, 1), lambda x: variance(x, 1), SHAPE),
     Row("norm", lambda x: x.norm(2, 1), lambda x: sqrt((x * x).sum(1)), SHAPE, "some"),
     *(
-        Row(f"norm of order {p}", lambda x, p=p: torch.linalg.vector_norm(x, p, 1), norm(p), SHAPE, "some")
+        Row(f"norm of order {p}", lambda x, p=p: torch.linalg.vector_norm(x, p, 1), norm(p), SHAPE,
+        "some")
         for p in (1, 3, 0.5, 2.5, -1.5)
     ),
-    Row("dist", lambda x, y: torch.dist(x, y, 3), lambda x, y: norm(3)((x - y)[None]), [(4,), (4,)], "some"),
+    Row("dist", lambda x, y: torch.dist(x, y, 3), lambda x, y: norm(3)((x - y)[None]), [(4,), (4,)],
+    "some"),
     Row("amax", lambda x: x.amax(1), lambda x: np.array([max(row) for row in x]), SHAPE),
     Row("max", lambda x: x.max(1), lambda x: np.array([max(row) for row in x]), SHAPE, "some"),
     Row("min of all", lambda x: x.min(), lambda x: min(x.reshape(-1)), SHAPE, "some"),
-    Row("argmin", lambda x: x.argmin(1), lambda x: [list(row).index(min(row)) for row in x], SHAPE, slope=False),
+    Row("argmin", lambda x: x.argmin(1), lambda x: [list(row).index(min(row)) for row in x], SHAPE,
+    slope=False),
     Row("logsumexp", lambda x: x.logsumexp(1), logsumexp, SHAPE, "some"),
 ]  # fmt: skip
 
@@ -65,7 +69,9 @@ def test_values(row: Row, count: int) -> None:
 
 
 @pytest.mark.parametrize("count", COUNTS)
-@pytest.mark.parametrize("row", [row for row in ROWS if row.slope and row.numbers != "any"], ids=repr)
+@pytest.mark.parametrize(
+    "row", [row for row in ROWS if row.slope and row.numbers != "any"], ids=repr
+)
 def test_slopes(row: Row, count: int) -> None:
     check_slopes(row, count)
 
@@ -73,7 +79,9 @@ def test_slopes(row: Row, count: int) -> None:
 def same(found: list[Any], wanted: list[Any]) -> None:
     assert len(found) == len(wanted)
     for a, b in zip(found, wanted, strict=True):
-        assert (a != a and b != b) or (a == b and (b or math.copysign(1.0, float(a)) == math.copysign(1.0, b))), (found, wanted)
+        assert (a != a and b != b) or (
+            a == b and (b or math.copysign(1.0, float(a)) == math.copysign(1.0, b))
+        ), (found, wanted)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +123,9 @@ def test_whole_numbers_wrap() -> None:
     x = torch.tensor([2**62, 2**62, 2**62], dtype=torch.int64)
     assert elements(torch.sum, x) == [x.sum().item()] == [3 * 2**62 - 2**64]
     assert elements(torch.prod, torch.tensor([2**40, 2**40 + 1])) == [2**40]
-    assert elements(lambda t: t.sum(dtype=torch.int8), torch.full((200,), 1, dtype=torch.int8)) == [-56]
+    assert elements(lambda t: t.sum(dtype=torch.int8), torch.full((200,), 1, dtype=torch.int8)) == [
+        -56
+    ]
     assert elements(torch.mean, torch.tensor([True, False, False, False]).double()) == [0.25]
     assert elements(torch.sum, torch.tensor([True, True, False])) == [2]
 

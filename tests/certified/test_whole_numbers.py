@@ -59,7 +59,11 @@ def drawn(name: str, count: int) -> tuple[list[int], list[int]]:
     draw = random.Random(name)
 
     def one() -> int:
-        return draw.choice(INTEGERS) if draw.randrange(2) else held(draw.getrandbits(draw.randint(1, 64)))
+        return (
+            draw.choice(INTEGERS)
+            if draw.randrange(2)
+            else held(draw.getrandbits(draw.randint(1, 64)))
+        )
 
     return [one() for _ in range(count)], [one() for _ in range(count)]
 
@@ -86,7 +90,9 @@ def test_division_and_divisors(name: str, count: int) -> None:
 
 def test_powers_wrap_and_narrow_types_do() -> None:
     xs, powers = [3, -7, 2, 0, 10**9, -1], [41, 30, 64, 0, 5, 10**6 + 1]
-    assert traced(torch.pow, torch.tensor(xs), torch.tensor(powers)) == [held(x**p) for x, p in zip(xs, powers, strict=True)]
+    assert traced(torch.pow, torch.tensor(xs), torch.tensor(powers)) == [
+        held(x**p) for x, p in zip(xs, powers, strict=True)
+    ]
     small = torch.tensor([100, -128, 127], dtype=torch.int8)
     assert traced(torch.neg, small) == [-100, -128, -127]
     assert traced(torch.abs, small) == [100, -128, 127]

@@ -1,7 +1,9 @@
-"""Calls of torch, traced, beside formulas that are carried out in mpmath, in thousands of bits, on plain numbers or on dual ones.
+"""Calls of torch, traced, beside formulas that are carried out in mpmath, in thousands of bits, on
+plain numbers or on dual ones.
 
-A formula takes arrays of objects and gives one. It uses nothing but arithmetic and the functions below, so that on dual numbers it
-gives derivatives as well: independent of the nodes' own, for these go forwards.
+A formula takes arrays of objects and gives one. It uses nothing but arithmetic and the functions
+below, so that on dual numbers it gives derivatives as well: independent of the nodes' own, for
+these go forwards.
 """
 
 from __future__ import annotations
@@ -30,7 +32,15 @@ from consistency.reference.certified.tracing import Trace
 PULL_REQUEST, NIGHTLY = int(os.environ.get("CERTIFIED_CASES", "6")), 400  # calls per row of a table
 COUNTS = [PULL_REQUEST, pytest.param(NIGHTLY, marks=pytest.mark.nightly)]
 PRECISION = 5000
-OF_OTHERS = {"unsafe_split", "repeat", "clamp_min", "tril", "constant_pad_nd", "avg_pool2d", "avg_pool3d"}
+OF_OTHERS = {
+    "unsafe_split",
+    "repeat",
+    "clamp_min",
+    "tril",
+    "constant_pad_nd",
+    "avg_pool2d",
+    "avg_pool3d",
+}
 
 
 class Dual:
@@ -113,9 +123,11 @@ def power(x: Any, p: Any) -> Any:
 
 @dataclass(frozen=True)
 class Row:
-    """A call of torch, the formula of its (first) result, the shapes of its arguments, and what numbers they hold.
+    """A call of torch, the formula of its (first) result, the shapes of its arguments, and what
+    numbers they hold.
 
-    ``numbers``: ``any`` are of all sizes from subnormal to 1e300, ``some`` of sizes near 1, ``alike`` close to each other.
+    ``numbers``: ``any`` are of all sizes from subnormal to 1e300, ``some`` of sizes near 1,
+    ``alike`` close to each other.
     """
 
     name: str
@@ -148,7 +160,10 @@ def number(draw: random.Random, numbers: str) -> float:
 def drawn(row: Row, seed: int) -> list[torch.Tensor]:
     draw = random.Random(f"{row.name}{seed}")
     return [
-        torch.tensor([number(draw, row.numbers) for _ in range(math.prod(s))], dtype=torch.float64).reshape(s) for s in row.shapes
+        torch.tensor(
+            [number(draw, row.numbers) for _ in range(math.prod(s))], dtype=torch.float64
+        ).reshape(s)
+        for s in row.shapes
     ]
 
 
@@ -174,14 +189,18 @@ def holds(element: Any, truth: Any) -> bool:
 
 
 def compare(node: Any, truths: Any, positions: Sequence[int]) -> tuple[int, int]:
-    """How many elements there are, and how many of them were found to 2⁻²⁰ ulp. Every ball must hold the truth."""
+    """How many elements there are, and how many of them were found to 2⁻²⁰ ulp. Every ball must
+    hold the truth."""
     found = 0
     for position in positions:
         for bits in BITS:
             with balls.precision(bits):
                 element = evaluate(node, np.array([position]))[0]
             assert holds(element, truths[position]), (position, bits, element, truths[position])
-            if nearest_double(element if not isinstance(element, int) else arb(element)) is not None:
+            if (
+                nearest_double(element if not isinstance(element, int) else arb(element))
+                is not None
+            ):
                 found += 1
                 break
     return len(positions), found
@@ -216,7 +235,9 @@ def check_slopes(row: Row, count: int) -> None:
         tensors, draw = drawn(row, seed), random.Random(seed)
         against: list[float] = []
 
-        def cotangent(out: torch.Tensor, draw: random.Random = draw, against: list[float] = against) -> torch.Tensor:
+        def cotangent(
+            out: torch.Tensor, draw: random.Random = draw, against: list[float] = against
+        ) -> torch.Tensor:
             against += [draw.uniform(-1.0, 1.0) for _ in range(out.numel())]
             return torch.tensor(against, dtype=torch.float64).reshape(out.shape)
 
@@ -233,7 +254,10 @@ def check_slopes(row: Row, count: int) -> None:
                 flat[:] = [Dual(v, mpmath.mpf(0)) for v in flat]
             numbers[which].reshape(-1)[place].slope = mpmath.mpf(1)
             results = np.asarray(row.truth(*numbers), dtype=object).reshape(-1)
-            truth = sum((dual(y).slope * mpmath.mpf(g) for y, g in zip(results, against, strict=True)), mpmath.mpf(0))
+            truth = sum(
+                (dual(y).slope * mpmath.mpf(g) for y, g in zip(results, against, strict=True)),
+                mpmath.mpf(0),
+            )
             n, k = compare(node, {place: truth}, [place])
             seen, found = seen + n, found + k
     assert found >= 0.95 * seen, (found, seen)

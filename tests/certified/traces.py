@@ -1,4 +1,5 @@
-"""What the tests of certified calls share: a call traced, the nodes of its gradients, and numbers of mpmath's as exact balls."""
+"""What the tests of certified calls share: a call traced, the nodes of its gradients, and numbers
+of mpmath's as exact balls."""
 
 from __future__ import annotations
 
@@ -23,11 +24,17 @@ def followed(call: Callable[..., Any], *arguments: Any) -> tuple[Any, Trace]:
 
 
 def gradient_nodes(
-    call: Callable[..., Any], cotangent: Callable[[torch.Tensor], torch.Tensor], *tensors: torch.Tensor
+    call: Callable[..., Any],
+    cotangent: Callable[[torch.Tensor], torch.Tensor],
+    *tensors: torch.Tensor,
 ) -> tuple[list[Any], Trace]:
-    """Nodes of the gradients of Σ cotangent·result by every tensor, in its shape; ``cotangent`` is asked for every result's."""
+    """Nodes of the gradients of Σ cotangent·result by every tensor, in its shape; ``cotangent`` is
+    asked for every result's."""
     trace = Trace(gradients=True)
-    leaves = [t.detach().clone(memory_format=torch.contiguous_format).requires_grad_(True) for t in tensors]
+    leaves = [
+        t.detach().clone(memory_format=torch.contiguous_format).requires_grad_(True)
+        for t in tensors
+    ]
     nodes = [trace.leaf(leaf) for leaf in leaves]
     with torch.enable_grad(), trace:
         made = call(*leaves)
@@ -35,7 +42,9 @@ def gradient_nodes(
     for out in made if isinstance(made, tuple) else (made,):
         roots += _real_pairs(trace.node(out), trace.node(cotangent(out.detach())))
     flat = gradients(roots, [_flat_leaf(node) for node in nodes])
-    return [_shaped(g, tuple(t.shape), t.is_complex()) for g, t in zip(flat, tensors, strict=True)], trace
+    return [
+        _shaped(g, tuple(t.shape), t.is_complex()) for g, t in zip(flat, tensors, strict=True)
+    ], trace
 
 
 def exactly(x: mpmath.mpf) -> arb:

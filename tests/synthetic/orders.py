@@ -1,6 +1,8 @@
-"""Backends that add in an order that is known: nested tuples of term numbers, evaluated with exact roundings of their own.
+"""Backends that add in an order that is known: nested tuples of term numbers, evaluated with exact
+roundings of their own.
 
-``BIAS`` is the bias. ``((0, 1), 2)`` adds term 2 to the sum of 0 and 1; ``(0, 1, 2)`` adds all three at once.
+``BIAS`` is the bias. ``((0, 1), 2)`` adds term 2 to the sum of 0 and 1; ``(0, 1, 2)`` adds all
+three at once.
 """
 
 from __future__ import annotations
@@ -31,7 +33,10 @@ def sequential(parts: Iterable[Nested]) -> Nested:
 def pairwise(parts: Sequence[Nested]) -> Nested:
     parts = list(parts)
     while len(parts) > 1:
-        parts = [tuple(parts[i : i + 2]) if i + 1 < len(parts) else parts[i] for i in range(0, len(parts), 2)]
+        parts = [
+            tuple(parts[i : i + 2]) if i + 1 < len(parts) else parts[i]
+            for i in range(0, len(parts), 2)
+        ]
     return parts[0]
 
 
@@ -40,17 +45,22 @@ def lanes(n: int, count: int, join: Callable[[Sequence[Nested]], Nested] = pairw
     return join([sequential(range(lane, n, count)) for lane in range(count)])
 
 
-def blocks(n: int, size: int, inner: Callable[[Sequence[Nested]], Nested] = sequential) -> list[Nested]:
+def blocks(
+    n: int, size: int, inner: Callable[[Sequence[Nested]], Nested] = sequential
+) -> list[Nested]:
     return [inner(range(start, min(start + size, n))) for start in range(0, n, size)]
 
 
 def at_once(n: int, count: int, *, with_sum: bool) -> Nested:
-    """Additions of ``count`` terms; the running sum is one more, or is added to each group's sum."""
+    """Additions of ``count`` terms; the running sum is one more, or is added to each group's
+    sum."""
     groups = [tuple(range(start, min(start + count, n))) for start in range(0, n, count)]
     groups = [group if len(group) > 1 else group[0] for group in groups]
     if not with_sum:
         return sequential(groups)
-    return functools.reduce(lambda so_far, group: (so_far, *(group if isinstance(group, tuple) else (group,))), groups)
+    return functools.reduce(
+        lambda so_far, group: (so_far, *(group if isinstance(group, tuple) else (group,))), groups
+    )
 
 
 def tree_of(nested: Nested, terms: int, added: int = 0) -> Tree:
@@ -67,15 +77,21 @@ def tree_of(nested: Nested, terms: int, added: int = 0) -> Tree:
 
 
 class Sums(consistency.Backend):
-    """Adds products (``linear``, ``matmul``) and sums of rows by ``choose(terms, rows, columns)``, in float32.
+    """Adds products (``linear``, ``matmul``) and sums of rows by ``choose(terms, rows, columns)``,
+    in float32.
 
-    That is one order, or a list of ``(mask [rows, columns], order)``. ``fused``: with FMA, but for the products from ``rest`` on.
+    That is one order, or a list of ``(mask [rows, columns], order)``. ``fused``: with FMA, but for
+    the products from ``rest`` on.
     """
 
-    def __init__(self, choose: Callable[[int, int, int], Any], *, fused: bool = False, rest: int = 1 << 30) -> None:
+    def __init__(
+        self, choose: Callable[[int, int, int], Any], *, fused: bool = False, rest: int = 1 << 30
+    ) -> None:
         self.name, self.choose, self.fused, self.rest = "sums", choose, fused, rest
 
-    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def call(
+        self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
         bias = None
         if operator.name == "nn.functional.linear":
             a, b, bias = args[0], args[1].T, args[2]
@@ -92,14 +108,19 @@ class Sums(consistency.Backend):
         shape = (left.shape[0], right.shape[1])
         found = np.zeros(shape)
         chosen = self.choose(a.shape[1], *shape)
-        for mask, nested in chosen if isinstance(chosen, list) else [(np.ones(shape, dtype=bool), chosen)]:
-            whole = self._value(nested, left, right, None if bias is None else bias.double().numpy()[None])
+        for mask, nested in (
+            chosen if isinstance(chosen, list) else [(np.ones(shape, dtype=bool), chosen)]
+        ):
+            whole = self._value(
+                nested, left, right, None if bias is None else bias.double().numpy()[None]
+            )
             found[mask] = np.broadcast_to(whole, shape)[mask]
         out = torch.from_numpy(found).float()
         return out[:, 0] if b is None else out
 
     def _value(self, nested: Nested, left: Array, right: Array, bias: Array | None) -> Array:
-        """What a part sums up to, in float64 arrays of float32 numbers; leaves as rounded products."""
+        """What a part sums up to, in float64 arrays of float32 numbers; leaves as rounded
+        products."""
 
         def product(part: Nested) -> Array:
             assert isinstance(part, int)
@@ -108,20 +129,28 @@ class Sums(consistency.Backend):
         if not isinstance(nested, tuple):
             return keep(product(nested))
         if len(nested) > 2:
-            parts = [product(p) if not isinstance(p, tuple) else self._value(p, left, right, bias) for p in nested]
+            parts = [
+                product(p) if not isinstance(p, tuple) else self._value(p, left, right, bias)
+                for p in nested
+            ]
             return _exactly_together(parts)
         one, other = nested
         if isinstance(one, int) and (isinstance(other, tuple) or other == BIAS):
             one, other = other, one
         if self.fused and isinstance(other, int) and other != BIAS and other < self.rest:
             return keep(to_odd(self._value(one, left, right, bias), product(other)))
-        return keep(to_odd(self._value(one, left, right, bias), self._value(other, left, right, bias)))
+        return keep(
+            to_odd(self._value(one, left, right, bias), self._value(other, left, right, bias))
+        )
 
 
 class Convolving(Sums):
-    """conv2d, too, as a product of its windows (rows: places, image by image) and its kernels (columns)."""
+    """conv2d, too, as a product of its windows (rows: places, image by image) and its kernels
+    (columns)."""
 
-    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def call(
+        self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
         if operator.name != "nn.functional.conv2d":
             return super().call(operator, args, kwargs)
         x, weight, *rest = args
@@ -140,7 +169,9 @@ def _exactly_together(parts: Sequence[Array]) -> Array:
     """The sum as a fraction, rounded once."""
     stacked = np.stack(np.broadcast_arrays(*parts))
     flat = stacked.reshape(len(parts), -1)
-    rounded = [_nearest(sum((Fraction(float(x)) for x in column), Fraction(0))) for column in flat.T]
+    rounded = [
+        _nearest(sum((Fraction(float(x)) for x in column), Fraction(0))) for column in flat.T
+    ]
     return np.array(rounded).reshape(stacked.shape[1:])
 
 

@@ -1,6 +1,7 @@
 """Backends that multiply matrices in a known way; everything else is torch's on the CPU.
 
-A way of multiplying is a function ``(a, b) → c`` of float64 arrays, (M, K) and (K, N), that hold numbers of the tested dtype.
+A way of multiplying is a function ``(a, b) → c`` of float64 arrays, (M, K) and (K, N), that hold
+numbers of the tested dtype.
 """
 
 from __future__ import annotations
@@ -20,19 +21,26 @@ PRODUCTS = ("matmul", "mm", "bmm", "nn.functional.linear", "nn.functional.conv2d
 
 
 class Products(consistency.Backend):
-    """Every product of matrices in one way, per dtype: ``Products("tf32", {"float32": way})``; other dtypes as torch does.
+    """Every product of matrices in one way, per dtype: ``Products("tf32", {"float32": way})``;
+    other dtypes as torch does.
 
-    ``way`` may also be chosen by shape: ``choose(dtype, m, k, n)`` returns one, or None for torch's own.
+    ``way`` may also be chosen by shape: ``choose(dtype, m, k, n)`` returns one, or None for torch's
+    own.
     """
 
     def __init__(
-        self, name: str, ways: Mapping[str, Way], choose: Callable[[str, int, int, int], Way | None] | None = None
+        self,
+        name: str,
+        ways: Mapping[str, Way],
+        choose: Callable[[str, int, int, int], Way | None] | None = None,
     ) -> None:
         self.name = name
         self.ways = dict(ways)
         self.choose = choose or (lambda dtype, m, k, n: self.ways.get(dtype))
 
-    def call(self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def call(
+        self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
         if operator.name not in PRODUCTS or (operator.name == "matmul" and args[0].ndim == 1):
             return super().call(operator, args, kwargs)
         found = self._product(operator.name, list(args), dict(kwargs))
@@ -55,21 +63,36 @@ class Products(consistency.Backend):
             return found if bias is None else found + bias
         if a.ndim == 3:
             parts = [self._multiplied(x, y) for x, y in zip(a, b, strict=True)]
-            return None if any(p is None for p in parts) else torch.stack([p for p in parts if p is not None])
+            return (
+                None
+                if any(p is None for p in parts)
+                else torch.stack([p for p in parts if p is not None])
+            )
         return self._multiplied(a, b)
 
     def _convolution(self, args: list[Any], kwargs: dict[str, Any]) -> torch.Tensor | None:
         x, weight = args[:2]
         bias, stride, padding = (*args[2:5], *([None, 1, 0][len(args) - 2 :]))
         stride, padding = kwargs.get("stride", stride), kwargs.get("padding", padding)
-        if kwargs.get("groups", 1) != 1 or kwargs.get("dilation", 1) not in (1, (1, 1)) or len(args) > 5:
+        if (
+            kwargs.get("groups", 1) != 1
+            or kwargs.get("dilation", 1) not in (1, (1, 1))
+            or len(args) > 5
+        ):
             return None
-        columns = torch.nn.functional.unfold(x, weight.shape[2:], padding=padding, stride=stride)  # (batch, K, places)
+        columns = torch.nn.functional.unfold(
+            x, weight.shape[2:], padding=padding, stride=stride
+        )  # (batch, K, places)
         batch, k, places = columns.shape
-        found = self._multiplied(columns.transpose(1, 2).reshape(-1, k), weight.reshape(weight.shape[0], k).T)
+        found = self._multiplied(
+            columns.transpose(1, 2).reshape(-1, k), weight.reshape(weight.shape[0], k).T
+        )
         if found is None:
             return None
-        sides = [(x.shape[i] + 2 * _pair(padding, i) - weight.shape[i]) // _pair(stride, i) + 1 for i in (2, 3)]
+        sides = [
+            (x.shape[i] + 2 * _pair(padding, i) - weight.shape[i]) // _pair(stride, i) + 1
+            for i in (2, 3)
+        ]
         found = found.reshape(batch, places, -1).transpose(1, 2).reshape(batch, -1, *sides)
         bias = kwargs.get("bias", bias)
         return found if bias is None else found + bias.reshape(1, -1, 1, 1)
@@ -87,19 +110,30 @@ def _pair(value: Any, i: int) -> int:
 
 
 def one_after_another(
-    operand: Round = exactly, product: Round | None = None, total: Round | None = None, *, lanes: int = 1, block: int = 0
+    operand: Round = exactly,
+    product: Round | None = None,
+    total: Round | None = None,
+    *,
+    lanes: int = 1,
+    block: int = 0,
 ) -> Way:
-    """Terms in the order of k: operands rounded, the product (``None``: exact, as with FMA), then the running sum (float32).
+    """Terms in the order of k: operands rounded, the product (``None``: exact, as with FMA), then
+    the running sum (float32).
 
-    ``lanes`` running sums take turns and are added pairwise at the end; ``block``: sums over so many terms are added up again.
+    ``lanes`` running sums take turns and are added pairwise at the end; ``block``: sums over so
+    many terms are added up again.
     """
     keep = total or nearest_even(24)
 
     def way(a: Array, b: Array) -> Array:
         a, b = operand(a), operand(b)
         k = a.shape[1]
-        blocks = [slice(i, min(i + block, k)) for i in range(0, k, block)] if block else [slice(0, k)]
-        return _folded([_lanes(a[:, s], b[s], product or exactly, keep, lanes) for s in blocks], keep)
+        blocks = (
+            [slice(i, min(i + block, k)) for i in range(0, k, block)] if block else [slice(0, k)]
+        )
+        return _folded(
+            [_lanes(a[:, s], b[s], product or exactly, keep, lanes) for s in blocks], keep
+        )
 
     return way
 
@@ -135,7 +169,8 @@ def _used(a: Array, b: Array) -> list[int]:
 
 
 def split(parts: int, dropped: bool = True) -> Way:
-    """Factors as sums of two or three bfloat16 numbers, products in float32; ``dropped``: those of small parts are left out."""
+    """Factors as sums of two or three bfloat16 numbers, products in float32; ``dropped``: those of
+    small parts are left out."""
     short, keep = nearest_even(8), nearest_even(24)
 
     def way(a: Array, b: Array) -> Array:
@@ -175,7 +210,8 @@ def kahan(bits: int = 24) -> Way:
 
 
 def fused(terms: int, guard: int, operand: Round = exactly, bits: int = 24) -> Way:
-    """As matrix units do: ``terms`` products and the running sum are aligned to the largest of them, cut off ``guard`` bits below a
+    """As matrix units do: ``terms`` products and the running sum are aligned to the largest of
+    them, cut off ``guard`` bits below a
 
     sum of ``bits`` bits, added exactly, and the sum is cut to ``bits`` bits."""
 

@@ -1,4 +1,5 @@
-"""float64 arrays with fewer bits: what an operand, a product or a partial sum keeps. Vectorised NumPy, exact."""
+"""float64 arrays with fewer bits: what an operand, a product or a partial sum keeps. Vectorised
+NumPy, exact."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ Round = Callable[[Array], Array]
 
 
 def _to_integers(x: Array, bits: int) -> tuple[Array, Any]:
-    """The numbers scaled so that ``bits`` significant bits stand before the point, and the exponents that were taken away."""
+    """The numbers scaled so that ``bits`` significant bits stand before the point, and the
+    exponents that were taken away."""
     mantissa, exponent = np.frexp(x)
     return np.ldexp(mantissa, bits), exponent - bits
 
@@ -63,7 +65,8 @@ def exactly(x: Array) -> Array:
 
 
 def to_odd(x: Array, y: Array) -> Array:
-    """x + y in float64, rounded to odd: rounding that again to at most 51 bits is as if the exact sum were rounded once."""
+    """x + y in float64, rounded to odd: rounding that again to at most 51 bits is as if the exact
+    sum were rounded once."""
     total = x + y
     back = total - x
     error = (x - (total - back)) + (y - back)

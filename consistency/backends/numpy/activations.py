@@ -22,7 +22,9 @@ def _selu(x: Array) -> Array:
 
 
 _SIMPLE: dict[str, Callable[[Array], Array]] = {
-    "relu": lambda x: np.where(x < 0, constant(0, x), x),  # which of two equal zeros np.maximum gives is open
+    "relu": lambda x: np.where(
+        x < 0, constant(0, x), x
+    ),  # which of two equal zeros np.maximum gives is open
     "relu6": lambda x: np.where(x < 0, constant(0, x), np.minimum(x, constant(6, x))),
     "selu": _selu,
     "silu": lambda x: x * sigmoid(x),
@@ -33,7 +35,9 @@ _SIMPLE: dict[str, Callable[[Array], Array]] = {
 
 
 def _offer_simple(name: str, function: Callable[[Array], Array]) -> None:
-    @implements(f"nn.functional.{name}", wide=True, integers=name.startswith("relu"), pointwise=True)
+    @implements(
+        f"nn.functional.{name}", wide=True, integers=name.startswith("relu"), pointwise=True
+    )
     def call(input: Array, inplace: bool = False) -> Array:
         return function(input)
 
@@ -60,7 +64,8 @@ for _name, _function in _ALL_BUT_INPLACE.items():
 
 @implements("nn.functional.gelu", integers=False, pointwise=True)
 def gelu(input: Array, approximate: str = "none") -> Array:
-    """x Φ(x), or with ½ (1 + tanh(y)) for Φ, written as the sigmoid of 2y because it cancels for negative y."""
+    """x Φ(x), or with ½ (1 + tanh(y)) for Φ, written as the sigmoid of 2y because it cancels for
+    negative y."""
     if approximate == "none":
         return input * normal_cdf(input)
     if approximate != "tanh":
@@ -102,9 +107,13 @@ def softplus(input: Array, beta: float = 1, threshold: float = 20) -> Array:
 
 
 @implements("nn.functional.hardtanh", wide=True, integers=False, pointwise=True)
-def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Array:
+def hardtanh(
+    input: Array, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
+) -> Array:
     low, high = constant(min_val, input), constant(max_val, input)
-    return np.where(input < low, low, np.where(input > high, high, input))  # which of two equal zeros np.maximum gives is open
+    return np.where(
+        input < low, low, np.where(input > high, high, input)
+    )  # which of two equal zeros np.maximum gives is open
 
 
 @implements("nn.functional.threshold", wide=True, pointwise=True)
@@ -120,7 +129,9 @@ def hardshrink(input: Array, lambd: float = 0.5) -> Array:
 @implements("nn.functional.softshrink", wide=True, integers=False, pointwise=True)
 def softshrink(input: Array, lambd: float = 0.5) -> Array:
     width = constant(lambd, input)
-    return np.where(input > width, input - width, np.where(input < -width, input + width, input * 0))
+    return np.where(
+        input > width, input - width, np.where(input < -width, input + width, input * 0)
+    )
 
 
 @implements("nn.functional.glu", wide=True, integers=False)

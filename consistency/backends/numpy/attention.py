@@ -22,7 +22,8 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Array:
-    """softmax(q kᵀ · scale + mask) v. A query that may attend to nothing gets 0, as in PyTorch ≥ 2.5 (before: NaN)."""
+    """softmax(q kᵀ · scale + mask) v. A query that may attend to nothing gets 0, as in PyTorch ≥
+    2.5 (before: NaN)."""
     if dropout_p:
         raise NotImplementedError("dropout")
     if enable_gqa:
@@ -34,7 +35,11 @@ def scaled_dot_product_attention(
     if is_causal:
         scores = np.where(np.tri(*scores.shape[-2:], dtype=np.bool_), scores, forbidden)
     if attn_mask is not None:
-        scores = np.where(attn_mask, scores, forbidden) if attn_mask.dtype == np.bool_ else scores + attn_mask
+        scores = (
+            np.where(attn_mask, scores, forbidden)
+            if attn_mask.dtype == np.bool_
+            else scores + attn_mask
+        )
     top = np.max(scores, -1, keepdims=True, initial=-np.inf)
     weights = np.exp(scores - np.where(top == forbidden, constant(0, query), top))
     total = weights.sum(-1, keepdims=True)
@@ -77,14 +82,19 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Array:
-    """One row for each bag: a row of `input`, or a stretch of it that starts at an offset. Empty bags give 0."""
+    """One row for each bag: a row of `input`, or a stretch of it that starts at an offset. Empty
+    bags give 0."""
     if max_norm is not None:
         raise NotImplementedError("max_norm changes the weights in place")
     if input.ndim == 2:
         starts = np.arange(input.shape[0]) * input.shape[1]
         ends = starts + input.shape[1]
     elif offsets is not None:
-        starts, ends = (offsets[:-1], offsets[1:]) if include_last_offset else (offsets, np.append(offsets[1:], input.size))
+        starts, ends = (
+            (offsets[:-1], offsets[1:])
+            if include_last_offset
+            else (offsets, np.append(offsets[1:], input.size))
+        )
     else:
         raise ValueError("offsets are needed for one-dimensional input")
     indices = input.reshape(-1)

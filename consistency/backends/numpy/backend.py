@@ -1,4 +1,5 @@
-"""NumPy as a backend: implementations that share no code with torch, forward only, and wider ones for a better reference."""
+"""NumPy as a backend: implementations that share no code with torch, forward only, and wider ones
+for a better reference."""
 
 from __future__ import annotations
 
@@ -23,13 +24,18 @@ from ..base import Backend, _processor
 Array = npt.NDArray[Any]
 LONG = np.dtype(np.longdouble)
 LONG_COMPLEX = np.dtype(np.clongdouble)
-LONG_NAMES = dict.fromkeys(dtypes.FORMATS, "longdouble") | dict.fromkeys(dtypes.PARTS, "clongdouble")
-WRITING = frozenset({"program"})  # implementations that write to their arguments, as the operator does
+LONG_NAMES = dict.fromkeys(dtypes.FORMATS, "longdouble") | dict.fromkeys(
+    dtypes.PARTS, "clongdouble"
+)
+WRITING = frozenset(
+    {"program"}
+)  # implementations that write to their arguments, as the operator does
 _TORCH_ONLY = (torch.memory_format, torch.layout, torch.device, torch.Generator)
 
 
 class Numpy(Backend):
-    """``numpy``: every operator that :mod:`consistency.backends.numpy` writes once more, on the same numbers."""
+    """``numpy``: every operator that :mod:`consistency.backends.numpy` writes once more, on the
+    same numbers."""
 
     name = "numpy"
     differentiable = False
@@ -42,12 +48,23 @@ class Numpy(Backend):
             return _into(args[0], self._call(operator, implementation, args[1:], kwargs))
         return self._call(operator, implementation, args, kwargs)
 
-    def _call(self, operator: Operator, implementation: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        given = tuple([_to_numpy(item) for item in args]), {name: _to_numpy(item) for name, item in kwargs.items()}
+    def _call(
+        self,
+        operator: Operator,
+        implementation: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
+        given = (
+            tuple([_to_numpy(item) for item in args]),
+            {name: _to_numpy(item) for name, item in kwargs.items()},
+        )
         try:
             result = implementation(*given[0], **given[1])
         except NotImplementedError as error:
-            raise Unsupported(f"NumPy: {str(error) or operator.name + ' with these arguments'}") from None
+            raise Unsupported(
+                f"NumPy: {str(error) or operator.name + ' with these arguments'}"
+            ) from None
         except TypeError as error:
             if _takes(implementation, *given):
                 raise
@@ -58,8 +75,13 @@ class Numpy(Backend):
         if _name(operator) not in _implementations():
             return f"no NumPy implementation of {_name(operator)}"
         known = operators.registry().get(operator.name)
-        if operator.cases is not None and (known is None or operator.callable is not known.callable):
-            return f"this {operator.name} may take its arguments in another order than the NumPy implementation"
+        if operator.cases is not None and (
+            known is None or operator.callable is not known.callable
+        ):
+            return (
+                f"this {operator.name} may take its arguments in another order than the NumPy "
+                f"implementation"
+            )
         if operator.mutates and not operator.leading and operator.name not in WRITING:
             return f"{operator.name} writes to its argument; the NumPy implementations do not"
         if dtype == "bfloat16":
@@ -70,14 +92,21 @@ class Numpy(Backend):
         return True
 
     def wide(self, operator: Operator, materials: Materials) -> list[Array] | None:
-        """The outputs in long double, in the order in which a backend returns them; None where that is no improvement.
+        """The outputs in long double, in the order in which a backend returns them; None where that
+        is no improvement.
 
-        None, too, where no implementation works in long double throughout, or where it raised. Outputs that are not floating
-        (indices, counts) keep their dtype. On x86 a long double has 11 bits more than float64; on Windows it has none more.
+        None, too, where no implementation works in long double throughout, or where it raised.
+        Outputs that are not floating (indices, counts) keep their dtype. On x86 a long double has
+        11 bits more than float64; on Windows it has none more.
         """
         from . import WIDE
 
-        if np.finfo(LONG).nmant <= 52 or _name(operator) not in WIDE or operator.mutates or operator.observe is not None:
+        if (
+            np.finfo(LONG).nmant <= 52
+            or _name(operator) not in WIDE
+            or operator.mutates
+            or operator.observe is not None
+        ):
             return None
         try:
             arguments = materials.build("float64")
@@ -89,13 +118,22 @@ class Numpy(Backend):
             outputs = [np.asarray(item) for item in flatten(result)]
         except Exception:  # whatever it was, the float64 reference stands
             return None
-        wide = all(output.dtype in (LONG, LONG_COMPLEX) or output.dtype.kind in "iub" for output in outputs)
+        wide = all(
+            output.dtype in (LONG, LONG_COMPLEX) or output.dtype.kind in "iub" for output in outputs
+        )
         return outputs if wide else None
 
     def environment(self) -> dict[str, str]:
-        found = {"device": "cpu", "numpy": np.__version__, "blas": _blas(), "processor": _processor()}
+        found = {
+            "device": "cpu",
+            "numpy": np.__version__,
+            "blas": _blas(),
+            "processor": _processor(),
+        }
         return found | {
-            name: value for name, value in variables().items() if name.startswith(("NPY_", "OPENBLAS_", "MKL_", "OMP_"))
+            name: value
+            for name, value in variables().items()
+            if name.startswith(("NPY_", "OPENBLAS_", "MKL_", "OMP_"))
         }
 
 
@@ -106,20 +144,24 @@ def _implementations() -> Mapping[str, Any]:
 
 
 def _name(operator: Operator) -> str:
-    """What is implemented: of another form of an operator, that operator, unless its arguments stand in another order."""
+    """What is implemented: of another form of an operator, that operator, unless its arguments
+    stand in another order."""
     if REWRITTEN in operator.traits:
         return operator.name
     return operator.form_of.name if operator.form_of is not None else operator.name
 
 
 def _into(out: torch.Tensor, result: Any) -> Any:
-    """What ``out=`` does: the result written into a tensor of its shape; an empty one is not filled but replaced."""
+    """What ``out=`` does: the result written into a tensor of its shape; an empty one is not filled
+    but replaced."""
     if not isinstance(result, torch.Tensor) or result.shape != out.shape:
         return result
     return out.copy_(result)
 
 
-def _takes(implementation: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+def _takes(
+    implementation: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> bool:
     """Whether there are parameters for these arguments at all."""
     try:
         inspect.signature(implementation).bind(*args, **kwargs)
@@ -150,11 +192,18 @@ def _to_numpy(item: Any) -> Any:
 
 
 def _to_torch(item: Any) -> Any:
-    """Arrays and NumPy's scalars as tensors; what torch returns as a Python number or None stays one."""
+    """Arrays and NumPy's scalars as tensors; what torch returns as a Python number or None stays
+    one."""
     if isinstance(item, (np.ndarray, np.generic)):
         array = np.asarray(item)
-        usable = array.flags.writeable and array.dtype.isnative and all(stride >= 0 for stride in array.strides)
-        return torch.from_numpy(array if usable else np.array(array, dtype=array.dtype.newbyteorder("=")))
+        usable = (
+            array.flags.writeable
+            and array.dtype.isnative
+            and all(stride >= 0 for stride in array.strides)
+        )
+        return torch.from_numpy(
+            array if usable else np.array(array, dtype=array.dtype.newbyteorder("="))
+        )
     if isinstance(item, (tuple, list)):
         return tuple([_to_torch(inner) for inner in item])
     return item
@@ -163,7 +212,11 @@ def _to_torch(item: Any) -> Any:
 def _widened(item: Any) -> Any:
     """Floating arrays, and the names of floating dtypes, in long double; integers stay."""
     if isinstance(item, np.ndarray):
-        return item.astype(LONG if item.dtype.kind == "f" else LONG_COMPLEX) if item.dtype.kind in "fc" else item
+        return (
+            item.astype(LONG if item.dtype.kind == "f" else LONG_COMPLEX)
+            if item.dtype.kind in "fc"
+            else item
+        )
     if isinstance(item, (tuple, list)):
         made = [_widened(inner) for inner in item]
         return made if isinstance(item, list) else tuple(made)

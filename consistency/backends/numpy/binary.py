@@ -68,16 +68,18 @@ def rsub(input: Operand, other: Operand, *, alpha: Scalar = 1) -> Array:
 
 
 def scaled(x: Array, alpha: Scalar) -> Array:
-    """alpha · x without changing its dtype (and without touching the sign of a zero when alpha is 1)."""
+    """alpha · x without changing its dtype (and without touching the sign of a zero when alpha is
+    1)."""
     return x if alpha == 1 else x * np.asarray(alpha).astype(x.dtype)
 
 
-# --- division ----------------------------------------------------------------------------------------------------
+# --- division
 
 
 @implements("div", wide=True, complex=True, pointwise=True)
 def div(input: Operand, other: Operand, *, rounding_mode: str | None = None) -> Array:
-    """Division; `floor` rounds the exact quotient, `trunc` the one already rounded, as PyTorch does."""
+    """Division; `floor` rounds the exact quotient, `trunc` the one already rounded, as PyTorch
+    does."""
     if rounding_mode is None:
         return np.true_divide(*unify(input, other, floating=True))
     x, y = unify(input, other)
@@ -106,7 +108,8 @@ def fmod(input: Operand, other: Operand) -> Array:
 
 @implements("remainder", wide=True, pointwise=True)
 def remainder(input: Operand, other: Operand) -> Array:
-    """fmod moved into the range of the divisor's sign; unlike NumPy's, a zero keeps the sign of the dividend."""
+    """fmod moved into the range of the divisor's sign; unlike NumPy's, a zero keeps the sign of the
+    dividend."""
     x, y = unify(input, other)
     _refuse_zero(y)
     rest = np.fmod(x, y)
@@ -118,7 +121,7 @@ def _refuse_zero(divisor: Array) -> None:
         raise ZeroDivisionError("integer division by zero")
 
 
-# --- logic and bits ---------------------------------------------------------------------------------------------
+# --- logic and bits
 
 
 def _offer_logical(name: str, function: Callable[[Array, Array], Array]) -> None:

@@ -2,7 +2,15 @@
 
 import numpy as np
 
-from consistency.backends.numpy.dtypes import Array, Operand, constant, floating, is_nan, result_type, unify
+from consistency.backends.numpy.dtypes import (
+    Array,
+    Operand,
+    constant,
+    floating,
+    is_nan,
+    result_type,
+    unify,
+)
 from consistency.backends.numpy.table import implements
 
 
@@ -36,7 +44,9 @@ def clamp_max(input: Array, max: Operand) -> Array:
 
 
 @implements("isclose", wide=True, pointwise=True)
-def isclose(input: Array, other: Array, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Array:
+def isclose(
+    input: Array, other: Array, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> Array:
     x, y = (floating(one) for one in unify(input, other))
     distance = np.abs(x - y)
     allowed = constant(atol, x) + np.abs(constant(rtol, x) * y)

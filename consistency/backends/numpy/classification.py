@@ -15,14 +15,19 @@ def _class_last(x: Array) -> Array:
     return x if x.ndim == 1 else np.moveaxis(x, 1, -1)
 
 
-def _picked(log_probability: Array, target: Array, weight: Array | None, ignore_index: int) -> tuple[Array, Array]:
-    """The weighted loss −w[t] · x[t] of every target and its weight, both 0 where the target is to be ignored."""
+def _picked(
+    log_probability: Array, target: Array, weight: Array | None, ignore_index: int
+) -> tuple[Array, Array]:
+    """The weighted loss −w[t] · x[t] of every target and its weight, both 0 where the target is to
+    be ignored."""
     counted = target != ignore_index
     chosen = np.where(counted, target, 0)
     if np.any((chosen < 0) | (chosen >= log_probability.shape[-1])):
         raise IndexError("a target is not the index of a class")
     kind = log_probability.dtype
-    weights = np.where(counted, np.ones(chosen.shape, kind) if weight is None else weight[chosen], kind.type(0))
+    weights = np.where(
+        counted, np.ones(chosen.shape, kind) if weight is None else weight[chosen], kind.type(0)
+    )
     values = np.take_along_axis(log_probability, chosen[..., None], -1)[..., 0]
     return np.where(counted, -weights * values, kind.type(0)), weights
 
@@ -54,7 +59,8 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Array:
-    """Targets are indices of classes or, if floating and shaped like the input, their probabilities."""
+    """Targets are indices of classes or, if floating and shaped like the input, their
+    probabilities."""
     scores = log_softmax(_class_last(input), -1)
     smooth = constant(label_smoothing, input)
     classes = constant(scores.shape[-1], input)
@@ -121,7 +127,9 @@ def multi_margin_loss(
     reduction: str = "mean",
 ) -> Array:
     rows, chosen = np.atleast_2d(input), np.atleast_1d(target)[:, None]
-    excess = np.maximum(constant(margin, rows) - np.take_along_axis(rows, chosen, -1) + rows, constant(0, rows))
+    excess = np.maximum(
+        constant(margin, rows) - np.take_along_axis(rows, chosen, -1) + rows, constant(0, rows)
+    )
     cost = excess if p == 1 else excess * excess
     if weight is not None:
         cost = cost * weight[chosen]

@@ -1,4 +1,5 @@
-"""Convolutions as one matrix product over explicit patches (im2col), and the scattering of patches back (col2im)."""
+"""Convolutions as one matrix product over explicit patches (im2col), and the scattering of patches
+back (col2im)."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -15,11 +16,16 @@ from consistency.backends.numpy.table import implements
 Sizes = int | Sequence[int]
 
 
-def windows(x: Array, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Array:
+def windows(
+    x: Array, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
+) -> Array:
     """A read-only view of every patch of the last dimensions: (…, outputs…, kernel…)."""
     n = len(kernel)
     lead = x.ndim - n
-    outputs = [(size - d * (k - 1) - 1) // s + 1 for size, k, s, d in zip(x.shape[lead:], kernel, stride, dilation, strict=True)]
+    outputs = [
+        (size - d * (k - 1) - 1) // s + 1
+        for size, k, s, d in zip(x.shape[lead:], kernel, stride, dilation, strict=True)
+    ]
     if min(outputs) < 0:
         raise ValueError(f"a kernel of {tuple(kernel)} does not fit into {x.shape[lead:]}")
     steps, within = x.strides[lead:], x.strides[lead:]
@@ -59,12 +65,22 @@ def _ends(
 
 
 def _convolve(
-    x: Array, weight: Array, bias: Array | None, stride: Sizes, padding: Sizes | str, dilation: Sizes, groups: int
+    x: Array,
+    weight: Array,
+    bias: Array | None,
+    stride: Sizes,
+    padding: Sizes | str,
+    dilation: Sizes,
+    groups: int,
 ) -> Array:
     n = weight.ndim - 2
     if x.ndim == n + 1:
         return np.asarray(_convolve(x[None], weight, bias, stride, padding, dilation, groups)[0])
-    kernel, strides, dilations = weight.shape[2:], per_dimension(stride, n), per_dimension(dilation, n)
+    kernel, strides, dilations = (
+        weight.shape[2:],
+        per_dimension(stride, n),
+        per_dimension(dilation, n),
+    )
     x = pad_ends(x, *_ends(padding, kernel, strides, dilations))
     patches = windows(x, kernel, strides, dilations)  # batch, channels, outputs…, kernel…
     batch, outputs = x.shape[0], patches.shape[2 : 2 + n]
@@ -76,8 +92,11 @@ def _convolve(
     return result if bias is None else result + bias.reshape(-1, *[1] * n)
 
 
-def scatter_windows(patches: Array, shape: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Array:
-    """The sum of patches (…, outputs…, kernel…), each laid where `windows` would take it from, into zeros."""
+def scatter_windows(
+    patches: Array, shape: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
+) -> Array:
+    """The sum of patches (…, outputs…, kernel…), each laid where `windows` would take it from, into
+    zeros."""
     n = len(shape)
     outputs, kernel = patches.shape[-2 * n : -n], patches.shape[-n:]
     result = np.zeros((*patches.shape[: -2 * n], *shape), patches.dtype)
@@ -95,7 +114,10 @@ def scatter_windows(patches: Array, shape: Sequence[int], stride: Sequence[int],
 def _without_margins(x: Array, margins: Sequence[int]) -> Array:
     """`x` with as much cut off from both ends of each of its last dimensions."""
     sizes = x.shape[x.ndim - len(margins) :]
-    inside: tuple[Any, ...] = (..., *(slice(m, size - m) for m, size in zip(margins, sizes, strict=True)))
+    inside: tuple[Any, ...] = (
+        ...,
+        *(slice(m, size - m) for m, size in zip(margins, sizes, strict=True)),
+    )
     return np.asarray(x[inside])
 
 
@@ -109,20 +131,31 @@ def _convolve_transposed(
     groups: int,
     dilation: Sizes,
 ) -> Array:
-    """Every input element lays its multiple of the kernel into the output (the adjoint of a convolution)."""
+    """Every input element lays its multiple of the kernel into the output (the adjoint of a
+    convolution)."""
     n = weight.ndim - 2
     if x.ndim == n + 1:
-        return np.asarray(_convolve_transposed(x[None], weight, bias, stride, padding, output_padding, groups, dilation)[0])
+        return np.asarray(
+            _convolve_transposed(
+                x[None], weight, bias, stride, padding, output_padding, groups, dilation
+            )[0]
+        )
     kernel, batch = weight.shape[2:], x.shape[0]
-    strides, paddings, extras, dilations = (per_dimension(v, n) for v in (stride, padding, output_padding, dilation))
+    strides, paddings, extras, dilations = (
+        per_dimension(v, n) for v in (stride, padding, output_padding, dilation)
+    )
     channels, per_group = weight.shape[:2]
     columns = x.reshape(batch, groups, channels // groups, count(x.shape[2:])).swapaxes(-1, -2)
     rows = weight.reshape(groups, channels // groups, per_group * count(kernel))
     patches = matmul(columns, rows).reshape(batch, groups, *x.shape[2:], per_group, *kernel)
-    patches = np.moveaxis(patches, 2 + n, 2).reshape(batch, groups * per_group, *x.shape[2:], *kernel)
+    patches = np.moveaxis(patches, 2 + n, 2).reshape(
+        batch, groups * per_group, *x.shape[2:], *kernel
+    )
     full = [
         (size - 1) * s + d * (k - 1) + 1 + max(extra, 0)
-        for size, s, d, k, extra in zip(x.shape[2:], strides, dilations, kernel, extras, strict=True)
+        for size, s, d, k, extra in zip(
+            x.shape[2:], strides, dilations, kernel, extras, strict=True
+        )
     ]
     result = scatter_windows(patches, full, strides, dilations)
     result = _without_margins(result, paddings)
@@ -153,24 +186,32 @@ def _offer_convolution(n: int) -> None:
         groups: int = 1,
         dilation: Sizes = 1,
     ) -> Array:
-        return _convolve_transposed(input, weight, bias, stride, padding, output_padding, groups, dilation)
+        return _convolve_transposed(
+            input, weight, bias, stride, padding, output_padding, groups, dilation
+        )
 
 
 for _n in (1, 2, 3):
     _offer_convolution(_n)
 
 
-# --- patches on their own ----------------------------------------------------------------------------------------
+# --- patches on their own
 
 
 @implements("nn.functional.unfold", wide=True, complex=True)
-def unfold(input: Array, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1) -> Array:
+def unfold(
+    input: Array, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1
+) -> Array:
     if input.ndim == 3:
         return np.asarray(unfold(input[None], kernel_size, dilation, padding, stride)[0])
-    kernel, dilations, paddings, strides = (per_dimension(v, 2) for v in (kernel_size, dilation, padding, stride))
+    kernel, dilations, paddings, strides = (
+        per_dimension(v, 2) for v in (kernel_size, dilation, padding, stride)
+    )
     patches = windows(pad_ends(input, paddings, paddings), kernel, strides, dilations)
     batch, channels, rows, columns = patches.shape[:4]
-    return patches.transpose(0, 1, 4, 5, 2, 3).reshape(batch, channels * kernel[0] * kernel[1], rows * columns)
+    return patches.transpose(0, 1, 4, 5, 2, 3).reshape(
+        batch, channels * kernel[0] * kernel[1], rows * columns
+    )
 
 
 @implements("nn.functional.fold", wide=True, complex=True)
@@ -188,7 +229,10 @@ def fold(
         per_dimension(v, 2) for v in (output_size, kernel_size, dilation, padding, stride)
     )
     padded = [one + 2 * p for one, p in zip(size, paddings, strict=True)]
-    outputs = [(one - d * (k - 1) - 1) // s + 1 for one, d, k, s in zip(padded, dilations, kernel, strides, strict=True)]
+    outputs = [
+        (one - d * (k - 1) - 1) // s + 1
+        for one, d, k, s in zip(padded, dilations, kernel, strides, strict=True)
+    ]
     patches = input.reshape(input.shape[0], -1, *kernel, *outputs).transpose(0, 1, 4, 5, 2, 3)
     result = scatter_windows(patches, padded, strides, dilations)
     return _without_margins(result, paddings)

@@ -13,7 +13,8 @@ _MINOR = frozenset({"device", "layout", "requires_grad", "pin_memory", "memory_f
 
 
 def _only_minor(options: dict[str, Any]) -> None:
-    """Where and how a tensor is kept does not change its numbers; anything else would be silently lost."""
+    """Where and how a tensor is kept does not change its numbers; anything else would be silently
+    lost."""
     unknown = options.keys() - _MINOR
     if unknown:
         raise NotImplementedError(f"the arguments {', '.join(sorted(unknown))}")
@@ -41,7 +42,9 @@ def _offer_filled(name: str, value: Scalar) -> None:
         return _filled(input.shape, value, as_dtype(dtype, input.dtype))
 
     @implements(f"new_{name}", complex=True, native_half=True)
-    def new(input: Array, *size: int | Sequence[int], dtype: str | None = None, **options: Any) -> Array:
+    def new(
+        input: Array, *size: int | Sequence[int], dtype: str | None = None, **options: Any
+    ) -> Array:
         _only_minor(options)
         return _filled(sizes(*size), value, as_dtype(dtype, input.dtype))
 
@@ -51,19 +54,30 @@ _offer_filled("ones", 1)
 
 
 @implements("full", native_half=True)
-def full(size: Sequence[int], fill_value: Scalar, *, dtype: str | None = None, **options: Any) -> Array:
+def full(
+    size: Sequence[int], fill_value: Scalar, *, dtype: str | None = None, **options: Any
+) -> Array:
     _only_minor(options)
     return _filled(size, fill_value, as_dtype(dtype, _dtype_of(fill_value)))
 
 
 @implements("full_like", complex=True, native_half=True)
-def full_like(input: Array, fill_value: Scalar, *, dtype: str | None = None, **options: Any) -> Array:
+def full_like(
+    input: Array, fill_value: Scalar, *, dtype: str | None = None, **options: Any
+) -> Array:
     _only_minor(options)
     return _filled(input.shape, fill_value, as_dtype(dtype, input.dtype))
 
 
 @implements("new_full", complex=True, native_half=True)
-def new_full(input: Array, size: Sequence[int], fill_value: Scalar, *, dtype: str | None = None, **options: Any) -> Array:
+def new_full(
+    input: Array,
+    size: Sequence[int],
+    fill_value: Scalar,
+    *,
+    dtype: str | None = None,
+    **options: Any,
+) -> Array:
     _only_minor(options)
     return _filled(size, fill_value, as_dtype(dtype, input.dtype))
 
@@ -80,13 +94,23 @@ def eye(n: int, m: int | None = None, *, dtype: str | None = None, **options: An
 
 
 @implements("arange", native_half=True)
-def arange(start: float, end: float | None = None, step: float = 1, *, dtype: str | None = None, **options: Any) -> Array:
-    """start + i · step for i < ⌈(end − start) / step⌉, in float64 or exact integers before the final rounding."""
+def arange(
+    start: float,
+    end: float | None = None,
+    step: float = 1,
+    *,
+    dtype: str | None = None,
+    **options: Any,
+) -> Array:
+    """start + i · step for i < ⌈(end − start) / step⌉, in float64 or exact integers before the
+    final rounding."""
     _only_minor(options)
     if end is None:
         start, end = 0, start
     kind = _dtype_of(start, end, step)
-    if as_dtype(dtype, kind).kind in "iu" and not all(float(one).is_integer() for one in (start, end, step)):
+    if as_dtype(dtype, kind).kind in "iu" and not all(
+        float(one).is_integer() for one in (start, end, step)
+    ):
         raise NotImplementedError("integers between fractions")
     count = max(int(np.ceil((end - start) / step)), 0)
     steps: Array = np.arange(count, dtype=INDEX if kind == INDEX else np.dtype(np.float64))
@@ -94,7 +118,9 @@ def arange(start: float, end: float | None = None, step: float = 1, *, dtype: st
 
 
 @implements("linspace")
-def linspace(start: float, end: float, steps: int, *, dtype: str | None = None, **options: Any) -> Array:
+def linspace(
+    start: float, end: float, steps: int, *, dtype: str | None = None, **options: Any
+) -> Array:
     """From both ends towards the middle, so that both are met exactly; in the dtype asked for."""
     _only_minor(options)
     if isinstance(start, np.ndarray) or isinstance(end, np.ndarray):
@@ -105,7 +131,9 @@ def linspace(start: float, end: float, steps: int, *, dtype: str | None = None, 
     index = np.arange(steps)
     from_start = index.astype(wanted)
     from_end = (steps - 1 - index).astype(from_start.dtype)
-    step = (constant(end, from_start) - constant(start, from_start)) / constant(max(steps - 1, 1), from_start)
+    step = (constant(end, from_start) - constant(start, from_start)) / constant(
+        max(steps - 1, 1), from_start
+    )
     near_start = (index < steps // 2) | (steps == 1)
     result: Array = np.where(near_start, start + step * from_start, end - step * from_end)
     return result.astype(wanted)
@@ -113,7 +141,9 @@ def linspace(start: float, end: float, steps: int, *, dtype: str | None = None, 
 
 def _offer_triangle_indices(name: str, choose: Callable[..., Any]) -> None:
     @implements(name, native_half=True)
-    def call(row: int, col: int, offset: int = 0, *, dtype: str | None = None, **options: Any) -> Array:
+    def call(
+        row: int, col: int, offset: int = 0, *, dtype: str | None = None, **options: Any
+    ) -> Array:
         _only_minor(options)
         return np.stack(choose(row, offset, col)).astype(as_dtype(dtype, INDEX))
 

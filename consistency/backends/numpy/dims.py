@@ -25,10 +25,12 @@ def axes(dim: Dims, ndim: int) -> tuple[int, ...]:
 
 
 def fold_rows(x: Array, dim: Dims, keepdim: bool) -> tuple[Array, tuple[int, ...]]:
-    """The reduced dimensions flattened into a contiguous last one, and the shape that the result must have.
+    """The reduced dimensions flattened into a contiguous last one, and the shape that the result
+    must have.
 
-    A reduction along the contiguous last axis is the one place where NumPy sums pairwise; along another it adds one by
-    one and loses √n more. There are always at least two dimensions (why: see `pointwise` of `implements`).
+    A reduction along the contiguous last axis is the one place where NumPy sums pairwise; along
+    another it adds one by one and loses √n more. There are always at least two dimensions (why: see
+    `pointwise` of `implements`).
     """
     reduced = axes(dim, x.ndim)
     kept = [d for d in range(x.ndim) if d not in reduced]
@@ -36,7 +38,9 @@ def fold_rows(x: Array, dim: Dims, keepdim: bool) -> tuple[Array, tuple[int, ...
     order = (*kept, *(d for d in reduced if d < x.ndim))
     length = count(x.shape[d] for d in order[len(kept) :])
     rows = np.ascontiguousarray(x.transpose(order)).reshape(*(outer or (1,)), length)
-    return rows, tuple(1 if d in reduced else size for d, size in enumerate(x.shape)) if keepdim else outer
+    return rows, tuple(
+        1 if d in reduced else size for d, size in enumerate(x.shape)
+    ) if keepdim else outer
 
 
 def reduce_rows(x: Array, dim: Dims, keepdim: bool, kernel: Callable[[Array], Array]) -> Array:
@@ -45,7 +49,9 @@ def reduce_rows(x: Array, dim: Dims, keepdim: bool, kernel: Callable[[Array], Ar
     return kernel(rows).reshape(shape)
 
 
-def reduce_rows_to_pair(x: Array, dim: Dims, keepdim: bool, kernel: Callable[[Array], tuple[Array, Array]]) -> tuple[Array, Array]:
+def reduce_rows_to_pair(
+    x: Array, dim: Dims, keepdim: bool, kernel: Callable[[Array], tuple[Array, Array]]
+) -> tuple[Array, Array]:
     """The same for a kernel with two results."""
     rows, shape = fold_rows(x, dim, keepdim)
     first, second = kernel(rows)
@@ -65,7 +71,9 @@ def along(x: Array, dim: int, kernel: Callable[[Array], Array]) -> Array:
     return along_to_pair(x, dim, lambda lines: (result := kernel(lines), result))[0]
 
 
-def along_to_pair(x: Array, dim: int, kernel: Callable[[Array], tuple[Array, Array]]) -> tuple[Array, Array]:
+def along_to_pair(
+    x: Array, dim: int, kernel: Callable[[Array], tuple[Array, Array]]
+) -> tuple[Array, Array]:
     """The same for a kernel with two results."""
     if x.ndim == 0:
         first, second = kernel(x.reshape(1))

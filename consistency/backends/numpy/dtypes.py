@@ -12,10 +12,19 @@ Scalar: TypeAlias = bool | int | float | complex
 Operand: TypeAlias = Array | Scalar
 Dims: TypeAlias = int | Sequence[int] | None
 
-FLOAT: DType = np.dtype(np.float32)  # PyTorch's default dtype: what integers become in `exp`, `div`, `mean` …
+FLOAT: DType = np.dtype(
+    np.float32
+)  # PyTorch's default dtype: what integers become in `exp`, `div`, `mean` …
 INDEX: DType = np.dtype(np.int64)
 
-_CATEGORY = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3, "O": 2}  # objects are real numbers of a class of their own
+_CATEGORY = {
+    "b": 0,
+    "i": 1,
+    "u": 1,
+    "f": 2,
+    "c": 3,
+    "O": 2,
+}  # objects are real numbers of a class of their own
 _NUMBER: dict[type, DType] = {
     bool: np.dtype(np.bool_),
     int: INDEX,
@@ -46,7 +55,8 @@ def promote(a: DType, b: DType) -> DType:
 
 
 def result_type(*operands: Operand) -> DType:
-    """torch.result_type: arrays with dimensions outrank 0-d arrays, which outrank Python numbers, within a category."""
+    """torch.result_type: arrays with dimensions outrank 0-d arrays, which outrank Python numbers,
+    within a category."""
     ranks: dict[int, DType] = {}
     for operand in operands:
         rank = (1 if operand.ndim == 0 else 0) if isinstance(operand, np.ndarray) else 2
@@ -55,7 +65,8 @@ def result_type(*operands: Operand) -> DType:
     first, *others = (ranks[rank] for rank in sorted(ranks))
     for lower in others:
         if _category(lower) > _category(first):
-            # A complex number makes float64 complex128 and float32 complex64, whatever its own precision.
+            # A complex number makes float64 complex128 and float32 complex64, whatever its own
+            # precision.
             first = promote(first, np.dtype(np.complex64) if _category(first) == 2 else lower)
     return first
 
@@ -84,7 +95,8 @@ def accumulated(x: Array, dtype: str | None = None) -> Array:
 
 
 def constant(value: Scalar | str, like: Array) -> Array:
-    """A number in the dtype of `like`; given as a string of digits, it fills a long double too, which a float cannot."""
+    """A number in the dtype of `like`; given as a string of digits, it fills a long double too,
+    which a float cannot."""
     if like.dtype.kind == "O":
         return np.asarray(type(like.flat[0])(value) if like.size else 0, dtype=like.dtype)
     return np.asarray(like.dtype.type(value))

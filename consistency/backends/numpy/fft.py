@@ -1,4 +1,5 @@
-"""Fourier transforms through np.fft, rounded to the dtype of the input (NumPy 1 works in double throughout)."""
+"""Fourier transforms through np.fft, rounded to the dtype of the input (NumPy 1 works in double
+throughout)."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -29,14 +30,21 @@ def _offer_several(name: str, default: tuple[int, int] | None) -> None:
     transform: Callable[..., Any] = getattr(np.fft, name)
 
     @implements(f"fft.{name}", complex=True)
-    def call(input: Array, s: int | Sequence[int] | None = None, dim: Dims = default, norm: str | None = None) -> Array:
+    def call(
+        input: Array,
+        s: int | Sequence[int] | None = None,
+        dim: Dims = default,
+        norm: str | None = None,
+    ) -> Array:
         x = floating(input)
         lengths = [s] if isinstance(s, int) else s
         over = [dim] if isinstance(dim, int) else dim
         if lengths is not None:
             if over is None:
                 over = range(x.ndim - len(lengths), x.ndim)
-            lengths = [x.shape[d] if size == -1 else size for size, d in zip(lengths, over, strict=True)]
+            lengths = [
+                x.shape[d] if size == -1 else size for size, d in zip(lengths, over, strict=True)
+            ]
         return _in_precision_of(x, transform(x, lengths, over, norm))
 
 

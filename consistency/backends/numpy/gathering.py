@@ -10,14 +10,16 @@ from consistency.backends.numpy.table import implements
 
 
 def not_negative(index: Array) -> Array:
-    """NumPy counts negative positions from the end; PyTorch, except in `take`, `put` and `index_put`, refuses them."""
+    """NumPy counts negative positions from the end; PyTorch, except in `take`, `put` and
+    `index_put`, refuses them."""
     if index.dtype.kind == "i" and np.any(index < 0):
         raise IndexError("index out of range: negative")
     return index
 
 
 def spots_of(index: Array, dim: int, ndim: int) -> tuple[Array, ...]:
-    """For every element of `index`, where it points: its own position, but `index` itself along `dim`."""
+    """For every element of `index`, where it points: its own position, but `index` itself along
+    `dim`."""
     grid: list[Array] = list(np.indices(index.shape, sparse=True))
     grid[axis(dim, ndim)] = not_negative(index)
     return tuple(grid)
@@ -70,7 +72,11 @@ def nonzero(input: Array, *, as_tuple: bool = False) -> Any:
     found = np.argwhere(input).astype(INDEX)
     if not as_tuple:
         return found
-    return tuple(np.atleast_2d(np.moveaxis(found, -1, 0))) if input.ndim else tuple(np.nonzero(np.atleast_1d(input)))
+    return (
+        tuple(np.atleast_2d(np.moveaxis(found, -1, 0)))
+        if input.ndim
+        else tuple(np.nonzero(np.atleast_1d(input)))
+    )
 
 
 @implements("argwhere", wide=True, complex=True)

@@ -67,7 +67,7 @@ def cartesian_prod(*tensors: Array) -> Array:
     return np.stack([one.reshape(-1) for one in np.meshgrid(*tensors, indexing="ij")], -1)
 
 
-# --- splitting ---------------------------------------------------------------------------------------------------
+# --- splitting
 
 
 def _cut(x: Array, lengths: Sequence[int], dim: int) -> tuple[Array, ...]:
@@ -85,8 +85,11 @@ def unsafe_split(input: Array, split_size: int, dim: int = 0) -> tuple[Array, ..
 
 
 @implements("split", wide=True, complex=True)
-def split(tensor: Array, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Array, ...]:
-    """Pieces of the length asked for, of which the last may be shorter; or of the lengths listed."""
+def split(
+    tensor: Array, split_size_or_sections: int | Sequence[int], dim: int = 0
+) -> tuple[Array, ...]:
+    """Pieces of the length asked for, of which the last may be shorter; or of the lengths
+    listed."""
     if not isinstance(split_size_or_sections, int):
         return _cut(tensor, split_size_or_sections, dim)
     length, piece = tensor.shape[dim], split_size_or_sections
@@ -97,11 +100,15 @@ def split(tensor: Array, split_size_or_sections: int | Sequence[int], dim: int =
 
 @implements("chunk", "unsafe_chunk", wide=True, complex=True)
 def chunk(input: Array, chunks: int, dim: int = 0) -> tuple[Array, ...]:
-    return split(input, -(-input.shape[dim] // chunks), dim) if input.shape[dim] else (input,) * chunks
+    return (
+        split(input, -(-input.shape[dim] // chunks), dim) if input.shape[dim] else (input,) * chunks
+    )
 
 
 @implements("tensor_split", wide=True, complex=True)
-def tensor_split(input: Array, indices_or_sections: int | Sequence[int] | Array, dim: int = 0) -> tuple[Array, ...]:
+def tensor_split(
+    input: Array, indices_or_sections: int | Sequence[int] | Array, dim: int = 0
+) -> tuple[Array, ...]:
     """Like np.array_split, except that indices count from the end when negative."""
     wanted: Any = indices_or_sections
     if isinstance(wanted, np.ndarray):

@@ -1,4 +1,5 @@
-"""Decompositions and solutions through np.linalg (LAPACK), in the dtype of the input: double at most, so never WIDE."""
+"""Decompositions and solutions through np.linalg (LAPACK), in the dtype of the input: double at
+most, so never WIDE."""
 
 from typing import Any
 
@@ -35,7 +36,8 @@ def logdet(input: Array) -> Array:
 
 @implements("linalg.solve", complex=True)
 def solve(A: Array, B: Array, *, left: bool = True) -> Array:
-    """B is a batch of vectors if it has the shape of A without the last dimension, else one of matrices."""
+    """B is a batch of vectors if it has the shape of A without the last dimension, else one of
+    matrices."""
     if not left:
         return solve(A.swapaxes(-1, -2), B.swapaxes(-1, -2)).swapaxes(-1, -2)
     if B.ndim == 1 or B.shape == A.shape[:-1]:
@@ -44,7 +46,9 @@ def solve(A: Array, B: Array, *, left: bool = True) -> Array:
 
 
 @implements("linalg.solve_triangular", complex=True)
-def solve_triangular(A: Array, B: Array, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Array:
+def solve_triangular(
+    A: Array, B: Array, *, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Array:
     triangle = np.triu(A) if upper else np.tril(A)
     if unitriangular:
         identity = np.eye(A.shape[-1], dtype=A.dtype)
@@ -72,7 +76,9 @@ def cholesky_solve(B: Array, L: Array, upper: bool = False) -> Array:
 
 
 @implements("linalg.svd", complex=True)
-def svd(A: Array, full_matrices: bool = True, *, driver: str | None = None) -> tuple[Array, Array, Array]:
+def svd(
+    A: Array, full_matrices: bool = True, *, driver: str | None = None
+) -> tuple[Array, Array, Array]:
     u, s, vh = np.linalg.svd(A, full_matrices)
     return u, s, vh
 
@@ -83,7 +89,9 @@ def svdvals(A: Array, *, driver: str | None = None) -> Array:
 
 
 @implements("svd", complex=True)
-def torch_svd(input: Array, some: bool = True, compute_uv: bool = True) -> tuple[Array, Array, Array]:
+def torch_svd(
+    input: Array, some: bool = True, compute_uv: bool = True
+) -> tuple[Array, Array, Array]:
     """The old interface: V rather than its adjoint, reduced by default."""
     if not compute_uv:
         raise NotImplementedError("compute_uv=False")
@@ -135,7 +143,12 @@ def matrix_power(A: Array, n: int) -> Array:
 
 @implements("linalg.matrix_norm", complex=True)
 def matrix_norm(
-    A: Array, ord: float | str = "fro", dim: Dims = (-2, -1), keepdim: bool = False, *, dtype: str | None = None
+    A: Array,
+    ord: float | str = "fro",
+    dim: Dims = (-2, -1),
+    keepdim: bool = False,
+    *,
+    dtype: str | None = None,
 ) -> Array:
     rows, columns = axes(dim, A.ndim)
     x = A if dtype is None else A.astype(dtype)
@@ -146,7 +159,14 @@ def matrix_norm(
 
 
 @implements("linalg.norm", complex=True)
-def norm(A: Array, ord: float | str | None = None, dim: Dims = None, keepdim: bool = False, *, dtype: str | None = None) -> Array:
+def norm(
+    A: Array,
+    ord: float | str | None = None,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: str | None = None,
+) -> Array:
     """Of a vector, or of a matrix if two dimensions and an order are given."""
     if ord is None:
         return vector_norm(A, 2, dim, keepdim, dtype=dtype)
@@ -157,7 +177,14 @@ def norm(A: Array, ord: float | str | None = None, dim: Dims = None, keepdim: bo
 
 
 @implements("linalg.pinv", "pinverse", complex=True)
-def pinv(input: Array, rcond: float | None = None, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Array:
+def pinv(
+    input: Array,
+    rcond: float | None = None,
+    *,
+    atol: Any = None,
+    rtol: Any = None,
+    hermitian: bool = False,
+) -> Array:
     """Singular values below max(m, n) · ε · σ₁ count as zero."""
     if atol is not None or rtol is not None or hermitian or isinstance(rcond, np.ndarray):
         raise NotImplementedError("tolerances of its own, or hermitian=True")
@@ -166,7 +193,9 @@ def pinv(input: Array, rcond: float | None = None, *, atol: Any = None, rtol: An
 
 
 @implements("linalg.matrix_rank", complex=True)
-def matrix_rank(A: Array, tol: None = None, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Array:
+def matrix_rank(
+    A: Array, tol: None = None, *, atol: Any = None, rtol: Any = None, hermitian: bool = False
+) -> Array:
     if tol is not None or atol is not None or rtol is not None or hermitian:
         raise NotImplementedError("tolerances of its own, or hermitian=True")
     if not A.size:

@@ -13,7 +13,8 @@ from consistency.backends.numpy.table import implements
 
 @implements("matmul", wide=True, complex=True)
 def matmul(input: Array, other: Array) -> Array:
-    # Some NumPy versions leave BLAS for a slow and differently rounding loop when the strides are unusual.
+    # Some NumPy versions leave BLAS for a slow and differently rounding loop when the strides are
+    # unusual.
     return np.asarray(np.matmul(np.ascontiguousarray(input), np.ascontiguousarray(other)))
 
 
@@ -73,8 +74,13 @@ def kron(input: Array, other: Array) -> Array:
 def tensordot(a: Array, b: Array, dims: int | Sequence[Sequence[int]] = 2) -> Array:
     if isinstance(dims, int):
         dims = (range(a.ndim - dims, a.ndim), range(dims))
-    summed_a, summed_b = ([axis(d, one.ndim) for d in which] for one, which in zip((a, b), dims, strict=True))
-    kept_a, kept_b = ([d for d in range(one.ndim) if d not in summed] for one, summed in ((a, summed_a), (b, summed_b)))
+    summed_a, summed_b = (
+        [axis(d, one.ndim) for d in which] for one, which in zip((a, b), dims, strict=True)
+    )
+    kept_a, kept_b = (
+        [d for d in range(one.ndim) if d not in summed]
+        for one, summed in ((a, summed_a), (b, summed_b))
+    )
     if [a.shape[d] for d in summed_a] != [b.shape[d] for d in summed_b]:
         raise NotImplementedError("contracting dimensions of different sizes")
     rows, columns = [a.shape[d] for d in kept_a], [b.shape[d] for d in kept_b]
@@ -85,7 +91,8 @@ def tensordot(a: Array, b: Array, dims: int | Sequence[Sequence[int]] = 2) -> Ar
 
 
 def _drops_letters(equation: str) -> bool:
-    """Whether a letter of ``"ij->i"`` is summed away; without an arrow those are that occur twice."""
+    """Whether a letter of ``"ij->i"`` is summed away; without an arrow those are that occur
+    twice."""
     given, arrow, kept = equation.replace(" ", "").partition("->")
     return any(letter not in kept for letter in given) if arrow else len(set(given)) < len(given)
 
@@ -99,8 +106,11 @@ def einsum(equation: str | Array, *operands: Any) -> Array:
     if "..." in equation and "->" in equation and "..." not in equation.split("->")[1]:
         raise NotImplementedError("an ellipsis that is summed over")
     if len(operands) == 1 and operands[0].dtype.kind in "iub" and _drops_letters(equation):
-        return np.asarray(np.einsum(equation, *operands, dtype=np.int64, optimize=False))  # a sum, and sums of integers are int64
-    # An optimised order goes through np.dot and BLAS; a single pass over all operands is the plain definition.
+        return np.asarray(
+            np.einsum(equation, *operands, dtype=np.int64, optimize=False)
+        )  # a sum, and sums of integers are int64
+    # An optimised order goes through np.dot and BLAS; a single pass over all operands is the plain
+    # definition.
     return np.asarray(np.einsum(equation, *operands, optimize=False))
 
 
@@ -119,7 +129,9 @@ def trace(input: Array) -> Array:
 @implements("cross", wide=True, complex=True)
 def cross(input: Array, other: Array, dim: int | None = None) -> Array:
     if dim is None:  # torch.cross: the first dimension of size 3
-        dim = next(d for d, size in enumerate(np.broadcast_shapes(input.shape, other.shape)) if size == 3)
+        dim = next(
+            d for d, size in enumerate(np.broadcast_shapes(input.shape, other.shape)) if size == 3
+        )
     return linalg_cross(input, other, dim=dim)
 
 
@@ -130,11 +142,12 @@ def linalg_cross(input: Array, other: Array, *, dim: int = -1) -> Array:
     return np.moveaxis(x[..., after] * y[..., before] - x[..., before] * y[..., after], -1, dim)
 
 
-# --- product plus something --------------------------------------------------------------------------------------
+# --- product plus something
 
 
 def _blend(input: Array, product: Array, beta: Scalar, alpha: Scalar) -> Array:
-    """beta · input + alpha · product. With beta 0 the input is ignored, NaN included, as PyTorch documents."""
+    """beta · input + alpha · product. With beta 0 the input is ignored, NaN included, as PyTorch
+    documents."""
     scaled = product if alpha == 1 else constant(alpha, product) * product
     if beta == 0:
         return scaled + np.zeros(input.shape, product.dtype)
@@ -152,12 +165,16 @@ def addmv(input: Array, mat: Array, vec: Array, *, beta: Scalar = 1, alpha: Scal
 
 
 @implements("baddbmm", wide=True, complex=True)
-def baddbmm(input: Array, batch1: Array, batch2: Array, *, beta: Scalar = 1, alpha: Scalar = 1) -> Array:
+def baddbmm(
+    input: Array, batch1: Array, batch2: Array, *, beta: Scalar = 1, alpha: Scalar = 1
+) -> Array:
     return _blend(input, matmul(batch1, batch2), beta, alpha)
 
 
 @implements("addbmm", wide=True, complex=True)
-def addbmm(input: Array, batch1: Array, batch2: Array, *, beta: Scalar = 1, alpha: Scalar = 1) -> Array:
+def addbmm(
+    input: Array, batch1: Array, batch2: Array, *, beta: Scalar = 1, alpha: Scalar = 1
+) -> Array:
     """The sum over the batch as one product with the batch folded into the inner dimension."""
     return _blend(input, tensordot(batch1, batch2, [[0, 2], [0, 1]]), beta, alpha)
 

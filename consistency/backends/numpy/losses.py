@@ -1,4 +1,5 @@
-"""Losses of regression, and the reduction every loss ends with. The deprecated size_average and reduce are not offered."""
+"""Losses of regression, and the reduction every loss ends with. The deprecated size_average and
+reduce are not offered."""
 
 from typing import Any
 
@@ -9,7 +10,9 @@ from consistency.backends.numpy.dtypes import Array, constant, unify
 from consistency.backends.numpy.table import implements
 
 
-def reduced(loss: Array, reduction: str, size_average: bool | None = None, reduce: bool | None = None) -> Array:
+def reduced(
+    loss: Array, reduction: str, size_average: bool | None = None, reduce: bool | None = None
+) -> Array:
     if size_average is not None or reduce is not None:
         raise NotImplementedError("the deprecated size_average and reduce")
     if reduction == "none":
@@ -18,7 +21,9 @@ def reduced(loss: Array, reduction: str, size_average: bool | None = None, reduc
         return ratio(total(loss), constant(loss.shape[0] if loss.ndim else 1, loss))
     if reduction not in ("mean", "sum"):
         raise ValueError(f"{reduction!r} is not a valid value for reduction")
-    return np.asarray(reduce_rows(loss, None, False, row_mean)) if reduction == "mean" else total(loss)
+    return (
+        np.asarray(reduce_rows(loss, None, False, row_mean)) if reduction == "mean" else total(loss)
+    )
 
 
 def total(x: Array) -> Array:
@@ -76,11 +81,22 @@ def smooth_l1_loss(
     distance = np.atleast_1d(np.abs(np.subtract(*unify(input, target))))
     width = constant(beta, distance)
     loss = np.where(distance < width, distance * distance / 2 / width, distance - width / 2)
-    return reduced(loss.reshape(np.broadcast_shapes(input.shape, target.shape)), reduction, size_average, reduce)
+    return reduced(
+        loss.reshape(np.broadcast_shapes(input.shape, target.shape)),
+        reduction,
+        size_average,
+        reduce,
+    )
 
 
 @implements("nn.functional.huber_loss", wide=True, integers=False)
-def huber_loss(input: Array, target: Array, reduction: str = "mean", delta: float = 1.0, weight: Array | None = None) -> Array:
+def huber_loss(
+    input: Array,
+    target: Array,
+    reduction: str = "mean",
+    delta: float = 1.0,
+    weight: Array | None = None,
+) -> Array:
     if weight is not None:
         raise NotImplementedError("huber_loss with weights")
     distance = np.atleast_1d(np.abs(np.subtract(*unify(input, target))))
@@ -127,7 +143,12 @@ def poisson_nll_loss(
 
 @implements("nn.functional.gaussian_nll_loss", wide=True, integers=False)
 def gaussian_nll_loss(
-    input: Array, target: Array, var: Array | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+    input: Array,
+    target: Array,
+    var: Array | float,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
 ) -> Array:
     variance = np.asarray(var).astype(input.dtype)
     if variance.ndim and variance.shape == input.shape[:-1]:

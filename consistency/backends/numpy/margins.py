@@ -11,7 +11,9 @@ from consistency.backends.numpy.table import implements
 
 
 @implements("nn.functional.pairwise_distance", wide=True, integers=False)
-def pairwise_distance(x1: Array, x2: Array, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Array:
+def pairwise_distance(
+    x1: Array, x2: Array, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+) -> Array:
     return vector_norm(x1 - x2 + constant(eps, x1), p, -1, keepdim)
 
 
@@ -86,9 +88,11 @@ def cosine_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Array:
-    """Both squared lengths get 1e-12 added, as in PyTorch's implementation: its documentation leaves it out.
+    """Both squared lengths get 1e-12 added, as in PyTorch's implementation: its documentation
+    leaves it out.
 
-    It stands there as a float32, which differs by 4e-9: that shows in float64 where vectors are short.
+    It stands there as a float32, which differs by 4e-9: that shows in float64 where vectors are
+    short.
     """
 
     def dot(x: Array, y: Array) -> Array:

@@ -35,18 +35,22 @@ def log_softmax(input: Array, dim: int, *, dtype: str | None = None) -> Array:
 
 
 @implements("nn.functional.softmin", wide=True)
-def softmin(input: Array, dim: int | None = None, _stacklevel: int = 3, dtype: str | None = None) -> Array:
+def softmin(
+    input: Array, dim: int | None = None, _stacklevel: int = 3, dtype: str | None = None
+) -> Array:
     if dim is None:
         raise NotImplementedError("softmin without dim")
     return softmax(np.negative(input), dim, dtype=dtype)
 
 
 @implements("nn.functional.normalize", wide=True, integers=False)
-def normalize(input: Array, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: None = None) -> Array:
+def normalize(
+    input: Array, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: None = None
+) -> Array:
     return np.divide(input, np.maximum(vector_norm(input, p, dim, True), constant(eps, input)))
 
 
-# --- standardising layers ----------------------------------------------------------------------------------------
+# --- standardising layers
 
 
 def _affine(x: Array, weight: Array | None, bias: Array | None, shape: Sequence[int]) -> Array:
@@ -58,7 +62,9 @@ def _affine(x: Array, weight: Array | None, bias: Array | None, shape: Sequence[
 
 def _standardised(rows: Array, eps: float) -> Array:
     variance, centre = row_variance(rows, 0)
-    return np.asarray((rows - centre[..., None]) / np.sqrt(variance + constant(eps, rows))[..., None])
+    return np.asarray(
+        (rows - centre[..., None]) / np.sqrt(variance + constant(eps, rows))[..., None]
+    )
 
 
 def _per_channel(x: Array) -> tuple[int, ...]:
@@ -80,19 +86,32 @@ def layer_norm(
 
 
 @implements("nn.functional.rms_norm", wide=True, integers=False)
-def rms_norm(input: Array, normalized_shape: Sequence[int], weight: Array | None = None, eps: float | None = None) -> Array:
+def rms_norm(
+    input: Array,
+    normalized_shape: Sequence[int],
+    weight: Array | None = None,
+    eps: float | None = None,
+) -> Array:
     if eps is None:
         if input.dtype == np.longdouble:
             raise NotImplementedError("eps=None is another number in every dtype")
         eps = float(np.finfo(input.dtype).eps)
-    rows = input.reshape(*input.shape[: input.ndim - len(normalized_shape)], count(normalized_shape))
+    rows = input.reshape(
+        *input.shape[: input.ndim - len(normalized_shape)], count(normalized_shape)
+    )
     size = np.sqrt(row_mean(rows * rows) + constant(eps, rows))
     scaled = (rows / size[..., None]).reshape(input.shape)
     return _affine(scaled, weight, None, normalized_shape)
 
 
 @implements("nn.functional.group_norm", wide=True, integers=False)
-def group_norm(input: Array, num_groups: int, weight: Array | None = None, bias: Array | None = None, eps: float = 1e-5) -> Array:
+def group_norm(
+    input: Array,
+    num_groups: int,
+    weight: Array | None = None,
+    bias: Array | None = None,
+    eps: float = 1e-5,
+) -> Array:
     batch, channels = input.shape[:2]
     rows = input.reshape(batch * num_groups, channels // num_groups * count(input.shape[2:]))
     return _affine(_standardised(rows, eps).reshape(input.shape), weight, bias, _per_channel(input))
@@ -132,7 +151,9 @@ def batch_norm(
         if running_mean is not None or running_var is not None:
             raise NotImplementedError("running statistics would have to be updated in place")
         rows = np.moveaxis(input, 1, 0)
-        scaled = _standardised(rows.reshape(rows.shape[0], count(rows.shape[1:])), eps).reshape(rows.shape)
+        scaled = _standardised(rows.reshape(rows.shape[0], count(rows.shape[1:])), eps).reshape(
+            rows.shape
+        )
         return _affine(np.moveaxis(scaled, 0, 1), weight, bias, channels)
     if running_mean is None or running_var is None:
         raise ValueError("evaluation needs running_mean and running_var")
@@ -141,9 +162,14 @@ def batch_norm(
 
 
 @implements("nn.functional.local_response_norm", wide=True, integers=False)
-def local_response_norm(input: Array, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Array:
-    """x / (k + alpha · mean of the squares over `size` neighbouring channels, zeros beyond them) ** beta."""
+def local_response_norm(
+    input: Array, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Array:
+    """x / (k + alpha · mean of the squares over `size` neighbouring channels, zeros beyond them) **
+    beta."""
     ends = [(0, 0), (size // 2, (size - 1) // 2)] + [(0, 0)] * (input.ndim - 2)
     neighbours = np.lib.stride_tricks.sliding_window_view(np.pad(input * input, ends), size, 1)
     share = row_sum(neighbours) / constant(size, input)
-    return np.divide(input, np.power(constant(k, input) + constant(alpha, input) * share, constant(beta, input)))
+    return np.divide(
+        input, np.power(constant(k, input) + constant(alpha, input) * share, constant(beta, input))
+    )

@@ -1,4 +1,5 @@
-"""Largest and smallest elements with their positions, and sorting. Of equal elements, the first is given."""
+"""Largest and smallest elements with their positions, and sorting. Of equal elements, the first is
+given."""
 
 from collections.abc import Callable
 from typing import Any, cast
@@ -21,7 +22,13 @@ def _offer_extreme(name: str, argument: Callable[[Array], Array], pair: np.ufunc
         return reduce_rows(input, dim, keepdim, argument).astype(INDEX)
 
     @implements(name, wide=True)
-    def extreme(input: Array, dim: Array | int | None = None, keepdim: bool = False, *, other: Array | None = None) -> Any:
+    def extreme(
+        input: Array,
+        dim: Array | int | None = None,
+        keepdim: bool = False,
+        *,
+        other: Array | None = None,
+    ) -> Any:
         second = dim if isinstance(dim, np.ndarray) else other
         if second is not None:  # max(input, other)
             return pair(*unify(input, second))
@@ -34,7 +41,7 @@ _offer_extreme("max", lambda rows: np.asarray(rows.argmax(-1)), np.maximum)
 _offer_extreme("min", lambda rows: np.asarray(rows.argmin(-1)), np.minimum)
 
 
-# --- sorting -----------------------------------------------------------------------------------------------------
+# --- sorting
 
 
 def _order(lines: Array, descending: bool) -> Array:
@@ -45,13 +52,17 @@ def _order(lines: Array, descending: bool) -> Array:
     return np.asarray(lines.shape[-1] - 1 - backwards)
 
 
-def _sorted(lines: Array, descending: bool = False, count: int | None = None) -> tuple[Array, Array]:
+def _sorted(
+    lines: Array, descending: bool = False, count: int | None = None
+) -> tuple[Array, Array]:
     order = _order(lines, descending)[..., :count]
     return np.take_along_axis(lines, order, -1), order.astype(INDEX)
 
 
 @implements("sort", wide=True)
-def sort(input: Array, dim: int = -1, descending: bool = False, stable: bool = False) -> tuple[Array, Array]:
+def sort(
+    input: Array, dim: int = -1, descending: bool = False, stable: bool = False
+) -> tuple[Array, Array]:
     return along_to_pair(input, dim, lambda lines: _sorted(lines, descending))
 
 
@@ -66,21 +77,30 @@ def msort(input: Array) -> Array:
 
 
 @implements("topk", wide=True)
-def topk(input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Array, Array]:
+def topk(
+    input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> tuple[Array, Array]:
     return along_to_pair(input, dim, lambda lines: _sorted(lines, largest, k))
 
 
 @implements("kthvalue", wide=True)
 def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
-    return reduce_rows_to_pair(input, dim, keepdim, lambda rows: _pick(rows, _order(rows, False)[..., k - 1]))
+    return reduce_rows_to_pair(
+        input, dim, keepdim, lambda rows: _pick(rows, _order(rows, False)[..., k - 1])
+    )
 
 
 def _row_median(rows: Array, ignore_nan: bool) -> tuple[Array, Array]:
-    """The lower of the two middle elements; of the non-NaN ones, or the first NaN if there is any."""
+    """The lower of the two middle elements; of the non-NaN ones, or the first NaN if there is
+    any."""
     order = _order(rows, descending=False)
     nans = is_nan(rows).sum(-1)
     numbers = rows.shape[-1] - nans
-    middle = np.maximum(numbers - 1, 0) // 2 if ignore_nan else np.where(nans > 0, numbers, (numbers - 1) // 2)
+    middle = (
+        np.maximum(numbers - 1, 0) // 2
+        if ignore_nan
+        else np.where(nans > 0, numbers, (numbers - 1) // 2)
+    )
     return _pick(rows, np.take_along_axis(order, middle[..., None], -1)[..., 0])
 
 

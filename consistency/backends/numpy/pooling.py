@@ -33,8 +33,11 @@ def _pool(
     return reduce_rows(patches, range(patches.ndim - len(kernel), patches.ndim), False, reduction)
 
 
-def _padding_after(size: int, kernel: int, stride: int, dilation: int, padding: int, ceil_mode: bool) -> int:
-    """ceil_mode adds a last, partial window, provided that it starts within the input or its left padding."""
+def _padding_after(
+    size: int, kernel: int, stride: int, dilation: int, padding: int, ceil_mode: bool
+) -> int:
+    """ceil_mode adds a last, partial window, provided that it starts within the input or its left
+    padding."""
     reach = dilation * (kernel - 1) + 1
     windows, rest = divmod(size + 2 * padding - reach, stride)
     if ceil_mode and rest and (windows + 1) * stride < size + padding:
@@ -51,7 +54,10 @@ def _all_padding_after(
     ceil_mode: bool,
 ) -> list[int]:
     sizes = x.shape[x.ndim - len(kernel) :]
-    return [_padding_after(*each, ceil_mode) for each in zip(sizes, kernel, stride, dilation, padding, strict=True)]
+    return [
+        _padding_after(*each, ceil_mode)
+        for each in zip(sizes, kernel, stride, dilation, padding, strict=True)
+    ]
 
 
 def _lowest(x: Array) -> float:
@@ -75,21 +81,30 @@ def _average(
     total = _pool(x, kernel, steps, once, before, after, 0, row_sum)
     if divisor_override:
         return total / constant(divisor_override, x)
-    # How many elements each window really covers: the padding counts if asked, what ceil_mode adds never does.
+    # How many elements each window really covers: the padding counts if asked, what ceil_mode adds
+    # never does.
     covered = np.ones(x.shape[-n:], x.dtype)
     if count_include_pad:
-        covered, after = pad_ends(covered, before, before, 1), [a - b for a, b in zip(after, before, strict=True)]
+        covered, after = (
+            pad_ends(covered, before, before, 1),
+            [a - b for a, b in zip(after, before, strict=True)],
+        )
         before = (0,) * n
     return total / _pool(covered, kernel, steps, once, before, after, 0, row_sum)
 
 
-def _adaptive(x: Array, output_size: int | Sequence[int | None], n: int, reduction: RowKernel) -> Array:
+def _adaptive(
+    x: Array, output_size: int | Sequence[int | None], n: int, reduction: RowKernel
+) -> Array:
     """Output i of m covers the input from ⌊i·size/m⌋ to ⌈(i+1)·size/m⌉."""
     spatial = x.shape[-n:]
     wanted = [output_size] if isinstance(output_size, int) else list(output_size)
     wanted = wanted * n if len(wanted) == 1 else wanted
     counts = [size if m is None else m for size, m in zip(spatial, wanted, strict=True)]
-    shares = [[slice(i * size // m, -(-(i + 1) * size // m)) for i in range(m)] for size, m in zip(spatial, counts, strict=True)]
+    shares = [
+        [slice(i * size // m, -(-(i + 1) * size // m)) for i in range(m)]
+        for size, m in zip(spatial, counts, strict=True)
+    ]
     result = np.empty((*x.shape[:-n], *counts), x.dtype)
     for spot in product(*map(range, counts)):
         window: tuple[Any, ...] = (..., *(share[i] for share, i in zip(shares, spot, strict=True)))
@@ -125,14 +140,23 @@ def _offer_pools(n: int) -> None:
         return adaptive_average(input, output_size, n)
 
     @implements(f"nn.functional.adaptive_max_pool{n}d", wide=True, integers=False)
-    def adaptive_max_pool(input: Array, output_size: int | Sequence[int | None], return_indices: bool = False) -> Array:
+    def adaptive_max_pool(
+        input: Array, output_size: int | Sequence[int | None], return_indices: bool = False
+    ) -> Array:
         if return_indices:
             raise NotImplementedError("return_indices")
         return _adaptive(input, output_size, n, _row_max)
 
     @implements(f"nn.functional.lp_pool{n}d", wide=True, integers=False)
-    def lp_pool(input: Array, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False) -> Array:
-        """(Σ xᵖ)^(1/p), a NaN for most roots of a negative sum; ceil_mode's partial windows are scaled up as if whole."""
+    def lp_pool(
+        input: Array,
+        norm_type: float,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        ceil_mode: bool = False,
+    ) -> Array:
+        """(Σ xᵖ)^(1/p), a NaN for most roots of a negative sum; ceil_mode's partial windows are
+        scaled up as if whole."""
         power = constant(norm_type, input)
         whole = constant(count(per_dimension(kernel_size, n)), input)
         mean = _average(np.power(input, power), kernel_size, stride, 0, ceil_mode, True, None, n)
@@ -166,7 +190,9 @@ def _offer_avg_pool(n: int) -> None:
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> Array:
-        return _average(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, n)
+        return _average(
+            input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, n
+        )
 
 
 for _n in (2, 3):

@@ -1,4 +1,5 @@
-"""Chains of views, writes in place and reductions, on arrays that share their memory as the tensors do."""
+"""Chains of views, writes in place and reductions, on arrays that share their memory as the tensors
+do."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +14,8 @@ _READS_TWO = frozenset({"copy_", "add_", "add", "sub", "mul"})
 
 @implements("program", native_half=True)
 def program(steps: Sequence[Sequence[Any]], *tensors: Array) -> list[Array]:
-    """Every register's final state. A step is ``[operation, register, …]``; those that are no writes add a register."""
+    """Every register's final state. A step is ``[operation, register, …]``; those that are no
+    writes add a register."""
     registers = list(tensors)
     for name, *rest in steps:
         count = 2 if name in _READS_TWO else 1

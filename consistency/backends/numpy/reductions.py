@@ -6,22 +6,37 @@ from typing import Any
 import numpy as np
 
 from consistency.backends.numpy.dims import reduce_rows, reduce_rows_to_pair, row_mean, row_sum
-from consistency.backends.numpy.dtypes import INDEX, Array, Dims, accumulated, as_dtype, constant, floating, is_nan
+from consistency.backends.numpy.dtypes import (
+    INDEX,
+    Array,
+    Dims,
+    accumulated,
+    as_dtype,
+    constant,
+    floating,
+    is_nan,
+)
 from consistency.backends.numpy.table import implements
 
 
 @implements("sum", wide=True, complex=True)
-def sum_(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: str | None = None) -> Array:
+def sum_(
+    input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: str | None = None
+) -> Array:
     return reduce_rows(accumulated(input, dtype), dim, keepdim, row_sum)
 
 
 @implements("nansum", wide=True)
-def nansum(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: str | None = None) -> Array:
+def nansum(
+    input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: str | None = None
+) -> Array:
     return sum_(np.where(is_nan(input), constant(0, input), input), dim, keepdim, dtype=dtype)
 
 
 @implements("mean", wide=True, complex=True)
-def mean(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: str | None = None) -> Array:
+def mean(
+    input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: str | None = None
+) -> Array:
     x = input.astype(as_dtype(dtype, input.dtype), copy=False)
     if x.dtype.kind in "iub":
         raise NotImplementedError("mean of integers")
@@ -29,15 +44,21 @@ def mean(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: str | 
 
 
 @implements("nanmean", wide=True)
-def nanmean(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: str | None = None) -> Array:
+def nanmean(
+    input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: str | None = None
+) -> Array:
     counts = reduce_rows(~is_nan(input), dim, keepdim, row_sum)
     total = nansum(input, dim, keepdim, dtype=dtype)
     return np.asarray(total / counts.astype(total.dtype))
 
 
 @implements("prod", wide=True, complex=True)
-def prod(input: Array, dim: int | None = None, keepdim: bool = False, *, dtype: str | None = None) -> Array:
-    return reduce_rows(accumulated(input, dtype), dim, keepdim, lambda rows: rows.prod(-1, dtype=rows.dtype))
+def prod(
+    input: Array, dim: int | None = None, keepdim: bool = False, *, dtype: str | None = None
+) -> Array:
+    return reduce_rows(
+        accumulated(input, dtype), dim, keepdim, lambda rows: rows.prod(-1, dtype=rows.dtype)
+    )
 
 
 @implements("amax", wide=True)
@@ -69,7 +90,8 @@ def row_logsumexp(rows: Array) -> Array:
 
 
 def row_log_total(rows: Array, shift: Array) -> Array:
-    """log Σ exp(x − shift); where the largest term is 1, log1p of the others: exact when one element dominates."""
+    """log Σ exp(x − shift); where the largest term is 1, log1p of the others: exact when one
+    element dominates."""
     terms = np.exp(rows - shift)
     where_top = terms.argmax(-1)[..., None]
     top = np.take_along_axis(terms, where_top, -1)[..., 0]
@@ -78,21 +100,26 @@ def row_log_total(rows: Array, shift: Array) -> Array:
     return np.where(top == 1, np.log1p(others), np.log(top + others))
 
 
-# --- moments -----------------------------------------------------------------------------------------------------
+# --- moments
 
 
 def row_variance(rows: Array, correction: float) -> tuple[Array, Array]:
-    """Variance and mean in two passes; the second subtracts what rounding the mean left behind (Chan et al. 1983)."""
+    """Variance and mean in two passes; the second subtracts what rounding the mean left behind
+    (Chan et al. 1983)."""
     length = rows.shape[-1]
     centre = row_mean(rows)
     distance = rows - centre[..., None]
     left_behind = row_sum(distance) ** 2 / constant(length, rows)
     squares = row_sum(distance * distance)
-    squares = np.where(squares == np.inf, squares, np.maximum(squares - left_behind, constant(0, rows)))
+    squares = np.where(
+        squares == np.inf, squares, np.maximum(squares - left_behind, constant(0, rows))
+    )
     return np.asarray(squares / constant(max(length - correction, 0), rows)), centre
 
 
-def _moments(input: Array, dim: Dims | bool, unbiased: bool | None, keepdim: bool, correction: float | None) -> tuple[Array, Array]:
+def _moments(
+    input: Array, dim: Dims | bool, unbiased: bool | None, keepdim: bool, correction: float | None
+) -> tuple[Array, Array]:
     if input.dtype.kind not in "fO":
         raise NotImplementedError("variance of integers")
     if isinstance(dim, bool):  # var(input, unbiased)
@@ -121,7 +148,7 @@ _offer_moments("var_mean", lambda variance, centre: (variance, centre))
 _offer_moments("std_mean", lambda variance, centre: (np.sqrt(variance), centre))
 
 
-# --- norms -------------------------------------------------------------------------------------------------------
+# --- norms
 
 
 def row_norm(rows: Array, order: float) -> Array:
@@ -135,15 +162,20 @@ def row_norm(rows: Array, order: float) -> Array:
             return np.zeros(rows.shape[:-1], size.dtype)
         return np.asarray(size.max(-1) if order > 0 else size.min(-1))
     if order == 2 and size.dtype.kind != "O":
-        # Divided by a power of two near the largest, which is exact, so that the squares neither overflow nor vanish.
+        # Divided by a power of two near the largest, which is exact, so that the squares neither
+        # overflow nor vanish.
         exponent = np.frexp(size.max(-1, keepdims=True, initial=0))[1]
-        return np.asarray(np.ldexp(np.sqrt(row_sum(np.ldexp(size, -exponent) ** 2)), exponent[..., 0]))
+        return np.asarray(
+            np.ldexp(np.sqrt(row_sum(np.ldexp(size, -exponent) ** 2)), exponent[..., 0])
+        )
     power = constant(order, size)
     return np.power(row_sum(np.power(size, power)), constant(1, size) / power)
 
 
 @implements("linalg.vector_norm", wide=True, complex=True)
-def vector_norm(x: Array, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: str | None = None) -> Array:
+def vector_norm(
+    x: Array, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: str | None = None
+) -> Array:
     x = x.astype(as_dtype(dtype, x.dtype), copy=False)
     return reduce_rows(x, dim, keepdim, lambda rows: row_norm(rows, ord))
 
@@ -167,13 +199,14 @@ def dist(input: Array, other: Array, p: float = 2) -> Array:
     return vector_norm(floating(input - other), p)
 
 
-# --- truth and counts --------------------------------------------------------------------------------------------
+# --- truth and counts
 
 
 def _offer_truth(name: str, kernel: Callable[[Array], Any]) -> None:
     @implements(name, wide=True, complex=True)
     def call(input: Array, dim: Dims = None, keepdim: bool = False) -> Array:
-        # uint8 stood for booleans before PyTorch had them; and here, unlike in sums, dim=() reduces nothing.
+        # uint8 stood for booleans before PyTorch had them; and here, unlike in sums, dim=() reduces
+        # nothing.
         dtype = input.dtype if input.dtype == np.uint8 else np.dtype(np.bool_)
         if isinstance(dim, Sequence) and not dim:
             return input.astype(np.bool_).astype(dtype)

@@ -14,7 +14,9 @@ def signbit(input: Array) -> Array:
 
 
 @implements("nan_to_num", native_half=True, pointwise=True)
-def nan_to_num(input: Array, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Array:
+def nan_to_num(
+    input: Array, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+) -> Array:
     if input.dtype.kind != "f":
         return input.copy()
     limits = np.finfo(input.dtype)
@@ -32,7 +34,9 @@ def frexp(input: Array) -> tuple[Array, Array]:
 
 @implements("conj", "conj_physical", wide=True, complex=True, pointwise=True)
 def conj(input: Array) -> Array:
-    return np.conj(input) if input.dtype.kind == "c" else input.copy()  # np.conj makes integers of booleans
+    return (
+        np.conj(input) if input.dtype.kind == "c" else input.copy()
+    )  # np.conj makes integers of booleans
 
 
 @implements("resolve_conj", "resolve_neg", wide=True, complex=True, pointwise=True)

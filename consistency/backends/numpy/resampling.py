@@ -38,16 +38,27 @@ def _weighted(x: Array, dim: int, indices: Sequence[Array], weights: Sequence[Ar
     return reduce(np.add, parts)
 
 
-def _along(x: Array, dim: int, count: int, factor: float | None, mode: str, align_corners: bool) -> Array:
-    """One dimension resampled to `count`. Coordinates are worked out in float64 at least, weights in the dtype of x."""
+def _along(
+    x: Array, dim: int, count: int, factor: float | None, mode: str, align_corners: bool
+) -> Array:
+    """One dimension resampled to `count`. Coordinates are worked out in float64 at least, weights
+    in the dtype of x."""
     size = x.shape[dim]
     outputs = np.arange(count).astype(np.promote_types(x.dtype, np.float64))
     scale = constant(size, outputs) / count if factor is None else constant(1, outputs) / factor
-    if mode == "nearest":  # in integers where possible: i · scale may end up just below the integer it should be
-        chosen = np.arange(count) * size // count if factor is None else np.floor(outputs * scale).astype(INDEX)
+    if (
+        mode == "nearest"
+    ):  # in integers where possible: i · scale may end up just below the integer it should be
+        chosen = (
+            np.arange(count) * size // count
+            if factor is None
+            else np.floor(outputs * scale).astype(INDEX)
+        )
         return np.asarray(np.take(x, np.minimum(chosen, size - 1), dim))
     if mode == "nearest-exact":
-        return np.asarray(np.take(x, np.minimum(np.floor((outputs + 0.5) * scale).astype(INDEX), size - 1), dim))
+        return np.asarray(
+            np.take(x, np.minimum(np.floor((outputs + 0.5) * scale).astype(INDEX), size - 1), dim)
+        )
     corners = constant(size - 1, outputs) / max(count - 1, 1)
     position = outputs * corners if align_corners else (outputs + 0.5) * scale - 0.5
     if mode == "bicubic":
@@ -84,7 +95,11 @@ def interpolate(
     if size is not None:
         counts = per_dimension(size, n)
     elif scale_factor is not None:
-        given = [float(scale_factor)] * n if isinstance(scale_factor, (int, float)) else list(scale_factor)
+        given = (
+            [float(scale_factor)] * n
+            if isinstance(scale_factor, (int, float))
+            else list(scale_factor)
+        )
         given = given * n if len(given) == 1 else given
         counts = tuple(int(np.floor(one * f)) for one, f in zip(spatial, given, strict=True))
         if not recompute_scale_factor:
@@ -113,14 +128,16 @@ _offer_upsample("nearest", lambda x: {"mode": "nearest"})
 _offer_upsample("bilinear", lambda x: {"mode": "bilinear", "align_corners": True})
 
 
-# --- pixels and channels -----------------------------------------------------------------------------------------
+# --- pixels and channels
 
 
 @implements("nn.functional.pixel_shuffle", wide=True, complex=True)
 def pixel_shuffle(input: Array, upscale_factor: int) -> Array:
     r = upscale_factor
     *lead, channels, rows, columns = input.shape
-    blocks = np.moveaxis(input.reshape(*lead, channels // (r * r), r, r, rows, columns), (-4, -3), (-3, -1))
+    blocks = np.moveaxis(
+        input.reshape(*lead, channels // (r * r), r, r, rows, columns), (-4, -3), (-3, -1)
+    )
     return blocks.reshape(*lead, channels // (r * r), rows * r, columns * r)
 
 
@@ -128,11 +145,17 @@ def pixel_shuffle(input: Array, upscale_factor: int) -> Array:
 def pixel_unshuffle(input: Array, downscale_factor: int) -> Array:
     r = downscale_factor
     *lead, channels, rows, columns = input.shape
-    blocks = np.moveaxis(input.reshape(*lead, channels, rows // r, r, columns // r, r), (-3, -1), (-4, -3))
+    blocks = np.moveaxis(
+        input.reshape(*lead, channels, rows // r, r, columns // r, r), (-3, -1), (-4, -3)
+    )
     return blocks.reshape(*lead, channels * r * r, rows // r, columns // r)
 
 
 @implements("nn.functional.channel_shuffle", wide=True, complex=True)
 def channel_shuffle(input: Array, groups: int) -> Array:
     batch, channels = input.shape[:2]
-    return input.reshape(batch, groups, channels // groups, *input.shape[2:]).swapaxes(1, 2).reshape(input.shape)
+    return (
+        input.reshape(batch, groups, channels // groups, *input.shape[2:])
+        .swapaxes(1, 2)
+        .reshape(input.shape)
+    )

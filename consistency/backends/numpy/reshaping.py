@@ -32,7 +32,9 @@ def flatten(input: Array, start_dim: int = 0, end_dim: int = -1) -> Array:
     if input.ndim == 0:
         return input.reshape(1)
     first, last = axis(start_dim, input.ndim), axis(end_dim, input.ndim)
-    return input.reshape(*input.shape[:first], count(input.shape[first : last + 1]), *input.shape[last + 1 :])
+    return input.reshape(
+        *input.shape[:first], count(input.shape[first : last + 1]), *input.shape[last + 1 :]
+    )
 
 
 @implements("ravel", wide=True, complex=True)
@@ -51,7 +53,9 @@ def squeeze(input: Array, dim: Dims = None) -> Array:
     if not input.ndim:
         return input
     wanted = range(input.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
-    return np.squeeze(input, tuple(d for d in (axis(one, input.ndim) for one in wanted) if input.shape[d] == 1))
+    return np.squeeze(
+        input, tuple(d for d in (axis(one, input.ndim) for one in wanted) if input.shape[d] == 1)
+    )
 
 
 @implements("unsqueeze", wide=True, complex=True)
@@ -69,7 +73,9 @@ def expand(input: Array, *size: int | Sequence[int]) -> Array:
     """−1 keeps the size of a dimension."""
     wanted = sizes(*size)
     own = (1,) * (len(wanted) - input.ndim) + input.shape
-    return np.broadcast_to(input, [have if want == -1 else want for want, have in zip(wanted, own, strict=True)])
+    return np.broadcast_to(
+        input, [have if want == -1 else want for want, have in zip(wanted, own, strict=True)]
+    )
 
 
 @implements("expand_as", wide=True, complex=True)
@@ -110,5 +116,7 @@ def repeat(input: Array, *repeats: int | Sequence[int]) -> Array:
 
 
 @implements("repeat_interleave", wide=True, complex=True)
-def repeat_interleave(input: Array, repeats: int | Array, dim: int | None = None, *, output_size: int | None = None) -> Array:
+def repeat_interleave(
+    input: Array, repeats: int | Array, dim: int | None = None, *, output_size: int | None = None
+) -> Array:
     return np.repeat(input if input.ndim else input.reshape(1), repeats, dim)

@@ -1,4 +1,5 @@
-"""Running sums and extremes, differences and trapezoids: what depends on the neighbours along one dimension.
+"""Running sums and extremes, differences and trapezoids: what depends on the neighbours along one
+dimension.
 
 Of equal elements, cummax and cummin give the last position, as PyTorch does.
 """
@@ -16,7 +17,11 @@ from consistency.backends.numpy.table import implements
 def cumsum(input: Array, dim: int, *, dtype: str | None = None) -> Array:
     """From 0 on, so that −0 comes out as 0, as in PyTorch."""
     x = accumulated(input, dtype)
-    return x + constant(0, x) if x.ndim == 0 else np.cumsum(x, axis(dim, x.ndim), dtype=x.dtype) + constant(0, x)
+    return (
+        x + constant(0, x)
+        if x.ndim == 0
+        else np.cumsum(x, axis(dim, x.ndim), dtype=x.dtype) + constant(0, x)
+    )
 
 
 @implements("cumprod", wide=True, complex=True)
@@ -28,7 +33,11 @@ def cumprod(input: Array, dim: int, *, dtype: str | None = None) -> Array:
 @implements("logcumsumexp", wide=True)
 def logcumsumexp(input: Array, dim: int) -> Array:
     x = floating(input)
-    pair: Any = np.logaddexp if x.dtype.kind != "O" else np.frompyfunc(lambda one, other: one.logaddexp(other), 2, 1)
+    pair: Any = (
+        np.logaddexp
+        if x.dtype.kind != "O"
+        else np.frompyfunc(lambda one, other: one.logaddexp(other), 2, 1)
+    )
     return x.copy() if x.ndim == 0 else np.asarray(pair.accumulate(x, axis(dim, x.ndim)))
 
 
@@ -49,7 +58,13 @@ _offer_running_extreme("cummin", np.minimum)
 
 
 @implements("diff", wide=True, complex=True)
-def diff(input: Array, n: int = 1, dim: int = -1, prepend: Array | None = None, append: Array | None = None) -> Array:
+def diff(
+    input: Array,
+    n: int = 1,
+    dim: int = -1,
+    prepend: Array | None = None,
+    append: Array | None = None,
+) -> Array:
     if n == 0:  # PyTorch then ignores prepend and append
         return input.copy()
     parts = [part for part in (prepend, input, append) if part is not None]
@@ -59,8 +74,14 @@ def diff(input: Array, n: int = 1, dim: int = -1, prepend: Array | None = None, 
 def _trapezoids(y: Array, x: Array | None, dx: float, dim: int) -> Array:
     """The areas between neighbours along `dim`, moved last."""
     lines = np.moveaxis(floating(y), dim, -1)
-    steps = constant(dx, lines) if x is None else np.diff(x if x.ndim == 1 else np.moveaxis(x, dim, -1), axis=-1)
-    return np.asarray((lines[..., 1:] + lines[..., :-1]) / constant(2, lines) * steps.astype(lines.dtype))
+    steps = (
+        constant(dx, lines)
+        if x is None
+        else np.diff(x if x.ndim == 1 else np.moveaxis(x, dim, -1), axis=-1)
+    )
+    return np.asarray(
+        (lines[..., 1:] + lines[..., :-1]) / constant(2, lines) * steps.astype(lines.dtype)
+    )
 
 
 @implements("trapezoid", "trapz", wide=True, integers=False)
@@ -69,5 +90,7 @@ def trapezoid(y: Array, x: Array | None = None, *, dx: float = 1, dim: int = -1)
 
 
 @implements("cumulative_trapezoid", wide=True, integers=False)
-def cumulative_trapezoid(y: Array, x: Array | None = None, *, dx: float = 1, dim: int = -1) -> Array:
+def cumulative_trapezoid(
+    y: Array, x: Array | None = None, *, dx: float = 1, dim: int = -1
+) -> Array:
     return np.moveaxis(np.cumsum(_trapezoids(y, x, dx, dim), -1), -1, dim)

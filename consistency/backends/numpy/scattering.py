@@ -41,8 +41,11 @@ def _neutral(reduce: str, dtype: DType) -> float:
     return value
 
 
-def _combined(x: Array, spots: tuple[Any, ...], values: Array, reduce: str, include_self: bool) -> Array:
-    """x with `values` combined into `spots`, one after the other; without include_self, x only where nothing lands."""
+def _combined(
+    x: Array, spots: tuple[Any, ...], values: Array, reduce: str, include_self: bool
+) -> Array:
+    """x with `values` combined into `spots`, one after the other; without include_self, x only
+    where nothing lands."""
     result = x.copy()
     counts = np.zeros(x.shape, INDEX)
     np.add.at(counts, spots, 1)
@@ -51,7 +54,9 @@ def _combined(x: Array, spots: tuple[Any, ...], values: Array, reduce: str, incl
     _COMBINE[reduce].at(result, spots, values)
     if reduce == "mean":
         shares = np.maximum(counts + (1 if include_self else 0), 1).astype(x.dtype)
-        return np.asarray(np.floor_divide(result, shares) if x.dtype.kind in "iu" else result / shares)
+        return np.asarray(
+            np.floor_divide(result, shares) if x.dtype.kind in "iu" else result / shares
+        )
     return result
 
 
@@ -86,10 +91,14 @@ def scatter_add(input: Array, dim: int, index: Array, src: Array) -> Array:
 
 
 @implements("scatter_reduce", wide=True)
-def scatter_reduce(input: Array, dim: int, index: Array, src: Array, reduce: str, *, include_self: bool = True) -> Array:
+def scatter_reduce(
+    input: Array, dim: int, index: Array, src: Array, reduce: str, *, include_self: bool = True
+) -> Array:
     x, where, values = lifted(input, index, src)
     values = values[tuple(slice(size) for size in where.shape)]
-    return _combined(x, spots_of(where, dim, x.ndim), values, reduce, include_self).reshape(input.shape)
+    return _combined(x, spots_of(where, dim, x.ndim), values, reduce, include_self).reshape(
+        input.shape
+    )
 
 
 @implements("index_add", wide=True, complex=True)
@@ -118,14 +127,18 @@ def index_fill(input: Array, dim: int, index: Array, value: Operand) -> Array:
 
 
 @implements("index_reduce", wide=True)
-def index_reduce(input: Array, dim: int, index: Array, source: Array, reduce: str, *, include_self: bool = True) -> Array:
+def index_reduce(
+    input: Array, dim: int, index: Array, source: Array, reduce: str, *, include_self: bool = True
+) -> Array:
     x, where = lifted(input, index)
     spots = subscript(dim, not_negative(where), x.ndim)
     return _combined(x, spots, source, reduce, include_self).reshape(input.shape)
 
 
 @implements("index_put", wide=True, complex=True)
-def index_put(input: Array, indices: Sequence[Array | None], values: Array, accumulate: bool = False) -> Array:
+def index_put(
+    input: Array, indices: Sequence[Array | None], values: Array, accumulate: bool = False
+) -> Array:
     if any(one is None for one in indices):
         raise NotImplementedError("index_put with None among the indices")
     result = input.copy()
@@ -167,14 +180,23 @@ def select_scatter(input: Array, src: Array, dim: int, index: int) -> Array:
 
 
 @implements("slice_scatter", wide=True, complex=True)
-def slice_scatter(input: Array, src: Array, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Array:
+def slice_scatter(
+    input: Array,
+    src: Array,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+) -> Array:
     result = input.copy()
     result[subscript(dim, slice(start, end, step), input.ndim)] = src
     return result
 
 
 @implements("diagonal_scatter", wide=True, complex=True)
-def diagonal_scatter(input: Array, src: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
+def diagonal_scatter(
+    input: Array, src: Array, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Array:
     result = np.moveaxis(input, (dim1, dim2), (-2, -1)).copy()
     first = np.arange(src.shape[-1]) + max(-offset, 0)
     result[..., first, first + offset] = src

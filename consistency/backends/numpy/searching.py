@@ -17,10 +17,16 @@ def unique(
     dim: int | None = None,
 ) -> Any:
     """Sorted whether asked or not. Every NaN is different from every other."""
-    values, inverse, counts = np.unique(input, return_inverse=True, return_counts=True, axis=dim, equal_nan=False)
+    values, inverse, counts = np.unique(
+        input, return_inverse=True, return_counts=True, axis=dim, equal_nan=False
+    )
     # NumPy 1 and 2 disagree about the shape of the inverse.
     inverse = inverse.reshape(input.shape if dim is None else -1)
-    wanted = [values, *([inverse.astype(INDEX)] if return_inverse else []), *([counts.astype(INDEX)] if return_counts else [])]
+    wanted = [
+        values,
+        *([inverse.astype(INDEX)] if return_inverse else []),
+        *([counts.astype(INDEX)] if return_counts else []),
+    ]
     return wanted[0] if len(wanted) == 1 else tuple(wanted)
 
 
@@ -36,7 +42,9 @@ def searchsorted(
 ) -> Array:
     keys = np.asarray(input)
     from_right = right or side == "right"
-    sequence = sorted_sequence if sorter is None else np.take_along_axis(sorted_sequence, sorter, -1)
+    sequence = (
+        sorted_sequence if sorter is None else np.take_along_axis(sorted_sequence, sorter, -1)
+    )
     if sequence.ndim == 1:
         found = _search(sequence, keys, from_right)
     else:
@@ -51,12 +59,16 @@ def _search(sequence: Array, keys: Array, from_right: bool) -> Any:
 
 
 @implements("bucketize", wide=True)
-def bucketize(input: Operand, boundaries: Array, *, out_int32: bool = False, right: bool = False) -> Array:
+def bucketize(
+    input: Operand, boundaries: Array, *, out_int32: bool = False, right: bool = False
+) -> Array:
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
 @implements("isin", wide=True)
-def isin(elements: Operand, test_elements: Operand, *, assume_unique: bool = False, invert: bool = False) -> Array:
+def isin(
+    elements: Operand, test_elements: Operand, *, assume_unique: bool = False, invert: bool = False
+) -> Array:
     x, wanted = (np.asarray(one) for one in (elements, test_elements))
     found: Array = (x[..., None] == wanted.reshape(-1)).any(-1)
     return ~found if invert else found
@@ -71,7 +83,8 @@ def bincount(input: Array, weights: Array | None = None, minlength: int = 0) -> 
 
 @implements("histc")
 def histc(input: Array, bins: int = 100, min: float = 0, max: float = 0) -> Array:
-    """Counts in equal bins, the last of which includes its upper edge; without a range, over that of the data."""
+    """Counts in equal bins, the last of which includes its upper edge; without a range, over that
+    of the data."""
     low, high = constant(min, input), constant(max, input)
     if low == high and input.size:
         low, high = input.min(), input.max()

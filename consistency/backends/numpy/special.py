@@ -1,7 +1,9 @@
-"""Special functions through the C library's erf and erfc, which Python's math module exposes in double.
+"""Special functions through the C library's erf and erfc, which Python's math module exposes in
+double.
 
-Within an ulp or two of float64, from which other dtypes are rounded; but not in long double, hence not WIDE. (math.lgamma
-is Python's own, and near its zeros at 1 and 2 has an error of 60 ulp and more: so no lgamma here.)
+Within an ulp or two of float64, from which other dtypes are rounded; but not in long double, hence
+not WIDE. (math.lgamma is Python's own, and near its zeros at 1 and 2 has an error of 60 ulp and
+more: so no lgamma here.)
 """
 
 import math

@@ -26,12 +26,14 @@ def implements(
 ) -> Callable[[Function], Function]:
     """Offer the function under PyTorch's `names`.
 
-    wide: fed long doubles, every step of it is done in long double.
-    complex, integers: arrays of complex numbers, or a first array of integers or booleans, are welcome; otherwise they
+    wide: fed long doubles, every step of it is done in long double. complex, integers: arrays of
+    complex numbers, or a first array of integers or booleans, are welcome; otherwise they
         raise NotImplementedError.
-    pointwise: works element by element, so 0-d inputs may reach it as 1-d ones. (NumPy 1 turns a 0-d float32 times a
+    pointwise: works element by element, so 0-d inputs may reach it as 1-d ones. (NumPy 1 turns a
+    0-d float32 times a
         Python number into float64, a 1-d one not.)
-    native_half: wants to see float16 itself; others see float32, and their float32 results are rounded once.
+    native_half: wants to see float16 itself; others see float32, and their float32 results are
+    rounded once.
     """
 
     def register(function: Function) -> Function:
@@ -56,7 +58,8 @@ def implements(
 
 
 class _Adapter:
-    """Changes arrays on their way in (float16 to float32, 0-d to 1-d) and undoes it on the way out."""
+    """Changes arrays on their way in (float16 to float32, 0-d to 1-d) and undoes it on the way
+    out."""
 
     def __init__(self, arrays: list[Array], dtype: str | None, *, widen: bool, lift: bool) -> None:
         floating = {array.dtype for array in arrays if array.dtype.kind == "f"}
@@ -67,7 +70,8 @@ class _Adapter:
     def before(self, value: Any) -> Any:
         if isinstance(value, dict):
             return {
-                key: FLOAT.name if self.narrow and key == "dtype" and item else self.before(item) for key, item in value.items()
+                key: FLOAT.name if self.narrow and key == "dtype" and item else self.before(item)
+                for key, item in value.items()
             }
         if isinstance(value, (list, tuple)):
             items = [self.before(item) for item in value]
@@ -79,10 +83,13 @@ class _Adapter:
         return value.reshape(1) if self.lift else value
 
     def after(self, value: Any) -> Any:
-        """Results as plain arrays that any library accepts: C-contiguous, writeable, never NumPy scalars."""
+        """Results as plain arrays that any library accepts: C-contiguous, writeable, never NumPy
+        scalars."""
         if isinstance(value, (list, tuple)):
             return tuple(self.after(item) for item in value)
-        array = np.asarray(value, dtype=_HALF if self.narrow and value.dtype == FLOAT else None, order="C")
+        array = np.asarray(
+            value, dtype=_HALF if self.narrow and value.dtype == FLOAT else None, order="C"
+        )
         if self.lift:
             array = array.reshape(())
         return array if array.flags.writeable else array.copy()

@@ -56,21 +56,30 @@ _PADDING: dict[str, Literal["reflect", "edge", "wrap"]] = {
 
 
 @implements("nn.functional.pad", wide=True, complex=True)
-def pad(input: Array, pad: Sequence[int], mode: str = "constant", value: Scalar | None = None) -> Array:
+def pad(
+    input: Array, pad: Sequence[int], mode: str = "constant", value: Scalar | None = None
+) -> Array:
     """Pairs of widths from the last dimension backwards; negative ones cut off."""
     n = len(pad) // 2
-    widths = [(0, 0)] * (input.ndim - n) + [(pad[2 * i], pad[2 * i + 1]) for i in reversed(range(n))]
+    widths = [(0, 0)] * (input.ndim - n) + [
+        (pad[2 * i], pad[2 * i + 1]) for i in reversed(range(n))
+    ]
     grown = [(max(before, 0), max(after, 0)) for before, after in widths]
     if mode == "constant":
         return _cropped(np.pad(input, grown, constant_values=input.dtype.type(value or 0)), widths)
     if mode not in _PADDING:
         raise NotImplementedError(f"mode {mode!r}")
-    if mode == "circular":  # goes round what is left; the others reflect and repeat also what is then cut off
+    if (
+        mode == "circular"
+    ):  # goes round what is left; the others reflect and repeat also what is then cut off
         return np.pad(_cropped(input, widths), grown, mode="wrap")
     return _cropped(np.pad(input, grown, mode=_PADDING[mode]), widths)
 
 
 def _cropped(x: Array, widths: Sequence[tuple[int, int]]) -> Array:
     """`x` without what the negative widths cut off."""
-    inside = (slice(max(-before, 0), size - max(-after, 0)) for (before, after), size in zip(widths, x.shape, strict=True))
+    inside = (
+        slice(max(-before, 0), size - max(-after, 0))
+        for (before, after), size in zip(widths, x.shape, strict=True)
+    )
     return x[tuple(inside)]

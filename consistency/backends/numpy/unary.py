@@ -34,7 +34,9 @@ _FLOATING: dict[str, Callable[[Array], Array]] = {
     "rad2deg": lambda x: x * constant("57.295779513082320876798154814105170332", x),
 }
 # The others leave branch cuts and overflow of complex numbers to the C library, which differ.
-_ALSO_COMPLEX = frozenset({"exp", "log", "sqrt", "sin", "cos", "sinh", "cosh", "tanh", "reciprocal"})
+_ALSO_COMPLEX = frozenset(
+    {"exp", "log", "sqrt", "sin", "cos", "sinh", "cosh", "tanh", "reciprocal"}
+)
 
 
 def _offer_floating(name: str, function: Callable[[Array], Array]) -> None:
@@ -59,7 +61,8 @@ for _name, _function in {"floor": np.floor, "ceil": np.ceil, "trunc": np.trunc}.
 
 @implements("round", wide=True, pointwise=True)
 def round_(input: Array, *, decimals: int = 0) -> Array:
-    """Half to even. With decimals, scaled by a power of ten as PyTorch documents: not correctly rounded."""
+    """Half to even. With decimals, scaled by a power of ten as PyTorch documents: not correctly
+    rounded."""
     if input.dtype.kind != "f":
         return input.copy()
     ten = constant("10", input) ** abs(decimals)
@@ -91,7 +94,8 @@ def square(input: Array) -> Array:
 
 @implements("sign", "sgn", wide=True, pointwise=True)
 def sign(input: Array) -> Array:
-    """(0 < x) − (x < 0), as PyTorch computes it: so the sign of NaN is 0, which NumPy has as NaN."""
+    """(0 < x) − (x < 0), as PyTorch computes it: so the sign of NaN is 0, which NumPy has as
+    NaN."""
     if input.dtype.kind == "b":
         return input.copy()
     return np.subtract(input > 0, input < 0, dtype=input.dtype)
@@ -122,7 +126,8 @@ def logit(input: Array, eps: float | None = None) -> Array:
 
 @implements("sinc", wide=True, pointwise=True)
 def sinc(input: Array) -> Array:
-    """sin(πx) / (πx). The integers' zeros come from a reduced argument: sin(π·n) in floating point is not 0."""
+    """sin(πx) / (πx). The integers' zeros come from a reduced argument: sin(π·n) in floating point
+    is not 0."""
     x = floating(input)
     nearest = np.rint(x)
     odd = np.mod(nearest, 2) != 0

@@ -1,7 +1,9 @@
-"""The backend that stands for one in a worker process: cases go out ahead, outcomes come back in order, deaths cost their case.
+"""The backend that stands for one in a worker process: cases go out ahead, outcomes come back in
+order, deaths cost their case.
 
-Replies come in the order of the requests, so the first request without a reply is the one that was running when a worker died or
-fell silent. It gets the verdict; the others are given to a new worker.
+Replies come in the order of the requests, so the first request without a reply is the one that was
+running when a worker died or fell silent. It gets the verdict; the others are given to a new
+worker.
 """
 
 from __future__ import annotations
@@ -27,17 +29,27 @@ from .requests import Limits, Request, by_its_case, elements, known_there
 
 AHEAD = 16  # requests in flight; a worker that waits for the next case is one that costs time
 AHEAD_ELEMENTS = 1 << 22  # of their tensors together
-DEATHS_IN_A_ROW = 5  # of one operator, after which it is no longer tried; a time limit that ran out counts as two
+DEATHS_IN_A_ROW = (
+    5  # of one operator, after which it is no longer tried; a time limit that ran out counts as two
+)
 LEAST_SECONDS = 1.0  # for one case, when a time limit is shortened
 GONE_AFTER = 3  # workers that found no device, after which it is believed to be gone
-FRESH_FAILURES = 3  # first cases of new workers that raise, after which a backend is believed to raise
+FRESH_FAILURES = (
+    3  # first cases of new workers that raise, after which a backend is believed to raise
+)
 
 
 class Isolated(Backend):
-    """``spec`` in a process of its own: of this interpreter or of ``python``, with ``environment`` variables set."""
+    """``spec`` in a process of its own: of this interpreter or of ``python``, with ``environment``
+    variables set."""
 
     def __init__(
-        self, name: str, spec: str, python: str = "", environment: Mapping[str, str] | None = None, limits: Limits | None = None
+        self,
+        name: str,
+        spec: str,
+        python: str = "",
+        environment: Mapping[str, str] | None = None,
+        limits: Limits | None = None,
     ) -> None:
         self.name, self.spec, self.python = name, spec, python
         self.variables = dict(environment or {})
@@ -52,7 +64,9 @@ class Isolated(Backend):
         self._keys: set[tuple[str, ...]] = set()  # of both
         self._since = 0.0  # when the first of the pending began
         self._number = 0
-        self._worked: Request | None = None  # a case that came back, for new workers to tell by whether they are sound
+        self._worked: Request | None = (
+            None  # a case that came back, for new workers to tell by whether they are sound
+        )
         self._fresh = True  # nothing has come back from this worker yet
         self._raising = self._refused = 0
         self._in_a_row: Counter[str] = Counter()
@@ -62,7 +76,8 @@ class Isolated(Backend):
 
     @property
     def origin(self) -> tuple[str, dict[str, str | None]]:
-        """The interpreter of its processes, and what their environment has otherwise (None: not at all)."""
+        """The interpreter of its processes, and what their environment has otherwise (None: not at
+        all)."""
         strange = {"PYTHONPATH": None, "PYTHONHOME": None} if self.python else {}
         return self.python or sys.executable, {**strange, **self.variables}
 
@@ -72,9 +87,17 @@ class Isolated(Backend):
         try:
             reason = self._open()["reason"]
         except LostError as lost:
-            return f"its worker process {'did not start in time' if lost.status == 'timeout' else f'could not be used: {lost}'}"
+            what = (
+                "did not start in time"
+                if lost.status == "timeout"
+                else f"could not be used: {lost}"
+            )
+            return f"its worker process {what}"
         except OSError as error:
-            return f"its worker process could not be started: {error.strerror or error}: {self.python or sys.executable}"
+            return (
+                f"its worker process could not be started: {error.strerror or error}: "
+                f"{self.python or sys.executable}"
+            )
         return None if reason is None else str(reason)
 
     def unsupported(self, operator: Operator, dtype: str, direction: str) -> str | None:
@@ -100,20 +123,29 @@ class Isolated(Backend):
         return found | extra | {f"env {key}": value for key, value in self.variables.items()}
 
     def variants(self) -> Mapping[str, Backend]:
-        return {str(words): _Otherwise(self, variant=str(words)) for words in self._open().get("variants", ())}
+        return {
+            str(words): _Otherwise(self, variant=str(words))
+            for words in self._open().get("variants", ())
+        }
 
     def formulated(self, words: str, how: Callable[..., Any]) -> Backend:
         return _Otherwise(self, formulation=words)
 
     def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        raise UsageError(f"backend {self.name!r} runs in a process of its own, where a function of yours cannot be called")
+        raise UsageError(
+            f"backend {self.name!r} runs in a process of its own, where a function of yours "
+            f"cannot be called"
+        )
 
     # Running.
 
     def ahead(self, coming: Iterable[tuple[Operator, Case, str]]) -> None:
-        """Hand over what is asked for next, so that the worker computes while this process judges."""
+        """Hand over what is asked for next, so that the worker computes while this process
+        judges."""
         if self._opened is None and self._spawned is None:
-            with contextlib.suppress(OSError):  # told when the backend is asked whether it is available
+            with contextlib.suppress(
+                OSError
+            ):  # told when the backend is asked whether it is available
                 self._spawned = self._spawn()
         if len(self._keys) > AHEAD // 2:  # in batches: each message wakes two threads
             return
@@ -138,14 +170,25 @@ class Isolated(Backend):
         return self.run_otherwise(operator, materials, direction, dtype)
 
     def run_otherwise(
-        self, operator: Operator, materials: Materials, direction: str, dtype: str | None, variant: str = "", formulation: str = ""
+        self,
+        operator: Operator,
+        materials: Materials,
+        direction: str,
+        dtype: str | None,
+        variant: str = "",
+        formulation: str = "",
     ) -> Outcome:
         """As run, on a variant of the backend or by another formulation."""
         reason = self.quarantined(operator.name) or self.why_unavailable()
         if reason:
             return Outcome("unavailable", message=reason)
         if not known_there(operator):
-            return Outcome("unsupported", message="a worker process knows registered operators only, and this is one of your own")
+            return Outcome(
+                "unsupported",
+                message=(
+                    "a worker process knows registered operators only, and this is one of your own"
+                ),
+            )
         key = (materials.case.digest, direction, dtype or "", variant, formulation)
         if key not in self._keys:
             self._submit(materials.case, direction, key)
@@ -164,14 +207,18 @@ class Isolated(Backend):
         """Why an operator is no longer tried here; empty if it is."""
         if self._patient or self._in_a_row[operator] < DEATHS_IN_A_ROW:
             return ""
-        return f"in quarantine: {operator} ended its process, or had it ended, several times in a row"
+        return (
+            f"in quarantine: {operator} ended its process, or had it ended, several times in a row"
+        )
 
     @contextlib.contextmanager
     def patiently(self, case_seconds: float | None = None) -> Iterator[float | None]:
         before, deaths = self.limits, self._in_a_row
         self._in_a_row, self._patient = Counter(), True
         if case_seconds is not None:
-            self.limits = replace(before, seconds=min(max(round(case_seconds, 1), LEAST_SECONDS), before.seconds))
+            self.limits = replace(
+                before, seconds=min(max(round(case_seconds, 1), LEAST_SECONDS), before.seconds)
+            )
         try:
             yield None if case_seconds is None else self.limits.seconds
         finally:
@@ -228,7 +275,9 @@ class Isolated(Backend):
             self._lost(number, request, lost)
             return
         except (codec.WireError, OSError) as error:
-            self._lost(number, request, LostError("crash", f"its worker cannot be talked to: {error}"))
+            self._lost(
+                number, request, LostError("crash", f"its worker cannot be talked to: {error}")
+            )
             return
         if header.get("spoiled") or outcome.status in ("raised", "unavailable"):
             self._after_failure(number, request, outcome, str(header.get("spoiled") or ""))
@@ -247,26 +296,50 @@ class Isolated(Backend):
 
     def _lost(self, number: int, request: Request, lost: LostError) -> None:
         """The worker is gone: what it was doing is the reason, as far as anybody can tell."""
-        text = f"no answer within {self.limits.seconds:g} s" if lost.status == "timeout" else str(lost)
+        text = (
+            f"no answer within {self.limits.seconds:g} s" if lost.status == "timeout" else str(lost)
+        )
         self._in_a_row[request.operator] += 2 if lost.status == "timeout" else 1
-        self._settle(number, Outcome(lost.status, message=f"{request.operator}: {text}", seconds=time.monotonic() - self._since))
+        self._settle(
+            number,
+            Outcome(
+                lost.status,
+                message=f"{request.operator}: {text}",
+                seconds=time.monotonic() - self._since,
+            ),
+        )
         if self.quarantined(request.operator):
-            self._pending = OrderedDict((n, r) for n, r in self._pending.items() if r.operator != request.operator)
+            self._pending = OrderedDict(
+                (n, r) for n, r in self._pending.items() if r.operator != request.operator
+            )
         self._replace()
 
     def _after_failure(self, number: int, request: Request, outcome: Outcome, spoiled: str) -> None:
-        """A case raised. If nothing works since, the worker is replaced; a failure that was there before is judged anew."""
+        """A case raised. If nothing works since, the worker is replaced; a failure that was there
+        before is judged anew."""
         first_here = self._fresh
         self._fresh = False
-        if not spoiled and self._worked is None and not first_here and self._raising < FRESH_FAILURES:
-            # Nothing has ever worked here, and this one raised after another: is it the case, or the one before?
+        if (
+            not spoiled
+            and self._worked is None
+            and not first_here
+            and self._raising < FRESH_FAILURES
+        ):
+            # Nothing has ever worked here, and this one raised after another: is it the case, or
+            # the one before?
             self._raising += 1
             self._replace()
             return
-        note = f"; afterwards nothing worked in this process ({spoiled[:120]}), which was replaced" if spoiled else ""
+        note = (
+            f"; afterwards nothing worked in this process ({spoiled[:120]}), which was replaced"
+            if spoiled
+            else ""
+        )
         message = f"{outcome.message}{note}"
         status = "raised" if spoiled and outcome.status == "unavailable" else outcome.status
-        settled = Outcome(status, (), outcome.exception, message, outcome.warnings, (), outcome.seconds)
+        settled = Outcome(
+            status, (), outcome.exception, message, outcome.warnings, (), outcome.seconds
+        )
         self._settle(number, settled)
         if spoiled:
             self._replace()
@@ -316,7 +389,12 @@ class Isolated(Backend):
 
     def _start(self) -> codec.Header:
         worker, self._spawned = self._spawned or self._spawn(), None
-        header: codec.Header = {"kind": "open", "n": 0, "spec": self.spec, "limit": self.limits.seconds}
+        header: codec.Header = {
+            "kind": "open",
+            "n": 0,
+            "spec": self.spec,
+            "limit": self.limits.seconds,
+        }
         if not self.python:
             header["path"] = list(sys.path)
         blobs: Sequence[bytes] = ()
@@ -334,7 +412,8 @@ class Isolated(Backend):
             self._worker, self._fresh, self._refused = worker, True, 0
             self.device = str(reply.get("device", "cpu"))
         if self._opened is None or self._refused >= GONE_AFTER:
-            self._opened = reply  # a device that was there and is not any more is not looked for again and again
+            # a device that was there and is not any more is not looked for again and again
+            self._opened = reply
         return reply
 
     def _asked(self, header: codec.Header) -> codec.Header:
@@ -352,7 +431,9 @@ class Isolated(Backend):
     def growth(self) -> tuple[str, float] | None:
         """What the last case leaves behind on every call, in bytes."""
         request = self._worked if self._worker is not None else None
-        found = self._growth.per_call(functools.partial(self._repeat, request) if request is not None else None)
+        found = self._growth.per_call(
+            functools.partial(self._repeat, request) if request is not None else None
+        )
         return (request.operator, found) if request is not None and found is not None else None
 
     def _repeat(self, request: Request) -> None:
@@ -367,11 +448,16 @@ class Isolated(Backend):
         del self._done[key]
 
     def _memory(self) -> tuple[int, int]:
-        """How often the worker was replaced, and the bytes that it holds now: resident ones and the device's."""
+        """How often the worker was replaced, and the bytes that it holds now: resident ones and the
+        device's."""
         if self._worker is None:
             return self.restarts, 0
-        device = self._asked({"kind": "grow"}).get("bytes", 0) if self.device.startswith("cuda") else 0
-        return self.restarts, (self._worker.memory() if self._worker is not None else 0) + int(device)
+        device = (
+            self._asked({"kind": "grow"}).get("bytes", 0) if self.device.startswith("cuda") else 0
+        )
+        return self.restarts, (self._worker.memory() if self._worker is not None else 0) + int(
+            device
+        )
 
 
 class _Otherwise(Backend):
@@ -389,4 +475,6 @@ class _Otherwise(Backend):
         dtype: str | None = None,
         adjust: Adjust | None = None,
     ) -> Outcome:
-        return self.inner.run_otherwise(operator, materials, direction, dtype, self.variant, self.formulation)
+        return self.inner.run_otherwise(
+            operator, materials, direction, dtype, self.variant, self.formulation
+        )

@@ -1,4 +1,5 @@
-"""What goes between a run and its workers: frames of JSON and raw bytes. No pickle: what comes back is data, whoever sent it.
+"""What goes between a run and its workers: frames of JSON and raw bytes. No pickle: what comes back
+is data, whoever sent it.
 
 A case or an outcome is a header and the bytes of its tensors one after another: a frame
 (:mod:`consistency.backends.subprocess.framing`).
@@ -18,7 +19,8 @@ from ...core.recipe import INLINE_BYTES
 from .framing import CutShortError, Frame, Header, WireError, packed, read, write
 
 __all__ = [
-    "CutShortError", "Frame", "Header", "WireError", "pack_case", "pack_outcome", "pack_value", "packed", "read", "unpack_case",
+    "CutShortError", "Frame", "Header", "WireError", "pack_case", "pack_outcome", "pack_value",
+    "packed", "read", "unpack_case",
     "unpack_outcome", "unpack_value", "write",
 ]  # fmt: skip
 _SENT_AS = {torch.bfloat16: torch.int16}  # NumPy has no bfloat16
@@ -41,11 +43,23 @@ def pack_outcome(outcome: Outcome) -> tuple[Header, list[bytes]]:
     blobs: list[bytes] = []
     try:
         outputs = [_pack_output(output, blobs) for output in outcome.outputs]
-    except Exception as error:  # a layout, a subclass, a storage that cannot be read: a result about this backend
+    except (
+        Exception
+    ) as error:  # a layout, a subclass, a storage that cannot be read: a result about this backend
         text = f"its result cannot be read back: {type(error).__name__}: {str(error)[:200]}"
-        return pack_outcome(Outcome("raised", (), type(error).__name__, text, outcome.warnings, (), outcome.seconds))
-    header: Header = {"status": outcome.status, "exception": outcome.exception, "message": outcome.message}
-    header |= {"warnings": list(outcome.warnings), "modified": list(outcome.modified), "seconds": outcome.seconds}
+        return pack_outcome(
+            Outcome("raised", (), type(error).__name__, text, outcome.warnings, (), outcome.seconds)
+        )
+    header: Header = {
+        "status": outcome.status,
+        "exception": outcome.exception,
+        "message": outcome.message,
+    }
+    header |= {
+        "warnings": list(outcome.warnings),
+        "modified": list(outcome.modified),
+        "seconds": outcome.seconds,
+    }
     return {**header, "outputs": outputs}, blobs
 
 
@@ -67,7 +81,8 @@ def unpack_outcome(header: Header, blobs: Sequence[bytes]) -> Outcome:
         rest = iter(blobs)
         outputs = tuple([_unpack_output(item, rest) for item in header["outputs"]])
         return Outcome(
-            str(header["status"]), outputs, str(header["exception"]), str(header["message"]), tuple(map(str, header["warnings"])),
+            str(header["status"]), outputs, str(header["exception"]), str(header["message"]),
+            tuple(map(str, header["warnings"])),
             tuple(map(int, header["modified"])), float(header["seconds"]),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, AttributeError, StopIteration, RuntimeError) as error:
@@ -81,7 +96,12 @@ def _unpack_output(data: Header, blobs: Any) -> Output:
     shape = [int(n) for n in data["shape"]]
     if "held" not in data:
         kind = getattr(torch, dtype.removeprefix("torch."), None)
-        return Output(name, torch.zeros(shape, dtype=kind if isinstance(kind, torch.dtype) else torch.uint8), dtype, device)
+        return Output(
+            name,
+            torch.zeros(shape, dtype=kind if isinstance(kind, torch.dtype) else torch.uint8),
+            dtype,
+            device,
+        )
     held = dtypes.TORCH[data["held"]]
     raw = next(blobs)
     if not raw:
@@ -91,7 +111,8 @@ def _unpack_output(data: Header, blobs: Any) -> Output:
 
 
 def pack_value(value: Any) -> Any:
-    """What an operator returned that is no tensor: numbers and text as they are, anything else by its text."""
+    """What an operator returned that is no tensor: numbers and text as they are, anything else by
+    its text."""
     match value:
         case None | bool() | int() | str():
             return value

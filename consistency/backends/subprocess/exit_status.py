@@ -6,7 +6,8 @@ import contextlib
 import signal
 
 _WINDOWS = {
-    0xC0000005: "access violation", 0xC0000409: "stack buffer overrun", 0xC000001D: "illegal instruction",
+    0xC0000005: "access violation", 0xC0000409: "stack buffer overrun",
+    0xC000001D: "illegal instruction",
     0xC00000FD: "stack overflow", 0xC0000017: "out of memory",
 }  # fmt: skip
 

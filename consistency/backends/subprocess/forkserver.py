@@ -1,7 +1,9 @@
-"""Workers in milliseconds: a process that has loaded torch and forks one whenever it is asked to (Linux only).
+"""Workers in milliseconds: a process that has loaded torch and forks one whenever it is asked to
+(Linux only).
 
-Elsewhere each worker is started from nothing, which takes seconds: Windows cannot fork, and macOS' libraries do not survive it.
-The nursery itself never computes and never touches a device, so that what it forks is as good as new.
+Elsewhere each worker is started from nothing, which takes seconds: Windows cannot fork, and macOS'
+libraries do not survive it. The nursery itself never computes and never touches a device, so that
+what it forks is as good as new.
 """
 
 from __future__ import annotations
@@ -23,14 +25,16 @@ _POLL_SECONDS = 0.02
 
 
 class Nursery:
-    """The run's end: ``command`` is the process to start, which calls :func:`nurse` with the number of its socket."""
+    """The run's end: ``command`` is the process to start, which calls :func:`nurse` with the number
+    of its socket."""
 
     def __init__(self, command: list[str], environment: Mapping[str, str]) -> None:
         self._control, there = socket.socketpair()
         try:
             with there:
                 self.process = subprocess.Popen(
-                    [*command, str(there.fileno())], pass_fds=[there.fileno()], start_new_session=True, env=dict(environment),
+                    [*command, str(there.fileno())], pass_fds=[there.fileno()],
+                    start_new_session=True, env=dict(environment),
                     stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                 )  # fmt: skip
         except OSError:
@@ -39,12 +43,15 @@ class Nursery:
         self.words = b""
         self._born: queue.Queue[Forked] = queue.Queue()  # asked for, in order, and not there yet
         self._alive: dict[int, Forked] = {}
-        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._hear, self._listen)]
+        self._threads = [
+            threading.Thread(target=work, daemon=True) for work in (self._hear, self._listen)
+        ]
         for thread in self._threads:
             thread.start()
 
     def fork(self) -> Forked:
-        """A new worker, which may still be on its way. Raises OSError where the nursery has ended."""
+        """A new worker, which may still be on its way. Raises OSError where the nursery has
+        ended."""
         here, there = socket.socketpair()
         reads, writes = os.pipe()
         child = Forked(here, os.fdopen(reads, "rb"), self)
@@ -67,8 +74,12 @@ class Nursery:
             thread.join(10.0)
 
     def _hear(self) -> None:
-        """What the nursery reports: ``p PID`` for each worker, in the order asked, and ``d PID STATUS`` for each death."""
-        with contextlib.suppress(OSError, ValueError), self._control.makefile("r", encoding="ascii") as stream:
+        """What the nursery reports: ``p PID`` for each worker, in the order asked, and ``d PID
+        STATUS`` for each death."""
+        with (
+            contextlib.suppress(OSError, ValueError),
+            self._control.makefile("r", encoding="ascii") as stream,
+        ):
             for line in stream:
                 kind, pid, *status = line.split()
                 if kind == "p":
@@ -88,7 +99,8 @@ class Nursery:
 
 
 class Forked:
-    """One forked worker, with the part of ``subprocess.Popen`` that is needed. ``returncode`` is as there."""
+    """One forked worker, with the part of ``subprocess.Popen`` that is needed. ``returncode`` is as
+    there."""
 
     def __init__(self, connection: socket.socket, stderr: BinaryIO, nursery: Nursery) -> None:
         with connection:

@@ -1,6 +1,8 @@
-"""Frames: what goes through the pipes to and from a process of ours. A mark, two lengths, a JSON header and raw bytes.
+"""Frames: what goes through the pipes to and from a process of ours. A mark, two lengths, a JSON
+header and raw bytes.
 
-``blobs`` in the header holds the lengths of the byte strings that follow it. This module needs neither torch nor NumPy.
+``blobs`` in the header holds the lengths of the byte strings that follow it. This module needs
+neither torch nor NumPy.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 NOTABLE_GROWTH = 1 << 21  # bytes over the cases of one operator, which make it worth a closer look
 PROBES = 25
-FEW_PROBES = 4  # what is allocated once, of a library that is used for the first time, does not grow over these
+# what is allocated once, of a library that is used for the first time, does not grow over these
+FEW_PROBES = 4
 LEAST_GROWTH = 4096.0  # bytes a call
 
 
@@ -18,9 +19,11 @@ class Growth:
         self._mark = (0, 0)
 
     def per_call(self, repeat: Callable[[], None] | None) -> float | None:
-        """Bytes that every ``repeat`` leaves behind, looked for only where memory has grown since this was asked before.
+        """Bytes that every ``repeat`` leaves behind, looked for only where memory has grown since
+        this was asked before.
 
-        Memory is taken before and after a few calls, and if it grows, two times ``PROBES``: what a cache takes, it takes once.
+        Memory is taken before and after a few calls, and if it grows, two times ``PROBES``: what a
+        cache takes, it takes once.
         """
         before, self._mark = self._mark, self._memory()
         restarts, held = self._mark

@@ -1,6 +1,8 @@
-"""The run's end of a worker: start it, talk to it without ever waiting longer than allowed, and be rid of it.
+"""The run's end of a worker: start it, talk to it without ever waiting longer than allowed, and be
+rid of it.
 
-Three threads a worker keep pipes from filling up: one writes, one reads replies, one keeps the last words on standard error.
+Three threads a worker keep pipes from filling up: one writes, one reads replies, one keeps the last
+words on standard error.
 """
 
 from __future__ import annotations
@@ -29,21 +31,27 @@ LOOK_SECONDS = 0.1  # how often memory is looked at while a reply is awaited
 _LAST_WORDS = 4096
 _FITS = 1 << 15  # bytes; a pipe takes at least twice as much without anybody reading it
 _PACKAGE = Path(__file__).resolve().parents[2]
-# The package is loaded from its own folder only: what lies beside it belongs to another interpreter.
+# The package is loaded from its own folder only: what lies beside it belongs to another
+# interpreter.
 LOAD = """
 import importlib.util, sys
-spec = importlib.util.spec_from_file_location("consistency", sys.argv[1] + "/__init__.py", submodule_search_locations=[sys.argv[1]])
+root = sys.argv[1]
+spec = importlib.util.spec_from_file_location(
+    "consistency", root + "/__init__.py", submodule_search_locations=[root])
 module = importlib.util.module_from_spec(spec)
 sys.modules["consistency"] = module
 spec.loader.exec_module(module)
 """
 _WORK = LOAD + "from consistency.backends.subprocess.worker_main import main\nmain()\n"
-_NURSE = LOAD + "from consistency.backends.subprocess.forkserver import nurse\nnurse(int(sys.argv[2]))\n"
+_NURSE = (
+    LOAD + "from consistency.backends.subprocess.forkserver import nurse\nnurse(int(sys.argv[2]))\n"
+)
 _ALIVE: weakref.WeakSet[Worker] = weakref.WeakSet()
 
 
 class LostError(Exception):
-    """The worker ended, or had to be ended: ``status`` is a verdict (``crash``, ``timeout``), the text says what happened."""
+    """The worker ended, or had to be ended: ``status`` is a verdict (``crash``, ``timeout``), the
+    text says what happened."""
 
     def __init__(self, status: str, text: str) -> None:
         super().__init__(text)
@@ -51,17 +59,20 @@ class LostError(Exception):
 
 
 class Source:
-    """Where the workers of one interpreter (``python``) with one environment (``changes`` to ours, None removes) come from."""
+    """Where the workers of one interpreter (``python``) with one environment (``changes`` to ours,
+    None removes) come from."""
 
     def __init__(self, python: str, changes: Mapping[str, str | None]) -> None:
         self.python = python
-        # Threads of torch that wait shall sleep: spinning, they take the cores from the process that judges meanwhile.
+        # Threads of torch that wait shall sleep: spinning, they take the cores from the process
+        # that judges meanwhile.
         variables = {"OMP_WAIT_POLICY": "PASSIVE", **os.environ, **changes}
         self.environment = {key: value for key, value in variables.items() if value is not None}
         self._nursery: forkserver.Nursery | None = None
 
     def begin(self) -> Any:
-        """A process that is, or soon will be, a worker. Raises OSError where the interpreter cannot be started."""
+        """A process that is, or soon will be, a worker. Raises OSError where the interpreter cannot
+        be started."""
         if forkserver.USABLE:
             if self._nursery is None or self._nursery.process.poll() is not None:
                 self.close()
@@ -71,12 +82,15 @@ class Source:
 
     def start(self, program: str) -> Any:
         """A process of its own that runs ``program`` (:data:`LOAD` and what comes behind it)."""
-        options: dict[str, Any] = {"start_new_session": True}  # Ctrl-C is for the run, which then ends its workers
+        options: dict[str, Any] = {
+            "start_new_session": True
+        }  # Ctrl-C is for the run, which then ends its workers
         if os.name == "nt":
             flags = ("CREATE_NEW_PROCESS_GROUP", "CREATE_NO_WINDOW")
             options = {"creationflags": sum(getattr(subprocess, flag, 0) for flag in flags)}
         return subprocess.Popen(
-            self._command(program), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.environment,
+            self._command(program), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, env=self.environment,
             **options,
         )  # fmt: skip
 
@@ -90,7 +104,8 @@ class Source:
 
 
 class Program(Source):
-    """Where processes come from that run ``program`` (what comes behind :data:`LOAD`) and take frames as workers do."""
+    """Where processes come from that run ``program`` (what comes behind :data:`LOAD`) and take
+    frames as workers do."""
 
     def __init__(self, python: str, changes: Mapping[str, str | None], program: str) -> None:
         super().__init__(python, changes)
@@ -112,8 +127,14 @@ class Worker:
         self._waiting = 0  # requests that the writing thread has yet to write
         self.process = source.begin()
         self._watched: psutil.Process | None = None
-        pairs = ((self._write, self.process.stdin), (self._read, self.process.stdout), (self._listen, self.process.stderr))
-        self._threads = [threading.Thread(target=work, args=(stream,), daemon=True) for work, stream in pairs]
+        pairs = (
+            (self._write, self.process.stdin),
+            (self._read, self.process.stdout),
+            (self._listen, self.process.stderr),
+        )
+        self._threads = [
+            threading.Thread(target=work, args=(stream,), daemon=True) for work, stream in pairs
+        ]
         for thread in self._threads:
             thread.start()
         _ALIVE.add(self)
@@ -121,7 +142,9 @@ class Worker:
     def send(self, header: framing.Header, blobs: Sequence[bytes] = ()) -> None:
         frame = framing.packed(header, blobs)
         self._unanswered.append(len(frame))
-        if self._waiting == 0 and sum(self._unanswered) < _FITS:  # into the pipe: no thread needs to wait for it
+        if (
+            self._waiting == 0 and sum(self._unanswered) < _FITS
+        ):  # into the pipe: no thread needs to wait for it
             with contextlib.suppress(OSError, ValueError):
                 self.process.stdin.write(frame)
                 self.process.stdin.flush()
@@ -130,7 +153,8 @@ class Worker:
         self._requests.put(frame)
 
     def reply(self, until: float, meanwhile: Callable[[], None] | None = None) -> framing.Frame:
-        """The next reply. Raises Lost where the worker is gone, takes too much memory, or is not heard of ``until`` then.
+        """The next reply. Raises Lost where the worker is gone, takes too much memory, or is not
+        heard of ``until`` then.
 
         ``meanwhile`` is called while nothing comes; what it raises ends the waiting.
         """
@@ -147,7 +171,13 @@ class Worker:
                 if self.memory() > self.most_bytes:
                     used = self.memory()
                     self.kill()
-                    raise LostError("crash", f"took {max(used, self.most_bytes) / 2**30:.1f} GiB of memory and was ended") from None
+                    raise LostError(
+                        "crash",
+                        (
+                            f"took {max(used, self.most_bytes) / 2**30:.1f} GiB of memory and was "
+                            f"ended"
+                        ),
+                    ) from None
                 continue
             if reply is None:
                 raise LostError("crash", self._how_it_ended())
@@ -182,7 +212,9 @@ class Worker:
                         child.kill()
         with contextlib.suppress(OSError):
             self.process.kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):  # stuck in a driver: it ends when the driver lets go
+        with contextlib.suppress(
+            subprocess.TimeoutExpired
+        ):  # stuck in a driver: it ends when the driver lets go
             self.process.wait(10.0)
             for thread in self._threads:
                 thread.join(10.0)
@@ -192,8 +224,17 @@ class Worker:
             self.process.wait(10.0)
         status = self.process.returncode
         forge = getattr(self.process, "nursery", None)
-        words = (self._words or getattr(forge, "words", b"")).decode("utf-8", "replace").splitlines()
-        said = next((line.strip() for line in reversed(words) if line.strip() and not line.startswith(("  ", "Thread ", "#"))), "")
+        words = (
+            (self._words or getattr(forge, "words", b"")).decode("utf-8", "replace").splitlines()
+        )
+        said = next(
+            (
+                line.strip()
+                for line in reversed(words)
+                if line.strip() and not line.startswith(("  ", "Thread ", "#"))
+            ),
+            "",
+        )
         self.kill()
         how = death(status) if status is not None else "closed its pipes"
         return f"the process ended ({how})" + (f": {said[:200]}" if said else "")

@@ -50,7 +50,8 @@ def known_there(operator: Operator) -> bool:
 
 
 def by_its_case(operator: Operator) -> bool:
-    """Whether what is called is said by the case: of PyTorch's database, or a function that a recording names."""
+    """Whether what is called is said by the case: of PyTorch's database, or a function that a
+    recording names."""
     return operator.cases is not None or NAMED in operator.traits
 
 

@@ -1,7 +1,9 @@
-"""The worker's end: take cases, run them on one backend, send back what came out. Needs torch, NumPy and this package only.
+"""The worker's end: take cases, run them on one backend, send back what came out. Needs torch,
+NumPy and this package only.
 
-The messages go over what were standard input and output; whatever a backend prints goes to standard error instead. A worker ends
-with the process that started it: at once where Python still runs, and after the time limit where a case hangs without it.
+The messages go over what were standard input and output; whatever a backend prints goes to standard
+error instead. A worker ends with the process that started it: at once where Python still runs, and
+after the time limit where a case hangs without it.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ from ...core.model import Case, Outcome
 from . import codec
 
 GRACE_SECONDS = 30.0  # beyond the time limit, before a case that hangs ends the worker by itself
-CANARY_SECONDS = 0.5  # a case that took longer is not repeated to see whether the backend still works
+CANARY_SECONDS = (
+    0.5  # a case that took longer is not repeated to see whether the backend still works
+)
 
 
 def main() -> None:
@@ -33,7 +37,8 @@ def main() -> None:
 
 
 def take_streams() -> tuple[BinaryIO, BinaryIO]:
-    """The pipes to the run; anything else that reads or writes the standard ones meets nothing, or standard error."""
+    """The pipes to the run; anything else that reads or writes the standard ones meets nothing, or
+    standard error."""
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -43,7 +48,9 @@ def take_streams() -> tuple[BinaryIO, BinaryIO]:
         import ctypes
 
         windows: Any = ctypes
-        windows.windll.kernel32.SetErrorMode(0x8003)  # a crash must not open a dialogue that waits for somebody
+        windows.windll.kernel32.SetErrorMode(
+            0x8003
+        )  # a crash must not open a dialogue that waits for somebody
     return requests, replies
 
 
@@ -62,7 +69,9 @@ class _Served:
         self.replies = replies
         self.limit = 30.0
         self.backend: Any = None
-        self.canary: tuple[Any, Any, str] | None = None  # a case that worked: operator, materials, direction
+        self.canary: tuple[Any, Any, str] | None = (
+            None  # a case that worked: operator, materials, direction
+        )
 
     def answer(self, header: codec.Header, blobs: list[bytes]) -> None:
         kind, number = header.get("kind"), header.get("n", 0)
@@ -82,7 +91,10 @@ class _Served:
             else:
                 reply = {"wrong": f"{kind!r} is not understood"}
         except Exception as error:  # a mistake of this program's, or a recipe that cannot be built
-            reply = {"wrong": f"{type(error).__name__}: {str(error)[:300]}", "recipe": type(error).__name__ == "RecipeError"}
+            reply = {
+                "wrong": f"{type(error).__name__}: {str(error)[:300]}",
+                "recipe": type(error).__name__ == "RecipeError",
+            }
         faulthandler.cancel_dump_traceback_later()
         codec.write(self.replies, {**reply, "n": number}, sent)
 
@@ -103,12 +115,20 @@ class _Served:
             return {"reason": reason}
         self.backend.prepare()
         if header.get("canary"):
-            self.canary = (*self._materials(header["canary"], blobs), str(header["canary"]["direction"]))
+            self.canary = (
+                *self._materials(header["canary"], blobs),
+                str(header["canary"]["direction"]),
+            )
         try:
             float64, words = self.backend.has_float64(), list(self.backend.variants())
         except Exception:  # a user's own
             float64, words = None, []
-        found = {"reason": None, "identity": self.backend.identity, "float64": float64, "variants": words}
+        found = {
+            "reason": None,
+            "identity": self.backend.identity,
+            "float64": float64,
+            "variants": words,
+        }
         return found | {"device": str(self.backend.device), "torch": torch.__version__}
 
     def _materials(self, header: codec.Header, blobs: list[bytes]) -> tuple[Any, Any]:
@@ -145,7 +165,8 @@ class _Served:
         return packed, sent
 
     def _spoiled(self) -> str:
-        """Why nothing works any more since a case failed: what worked before is tried again. Empty where it still does."""
+        """Why nothing works any more since a case failed: what worked before is tried again. Empty
+        where it still does."""
         if self.canary is None:
             return ""
         outcome = self.backend.run(*self.canary)
@@ -155,7 +176,9 @@ class _Served:
         from ... import backends
 
         operator = _operator(Case(str(header["operator"]), str(header["dtype"])))
-        return backends.refusal(self.backend, operator, str(header["dtype"]), str(header["direction"]))
+        return backends.refusal(
+            self.backend, operator, str(header["dtype"]), str(header["direction"])
+        )
 
     def _device_bytes(self) -> int:
         import torch
@@ -165,7 +188,8 @@ class _Served:
 
 
 def _operator(case: Case) -> Any:
-    """The operator that a case calls; those of PyTorch's database need more than torch and NumPy."""
+    """The operator that a case calls; those of PyTorch's database need more than torch and
+    NumPy."""
     if case.source:
         from ...generate.calls import opinfo
 

@@ -1,4 +1,5 @@
-"""What the screen shows while backends are asked how they compute, behind everything that a run has to tell."""
+"""What the screen shows while backends are asked how they compute, behind everything that a run has
+to tell."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from ...report.terminal import Screen
 
 
 def handlers(folder: Path, wanted: bool | None, screen: Screen) -> list[Handler]:
-    """What stands behind the screen: probes, and the page once more where they found something out."""
+    """What stands behind the screen: probes, and the page once more where they found something
+    out."""
     fingerprints, again = Fingerprints(folder, wanted, _probing(screen)), page.after(folder)
 
     def finish(event: Event) -> None:
@@ -24,7 +26,8 @@ def handlers(folder: Path, wanted: bool | None, screen: Screen) -> list[Handler]
 
 
 def _probing(screen: Screen) -> Progress:
-    """A line that says so, and a bar on a terminal. Ctrl-C leaves out what is not known by then, and ends the run as usual."""
+    """A line that says so, and a bar on a terminal. Ctrl-C leaves out what is not known by then,
+    and ends the run as usual."""
 
     @contextlib.contextmanager
     def shown(names: Sequence[str], probes: int) -> Iterator[Step]:
@@ -32,7 +35,8 @@ def _probing(screen: Screen) -> Progress:
 
         several = "s" if len(names) == 1 else ""
         screen.remark(
-            f"finding out how {', '.join(names)} compute{several}, once in this environment (Ctrl-C: without), for the page"
+            f"finding out how {', '.join(names)} compute{several}, once in this environment "
+            f"(Ctrl-C: without), for the page"
         )
         try:
             with _progress(screen.console, probes, "probes") as step:

@@ -18,12 +18,22 @@ if TYPE_CHECKING:
 NIGHTLY = "nightly"
 
 
-def prepared(chosen: Settings, folder: Path | None, *, seed: int | None, profile: str, out: Path | None, asked: bool) -> Settings:
-    """The settings with their corpus, the id of the run, and its seed: the user's, or one that the id gives.
+def prepared(
+    chosen: Settings,
+    folder: Path | None,
+    *,
+    seed: int | None,
+    profile: str,
+    out: Path | None,
+    asked: bool,
+) -> Settings:
+    """The settings with their corpus, the id of the run, and its seed: the user's, or one that the
+    id gives.
 
-    ``folder`` is the corpus that the user named; a nightly run without one gets the standard corpus. ``out`` is the interrupted
-    bundle that is completed: it says under which id and with which seed it was begun. ``asked``: whether cases beside the corpus
-    are wanted even without a time budget. Raises BundleError, UsageError.
+    ``folder`` is the corpus that the user named; a nightly run without one gets the standard
+    corpus. ``out`` is the interrupted bundle that is completed: it says under which id and with
+    which seed it was begun. ``asked``: whether cases beside the corpus are wanted even without a
+    time budget. Raises BundleError, UsageError.
     """
     from ...storage.bundle.header import new_id, read_header
 
@@ -52,7 +62,9 @@ def _standard(chosen: Settings, before: dict[str, Any]) -> Any:
     from .corpus import progress
 
     pairs = groups(chosen)
-    limit = before.get("groups")  # a run that had no time to draw all of it is completed with as much of it
+    limit = before.get(
+        "groups"
+    )  # a run that had no time to draw all of it is completed with as much of it
     if isinstance(limit, int) and 0 < limit < len(pairs):
         return replace(standard(pairs[:limit], told=progress()), groups=limit)
     seconds = None if chosen.time_budget is None or before else SHARE * chosen.time_budget
@@ -71,12 +83,19 @@ def _tell(chosen: Settings) -> None:
     fitting = {key for key, case in found.items() if operator_in(chosen, case) is not None}
     if not fitting:
         raise UsageError(
-            f"the corpus {chosen.corpus.name} has no case of what is chosen here; `consistency corpus show` tells what is in it"
+            f"the corpus {chosen.corpus.name} has no case of what is chosen here; `consistency "
+            f"corpus show` tells what is in it"
         )
     if chosen.dtypes is not None or len(chosen.operators) < len(operators.registry()):
         return  # what is left out is what the user left out
-    left = sum((case.operator, case.dtype, case.source) not in fitting for case in chosen.corpus.cases)
+    left = sum(
+        (case.operator, case.dtype, case.source) not in fitting for case in chosen.corpus.cases
+    )
     if left:
         click.echo(
-            f"  {left:,} of {len(chosen.corpus.cases):,} cases of the corpus are of operators that are unknown here", err=True
+            (
+                f"  {left:,} of {len(chosen.corpus.cases):,} cases of the corpus are of operators "
+                f"that are unknown here"
+            ),
+            err=True,
         )

@@ -10,7 +10,8 @@ import click
 
 
 class Say:
-    """What is told beside the result: on standard error where standard output is to hold a script, an issue or JSON alone."""
+    """What is told beside the result: on standard error where standard output is to hold a script,
+    an issue or JSON alone."""
 
     def __init__(self, quiet: bool) -> None:
         self.quiet = quiet
@@ -50,25 +51,37 @@ def show_minimal(minimal: Any, say: Say) -> None:
     say(f"  it fails in {failed} of {runs} runs")
 
 
-def compare_with_before(found: Any, results: Iterable[Any], identities: Mapping[str, Any], say: Say) -> None:
+def compare_with_before(
+    found: Any, results: Iterable[Any], identities: Mapping[str, Any], say: Say
+) -> None:
     """Whether what is known of the case happened again, and if not, what is different here."""
     before = found.failing
     if before is None:
         return
-    again = next((r for r in results if r.backend == before.backend and r.direction == before.direction), None)
+    again = next(
+        (r for r in results if r.backend == before.backend and r.direction == before.direction),
+        None,
+    )
     if again is None:
         others = [r for r in results if r.verdict.fails]
         if others:
-            say(f"it was found on {before.backend}; it fails on {', '.join(sorted({r.backend for r in others}))} as well")
+            say(
+                f"it was found on {before.backend}; it fails on "
+                f"{', '.join(sorted({r.backend for r in others}))} as well"
+            )
         return
     if again.verdict.fails or again.verdict.value == "expected":
         same = (
-            "reproduced" if again.verdict == before.verdict else f"fails, but otherwise: {before.verdict} then, {again.verdict} now"
+            "reproduced"
+            if again.verdict == before.verdict
+            else f"fails, but otherwise: {before.verdict} then, {again.verdict} now"
         )
         say(f"{same} on {again.backend}")
         return
     say(f"not reproduced on {again.backend}: {before.verdict} then, {again.verdict} now")
-    differences = list(_differences(found.environments.get(before.backend, {}), identities.get(again.backend, {})))
+    differences = list(
+        _differences(found.environments.get(before.backend, {}), identities.get(again.backend, {}))
+    )
     for name, then, now in differences:
         say(f"  {name}: {then or 'not there'} then, {now or 'not there'} now")
     if not differences:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def opened(path: Path | None) -> Iterator[IO[str] | None]:
-    """The file that ``--json`` names, standard output for ``-``, None without it. Raises UsageError."""
+    """The file that ``--json`` names, standard output for ``-``, None without it. Raises
+    UsageError."""
     if path is None or str(path) == "-":
         yield None if path is None else sys.stdout
         return
@@ -35,7 +36,13 @@ def json_writer(stream: IO[str], **more: Any) -> Handler:
     from ...storage.bundle import result_to_json
 
     def write(event: Event) -> None:
-        results = event.results if isinstance(event, Judged) else (event.result,) if isinstance(event, Shrunk) else ()
+        results = (
+            event.results
+            if isinstance(event, Judged)
+            else (event.result,)
+            if isinstance(event, Shrunk)
+            else ()
+        )
         for result in results:
             stream.write(json.dumps(result_to_json(result) | more) + "\n")
         if results:

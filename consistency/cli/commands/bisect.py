@@ -19,26 +19,54 @@ _TORCH = "torch="
 @click.argument("case", metavar="CASE")
 @click.option(
     "--over", multiple=True, metavar="WHAT",
-    help="torch=VERSION[,VERSION…] or torch=VERSION@PYTHON, or two backends (repeatable; default: every known switch, alone).",
+    help=("torch=VERSION[,VERSION…] or torch=VERSION@PYTHON, or two backends (repeatable; "
+    "default: every known switch, alone)."),
 )  # fmt: skip
-@click.option("--backend", "-b", metavar="SPEC", help="Where it fails [default: what the failure's folder says, else cpu].")
-@click.option("--direction", metavar="D", help="forward or backward [default: what the folder says, else forward].")
-@click.option("--tolerances", metavar="FILE", help="A tolerances.yaml in place of the packaged one.")
-@click.option("--id", "identifier", metavar="ID", help="With a bundle or a recording as CASE: which case of it.")
 @click.option(
-    "--case-timeout", callback=seconds, default="2m", show_default=True, metavar="TIME", help="Longest that one try may take."
+    "--backend",
+    "-b",
+    metavar="SPEC",
+    help="Where it fails [default: what the failure's folder says, else cpu].",
 )
 @click.option(
-    "--pip", "pip", multiple=True, metavar="ARG", help="Passed on to pip install, e.g. --pip=--index-url=URL (repeatable)."
+    "--direction",
+    metavar="D",
+    help="forward or backward [default: what the folder says, else forward].",
+)
+@click.option(
+    "--tolerances", metavar="FILE", help="A tolerances.yaml in place of the packaged one."
+)
+@click.option(
+    "--id",
+    "identifier",
+    metavar="ID",
+    help="With a bundle or a recording as CASE: which case of it.",
+)
+@click.option(
+    "--case-timeout",
+    callback=seconds,
+    default="2m",
+    show_default=True,
+    metavar="TIME",
+    help="Longest that one try may take.",
+)
+@click.option(
+    "--pip",
+    "pip",
+    multiple=True,
+    metavar="ARG",
+    help="Passed on to pip install, e.g. --pip=--index-url=URL (repeatable).",
 )
 def bisect(
-    case: str, over: Sequence[str], backend: str | None, direction: str | None, tolerances: str | None, identifier: str | None,
+    case: str, over: Sequence[str], backend: str | None, direction: str | None,
+    tolerances: str | None, identifier: str | None,
     case_timeout: float, pip: Sequence[str],
 ) -> None:  # fmt: skip
     """Find the version or the switch that makes a failure come or go.
 
-    CASE is what `consistency repro` takes. The reference stays float64 of the torch that runs this command. Environments with
-    another torch are made with venv and pip, once, and kept in the user's cache (CONSISTENCY_CACHE names another place).
+    CASE is what `consistency repro` takes. The reference stays float64 of the torch that runs this
+    command. Environments with another torch are made with venv and pip, once, and kept in the
+    user's cache (CONSISTENCY_CACHE names another place).
 
     \b
     consistency bisect CASE                                        which known switch cures it
@@ -57,7 +85,12 @@ def bisect(
     where = backend or found.runnable() or "cpu"
     way = direction or found.direction or "forward"
     judge = _Judge(found.case, way, tolerances, case_timeout)
-    versions = [item for text in over if text.startswith(_TORCH) for item in text.removeprefix(_TORCH).split(",")]
+    versions = [
+        item
+        for text in over
+        if text.startswith(_TORCH)
+        for item in text.removeprefix(_TORCH).split(",")
+    ]
     specs = [text for text in over if not text.startswith(_TORCH)]
     click.echo(f"{found.case.operator} · {found.case.dtype} · {way} · {found.case.id}")
     if versions and specs:
@@ -65,7 +98,10 @@ def bisect(
     if versions:
         names, judge.specs = _environments(versions, where, pip)
         if len(names) < 2:
-            raise UsageError(f"one version is nothing to bisect: add another, as in --over {_TORCH}{versions[0]},2.13.0")
+            raise UsageError(
+                f"one version is nothing to bisect: add another, as in --over "
+                f"{_TORCH}{versions[0]},2.13.0"
+            )
         outcome = over_versions(names, judge)
     elif specs:
         if len(specs) == 1:
@@ -80,8 +116,11 @@ def bisect(
     sys.exit(0 if outcome.found else 1 if states == {"fails"} else 3)
 
 
-def _environments(versions: Sequence[str], where: str, pip: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
-    """The versions in order, and for each what gives the spec of a backend that runs under it (made when it is asked for)."""
+def _environments(
+    versions: Sequence[str], where: str, pip: Sequence[str]
+) -> tuple[list[str], dict[str, Any]]:
+    """The versions in order, and for each what gives the spec of a backend that runs under it (made
+    when it is asked for)."""
     import torch
 
     from ...diagnose import environments
@@ -101,7 +140,13 @@ def _environments(versions: Sequence[str], where: str, pip: Sequence[str]) -> tu
             if python and not Path(python).exists():
                 raise UsageError(f"there is no interpreter {python!r}")
             if not python and environments.kept(name) is None:
-                click.echo(f"  making an environment with torch {name}, once, under {environments.place_of(name)} …", err=True)
+                click.echo(
+                    (
+                        f"  making an environment with torch {name}, once, under "
+                        f"{environments.place_of(name)} …"
+                    ),
+                    err=True,
+                )
             path = python or str(environments.made(name, arguments=pip))
             return Setup(setup.kind, setup.place, setup.switches, path, setup.variables).spec
 
@@ -137,18 +182,28 @@ class _Judge:
         except CannotInstallError as error:
             return Try(name, None, str(error))
         chosen = engine.settings(
-            [self.operator], [spec], None, [self.direction], tolerances=self.tolerances, case_timeout=self.seconds
+            [self.operator],
+            [spec],
+            None,
+            [self.direction],
+            tolerances=self.tolerances,
+            case_timeout=self.seconds,
         )
         (backend,) = chosen.backends
         try:
             reason = backends.availability(backend)
             if reason:
                 return Try(name, None, reason)
-            results = engine.judge_case(self.case, self.operator, [backend], chosen.tolerances, (self.direction,))
+            results = engine.judge_case(
+                self.case, self.operator, [backend], chosen.tolerances, (self.direction,)
+            )
         finally:
             backend.close()
         if not results:
-            raise UsageError(f"nothing to run: {self.operator.name} has no gradients in {self.case.dtype}; leave --direction out")
+            raise UsageError(
+                f"nothing to run: {self.operator.name} has no gradients in {self.case.dtype}; "
+                f"leave --direction out"
+            )
         return Try(name, results[0], results[0].explanation)
 
     def _show(self, attempt: Any) -> None:

@@ -1,4 +1,5 @@
-"""``consistency calibrate``: which c and λ healthy results need, and what the entries of a tolerances file fail to notice."""
+"""``consistency calibrate``: which c and λ healthy results need, and what the entries of a
+tolerances file fail to notice."""
 
 from __future__ import annotations
 
@@ -35,47 +36,87 @@ def _seeds(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
 _file = click.Path(path_type=Path, dir_okay=False)
 
 
-@click.command(short_help="Measure which tolerances healthy results need, and what they fail to notice.")
+@click.command(
+    short_help="Measure which tolerances healthy results need, and what they fail to notice."
+)
 @click.argument("operators", nargs=-1, metavar="[OPERATOR]...")
 @click.option(
     "--backend", "-b", "backends", multiple=True, metavar="SPEC",
-    help="A backend whose results are healthy: cpu, cpu+onednn=off, numpy … (repeatable; default: all available).",
+    help=("A backend whose results are healthy: cpu, cpu+onednn=off, numpy … (repeatable; "
+    "default: all available)."),
 )  # fmt: skip
 @click.option(
-    "--dtype", "dtypes", multiple=True, metavar="D", help="float32, float64, float16, bfloat16 (repeatable; default: all)."
+    "--dtype",
+    "dtypes",
+    multiple=True,
+    metavar="D",
+    help="float32, float64, float16, bfloat16 (repeatable; default: all).",
 )
-@click.option("--direction", "directions", multiple=True, metavar="D", help="forward or backward (repeatable; default: both).")
 @click.option(
-    "--examples", type=click.IntRange(min=1), default=10, show_default=True, metavar="N", help="Cases per operator, dtype and seed."
+    "--direction",
+    "directions",
+    multiple=True,
+    metavar="D",
+    help="forward or backward (repeatable; default: both).",
 )
-@click.option("--seeds", callback=_seeds, default="0,1,2", show_default=True, metavar="N,N", help="Other inputs for each of them.")
-@click.option("--tolerances", metavar="FILE", help="The file to score, in place of the packaged one.")
+@click.option(
+    "--examples",
+    type=click.IntRange(min=1),
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="Cases per operator, dtype and seed.",
+)
+@click.option(
+    "--seeds",
+    callback=_seeds,
+    default="0,1,2",
+    show_default=True,
+    metavar="N,N",
+    help="Other inputs for each of them.",
+)
+@click.option(
+    "--tolerances", metavar="FILE", help="The file to score, in place of the packaged one."
+)
 @click.option(
     "--stand-in", "stand_ins", multiple=True, metavar="SPEC",
-    help="Also score the entries for a backend that is not here (directml, cuda), on what the CPU computed (repeatable).",
+    help=("Also score the entries for a backend that is not here (directml, cuda), on what the "
+    "CPU computed (repeatable)."),
 )  # fmt: skip
 @click.option(
-    "--json", "json_file", type=_file, metavar="FILE", help="Write one object a line per operator, dtype, direction, backend."
+    "--json",
+    "json_file",
+    type=_file,
+    metavar="FILE",
+    help="Write one object a line per operator, dtype, direction, backend.",
 )
 @click.option(
-    "--proposal", type=_file, metavar="FILE", help="Write a tolerances file with other numbers where they are called for."
+    "--proposal",
+    type=_file,
+    metavar="FILE",
+    help="Write a tolerances file with other numbers where they are called for.",
 )
 @click.option(
-    "--worst", "worst", type=click.Path(path_type=Path, dir_okay=False), multiple=True, metavar="FILE",
-    help="Also the worst inputs that fingerprint --exhaustive found and wrote to FILE (repeatable).",
+    "--worst", "worst", type=click.Path(path_type=Path, dir_okay=False), multiple=True,
+    metavar="FILE",
+    help=("Also the worst inputs that fingerprint --exhaustive found and wrote to FILE "
+    "(repeatable)."),
 )  # fmt: skip
 @click.option("--all", "everything", is_flag=True, help="Show every line of every list.")
 def calibrate(
-    operators: Sequence[str], backends: Sequence[str], dtypes: Sequence[str], directions: Sequence[str], examples: int,
-    seeds: tuple[int, ...], tolerances: str | None, stand_ins: Sequence[str], json_file: Path | None, proposal: Path | None,
+    operators: Sequence[str], backends: Sequence[str], dtypes: Sequence[str],
+    directions: Sequence[str], examples: int,
+    seeds: tuple[int, ...], tolerances: str | None, stand_ins: Sequence[str],
+    json_file: Path | None, proposal: Path | None,
     worst: Sequence[Path], everything: bool,
 ) -> None:  # fmt: skip
     """Measure which tolerances healthy results need, and what they fail to notice.
 
-    The backends are taken to be healthy. For every entry of tolerances.yaml: the largest error in it (ρ, × budget) and the
-    margin above it (2: both numbers could be halved), and the share of faults noticed that were planted into the same
-    results: 16 ulp in one element and in all, inputs of TF32 and of bfloat16, a bias, truncation. What is too tight, or too
-    loose to notice anything, goes with other numbers into --proposal, never into tolerances.yaml itself.
+    The backends are taken to be healthy. For every entry of tolerances.yaml: the largest error in
+    it (ρ, × budget) and the margin above it (2: both numbers could be halved), and the share of
+    faults noticed that were planted into the same results: 16 ulp in one element and in all, inputs
+    of TF32 and of bfloat16, a bias, truncation. What is too tight, or too loose to notice anything,
+    goes with other numbers into --proposal, never into tolerances.yaml itself.
 
     \b
     consistency calibrate matmul 'nn.functional.conv*' --dtype float32
@@ -93,17 +134,25 @@ def calibrate(
     from ...report import calibration as report
 
     chosen = engine.settings(
-        list(operators) or None, list(backends) or None, list(dtypes) or None, list(directions) or engine.DIRECTIONS, examples,
+        list(operators) or None, list(backends) or None, list(dtypes) or None,
+        list(directions) or engine.DIRECTIONS, examples,
         seeds[0], tolerances=tolerances,
     )  # fmt: skip
     plan = work.Plan(chosen, seeds, tuple(stand_ins), tuple(_worst(path) for path in worst))
     if not plan.pairs:
-        raise UsageError("nothing to calibrate: integers and booleans are compared exactly; choose a floating dtype")
+        raise UsageError(
+            "nothing to calibrate: integers and booleans are compared exactly; choose a "
+            "floating "
+            "dtype"
+        )
     for path in filter(None, (json_file, proposal)):
         _check_writable(path)
     console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     about = _about(plan)
-    console.print(f"{report.counted(len(plan.pairs), 'operator × dtype', 'operators × dtypes')}, {about}", style="bold")
+    console.print(
+        f"{report.counted(len(plan.pairs), 'operator × dtype', 'operators × dtypes')}, {about}",
+        style="bold",
+    )
     console.print(f"  backends taken to be healthy: {', '.join(b.name for b in chosen.backends)}")
     started = time.monotonic()
     found = _observed(plan, console)
@@ -122,10 +171,15 @@ def calibrate(
         console.print(*([""] if lines else []), *lines, sep="\n", end="\n" if lines else "")
     console.print()
     if json_file is not None:
-        json_file.write_text("".join(f"{row}\n" for row in report.rows(found)), encoding="utf-8", newline="\n")
+        json_file.write_text(
+            "".join(f"{row}\n" for row in report.rows(found)), encoding="utf-8", newline="\n"
+        )
     written = ""
     if proposal is not None and changes:
-        header = [f"Proposed by `consistency calibrate`: {about}.", "Merge by hand what is convincing."]
+        header = [
+            f"Proposed by `consistency calibrate`: {about}.",
+            "Merge by hand what is convincing.",
+        ]
         proposal.write_text(work.proposal(changes, header), encoding="utf-8", newline="\n")
         load(proposal)  # a proposal that does not load would be our own mistake
         written = str(proposal)
@@ -142,11 +196,15 @@ def _worst(path: Path) -> Case:
     from ...probes.fingerprint.exhaustive import Result
 
     try:
-        found = Result.from_json(json.loads(path.read_text(encoding="utf-8") if path.stat().st_size < 1 << 22 else ""))
+        found = Result.from_json(
+            json.loads(path.read_text(encoding="utf-8") if path.stat().st_size < 1 << 22 else "")
+        )
     except OSError as error:
         raise UsageError(f"--worst {path}: {error.strerror}") from None
     except (ValueError, RecursionError, BundleError) as error:
-        raise UsageError(f"--worst {path}: not a result of fingerprint --exhaustive ({str(error)[:80]})") from None
+        raise UsageError(
+            f"--worst {path}: not a result of fingerprint --exhaustive ({str(error)[:80]})"
+        ) from None
     return Case(found.function, "float32", (found.literal(),))
 
 
@@ -164,7 +222,10 @@ def _about(plan: Plan) -> str:
     import torch
 
     capability = torch.backends.cpu.get_cpu_capability()
-    words = f"seed{'s' if len(plan.seeds) > 1 else ''} {','.join(map(str, plan.seeds))} of {plan.settings.examples} cases"
+    words = (
+        f"seed{'s' if len(plan.seeds) > 1 else ''} {','.join(map(str, plan.seeds))} of "
+        f"{plan.settings.examples} cases"
+    )
     return f"{words}, torch {torch.__version__.partition('+')[0]} CPU {capability}"
 
 
@@ -181,7 +242,8 @@ def _observed(plan: Plan, console: Console) -> Calibration:
 
 @contextlib.contextmanager
 def _progress(console: Console, total: int, what: str = "cases") -> Iterator[Callable[[str], None]]:
-    """A function to call after each case: a bar on a terminal, elsewhere a line from time to time."""
+    """A function to call after each case: a bar on a terminal, elsewhere a line from time to
+    time."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
@@ -190,7 +252,9 @@ def _progress(console: Console, total: int, what: str = "cases") -> Iterator[Cal
         TimeRemainingColumn(),
         TextColumn("{task.description}"),
     )
-    bar = Progress(*columns, console=console, transient=True, speed_estimate_period=10, refresh_per_second=4)
+    bar = Progress(
+        *columns, console=console, transient=True, speed_estimate_period=10, refresh_per_second=4
+    )
     task = bar.add_task("", total=total)
     started = last = time.monotonic()
     done, shown = 0, False

@@ -1,4 +1,5 @@
-"""``consistency run --cluster``: the same run on other machines, with one bundle for each environment."""
+"""``consistency run --cluster``: the same run on other machines, with one bundle for each
+environment."""
 
 from __future__ import annotations
 
@@ -29,27 +30,32 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of a run on other machines."""
     for option in (
         click.option(
-            "--workers", type=click.IntRange(min=1), default=1, metavar="N", help="With --cluster: begin when N are connected."
+            "--workers", type=click.IntRange(min=1), default=1, metavar="N",
+            help="With --cluster: begin when N are connected."
         ),
         click.option(
             "--resource", "resources", multiple=True, metavar="SPEC=LABEL",
-            help="With --cluster: a backend needs workers with this resource [default: cuda, directml …; none for the CPU].",
+            help=("With --cluster: a backend needs workers with this resource [default: cuda, "
+            "directml …; none for the CPU]."),
         ),
-        click.option("--cluster", metavar="ADDRESS", help="Run on a Dask cluster: tcp://HOST:8786, or its scheduler's file."),
+        click.option("--cluster", metavar="ADDRESS", help=("Run on a Dask cluster: "
+        "tcp://HOST:8786, or its scheduler's file.")),
     ):  # fmt: skip
         command = option(command)
     return command
 
 
 def default_specs() -> list[str]:
-    """The backends that are tried where nobody names any; those that a machine has not got are left out there."""
+    """The backends that are tried where nobody names any; those that a machine has not got are left
+    out there."""
     from ...engine.executors.dask.environments import BY_DEFAULT
 
     return list(BY_DEFAULT)
 
 
 def begun_under(out: Path, seed: int | None) -> tuple[Path | None, int | None]:
-    """One of the bundles of an interrupted run, and the seed that all of them were begun with. Raises BundleError."""
+    """One of the bundles of an interrupted run, and the seed that all of them were begun with.
+    Raises BundleError."""
     from ...storage.bundle import read_header
 
     folder = next(iter(sorted(path.parent for path in out.glob("*/bundle.json"))), None)
@@ -61,7 +67,8 @@ def begun_under(out: Path, seed: int | None) -> tuple[Path | None, int | None]:
 
 @dataclass(frozen=True)
 class Asked:
-    """What the user wrote. ``backends``: whether some were named. ``folder`` gets a bundle for each environment."""
+    """What the user wrote. ``backends``: whether some were named. ``folder`` gets a bundle for each
+    environment."""
 
     address: str
     resources: Sequence[str]
@@ -76,7 +83,8 @@ class Asked:
 
 
 def run_on_cluster(chosen: Settings, asked: Asked, rows: IO[str] | None) -> int:
-    """Run, show and write; the exit status. Results also go to ``rows``, an object a line. Raises ConsistencyError."""
+    """Run, show and write; the exit status. Results also go to ``rows``, an object a line. Raises
+    ConsistencyError."""
     from ...engine.events import Earlier
     from ...engine.executors.dask.crew import DaskCrew
     from ...engine.executors.dask.environments import labels_chosen
@@ -85,7 +93,10 @@ def run_on_cluster(chosen: Settings, asked: Asked, rows: IO[str] | None) -> int:
     from ...report.terminal import console
 
     if asked.label:
-        raise UsageError("--label names this machine; workers are named where they run, by the variable CONSISTENCY_LABEL")
+        raise UsageError(
+            "--label names this machine; workers are named where they run, by the variable "
+            "CONSISTENCY_LABEL"
+        )
     labels = labels_chosen(asked.resources)
     meter = Meter(console(sys.stderr if rows is sys.stdout else None))
     with contextlib.ExitStack() as stack:
@@ -93,8 +104,10 @@ def run_on_cluster(chosen: Settings, asked: Asked, rows: IO[str] | None) -> int:
         stack.callback(crew.close)
         stack.callback(meter.stop)
         front = Front(
-            chosen, crew, asked=asked.backends, labels=labels, wait_for=asked.workers, expectations=asked.expectations,
-            said=lambda text: click.echo(text, err=True), fingerprints=asked.fingerprints if asked.folder is not None else False,
+            chosen, crew, asked=asked.backends, labels=labels, wait_for=asked.workers,
+            expectations=asked.expectations,
+            said=lambda text: click.echo(text, err=True),
+            fingerprints=asked.fingerprints if asked.folder is not None else False,
         )  # fmt: skip
         shown: dict[str, Shown] = {}
         try:
@@ -102,7 +115,9 @@ def run_on_cluster(chosen: Settings, asked: Asked, rows: IO[str] | None) -> int:
                 shown[environment.key] = made = Shown(environment, asked, meter, rows)
                 stack.callback(made.close)
             folder = asked.folder if asked.resume else None
-            for environment, event in front.run(lambda e: earlier_results(folder / e.name) if folder else Earlier()):
+            for environment, event in front.run(
+                lambda e: earlier_results(folder / e.name) if folder else Earlier()
+            ):
                 shown[environment.key](event)
         except KeyboardInterrupt:
             meter.stop()
@@ -120,14 +135,21 @@ def _status(found: Sequence[int]) -> int:
 class Shown:
     """What is written and shown of one environment."""
 
-    def __init__(self, environment: Environment, asked: Asked, meter: Any, rows: IO[str] | None) -> None:
+    def __init__(
+        self, environment: Environment, asked: Asked, meter: Any, rows: IO[str] | None
+    ) -> None:
         from ...report.terminal import Screen
 
         self.environment = environment
         folder = asked.folder / environment.name if asked.folder is not None else None
         many = len(environment.workers)
-        where = f"{environment.name} · torch {environment.about.get('torch', '?')} · {many} worker{'s' if many != 1 else ''}"
-        self.screen: Screen = Screen(out=folder, not_tested=asked.not_tested, where=where, meter=meter)
+        where = (
+            f"{environment.name} · torch {environment.about.get('torch', '?')} · {many} "
+            f"worker{'s' if many != 1 else ''}"
+        )
+        self.screen: Screen = Screen(
+            out=folder, not_tested=asked.not_tested, where=where, meter=meter
+        )
         self._handlers, self.close = _handlers(environment, asked, folder)
         if rows is not None:
             self._handlers.append(json_writer(rows, environment=environment.name))
@@ -143,13 +165,17 @@ class Shown:
         return exit_status(self.screen.tally, asked=asked or bool(self.environment.lost))
 
 
-def _handlers(environment: Environment, asked: Asked, folder: Path | None) -> tuple[list[Handler], Callable[[], None]]:
+def _handlers(
+    environment: Environment, asked: Asked, folder: Path | None
+) -> tuple[list[Handler], Callable[[], None]]:
     from ...engine.known import status as ledger
     from ...report import page
 
     if folder is None:
         return [], lambda: None
-    about = {key: value for key, value in environment.about.items() if key not in ("torch", "threads")}
+    about = {
+        key: value for key, value in environment.about.items() if key not in ("torch", "threads")
+    }
     writer = bundles.writer(folder, resume=asked.resume, label=environment.name, about=about)
     fingerprints = Fingerprints(folder, asked.fingerprints)
     return [writer, ledger.Keeper(folder), fingerprints, page.after(folder)], writer.close

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 _out = click.option("-o", "--out", type=_FOLDER, required=True, help="Folder of the corpus.")
-_name = click.option("--name", metavar="NAME", default="", help="What bundles call it [default: the folder's name].")
+_name = click.option(
+    "--name", metavar="NAME", default="", help="What bundles call it [default: the folder's name]."
+)
 MOST = 12
 
 
@@ -38,15 +40,29 @@ def corpus() -> None:
 
 @corpus.command(short_help="Draw a few cases of every operator and dtype into a folder.")
 @click.argument("operators", nargs=-1, metavar="[OPERATOR]...")
-@click.option("--dtype", "dtypes", multiple=True, metavar="D", help="Only this one (repeatable; default: each operator's own).")
-@click.option("--examples", type=click.IntRange(min=1), metavar="N", help="Cases of each operator and dtype [default: 12].")
+@click.option(
+    "--dtype",
+    "dtypes",
+    multiple=True,
+    metavar="D",
+    help="Only this one (repeatable; default: each operator's own).",
+)
+@click.option(
+    "--examples",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Cases of each operator and dtype [default: 12].",
+)
 @_out
 @_name
-def make(operators: Sequence[str], dtypes: Sequence[str], examples: int | None, out: Path, name: str) -> None:
+def make(
+    operators: Sequence[str], dtypes: Sequence[str], examples: int | None, out: Path, name: str
+) -> None:
     """Draw a few cases of every operator and dtype into a folder.
 
-    What is drawn depends on the versions of consistency, Hypothesis and torch here; the folder does not: share it, so that other
-    machines replay the same cases. Without one, `consistency run --profile nightly` draws the same cases as this command does here.
+    What is drawn depends on the versions of consistency, Hypothesis and torch here; the folder does
+    not: share it, so that other machines replay the same cases. Without one, `consistency run
+    --profile nightly` draws the same cases as this command does here.
 
     \b
     consistency corpus make -o corpus
@@ -61,7 +77,10 @@ def make(operators: Sequence[str], dtypes: Sequence[str], examples: int | None, 
     chosen = settings(list(operators) or None, ["cpu"], list(dtypes) or None)
     found = standard(groups(chosen), examples=examples or EXAMPLES, told=progress())
     write(out, [Line(case) for case in found.cases], name or out.resolve().name)
-    click.echo(f"{len(found.cases):,} cases of {_many(len({c.operator for c in found.cases}), 'operator')} in {out}")
+    click.echo(
+        f"{len(found.cases):,} cases of "
+        f"{_many(len({c.operator for c in found.cases}), 'operator')} in {out}"
+    )
     click.echo(f"digest {found.digest}")
 
 
@@ -72,9 +91,10 @@ def make(operators: Sequence[str], dtypes: Sequence[str], examples: int | None, 
 def merge(sources: Sequence[Path], out: Path, name: str) -> None:
     """Put corpora, and what runs found by exploring, into one.
 
-    Of a bundle the failing cases are taken that it did not replay, as drawn and made smaller; of failures that look alike
-    (operator, dtype, direction, verdict, cause, backend) the 2 smallest and 3 others. The order of the sources makes no difference,
-    nor does merging the same again. To add to a corpus, name it both as a source and after -o. A failure's folder is a source, too.
+    Of a bundle the failing cases are taken that it did not replay, as drawn and made smaller; of
+    failures that look alike (operator, dtype, direction, verdict, cause, backend) the 2 smallest
+    and 3 others. The order of the sources makes no difference, nor does merging the same again. To
+    add to a corpus, name it both as a source and after -o. A failure's folder is a source, too.
 
     \b
     consistency corpus merge corpus reports/tonight -o corpus
@@ -90,7 +110,9 @@ def merge(sources: Sequence[Path], out: Path, name: str) -> None:
         merged.add(place)
     kept = merged.chosen()
     if not kept:
-        raise UsageError("there is no case in any of them: no corpus, and no failure that was found by exploring")
+        raise UsageError(
+            "there is no case in any of them: no corpus, and no failure that was found by exploring"
+        )
     named = name or (load(out).name if (out / "recording.json").is_file() else out.resolve().name)
     write(out, kept, named)
     for place, what, count in merged.sources:
@@ -121,7 +143,8 @@ def show(folder: Path, as_json: bool) -> None:
 @click.argument("folder", type=_FOLDER)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def check_command(folder: Path, as_json: bool) -> None:
-    """Whether a corpus can be replayed here: damaged lines, unknown operators, cases that take much memory.
+    """Whether a corpus can be replayed here: damaged lines, unknown operators, cases that take much
+    memory.
 
     Exit status: 0 it can · 1 it is damaged · 2 it is no corpus
     """
@@ -136,17 +159,32 @@ def check_command(folder: Path, as_json: bool) -> None:
         lost = sum(found.unknown.values())
         click.echo(f"✓ {found.cases - lost:,} of {found.cases:,} cases can be replayed here")
     else:
-        click.echo(f"✗ {_many(len(found.damaged), 'damaged line')}" if found.damaged else "✗ it holds no case")
+        click.echo(
+            f"✗ {_many(len(found.damaged), 'damaged line')}"
+            if found.damaged
+            else "✗ it holds no case"
+        )
     sys.exit(0 if found.fine else 1)
 
 
 def _show(found: Checked) -> None:
-    click.echo(_text(f"{found.name}   {_many(found.cases, 'case')}   {_many(len(found.operators), 'operator')}   {found.digest}"))
+    click.echo(
+        _text(
+            f"{found.name}   {_many(found.cases, 'case')}   "
+            f"{_many(len(found.operators), 'operator')}   {found.digest}"
+        )
+    )
     click.echo(f"dtypes     {_counts(found.dtypes)}")
     click.echo(f"sources    {_counts(found.sources)}")
     click.echo(f"operators  {_counts(found.operators)}")
-    click.echo(f"numbers    {found.elements:,} in all tensors" if found.elements else "numbers    none")
-    click.echo(f"failures   {_many(found.found, 'case')} with which failures were found" if found.found else "failures   none")
+    click.echo(
+        f"numbers    {found.elements:,} in all tensors" if found.elements else "numbers    none"
+    )
+    click.echo(
+        f"failures   {_many(found.found, 'case')} with which failures were found"
+        if found.found
+        else "failures   none"
+    )
     for kind, count in found.kinds.most_common(MOST):
         click.echo(_text(f"  {count:>5,}  {' · '.join(part for part in kind if part)}"))
     if len(found.kinds) > MOST:
@@ -160,13 +198,16 @@ def _problems(found: Checked) -> None:
     for words, count in found.unknown.most_common(MOST):
         click.echo(_text(f"– {_many(count, 'case')} not replayed here: {words}"))
     for size, name in found.large[:MOST]:
-        click.echo(_text(f"! {name} has {size:,} numbers: it needs some {size * 40 / 2**30:.1f} GB"))
+        click.echo(
+            _text(f"! {name} has {size:,} numbers: it needs some {size * 40 / 2**30:.1f} GB")
+        )
     if found.duplicates:
         click.echo(f"! {_many(found.duplicates, 'line')} twice; the case is replayed once")
 
 
 def progress() -> Any:
-    """What tells how far drawing is, on a terminal's standard error; in a log a line now and then."""
+    """What tells how far drawing is, on a terminal's standard error; in a log a line now and
+    then."""
     import time
 
     last = [time.monotonic()]
@@ -174,7 +215,10 @@ def progress() -> Any:
     def told(done: int, of: int) -> None:
         if time.monotonic() - last[0] > 5.0:
             last[0] = time.monotonic()
-            click.echo(f"  drawing the standard corpus, once: {done:,} of {of:,} operators × dtypes", err=True)
+            click.echo(
+                f"  drawing the standard corpus, once: {done:,} of {of:,} operators × dtypes",
+                err=True,
+            )
 
     return told
 
@@ -187,12 +231,20 @@ def _unused(out: Path, sources: Sequence[Path]) -> None:
         raise UsageError(f"{out} holds something that is no corpus; name another folder with -o")
     if out.resolve() not in {place.resolve() for place in sources}:
         again = f"consistency corpus merge {out} BUNDLE -o {out}"
-        raise UsageError(f"{out} already holds a corpus; add to it with `{again}`, or name another folder")
+        raise UsageError(
+            f"{out} already holds a corpus; add to it with `{again}`, or name another folder"
+        )
 
 
 def _counts(counts: Mapping[str, int]) -> str:
     shown = Counter(counts).most_common(MOST)
-    return _text(", ".join(f"{name} {count:,}" for name, count in shown) + (" …" if len(counts) > MOST else "")) or "none"
+    return (
+        _text(
+            ", ".join(f"{name} {count:,}" for name, count in shown)
+            + (" …" if len(counts) > MOST else "")
+        )
+        or "none"
+    )
 
 
 def _many(count: int, what: str) -> str:

@@ -1,4 +1,5 @@
-"""``consistency operators --coverage`` and ``--health``: what is covered and what is missing; whether the draws are any good."""
+"""``consistency operators --coverage`` and ``--health``: what is covered and what is missing;
+whether the draws are any good."""
 
 from __future__ import annotations
 
@@ -49,19 +50,37 @@ def show_coverage(chosen: Sequence[Operator], as_json: bool, markdown: Path | No
 def summary(found: Coverage) -> Iterator[str]:
     """The figures, then what is missing and why."""
     directions = found.directions()
-    yield f"{len(found.operators):>5} operators in {len(found.families())} families, {directions['backward']} of them with backward"
-    yield f"{len(found.aten):>5} aten operators reached, {len(found.backward)} of them on the way back (of {_all_aten():,})"
+    yield (
+        f"{len(found.operators):>5} operators in {len(found.families())} families, "
+        f"{directions['backward']} of them with backward"
+    )
+    yield (
+        f"{len(found.aten):>5} aten operators reached, {len(found.backward)} of them on the "
+        f"way back (of {_all_aten():,})"
+    )
     missing, absent = found.missing_kernels, found.unreachable_kernels
     reachable = len(found.kernels) - len(absent)
     done = len(found.kernels) - len(missing)
-    (forwards, asked), (backwards, differentiable) = found.certified("forward"), found.certified("backward")
-    yield f"{forwards:>5} certified forwards (of {asked}), {backwards} backwards (of {differentiable})"
-    yield f"{done:>5} of DirectML's {len(found.kernels)} kernels; {reachable} can be reached here: {done / max(reachable, 1):.0%}"
+    (forwards, asked), (backwards, differentiable) = (
+        found.certified("forward"),
+        found.certified("backward"),
+    )
+    yield (
+        f"{forwards:>5} certified forwards (of {asked}), {backwards} backwards (of "
+        f"{differentiable})"
+    )
+    yield (
+        f"{done:>5} of DirectML's {len(found.kernels)} kernels; {reachable} can be reached "
+        f"here: {done / max(reachable, 1):.0%}"
+    )
     if found.database is None:
         yield f"    – names of PyTorch's operator database: {found.why_no_database}"
     else:
         names = found.missing_names
-        yield f"{len(found.database) - len(names):>5} of the {len(found.database)} names in PyTorch's operator database"
+        yield (
+            f"{len(found.database) - len(names):>5} of the {len(found.database)} names in "
+            f"PyTorch's operator database"
+        )
         yield from _missing("names of the database", names)
     yield from _missing("kernels", missing)
     for name, problem in found.problems.items():
@@ -90,8 +109,14 @@ def page(found: Coverage) -> Iterator[str]:
     version = torch.__version__.partition("+")[0]
     yield "# Coverage"
     yield ""
-    yield f"Written by `consistency operators --coverage --markdown docs/coverage.md` with torch {version}. What is reached was"
-    yield "measured through the dispatcher, forward and backward, on a few drawn cases of every operator."
+    yield (
+        f"Written by `consistency operators --coverage --markdown docs/coverage.md` with torch "
+        f"{version}. What is reached was"
+    )
+    yield (
+        "measured through the dispatcher, forward and backward, on a few drawn cases of every "
+        "operator."
+    )
     yield ""
     missing = found.missing_kernels
     reachable = len(found.kernels) - len(found.unreachable_kernels)
@@ -105,10 +130,16 @@ def page(found: Coverage) -> Iterator[str]:
     yield f"| aten operators reached | {len(found.aten)} |"
     yield f"| … on the way back | {len(found.backward)} |"
     done, every = len(found.kernels) - len(missing), len(found.kernels)
-    yield f"| DirectML's kernels | {done} of {every}, of which {reachable} can be reached on the CPU |"
+    yield (
+        f"| DirectML's kernels | {done} of {every}, of which {reachable} can be reached on the "
+        f"CPU |"
+    )
     for direction, words in (("forward", "forwards"), ("backward", "backwards")):
         proved, asked = found.certified(direction)
-        yield f"| certified {words} (elements of most drawn cases are proved) | {proved} of {asked} that have numbers to prove |"
+        yield (
+            f"| certified {words} (elements of most drawn cases are proved) | {proved} of "
+            f"{asked} that have numbers to prove |"
+        )
     yield ""
     yield "## Operators by family"
     yield ""
@@ -121,13 +152,18 @@ def page(found: Coverage) -> Iterator[str]:
         yield f"| {family} | {len(members)} | {backward} | {dtypes} | {names} |"
     yield from _table("Operators that are not certified", found.uncertified)
     yield from _table("Kernels of DirectML that are not reached", missing)
-    yield from _table("Names of PyTorch's operator database that are not declared", found.missing_names)
+    yield from _table(
+        "Names of PyTorch's operator database that are not declared", found.missing_names
+    )
 
 
 def _table(title: str, reasons: dict[str, str]) -> Iterator[str]:
     yield from ("", f"## {title}", "", "| reason | names |", "|---|---|")
     for reason in dict.fromkeys(reasons.values()):
-        yield f"| {reason} | {' '.join(f'`{name}`' for name, why in reasons.items() if why == reason)} |"
+        yield (
+            f"| {reason} | "
+            f"{' '.join(f'`{name}`' for name, why in reasons.items() if why == reason)} |"
+        )
 
 
 def show_health(chosen: Sequence[Operator], as_json: bool, examples: int) -> None:
@@ -153,8 +189,13 @@ def health_lines(found: Sequence[Health]) -> Iterator[str]:
 
     for one in found:
         if not one.good:
-            why = one.invalid or ", ".join(f"{count} × {reason}" for reason, count in one.reasons.most_common(3))
-            yield f"✗ {one.operator} {one.dtype}: valid {one.valid_share:.0%}, blind {one.blind} of {one.ordinary}: {why}"
+            why = one.invalid or ", ".join(
+                f"{count} × {reason}" for reason, count in one.reasons.most_common(3)
+            )
+            yield (
+                f"✗ {one.operator} {one.dtype}: valid {one.valid_share:.0%}, blind {one.blind} "
+                f"of {one.ordinary}: {why}"
+            )
     drawn, valid = sum(one.drawn for one in found), sum(one.valid for one in found)
     ordinary, blind = sum(one.ordinary for one in found), sum(one.blind for one in found)
     good = sum(one.good for one in found)
@@ -162,7 +203,13 @@ def health_lines(found: Sequence[Health]) -> Iterator[str]:
     bounds = f"valid ≥ {VALID:.0%}, ordinary draws that can tell nothing ≤ {UNDECIDABLE:.0%}"
     yield f"{good} of {len(found)} operators within bounds ({bounds})"
     distinct = sum(one.distinct for one in found) / max(drawn, 1)
-    yield f"{drawn:,} draws: {valid / max(drawn, 1):.2%} valid, {distinct:.0%} different in more than where on the tape they lie"
+    yield (
+        f"{drawn:,} draws: {valid / max(drawn, 1):.2%} valid, {distinct:.0%} different in more "
+        f"than where on the tape they lie"
+    )
     yield f"{ordinary:,} ordinary ones: {blind / max(ordinary, 1):.2%} can tell nothing"
     if times:
-        yield f"{times[len(times) // 2]:.1f} ms a draw for the median operator, {times[-1]:.1f} ms for the slowest"
+        yield (
+            f"{times[len(times) // 2]:.1f} ms a draw for the median operator, {times[-1]:.1f} "
+            f"ms for the slowest"
+        )

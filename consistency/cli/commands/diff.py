@@ -15,13 +15,16 @@ if TYPE_CHECKING:
     from ...report.history.diff.summary import Side
 
 _TITLES = {
-    "trouble": "machine in trouble", "new": "fails now", "grown": "known divergence errs more", "changed": "fails otherwise",
+    "trouble": "machine in trouble", "new": "fails now", "grown": "known divergence errs more",
+    "changed": "fails otherwise",
     "drifted": "errs more, still passing",
     "untested": "no longer tested",
-    "expected": "fails as expected now", "fixed": "fixed", "gone": "known divergence no longer happens", "calmed": "errs less",
+    "expected": "fails as expected now", "fixed": "fixed",
+    "gone": "known divergence no longer happens", "calmed": "errs less",
 }  # fmt: skip
 _MARKS = {
-    "trouble": "✗", "new": "✗", "grown": "↑", "changed": "≠", "drifted": "↗", "untested": "–", "expected": "!", "fixed": "✓",
+    "trouble": "✗", "new": "✗", "grown": "↑", "changed": "≠", "drifted": "↗", "untested": "–",
+    "expected": "!", "fixed": "✓",
     "gone": "✓", "calmed": "↘",
 }  # fmt: skip
 MOST = 40  # lines of a kind
@@ -29,17 +32,21 @@ MOST_MOVED = 20  # of an environment
 MOST_VALUE = 100  # characters of what stands there
 
 
-@click.command(short_help="Two runs beside each other: what fails now, what is fixed, what errs more.")
+@click.command(
+    short_help="Two runs beside each other: what fails now, what is fixed, what errs more."
+)
 @click.argument("old", type=click.Path(path_type=Path, file_okay=False))
 @click.argument("new", type=click.Path(path_type=Path, file_okay=False))
 @click.option("--markdown", is_flag=True, help="As Markdown, for the summary of a CI job.")
 @click.option("--json", "as_json", is_flag=True, help="One object a line per change.")
 def diff(old: Path, new: Path, markdown: bool, as_json: bool) -> None:
-    """Two runs beside each other, like for like: only cases that both of them judged on the same backend.
+    """Two runs beside each other, like for like: only cases that both of them judged on the same
+    backend.
 
-    OLD and NEW are bundles. Said are new failures, failures with another cause, results that err more although they still pass (a
-    test on the errors of all cases of an operator, of its dtypes together, and of a dtype in all operators; where nothing changed,
-    one comparison in a thousand has a false alarm), what is no longer tested, what is fixed, known divergences that no longer
+    OLD and NEW are bundles. Said are new failures, failures with another cause, results that err
+    more although they still pass (a test on the errors of all cases of an operator, of its dtypes
+    together, and of a dtype in all operators; where nothing changed, one comparison in a thousand
+    has a false alarm), what is no longer tested, what is fixed, known divergences that no longer
     happen; and beside it what differs in the machines and environments.
 
     \b
@@ -56,7 +63,14 @@ def diff(old: Path, new: Path, markdown: bool, as_json: bool) -> None:
     if as_json:
         for backend, rows in found.environments.items():
             for name, then, now in rows:
-                row = {"kind": "environment", "backend": backend, "name": name, "before": then, "after": now, "regression": False}
+                row = {
+                    "kind": "environment",
+                    "backend": backend,
+                    "name": name,
+                    "before": then,
+                    "after": now,
+                    "regression": False,
+                }
                 click.echo(json.dumps(row))
         for change in found.changes:
             click.echo(json.dumps(change.to_json()))
@@ -83,8 +97,12 @@ def _text(found: Difference) -> Iterator[str]:
         if chosen:
             yield f"{title}: {len(chosen)}"
         for change in chosen[:MOST]:
-            yield printable(f"{_MARKS[kind]} {_named(change)}   {_numbers(change)}   {change.words}")
-            yield printable(f"    {change.cases:,} of {change.like:,} cases; {_worst(change)} {change.case}")
+            yield printable(
+                f"{_MARKS[kind]} {_named(change)}   {_numbers(change)}   {change.words}"
+            )
+            yield printable(
+                f"    {change.cases:,} of {change.like:,} cases; {_worst(change)} {change.case}"
+            )
         if len(chosen) > MOST:
             yield f"  … and {len(chosen) - MOST} more (--json has all)"
     if not found.changes and found.like:
@@ -101,13 +119,28 @@ def _side(side: Side) -> str:
 
 def _named(change: Change) -> str:
     operator, dtype, direction, backend = change.group
-    names = (f"{change.groups:,} operators" if operator == "*" else operator, "all dtypes" if dtype == "*" else dtype)
-    names = (f"{change.groups:,} operators × dtypes × directions", "") if (operator, dtype, direction) == ("*",) * 3 else names
-    return " · ".join(part for part in (*names, direction if direction != "*" else "", backend) if part)
+    names = (
+        f"{change.groups:,} operators" if operator == "*" else operator,
+        "all dtypes" if dtype == "*" else dtype,
+    )
+    names = (
+        (f"{change.groups:,} operators × dtypes × directions", "")
+        if (operator, dtype, direction) == ("*",) * 3
+        else names
+    )
+    return " · ".join(
+        part for part in (*names, direction if direction != "*" else "", backend) if part
+    )
 
 
 def _worst(change: Change) -> str:
-    return "farthest" if change.kind in ("drifted", "calmed") else "one of them" if change.group[0] == "*" else "worst"
+    return (
+        "farthest"
+        if change.kind in ("drifted", "calmed")
+        else "one of them"
+        if change.group[0] == "*"
+        else "worst"
+    )
 
 
 def _counted(found: Difference) -> Iterator[str]:
@@ -117,22 +150,39 @@ def _counted(found: Difference) -> Iterator[str]:
             explored = f", {side.explored:,} of them explored" if side.explored else ""
             apart.append(f"{side.only:,} only in {side.folder}{explored}")
     yield f"{found.like:,} like-for-like results" + (f" ({'; '.join(apart)})" if apart else "")
-    if found.before.id == found.after.id and found.before.folder.resolve() != found.after.folder.resolve():
+    if (
+        found.before.id == found.after.id
+        and found.before.folder.resolve() != found.after.folder.resolve()
+    ):
         yield f"both are the same run ({found.before.id})"
     if found.before.corpus and found.after.corpus and found.before.corpus != found.after.corpus:
-        yield f"they replayed different corpora ({found.before.corpus[:12]}, {found.after.corpus[:12]}): fewer cases are alike"
+        yield (
+            f"they replayed different corpora ({found.before.corpus[:12]}, "
+            f"{found.after.corpus[:12]}): fewer cases are alike"
+        )
     if found.not_reached:
         what = " of the corpus" if found.after.corpus else ""
-        many = f"{found.not_reached:,} results{what} are" if found.not_reached > 1 else f"1 result{what} is"
+        many = (
+            f"{found.not_reached:,} results{what} are"
+            if found.not_reached > 1
+            else f"1 result{what} is"
+        )
         yield f"{many} missing in {found.after.folder}: {_why(found.after)}"
 
 
 def _why(side: Side) -> str:
-    return "it did not get that far" if not side.complete else "their cases or backends are not there any more"
+    return (
+        "it did not get that far"
+        if not side.complete
+        else "their cases or backends are not there any more"
+    )
 
 
 def _numbers(change: Change) -> str:
-    return f"{change.before:.2g} → {'nothing' if change.kind == 'untested' else f'{change.after:.2g} × budget'}"
+    return (
+        f"{change.before:.2g} → "
+        f"{'nothing' if change.kind == 'untested' else f'{change.after:.2g} × budget'}"
+    )
 
 
 def _markdown(found: Difference) -> Iterator[str]:
@@ -155,7 +205,10 @@ def _markdown(found: Difference) -> Iterator[str]:
         yield "|---|---|---|---|"
     for change in found.changes[:MOST]:
         row = (f"{_MARKS[change.kind]} {_TITLES[change.kind]}", _plain(_named(change)))
-        yield f"| {' | '.join(row)} | {change.before:.2g} → {change.after:.2g} | {_plain(change.words)[:300]} |"
+        yield (
+            f"| {' | '.join(row)} | {change.before:.2g} → {change.after:.2g} | "
+            f"{_plain(change.words)[:300]} |"
+        )
     if len(found.changes) > MOST:
         yield ""
         yield f"… and {len(found.changes) - MOST} more"

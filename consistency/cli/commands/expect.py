@@ -1,4 +1,5 @@
-"""``consistency expect``: write an expectation for a failing case, with the narrowest condition that was found by trying."""
+"""``consistency expect``: write an expectation for a failing case, with the narrowest condition
+that was found by trying."""
 
 from __future__ import annotations
 
@@ -14,31 +15,72 @@ from ..options import expectations_option, seconds
 
 @click.command(short_help="Write an expectation for a failing case, with the narrowest condition.")
 @click.argument("case", metavar="CASE")
-@click.option("--ticket", required=True, metavar="URL", help="Address of the issue that the divergence is reported in.")
-@click.option("--reason", metavar="TEXT", help="What goes wrong, in a few words [default: what was found out].")
-@click.option("--expires", metavar="DATE", help="Last day on which it is expected, such as 2027-01-31 [default: for ever].")
-@click.option("--file", "-o", "path", type=click.Path(path_type=Path, dir_okay=False), default=Path("expectations.yaml"),
-              show_default=True, help="The file that the entry is added to; of expectations, or of tolerances.")  # fmt: skip
-@click.option("--backend", "-b", "spec", metavar="SPEC", help="Where it fails [default: where it failed].")
 @click.option(
-    "--direction", type=click.Choice(["forward", "backward"]), help="Which direction fails [default: the one that failed]."
+    "--ticket",
+    required=True,
+    metavar="URL",
+    help="Address of the issue that the divergence is reported in.",
 )
-@click.option("--id", "identifier", metavar="ID", help="With a bundle or a recording as CASE: which case of it.")
-@click.option("--bundle", "folder", type=click.Path(path_type=Path, file_okay=False, exists=True),
-              help="A run with more cases of the operator [default: the one that CASE is from].")  # fmt: skip
-@click.option("--seconds", "limit", callback=seconds, default="20s", show_default=True, metavar="TIME",
-              help="Longest that cases are run here to find the condition; 0s for none.")  # fmt: skip
-@click.option("--tolerances", metavar="FILE", help="A tolerances.yaml in place of the packaged one.")
+@click.option(
+    "--reason",
+    metavar="TEXT",
+    help="What goes wrong, in a few words [default: what was found out].",
+)
+@click.option(
+    "--expires",
+    metavar="DATE",
+    help="Last day on which it is expected, such as 2027-01-31 [default: for ever].",
+)
+@click.option("--file", "-o", "path", type=click.Path(path_type=Path, dir_okay=False),
+default=Path("expectations.yaml"),
+              show_default=True, help=("The file that the entry is added to; of expectations, or "
+              "of tolerances."))  # fmt: skip
+@click.option(
+    "--backend", "-b", "spec", metavar="SPEC", help="Where it fails [default: where it failed]."
+)
+@click.option(
+    "--direction",
+    type=click.Choice(["forward", "backward"]),
+    help="Which direction fails [default: the one that failed].",
+)
+@click.option(
+    "--id",
+    "identifier",
+    metavar="ID",
+    help="With a bundle or a recording as CASE: which case of it.",
+)
+@click.option(
+    "--bundle",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="A run with more cases of the operator [default: the one that CASE is from].",
+)
+@click.option(
+    "--seconds",
+    "limit",
+    callback=seconds,
+    default="20s",
+    show_default=True,
+    metavar="TIME",
+    help="Longest that cases are run here to find the condition; 0s for none.",
+)
+@click.option(
+    "--tolerances", metavar="FILE", help="A tolerances.yaml in place of the packaged one."
+)
 @expectations_option
 def expect(
-    case: str, ticket: str, reason: str | None, expires: str | None, path: Path, spec: str | None, direction: str | None,
-    identifier: str | None, folder: Path | None, limit: float, tolerances: str | None, expectations: Sequence[str],
+    case: str, ticket: str, reason: str | None, expires: str | None, path: Path, spec: str | None,
+    direction: str | None,
+    identifier: str | None, folder: Path | None, limit: float, tolerances: str | None,
+    expectations: Sequence[str],
 ) -> None:  # fmt: skip
     """Write an expectation for a failing case, with the narrowest condition that covers its like.
 
-    CASE is whatever `consistency repro` takes: a failure's folder, an id in a bundle under reports/, a case's line. The condition
-    is found by trying: on the other cases of the bundle, and on drawn cases and relatives of this one that are run here. It covers
-    the failing ones and, if it can be had, no passing one. The entry is added to the file as text; nothing else in it changes.
+    CASE is whatever `consistency repro` takes: a failure's folder, an id in a bundle under
+    reports/, a case's line. The condition is found by trying: on the other cases of the bundle, and
+    on drawn cases and relatives of this one that are run here. It covers the failing ones and, if
+    it can be had, no passing one. The entry is added to the file as text; nothing else in it
+    changes.
 
     \b
     consistency expect reports/TIME/failures/ID --ticket https://example.org/issues/431
@@ -56,7 +98,16 @@ def expect(
         click.echo(printable(text))
 
     last = _date(expires)
-    asked = propose.Asked(find(case, identifier), spec, direction, folder, limit, path, tolerances, tuple(expectations))
+    asked = propose.Asked(
+        find(case, identifier),
+        spec,
+        direction,
+        folder,
+        limit,
+        path,
+        tolerances,
+        tuple(expectations),
+    )
     proposal = propose.propose(asked, ticket=ticket, reason=reason, expires=last, say=say)
     say(f"wrote {proposal.written()}")
     for line in proposal.text.splitlines():

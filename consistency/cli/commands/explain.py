@@ -1,4 +1,5 @@
-"""``consistency explain``: why two backends, or an operator and a formula, give different numbers."""
+"""``consistency explain``: why two backends, or an operator and a formula, give different
+numbers."""
 
 from __future__ import annotations
 
@@ -12,28 +13,68 @@ from ...errors import UsageError, did_you_mean
 from ...storage.fingerprints import in_bundle
 
 
-@click.command(short_help="Why two backends, or an operator and a formula, differ: orders of summation, replayed bit for bit.")
+@click.command(
+    short_help=(
+        "Why two backends, or an operator and a formula, differ: orders of summation, "
+        "replayed bit for bit."
+    )
+)
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
 @click.option(
-    "--case", "case_text", metavar="CASE", help="A case as `repro` takes it: both backends compute it, and that is explained."
+    "--case",
+    "case_text",
+    metavar="CASE",
+    help="A case as `repro` takes it: both backends compute it, and that is explained.",
 )
-@click.option("--shape", metavar="N,N,…", help="Sizes of the operator, in the order of `sweep`'s dimensions: linear has N,K,M.")
 @click.option(
-    "--backend", "-b", default="cpu", show_default=True, metavar="SPEC", help="Where an operator and a formula are computed."
+    "--shape",
+    metavar="N,N,…",
+    help="Sizes of the operator, in the order of `sweep`'s dimensions: linear has N,K,M.",
 )
-@click.option("--dtype", default="float32", show_default=True, metavar="D", help="float32, float64, bfloat16.")
-@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Other numbers for another seed.")
+@click.option(
+    "--backend",
+    "-b",
+    default="cpu",
+    show_default=True,
+    metavar="SPEC",
+    help="Where an operator and a formula are computed.",
+)
+@click.option(
+    "--dtype", default="float32", show_default=True, metavar="D", help="float32, float64, bfloat16."
+)
+@click.option(
+    "--seed",
+    type=int,
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Other numbers for another seed.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One object on standard output.")
-@click.option("--out", "-o", type=click.Path(path_type=Path, dir_okay=False), help="The summation trees as a picture (SVG).")
+@click.option(
+    "--out",
+    "-o",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The summation trees as a picture (SVG).",
+)
 def explain(
-    a: str, b: str, case_text: str | None, shape: str | None, backend: str, dtype: str, seed: int, as_json: bool, out: Path | None
+    a: str,
+    b: str,
+    case_text: str | None,
+    shape: str | None,
+    backend: str,
+    dtype: str,
+    seed: int,
+    as_json: bool,
+    out: Path | None,
 ) -> None:
     """Why A and B give different numbers.
 
-    Of two backends, bundles (BUNDLE#BACKEND), or files that `fingerprint --json` wrote: what differs in how they compute, the
-    strongest first. Of an operator and a formula of its arguments, or of two backends and a case: how far apart they are and
-    whether that is rounding; then the order in which each adds its terms is found by probes, and replayed on the actual numbers.
+    Of two backends, bundles (BUNDLE#BACKEND), or files that `fingerprint --json` wrote: what
+    differs in how they compute, the strongest first. Of an operator and a formula of its arguments,
+    or of two backends and a case: how far apart they are and whether that is rounding; then the
+    order in which each adds its terms is found by probes, and replayed on the actual numbers.
     "Fully explained" is said only where that gives every output of both, bit for bit.
 
     \b
@@ -60,19 +101,30 @@ def explain(
             found = None
     if found is None:
         if out is not None:
-            raise UsageError(f"-o {out}: trees are drawn of an operator and a formula, or of two backends and a --case")
+            raise UsageError(
+                f"-o {out}: trees are drawn of an operator and a formula, or of two backends "
+                f"and "
+                f"a --case"
+            )
         from ...core.text import printable
         from ...probes.explain import fingerprints
 
-        told = [fingerprints.to_json(left, right)] if as_json else [printable(line) for line in fingerprints.lines(left, right)]
+        told = (
+            [fingerprints.to_json(left, right)]
+            if as_json
+            else [printable(line) for line in fingerprints.lines(left, right)]
+        )
         click.echo("\n".join(told))
         return
     _tell(found, out, as_json=as_json)
-    raise SystemExit(1 if not found.rounding else 0 if found.explained or not found.differing else 3)
+    raise SystemExit(
+        1 if not found.rounding else 0 if found.explained or not found.differing else 3
+    )
 
 
 def _fingerprint(text: str, beside: str, say: Any) -> Any:
-    """That of a bundle, of a file that `consistency fingerprint --json` wrote, or of a backend, which is asked."""
+    """That of a bundle, of a file that `consistency fingerprint --json` wrote, or of a backend,
+    which is asked."""
     from ... import backends as known
     from ...probes.explain import fingerprints
     from ...probes.fingerprint.collect import take
@@ -85,7 +137,10 @@ def _fingerprint(text: str, beside: str, say: Any) -> Any:
     if path.is_file() and not text.endswith(".py"):
         return fingerprints.read(path)
     if " " in text.strip():
-        raise UsageError(f"{beside!r:.40} is no operator that `explain` takes beside a formula; known: {', '.join(PLANS)}")
+        raise UsageError(
+            f"{beside!r:.40} is no operator that `explain` takes beside a formula; known: "
+            f"{', '.join(PLANS)}"
+        )
     backend = known.resolve(text)
     try:
         _present(backend)
@@ -110,7 +165,9 @@ def _of_case(a: str, b: str, text: str, say: Any) -> Any:
         right.close()
 
 
-def _of_formula(operator: str, formula: str, shape: str | None, spec: str, dtype: str, seed: int, say: Any) -> Any:
+def _of_formula(
+    operator: str, formula: str, shape: str | None, spec: str, dtype: str, seed: int, say: Any
+) -> Any:
     from ... import backends as known
     from ...core.dtypes import FORMATS
     from ...probes import explain as explaining
@@ -118,11 +175,16 @@ def _of_formula(operator: str, formula: str, shape: str | None, spec: str, dtype
 
     plan = plan_of(operator)
     if dtype not in FORMATS:
-        raise UsageError(f"--dtype {dtype!r:.40}{did_you_mean(dtype, FORMATS) or '; known: ' + ', '.join(FORMATS)}")
+        raise UsageError(
+            f"--dtype "
+            f"{dtype!r:.40}{did_you_mean(dtype, FORMATS) or '; known: ' + ', '.join(FORMATS)}"
+        )
     backend = known.resolve(spec)
     try:
         _present(backend)
-        return explaining.of_formula(plan, formula, backend, _sizes(plan, shape), dtype, seed=seed, say=say)
+        return explaining.of_formula(
+            plan, formula, backend, _sizes(plan, shape), dtype, seed=seed, say=say
+        )
     finally:
         backend.close()
 
@@ -140,9 +202,14 @@ def _sizes(plan: Any, shape: str | None) -> dict[str, int]:
     if shape is None:
         return {}
     names, parts = list(plan.usual), [part.strip() for part in shape.split(",")]
-    if len(parts) != len(names) or not all(part.isascii() and part.isdecimal() and 0 < int(part) <= 1 << 20 for part in parts):
+    if len(parts) != len(names) or not all(
+        part.isascii() and part.isdecimal() and 0 < int(part) <= 1 << 20 for part in parts
+    ):
         usual = ",".join(str(n) for n in plan.usual.values())
-        raise UsageError(f"--shape {shape!r:.60}: {plan.operator} has the sizes {', '.join(names)}, such as {usual}")
+        raise UsageError(
+            f"--shape {shape!r:.60}: {plan.operator} has the sizes {', '.join(names)}, such as "
+            f"{usual}"
+        )
     return dict(zip(names, map(int, parts), strict=True))
 
 
@@ -153,7 +220,10 @@ def _tell(found: Any, out: Path | None, *, as_json: bool) -> None:
     if out is not None:
         drawn = words.picture(found)
         if not drawn:
-            raise UsageError(f"no order of summation was found, so there is nothing to draw in {out}: {words.lines(found)[-1]}")
+            raise UsageError(
+                f"no order of summation was found, so there is nothing to draw in {out}: "
+                f"{words.lines(found)[-1]}"
+            )
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(drawn, encoding="utf-8", newline="\n")
     if as_json:

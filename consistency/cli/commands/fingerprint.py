@@ -1,4 +1,5 @@
-"""``consistency fingerprint``: how a backend computes, found out by probes; and every float32 input of one function."""
+"""``consistency fingerprint``: how a backend computes, found out by probes; and every float32 input
+of one function."""
 
 from __future__ import annotations
 
@@ -25,29 +26,57 @@ WIDEST = 132  # characters
 SAVED_EVERY = 10.0  # seconds of a sweep
 
 
-@click.command(short_help="How does a backend compute? Precision, rounding, subnormals, functions …")
+@click.command(
+    short_help="How does a backend compute? Precision, rounding, subnormals, functions …"
+)
 @click.option(
-    "--backend", "-b", "backends", multiple=True, metavar="SPEC", help="cpu, cuda+tf32, cpu@PYTHON, file.py:attribute … "
+    "--backend", "-b", "backends", multiple=True, metavar="SPEC",
+    help="cpu, cuda+tf32, cpu@PYTHON, file.py:attribute … "
     "(repeatable; default: cpu).",
 )  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line and backend, with all facts and their evidence.")
-@click.option("--all", "everything", is_flag=True, help="Every fact with its evidence, not only what is remarkable.")
-@click.option("--exhaustive", metavar="NAME", help="All float32 inputs of one function (exp, tanh, gelu …) against float64.")
 @click.option(
-    "--range", "interval", metavar="LOW..HIGH", default="", help="With --exhaustive: these inputs only, such as 2^-10..2^10."
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="One JSON object a line and backend, with all facts and their evidence.",
+)
+@click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Every fact with its evidence, not only what is remarkable.",
+)
+@click.option(
+    "--exhaustive",
+    metavar="NAME",
+    help="All float32 inputs of one function (exp, tanh, gelu …) against float64.",
+)
+@click.option(
+    "--range",
+    "interval",
+    metavar="LOW..HIGH",
+    default="",
+    help="With --exhaustive: these inputs only, such as 2^-10..2^10.",
 )
 @click.option(
     "--out", "-o", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="With --exhaustive: the result, and where to go on from (default: NAME-BACKEND.json); the picture lies beside it.",
+    help=("With --exhaustive: the result, and where to go on from (default: NAME-BACKEND.json); "
+    "the picture lies beside it."),
 )  # fmt: skip
 def fingerprint(
-    backends: Sequence[str], as_json: bool, everything: bool, exhaustive: str | None, interval: str, out: Path | None
+    backends: Sequence[str],
+    as_json: bool,
+    everything: bool,
+    exhaustive: str | None,
+    interval: str,
+    out: Path | None,
 ) -> None:
     """How does a backend compute? Probes find out, through ordinary operators.
 
-    How many bits of a factor and of a running sum are kept, and how they are rounded; whether products are exact; what becomes
-    of subnormal numbers; whether division is correctly rounded; how good functions are; whether float64 and int64 are what they
-    are called; corner cases; what the bits depend on. What a probe could not establish is listed as such.
+    How many bits of a factor and of a running sum are kept, and how they are rounded; whether
+    products are exact; what becomes of subnormal numbers; whether division is correctly rounded;
+    how good functions are; whether float64 and int64 are what they are called; corner cases; what
+    the bits depend on. What a probe could not establish is listed as such.
 
     \b
     consistency fingerprint
@@ -57,7 +86,8 @@ def fingerprint(
     consistency fingerprint --exhaustive exp           minutes; goes on where it was interrupted
     consistency fingerprint --exhaustive tanh --range 2^-4..2^4
 
-    docs/fingerprint.md says what each fact means. Exit status: 0; 2 for bad usage; 3 where a backend is not available.
+    docs/fingerprint.md says what each fact means. Exit status: 0; 2 for bad usage; 3 where a
+    backend is not available.
     """
     from ...backends import availability, resolve
 
@@ -73,7 +103,9 @@ def fingerprint(
             reason = availability(backend)
             if reason:
                 missing = True
-                click.echo(f"consistency fingerprint: {backend.name} is not available: {reason}", err=True)
+                click.echo(
+                    f"consistency fingerprint: {backend.name} is not available: {reason}", err=True
+                )
                 continue
             if exhaustive is not None:
                 all_inputs(backend, exhaustive, interval, out, as_json)
@@ -97,7 +129,9 @@ def all_inputs(backend: Backend, name: str, interval: str, out: Path | None, as_
     from .calibrate import _progress
 
     function, spans = function_named(name), spans_of(interval)
-    path = out or Path(f"{function.rpartition('.')[2]}-{re.sub(r'[^A-Za-z0-9_-]+', '_', backend.name)[:80]}.json")
+    path = out or Path(
+        f"{function.rpartition('.')[2]}-{re.sub(r'[^A-Za-z0-9_-]+', '_', backend.name)[:80]}.json"
+    )
     found = Result(function, backend.name, spans, backend.identity)
     if path.exists():
         found = _earlier(path, found)
@@ -108,7 +142,10 @@ def all_inputs(backend: Backend, name: str, interval: str, out: Path | None, as_
             for _ in sweep(Ask(backend), found):
                 now = time.monotonic()
                 found.seconds = before + now - began
-                step(f"{found.function}  {found.inputs / max(found.seconds, 1e-9) / 1e6:,.1f} million a second")
+                step(
+                    f"{found.function}  {found.inputs / max(found.seconds, 1e-9) / 1e6:,.1f} "
+                    f"million a second"
+                )
                 if now - written > SAVED_EVERY:
                     _save(path, json.dumps(found.to_json()))
                     written = now
@@ -131,10 +168,18 @@ def _earlier(path: Path, wanted: Result) -> Result:
         text = path.read_text(encoding="utf-8") if path.stat().st_size < 1 << 22 else ""
         found = Result.from_json(json.loads(text))
     except (OSError, ValueError, RecursionError, BundleError) as error:
-        raise UsageError(f"{path} is there and cannot be gone on from ({str(error)[:100]}); name another file with --out") from None
+        raise UsageError(
+            f"{path} is there and cannot be gone on from ({str(error)[:100]}); name another "
+            f"file "
+            f"with --out"
+        ) from None
     for what in ("function", "backend", "spans", "environment"):
         if getattr(found, what) != getattr(wanted, what):
-            raise UsageError(f"{path} was begun with another {what.removesuffix('s')}; name another file with --out")
+            raise UsageError(
+                f"{path} was begun with another {what.removesuffix('s')}; name another file "
+                f"with "
+                f"--out"
+            )
     return found
 
 
@@ -155,12 +200,21 @@ def all_lines(found: Result, path: Path) -> Iterator[str]:
     def number(pattern: int) -> str:
         return f"{float(np.array(pattern, dtype=np.uint32).view(np.float32)):.9g}"
 
-    rate, share = found.inputs / max(found.seconds, 1e-9) / 1e6, found.misrounded / max(found.inputs, 1)
+    rate, share = (
+        found.inputs / max(found.seconds, 1e-9) / 1e6,
+        found.misrounded / max(found.inputs, 1),
+    )
     took = f"{found.seconds:.0f} s ({rate:.0f} million a second)"
     yield f"{found.function} · float32 · {found.backend}: {found.inputs:,} inputs in {took}"
-    yield f"  largest error {found.ulp:.6g} ulp; {found.misrounded:,} not correctly rounded ({100 * share:.2g}%)"
+    yield (
+        f"  largest error {found.ulp:.6g} ulp; {found.misrounded:,} not correctly rounded "
+        f"({100 * share:.2g}%)"
+    )
     for kind, count in found.counts.items():
-        yield f"  {kind}: {count:,} otherwise, for example of {number(found.examples[kind])} ({found.examples[kind]:#010x})"
+        yield (
+            f"  {kind}: {count:,} otherwise, for example of {number(found.examples[kind])} "
+            f"({found.examples[kind]:#010x})"
+        )
     if found.worst:
         yield "  worst inputs, what came back, error in ulp:"
     for error, given, got in found.worst:
@@ -183,7 +237,11 @@ def card(found: Fingerprint, backend: Backend, everything: bool = False) -> Iter
 
     width = min(WIDEST, max(60, shutil.get_terminal_size((WIDEST, 24)).columns))
     ran_on = backend.identity
-    shown = [ran_on[key] if key == "processor" else f"{key} {ran_on[key]}" for key in _TOLD if ran_on.get(key)]
+    shown = [
+        ran_on[key] if key == "processor" else f"{key} {ran_on[key]}"
+        for key in _TOLD
+        if ran_on.get(key)
+    ]
     yield f"{found.backend}: how it computes  ·  {' · '.join(shown)}"
     for section in sections(found, everything):
         yield ""
@@ -191,26 +249,38 @@ def card(found: Fingerprint, backend: Backend, everything: bool = False) -> Iter
         yield from _table(section.header, section.rows, width)
     known = sum(fact.known for fact in found)
     yield ""
-    yield f"{known} answers, {len(found) - known} inconclusive  ·  {found.calls} calls in {found.seconds:.1f} s  ·  {found.hash}"
+    yield (
+        f"{known} answers, {len(found) - known} inconclusive  ·  {found.calls} calls in "
+        f"{found.seconds:.1f} s  ·  {found.hash}"
+    )
 
 
 _TOLD = ("torch", "processor", "device", "driver", "threads", "blas")
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
-    """Columns as wide as they need to be; the last one wraps, the first one at a third of the width."""
+    """Columns as wide as they need to be; the last one wraps, the first one at a third of the
+    width."""
     if header and any(header):
         rows = [header, *rows]
     columns = max(len(row) for row in rows)
     widths = [
-        max((len(row[i]) for row in rows if i < len(row) - (i > 0 and len(row) < columns)), default=0) for i in range(columns)
+        max(
+            (len(row[i]) for row in rows if i < len(row) - (i > 0 and len(row) < columns)),
+            default=0,
+        )
+        for i in range(columns)
     ]
     widths[0] = min(widths[0], width // 3)
     least = [min(w, 8) for w in widths]
     for _ in range(sum(widths)):  # the widest of the others gives way, and wraps
         widest = max(range(columns), key=lambda i: (widths[i] > least[i] and i > 0, widths[i]))
         last = max((len(row[-1]) for row in rows if len(row) == columns), default=0)
-        if columns < 3 or 2 + sum(widths[:-1]) + 2 * (columns - 1) + min(last, 24) <= width or widths[widest] <= least[widest]:
+        if (
+            columns < 3
+            or 2 + sum(widths[:-1]) + 2 * (columns - 1) + min(last, 24) <= width
+            or widths[widest] <= least[widest]
+        ):
             break
         widths[widest] -= 1
     before = ""
@@ -224,4 +294,6 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> 
         parts += [textwrap.wrap(cells[-1], max(rest, 24)) or [""]] if len(cells) > 1 else []
         for line in range(max(map(len, parts))):
             texts = [part[line] if line < len(part) else "" for part in parts]
-            yield ("  " + "  ".join(f"{text:<{widths[i]}}" for i, text in enumerate(texts))).rstrip()
+            yield (
+                "  " + "  ".join(f"{text:<{widths[i]}}" for i, text in enumerate(texts))
+            ).rstrip()

@@ -16,10 +16,23 @@ from ..options import INTERRUPTED, expectations_option
 
 @click.command(short_help="Judge recordings made elsewhere, against any tolerances.")
 @click.argument("recordings", nargs=-1, required=True, metavar="RECORDING... [OPERATOR]...")
-@click.option("--tolerances", metavar="FILE", help="A tolerances.yaml in place of the packaged one.")
+@click.option(
+    "--tolerances", metavar="FILE", help="A tolerances.yaml in place of the packaged one."
+)
 @expectations_option
-@click.option("--id", "ids", multiple=True, metavar="ID", help="Only the outcome with this recorded id (repeatable).")
-@click.option("--out", "-o", type=click.Path(path_type=Path, file_okay=False), help="Also write a bundle, as `run` does.")
+@click.option(
+    "--id",
+    "ids",
+    multiple=True,
+    metavar="ID",
+    help="Only the outcome with this recorded id (repeatable).",
+)
+@click.option(
+    "--out",
+    "-o",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Also write a bundle, as `run` does.",
+)
 @click.option(
     "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
     help="Also write one object a line per outcome, with its recorded_id; - for standard output.",
@@ -36,9 +49,10 @@ def judge(
 ) -> None:
     """Judge recordings made elsewhere, against any tolerances.
 
-    RECORDING is a folder that `consistency record --backend` wrote, or a converted one; several stand side by side. OPERATOR is
-    a name, a glob or family:NAME among what was recorded; default: all. The reference (float64 on the CPU) is computed here, from
-    the stored inputs. Rules are looked up by the name of the recorded backend, its device and its driver.
+    RECORDING is a folder that `consistency record --backend` wrote, or a converted one; several
+    stand side by side. OPERATOR is a name, a glob or family:NAME among what was recorded; default:
+    all. The reference (float64 on the CPU) is computed here, from the stored inputs. Rules are
+    looked up by the name of the recorded backend, its device and its driver.
 
     \b
     consistency judge from-windows from-linux --json verdicts.jsonl

@@ -33,7 +33,10 @@ def backends(as_json: bool, backends: Sequence[str]) -> None:
     from ... import backends as known
     from ...backends.listing import describe
 
-    found = [known.isolated(b, b.name) for b in (known.resolve_all(list(backends)) if backends else known.catalogue())]
+    found = [
+        known.isolated(b, b.name)
+        for b in (known.resolve_all(list(backends)) if backends else known.catalogue())
+    ]
     for backend in found:
         backend.ahead(())  # processes of their own load torch side by side
     rows = [describe(backend) for backend in found]
@@ -44,20 +47,67 @@ def backends(as_json: bool, backends: Sequence[str]) -> None:
         return
     for row in rows:
         float64 = {True: "float64", False: "no float64", None: ""}[row["float64"]]
-        details = " · ".join(filter(None, [row["device"], row["driver"] and f"driver {row['driver']}", *row["versions"], float64]))
-        click.echo(f"{'✓' if row['available'] else '–'} {row['name']:<18} {details if row['available'] else row['reason']}")
+        details = " · ".join(
+            filter(
+                None,
+                [
+                    row["device"],
+                    row["driver"] and f"driver {row['driver']}",
+                    *row["versions"],
+                    float64,
+                ],
+            )
+        )
+        click.echo(
+            f"{'✓' if row['available'] else '–'} {row['name']:<18} "
+            f"{details if row['available'] else row['reason']}"
+        )
 
 
 @click.command(short_help="List the operators: family, dtypes, directions.")
 @click.argument("patterns", nargs=-1, metavar="[OPERATOR]...")
-@click.option("--family", metavar="NAME", help="Only one family: unary, matmul, pooling …; a name that is none lists them.")
-@click.option("--json", "as_json", is_flag=True, help="One object a line: name, family, dtypes, directions, error model, traits.")
-@click.option("--coverage", is_flag=True, help="Measure which aten operators and kernels are reached, and say what is missing.")
-@click.option("--markdown", type=click.Path(path_type=Path, dir_okay=False), help="With --coverage: also write it as a page.")
-@click.option("--health", is_flag=True, help="Measure whether the draws are valid, tell something, and differ.")
-@click.option("--examples", type=click.IntRange(min=1), default=60, show_default=True, metavar="N", help="With --health: draws.")
+@click.option(
+    "--family",
+    metavar="NAME",
+    help="Only one family: unary, matmul, pooling …; a name that is none lists them.",
+)
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="One object a line: name, family, dtypes, directions, error model, traits.",
+)
+@click.option(
+    "--coverage",
+    is_flag=True,
+    help="Measure which aten operators and kernels are reached, and say what is missing.",
+)
+@click.option(
+    "--markdown",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="With --coverage: also write it as a page.",
+)
+@click.option(
+    "--health",
+    is_flag=True,
+    help="Measure whether the draws are valid, tell something, and differ.",
+)
+@click.option(
+    "--examples",
+    type=click.IntRange(min=1),
+    default=60,
+    show_default=True,
+    metavar="N",
+    help="With --health: draws.",
+)
 def operators(
-    patterns: Sequence[str], family: str | None, as_json: bool, coverage: bool, markdown: Path | None, health: bool, examples: int
+    patterns: Sequence[str],
+    family: str | None,
+    as_json: bool,
+    coverage: bool,
+    markdown: Path | None,
+    health: bool,
+    examples: int,
 ) -> None:
     """List the operators: family, dtypes, directions.
 
@@ -88,12 +138,26 @@ def operators(
         return
     if as_json:
         for o in chosen:
-            row = {"name": o.name, "family": o.family, "dtypes": o.dtypes, "directions": o.directions, "error": o.error.kind}
-            click.echo(json.dumps(row | {"traits": sorted(o.traits), "available": o.callable is not None}))
+            row = {
+                "name": o.name,
+                "family": o.family,
+                "dtypes": o.dtypes,
+                "directions": o.directions,
+                "error": o.error.kind,
+            }
+            click.echo(
+                json.dumps(row | {"traits": sorted(o.traits), "available": o.callable is not None})
+            )
         return
     for o in chosen:
         absent = "" if o.callable is not None else "   (not in this torch)"
-        click.echo(f"{o.name:<44} {o.family:<14} {' '.join(o.dtypes)}{'   ↔' if o.differentiable else ''}{absent}")
+        click.echo(
+            f"{o.name:<44} {o.family:<14} "
+            f"{' '.join(o.dtypes)}{'   ↔' if o.differentiable else ''}{absent}"
+        )
     families = len({o.family for o in chosen})
-    many = f"{len(chosen)} operator{'s' if len(chosen) != 1 else ''} in {families} famil{'ies' if families != 1 else 'y'}"
+    many = (
+        f"{len(chosen)} operator{'s' if len(chosen) != 1 else ''} in {families} "
+        f"famil{'ies' if families != 1 else 'y'}"
+    )
     click.echo(f"{many}; ↔ forward and backward", err=True)

@@ -10,23 +10,38 @@ import click
 from ...errors import UsageError
 
 
-@click.command(short_help="Many nights on many machines as a static site: what fails where, since when.")
-@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DIR...")
-@click.option(
-    "-o", "--out", type=click.Path(path_type=Path, file_okay=False), default=Path("site"), show_default=True, help="The site."
+@click.command(
+    short_help="Many nights on many machines as a static site: what fails where, since when."
+)
+@click.argument(
+    "folders", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DIR..."
 )
 @click.option(
-    "--store", type=click.Path(path_type=Path, dir_okay=False), help="File that keeps what was read [default: OUT.duckdb]."
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("site"),
+    show_default=True,
+    help="The site.",
 )
-@click.option("--no-artefacts", is_flag=True, help="Leave out the scripts and issues of what fails now.")
+@click.option(
+    "--store",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File that keeps what was read [default: OUT.duckdb].",
+)
+@click.option(
+    "--no-artefacts", is_flag=True, help="Leave out the scripts and issues of what fails now."
+)
 def matrix(folders: Sequence[Path], out: Path, store: Path | None, no_artefacts: bool) -> None:
     """Many nights on many machines as a static site.
 
-    DIR is a bundle, or a folder with bundles anywhere below it. An environment is a bundle's label and a backend; its nights are
-    compared with each other, case by case. The site shows what every operator does on every environment, since when it fails and
-    what changed in the environment that night, with the command that repeats it.
+    DIR is a bundle, or a folder with bundles anywhere below it. An environment is a bundle's label
+    and a backend; its nights are compared with each other, case by case. The site shows what every
+    operator does on every environment, since when it fails and what changed in the environment that
+    night, with the command that repeats it.
 
-    What was read is kept in a store, so that tomorrow only new bundles are read; `consistency query "SQL" OUT.duckdb` asks it.
+    What was read is kept in a store, so that tomorrow only new bundles are read; `consistency query
+    "SQL" OUT.duckdb` asks it.
 
     \b
     consistency matrix nightly/ -o site
@@ -44,10 +59,19 @@ def matrix(folders: Sequence[Path], out: Path, store: Path | None, no_artefacts:
     for problem in problems:
         click.echo(problem, err=True)
     if not found:
-        raise UsageError(f"there is no bundle in {', '.join(map(str, folders))}; `consistency run --out DIR` makes one")
+        raise UsageError(
+            f"there is no bundle in {', '.join(map(str, folders))}; `consistency run --out "
+            f"DIR` "
+            f"makes one"
+        )
     held = Store(store or out.with_name(f"{out.name}.duckdb"))
     try:
-        held.take(found, told=lambda done, of: click.echo(f"read {done:,} of {of:,} new bundles", err=True) if of > 200 else None)
+        held.take(
+            found,
+            told=lambda done, of: (
+                click.echo(f"read {done:,} of {of:,} new bundles", err=True) if of > 200 else None
+            ),
+        )
         held.keep_only(found)
         for problem in held.problems:
             click.echo(problem, err=True)
@@ -55,10 +79,15 @@ def matrix(folders: Sequence[Path], out: Path, store: Path | None, no_artefacts:
         write(made, out, artefacts=not no_artefacts)
         nights = sum(len(one.nights) for one in made.environments.values())
         failing = sum(1 for cell in made.cells.values() if cell.rank == FAILED)
-        size = f"{_count(len(made.by_operator()), 'operator')} × {_count(len(made.environments), 'environment')}"
+        size = (
+            f"{_count(len(made.by_operator()), 'operator')} × "
+            f"{_count(len(made.environments), 'environment')}"
+        )
         click.echo(
-            f"wrote {out / 'index.html'}: {size}, {_count(nights, 'night')} ({held.fresh:,} of {len(found):,} bundles were new), "
-            f"{_count(failing, 'cell')} {'fails' if failing == 1 else 'fail'}, {_count(len(made.turns), 'change')}"
+            f"wrote {out / 'index.html'}: {size}, {_count(nights, 'night')} ({held.fresh:,} of "
+            f"{len(found):,} bundles were new), "
+            f"{_count(failing, 'cell')} {'fails' if failing == 1 else 'fail'}, "
+            f"{_count(len(made.turns), 'change')}"
         )
     finally:
         held.close()

@@ -18,20 +18,40 @@ if TYPE_CHECKING:
     from ...training.variants import Beside
 
 
-@click.command(short_help="A model and its training beside float64: rounding that grew, or which operator is wrong first.")
+@click.command(
+    short_help=(
+        "A model and its training beside float64: rounding that grew, or which operator "
+        "is wrong first."
+    )
+)
 @click.argument("target", metavar="TARGET")
 @click.option(
     "--backend", "-b", "backends", multiple=True, metavar="SPEC",
-    help="cpu, cpu+onednn=off, cuda:1+tf32, directml, file.py:attribute … (repeatable; default: all available).",
+    help=("cpu, cpu+onednn=off, cuda:1+tf32, directml, file.py:attribute … (repeatable; default: "
+    "all available)."),
 )  # fmt: skip
-@click.option("--steps", type=click.IntRange(min=0), metavar="N", help="Steps of training; 0 for one pass [default: the target's].")
+@click.option(
+    "--steps",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Steps of training; 0 for one pass [default: the target's].",
+)
 @click.option(
     "--replicas", type=click.IntRange(min=2), default=6, show_default=True, metavar="N",
-    help="So often is float64 repeated with every number moved by half an ulp; the band is 10 × their RMS distance.",
+    help=("So often is float64 repeated with every number moved by half an ulp; the band is 10 × "
+    "their RMS distance."),
 )  # fmt: skip
-@click.option("--no-local", is_flag=True, help="Compare whole layers only; do not judge each operator on its own inputs.")
 @click.option(
-    "--against", "others", multiple=True, metavar="TARGET", help="Also another way to compute the same, beside TARGET (repeatable)."
+    "--no-local",
+    is_flag=True,
+    help="Compare whole layers only; do not judge each operator on its own inputs.",
+)
+@click.option(
+    "--against",
+    "others",
+    multiple=True,
+    metavar="TARGET",
+    help="Also another way to compute the same, beside TARGET (repeatable).",
 )
 @click.option(
     "--record", "corpus", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER",
@@ -41,30 +61,41 @@ if TYPE_CHECKING:
     "--case-timeout", callback=seconds, default="30", show_default=True, metavar="TIME",
     help="Longest that one call may take on a backend in a process of its own.",
 )  # fmt: skip
-@click.option("--tolerances", metavar="FILE", help="A tolerances.yaml in place of the packaged one.")
+@click.option(
+    "--tolerances", metavar="FILE", help="A tolerances.yaml in place of the packaged one."
+)
 @click.option(
     "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
     help="Also write everything as one JSON object; - for standard output.",
 )  # fmt: skip
-@click.option("--out", "-o", type=click.Path(path_type=Path, dir_okay=False), help="Also write a page with the curves (HTML).")
+@click.option(
+    "--out",
+    "-o",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Also write a page with the curves (HTML).",
+)
 def model(
-    target: str, backends: Sequence[str], steps: int | None, replicas: int, no_local: bool, others: Sequence[str],
-    corpus: Path | None, case_timeout: float, tolerances: str | None, json_file: Path | None, out: Path | None,
+    target: str, backends: Sequence[str], steps: int | None, replicas: int, no_local: bool,
+    others: Sequence[str],
+    corpus: Path | None, case_timeout: float, tolerances: str | None, json_file: Path | None,
+    out: Path | None,
 ) -> None:  # fmt: skip
-    """A model, or its training, on every backend beside float64: is it rounding that grew, and if not, who is wrong first?
+    """A model, or its training, on every backend beside float64: is it rounding that grew, and if
+    not, who is wrong first?
 
-    TARGET is module:factory, file.py:factory or examples:NAME; `consistency model examples` lists these. The factory returns
-    (model, inputs), (model, inputs, loss), or a consistency.Subject, which also has targets, batches, an optimizer and a number of
-    steps.
+    TARGET is module:factory, file.py:factory or examples:NAME; `consistency model examples` lists
+    these. The factory returns (model, inputs), (model, inputs, loss), or a consistency.Subject,
+    which also has targets, batches, an optimizer and a number of steps.
 
     \b
     consistency model examples:mlp
     consistency model train.py:small --backend cpu --backend cuda --steps 20 -o drift.html
     consistency model train.py:small --record corpus    its calls, for `run --corpus corpus`
 
-    The same model with the same numbers is trained in float64, in copies of that in which every number is moved by half an ulp of
-    the tested format (the band: what rounding alone would do), and on every backend. Each operator is also judged by itself, on the
-    inputs that it really got there.
+    The same model with the same numbers is trained in float64, in copies of that in which every
+    number is moved by half an ulp of the tested format (the band: what rounding alone would do),
+    and on every backend. Each operator is also judged by itself, on the inputs that it really got
+    there.
 
     \b
     Exit status: 0 within the band · 1 a backend leaves it, or an operator its budget · 2 bad usage
@@ -83,18 +114,29 @@ def model(
         from ...training.comparing import compare_models
 
         report = compare_models(
-            target, list(backends) or None, steps=steps, replicas=replicas, local=not no_local, tolerances=tolerances,
+            target, list(backends) or None, steps=steps, replicas=replicas, local=not no_local,
+            tolerances=tolerances,
             case_timeout=case_timeout, progress=screen.step,
         )  # fmt: skip
-        sound = [spec for spec, b in zip(backends or report.backends, report.backends.values(), strict=True) if not b.lost]
+        sound = [
+            spec
+            for spec, b in zip(backends or report.backends, report.backends.values(), strict=True)
+            if not b.lost
+        ]
         beside = _ways(target, others, sound, steps, replicas) if report.tested and sound else ()
     if not to_stdout:
         click.echo(str(report))
         for one in beside:
-            click.echo(f"{one}\n" + "".join(f"! {m.words}\n    {m.remedy}\n" for m in one.mistakes), nl=False)
+            click.echo(
+                f"{one}\n" + "".join(f"! {m.words}\n    {m.remedy}\n" for m in one.mistakes),
+                nl=False,
+            )
     if json_file is not None:
         ways = [asdict(one) | {"fails": one.fails} for one in beside]
-        _write(json_file, json.dumps(report.to_json() | ({"ways": ways} if ways else {}), indent=1) + "\n")
+        _write(
+            json_file,
+            json.dumps(report.to_json() | ({"ways": ways} if ways else {}), indent=1) + "\n",
+        )
     if out is not None:
         from ...training.page import page
 
@@ -105,7 +147,9 @@ def model(
     sys.exit(1 if fails else 3 if not report.tested or (backends and absent) else 0)
 
 
-def _ways(target: str, others: Sequence[str], backends: Sequence[str], steps: int | None, replicas: int) -> tuple[Beside, ...]:
+def _ways(
+    target: str, others: Sequence[str], backends: Sequence[str], steps: int | None, replicas: int
+) -> tuple[Beside, ...]:
     """Other ways to compute the same: those that were asked for, or those that an example has."""
     from ...training import targets
     from ...training.variants import Way, compare_ways, ways_of
@@ -114,7 +158,13 @@ def _ways(target: str, others: Sequence[str], backends: Sequence[str], steps: in
     if not found:
         return ()
     first = targets.subject(target)
-    return compare_ways(Way(target, first) if others else first, found, list(backends), steps=steps, replicas=replicas)
+    return compare_ways(
+        Way(target, first) if others else first,
+        found,
+        list(backends),
+        steps=steps,
+        replicas=replicas,
+    )
 
 
 def _record(target: str, corpus: Path, steps: int | None, said: Sequence[Any]) -> None:
@@ -122,8 +172,13 @@ def _record(target: str, corpus: Path, steps: int | None, said: Sequence[Any]) -
     from ...training import capture, targets
 
     if said:
-        raise UsageError("--record takes the model through its steps on the CPU and compares nothing: leave the other options out")
-    kept = capture.record(targets.subject(target), corpus, steps=capture.STEPS if steps is None else steps)
+        raise UsageError(
+            "--record takes the model through its steps on the CPU and compares nothing: leave "
+            "the other options out"
+        )
+    kept = capture.record(
+        targets.subject(target), corpus, steps=capture.STEPS if steps is None else steps
+    )
     click.echo(str(kept))
     click.echo(f"next: consistency run --backend SPEC --corpus {corpus}")
 

@@ -11,13 +11,22 @@ from ...errors import BundleError, UsageError
 
 
 @click.command(short_help="Pack old bundles: a tenth of the room, or less, and read as before.")
-@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DIR...")
-@click.option("--keep", type=click.IntRange(min=0), default=0, metavar="N", help="Leave the newest N bundles of each label plain.")
+@click.argument(
+    "folders", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DIR..."
+)
+@click.option(
+    "--keep",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Leave the newest N bundles of each label plain.",
+)
 def pack(folders: Sequence[Path], keep: int) -> None:
     """Pack old bundles.
 
-    DIR is a bundle, or a folder with bundles anywhere below it. The cases and results of runs that have ended become ….jsonl.gz,
-    which every command reads, only more slowly; `run --resume` unpacks them. A bundle that is being written is left alone.
+    DIR is a bundle, or a folder with bundles anywhere below it. The cases and results of runs that
+    have ended become ….jsonl.gz, which every command reads, only more slowly; `run --resume`
+    unpacks them. A bundle that is being written is left alone.
 
     \b
     consistency pack nights --keep 14
@@ -41,9 +50,14 @@ def pack(folders: Sequence[Path], keep: int) -> None:
         except BundleError as error:
             problems.append(f"passed over: {error}")
         except OSError as error:
-            problems.append(f"passed over: {one.folder} cannot be packed: {error.strerror or error}")
+            problems.append(
+                f"passed over: {one.folder} cannot be packed: {error.strerror or error}"
+            )
         else:
             many, before, after = many + bool(was), before + was, after + is_
     for problem in problems:
         click.echo(problem, err=True)
-    click.echo(f"packed {many:,} of {len(listed):,} bundles: {before / 1e6:,.1f} MB are {after / 1e6:,.1f} MB now")
+    click.echo(
+        f"packed {many:,} of {len(listed):,} bundles: {before / 1e6:,.1f} MB are "
+        f"{after / 1e6:,.1f} MB now"
+    )

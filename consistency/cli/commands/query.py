@@ -1,4 +1,5 @@
-"""``consistency query``: questions over many bundles, in SQL or in the small language of the matrix."""
+"""``consistency query``: questions over many bundles, in SQL or in the small language of the
+matrix."""
 
 from __future__ import annotations
 
@@ -20,22 +21,43 @@ if TYPE_CHECKING:
 
 ROWS = 100  # of a table that is shown
 WIDTH = 60  # characters of a value in a table
-_SHOWN = ("operator", "dtype", "direction", "environment", "verdict", "rho", "since", "kind", "cause", "command")
+_SHOWN = (
+    "operator",
+    "dtype",
+    "direction",
+    "environment",
+    "verdict",
+    "rho",
+    "since",
+    "kind",
+    "cause",
+    "command",
+)
 
 
 @click.command(short_help="Ask many bundles a question, in SQL or in the language of the matrix.")
 @click.argument("words", nargs=-1, metavar='["SQL"] [DIR]...')
 @click.option(
-    "--filter", "wanted", metavar="QUERY", help="In place of SQL: the query box's language, e.g. 'verdict:fail backend:cuda'."
+    "--filter",
+    "wanted",
+    metavar="QUERY",
+    help="In place of SQL: the query box's language, e.g. 'verdict:fail backend:cuda'.",
 )
-@click.option("--store", type=click.Path(path_type=Path, dir_okay=False), help="File that keeps what was read, for the next time.")
+@click.option(
+    "--store",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File that keeps what was read, for the next time.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One object a line.")
 @click.option("--csv", "as_csv", is_flag=True, help="Comma-separated values.")
-def query(words: Sequence[str], wanted: str | None, store: Path | None, as_json: bool, as_csv: bool) -> None:
+def query(
+    words: Sequence[str], wanted: str | None, store: Path | None, as_json: bool, as_csv: bool
+) -> None:
     """Ask many bundles a question.
 
-    DIR is a bundle, a folder with bundles anywhere below it, or a store that `consistency matrix` keeps (site.duckdb) [default:
-    reports]. SQL is one SELECT, in DuckDB's words, over these views; it can reach nothing else:
+    DIR is a bundle, a folder with bundles anywhere below it, or a store that `consistency matrix`
+    keeps (site.duckdb) [default: reports]. SQL is one SELECT, in DuckDB's words, over these views;
+    it can reach nothing else:
 
     \b
     results   a row per result: environment, night, operator, dtype, direction, case_id,
@@ -68,7 +90,10 @@ def query(words: Sequence[str], wanted: str | None, store: Path | None, as_json:
     if as_json and as_csv:
         raise UsageError("--json and --csv are two forms of the same answer: ask for one of them")
     if wanted is None and not words:
-        raise UsageError("ask something: SQL in quotation marks, or --filter QUERY; `consistency query --help` has examples")
+        raise UsageError(
+            "ask something: SQL in quotation marks, or --filter QUERY; `consistency query "
+            "--help` has examples"
+        )
     folders = [Path(word) for word in (words[1:] if wanted is None else words)] or [Path("reports")]
     held = _store(folders, store)
     try:
@@ -80,7 +105,13 @@ def query(words: Sequence[str], wanted: str | None, store: Path | None, as_json:
             columns, rows = answer.columns, answer.rows
         else:
             columns, rows = _SHOWN, _filtered(held, wanted)
-        for line in _json(columns, rows) if as_json else _csv(columns, rows) if as_csv else _table(columns, rows):
+        for line in (
+            _json(columns, rows)
+            if as_json
+            else _csv(columns, rows)
+            if as_csv
+            else _table(columns, rows)
+        ):
             click.echo(line)
     finally:
         held.close()
@@ -94,13 +125,19 @@ def _store(folders: Sequence[Path], path: Path | None) -> Store:
     files = [folder for folder in folders if folder.is_file()]
     if files:
         if len(folders) > 1 or path is not None:
-            raise UsageError(f"{files[0]} is a store, which stands alone: leave the other names out")
+            raise UsageError(
+                f"{files[0]} is a store, which stands alone: leave the other names out"
+            )
         return Store(files[0])
     found, problems = bundles(folders)
     if not found:
         for problem in problems:
             click.echo(str(problem), err=True)
-        raise UsageError(f"there is no bundle in {', '.join(map(str, folders))}; `consistency run --out DIR` makes one")
+        raise UsageError(
+            f"there is no bundle in {', '.join(map(str, folders))}; `consistency run --out "
+            f"DIR` "
+            f"makes one"
+        )
     held = Store(path)
     held.take(found)
     held.keep_only(found)
@@ -127,7 +164,12 @@ def _filtered(held: Store, wanted: str) -> Iterator[tuple[Any, ...]]:
     order = {"fail": 0, "warn": 1, "pass": 2, "untested": 3}
     found = [entry for entry in entries(made) if understood.holds(entry)]
     found.sort(
-        key=lambda e: (order[e["state"]], -(e["rho"] if e["rho"] is not None else math.inf), e["operator"], e["environment"])
+        key=lambda e: (
+            order[e["state"]],
+            -(e["rho"] if e["rho"] is not None else math.inf),
+            e["operator"],
+            e["environment"],
+        )
     )
     return (tuple(entry[name] for name in _SHOWN) for entry in found)
 
@@ -151,13 +193,18 @@ def _csv(columns: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> Iterator[st
 
 
 def _table(columns: Sequence[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[str]:
-    shown = [[_cell(value, last=i == len(row) - 1) for i, value in enumerate(row)] for row in islice(rows, ROWS)]
+    shown = [
+        [_cell(value, last=i == len(row) - 1) for i, value in enumerate(row)]
+        for row in islice(rows, ROWS)
+    ]
     if not shown:
         yield "nothing"
         return
     widths = [max(len(line[i]) for line in (columns, *shown)) for i in range(len(columns))]
     for line in (columns, *shown):
-        yield "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+        yield "  ".join(
+            text.ljust(width) for text, width in zip(line, widths, strict=True)
+        ).rstrip()
     more = sum(1 for _ in rows)
     if more:
         yield f"… and {more:,} more rows (--json and --csv have all)"

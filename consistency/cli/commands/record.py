@@ -1,4 +1,5 @@
-"""``consistency record``: a corpus of cases, or what a backend does with one, kept so that it can be judged elsewhere."""
+"""``consistency record``: a corpus of cases, or what a backend does with one, kept so that it can
+be judged elsewhere."""
 
 from __future__ import annotations
 
@@ -25,35 +26,81 @@ SECONDS_BETWEEN_LINES = 10.0  # of progress, where there is no terminal
 @click.command(short_help="Keep cases, or what a backend does with them, to be judged elsewhere.")
 @click.argument("operators", nargs=-1, metavar="[OPERATOR]...")
 @click.option(
-    "--backend", "-b", "backends", multiple=True, metavar="SPEC", help="Run the cases on it; left out, only cases are kept."
-)
-@click.option("--corpus", type=click.Path(path_type=Path, file_okay=False), help="The cases to run, in place of OPERATORs.")
-@click.option("--out", "-o", type=click.Path(path_type=Path, file_okay=False), required=True, help="The folder to write.")
-@click.option(
-    "--dtype", "dtypes", multiple=True, metavar="D", help="float32, float64, … (repeatable; default: each operator's own)."
-)
-@click.option("--direction", "directions", multiple=True, metavar="D", help="forward or backward (repeatable; default: both).")
-@click.option(
-    "--profile", metavar="NAME", default=None, help="quick (default: 5 cases per operator and dtype), default or nightly."
+    "--backend",
+    "-b",
+    "backends",
+    multiple=True,
+    metavar="SPEC",
+    help="Run the cases on it; left out, only cases are kept.",
 )
 @click.option(
-    "--examples", type=click.IntRange(min=1), metavar="N", help="Cases per operator and dtype, in place of the profile's."
+    "--corpus",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The cases to run, in place of OPERATORs.",
 )
-@click.option("--seed", type=int, metavar="N", default=None, help="Other inputs for another number (default: 0).")
 @click.option(
-    "--source", metavar="NAME", default=None, help="drawn (default), or opinfo: the samples of PyTorch's installed database."
+    "--out",
+    "-o",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="The folder to write.",
 )
-@click.option("--literal", is_flag=True, help="Keep the bits of every tensor in place of the recipe they are drawn from.")
+@click.option(
+    "--dtype",
+    "dtypes",
+    multiple=True,
+    metavar="D",
+    help="float32, float64, … (repeatable; default: each operator's own).",
+)
+@click.option(
+    "--direction",
+    "directions",
+    multiple=True,
+    metavar="D",
+    help="forward or backward (repeatable; default: both).",
+)
+@click.option(
+    "--profile",
+    metavar="NAME",
+    default=None,
+    help="quick (default: 5 cases per operator and dtype), default or nightly.",
+)
+@click.option(
+    "--examples",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Cases per operator and dtype, in place of the profile's.",
+)
+@click.option(
+    "--seed",
+    type=int,
+    metavar="N",
+    default=None,
+    help="Other inputs for another number (default: 0).",
+)
+@click.option(
+    "--source",
+    metavar="NAME",
+    default=None,
+    help="drawn (default), or opinfo: the samples of PyTorch's installed database.",
+)
+@click.option(
+    "--literal",
+    is_flag=True,
+    help="Keep the bits of every tensor in place of the recipe they are drawn from.",
+)
 @click.option("--resume", is_flag=True, help="Complete the interrupted folder in --out.")
 def record(
-    operators: Sequence[str], backends: Sequence[str], corpus: Path | None, out: Path, dtypes: Sequence[str],
-    directions: Sequence[str], profile: str | None, examples: int | None, seed: int | None, source: str | None, literal: bool,
+    operators: Sequence[str], backends: Sequence[str], corpus: Path | None, out: Path,
+    dtypes: Sequence[str],
+    directions: Sequence[str], profile: str | None, examples: int | None, seed: int | None,
+    source: str | None, literal: bool,
     resume: bool,
 ) -> None:  # fmt: skip
     """Keep cases, or what a backend does with them, to be judged elsewhere.
 
-    Without --backend a corpus is written: cases and no outcomes. With it, every case of a corpus (or of the OPERATORs) runs on
-    that backend and what comes out is stored bit by bit.
+    Without --backend a corpus is written: cases and no outcomes. With it, every case of a corpus
+    (or of the OPERATORs) runs on that backend and what comes out is stored bit by bit.
 
     \b
     consistency record -o corpus 'nn.functional.*' --examples 20
@@ -69,7 +116,8 @@ def record(
 
     if len(backends) > 1:
         raise UsageError("a recording is of one backend: record each into a folder of its own")
-    drawing = {"OPERATOR": operators, "--dtype": dtypes, "--direction": directions, "--profile": profile, "--examples": examples,
+    drawing = {"OPERATOR": operators, "--dtype": dtypes, "--direction": directions,
+    "--profile": profile, "--examples": examples,
                "--seed": seed, "--source": source, "--literal": literal}  # fmt: skip
     if corpus is not None:
         said = [name for name, value in drawing.items() if value]
@@ -77,38 +125,55 @@ def record(
             raise UsageError(f"--corpus says which cases to run: leave {said[0]} out")
         if not backends:
             raise UsageError("--corpus needs the --backend that runs its cases")
-    chosen = None if corpus is not None else _settings(operators, dtypes, directions, profile, examples, seed, source)
+    chosen = (
+        None
+        if corpus is not None
+        else _settings(operators, dtypes, directions, profile, examples, seed, source)
+    )
     if not backends:
         assert chosen is not None
         _follow(taking.write_corpus(chosen, out, literal=literal, resume=resume), "cases", out)
         return
     if literal:
-        raise UsageError("--literal is for a corpus: write one without --backend, and record from it with --corpus")
+        raise UsageError(
+            "--literal is for a corpus: write one without --backend, and record from it with "
+            "--corpus"
+        )
     backend = taking.resolved(backends[0])
     reason = known.availability(backend)
     if reason:
         click.echo(f"– {backend.name}: cannot run here: {printable(reason)}", err=True)
         sys.exit(3)
-    _follow(taking.record(backend, corpus if corpus is not None else chosen, out, resume=resume), "outcomes", out)  # type: ignore[arg-type]
+    _follow(
+        taking.record(backend, corpus if corpus is not None else chosen, out, resume=resume),  # type: ignore[arg-type]
+        "outcomes",
+        out,
+    )
 
 
 def _settings(
-    operators: Sequence[str], dtypes: Sequence[str], directions: Sequence[str], profile: str | None, examples: int | None,
+    operators: Sequence[str], dtypes: Sequence[str], directions: Sequence[str], profile: str | None,
+    examples: int | None,
     seed: int | None, source: str | None,
 ) -> Settings:  # fmt: skip
     from ...engine import engine
 
     profile = profile or "quick"
     if profile not in PROFILES:
-        raise UsageError(f"unknown profile {profile!r}{did_you_mean(profile, PROFILES) or '; known: ' + ', '.join(PROFILES)}")
+        raise UsageError(
+            f"unknown profile "
+            f"{profile!r}{did_you_mean(profile, PROFILES) or '; known: ' + ', '.join(PROFILES)}"
+        )
     return engine.settings(
-        list(operators) or None, ["cpu"], list(dtypes) or None, list(directions) or engine.DIRECTIONS,
+        list(operators) or None, ["cpu"], list(dtypes) or None,
+        list(directions) or engine.DIRECTIONS,
         examples or PROFILES[profile], seed or 0, source=source or "drawn",
     )  # fmt: skip
 
 
 def _follow(steps: Iterator[Taken], what: str, out: Path) -> None:
-    """Go through it all with a progress bar (lines, where there is no terminal) and say what was kept."""
+    """Go through it all with a progress bar (lines, where there is no terminal) and say what was
+    kept."""
     from rich.console import Console
 
     from ...report.progress import progress_bar
@@ -118,7 +183,11 @@ def _follow(steps: Iterator[Taken], what: str, out: Path) -> None:
     began = last = time.monotonic()
     done = earlier = 0
     bar = progress_bar(console) if console.is_terminal else None
-    task = bar.add_task("", total=None, now="", count="", rate="", failing="") if bar is not None else None
+    task = (
+        bar.add_task("", total=None, now="", count="", rate="", failing="")
+        if bar is not None
+        else None
+    )
     try:
         if bar is not None:
             bar.start()
@@ -130,14 +199,23 @@ def _follow(steps: Iterator[Taken], what: str, out: Path) -> None:
             text = f"{taken.done:,} / {taken.total:,} {what}"
             if bar is not None and task is not None:
                 rate = f"{taken.done / (now - began):,.0f}/s" if now - began > 0.5 else ""
-                bar.update(task, completed=taken.done, total=taken.total, now=taken.case.operator, count=text, rate=rate)
+                bar.update(
+                    task,
+                    completed=taken.done,
+                    total=taken.total,
+                    now=taken.case.operator,
+                    count=text,
+                    rate=rate,
+                )
             elif now - last > SECONDS_BETWEEN_LINES:
                 last = now
                 console.print(f"  {text}  {taken.case.operator}")
     except KeyboardInterrupt:
         if bar is not None:
             bar.stop()
-        click.echo(f"interrupted after {done:,} {what}; complete them with --resume -o {out}", err=True)
+        click.echo(
+            f"interrupted after {done:,} {what}; complete them with --resume -o {out}", err=True
+        )
         sys.exit(INTERRUPTED)
     finally:
         if bar is not None:
@@ -145,9 +223,18 @@ def _follow(steps: Iterator[Taken], what: str, out: Path) -> None:
     console.print(_ended(done, earlier, counts, what, out, time.monotonic() - began))
 
 
-def _ended(done: int, earlier: int, counts: Counter[str], what: str, out: Path, seconds: float) -> str:
+def _ended(
+    done: int, earlier: int, counts: Counter[str], what: str, out: Path, seconds: float
+) -> str:
     told = ", ".join(f"{count:,} {status}" for status, count in counts.most_common())
     before = f", {earlier:,} were there already" if earlier else ""
-    then = f"consistency judge {out}" if what == "outcomes" else f"consistency record --backend SPEC --corpus {out} -o FOLDER"
+    then = (
+        f"consistency judge {out}"
+        if what == "outcomes"
+        else f"consistency record --backend SPEC --corpus {out} -o FOLDER"
+    )
     mark = "✓" if done else "– nothing was kept:"
-    return f"{mark} {done:,} {what} in {out}{f' ({told})' if told else ''}{before}    {seconds:.1f} s    next: {then}"
+    return (
+        f"{mark} {done:,} {what} in {out}{f' ({told})' if told else ''}{before}    "
+        f"{seconds:.1f} s    next: {then}"
+    )

@@ -11,15 +11,30 @@ from ...errors import UsageError
 
 @click.command(short_help="Show a stored run: a page, the terminal screen, or Markdown.")
 @click.argument("bundle", type=click.Path(path_type=Path), metavar="BUNDLE")
-@click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), help="The file [default: report.html in the bundle].")
-@click.option("--text", "as_text", is_flag=True, help="The terminal screen of the run instead of a page.")
-@click.option("--markdown", "as_markdown", is_flag=True, help="At most 60 lines of Markdown, worst first, for a CI step summary.")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The file [default: report.html in the bundle].",
+)
+@click.option(
+    "--text", "as_text", is_flag=True, help="The terminal screen of the run instead of a page."
+)
+@click.option(
+    "--markdown",
+    "as_markdown",
+    is_flag=True,
+    help="At most 60 lines of Markdown, worst first, for a CI step summary.",
+)
 @click.option("--not-tested", is_flag=True, help="With --text: list what was not tested, and why.")
-def report(bundle: Path, out: Path | None, as_text: bool, as_markdown: bool, not_tested: bool) -> None:
+def report(
+    bundle: Path, out: Path | None, as_text: bool, as_markdown: bool, not_tested: bool
+) -> None:
     """Show a stored run.
 
-    BUNDLE is the folder that `consistency run` wrote. The page is one file that needs nothing else: verdicts, a map of
-    operators and backends, errors against size, the worst cases with the commands that repeat them.
+    BUNDLE is the folder that `consistency run` wrote. The page is one file that needs nothing else:
+    verdicts, a map of operators and backends, errors against size, the worst cases with the
+    commands that repeat them.
 
     \b
     consistency report reports/TIME                              writes reports/TIME/report.html
@@ -30,7 +45,9 @@ def report(bundle: Path, out: Path | None, as_text: bool, as_markdown: bool, not
     Exit status: 0 whatever fails in the bundle · 2 bad usage, or a damaged bundle
     """
     if as_text and as_markdown:
-        raise UsageError("--text and --markdown are two forms of the same report: ask for one of them")
+        raise UsageError(
+            "--text and --markdown are two forms of the same report: ask for one of them"
+        )
     if not_tested and not as_text:
         raise UsageError("--not-tested lengthens the terminal screen: add --text")
     if as_text:

@@ -1,4 +1,5 @@
-"""``consistency repro``: run one case again, say whether it fails again, make it smaller, and write what can be handed on."""
+"""``consistency repro``: run one case again, say whether it fails again, make it smaller, and write
+what can be handed on."""
 
 from __future__ import annotations
 
@@ -24,12 +25,27 @@ if TYPE_CHECKING:
 @click.command(short_help="Run one case again; make it smaller; write a script and an issue.")
 @click.argument("case", metavar="CASE")
 @click.option("--backend", "-b", "backends", multiple=True, metavar="SPEC",
-              help="Where to run it (repeatable; default: where it failed, else every backend that is available).")  # fmt: skip
+              help=("Where to run it (repeatable; default: where it failed, else every backend "
+              "that is available)."))  # fmt: skip
 @click.option(
-    "--direction", "directions", multiple=True, metavar="D", help="forward or backward (default: the one that failed, else both)."
+    "--direction",
+    "directions",
+    multiple=True,
+    metavar="D",
+    help="forward or backward (default: the one that failed, else both).",
 )
-@click.option("--id", "identifier", metavar="ID", help="With a bundle or a recording as CASE: which case of it.")
-@click.option("--minimise", "--minimize", is_flag=True, help="Look for the smallest case that fails in the same way.")
+@click.option(
+    "--id",
+    "identifier",
+    metavar="ID",
+    help="With a bundle or a recording as CASE: which case of it.",
+)
+@click.option(
+    "--minimise",
+    "--minimize",
+    is_flag=True,
+    help="Look for the smallest case that fails in the same way.",
+)
 @click.option(
     "--seconds",
     "limit",
@@ -39,21 +55,41 @@ if TYPE_CHECKING:
     metavar="TIME",
     help="With --minimise: at most so long.",
 )
-@click.option("--script", is_flag=True, help="Print repro.py: torch alone, fails where the backend does.")
-@click.option("--issue", is_flag=True, help="Print issue.md: what a maintainer asks for, with the script.")
-@click.option("--out", "-o", type=click.Path(path_type=Path, file_okay=False), help="Write the whole artefact into this folder.")
-@click.option("--tolerances", metavar="FILE", help="A tolerances.yaml in place of the packaged one.")
-@click.option("--case-timeout", callback=seconds, default="30s", show_default=True, metavar="TIME",
-              help="Longest that one case may take on a backend in a process of its own.")  # fmt: skip
+@click.option(
+    "--script", is_flag=True, help="Print repro.py: torch alone, fails where the backend does."
+)
+@click.option(
+    "--issue", is_flag=True, help="Print issue.md: what a maintainer asks for, with the script."
+)
+@click.option(
+    "--out",
+    "-o",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write the whole artefact into this folder.",
+)
+@click.option(
+    "--tolerances", metavar="FILE", help="A tolerances.yaml in place of the packaged one."
+)
+@click.option(
+    "--case-timeout",
+    callback=seconds,
+    default="30s",
+    show_default=True,
+    metavar="TIME",
+    help="Longest that one case may take on a backend in a process of its own.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One object a line per result.")
 def repro(
-    case: str, backends: Sequence[str], directions: Sequence[str], identifier: str | None, minimise: bool, limit: float,
-    script: bool, issue: bool, out: Path | None, tolerances: str | None, case_timeout: float, as_json: bool,
+    case: str, backends: Sequence[str], directions: Sequence[str], identifier: str | None,
+    minimise: bool, limit: float,
+    script: bool, issue: bool, out: Path | None, tolerances: str | None, case_timeout: float,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Run one case again; make it smaller; write a script and an issue.
 
-    CASE is a case's line of JSON, its id in a bundle under reports/ (matmul-3fa1c2d409), a failure's folder, a file that holds the
-    line, or with --id a bundle or a recording. Inputs are rebuilt from the description; nothing in a folder is executed.
+    CASE is a case's line of JSON, its id in a bundle under reports/ (matmul-3fa1c2d409), a
+    failure's folder, a file that holds the line, or with --id a bundle or a recording. Inputs are
+    rebuilt from the description; nothing in a folder is executed.
 
     \b
     consistency repro reports/TIME/failures/ID
@@ -106,7 +142,8 @@ def _failed(result: Result) -> bool:
 
 @dataclass
 class _Ran:
-    """What became of the case. ``chosen`` is None where a recording was judged; ``missing`` counts backends that cannot be used."""
+    """What became of the case. ``chosen`` is None where a recording was judged; ``missing`` counts
+    backends that cannot be used."""
 
     results: list[Result]
     specs: Mapping[str, str]
@@ -116,7 +153,12 @@ class _Ran:
 
 
 def _run(
-    found: Found, specs: Sequence[str], directions: Sequence[str], tolerances: str | None, case_timeout: float, say: Say
+    found: Found,
+    specs: Sequence[str],
+    directions: Sequence[str],
+    tolerances: str | None,
+    case_timeout: float,
+    say: Say,
 ) -> _Ran:
     from ... import backends as known
     from ...core.text import printable
@@ -126,11 +168,14 @@ def _run(
 
     operator = operator_of(found.case)
     prepare(found.case).build()  # what cannot be built is bad usage here, no verdict
-    # A name that results bear need not be a spec: `mine` of mine.py:Mine. What is a spec here is never taken for another one.
+    # A name that results bear need not be a spec: `mine` of mine.py:Mine. What is a spec here is
+    # never taken for another one.
     spelt = [spec if known.is_known(spec) else found.runnable(spec) for spec in specs]
     wanted = spelt or ([found.runnable()] if found.spec else None)
     ways = list(directions) or ([found.direction] if found.direction else engine.DIRECTIONS)
-    chosen = engine.settings([operator], wanted, None, ways, tolerances=tolerances, case_timeout=case_timeout)
+    chosen = engine.settings(
+        [operator], wanted, None, ways, tolerances=tolerances, case_timeout=case_timeout
+    )
     absent = {b.name: known.availability(b) for b in chosen.backends}
     for name, reason in absent.items():
         if reason:
@@ -138,11 +183,23 @@ def _run(
     present = [b for b in chosen.backends if not absent[b.name]]
     try:
         results = engine.judge_case(
-            found.case, operator, present, chosen.tolerances, chosen.directions, looks=engine.Looks(), against=engine.EACH
+            found.case,
+            operator,
+            present,
+            chosen.tolerances,
+            chosen.directions,
+            looks=engine.Looks(),
+            against=engine.EACH,
         )
         if present and not results:
-            raise UsageError(f"nothing to run: {operator.name} has no gradients in {found.case.dtype}; leave --direction out")
-        identities = {b.name: b.identity for b in present}  # asked for while a worker is there to answer
+            raise UsageError(
+                f"nothing to run: {operator.name} has no gradients in {found.case.dtype}; "
+                f"leave "
+                f"--direction out"
+            )
+        identities = {
+            b.name: b.identity for b in present
+        }  # asked for while a worker is there to answer
     finally:
         for backend in chosen.backends:
             backend.close()
@@ -165,13 +222,20 @@ def _judged_elsewhere(found: Found, tolerances: str | None, say: Say) -> _Ran:
     assert found.folder is not None
     planned = plan([found.folder], None, tolerances, [found.recorded_id])
     try:
-        results = [r for event in events(planned) if isinstance(event, Judged) for r in event.results]
+        results = [
+            r for event in events(planned) if isinstance(event, Judged) for r in event.results
+        ]
     finally:
         planned.close()
     backend = next(iter(found.environments), found.spec)
-    say(f"– {backend}: cannot run here: its outcome was recorded elsewhere, in {found.folder}; that is what is judged:")
+    say(
+        f"– {backend}: cannot run here: its outcome was recorded elsewhere, in {found.folder}; "
+        f"that is what is judged:"
+    )
     specs = {r.backend: str(found.folder) for r in results}
-    return _Ran(results, specs, {r.backend: dict(found.environments[backend]) for r in results}, missing=1)
+    return _Ran(
+        results, specs, {r.backend: dict(found.environments[backend]) for r in results}, missing=1
+    )
 
 
 def _minimal(failing: Result, chosen: Settings, limit: float, say: Say) -> Any:
@@ -192,27 +256,53 @@ def _minimal(failing: Result, chosen: Settings, limit: float, say: Say) -> Any:
 
         try:
             return minimise(
-                failing, operator_of(failing.case), backend, chosen.tolerances, seconds=limit, against="float64", progress=progress
+                failing,
+                operator_of(failing.case),
+                backend,
+                chosen.tolerances,
+                seconds=limit,
+                against="float64",
+                progress=progress,
             )
         finally:
             backend.close()
 
 
-def _hand_on(result: Result, ran: _Ran, minimal: Any, *, script: bool, issue: bool, out: Path | None, say: Say) -> None:
+def _hand_on(
+    result: Result,
+    ran: _Ran,
+    minimal: Any,
+    *,
+    script: bool,
+    issue: bool,
+    out: Path | None,
+    say: Say,
+) -> None:
     """Write or print what others need, with what the other backends make of the case."""
     from ...report import repro_script
 
-    others = [r for r in ran.results if r is not result and r.case.id == result.case.id and r.direction == result.direction]
+    others = [
+        r
+        for r in ran.results
+        if r is not result and r.case.id == result.case.id and r.direction == result.direction
+    ]
     if ran.chosen is not None and (issue or out is not None):
         others += _on_others(result, [result, *others], ran.chosen)
     spec, identity = ran.specs.get(result.backend), ran.identities.get(result.backend, {})
     if out is not None:
-        repro_script.write(out, result, spec=spec, identity=identity, others=others, minimal=minimal)
+        repro_script.write(
+            out, result, spec=spec, identity=identity, others=others, minimal=minimal
+        )
         say(f"wrote {out}: {', '.join(sorted(p.name for p in out.iterdir() if p.is_file()))}")
     if script:
         click.echo(repro_script.script(result, spec=spec), nl=False)
     if issue:
-        click.echo(repro_script.issue(result, spec=spec, identity=identity, others=others, minimal=minimal), nl=False)
+        click.echo(
+            repro_script.issue(
+                result, spec=spec, identity=identity, others=others, minimal=minimal
+            ),
+            nl=False,
+        )
 
 
 def _on_others(result: Result, done: Sequence[Result], chosen: Settings) -> list[Result]:
@@ -225,8 +315,18 @@ def _on_others(result: Result, done: Sequence[Result], chosen: Settings) -> list
     operator, case, direction = operator_of(result.case), result.case, result.direction
     others = [known.isolated(b, b.name) for b in known.default_backends() if b.name not in tried]
     try:
-        others = [b for b in others if not known.availability(b) and not known.refusal(b, operator, case.dtype, direction)]
-        return engine.judge_case(case, operator, others, chosen.tolerances, (direction,), against=engine.EACH) if others else []
+        others = [
+            b
+            for b in others
+            if not known.availability(b) and not known.refusal(b, operator, case.dtype, direction)
+        ]
+        return (
+            engine.judge_case(
+                case, operator, others, chosen.tolerances, (direction,), against=engine.EACH
+            )
+            if others
+            else []
+        )
     finally:
         for backend in others:
             backend.close()

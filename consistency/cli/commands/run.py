@@ -26,7 +26,10 @@ _backend = click.option(
     "backends",
     multiple=True,
     metavar="SPEC",
-    help="cpu, cpu+onednn=off, numpy, cuda:1+tf32, directml, file.py:attribute … (repeatable; default: all available).",
+    help=(
+        "cpu, cpu+onednn=off, numpy, cuda:1+tf32, directml, file.py:attribute … (repeatable; "
+        "default: all available)."
+    ),
 )
 _case_timeout = click.option(
     "--case-timeout",
@@ -34,19 +37,32 @@ _case_timeout = click.option(
     default="30s",
     show_default=True,
     metavar="TIME",
-    help="Longest that one case may take on a backend in a process of its own (accelerators, +isolated, @PYTHON).",
+    help=(
+        "Longest that one case may take on a backend in a process of its own (accelerators, "
+        "+isolated, @PYTHON)."
+    ),
 )
 _direction = click.option(
-    "--direction", "directions", multiple=True, metavar="D", help="forward or backward (repeatable; default: both)."
+    "--direction",
+    "directions",
+    multiple=True,
+    metavar="D",
+    help="forward or backward (repeatable; default: both).",
 )
-_tolerances = click.option("--tolerances", metavar="FILE", help="A tolerances.yaml in place of the packaged one.")
+_tolerances = click.option(
+    "--tolerances", metavar="FILE", help="A tolerances.yaml in place of the packaged one."
+)
 
 
 @click.command(short_help="Draw inputs, run them everywhere, judge the differences.")
 @click.argument("operators", nargs=-1, metavar="[OPERATOR]...")
 @_backend
 @click.option(
-    "--dtype", "dtypes", multiple=True, metavar="D", help="float32, float64, float16, … (repeatable; default: each operator's own)."
+    "--dtype",
+    "dtypes",
+    multiple=True,
+    metavar="D",
+    help="float32, float64, float16, … (repeatable; default: each operator's own).",
 )
 @_direction
 @click.option(
@@ -57,44 +73,75 @@ _tolerances = click.option("--tolerances", metavar="FILE", help="A tolerances.ya
     help="quick: 5 cases per operator and dtype; default: 50; nightly: 200.",
 )
 @click.option(
-    "--examples", type=click.IntRange(min=1), metavar="N", help="Cases per operator and dtype, in place of the profile's."
+    "--examples",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Cases per operator and dtype, in place of the profile's.",
 )
 @click.option(
-    "--seed", type=int, metavar="N", help="Other inputs for another number [default: 0; with a corpus another one for each run]."
+    "--seed",
+    type=int,
+    metavar="N",
+    help="Other inputs for another number [default: 0; with a corpus another one for each run].",
 )
-@click.option("--time-budget", callback=seconds, metavar="TIME", help="Go on with fresh inputs until 60s, 5m or 2h are over.")
+@click.option(
+    "--time-budget",
+    callback=seconds,
+    metavar="TIME",
+    help="Go on with fresh inputs until 60s, 5m or 2h are over.",
+)
 @click.option(
     "--corpus",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Replay the cases in this folder first [default: none; with --profile nightly the standard corpus].",
+    help=(
+        "Replay the cases in this folder first [default: none; with --profile nightly the "
+        "standard corpus]."
+    ),
 )
 @click.option(
     "--reference",
     metavar="MODE",
     default="spot",
     show_default=True,
-    help="What is right: float64 on the CPU (float64), the same with some elements proved (spot), or all (verified).",
+    help=(
+        "What is right: float64 on the CPU (float64), the same with some elements proved "
+        "(spot), or all (verified)."
+    ),
 )
 @click.option(
     "--source",
     metavar="NAME",
     default="drawn",
     show_default=True,
-    help="Where cases come from: drawn by our own strategies, or opinfo, the samples of PyTorch's installed operator database.",
+    help=(
+        "Where cases come from: drawn by our own strategies, or opinfo, the samples of "
+        "PyTorch's installed operator database."
+    ),
 )
 @_case_timeout
 @click.option(
     "--worker-memory",
     callback=size,
     metavar="SIZE",
-    help="Most memory that a backend in a process of its own may take, e.g. 8GB [default: three quarters of the machine's].",
+    help=(
+        "Most memory that a backend in a process of its own may take, e.g. 8GB [default: three "
+        "quarters of the machine's]."
+    ),
 )
 @_tolerances
 @expectations_option
-@click.option("--out", "-o", type=click.Path(path_type=Path, file_okay=False), help="Folder of the bundle [default: reports/TIME].")
+@click.option(
+    "--out",
+    "-o",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder of the bundle [default: reports/TIME].",
+)
 @click.option("--resume", is_flag=True, help="Complete the interrupted bundle in --out.")
 @click.option(
-    "--label", metavar="NAME", default="", help="What the bundle calls this machine and environment [default: OS, CPU, versions]."
+    "--label",
+    metavar="NAME",
+    default="",
+    help="What the bundle calls this machine and environment [default: OS, CPU, versions].",
 )
 @click.option(
     "--json",
@@ -107,27 +154,36 @@ _tolerances = click.option("--tolerances", metavar="FILE", help="A tolerances.ya
     type=click.IntRange(min=0),
     default=0,
     metavar="N",
-    help="Run some cases of each operator N times more, with other threads, and a row alone: are the bits the same?",
+    help=(
+        "Run some cases of each operator N times more, with other threads, and a row alone: are "
+        "the bits the same?"
+    ),
 )
 @click.option(
     "--fingerprint/--no-fingerprint", "probed", default=None,
-    help="Probe how the backends compute, and keep it in the bundle [default: once in each environment].",
+    help=("Probe how the backends compute, and keep it in the bundle [default: once in each "
+    "environment]."),
 )  # fmt: skip
 @click.option("--not-tested", is_flag=True, help="List what was not tested, and why.")
 @click.option("--no-bundle", is_flag=True, help="Write no bundle.")
 @click.option("--no-shrink", is_flag=True, help="Show failing cases as they were drawn.")
 @cluster_options
 def run(
-    operators: Sequence[str], backends: Sequence[str], dtypes: Sequence[str], directions: Sequence[str], profile: str,
-    examples: int | None, seed: int | None, time_budget: float | None, corpus: Path | None, reference: str, tolerances: str | None,
+    operators: Sequence[str], backends: Sequence[str], dtypes: Sequence[str],
+    directions: Sequence[str], profile: str,
+    examples: int | None, seed: int | None, time_budget: float | None, corpus: Path | None,
+    reference: str, tolerances: str | None,
     out: Path | None,
-    resume: bool, json_file: Path | None, not_tested: bool, no_bundle: bool, no_shrink: bool, source: str, case_timeout: float,
-    worker_memory: int, repeat: int, label: str, expectations: Sequence[str], cluster: str | None, resources: Sequence[str],
+    resume: bool, json_file: Path | None, not_tested: bool, no_bundle: bool, no_shrink: bool,
+    source: str, case_timeout: float,
+    worker_memory: int, repeat: int, label: str, expectations: Sequence[str], cluster: str | None,
+    resources: Sequence[str],
     workers: int, probed: bool | None,
 ) -> None:  # fmt: skip
     """Draw inputs, run them everywhere, judge the differences.
 
-    OPERATOR is a name as in torch (matmul, nn.functional.conv2d), a glob ('linalg.*') or family:NAME; default: all.
+    OPERATOR is a name as in torch (matmul, nn.functional.conv2d), a glob ('linalg.*') or
+    family:NAME; default: all.
 
     \b
     consistency run --backend cpu --backend cuda --dtype float32
@@ -148,10 +204,15 @@ def run(
     from . import _probing
 
     if resume and no_bundle:
-        raise UsageError("--resume completes a bundle and --no-bundle writes none: leave one of them out")
+        raise UsageError(
+            "--resume completes a bundle and --no-bundle writes none: leave one of them out"
+        )
 
     if profile not in PROFILES:
-        raise UsageError(f"unknown profile {profile!r}{did_you_mean(profile, PROFILES) or '; known: ' + ', '.join(PROFILES)}")
+        raise UsageError(
+            f"unknown profile "
+            f"{profile!r}{did_you_mean(profile, PROFILES) or '; known: ' + ', '.join(PROFILES)}"
+        )
     if resume and out is None:
         raise UsageError("--resume needs the folder to complete: add --out FOLDER")
     if cluster is None and (resources or workers > 1):
@@ -159,22 +220,46 @@ def run(
     specs = list(backends) or (default_specs() if cluster else None)
     chosen = engine.settings(
         list(operators) or None, specs, list(dtypes) or None, list(directions) or engine.DIRECTIONS,
-        examples or PROFILES[profile], seed or 0, time_budget, tolerances, not no_shrink, reference, source, case_timeout,
+        examples or PROFILES[profile], seed or 0, time_budget, tolerances, not no_shrink, reference,
+        source, case_timeout,
         worker_memory, repeat, expectations=expectations,
     )  # fmt: skip
     _spare_the_collector()
     interrupted = out if resume else None
     if cluster is not None and interrupted is not None:
         interrupted, seed = begun_under(interrupted, seed)
-    chosen = prepared(chosen, corpus, seed=seed, profile=profile, out=interrupted, asked=examples is not None or profile == NIGHTLY)
+    chosen = prepared(
+        chosen,
+        corpus,
+        seed=seed,
+        profile=profile,
+        out=interrupted,
+        asked=examples is not None or profile == NIGHTLY,
+    )
     folder = None if no_bundle else out or _new_folder()
     to_stdout = json_file is not None and str(json_file) == "-"
     if cluster is not None:
-        asked = Asked(cluster, resources, workers, bool(backends), folder, resume, label, not_tested, expectations, probed)
+        asked = Asked(
+            cluster,
+            resources,
+            workers,
+            bool(backends),
+            folder,
+            resume,
+            label,
+            not_tested,
+            expectations,
+            probed,
+        )
         with opened(json_file) as rows:
             sys.exit(run_on_cluster(chosen, asked, rows))
     elsewhere = () if backends else _not_here()
-    screen = Screen(stream=sys.stderr if to_stdout else None, out=folder, not_tested=not_tested, elsewhere=elsewhere)
+    screen = Screen(
+        stream=sys.stderr if to_stdout else None,
+        out=folder,
+        not_tested=not_tested,
+        elsewhere=elsewhere,
+    )
     earlier = earlier_results(folder) if resume and folder is not None else None
     with contextlib.ExitStack() as stack:
         stack.callback(screen.stop)
@@ -206,7 +291,8 @@ def _not_here() -> list[str]:
 
 
 def _spare_the_collector() -> None:
-    """What torch's import left, a million objects, is not garbage: to look through it again and again took a twentieth of a run."""
+    """What torch's import left, a million objects, is not garbage: to look through it again and
+    again took a twentieth of a run."""
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
 

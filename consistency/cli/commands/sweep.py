@@ -13,33 +13,86 @@ import click
 from ...errors import UsageError
 
 
-@click.command(short_help="Error against one dimension or magnitude: backends and formulas side by side, as a picture.")
+@click.command(
+    short_help=(
+        "Error against one dimension or magnitude: backends and formulas side by side, as "
+        "a picture."
+    )
+)
 @click.argument("operator", metavar="OPERATOR")
-@click.option("--vary", metavar="NAME=LOW..HIGH", help="What is varied, e.g. K=1..4096, K=1..512:1, N=1,8,384, scale=2^-20..2^7.")
-@click.option("--fix", "fixed", multiple=True, metavar="NAME=N", help="Another size for what is not varied (repeatable).")
 @click.option(
-    "--backend", "-b", "backends", multiple=True, metavar="SPEC", help="Contestants (repeatable) [default: cpu and numpy]."
+    "--vary",
+    metavar="NAME=LOW..HIGH",
+    help="What is varied, e.g. K=1..4096, K=1..512:1, N=1,8,384, scale=2^-20..2^7.",
 )
 @click.option(
-    "--formula", "formulas", multiple=True, metavar="[NAME=]FORMULA", help="A contestant on the first backend, e.g. x @ W.T + b."
+    "--fix",
+    "fixed",
+    multiple=True,
+    metavar="NAME=N",
+    help="Another size for what is not varied (repeatable).",
 )
-@click.option("--dtype", "dtypes", multiple=True, metavar="D", help="float32, float64 … (repeatable) [default: both].")
 @click.option(
-    "--points", type=click.IntRange(min=2), default=48, show_default=True, metavar="N", help="About so many points of a span."
+    "--backend",
+    "-b",
+    "backends",
+    multiple=True,
+    metavar="SPEC",
+    help="Contestants (repeatable) [default: cpu and numpy].",
 )
-@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Other numbers for another seed.")
-@click.option("--tolerances", metavar="FILE", help="A tolerances.yaml in place of the packaged one.")
-@click.option("--out", "-o", type=click.Path(path_type=Path, file_okay=False), help="Folder [default: reports/sweep-OPERATOR].")
-@click.option("--png", is_flag=True, help="Also as PNG; needs Chromium, Chrome or Edge on the PATH.")
+@click.option(
+    "--formula",
+    "formulas",
+    multiple=True,
+    metavar="[NAME=]FORMULA",
+    help="A contestant on the first backend, e.g. x @ W.T + b.",
+)
+@click.option(
+    "--dtype",
+    "dtypes",
+    multiple=True,
+    metavar="D",
+    help="float32, float64 … (repeatable) [default: both].",
+)
+@click.option(
+    "--points",
+    type=click.IntRange(min=2),
+    default=48,
+    show_default=True,
+    metavar="N",
+    help="About so many points of a span.",
+)
+@click.option(
+    "--seed",
+    type=int,
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Other numbers for another seed.",
+)
+@click.option(
+    "--tolerances", metavar="FILE", help="A tolerances.yaml in place of the packaged one."
+)
+@click.option(
+    "--out",
+    "-o",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder [default: reports/sweep-OPERATOR].",
+)
+@click.option(
+    "--png", is_flag=True, help="Also as PNG; needs Chromium, Chrome or Edge on the PATH."
+)
 def sweep(
-    operator: str, vary: str | None, fixed: Sequence[str], backends: Sequence[str], formulas: Sequence[str], dtypes: Sequence[str],
+    operator: str, vary: str | None, fixed: Sequence[str], backends: Sequence[str],
+    formulas: Sequence[str], dtypes: Sequence[str],
     points: int, seed: int, tolerances: str | None, out: Path | None, png: bool,
 ) -> None:  # fmt: skip
-    """Error against one dimension or magnitude: every backend and formula, float32 and float64, with what rounding explains.
+    """Error against one dimension or magnitude: every backend and formula, float32 and float64,
+    with what rounding explains.
 
-    The error of each contestant is measured against float64 (of float64: against a wider computation). Drawn beside it: the budget,
-    lines that grow as √n and n, and the share of elements whose bits differ from the first contestant's. Writes sweep.svg and
-    sweep.json.
+    The error of each contestant is measured against float64 (of float64: against a wider
+    computation). Drawn beside it: the budget, lines that grow as √n and n, and the share of
+    elements whose bits differ from the first contestant's. Writes sweep.svg and sweep.json.
 
     \b
     consistency sweep linear                     F.linear against x @ W.T + b, in_features 1 to 2048
@@ -75,7 +128,8 @@ def sweep(
 
     with Console(stderr=True).status("measuring …") as status:
         series = measure(
-            plan, span, found, written, fixed=sizes, dtypes=chosen, seed=seed, rules=_tolerances.load(tolerances),
+            plan, span, found, written, fixed=sizes, dtypes=chosen, seed=seed,
+            rules=_tolerances.load(tolerances),
             progress=lambda done, total: status.update(f"{done} of {total} points"),
         )  # fmt: skip
     facts = findings(series)
@@ -99,9 +153,12 @@ def _fixed(text: str, names: Sequence[str]) -> tuple[str, float]:
     given = parse_vary(text)
     if given.name not in names:
         raise UsageError(
-            f"--fix {text!r:.60}: no dimension {given.name!r}{did_you_mean(given.name, names) or '; known: ' + ', '.join(names)}"
+            f"--fix {text!r:.60}: no dimension "
+            f"{given.name!r}{did_you_mean(given.name, names) or '; known: ' + ', '.join(names)}"
         )
-    if len(given.values) != 1 or (given.name != "scale" and given.values[0] != int(given.values[0])):
+    if len(given.values) != 1 or (
+        given.name != "scale" and given.values[0] != int(given.values[0])
+    ):
         raise UsageError(f"--fix {text!r:.60}: one number, such as {given.name}=512")
     return given.name, given.values[0]
 
@@ -120,17 +177,22 @@ def _dtypes(asked: Sequence[str], plan: Any) -> list[str]:
     for name in asked:
         if name not in FORMATS or name not in plan.declared.dtypes:
             known = [d for d in plan.declared.dtypes if d in FORMATS]
-            raise UsageError(f"--dtype {name!r:.40}{did_you_mean(name, known) or '; known: ' + ', '.join(known)}")
+            raise UsageError(
+                f"--dtype {name!r:.40}{did_you_mean(name, known) or '; known: ' + ', '.join(known)}"
+            )
     return list(asked) or ["float32", "float64"]
 
 
-def _write(folder: Path, picture: str, series: Any, facts: Sequence[Any], *, png: bool) -> list[Path]:
+def _write(
+    folder: Path, picture: str, series: Any, facts: Sequence[Any], *, png: bool
+) -> list[Path]:
     from dataclasses import asdict
 
     folder.mkdir(parents=True, exist_ok=True)
     numbers = [{k: v for k, v in asdict(fact).items() if v == v} for fact in facts]
     data = {
-        "operator": series.plan.operator, "vary": series.vary.name, "fixed": dict(series.fixed), "findings": numbers,
+        "operator": series.plan.operator, "vary": series.vary.name, "fixed": dict(series.fixed),
+        "findings": numbers,
         "measurements": [m.to_json() for m in series.measurements],
     }  # fmt: skip
     svg, found = folder / "sweep.svg", folder / "sweep.json"

@@ -1,4 +1,5 @@
-"""The right computation on the wrong numbers: layouts misread, positions shifted, terms left out."""
+"""The right computation on the wrong numbers: layouts misread, positions shifted, terms left
+out."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ def suspects(scene: Scene) -> Suspects:
     yield from _signs(scene, tensors)
 
 
-def substituted(arguments: Arguments, tensors: dict[int, torch.Tensor]) -> tuple[list[Any], dict[str, Any]]:
+def substituted(
+    arguments: Arguments, tensors: dict[int, torch.Tensor]
+) -> tuple[list[Any], dict[str, Any]]:
     """The call's arguments with other tensors at the given positions."""
     others = {id(arguments.tensors[i]): tensor for i, tensor in tensors.items()}
 
@@ -34,16 +37,23 @@ def substituted(arguments: Arguments, tensors: dict[int, torch.Tensor]) -> tuple
             return type(value)(swap(item) for item in value)
         return value
 
-    return [swap(arg) for arg in arguments.args], {name: swap(value) for name, value in arguments.kwargs.items()}
+    return [swap(arg) for arg in arguments.args], {
+        name: swap(value) for name, value in arguments.kwargs.items()
+    }
 
 
-def _changed(scene: Scene, name: str, words: str, positions: Iterable[int], change: Change) -> Suspect:
+def _changed(
+    scene: Scene, name: str, words: str, positions: Iterable[int], change: Change
+) -> Suspect:
     def build(arguments: Arguments) -> tuple[list[Any], dict[str, Any]]:
         read = {i: change(arguments, i) for i in positions}
         if not scene.backward:
             return substituted(arguments, read)
         # A gradient is computed from what was read, and belongs to where it should have been read.
-        read = {i: tensor.detach().clone().requires_grad_(arguments.tensors[i].requires_grad) for i, tensor in read.items()}
+        read = {
+            i: tensor.detach().clone().requires_grad_(arguments.tensors[i].requires_grad)
+            for i, tensor in read.items()
+        }
         found = substituted(arguments, read)
         for i, tensor in read.items():
             arguments.tensors[i] = tensor
@@ -65,7 +75,9 @@ def in_storage_order(arguments: Arguments, i: int) -> torch.Tensor:
 
 def last_stride_one(arguments: Arguments, i: int) -> torch.Tensor:
     tensor = arguments.tensors[i]
-    return arguments.bases[i].as_strided(tensor.shape, (*tensor.stride()[:-1], 1), tensor.storage_offset())
+    return arguments.bases[i].as_strided(
+        tensor.shape, (*tensor.stride()[:-1], 1), tensor.storage_offset()
+    )
 
 
 def from_the_start(arguments: Arguments, i: int) -> torch.Tensor:
@@ -77,24 +89,45 @@ def _misread(scene: Scene, tensors: list[torch.Tensor]) -> Suspects:
     offset = [i for i, t in enumerate(tensors) if t.storage_offset()]
     strided = [i for i, t in enumerate(tensors) if not t.is_contiguous()]
     for i in offset:
-        yield _changed(scene, "offset-ignored", f"storage offset of argument {i} ignored", [i], without_offset)
+        yield _changed(
+            scene, "offset-ignored", f"storage offset of argument {i} ignored", [i], without_offset
+        )
     for i in strided:
-        yield _changed(scene, "strides-ignored", f"strides of argument {i} ignored", [i], in_storage_order)
-        yield _changed(scene, "strides-ignored", f"strides and offset of argument {i} ignored", [i], from_the_start)
+        yield _changed(
+            scene, "strides-ignored", f"strides of argument {i} ignored", [i], in_storage_order
+        )
+        yield _changed(
+            scene,
+            "strides-ignored",
+            f"strides and offset of argument {i} ignored",
+            [i],
+            from_the_start,
+        )
         if tensors[i].ndim and tensors[i].stride(-1) != 1:
-            yield _changed(scene, "strides-ignored", f"last stride of argument {i} taken as 1", [i], last_stride_one)
+            yield _changed(
+                scene,
+                "strides-ignored",
+                f"last stride of argument {i} taken as 1",
+                [i],
+                last_stride_one,
+            )
     if len(offset) > 1:
         yield _changed(scene, "offset-ignored", "storage offsets ignored", offset, without_offset)
     if len(strided) > 1:
         yield _changed(scene, "strides-ignored", "strides ignored", strided, in_storage_order)
-        yield _changed(scene, "strides-ignored", "strides and offsets ignored", strided, from_the_start)
+        yield _changed(
+            scene, "strides-ignored", "strides and offsets ignored", strided, from_the_start
+        )
     for i, tensor in enumerate(tensors):
         if tensor.ndim >= 2 and tensor.shape[-1] == tensor.shape[-2] > 1:
-            yield _changed(scene, "transposed", f"argument {i} transposed", [i], lambda a, i: a.tensors[i].mT)
+            yield _changed(
+                scene, "transposed", f"argument {i} transposed", [i], lambda a, i: a.tensors[i].mT
+            )
 
 
 def _counts(size: int) -> list[int]:
-    """How many terms at an end are likely to get lost: a few, or what a vector, a warp or a tile leaves over."""
+    """How many terms at an end are likely to get lost: a few, or what a vector, a warp or a tile
+    leaves over."""
     left_over = {size % width for width in (2, 4, 8, 16, 32, 64, 128, 256)}
     return sorted(k for k in {1, 2, 3, 4, size // 2, *left_over} if 0 < k < size)
 
@@ -106,19 +139,29 @@ def _missing(scene: Scene, tensors: list[torch.Tensor]) -> Suspects:
                 continue
             for k in _counts(size):
                 for end, where in (("last", slice(size - k, size)), ("first", slice(0, k))):
-                    words = f"{end} {k} of {size} terms missing" if k > 1 else f"{end} of {size} terms missing"
+                    words = (
+                        f"{end} {k} of {size} terms missing"
+                        if k > 1
+                        else f"{end} of {size} terms missing"
+                    )
                     blank = functools.partial(_blanked, dim, where)
                     yield _changed(scene, "terms-dropped", words, [i], blank)
                     if i == 0:
                         kept = slice(0, size - k) if end == "last" else slice(k, size)
-                        yield _changed(scene, "terms-dropped", words, [i], functools.partial(_cut, dim, kept))
+                        yield _changed(
+                            scene, "terms-dropped", words, [i], functools.partial(_cut, dim, kept)
+                        )
 
 
 def _blanked(dim: int, where: slice, arguments: Arguments, i: int) -> torch.Tensor:
     tensor = arguments.tensors[i]
     mask = torch.ones(tensor.shape[dim], dtype=torch.bool)
     mask[where] = False
-    return torch.where(mask.reshape([-1 if d == dim else 1 for d in range(tensor.ndim)]), tensor, torch.zeros_like(tensor))
+    return torch.where(
+        mask.reshape([-1 if d == dim else 1 for d in range(tensor.ndim)]),
+        tensor,
+        torch.zeros_like(tensor),
+    )
 
 
 def _cut(dim: int, kept: slice, arguments: Arguments, i: int) -> torch.Tensor:
@@ -132,11 +175,23 @@ def _moved(scene: Scene, tensors: list[torch.Tensor]) -> Suspects:
                 continue
             for step in (1, -1):
                 words = f"argument {i} shifted by {abs(step)} along dimension {dim}"
-                yield _changed(scene, "shifted", words, [i], lambda a, i, s=step, d=dim: a.tensors[i].roll(s, d))  # type: ignore[misc]
+                yield _changed(
+                    scene,
+                    "shifted",
+                    words,
+                    [i],
+                    lambda a, i, s=step, d=dim: a.tensors[i].roll(s, d),  # type: ignore[misc]
+                )
             words = f"argument {i} flipped along dimension {dim}"
             yield _changed(scene, "flipped", words, [i], lambda a, i, d=dim: a.tensors[i].flip(d))  # type: ignore[misc]
         if tensor.ndim >= 4:
-            yield _changed(scene, "flipped", f"kernel of argument {i} flipped", [i], lambda a, i: a.tensors[i].flip(-1, -2))
+            yield _changed(
+                scene,
+                "flipped",
+                f"kernel of argument {i} flipped",
+                [i],
+                lambda a, i: a.tensors[i].flip(-1, -2),
+            )
 
 
 def narrowed(scene: Scene) -> Suspects:
@@ -144,13 +199,21 @@ def narrowed(scene: Scene) -> Suspects:
     for i, tensor in enumerate(scene.reference.arguments.tensors):
         if tensor.dtype == torch.int64:
             words = f"int64 of argument {i} cut to int32"
-            yield _changed(scene, "int64-truncated", words, [i], lambda a, i: a.tensors[i].to(torch.int32).to(torch.int64))
+            yield _changed(
+                scene,
+                "int64-truncated",
+                words,
+                [i],
+                lambda a, i: a.tensors[i].to(torch.int32).to(torch.int64),
+            )
 
 
 def _signs(scene: Scene, tensors: list[torch.Tensor]) -> Suspects:
     for i, tensor in enumerate(tensors):
         if tensor.dtype.is_floating_point:
-            yield _changed(scene, "negated", f"sign of argument {i} lost", [i], lambda a, i: a.tensors[i].abs())
+            yield _changed(
+                scene, "negated", f"sign of argument {i} lost", [i], lambda a, i: a.tensors[i].abs()
+            )
             if bool(tensor.isnan().any()):
                 for value in (0.0, float("-inf"), float("inf")):
                     words = "NaN dropped"

@@ -1,4 +1,5 @@
-"""The right computation with another argument: a flag flipped, an option taken as its default, an optional tensor not given."""
+"""The right computation with another argument: a flag flipped, an option taken as its default, an
+optional tensor not given."""
 
 from __future__ import annotations
 
@@ -11,17 +12,24 @@ import torch
 from ...generate.materialize import Arguments
 from .context import Scene, Suspect, Suspects
 
-# Options that callers leave out most of the time, with the values that a faulty backend may take for granted.
+# Options that callers leave out most of the time, with the values that a faulty backend may take
+# for granted.
 UNSAID: dict[str, tuple[Any, ...]] = {
-    "align_corners": (True,), "count_include_pad": (False,), "ceil_mode": (True,), "unbiased": (False,), "correction": (0,),
-    "approximate": ("tanh",), "is_causal": (True,), "scale": (1.0,), "training": (True, False), "descending": (True,),
-    "largest": (False,), "upper": (True,), "reduction": ("sum", "mean"), "beta": (0.0,), "alpha": (1.0,),
-    "eps": (0.0, 1e-5, 1e-8, 1e-3), "momentum": (0.0, 1.0), "rounding_mode": (None, "floor", "trunc"), "diagonal": (0, 1, -1),
-    "norm": ("ortho", "forward"), "label_smoothing": (0.0,), "padding_mode": ("zeros", "border"), "weight": (None,),
+    "align_corners": (True,), "count_include_pad": (False,), "ceil_mode": (True,),
+    "unbiased": (False,), "correction": (0,),
+    "approximate": ("tanh",), "is_causal": (True,), "scale": (1.0,), "training": (True, False),
+    "descending": (True,),
+    "largest": (False,), "upper": (True,), "reduction": ("sum", "mean"), "beta": (0.0,),
+    "alpha": (1.0,),
+    "eps": (0.0, 1e-5, 1e-8, 1e-3), "momentum": (0.0, 1.0), "rounding_mode": (None, "floor",
+    "trunc"), "diagonal": (0, 1, -1),
+    "norm": ("ortho", "forward"), "label_smoothing": (0.0,), "padding_mode": ("zeros", "border"),
+    "weight": (None,),
     "bias": (None,), "stride": (1,), "padding": (0,), "dilation": (1,), "output_padding": (0,),
 }  # fmt: skip
 WORDS = (
-    "mean", "sum", "none", "bilinear", "nearest", "nearest-exact", "bicubic", "area", "tanh", "floor", "trunc", "constant",
+    "mean", "sum", "none", "bilinear", "nearest", "nearest-exact", "bicubic", "area", "tanh",
+    "floor", "trunc", "constant",
     "reflect", "zeros", "border", "reflection",
 )  # fmt: skip
 
@@ -46,15 +54,22 @@ def suspects(scene: Scene) -> Suspects:
 
 def _suspect(scene: Scene, place: int | str, value: Any, words: str) -> Suspect:
     name = "argument-ignored"
-    return Suspect(name, words, functools.partial(scene.with_call, functools.partial(_replaced, place, value)))
+    return Suspect(
+        name, words, functools.partial(scene.with_call, functools.partial(_replaced, place, value))
+    )
 
 
 def _tensors_only(arguments: Arguments) -> tuple[list[Any], dict[str, Any]]:
-    count = next((i for i, arg in enumerate(arguments.args) if not isinstance(arg, torch.Tensor)), len(arguments.args))
+    count = next(
+        (i for i, arg in enumerate(arguments.args) if not isinstance(arg, torch.Tensor)),
+        len(arguments.args),
+    )
     return list(arguments.args[:count]), {}
 
 
-def _replaced(place: int | str, value: Any, arguments: Arguments) -> tuple[list[Any], dict[str, Any]]:
+def _replaced(
+    place: int | str, value: Any, arguments: Arguments
+) -> tuple[list[Any], dict[str, Any]]:
     args, kwargs = list(arguments.args), dict(arguments.kwargs)
     current = args[place] if isinstance(place, int) else kwargs.get(place)
     made = value(current) if callable(value) else value
@@ -68,7 +83,8 @@ def _replaced(place: int | str, value: Any, arguments: Arguments) -> tuple[list[
 def _others(value: Any, name: str, distinct: int) -> Iterator[tuple[Any, str]]:
     """Other values that a backend might have used in place of ``value``, with words for them.
 
-    ``distinct`` is how many different numbers are wrong: a single one is what many tensors could give.
+    ``distinct`` is how many different numbers are wrong: a single one is what many tensors could
+    give.
     """
     match value:
         case bool():
@@ -79,7 +95,19 @@ def _others(value: Any, name: str, distinct: int) -> Iterator[tuple[Any, str]]:
                     yield other, f"{name} taken as {other}"
         case float():
             for other in dict.fromkeys(
-                (0.0, 1.0, 2.0, -value, value * value, abs(value) ** 0.5, 1e-5, 1e-8, 0.1, 2.0 * value, 0.5 * value)
+                (
+                    0.0,
+                    1.0,
+                    2.0,
+                    -value,
+                    value * value,
+                    abs(value) ** 0.5,
+                    1e-5,
+                    1e-8,
+                    0.1,
+                    2.0 * value,
+                    0.5 * value,
+                )
             ):
                 if other != value:
                     yield other, f"{name} taken as {other:g}"

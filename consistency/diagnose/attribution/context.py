@@ -1,4 +1,5 @@
-"""What there is to explain: one flagged output of one backend, and how much of its error a supposed fault accounts for."""
+"""What there is to explain: one flagged output of one backend, and how much of its error a supposed
+fault accounts for."""
 
 from __future__ import annotations
 
@@ -21,14 +22,24 @@ from ...reference import Reference
 Doubles = npt.NDArray[np.float64]
 Predicted = Sequence[Output]
 # What calling an operator on changed arguments may raise; then that fault is not the one.
-REFUSALS = (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError, AttributeError, KeyError, ArithmeticError)
+REFUSALS = (
+    RuntimeError,
+    ValueError,
+    IndexError,
+    TypeError,
+    NotImplementedError,
+    AttributeError,
+    KeyError,
+    ArithmeticError,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
     """A candidate: its id, how it is called in a sentence, and a function that plays it in float64.
 
-    ``fitted`` counts the parameters that are adjusted to the result, which therefore needs more elements to mean anything.
+    ``fitted`` counts the parameters that are adjusted to the result, which therefore needs more
+    elements to mean anything.
     """
 
     name: str
@@ -43,11 +54,19 @@ Suspects = Iterator[Suspect]
 class Scene:
     """One flagged output: what came back, the reference, and the unit in which errors count.
 
-    ``actual``, ``expected`` and ``unit`` (ulp + G·u·S) are flat float64 arrays; ``guilty`` are the elements to explain: those
-    beyond one unit of the budget, or all where only statistics objected.
+    ``actual``, ``expected`` and ``unit`` (ulp + G·u·S) are flat float64 arrays; ``guilty`` are the
+    elements to explain: those beyond one unit of the budget, or all where only statistics objected.
     """
 
-    def __init__(self, reference: Reference, outcome: Outcome, output: str, *, special: bool, everywhere: bool) -> None:
+    def __init__(
+        self,
+        reference: Reference,
+        outcome: Outcome,
+        output: str,
+        *,
+        special: bool,
+        everywhere: bool,
+    ) -> None:
         self.reference, self.operator, self.special = reference, reference.operator, special
         self.backward = reference.direction == "backward"
         self.dtype = reference.materials.case.dtype
@@ -66,18 +85,26 @@ class Scene:
             excess = np.abs(self.actual - self.expected) / self.unit
         self.mismatch = ~_agree_in_kind(self.actual, self.expected)
         finite = np.isfinite(self.actual) & np.isfinite(self.expected)
-        if np.isinf(self.actual[np.isfinite(self.expected)]).any():  # measured as a number, but to be explained as an infinity
+        if np.isinf(
+            self.actual[np.isfinite(self.expected)]
+        ).any():  # measured as a number, but to be explained as an infinity
             self.special = special = True
         beyond = finite & (excess > 4.0)
-        self.guilty = self.mismatch if special else (finite if everywhere or not beyond.any() else beyond)
+        self.guilty = (
+            self.mismatch if special else (finite if everywhere or not beyond.any() else beyond)
+        )
         self.finite = finite
         self.distinct = np.unique(self.actual[self.guilty]).size
         self.whole = not self.raw.dtype.is_floating_point and not self.raw.is_complex()
         with np.errstate(all="ignore"):
-            self.size = _norm(((self.actual - self.expected) / self.unit)[self.guilty])  # ‖error‖ in units of the budget
+            self.size = _norm(
+                ((self.actual - self.expected) / self.unit)[self.guilty]
+            )  # ‖error‖ in units of the budget
 
     def _unit(self) -> Doubles:
-        ulp = dtypes.spacing(self.expected, self.form or dtypes.FORMATS["float32"], np.empty_like(self.expected))
+        ulp = dtypes.spacing(
+            self.expected, self.form or dtypes.FORMATS["float32"], np.empty_like(self.expected)
+        )
         found = self.reference.magnitudes
         s: Any = found[self.index] if self.index < len(found) else None
         if isinstance(s, torch.Tensor):
@@ -92,10 +119,11 @@ class Scene:
         return np.asarray(ulp + self.reference.growth(self.index) * roundoff * s)
 
     def share(self, predicted: Predicted) -> float:
-        """How much of the error ``predicted`` explains: 1 − ‖actual − predicted‖/‖actual − reference‖, in units of the budget.
+        """How much of the error ``predicted`` explains: 1 − ‖actual − predicted‖/‖actual −
+        reference‖, in units of the budget.
 
-        Over the guilty elements and those that the supposed fault would have spoiled. Of special values: the share of the
-        elements that come out right.
+        Over the guilty elements and those that the supposed fault would have spoiled. Of special
+        values: the share of the elements that come out right.
         """
         tensor = predicted[self.index].tensor if self.index < len(predicted) else None
         if tensor is None:
@@ -114,39 +142,55 @@ class Scene:
         return 1.0 - left / self.size if self.size > 0.0 and math.isfinite(left) else 0.0
 
     def follows(self, predicted: Predicted) -> float:
-        """By how many standard deviations the errors follow a prediction: Σ e·p / √Σ (e·p)², of both what differs from their means.
+        """By how many standard deviations the errors follow a prediction: Σ e·p / √Σ (e·p)², of
+        both what differs from their means.
 
-        If the signs of e have nothing to do with p, this exceeds t with a probability of exp(−t²/2) at most, however sizes differ.
-        Means are left out because healthy sums may lean to one side, as those of a large mean with little added to it do.
+        If the signs of e have nothing to do with p, this exceeds t with a probability of exp(−t²/2)
+        at most, however sizes differ. Means are left out because healthy sums may lean to one side,
+        as those of a large mean with little added to it do.
         """
         tensor = predicted[self.index].tensor if self.index < len(predicted) else None
         if tensor is None or flat(tensor).size != self.expected.size:
             return 0.0
         with np.errstate(all="ignore"):
-            error, expected = ((values - self.expected) / self.unit for values in (self.actual, flat(tensor)))
+            error, expected = (
+                (values - self.expected) / self.unit for values in (self.actual, flat(tensor))
+            )
             both = self.guilty & np.isfinite(error) & np.isfinite(expected)
             error, expected = error[both], expected[both]
-            together = (error - error.mean()) * (expected - expected.mean()) if error.size else error
+            together = (
+                (error - error.mean()) * (expected - expected.mean()) if error.size else error
+            )
         size = _norm(together)
         return float(together.sum()) / size if size > 0.0 else 0.0
 
     def _special_share(self, p: Doubles) -> float:
         near = np.abs(self.actual - p) <= 0.01 * np.abs(self.actual) + 4.0 * self.unit
         close = _agree_in_kind(self.actual, p) & (~np.isfinite(p) | near)
-        # What the fault leaves as it should be is not spoiled by it, even if something else is wrong there.
-        kept = _agree_in_kind(self.expected, p) & (~np.isfinite(p) | (np.abs(self.expected - p) <= 4.0 * self.unit))
-        hits, spoiled = np.count_nonzero(close & self.mismatch), np.count_nonzero(~close & ~self.mismatch & ~kept)
+        # What the fault leaves as it should be is not spoiled by it, even if something else is
+        # wrong there.
+        kept = _agree_in_kind(self.expected, p) & (
+            ~np.isfinite(p) | (np.abs(self.expected - p) <= 4.0 * self.unit)
+        )
+        hits, spoiled = (
+            np.count_nonzero(close & self.mismatch),
+            np.count_nonzero(~close & ~self.mismatch & ~kept),
+        )
         total = np.count_nonzero(self.mismatch)
         return float(hits) / (total + spoiled) if total else 0.0
 
     # How suspects play their faults.
 
     def with_inputs(self, adjust: Adjust) -> Predicted:
-        """The outputs when ``adjust(base, position)`` has changed the inputs (going back also the cotangent)."""
+        """The outputs when ``adjust(base, position)`` has changed the inputs (going back also the
+        cotangent)."""
         return self.reference.evaluate(adjust)
 
-    def with_call(self, change: Callable[[Arguments], tuple[list[Any], dict[str, Any]]], function: Any = None) -> Predicted:
-        """The outputs of another call: ``change`` gives its arguments from untouched float64 ones, ``function`` what is called."""
+    def with_call(
+        self, change: Callable[[Arguments], tuple[list[Any], dict[str, Any]]], function: Any = None
+    ) -> Predicted:
+        """The outputs of another call: ``change`` gives its arguments from untouched float64 ones,
+        ``function`` what is called."""
         leaves = self.backward and self.operator.leaves
         arguments = self.reference.materials.build("float64", gradients=leaves)
         args, kwargs = change(arguments)
@@ -155,22 +199,36 @@ class Scene:
             and UNCHECKED in self.operator.traits
             and not _as_safe((arguments.args, arguments.kwargs), (args, kwargs))
         ):
-            raise ValueError("a kernel that does not check its arguments is not given other sizes or positions")
+            raise ValueError(
+                "a kernel that does not check its arguments is not given other sizes or positions"
+            )
         called = function or self.operator.reference or self.operator
-        return self.reference.observed(collect(lambda _a, _k: called(*args, **kwargs), self.operator, arguments, self.backward))
+        return self.reference.observed(
+            collect(lambda _a, _k: called(*args, **kwargs), self.operator, arguments, self.backward)
+        )
 
     def outputs(self, array: Doubles | torch.Tensor) -> Predicted:
         """``array`` as the flagged output."""
-        tensor = array if isinstance(array, torch.Tensor) else torch.from_numpy(array.reshape(self.shape))
+        tensor = (
+            array
+            if isinstance(array, torch.Tensor)
+            else torch.from_numpy(array.reshape(self.shape))
+        )
         return [Output("", None)] * self.index + [Output("", tensor)]
 
 
 def _as_safe(before: Any, after: Any) -> bool:
-    """Whether a call differs in floating numbers and in words only: what a kernel computes addresses from is as it was."""
+    """Whether a call differs in floating numbers and in words only: what a kernel computes
+    addresses from is as it was."""
     if isinstance(before, torch.Tensor) and isinstance(after, torch.Tensor):
         if before.shape != after.shape or before.dtype != after.dtype:
             return False
-        return before.dtype.is_floating_point or before.is_complex() or after is before or bool(torch.equal(before, after))
+        return (
+            before.dtype.is_floating_point
+            or before.is_complex()
+            or after is before
+            or bool(torch.equal(before, after))
+        )
     if isinstance(before, (list, tuple)) and isinstance(after, (list, tuple)):
         return len(before) == len(after) and all(map(_as_safe, before, after))
     if isinstance(before, dict) and isinstance(after, dict):
@@ -197,4 +255,6 @@ def _agree_in_kind(a: Doubles, b: Doubles) -> npt.NDArray[np.bool_]:
 
 def _norm(values: Doubles) -> float:
     largest = float(np.max(np.abs(values))) if values.size else 0.0
-    return largest * float(np.linalg.norm(values / largest)) if 0.0 < largest < math.inf else largest
+    return (
+        largest * float(np.linalg.norm(values / largest)) if 0.0 < largest < math.inf else largest
+    )

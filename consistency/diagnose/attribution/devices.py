@@ -1,6 +1,8 @@
-"""Faults that real devices were seen to have: lost writes, dropped duplicates, a biased variance, integers that saturate.
+"""Faults that real devices were seen to have: lost writes, dropped duplicates, a biased variance,
+integers that saturate.
 
-Each is particular enough to be asked for before anything more general, which may explain it by accident.
+Each is particular enough to be asked for before anything more general, which may explain it by
+accident.
 """
 
 from __future__ import annotations
@@ -30,7 +32,11 @@ def suspects(scene: Scene) -> Suspects:
     yield from _duplicates(scene, name.rstrip("_"))
     if name in VARIANCES and not scene.backward:
         words = f"{name} divides by n instead of n − 1"
-        yield Suspect("biased-variance", words, functools.partial(scene.with_call, _as_they_are, functools.partial(_biased, name)))
+        yield Suspect(
+            "biased-variance",
+            words,
+            functools.partial(scene.with_call, _as_they_are, functools.partial(_biased, name)),
+        )
         if scene.dtype == "float16":
             yield Suspect("biased-variance", words, functools.partial(_biased_in_half, scene))
     if scene.special:
@@ -39,10 +45,16 @@ def suspects(scene: Scene) -> Suspects:
         yield from _integers(scene)
     if name.startswith("nn.functional.conv_transpose"):
         words = "what output_padding adds is left zero"
-        yield Suspect("output-padding-zero", words, functools.partial(_unpadded, scene, int(name[-2])))
+        yield Suspect(
+            "output-padding-zero", words, functools.partial(_unpadded, scene, int(name[-2]))
+        )
     if len(scene.shape) > 1 and not scene.backward and np.ptp(scene.actual) > 0.0:
         for dims in range(1, len(scene.shape)):
-            yield Suspect("first-everywhere", "the first row in place of every row", functools.partial(_first_row, scene, dims))
+            yield Suspect(
+                "first-everywhere",
+                "the first row in place of every row",
+                functools.partial(_first_row, scene, dims),
+            )
 
 
 def _as_they_are(arguments: Arguments) -> tuple[list[Any], dict[str, Any]]:
@@ -50,7 +62,8 @@ def _as_they_are(arguments: Arguments) -> tuple[list[Any], dict[str, Any]]:
 
 
 def _lost_writes(scene: Scene) -> Suspects:
-    """The storage that is written to (or the view of it that is returned), as it was before; or where some elements of it are."""
+    """The storage that is written to (or the view of it that is returned), as it was before; or
+    where some elements of it are."""
     position = _written(scene)
     if position is None:
         return
@@ -58,26 +71,39 @@ def _lost_writes(scene: Scene) -> Suspects:
     base, view = arguments.bases[position], arguments.tensors[position]
     name = scene.reference.outcome.outputs[scene.index].name
     before = (base if name.startswith("arg/") else view).detach().to(torch.float64).reshape(-1)
-    whole = view.is_contiguous() and view.numel() == base.numel() and scene.operator.name != "__setitem__"
+    whole = (
+        view.is_contiguous()
+        and view.numel() == base.numel()
+        and scene.operator.name != "__setitem__"
+    )
     what = "what is written is" if whole else "writes to the view are"
     if before.numel() != scene.expected.size:
         return
-    yield Suspect("lost-write", f"{what} lost", functools.partial(scene.outputs, before.reshape(scene.shape)))
+    yield Suspect(
+        "lost-write", f"{what} lost", functools.partial(scene.outputs, before.reshape(scene.shape))
+    )
     old = before.numpy()
     kept = scene.guilty & ((scene.actual == old) | (np.isnan(scene.actual) & np.isnan(old)))
     count, wrong = int(np.count_nonzero(kept)), int(np.count_nonzero(scene.guilty))
     if wrong and count == wrong:
         text = f"{what} lost for {count} of {view.numel()} elements"
-        yield Suspect("lost-write", text, functools.partial(scene.outputs, np.where(kept, old, scene.expected)))
+        yield Suspect(
+            "lost-write",
+            text,
+            functools.partial(scene.outputs, np.where(kept, old, scene.expected)),
+        )
 
 
 def _written(scene: Scene) -> int | None:
-    """The position of the tensor that the flagged output shows after it was written to; None where it shows none."""
+    """The position of the tensor that the flagged output shows after it was written to; None where
+    it shows none."""
     outputs, mutates = scene.reference.outcome.outputs, scene.operator.mutates
     if scene.backward or not mutates or scene.index >= len(outputs):
         return None
     kind, _, number = outputs[scene.index].name.partition("/")
-    return int(number) if kind == "arg" else mutates[0] if "inplace" in scene.operator.traits else None
+    return (
+        int(number) if kind == "arg" else mutates[0] if "inplace" in scene.operator.traits else None
+    )
 
 
 def _duplicates(scene: Scene, name: str) -> Suspects:
@@ -86,13 +112,19 @@ def _duplicates(scene: Scene, name: str) -> Suspects:
     for first in (False, True):
         if scene.backward:
             if scene.operator.error.kind == "exact":
-                yield Suspect("duplicates-dropped", words, functools.partial(_read_once, scene, first))
+                yield Suspect(
+                    "duplicates-dropped", words, functools.partial(_read_once, scene, first)
+                )
         elif name in _ADDING:
             added = functools.partial(_added_once, name, scene.operator.name.endswith("_"), first)
-            yield Suspect("duplicates-dropped", words, functools.partial(scene.with_call, _as_they_are, added))
+            yield Suspect(
+                "duplicates-dropped", words, functools.partial(scene.with_call, _as_they_are, added)
+            )
 
 
-def _added_once(name: str, inplace: bool, first: bool, x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+def _added_once(
+    name: str, inplace: bool, first: bool, x: torch.Tensor, *args: Any, **kwargs: Any
+) -> torch.Tensor:
     def turned(tensor: torch.Tensor, dim: int) -> torch.Tensor:
         return tensor.flip(dim) if first else tensor
 
@@ -111,15 +143,20 @@ def _added_once(name: str, inplace: bool, first: bool, x: torch.Tensor, *args: A
 
 
 def _read_once(scene: Scene, first: bool) -> Predicted:
-    """The gradient of what only moves numbers: each place gets one of the cotangents that belong to it."""
+    """The gradient of what only moves numbers: each place gets one of the cotangents that belong to
+    it."""
     arguments = scene.reference.materials.build("float64", gradients=scene.operator.leaves)
     leaves = [i for i, tensor in enumerate(arguments.tensors) if tensor.requires_grad]
-    ((_, cotangent),) = _against(_limited(scene.operator(*arguments.args, **arguments.kwargs)), arguments)
+    ((_, cotangent),) = _against(
+        _limited(scene.operator(*arguments.args, **arguments.kwargs)), arguments
+    )
     leaf = leaves[scene.index]
     shape = arguments.tensors[leaf].shape
     places = torch.arange(math.prod(shape), dtype=torch.float64).reshape(shape)
     args, kwargs = substituted(arguments, {leaf: places})
-    (read,) = [item for item in _limited(scene.operator(*args, **kwargs)) if isinstance(item, torch.Tensor)]
+    (read,) = [
+        item for item in _limited(scene.operator(*args, **kwargs)) if isinstance(item, torch.Tensor)
+    ]
     where, given = read.reshape(-1).to(torch.int64), cotangent.reshape(-1)
     if where.numel() != given.numel() or not bool(((where >= 0) & (where < places.numel())).all()):
         return []
@@ -129,7 +166,14 @@ def _read_once(scene: Scene, first: bool) -> Predicted:
     return scene.outputs(gradient)
 
 
-def _biased(name: str, x: torch.Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, **kwargs: Any) -> Any:
+def _biased(
+    name: str,
+    x: torch.Tensor,
+    dim: Any = None,
+    unbiased: Any = None,
+    keepdim: bool = False,
+    **kwargs: Any,
+) -> Any:
     dim = None if isinstance(dim, bool) else dim
     return getattr(torch, name)(x, dim, correction=0, keepdim=keepdim)
 
@@ -142,28 +186,51 @@ def _biased_in_half(scene: Scene) -> Predicted:
     cut = functools.partial(rounded, bits=_HALF_BITS, truncate=True)
     centred = cut(args[0] - cut(args[0].mean(dims, keepdim=True)))
     result = cut(cut(centred * centred).mean(dims))
-    return scene.outputs((cut(result.sqrt()) if scene.operator.name.startswith("std") else result).reshape(scene.shape))
+    return scene.outputs(
+        (cut(result.sqrt()) if scene.operator.name.startswith("std") else result).reshape(
+            scene.shape
+        )
+    )
 
 
 def _special(scene: Scene, name: str) -> Suspects:
     tensors = scene.reference.arguments.tensors
-    if any(t.dtype.is_floating_point and bool(((t == 0.0) & torch.signbit(t)).any()) for t in tensors):
+    if any(
+        t.dtype.is_floating_point and bool(((t == 0.0) & torch.signbit(t)).any()) for t in tensors
+    ):
         words = "the sign of a zero input is lost"
-        yield Suspect("zero-sign-lost", words, functools.partial(scene.with_inputs, lambda base, position: base + 0.0))
+        yield Suspect(
+            "zero-sign-lost",
+            words,
+            functools.partial(scene.with_inputs, lambda base, position: base + 0.0),
+        )
         if scene.form is not None:
             flushed = functools.partial(_plain_zeros, scene.form.smallest_normal)
-            yield Suspect("zero-sign-lost", f"{words}, and subnormals are zero", functools.partial(scene.with_inputs, flushed))
+            yield Suspect(
+                "zero-sign-lost",
+                f"{words}, and subnormals are zero",
+                functools.partial(scene.with_inputs, flushed),
+            )
     if any(t.dtype.is_floating_point and bool(t.isnan().any()) for t in tensors):
-        for value, plain in ((-math.inf, False), (math.inf, False), (-math.inf, True), (math.inf, True)):
+        for value, plain in (
+            (-math.inf, False),
+            (math.inf, False),
+            (-math.inf, True),
+            (math.inf, True),
+        ):
             without = functools.partial(_for_nan, value, plain)
-            yield Suspect("nan-dropped", "leaving NaN out", functools.partial(scene.with_inputs, without))
+            yield Suspect(
+                "nan-dropped", "leaving NaN out", functools.partial(scene.with_inputs, without)
+            )
     if name in _WITH_BETA and scene.reference.arguments.kwargs.get("beta") == 0:
         words = "the input is not left out although beta is 0"
         yield Suspect("beta-zero-kept", words, functools.partial(_with_input, scene))
     if name.startswith("nn.functional.max_pool"):
         words = "indices are counted from the start of the tensor, not of their plane"
         counted = functools.partial(_from_the_start, scene.operator, int(name[-2]))
-        yield Suspect("index-base", words, functools.partial(scene.with_call, _as_they_are, counted))
+        yield Suspect(
+            "index-base", words, functools.partial(scene.with_call, _as_they_are, counted)
+        )
 
 
 def _for_nan(value: float, plain: bool, base: torch.Tensor, position: int) -> torch.Tensor:
@@ -198,12 +265,18 @@ def _integers(scene: Scene) -> Suspects:
     info = torch.iinfo(scene.raw.dtype if bits < 32 else torch.int32)
     single = _in_single(scene)
     limited = (
-        f"integers saturate at {bits} bits instead of wrapping" if scene.raw.dtype != torch.int64 else "int64 saturates at 32 bits"
+        f"integers saturate at {bits} bits instead of wrapping"
+        if scene.raw.dtype != torch.int64
+        else "int64 saturates at 32 bits"
     )
     for name, words, values in (
         ("saturated", limited, np.clip(scene.expected, info.min, info.max)),
         ("float32-integers", "integer arithmetic goes through float32", single),
-        ("float32-integers", f"integer arithmetic goes through float32, and {limited}", np.clip(single, info.min, info.max)),
+        (
+            "float32-integers",
+            f"integer arithmetic goes through float32, and {limited}",
+            np.clip(single, info.min, info.max),
+        ),
     ):
         yield Suspect(name, words, functools.partial(_all_of_it, scene, values))
 
@@ -212,11 +285,17 @@ def _in_single(scene: Scene) -> np.ndarray[Any, Any]:
     """The call on the same integers in float32; no number at all where it takes integers only."""
     arguments = scene.reference.materials.build("float64")
     given = {
-        i: t.to(torch.float32) for i, t in enumerate(arguments.tensors) if not t.dtype.is_floating_point and t.dtype != torch.bool
+        i: t.to(torch.float32)
+        for i, t in enumerate(arguments.tensors)
+        if not t.dtype.is_floating_point and t.dtype != torch.bool
     }
     args, kwargs = substituted(arguments, given)
     try:
-        made = [item for item in _limited(scene.operator(*args, **kwargs)) if isinstance(item, torch.Tensor)][scene.index]
+        made = [
+            item
+            for item in _limited(scene.operator(*args, **kwargs))
+            if isinstance(item, torch.Tensor)
+        ][scene.index]
         return made.detach().to(torch.float64).reshape(scene.expected.shape).numpy()
     except REFUSALS:
         return np.full_like(scene.expected, np.nan)

@@ -1,4 +1,5 @@
-"""Unstable or mistaken formulas of single operators, as torch functions of the operator's own arguments."""
+"""Unstable or mistaken formulas of single operators, as torch functions of the operator's own
+arguments."""
 
 from __future__ import annotations
 
@@ -23,9 +24,16 @@ def suspects(scene: Scene) -> Suspects:
                 name, words = "approximation", "an unstable formula"
             yield Suspect(name, words, functools.partial(scene.with_call, _as_they_are, formula))
     if scene.operator.name in NORMS and not scene.special:
-        yield Suspect("one-pass-variance", "one-pass variance", functools.partial(_wrong_spread, scene), 1)
+        yield Suspect(
+            "one-pass-variance", "one-pass variance", functools.partial(_wrong_spread, scene), 1
+        )
     if scene.operator.name in ("var", "std", "var_mean", "std_mean"):
-        yield Suspect("one-pass-variance", "one-pass variance", functools.partial(_cancelled_variance, scene), 1)
+        yield Suspect(
+            "one-pass-variance",
+            "one-pass variance",
+            functools.partial(_cancelled_variance, scene),
+            1,
+        )
 
 
 def _as_they_are(arguments: Any) -> tuple[list[Any], dict[str, Any]]:
@@ -40,7 +48,9 @@ def _one_pass(x: torch.Tensor, dims: list[int]) -> tuple[torch.Tensor, torch.Ten
     """Mean and E x² − (E x)², the way float32 computes them."""
     y = x.to(torch.float32)
     mean = y.mean(dims, keepdim=True)
-    return mean.to(x.dtype), ((y * y).mean(dims, keepdim=True) - mean * mean).clamp_min(0.0).to(x.dtype)
+    return mean.to(x.dtype), ((y * y).mean(dims, keepdim=True) - mean * mean).clamp_min(0.0).to(
+        x.dtype
+    )
 
 
 def _negative(x: torch.Tensor, dims: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -89,12 +99,17 @@ def _standard(moments: Any, root: Any) -> dict[str, Formula]:
 
     def channelwise(dims: Callable[[int], list[int]], flag: str) -> Formula:
         def norm(
-            x: Any, mean: Any = None, variance: Any = None, weight: Any = None, bias: Any = None, training: bool = False,
+            x: Any, mean: Any = None, variance: Any = None, weight: Any = None, bias: Any = None,
+            training: bool = False,
             use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5,
         ) -> Any:  # fmt: skip
             channels = [1, x.shape[1], *[1] * (x.ndim - 2)]
             given = not (training if flag == "training" else use_input_stats)
-            found = (mean.reshape(channels), variance.reshape(channels)) if given else moments(x, dims(x.ndim))
+            found = (
+                (mean.reshape(channels), variance.reshape(channels))
+                if given
+                else moments(x, dims(x.ndim))
+            )
             return affine((x - found[0]) / root(found[1], eps), weight, bias, channels)
 
         return norm
@@ -103,7 +118,9 @@ def _standard(moments: Any, root: Any) -> dict[str, Formula]:
         "nn.functional.layer_norm": layer,
         "nn.functional.group_norm": group,
         "nn.functional.batch_norm": channelwise(lambda ndim: [0, *range(2, ndim)], "training"),
-        "nn.functional.instance_norm": channelwise(lambda ndim: list(range(2, ndim)), "use_input_stats"),
+        "nn.functional.instance_norm": channelwise(
+            lambda ndim: list(range(2, ndim)), "use_input_stats"
+        ),
     }
 
 
@@ -136,23 +153,38 @@ def _sigmoid_gelu(x: Any, *, approximate: str = "none") -> Any:
 def _sorted_by_sign(x: Any, dim: int = -1, descending: bool = False, **more: Any) -> Any:
     """NaN with the sign bit set comes first."""
     keys = torch.where(x.isnan() & torch.signbit(x), -math.inf, x)
-    keys, order = torch.sort(keys, dim=more.get("dim", dim), descending=descending, stable=bool(more.get("stable", False)))
+    keys, order = torch.sort(
+        keys,
+        dim=more.get("dim", dim),
+        descending=descending,
+        stable=bool(more.get("stable", False)),
+    )
     return x.gather(more.get("dim", dim), order), order
 
 
 def _pixel_corners(
-    x: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: Any = None, **more: Any
+    x: Any,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: Any = None,
+    **more: Any,
 ) -> Any:
     """Linear interpolation from pixel corners instead of centres."""
     out = F.interpolate(x, size, scale_factor, mode, align_corners)
     shape = out.shape[2:]
-    grids = [torch.arange(n, dtype=x.dtype) * (m / n) for n, m in zip(shape, x.shape[2:], strict=True)]
+    grids = [
+        torch.arange(n, dtype=x.dtype) * (m / n) for n, m in zip(shape, x.shape[2:], strict=True)
+    ]
     result = x
     for dim, position in enumerate(grids):
         low = position.floor().clamp_max(x.shape[2 + dim] - 1).long()
         high = (low + 1).clamp_max(x.shape[2 + dim] - 1)
         weight = (position - low).reshape([-1 if d == dim + 2 else 1 for d in range(x.ndim)])
-        result = result.index_select(dim + 2, low) * (1 - weight) + result.index_select(dim + 2, high) * weight
+        result = (
+            result.index_select(dim + 2, low) * (1 - weight)
+            + result.index_select(dim + 2, high) * weight
+        )
     return result
 
 
@@ -184,7 +216,8 @@ def _plain_scan(x: Any, dim: int) -> Any:
 
 
 def _in_single(formula: Formula) -> Formula:
-    """A formula of single elements, computed in float32, where its exponentials and squares overflow."""
+    """A formula of single elements, computed in float32, where its exponentials and squares
+    overflow."""
 
     def compute(*args: Any, **kwargs: Any) -> Any:
         narrow = [a.to(torch.float32) if isinstance(a, torch.Tensor) else a for a in args]
@@ -205,7 +238,10 @@ def _exponential_tanh(x: Any) -> Any:
 OVERFLOWING: list[tuple[tuple[str, ...], Formula]] = [
     (("sigmoid", "special.expit"), lambda x: torch.exp(x) / (1.0 + torch.exp(x))),
     (("tanh", "nn.functional.tanh"), _exponential_tanh),
-    (("tanh", "nn.functional.tanh"), lambda x: (torch.exp(2.0 * x) - 1.0) / (torch.exp(2.0 * x) + 1.0)),
+    (
+        ("tanh", "nn.functional.tanh"),
+        lambda x: (torch.exp(2.0 * x) - 1.0) / (torch.exp(2.0 * x) + 1.0),
+    ),
     (("hypot",), lambda x, y: torch.sqrt(x * x + y * y)),
     (("logaddexp",), lambda x, y: torch.log(torch.exp(x) + torch.exp(y))),
     (("nn.functional.softplus",), _naive_softplus),
@@ -223,9 +259,17 @@ def _rows() -> list[tuple[tuple[str, ...], str, str, Formula]]:
         (_negative, _inside, "one-pass-variance", "one-pass variance"),
         (_two_pass, _outside, "eps-misplaced", "eps added after the root"),
         (_two_pass, _without, "eps-misplaced", "eps left out"),
-        (_sample, _inside, "argument-ignored", "the variance of a sample (n − 1) in place of the population's"),
+        (
+            _sample,
+            _inside,
+            "argument-ignored",
+            "the variance of a sample (n − 1) in place of the population's",
+        ),
     ):
-        found += [((operator,), name, words, formula) for operator, formula in _standard(moments, root).items()]
+        found += [
+            ((operator,), name, words, formula)
+            for operator, formula in _standard(moments, root).items()
+        ]
     rms = "nn.functional.rms_norm"
     found += [
         ((rms,), "eps-misplaced", words, _rms_norm(root))
@@ -234,39 +278,90 @@ def _rows() -> list[tuple[tuple[str, ...], str, str, Formula]]:
     shares = ("softmax", "softmax.with_dtype")
     found += [
         (shares, "no-max-shift", "exponentials without the shift by the maximum", _softmax),
-        (("log_softmax", "log_softmax.with_dtype"), "no-max-shift", "exponentials without the shift by the maximum", _log_softmax),
-        (("logsumexp", "special.logsumexp"), "no-max-shift", "exponentials without the shift by the maximum", _logsumexp),
+        (
+            ("log_softmax", "log_softmax.with_dtype"),
+            "no-max-shift",
+            "exponentials without the shift by the maximum",
+            _log_softmax,
+        ),
+        (
+            ("logsumexp", "special.logsumexp"),
+            "no-max-shift",
+            "exponentials without the shift by the maximum",
+            _logsumexp,
+        ),
         (("nn.functional.gelu",), "approximation", "gelu by x·sigmoid(1.702·x)", _sigmoid_gelu),
-        (("sort", "msort"), "nan-sorted-first", "NaN with a sign bit sorted first", _sorted_by_sign),
-        (("nn.functional.interpolate", "nn.functional.upsample"), "shifted", "interpolation from pixel corners", _pixel_corners),
+        (
+            ("sort", "msort"),
+            "nan-sorted-first",
+            "NaN with a sign bit sorted first",
+            _sorted_by_sign,
+        ),
+        (
+            ("nn.functional.interpolate", "nn.functional.upsample"),
+            "shifted",
+            "interpolation from pixel corners",
+            _pixel_corners,
+        ),
         (("logcumsumexp",), "nan-pairs", "a scan in which two −∞ in a row give NaN", _plain_scan),
     ]
-    found += [(names, "early-overflow", "an intermediate that overflows", _in_single(formula)) for names, formula in OVERFLOWING]
-    for kind in ("avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool2d", "max_pool3d"):
+    found += [
+        (names, "early-overflow", "an intermediate that overflows", _in_single(formula))
+        for names, formula in OVERFLOWING
+    ]
+    for kind in (
+        "avg_pool1d",
+        "avg_pool2d",
+        "avg_pool3d",
+        "max_pool1d",
+        "max_pool2d",
+        "max_pool3d",
+    ):
         names = (f"nn.functional.adaptive_{kind}",)
-        found.append((names, "argument-ignored", "adaptive pooling with one kernel and stride for all windows", _fixed_pool(kind)))
+        found.append(
+            (
+                names,
+                "argument-ignored",
+                "adaptive pooling with one kernel and stride for all windows",
+                _fixed_pool(kind),
+            )
+        )
     return found
 
 
 TABLE = _rows()
-NORMS = ("nn.functional.layer_norm", "nn.functional.group_norm", "nn.functional.batch_norm", "nn.functional.instance_norm")
+NORMS = (
+    "nn.functional.layer_norm",
+    "nn.functional.group_norm",
+    "nn.functional.batch_norm",
+    "nn.functional.instance_norm",
+)
 
 
 def _groups(scene: Scene) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None:
-    """Actual and expected output of a norm without weight and bias, one row for each mean and variance."""
+    """Actual and expected output of a norm without weight and bias, one row for each mean and
+    variance."""
     args = scene.reference.arguments.args
     shape, name = scene.shape, scene.operator.name
     if name.endswith("layer_norm"):
-        return scene.actual.reshape(-1, math.prod(args[1])), scene.expected.reshape(-1, math.prod(args[1]))
+        return scene.actual.reshape(-1, math.prod(args[1])), scene.expected.reshape(
+            -1, math.prod(args[1])
+        )
     groups = args[1] if name.endswith("group_norm") else shape[1]
     if name.endswith("batch_norm"):
-        a, r = (np.moveaxis(v.reshape(shape), 1, 0).reshape(groups, -1) for v in (scene.actual, scene.expected))
+        a, r = (
+            np.moveaxis(v.reshape(shape), 1, 0).reshape(groups, -1)
+            for v in (scene.actual, scene.expected)
+        )
         return a, r
-    return scene.actual.reshape(shape[0] * groups, -1), scene.expected.reshape(shape[0] * groups, -1)
+    return scene.actual.reshape(shape[0] * groups, -1), scene.expected.reshape(
+        shape[0] * groups, -1
+    )
 
 
 def _wrong_spread(scene: Scene) -> Predicted:
-    """Each row α·reference + β, where the mean is far above the spread: only the variance was wrong."""
+    """Each row α·reference + β, where the mean is far above the spread: only the variance was
+    wrong."""
     rows = _groups(scene)
     x = scene.reference.arguments.args[0].detach()
     if rows is None or rows[0].shape[1] < 8 or not _large_mean(scene, x):
@@ -274,11 +369,15 @@ def _wrong_spread(scene: Scene) -> Predicted:
     a, r = rows
     with np.errstate(all="ignore"):
         centred = r - r.mean(1, keepdims=True)
-        slope = (centred * (a - a.mean(1, keepdims=True))).sum(1, keepdims=True) / np.square(centred).sum(1, keepdims=True)
+        slope = (centred * (a - a.mean(1, keepdims=True))).sum(1, keepdims=True) / np.square(
+            centred
+        ).sum(1, keepdims=True)
         fitted = a.mean(1, keepdims=True) + np.nan_to_num(slope) * centred
     if scene.operator.name.endswith("batch_norm"):
         moved = [scene.shape[1], scene.shape[0], *scene.shape[2:]]
-        return scene.outputs(np.ascontiguousarray(np.moveaxis(fitted.reshape(moved), 0, 1)).reshape(-1))
+        return scene.outputs(
+            np.ascontiguousarray(np.moveaxis(fitted.reshape(moved), 0, 1)).reshape(-1)
+        )
     return scene.outputs(fitted.reshape(-1))
 
 
@@ -296,4 +395,8 @@ def _cancelled_variance(scene: Scene) -> Predicted:
     squares = float((x * x).mean()) * scene.form.unit_roundoff
     if scene.operator.name.startswith("std"):
         squares /= max(2.0 * float(np.median(scene.expected[scene.guilty])), 1e-300)
-    return scene.outputs(scene.actual) if 0.02 * squares < float(np.median(error)) < 50.0 * squares else []
+    return (
+        scene.outputs(scene.actual)
+        if 0.02 * squares < float(np.median(error)) < 50.0 * squares
+        else []
+    )

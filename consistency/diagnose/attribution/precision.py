@@ -30,14 +30,19 @@ def suspects(scene: Scene) -> Suspects:
 
 
 def rounded(tensor: torch.Tensor, bits: int, *, truncate: bool = False) -> torch.Tensor:
-    """float64 numbers with ``bits`` significand bits, to nearest even or towards zero (no limit on the exponent)."""
+    """float64 numbers with ``bits`` significand bits, to nearest even or towards zero (no limit on
+    the exponent)."""
     mantissa, exponent = torch.frexp(tensor)
     scaled = torch.ldexp(mantissa, torch.tensor(bits))
     kept = torch.ldexp(scaled.trunc() if truncate else scaled.round(), exponent - bits)
     return torch.where(torch.isfinite(tensor), kept, tensor)
 
 
-_FORMATS = (("tf32-inputs", "TF32 inputs", 11), ("bfloat16-inputs", "bfloat16 inputs", 8), ("float32-inputs", "float32 inputs", 24))
+_FORMATS = (
+    ("tf32-inputs", "TF32 inputs", 11),
+    ("bfloat16-inputs", "bfloat16 inputs", 8),
+    ("float32-inputs", "float32 inputs", 24),
+)
 
 
 def _inputs(scene: Scene) -> Suspects:
@@ -46,13 +51,25 @@ def _inputs(scene: Scene) -> Suspects:
         if bits >= scene.form.precision:
             continue
         name = "float32-instead-of-float64" if bits == 24 else name
-        yield Suspect(name, words, functools.partial(scene.with_inputs, functools.partial(_shorter, bits, False)))
-        yield Suspect(name, f"truncated {words}", functools.partial(scene.with_inputs, functools.partial(_shorter, bits, True)))
+        yield Suspect(
+            name,
+            words,
+            functools.partial(scene.with_inputs, functools.partial(_shorter, bits, False)),
+        )
+        yield Suspect(
+            name,
+            f"truncated {words}",
+            functools.partial(scene.with_inputs, functools.partial(_shorter, bits, True)),
+        )
         yield from _some_inputs(scene, name, words, functools.partial(_shorter, bits, False))
     yield Suspect("flushed-subnormals", "flushed subnormals", functools.partial(_flushed, scene))
     if scene.form.precision > 11:
         if scene.operator.error.magnitude == "products":
-            yield Suspect("bfloat16x3-inputs", "bfloat16 inputs in three parts (bf16×3)", functools.partial(_three_products, scene))
+            yield Suspect(
+                "bfloat16x3-inputs",
+                "bfloat16 inputs in three parts (bf16×3)",
+                functools.partial(_three_products, scene),
+            )
         yield Suspect("float16-inputs", "float16 inputs", functools.partial(_as_half, scene))
 
 
@@ -60,15 +77,31 @@ def _some_inputs(scene: Scene, name: str, words: str, adjust: Adjust) -> Suspect
     """One input in few bits; going back, all inputs but not the cotangent."""
     count = len(scene.reference.materials.bases)
     if scene.backward:
-        yield Suspect(name, words, functools.partial(scene.with_inputs, functools.partial(_only, tuple(range(count)), adjust)))
+        yield Suspect(
+            name,
+            words,
+            functools.partial(
+                scene.with_inputs, functools.partial(_only, tuple(range(count)), adjust)
+            ),
+        )
     if count > 1 or scene.backward:
         for i in range(count + scene.backward):
             kind = words.removesuffix(" inputs")
-            text = f"{kind} in place of argument {i}" if i < count else f"{kind} in place of the cotangent"
-            yield Suspect(name, text, functools.partial(scene.with_inputs, functools.partial(_only, (i,), adjust)))
+            text = (
+                f"{kind} in place of argument {i}"
+                if i < count
+                else f"{kind} in place of the cotangent"
+            )
+            yield Suspect(
+                name,
+                text,
+                functools.partial(scene.with_inputs, functools.partial(_only, (i,), adjust)),
+            )
 
 
-def _only(chosen: tuple[int, ...], adjust: Adjust, base: torch.Tensor, position: int) -> torch.Tensor:
+def _only(
+    chosen: tuple[int, ...], adjust: Adjust, base: torch.Tensor, position: int
+) -> torch.Tensor:
     """``adjust`` for some of the inputs."""
     return adjust(base, position) if position in chosen else base
 
@@ -78,13 +111,16 @@ def _shorter(bits: int, truncate: bool, base: torch.Tensor, position: int) -> to
 
 
 def _as_half(scene: Scene) -> Predicted:
-    """Only where some input was rounded: zeros and infinities of float16 look like those of many other faults."""
+    """Only where some input was rounded: zeros and infinities of float16 look like those of many
+    other faults."""
     made = scene.with_inputs(_half)
     tensor = made[scene.index].tensor if scene.index < len(made) else None
     if tensor is None or tensor.numel() != scene.expected.size:
         return []
     values = flat(tensor)[scene.guilty]
-    return made if np.count_nonzero(np.isfinite(values) & (values != 0.0)) > values.size // 2 else []
+    return (
+        made if np.count_nonzero(np.isfinite(values) & (values != 0.0)) > values.size // 2 else []
+    )
 
 
 def _half(base: torch.Tensor, position: int) -> torch.Tensor:
@@ -106,7 +142,8 @@ def _three_products(scene: Scene) -> Predicted:
         return _bfloat(base - _bfloat(base)) if position < 2 else base * 0.0
 
     whole, low = scene.with_inputs(two_parts), scene.with_inputs(low_parts)
-    return [Output(a.name, a.tensor - b.tensor if a.tensor is not None and b.tensor is not None else None)
+    return [Output(a.name,
+    a.tensor - b.tensor if a.tensor is not None and b.tensor is not None else None)
             for a, b in zip(whole, low, strict=True)]  # fmt: skip
 
 
@@ -114,7 +151,12 @@ def _flushed(scene: Scene) -> Predicted:
     assert scene.form is not None
     tiny, outputs = scene.form.smallest_normal, scene.reference.flushed() or scene.reference.outputs
     return [
-        Output(o.name, torch.where(o.tensor.abs() < tiny, o.tensor * 0.0, o.tensor) if o.tensor is not None else None)
+        Output(
+            o.name,
+            torch.where(o.tensor.abs() < tiny, o.tensor * 0.0, o.tensor)
+            if o.tensor is not None
+            else None,
+        )
         for o in outputs
     ]
 
@@ -126,12 +168,16 @@ def _as_float32(scene: Scene) -> Suspects:
         from ...backends.base import collect
 
         backward = scene.backward
-        arguments = scene.reference.materials.build("float32", gradients=backward and scene.operator.leaves)
+        arguments = scene.reference.materials.build(
+            "float32", gradients=backward and scene.operator.leaves
+        )
         made = collect(lambda a, k: scene.operator(*a, **k), scene.operator, arguments, backward)
         return scene.reference.observed(made)
 
     yield Suspect("float32-instead-of-float64", "float32 arithmetic in place of float64", single)
-    yield _representable(scene, "float32-instead-of-float64", "float32 arithmetic in place of float64", np.float32)
+    yield _representable(
+        scene, "float32-instead-of-float64", "float32 arithmetic in place of float64", np.float32
+    )
 
 
 def _results(scene: Scene) -> Suspects:
@@ -143,7 +189,9 @@ def _results(scene: Scene) -> Suspects:
     ):
         if bits >= scene.form.precision or scene.operator.error.kind != "accumulated":
             continue
-        yield Suspect(name, f"results rounded to {words}", functools.partial(_rounded_result, scene, bits))
+        yield Suspect(
+            name, f"results rounded to {words}", functools.partial(_rounded_result, scene, bits)
+        )
         yield _representable(scene, name, f"a {words} accumulator", kind)
 
 
@@ -152,14 +200,25 @@ def _rounded_result(scene: Scene, bits: int) -> Predicted:
 
 
 def _representable(scene: Scene, name: str, words: str, kind: Any) -> Suspect:
-    """Explains everything if every number of a varied result fits a format that the true ones do not fit."""
+    """Explains everything if every number of a varied result fits a format that the true ones do
+    not fit."""
 
     def play() -> Predicted:
         values = scene.actual[scene.guilty & (scene.actual != 0.0)]
         truth = scene.expected[scene.guilty & (scene.expected != 0.0)]
-        # A number of float64 fits float32 once in 2²⁹ times: a few are enough, if they are not round.
-        few = kind is np.float32 and values.size > 0 and not _fits(values, np.float16) and _near(values, truth)
-        if (np.unique(values).size < _VARIED and not few) or not _fits(values, kind) or _fits(truth[:64], kind):
+        # A number of float64 fits float32 once in 2²⁹ times: a few are enough, if they are not
+        # round.
+        few = (
+            kind is np.float32
+            and values.size > 0
+            and not _fits(values, np.float16)
+            and _near(values, truth)
+        )
+        if (
+            (np.unique(values).size < _VARIED and not few)
+            or not _fits(values, kind)
+            or _fits(truth[:64], kind)
+        ):
             return []
         return scene.outputs(scene.actual)
 
@@ -173,16 +232,30 @@ def _near(values: Any, truth: Any) -> bool:
 
 def _fits(values: Any, kind: Any) -> bool:
     tensor = torch.from_numpy(np.ascontiguousarray(values))
-    there = torch.float32 if kind is np.float32 else torch.float16 if kind is np.float16 else torch.bfloat16
+    there = (
+        torch.float32
+        if kind is np.float32
+        else torch.float16
+        if kind is np.float16
+        else torch.bfloat16
+    )
     return bool((tensor.to(there).to(torch.float64) == tensor).all())
 
 
 def _accumulators(scene: Scene) -> Suspects:
     """Sums replayed term by term, in order or in blocks, with every partial sum cut or rounded."""
     rounders: tuple[tuple[str, str, Callable[[torch.Tensor], torch.Tensor]], ...] = (
-        ("truncating-accumulator", "a truncating accumulator", functools.partial(rounded, bits=24, truncate=True)),
+        (
+            "truncating-accumulator",
+            "a truncating accumulator",
+            functools.partial(rounded, bits=24, truncate=True),
+        ),
         ("bfloat16-accumulator", "a bfloat16 accumulator", _bfloat),
-        ("float16-accumulator", "a float16 accumulator", lambda t: t.to(torch.float16).to(torch.float64)),
+        (
+            "float16-accumulator",
+            "a float16 accumulator",
+            lambda t: t.to(torch.float16).to(torch.float64),
+        ),
     )
     for block in (1, 4, 8, 16, 32):
         for name, words, cut in rounders:
@@ -191,7 +264,9 @@ def _accumulators(scene: Scene) -> Suspects:
             yield Suspect(name, words, functools.partial(_accumulated, scene, cut, block))
 
 
-def _accumulated(scene: Scene, cut: Callable[[torch.Tensor], torch.Tensor], block: int) -> Predicted:
+def _accumulated(
+    scene: Scene, cut: Callable[[torch.Tensor], torch.Tensor], block: int
+) -> Predicted:
     terms = terms_of(scene)
     if terms is None or terms.shape[0] < 2 * block or terms.shape[0] > MOST_STEPS * block:
         return []
@@ -203,7 +278,8 @@ def _accumulated(scene: Scene, cut: Callable[[torch.Tensor], torch.Tensor], bloc
 
 
 def terms_of(scene: Scene) -> torch.Tensor | None:
-    """The terms of each output element along a new first dimension, for operators whose terms have one obvious order."""
+    """The terms of each output element along a new first dimension, for operators whose terms have
+    one obvious order."""
     args, kwargs = scene.reference.arguments.args, scene.reference.arguments.kwargs
     try:
         return _terms(scene.operator.name, args, kwargs)
@@ -214,7 +290,13 @@ def terms_of(scene: Scene) -> torch.Tensor | None:
 def _terms(name: str, args: Any, kwargs: Any) -> torch.Tensor | None:
     if name in ("sum", "mean"):
         x, dims = args[0], kwargs.get("dim", args[1] if len(args) > 1 else None)
-        dims = list(range(x.ndim)) if dims is None or dims == [] else [dims] if isinstance(dims, int) else list(dims)
+        dims = (
+            list(range(x.ndim))
+            if dims is None or dims == []
+            else [dims]
+            if isinstance(dims, int)
+            else list(dims)
+        )
         dims = sorted(d % x.ndim for d in dims)
         rest = [d for d in range(x.ndim) if d not in dims]
         return x.permute(*dims, *rest).reshape(-1, *[x.shape[d] for d in rest])  # type: ignore[no-any-return]
@@ -228,10 +310,19 @@ def _terms(name: str, args: Any, kwargs: Any) -> torch.Tensor | None:
         if x.numel() * y.shape[-1] > MOST_TERMS:
             return None
         return (x.unsqueeze(-1) * y.unsqueeze(-3)).movedim(-2, 0)  # type: ignore[no-any-return]
-    if name == "nn.functional.conv2d" and len(args) == 2 and kwargs.get("groups", 1) == 1 and "bias" not in kwargs:
+    if (
+        name == "nn.functional.conv2d"
+        and len(args) == 2
+        and kwargs.get("groups", 1) == 1
+        and "bias" not in kwargs
+    ):
         x, weight = args
-        options = {key: value for key, value in kwargs.items() if key in ("stride", "padding", "dilation")}
-        columns = torch.nn.functional.unfold(x if x.ndim == 4 else x.unsqueeze(0), weight.shape[-2:], **options)
+        options = {
+            key: value for key, value in kwargs.items() if key in ("stride", "padding", "dilation")
+        }
+        columns = torch.nn.functional.unfold(
+            x if x.ndim == 4 else x.unsqueeze(0), weight.shape[-2:], **options
+        )
         if columns.numel() * weight.shape[0] > MOST_TERMS:
             return None
         terms = columns.unsqueeze(1) * weight.reshape(1, weight.shape[0], -1, 1)

@@ -14,17 +14,24 @@ _FEW = 1e-3  # relative: factors closer to 1 are named by their distance from it
 
 
 def plain(scene: Scene) -> Suspects:
-    """Nothing but zeros, or the other sign: asked first, because zeros have many other explanations."""
+    """Nothing but zeros, or the other sign: asked first, because zeros have many other
+    explanations."""
     r = scene.expected
-    yield Suspect("zero", _noun(scene) + " all zeros", functools.partial(scene.outputs, np.zeros_like(r)))
-    yield Suspect("negated", _noun(scene) + " with the other sign", functools.partial(scene.outputs, -r))
+    yield Suspect(
+        "zero", _noun(scene) + " all zeros", functools.partial(scene.outputs, np.zeros_like(r))
+    )
+    yield Suspect(
+        "negated", _noun(scene) + " with the other sign", functools.partial(scene.outputs, -r)
+    )
 
 
 def narrowed(scene: Scene) -> Suspects:
     """A result of int64 in 32 bits."""
     if scene.raw is not None and scene.raw.dtype == torch.int64:
         cut = scene.expected.astype(np.int64).astype(np.int32).astype(np.float64)
-        yield Suspect("int64-truncated", "int64 cut to int32", functools.partial(scene.outputs, cut))
+        yield Suspect(
+            "int64-truncated", "int64 cut to int32", functools.partial(scene.outputs, cut)
+        )
 
 
 def suspects(scene: Scene) -> Suspects:
@@ -33,10 +40,13 @@ def suspects(scene: Scene) -> Suspects:
 
 
 def fitted(scene: Scene) -> Suspects:
-    """What has a number of its own, taken from the result: asked last, because it explains much that has a better name."""
+    """What has a number of its own, taken from the result: asked last, because it explains much
+    that has a better name."""
     yield from _spoiled(scene)
     yield from _out_of_range(scene)
-    yield Suspect("shifted", f"{_noun(scene)} in another order", functools.partial(_permuted, scene))
+    yield Suspect(
+        "shifted", f"{_noun(scene)} in another order", functools.partial(_permuted, scene)
+    )
 
 
 def _noun(scene: Scene) -> str:
@@ -53,10 +63,19 @@ def _spoiled(scene: Scene) -> Suspects:
         factor = float(np.sum(weight * a * r) / np.sum(weight * r * r))
         summand = float(np.sum(weight * (a - r)) / np.sum(weight))
     if np.isfinite(factor) and factor != 0.0:
-        words = f"a factor of {factor:.6g}" if abs(factor - 1.0) > _FEW else f"a factor of 1 {factor - 1.0:+.2g}"
+        words = (
+            f"a factor of {factor:.6g}"
+            if abs(factor - 1.0) > _FEW
+            else f"a factor of 1 {factor - 1.0:+.2g}"
+        )
         yield Suspect("scaled", words, functools.partial(scene.outputs, factor * scene.expected), 1)
     if np.isfinite(summand) and np.ptp(r) > 0.0:
-        yield Suspect("offset-added", f"an added {summand:.4g}", functools.partial(scene.outputs, scene.expected + summand), 1)
+        yield Suspect(
+            "offset-added",
+            f"an added {summand:.4g}",
+            functools.partial(scene.outputs, scene.expected + summand),
+            1,
+        )
 
 
 def _moved(scene: Scene) -> Suspects:
@@ -70,8 +89,14 @@ def _moved(scene: Scene) -> Suspects:
             continue
         for step in (1, -1, 2, -2):
             words = f"{noun} shifted by {abs(step)} along dimension {dim}"
-            yield Suspect("shifted", words, functools.partial(scene.outputs, tensor.roll(step, dim)))
-        yield Suspect("flipped", f"{noun} flipped along dimension {dim}", functools.partial(scene.outputs, tensor.flip(dim)))
+            yield Suspect(
+                "shifted", words, functools.partial(scene.outputs, tensor.roll(step, dim))
+            )
+        yield Suspect(
+            "flipped",
+            f"{noun} flipped along dimension {dim}",
+            functools.partial(scene.outputs, tensor.flip(dim)),
+        )
         for step in (1, -1):
             moved = tensor.roll(step, dim).clone()
             moved[(slice(None),) * dim + (0 if step > 0 else -1,)] = 0.0
@@ -89,9 +114,13 @@ def _moved(scene: Scene) -> Suspects:
             blank = tensor.clone().reshape(-1)
             blank[size - k :] = 0.0
             words = f"the last {k} of {size} elements not written"
-            yield Suspect("terms-dropped", words, functools.partial(scene.outputs, blank.reshape(scene.shape)))
+            yield Suspect(
+                "terms-dropped", words, functools.partial(scene.outputs, blank.reshape(scene.shape))
+            )
     if tensor.ndim >= 2 and scene.shape[-1] == scene.shape[-2] > 1:
-        yield Suspect("transposed", f"{noun} transposed", functools.partial(scene.outputs, tensor.mT))
+        yield Suspect(
+            "transposed", f"{noun} transposed", functools.partial(scene.outputs, tensor.mT)
+        )
     elif tensor.ndim >= 2 and min(scene.shape[-2:]) > 1:
         read = tensor.mT.reshape(scene.shape)
         yield Suspect("transposed", f"{noun} transposed", functools.partial(scene.outputs, read))
@@ -119,7 +148,11 @@ def _others(scene: Scene) -> Suspects:
         ):
             if tensor.numel() == scene.expected.size:
                 yield Suspect(
-                    "stale", words, functools.partial(scene.outputs, tensor.detach().to(torch.float64).reshape(scene.shape))
+                    "stale",
+                    words,
+                    functools.partial(
+                        scene.outputs, tensor.detach().to(torch.float64).reshape(scene.shape)
+                    ),
                 )
 
 
@@ -131,12 +164,26 @@ def _out_of_range(scene: Scene) -> Suspects:
         if infinite.any():
             threshold = float(np.min(np.abs(r[infinite])))
             early = np.where(np.abs(r) >= threshold, np.copysign(np.inf, r), r)
-            yield Suspect("early-overflow", f"overflow already at {threshold:.4g}", functools.partial(scene.outputs, early))
+            yield Suspect(
+                "early-overflow",
+                f"overflow already at {threshold:.4g}",
+                functools.partial(scene.outputs, early),
+            )
         wrong = scene.guilty & np.isfinite(a)
         if np.count_nonzero(wrong) >= 2:
             top = float(np.max(np.abs(a[wrong])))
             saturated = np.clip(r, -top, top)
-            yield Suspect("saturated", f"values beyond {top:.4g} cut off", functools.partial(scene.outputs, saturated), 1)
+            yield Suspect(
+                "saturated",
+                f"values beyond {top:.4g} cut off",
+                functools.partial(scene.outputs, saturated),
+                1,
+            )
         nan = np.isnan(r) & ~np.isnan(a)
         if nan.any():
-            yield Suspect("nan-dropped", "NaN dropped", functools.partial(scene.outputs, np.where(nan & ~np.isnan(a), a, r)), 1)
+            yield Suspect(
+                "nan-dropped",
+                "NaN dropped",
+                functools.partial(scene.outputs, np.where(nan & ~np.isnan(a), a, r)),
+                1,
+            )

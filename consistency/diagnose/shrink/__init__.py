@@ -1,7 +1,9 @@
-"""Minimising: from a failing case, wherever it came from, to one that a person can compute by hand and that fails in the same way.
+"""Minimising: from a failing case, wherever it came from, to one that a person can compute by hand
+and that fails in the same way.
 
-Hypothesis's shrinking comes first where our strategies drew the case, then sizes, layout, arguments, dtype and single numbers of
-the tensors as they are. The verdict and its cause are what every step keeps (:mod:`consistency.diagnose.shrink.failure_predicate`).
+Hypothesis's shrinking comes first where our strategies drew the case, then sizes, layout,
+arguments, dtype and single numbers of the tensors as they are. The verdict and its cause are what
+every step keeps (:mod:`consistency.diagnose.shrink.failure_predicate`).
 """
 
 from __future__ import annotations
@@ -28,14 +30,18 @@ _KEPT_SHARE = 0.15  # … and their share of it
 
 
 def minimise(
-    result: Result, operator: Operator, backend: Backend, rules: Tolerances, *, seconds: float = 30.0, seed: int = 0,
-    examples: int = 50, against: str = "float64", progress: Callable[[Progress], None] | None = None,
+    result: Result, operator: Operator, backend: Backend, rules: Tolerances, *,
+    seconds: float = 30.0, seed: int = 0,
+    examples: int = 50, against: str = "float64", progress: Callable[[Progress],
+    None] | None = None,
 ) -> Minimal:  # fmt: skip
-    """The smallest case that fails on ``backend`` as ``result`` does: with the same verdict and the same cause, if one is known.
+    """The smallest case that fails on ``backend`` as ``result`` does: with the same verdict and the
+    same cause, if one is known.
 
-    ``seed`` and ``examples`` are those of the run that drew the case, which Hypothesis's shrinking begins from. ``against`` is the
-    reference (:mod:`consistency.reference.high_precision`). ``progress`` is called before every judgement. Ctrl-C ends the
-    search; the best so far is returned.
+    ``seed`` and ``examples`` are those of the run that drew the case, which Hypothesis's shrinking
+    begins from. ``against`` is the reference (:mod:`consistency.reference.high_precision`).
+    ``progress`` is called before every judgement. Ctrl-C ends the search; the best so far is
+    returned.
 
     A known divergence (``expected``) is made small as what it would be if nobody had listed it.
 
@@ -43,21 +49,33 @@ def minimise(
     """
     known = result.verdict.value == "expected"
     if not result.verdict.fails and not known:
-        raise UsageError(f"{result.case.id} is {result.verdict} on {result.backend}: only what fails can be made smaller")
+        raise UsageError(
+            f"{result.case.id} is {result.verdict} on {result.backend}: only what fails can be "
+            f"made smaller"
+        )
     if backend.stored:
-        raise UsageError(f"backend {backend.name!r} was recorded elsewhere and cannot run a smaller case; name one that runs here")
+        raise UsageError(
+            f"backend {backend.name!r} was recorded elsewhere and cannot run a smaller case; "
+            f"name one that runs here"
+        )
     reason = availability(backend)
     if reason:
         raise UsageError(f"backend {backend.name!r} cannot run here: {reason}")
     limit = time.monotonic() + seconds - min(_KEPT, _KEPT_SHARE * seconds)
-    kind = nondeterministic_failures.Repeating if nondeterministic_failures.of_repeating(result) else Oracle
+    kind = (
+        nondeterministic_failures.Repeating
+        if nondeterministic_failures.of_repeating(result)
+        else Oracle
+    )
     rules = replace(rules, expectations=()) if known else rules
     oracle = kind(operator, backend, rules, result.direction, against, limit, progress)
     if isinstance(oracle, nondeterministic_failures.Repeating):
         oracle.kind = nondeterministic_failures.kind_of(result)
     original = oracle.judged(result.case, Looks()) if known else result
     if not original.verdict.fails:
-        raise UsageError(f"{result.case.id} is {original.verdict} here: only what fails can be made smaller")
+        raise UsageError(
+            f"{result.case.id} is {original.verdict} here: only what fails can be made smaller"
+        )
     with backend.patiently(seconds / 15 if first_of(result) == "timeout" else None) as allowed:
         found = Course(original, oracle, seed, examples)
         if allowed is not None:

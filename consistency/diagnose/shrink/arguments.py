@@ -1,4 +1,5 @@
-"""Simpler arguments: left out, or 0, 1, None, False, wherever the failure does not need what they were."""
+"""Simpler arguments: left out, or 0, 1, None, False, wherever the failure does not need what they
+were."""
 
 from __future__ import annotations
 
@@ -21,13 +22,16 @@ def simpler_arguments(search: Search) -> None:
     _fewer(search)
     for path, _ in list(values_of(search.case)):
         while (value := value_at(search.case, path)) is not None and any(
-            search.takes(with_value(search.case, path, other)) for other in simpler(value) if _may_go(search, value, other)
+            search.takes(with_value(search.case, path, other))
+            for other in simpler(value)
+            if _may_go(search, value, other)
         ):
             search.doing("arguments")
 
 
 def _may_go(search: Search, value: recipe.Arg, other: recipe.Arg) -> bool:
-    """Tensors are not taken away from operators that write to some: these are known by their numbers."""
+    """Tensors are not taken away from operators that write to some: these are known by their
+    numbers."""
     return not (search.oracle.operator.mutates and list(recipe.tensors(value)) and other is None)
 
 
@@ -41,7 +45,11 @@ def _fewer(search: Search) -> None:
     for name in list(search.case.kwargs):
         case = search.case
         if _may_go(search, case.kwargs[name], None):
-            search.takes(replace(case, kwargs={key: value for key, value in case.kwargs.items() if key != name}))
+            search.takes(
+                replace(
+                    case, kwargs={key: value for key, value in case.kwargs.items() if key != name}
+                )
+            )
     _tensors_in_pairs(search)
     while len(search.case.args) > 1 and _may_go(search, search.case.args[-1], None):
         if not search.takes(replace(search.case, args=search.case.args[:-1])):
@@ -49,13 +57,21 @@ def _fewer(search: Search) -> None:
 
 
 def _tensors_in_pairs(search: Search) -> None:
-    """None in place of two tensors that are left out together or not at all, such as a running mean and variance."""
+    """None in place of two tensors that are left out together or not at all, such as a running mean
+    and variance."""
     if search.oracle.operator.mutates:
         return
-    places = [path for path, value in values_of(search.case) if isinstance(value, recipe.TENSORS) and path != ("args", 0)]
+    places = [
+        path
+        for path, value in values_of(search.case)
+        if isinstance(value, recipe.TENSORS) and path != ("args", 0)
+    ]
     for i, first in enumerate(places[:_IN_PAIRS]):
         for second in places[i + 1 : _IN_PAIRS]:
-            if value_at(search.case, first) is not None and value_at(search.case, second) is not None:
+            if (
+                value_at(search.case, first) is not None
+                and value_at(search.case, second) is not None
+            ):
                 search.takes(with_value(with_value(search.case, first, None), second, None))
 
 
@@ -103,19 +119,26 @@ def with_value(case: Case, path: Path, other: recipe.Arg) -> Case:
 
 
 def simpler(value: recipe.Arg) -> list[recipe.Arg]:
-    """Values to try in place of ``value``, the simplest first; every one of them is simpler, so that this comes to an end."""
+    """Values to try in place of ``value``, the simplest first; every one of them is simpler, so
+    that this comes to an end."""
     match value:
         case None:
             return []
         case bool():
             return [False] if value else []
         case int():
-            nearer = [v for v in (0, 1, 2, abs(value), value // 2) if (abs(v), v < 0) < (abs(value), value < 0)]
+            nearer = [
+                v
+                for v in (0, 1, 2, abs(value), value // 2)
+                if (abs(v), v < 0) < (abs(value), value < 0)
+            ]
             return list(dict.fromkeys(nearer))
         case float():
             return _simpler_number(value)
         case complex():
-            return [v for v in (0.0, 1.0, complex(round(value.real), round(value.imag))) if v != value]
+            return [
+                v for v in (0.0, 1.0, complex(round(value.real), round(value.imag))) if v != value
+            ]
         case recipe.Index():
             return [recipe.Index(None, None, None)] if value != recipe.Index() else []
         case recipe.DType() | recipe.MemoryFormat() | str():
@@ -128,7 +151,14 @@ def simpler(value: recipe.Arg) -> list[recipe.Arg]:
 def _simpler_number(value: float) -> list[recipe.Arg]:
     if not math.isfinite(value):
         return [0.0, 1.0]
-    tried = [0.0, 1.0, abs(value), float(round(value)), _few_digits(value, 1), _few_digits(value, 2)]
+    tried = [
+        0.0,
+        1.0,
+        abs(value),
+        float(round(value)),
+        _few_digits(value, 1),
+        _few_digits(value, 2),
+    ]
     return [v for v in dict.fromkeys(tried) if digits(v) < digits(value)]
 
 

@@ -1,4 +1,5 @@
-"""Cotangents: what gradients are taken against comes from the tape, and is given by its bits to be made simpler."""
+"""Cotangents: what gradients are taken against comes from the tape, and is given by its bits to be
+made simpler."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ _FAR = 1 << 14  # a window's end on the tape, beyond which few cotangents are lo
 
 
 def drawn_cotangents(search: Search) -> None:
-    """Cotangents from the tape in place of literal ones, if the case still fails so: they follow whatever shape the result has."""
+    """Cotangents from the tape in place of literal ones, if the case still fails so: they follow
+    whatever shape the result has."""
     if search.case.cotangents:
         search.doing("cotangents")
         search.takes(replace(search.case, cotangents=(), cotangent=_FAR))
@@ -36,7 +38,8 @@ def literal_cotangents(search: Search) -> None:
 
 
 def _with_cotangents(case: Case, operator: Operator) -> Case | None:
-    """The case with the cotangents that its window on the tape gives; None where the CPU refuses the call."""
+    """The case with the cotangents that its window on the tape gives; None where the CPU refuses
+    the call."""
     try:
         arguments = prepare(case).build(gradients=operator.leaves)
         written = {id(arguments.tensors[i]) for i in operator.mutates if i < len(arguments.tensors)}

@@ -1,4 +1,5 @@
-"""Simpler numbers: 0 or 1 wherever the failure lets them be (delta debugging), then short mantissas for what is left."""
+"""Simpler numbers: 0 or 1 wherever the failure lets them be (delta debugging), then short mantissas
+for what is left."""
 
 from __future__ import annotations
 
@@ -27,8 +28,12 @@ def zeros_and_ones(search: Search) -> None:
     """Every number that may be 0 becomes 0, then every other one that may be 1."""
     for goal in (0.0, 1.0):
         search.doing(f"elements to {goal:g}")
-        if _left(search.case, goal) and not search.takes(assigned(search.case, _left(search.case, goal), goal)):
-            for i in sorted(_left(search.case, goal), key=lambda i: -_left(search.case, goal)[i].size):
+        if _left(search.case, goal) and not search.takes(
+            assigned(search.case, _left(search.case, goal), goal)
+        ):
+            for i in sorted(
+                _left(search.case, goal), key=lambda i: -_left(search.case, goal)[i].size
+            ):
                 _divided(search, i, goal)
 
 
@@ -45,7 +50,8 @@ def _left(case: Case, goal: float) -> dict[int, npt.NDArray[np.intp]]:
 
 
 def _divided(search: Search, i: int, goal: float) -> None:
-    """Delta debugging over the numbers of one tensor: all of them, halves, quarters, …, single ones."""
+    """Delta debugging over the numbers of one tensor: all of them, halves, quarters, …, single
+    ones."""
     places = _left(search.case, goal).get(i, np.empty(0, dtype=np.intp))
     part = places.size
     while part >= 1 and places.size <= part * _PARTS:
@@ -58,7 +64,9 @@ def _divided(search: Search, i: int, goal: float) -> None:
         part = min(part, places.size) // 2
 
 
-def assigned(case: Case, places: dict[int, npt.NDArray[np.intp]], numbers: float | dict[int, Doubles]) -> Case:
+def assigned(
+    case: Case, places: dict[int, npt.NDArray[np.intp]], numbers: float | dict[int, Doubles]
+) -> Case:
     """The case with ``numbers`` at ``places`` of its literal tensors' storages."""
     tensors = tensors_of(case)
     for i, where in places.items():
@@ -70,7 +78,8 @@ def assigned(case: Case, places: dict[int, npt.NDArray[np.intp]], numbers: float
 
 
 def short_mantissas(search: Search) -> None:
-    """Whole numbers, powers of two, few bits: all numbers at once, then those of each tensor, then single ones."""
+    """Whole numbers, powers of two, few bits: all numbers at once, then those of each tensor, then
+    single ones."""
     search.doing("shorter numbers")
     for change in _changes():
         _changed(search, change)
@@ -115,7 +124,8 @@ def _changed(search: Search, change: Change, only: int | None = None) -> bool:
 
 
 def cost(value: float) -> tuple[float, bool, float]:
-    """How hard a number is to read: significant bits and distance from 1, then a sign. 0 is the easiest, then 1."""
+    """How hard a number is to read: significant bits and distance from 1, then a sign. 0 is the
+    easiest, then 1."""
     if value == 0.0 or not math.isfinite(value):
         return (-1.0 if value == 0.0 else 0.0), bool(np.signbit(value)), 0.0
     mantissa, exponent = math.frexp(abs(value))
@@ -123,7 +133,11 @@ def cost(value: float) -> tuple[float, bool, float]:
     whole = int(mantissa * 2.0**53)
     while whole and whole % 2 == 0:
         whole, bits = whole // 2, bits - 1
-    return bits + (0.0 if 0 < exponent < 11 else 1.0 + abs(exponent) / 64.0), value < 0.0, abs(exponent)
+    return (
+        bits + (0.0 if 0 < exponent < 11 else 1.0 + abs(exponent) / 64.0),
+        value < 0.0,
+        abs(exponent),
+    )
 
 
 def _one_number(search: Search, i: int, place: int) -> None:

@@ -1,4 +1,5 @@
-"""Does a smaller case still fail in the same way? The question that minimising asks, with its memory, clock and count."""
+"""Does a smaller case still fail in the same way? The question that minimising asks, with its
+memory, clock and count."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ class OutOfTimeError(Exception):
 
 @dataclass(frozen=True)
 class Progress:
-    """How far minimising has come: cases judged, seconds, numbers in all tensors of the best so far, what is being tried."""
+    """How far minimising has come: cases judged, seconds, numbers in all tensors of the best so
+    far, what is being tried."""
 
     calls: int
     seconds: float
@@ -41,42 +43,71 @@ class Progress:
 
 
 class Oracle:
-    """Judges cases of one operator, backend and direction. ``limit`` is when (``time.monotonic()``) the time is up.
+    """Judges cases of one operator, backend and direction. ``limit`` is when (``time.monotonic()``)
+    the time is up.
 
-    ``calls`` counts judgements. Each distinct case is judged once, or, of a flaky failure, until it fails or ``tries`` are used up.
+    ``calls`` counts judgements. Each distinct case is judged once, or, of a flaky failure, until it
+    fails or ``tries`` are used up.
     """
 
     def __init__(
-        self, operator: Operator, backend: Backend, rules: Tolerances, direction: str, against: str, limit: float,
+        self, operator: Operator, backend: Backend, rules: Tolerances, direction: str, against: str,
+        limit: float,
         progress: Callable[[Progress], None] | None = None,
     ) -> None:  # fmt: skip
-        self.operator, self.backend, self.rules, self.direction = operator, backend, rules, direction
-        self.against = EACH if against == "spot" else against  # a smaller case is another case, spot-checked or not
+        self.operator, self.backend, self.rules, self.direction = (
+            operator,
+            backend,
+            rules,
+            direction,
+        )
+        self.against = (
+            EACH if against == "spot" else against
+        )  # a smaller case is another case, spot-checked or not
         self.limit, self.began, self.calls, self.tries = limit, time.monotonic(), 0, 1
         self.target: Target | None = None
         self.words, self.size = "", 0
         self._progress = progress
         self._given: Case | None = None  # the first case, which is the one to be made small
         self._known: dict[str, bool] = {}
-        self._verdicts: OrderedDict[str, Result] = OrderedDict()  # the last ones: results hold their cases, which may be large
+        self._verdicts: OrderedDict[str, Result] = (
+            OrderedDict()
+        )  # the last ones: results hold their cases, which may be large
         self._failing: dict[str, Result] = {}  # small ones that fail as the target does
         self._soft = math.inf
 
     def judged(self, case: Case, looks: Looks | None = None) -> Result:
-        """One judgement, with a second look if ``looks`` is given; counted, and told to whoever draws the progress."""
+        """One judgement, with a second look if ``looks`` is given; counted, and told to whoever
+        draws the progress."""
         self.calls += 1
         self._tell()
         self._given = self._given or case
         if UNCHECKED in self.operator.traits and not changed_safely(self._given, case):
-            return self.nothing(case, "a kernel that does not check its arguments is not given other sizes or positions")
+            return self.nothing(
+                case,
+                "a kernel that does not check its arguments is not given other sizes or positions",
+            )
         found = case_runner.judge_case(
-            case, self.operator, [self.backend], self.rules, (self.direction,), looks=looks, against=self.against
+            case,
+            self.operator,
+            [self.backend],
+            self.rules,
+            (self.direction,),
+            looks=looks,
+            against=self.against,
         )
         return found[0] if found else self.nothing(case, "there is nothing to differentiate")
 
     def nothing(self, case: Case, why: str) -> Result:
         """A result that does not fail, because nothing could be told."""
-        return Result(case, self.backend.name, self.direction, Verdict("undecidable"), why, family=self.operator.family)
+        return Result(
+            case,
+            self.backend.name,
+            self.direction,
+            Verdict("undecidable"),
+            why,
+            family=self.operator.family,
+        )
 
     def holds(self, case: Case) -> bool:
         """Whether the case fails as the target does. Raises OutOfTimeError."""
@@ -92,7 +123,8 @@ class Oracle:
         return self._verdicts.get(case.digest) or self.judged(case)
 
     def fails(self, case: Case) -> bool:
-        """Whether the case has the target's first verdict, whatever explains it: beside a threshold causes may change."""
+        """Whether the case has the target's first verdict, whatever explains it: beside a threshold
+        causes may change."""
         if self.holds(case):
             return True
         result, target = self.verdict_of(case), self.target
@@ -106,7 +138,11 @@ class Oracle:
         target = self.target
         assert target is not None
         for _ in range(self.tries):
-            looks = None if target.flaky else Carrying(target.first, target.cause if target.told else "")
+            looks = (
+                None
+                if target.flaky
+                else Carrying(target.first, target.cause if target.told else "")
+            )
             result = self._verdicts[case.digest] = self.judged(case, looks)
             if len(self._verdicts) > _REMEMBERED:
                 self._verdicts.popitem(last=False)
@@ -118,12 +154,15 @@ class Oracle:
         return False
 
     def aim(self, original: Result, again: Result, failed: int, runs: int) -> None:
-        """Set the target: what ``original`` was found to be, given that it failed in ``failed`` of ``runs`` runs here."""
+        """Set the target: what ``original`` was found to be, given that it failed in ``failed`` of
+        ``runs`` runs here."""
         flaky = failed < runs
         self.target = Target.of(original, again, flaky=flaky)
         if flaky:
             rate = max(failed / runs, 0.05)
-            self.tries = min(math.ceil(math.log(_MISSED) / math.log(1.0 - min(rate, 0.95))), _MOST_TRIES)
+            self.tries = min(
+                math.ceil(math.log(_MISSED) / math.log(1.0 - min(rate, 0.95))), _MOST_TRIES
+            )
 
     def rate(self, case: Case, first: str, runs: int) -> int:
         """In how many of ``runs`` judgements the case has the first verdict ``first``."""
@@ -140,7 +179,8 @@ class Oracle:
         return self.limit - time.monotonic()
 
     def slice_of(self, share: float) -> _Slice:
-        """A context in which only ``share`` of the time that is left may be used; it ends quietly when that is up."""
+        """A context in which only ``share`` of the time that is left may be used; it ends quietly
+        when that is up."""
         return _Slice(self, share)
 
     def doing(self, words: str, case: Case) -> None:
@@ -149,7 +189,9 @@ class Oracle:
 
     def _tell(self) -> None:
         if self._progress is not None:
-            self._progress(Progress(self.calls, time.monotonic() - self.began, self.size, self.words))
+            self._progress(
+                Progress(self.calls, time.monotonic() - self.began, self.size, self.words)
+            )
 
 
 class _Slice:
@@ -160,17 +202,22 @@ class _Slice:
 
     def __enter__(self) -> _Slice:
         self._before = self._oracle._soft
-        self._oracle._soft = min(time.monotonic() + self._share * max(self._oracle.left, 0.0), self._before)
+        self._oracle._soft = min(
+            time.monotonic() + self._share * max(self._oracle.left, 0.0), self._before
+        )
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> bool:
         self._oracle._soft = self._before
         self.over = kind is OutOfTimeError
         return self.over and time.monotonic() < min(self._oracle.limit, self._before)
 
 
 class Search:
-    """The best case so far, and the steps that led there. Passes hand it candidates that are simpler than ``case``."""
+    """The best case so far, and the steps that led there. Passes hand it candidates that are
+    simpler than ``case``."""
 
     def __init__(self, oracle: Oracle, case: Case) -> None:
         self.oracle, self.case = oracle, case
@@ -193,4 +240,8 @@ class Search:
     def earlier(self) -> list[Case]:
         """Some of the larger cases on the way here, the last ones first, in growing steps."""
         cases = list(self._before)[::-1]
-        return [cases[(1 << step) - 1] for step in range(len(cases).bit_length()) if (1 << step) <= len(cases)]
+        return [
+            cases[(1 << step) - 1]
+            for step in range(len(cases).bit_length())
+            if (1 << step) <= len(cases)
+        ]

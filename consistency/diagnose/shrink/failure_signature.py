@@ -1,4 +1,5 @@
-"""What a smaller case must have in common with the original, and second looks that ask for nothing else."""
+"""What a smaller case must have in common with the original, and second looks that ask for nothing
+else."""
 
 from __future__ import annotations
 
@@ -24,10 +25,11 @@ def first_of(result: Result) -> str:
 class Target:
     """What a smaller case must have in common with the original: both verdicts and the cause.
 
-    ``told``: the cause is found by a second look at the original here and now. Where it is not (it was found elsewhere, or in a
-    larger case), it cannot be asked of smaller ones. By ``worst``, an element, and ``wide``, the error in float64, a fitted cause
-    (a factor, a summand, a formula) is recognised where too few numbers are left to find it anew. ``least`` is the × budget below
-    which a case may not come: what just fails convinces nobody.
+    ``told``: the cause is found by a second look at the original here and now. Where it is not (it
+    was found elsewhere, or in a larger case), it cannot be asked of smaller ones. By ``worst``, an
+    element, and ``wide``, the error in float64, a fitted cause (a factor, a summand, a formula) is
+    recognised where too few numbers are left to find it anew. ``least`` is the × budget below which
+    a case may not come: what just fails convinces nobody.
     """
 
     first: str
@@ -45,31 +47,46 @@ class Target:
         """What ``original`` was found to be, there, and ``again``, here."""
         cause = original.cause or again.cause
         evidence = again.evidence
-        known = [r.evidence.cause for r in (original, again) if r.evidence is not None and r.evidence.cause is not None]
+        known = [
+            r.evidence.cause
+            for r in (original, again)
+            if r.evidence is not None and r.evidence.cause is not None
+        ]
         return Target(
-            first_of(original), original.verdict.value, cause, again.cause == cause, flaky, again.worst or original.worst,
+            first_of(original), original.verdict.value, cause, again.cause == cause, flaky,
+            again.worst or original.worst,
             evidence.wide if evidence is not None else None, known[0] if known else None,
             _CLEAR if again.metrics.get("rho_max", 0.0) > _HUGE else 0.0,
         )  # fmt: skip
 
     def met_by(self, result: Result) -> bool:
-        if not result.verdict.fails or first_of(result) != self.first or result.metrics.get("rho_max", self.least) < self.least:
+        if (
+            not result.verdict.fails
+            or first_of(result) != self.first
+            or result.metrics.get("rho_max", self.least) < self.least
+        ):
             return False
         if self.flaky:
             return True
         if result.verdict.value != self.verdict:
             return False
-        return not self.cause or not self.told or result.cause == self.cause or self._same_fit(result)
+        return (
+            not self.cause or not self.told or result.cause == self.cause or self._same_fit(result)
+        )
 
     def _same_fit(self, result: Result) -> bool:
-        """Whether one wrong number, too few to find a factor by, is off by the same factor (or summand, or bound)."""
+        """Whether one wrong number, too few to find a factor by, is off by the same factor (or
+        summand, or bound)."""
         worst, evidence = result.worst, result.evidence
         if worst is None or self.worst is None or evidence is None or evidence.cause is not None:
             return False
         if self.cause == "approximation" and self.wide is not None and evidence.wide is not None:
             return abs(evidence.wide - self.wide) <= _SAME_WIDE * self.wide
         if self.cause == "nan-dropped":
-            return all(math.isnan(w.expected) for w in (worst, self.worst)) and worst.actual == self.worst.actual
+            return (
+                all(math.isnan(w.expected) for w in (worst, self.worst))
+                and worst.actual == self.worst.actual
+            )
         pair = (self.worst.actual, self.worst.expected), (worst.actual, worst.expected)
         if not all(math.isfinite(v) for values in pair for v in values):
             return False
@@ -86,7 +103,8 @@ class Target:
 
 
 class Carrying(Looks):
-    """A second look that asks for one cause only, and only where the first look gave the wanted verdict."""
+    """A second look that asks for one cause only, and only where the first look gave the wanted
+    verdict."""
 
     def __init__(self, first: str, cause: str) -> None:
         super().__init__()
@@ -96,14 +114,16 @@ class Carrying(Looks):
         found = flagged.found.verdict.value
         if found != self._first:
             return Evidence(found)
-        return diagnosis.look(flagged, only=self._only, quick=self._only not in (("stale",), ("nondeterministic",)))
+        return diagnosis.look(
+            flagged, only=self._only, quick=self._only not in (("stale",), ("nondeterministic",))
+        )
 
 
 class Keeping(Looks):
     """A full second look at the smallest case, which keeps the cause that every step kept.
 
-    A few numbers may fit another cause by accident, or be too few to find any: the larger case told more. Nor is there a cause
-    where the larger case contradicted them all.
+    A few numbers may fit another cause by accident, or be too few to find any: the larger case told
+    more. Nor is there a cause where the larger case contradicted them all.
     """
 
     def __init__(self, target: Target) -> None:
@@ -112,7 +132,14 @@ class Keeping(Looks):
 
     def look(self, flagged: Flagged) -> Evidence:
         evidence, target = super().look(flagged), self._target
-        if target.flaky or (evidence.cause.name if evidence.cause is not None else "") == target.cause:
+        if (
+            target.flaky
+            or (evidence.cause.name if evidence.cause is not None else "") == target.cause
+        ):
             return evidence
-        carried = diagnosis.look(flagged, only=(target.cause,)).cause if target.cause and target.told else None
+        carried = (
+            diagnosis.look(flagged, only=(target.cause,)).cause
+            if target.cause and target.told
+            else None
+        )
         return replace(evidence, cause=carried or target.known)

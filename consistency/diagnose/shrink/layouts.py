@@ -1,4 +1,5 @@
-"""Plainer layouts and dtypes: contiguous from the beginning of the storage, float32, as far as the failure lets them be."""
+"""Plainer layouts and dtypes: contiguous from the beginning of the storage, float32, as far as the
+failure lets them be."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def plainer_layouts(search: Search) -> None:
 
 
 def _all_plain(case: Case) -> Case | None:
-    """Every tensor contiguous; None where that would take more numbers (expanded and overlapping ones)."""
+    """Every tensor contiguous; None where that would take more numbers (expanded and overlapping
+    ones)."""
     tensors = tensors_of(case)
     for i, tensor in literals_in(case):
         piece = apart(tensor)
@@ -62,12 +64,21 @@ def _plainer(case: Case, i: int) -> Iterator[Case]:
 
 
 def _awkward(tensor: Literal) -> tuple[int, ...]:
-    """How far a layout is from plain: what is tried is always nearer to it, so that trying comes to an end."""
+    """How far a layout is from plain: what is tried is always nearer to it, so that trying comes to
+    an end."""
     layout = apart(tensor).layout
     places = [dim for dim in layout.order if tensor.shape[dim] > 1]
     turned = sum(a > b for i, a in enumerate(places) for b in places[i + 1 :])
     strange = layout.strides is not None
-    return size_of(tensor), strange, len(layout.expanded), turned, sum(layout.pads), layout.offset, sum(tensor.stride)
+    return (
+        size_of(tensor),
+        strange,
+        len(layout.expanded),
+        turned,
+        sum(layout.pads),
+        layout.offset,
+        sum(tensor.stride),
+    )
 
 
 def _layouts(piece: Piece) -> Iterator[Layout]:
@@ -92,14 +103,23 @@ def _layouts(piece: Piece) -> Iterator[Layout]:
         yield own
 
 
-_TOWARDS = {"float64": "float32", "float16": "float32", "bfloat16": "float32", "complex128": "complex64"}
+_TOWARDS = {
+    "float64": "float32",
+    "float16": "float32",
+    "bfloat16": "float32",
+    "complex128": "complex64",
+}
 
 
 def plainer_dtype(search: Search) -> None:
     """float32 in place of other floating dtypes, where the operator takes it."""
     case = search.case
     wanted = _TOWARDS.get(case.dtype)
-    if wanted is None or wanted not in search.oracle.operator.dtypes or case.source.startswith("call/"):
+    if (
+        wanted is None
+        or wanted not in search.oracle.operator.dtypes
+        or case.source.startswith("call/")
+    ):
         return
     search.doing(f"dtype {wanted}")
 
@@ -115,7 +135,15 @@ def plainer_dtype(search: Search) -> None:
 
     kwargs = {name: swap(value) for name, value in case.kwargs.items()}
     cotangents = tuple(map(swap, case.cotangents))
-    search.takes(replace(case, dtype=wanted, args=tuple(map(swap, case.args)), kwargs=kwargs, cotangents=cotangents))
+    search.takes(
+        replace(
+            case,
+            dtype=wanted,
+            args=tuple(map(swap, case.args)),
+            kwargs=kwargs,
+            cotangents=cotangents,
+        )
+    )
 
 
 def _cast(tensor: Literal, dtype: str) -> Literal:

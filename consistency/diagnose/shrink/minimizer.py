@@ -1,4 +1,5 @@
-"""The course of minimising: how often it fails, what Hypothesis finds, the passes, where failing begins, the last look."""
+"""The course of minimising: how often it fails, what Hypothesis finds, the passes, where failing
+begins, the last look."""
 
 from __future__ import annotations
 
@@ -11,7 +12,16 @@ from ...core.recipe import TensorRecipe
 from ...errors import RecipeError
 from ...generate import search as generate
 from ..diagnosis import Looks
-from . import arguments, cotangents, elements, layouts, nondeterministic_failures, recipes, shapes, summary
+from . import (
+    arguments,
+    cotangents,
+    elements,
+    layouts,
+    nondeterministic_failures,
+    recipes,
+    shapes,
+    summary,
+)
 from .failure_predicate import FLAKY, STEADY, Oracle, OutOfTimeError, Search
 from .failure_signature import Keeping, first_of
 from .tensor_edits import literally, numbers_in
@@ -19,7 +29,9 @@ from .value_bisection import thresholds
 
 _DRAWING = 0.3  # share of the time that Hypothesis may take
 _ROUNDS = 4
-_ANOTHER_WAY = 0.2  # of the time that is left, which the first way may have taken if there shall be another
+_ANOTHER_WAY = (
+    0.2  # of the time that is left, which the first way may have taken if there shall be another
+)
 _LARGE = 1 << 14  # numbers, with which every try takes long: sizes come first
 _LAST_LOOKS = 8  # at a flaky case, until it is seen failing as the original did
 _COSTLY = ("crash", "timeout")  # each run costs a process, or a time limit
@@ -27,12 +39,14 @@ _COSTLY = ("crash", "timeout")  # each run costs a process, or a time limit
 
 @dataclass(frozen=True)
 class Minimal:
-    """A failing case made small. ``result`` is that of the smallest case, ``original`` the one that was given.
+    """A failing case made small. ``result`` is that of the smallest case, ``original`` the one that
+    was given.
 
-    ``calls`` counts judged cases. ``steps`` say what became smaller, ``thresholds`` where failing begins. ``rate`` is
-    (failed, runs) of the smallest case repeated: (3, 3) is a steady failure, (0, n) one that does not happen here at all, of which
-    nothing was made smaller; after Ctrl-C it is that of the original. ``interrupted``: Ctrl-C, or the time was up; then this is the
-    best so far.
+    ``calls`` counts judged cases. ``steps`` say what became smaller, ``thresholds`` where failing
+    begins. ``rate`` is (failed, runs) of the smallest case repeated: (3, 3) is a steady failure,
+    (0, n) one that does not happen here at all, of which nothing was made smaller; after Ctrl-C it
+    is that of the original. ``interrupted``: Ctrl-C, or the time was up; then this is the best so
+    far.
     """
 
     result: Result
@@ -87,8 +101,14 @@ class Course:
             enough = runs >= FLAKY or failed == runs >= STEADY or oracle.left < 0.0
         self.rate = (failed, runs)
         if not failed:
-            before = "; it may depend on what ran before" if self.original.verdict.value == "nondeterministic" else ""
-            self.notes.append(f"it did not happen in {runs} runs here: nothing was made smaller{before}")
+            before = (
+                "; it may depend on what ran before"
+                if self.original.verdict.value == "nondeterministic"
+                else ""
+            )
+            self.notes.append(
+                f"it did not happen in {runs} runs here: nothing was made smaller{before}"
+            )
             return False
         oracle.aim(self.original, again, failed, runs)
         return True
@@ -98,7 +118,11 @@ class Course:
             self.original, self.oracle, max(self.oracle.left, 0.0), self.examples, self.seed
         )
         if small is None:
-            self.notes.append("the errors of many cases together are what is wrong: there is no single case to make smaller")
+            self.notes.append(
+                "the errors of many cases together are what is wrong: there is no single case "
+                "to "
+                "make smaller"
+            )
         else:
             self.search.case, self.result, self.rate = small.case, small, (1, 1)
 
@@ -107,7 +131,9 @@ class Course:
         drawn = self._drawn()
         small = drawn if drawn is not None else self.original.case
         search.case = small
-        if not self._literal(small) and not (small is not self.original.case and self._literal(self.original.case)):
+        if not self._literal(small) and not (
+            small is not self.original.case and self._literal(self.original.case)
+        ):
             self.notes.append("drawn tensors are needed: given by their bits they do not fail")
             self._passes(recipes.simpler_recipes, sizes_first=False)
             return
@@ -121,7 +147,8 @@ class Course:
             self.found.append(sentence)
 
     def _drawn(self) -> Case | None:
-        """What Hypothesis finds, starting from the seed; None where it was not our strategies that drew the case."""
+        """What Hypothesis finds, starting from the seed; None where it was not our strategies that
+        drew the case."""
         original, oracle = self.original.case, self.oracle
         if original.source or self.oracle.operator.cases is not None or not _is_drawn(original):
             return None
@@ -143,14 +170,20 @@ class Course:
 
         try:
             found = generate.smallest(
-                oracle.operator, original.dtype, fails, examples=self.examples, seed=self.seed, seconds=seconds
+                oracle.operator,
+                original.dtype,
+                fails,
+                examples=self.examples,
+                seed=self.seed,
+                seconds=seconds,
             )
         except Exception:  # the case as it was drawn is there already
             return None
         return self.search.case if found is not None and self.search.case is not original else None
 
     def _literal(self, case: Case) -> bool:
-        """Go on from the case with its tensors given by their bits; with the chains of views only where these are needed."""
+        """Go on from the case with its tensors given by their bits; with the chains of views only
+        where these are needed."""
         search = self.search
         for chains in (False, True):
             try:
@@ -162,7 +195,8 @@ class Course:
         return False
 
     def _both_ways(self) -> None:
-        """The passes with arguments first and with sizes first, which end in different places; the smaller case is kept.
+        """The passes with arguments first and with sizes first, which end in different places; the
+        smaller case is kept.
 
         Where one way took long, there is no other.
         """
@@ -197,9 +231,11 @@ class Course:
                 return
 
     def _last(self) -> None:
-        """The second look at the smallest case, and how often it fails; a larger one if it never fails again.
+        """The second look at the smallest case, and how often it fails; a larger one if it never
+        fails again.
 
-        That happens where an answer depends on the calls before: on the way to the smallest case others were made in between.
+        That happens where an answer depends on the calls before: on the way to the smallest case
+        others were made in between.
         """
         smallest = self.search.case
         for case in (smallest, *self.search.earlier(), self.original.case):
@@ -235,16 +271,29 @@ class Course:
 
     def _minimal(self, interrupted: bool) -> Minimal:
         oracle, case = self.oracle, self.search.case
-        result = self.result if self.result is not None and self.result.case.digest == case.digest else None
+        result = (
+            self.result
+            if self.result is not None and self.result.case.digest == case.digest
+            else None
+        )
         if result is None:
             result = oracle.last_of(case) or self.original
             case = result.case
-        steps = summary.steps(self.original.case, case) if case.digest != self.original.case.digest else ()
+        steps = (
+            summary.steps(self.original.case, case)
+            if case.digest != self.original.case.digest
+            else ()
+        )
         return Minimal(
-            result, self.original, oracle.calls, time.monotonic() - oracle.began, (*steps, *self.notes), tuple(self.found),
+            result, self.original, oracle.calls, time.monotonic() - oracle.began, (*steps,
+            *self.notes), tuple(self.found),
             self.rate, interrupted,
         )  # fmt: skip
 
 
 def _is_drawn(case: Case) -> bool:
-    return bool(case.tensors) and all(isinstance(t, TensorRecipe) for t in case.tensors) and not case.cotangents
+    return (
+        bool(case.tensors)
+        and all(isinstance(t, TensorRecipe) for t in case.tensors)
+        and not case.cotangents
+    )

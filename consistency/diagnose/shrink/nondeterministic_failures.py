@@ -1,9 +1,10 @@
-"""Results that come about otherwise than from one judged outcome: other bits from call to call, and errors that do not shrink.
+"""Results that come about otherwise than from one judged outcome: other bits from call to call, and
+errors that do not shrink.
 
-*Other bits* (:mod:`consistency.diagnose.determinism`): a smaller case must differ from call to call in the same way.
-*Precision scaling*
-(:mod:`consistency.diagnose.precision_scaling`): a smaller float32 recipe must break the rule together with its float64 twin; a
-mean over many cases that is out of bounds has no smaller case.
+*Other bits* (:mod:`consistency.diagnose.determinism`): a smaller case must differ from call to call
+in the same way. *Precision scaling* (:mod:`consistency.diagnose.precision_scaling`): a smaller
+float32 recipe must break the rule together with its float64 twin; a mean over many cases that is
+out of bounds has no smaller case.
 """
 
 from __future__ import annotations
@@ -23,16 +24,29 @@ _REPEATS = 5
 
 
 def of_repeating(result: Result) -> bool:
-    """Whether a result says that other bits came out of another call, thread count or batch (and nothing was judged wrong)."""
-    return result.verdict.value == "nondeterministic" and result.evidence is None and bool(kind_of(result))
+    """Whether a result says that other bits came out of another call, thread count or batch (and
+    nothing was judged wrong)."""
+    return (
+        result.verdict.value == "nondeterministic"
+        and result.evidence is None
+        and bool(kind_of(result))
+    )
 
 
 def kind_of(result: Result) -> str:
-    return next((kind for kind, words in determinism.KINDS.items() if f"other bits {words} in" in result.explanation), "")
+    return next(
+        (
+            kind
+            for kind, words in determinism.KINDS.items()
+            if f"other bits {words} in" in result.explanation
+        ),
+        "",
+    )
 
 
 class Repeating(Oracle):
-    """Judges whether a case gives other bits on another call (with other threads, alone as in a batch), as the original does."""
+    """Judges whether a case gives other bits on another call (with other threads, alone as in a
+    batch), as the original does."""
 
     kind = ""  # of determinism.KINDS
 
@@ -46,20 +60,33 @@ class Repeating(Oracle):
             return self.nothing(case, f"the case cannot be built: {error}")
         policy = evaluation.policy_of(self.operator, self.backend, case.dtype, self.rules)
         for found in watch.found():
-            failed = determinism.failure(found, self.operator, policy.nondeterminism) if found.kind == self.kind else None
+            failed = (
+                determinism.failure(found, self.operator, policy.nondeterminism)
+                if found.kind == self.kind
+                else None
+            )
             if failed is not None:
                 return failed
         return self.nothing(case, "the same bits came out again")
 
 
 def of_scaling(result: Result) -> bool:
-    """Whether a result says that float64 does not err as much less than float32 as rounding would."""
-    return result.verdict.value == "precision-scaling" and result.evidence is None and not result.cause
+    """Whether a result says that float64 does not err as much less than float32 as rounding
+    would."""
+    return (
+        result.verdict.value == "precision-scaling" and result.evidence is None and not result.cause
+    )
 
 
-def smaller_scaling(result: Result, oracle: Oracle, seconds: float, examples: int, seed: int) -> Result | None:
-    """The smallest float64 twin that breaks the one-sided rule; None where a mean over many cases is what is off."""
-    if result.metrics.get("scaling_ratio") is not None and "does not shrink" not in result.explanation:
+def smaller_scaling(
+    result: Result, oracle: Oracle, seconds: float, examples: int, seed: int
+) -> Result | None:
+    """The smallest float64 twin that breaks the one-sided rule; None where a mean over many cases
+    is what is off."""
+    if (
+        result.metrics.get("scaling_ratio") is not None
+        and "does not shrink" not in result.explanation
+    ):
         return None
     found: dict[str, Result] = {}
 
@@ -74,7 +101,12 @@ def smaller_scaling(result: Result, oracle: Oracle, seconds: float, examples: in
     if narrow is None or not breaks(narrow):
         return None
     small = search.smallest(
-        oracle.operator, "float32", breaks, examples=examples, seed=seed, seconds=max(until - time.monotonic(), 0.0)
+        oracle.operator,
+        "float32",
+        breaks,
+        examples=examples,
+        seed=seed,
+        seconds=max(until - time.monotonic(), 0.0),
     )
     return found[(small or narrow).digest]
 
@@ -96,7 +128,11 @@ def _narrowed(case: Case) -> Case | None:
     def swap(value: object) -> object:
         if isinstance(value, TensorRecipe) and value.dtype == "float64":
             return replace(value, dtype="float32")
-        return type(value)([swap(item) for item in value]) if isinstance(value, (list, tuple)) else value
+        return (
+            type(value)([swap(item) for item in value])
+            if isinstance(value, (list, tuple))
+            else value
+        )
 
     kwargs = {name: swap(value) for name, value in case.kwargs.items()}
     narrow = replace(case, dtype="float32", args=tuple(map(swap, case.args)), kwargs=kwargs)

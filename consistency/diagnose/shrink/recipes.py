@@ -1,7 +1,9 @@
-"""Simpler recipes, where tensors given by their bits do not fail: the judge knows of a recipe what its numbers are.
+"""Simpler recipes, where tensors given by their bits do not fail: the judge knows of a recipe what
+its numbers are.
 
-Contiguous, without special values, a plainer value class, and a window nearer to the beginning of the tape, where all is blank.
-Sizes are for :mod:`consistency.diagnose.shrink.shapes`, as those of literal tensors.
+Contiguous, without special values, a plainer value class, and a window nearer to the beginning of
+the tape, where all is blank. Sizes are for :mod:`consistency.diagnose.shrink.shapes`, as those of
+literal tensors.
 """
 
 from __future__ import annotations
@@ -75,7 +77,8 @@ def _classes(tensor: TensorRecipe) -> Iterator[tuple[object, ...]]:
 
 
 def _earlier(search: Search, i: int) -> None:
-    """The window further down the tape: to where it begins, by halves, then position by position."""
+    """The window further down the tape: to where it begins, by halves, then position by
+    position."""
     tensor = tensors_of(search.case)[i]
     assert isinstance(tensor, TensorRecipe)
     size = math.prod(tensor.base)
@@ -85,5 +88,8 @@ def _earlier(search: Search, i: int) -> None:
     while True:
         now = tensors_of(search.case)[i].stop  # type: ignore[union-attr]
         steps = [now // 2, *(now - back for back in (size, size // 2, *range(1, _SINGLY)))]
-        if not any(0 <= stop < now and search.takes(_with(search.case, i, stop=stop)) for stop in dict.fromkeys(steps)):
+        if not any(
+            0 <= stop < now and search.takes(_with(search.case, i, stop=stop))
+            for stop in dict.fromkeys(steps)
+        ):
             return

@@ -1,4 +1,5 @@
-"""Cases with fewer indices, fewer dimensions or larger numbers; and which dimensions belong together."""
+"""Cases with fewer indices, fewer dimensions or larger numbers; and which dimensions belong
+together."""
 
 from __future__ import annotations
 
@@ -12,7 +13,18 @@ from ...core import recipe
 from ...core.dtypes import FORMATS
 from ...core.model import Case
 from ...core.recipe import Literal, TensorRecipe
-from .tensor_edits import Tensor, apart, bits_of, literals_in, plain_layout, put, reals_of, tensors_of, with_bits, with_tensors
+from .tensor_edits import (
+    Tensor,
+    apart,
+    bits_of,
+    literals_in,
+    plain_layout,
+    put,
+    reals_of,
+    tensors_of,
+    with_bits,
+    with_tensors,
+)
 
 Group = tuple[tuple[int, int], ...]  # (tensor, dimension)
 _ALL_PAIRS = 6  # dimensions of one size, up to which every two of them are tried together
@@ -29,7 +41,8 @@ def shape_of(tensor: Tensor) -> tuple[int, ...]:
 
 
 def groups_of(case: Case, n: int) -> list[Group]:
-    """Which dimensions of size ``n`` may belong together: all, those at one place from the right or left, pairs, single ones."""
+    """Which dimensions of size ``n`` may belong together: all, those at one place from the right or
+    left, pairs, single ones."""
     shapes = [shape_of(t) for t in tensors_of(case)]
     found = [(t, d) for t, shape in enumerate(shapes) for d, size in enumerate(shape) if size == n]
     groups: dict[Group, None] = {tuple(found): None}
@@ -49,11 +62,15 @@ def groups_of(case: Case, n: int) -> list[Group]:
 def cut(case: Case, group: Group, kept: list[int]) -> Iterator[Case]:
     """The case with only the indices ``kept`` along the dimensions of ``group``, and its variants.
 
-    Whole numbers among the arguments that equal the size follow it, or stay; positions in integer tensors follow, or stay.
+    Whole numbers among the arguments that equal the size follow it, or stay; positions in integer
+    tensors follow, or stay.
     """
     tensors = tensors_of(case)
     n, where = shape_of(tensors[group[0][0]])[group[0][1]], np.asarray(kept, dtype=np.intp)
-    smaller = [_kept(tensor, [dim for i, dim in group if i == t], where) for t, tensor in enumerate(tensors)]
+    smaller = [
+        _kept(tensor, [dim for i, dim in group if i == t], where)
+        for t, tensor in enumerate(tensors)
+    ]
     if None in smaller:
         return
     plain = with_tensors(case, [tensor for tensor in smaller if tensor is not None])
@@ -67,11 +84,14 @@ def cut(case: Case, group: Group, kept: list[int]) -> Iterator[Case]:
 
 
 def _kept(tensor: Tensor, dims: list[int], where: Any) -> Tensor | None:
-    """The tensor with only the indices ``where`` along some dimensions; of a recipe only their number counts."""
+    """The tensor with only the indices ``where`` along some dimensions; of a recipe only their
+    number counts."""
     if not dims:
         return tensor
     if isinstance(tensor, TensorRecipe):
-        return replace(tensor, base=tuple(where.size if d in dims else n for d, n in enumerate(tensor.base)))
+        return replace(
+            tensor, base=tuple(where.size if d in dims else n for d, n in enumerate(tensor.base))
+        )
     piece = apart(tensor)
     elements = piece.elements
     for dim in dims:
@@ -92,23 +112,34 @@ def _numbers_follow(case: Case, n: int, k: int) -> Case:
                 return type(value)([follow(item) for item in value])
         return value
 
-    return replace(case, args=tuple(map(follow, case.args)), kwargs={name: follow(v) for name, v in case.kwargs.items()})
+    return replace(
+        case,
+        args=tuple(map(follow, case.args)),
+        kwargs={name: follow(v) for name, v in case.kwargs.items()},
+    )
 
 
 def _positions_follow(case: Case, n: int, where: Any) -> Case | None:
-    """Positions that integer tensors hold go where their elements went, others to the first; None where there are none beyond."""
+    """Positions that integer tensors hold go where their elements went, others to the first; None
+    where there are none beyond."""
     tensors = tensors_of(case)
     place = np.zeros(n, dtype=np.int64)
     place[where] = np.arange(where.size)
     changed = False
     for i, tensor in enumerate(tensors):
-        if not isinstance(tensor, Literal) or tensor.dtype not in ("int64", "int32") or tensor.dtype == case.dtype:
+        if (
+            not isinstance(tensor, Literal)
+            or tensor.dtype not in ("int64", "int32")
+            or tensor.dtype == case.dtype
+        ):
             continue
         storage = bits_of(tensor)  # with what a view does not show: a backend may read it
         inside = (storage >= -n) & (storage < n)
         if not inside.any() or not (np.abs(storage[inside]) >= where.size).any():
             continue
-        tensors[i] = with_bits(tensor, np.where(inside, place[storage % n], storage).astype(storage.dtype))
+        tensors[i] = with_bits(
+            tensor, np.where(inside, place[storage % n], storage).astype(storage.dtype)
+        )
         changed = True
     return with_tensors(case, tensors) if changed else None
 

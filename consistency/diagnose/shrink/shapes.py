@@ -1,7 +1,8 @@
-"""Smaller sizes: dimensions of equal size shrink together, also with whole numbers among the arguments that equal them.
+"""Smaller sizes: dimensions of equal size shrink together, also with whole numbers among the
+arguments that equal them.
 
-Of a dimension the first or last few indices are kept, then the shortest beginning and the shortest end that still fail (by
-bisection), then blocks and single indices are left out.
+Of a dimension the first or last few indices are kept, then the shortest beginning and the shortest
+end that still fail (by bisection), then blocks and single indices are left out.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ _SINGLY = 40  # indices, up to which each one is tried to be left out
 
 
 def smaller_sizes(search: Search) -> None:
-    """Shrink sizes until none of them goes down any more: of literal tensors, and of recipes without views."""
+    """Shrink sizes until none of them goes down any more: of literal tensors, and of recipes
+    without views."""
     hopeless: set[tuple[str, Group]] = set()
     while _one_round(search, hopeless):
         pass
@@ -45,18 +47,25 @@ def _shrink(search: Search, group: Group, n: int) -> bool:
             return True
     if n <= _FEW[-1]:
         return False
-    return _shortest(search, group, n) or _left_out(search, group, n) or _larger_numbers(search, group, n)
+    return (
+        _shortest(search, group, n)
+        or _left_out(search, group, n)
+        or _larger_numbers(search, group, n)
+    )
 
 
 def _without_groups(search: Search) -> bool:
-    """Where a whole number among the arguments divides sizes (groups of channels): one group of as many as it had."""
+    """Where a whole number among the arguments divides sizes (groups of channels): one group of as
+    many as it had."""
     for path, count in list(values_of(search.case)):
         if not isinstance(count, int) or isinstance(count, bool) or count < 2:
             continue
         for n in (n for n in sizes_of(search.case) if n % count == 0):
             for group in groups_of(search.case, n):
                 for candidate in cut(search.case, group, list(range(n // count))):
-                    if value_at(candidate, path) == count and search.takes(with_value(candidate, path, 1)):
+                    if value_at(candidate, path) == count and search.takes(
+                        with_value(candidate, path, 1)
+                    ):
                         return True
     return False
 
@@ -75,7 +84,8 @@ def _larger_numbers(search: Search, group: Group, n: int) -> bool:
 
 
 def _shortest(search: Search, group: Group, n: int) -> bool:
-    """The shortest beginning that fails, if failing goes on from some length on; or the shortest end."""
+    """The shortest beginning that fails, if failing goes on from some length on; or the shortest
+    end."""
     for from_the_end in (False, True):
         low, high = _FEW[-1], n
         while high - low > 1:
@@ -91,12 +101,19 @@ def _shortest(search: Search, group: Group, n: int) -> bool:
 
 
 def _left_out(search: Search, group: Group, n: int) -> bool:
-    """Blocks of powers of two, which leave the remainder by 8, 16 … what it is, then single indices."""
+    """Blocks of powers of two, which leave the remainder by 8, 16 … what it is, then single
+    indices."""
     block = 1 << (n - 1).bit_length() - 1
     while block >= 1:
-        starts: Iterable[int] = range(0, n - block + 1, block) if block >= max(n // 8, 1) or n <= _SINGLY else (0, n - block)
+        starts: Iterable[int] = (
+            range(0, n - block + 1, block)
+            if block >= max(n // 8, 1) or n <= _SINGLY
+            else (0, n - block)
+        )
         for start in starts:
-            if n > block and _keeps(search, group, [i for i in range(n) if not start <= i < start + block]):
+            if n > block and _keeps(
+                search, group, [i for i in range(n) if not start <= i < start + block]
+            ):
                 return True
         block //= 2
     return False
@@ -107,7 +124,8 @@ def _keeps(search: Search, group: Group, kept: Sequence[int] | Iterable[int]) ->
 
 
 def _fewer_dimensions(search: Search) -> bool:
-    """Leave out a dimension of size 1 from every tensor that has it, or from one; ``dim`` arguments may have to follow."""
+    """Leave out a dimension of size 1 from every tensor that has it, or from one; ``dim`` arguments
+    may have to follow."""
     tensors = tensors_of(search.case)
     if any(len(shape_of(t)) > 1 for t in tensors):
         search.doing("one dimension")
@@ -115,7 +133,11 @@ def _fewer_dimensions(search: Search) -> bool:
             return True
     ranks = {len(shape_of(t)) for t in tensors if shape_of(t)}
     for place in range(max(ranks, default=0)):
-        group = [(i, place) for i, t in enumerate(tensors) if len(shape_of(t)) > place and shape_of(t)[place] == 1]
+        group = [
+            (i, place)
+            for i, t in enumerate(tensors)
+            if len(shape_of(t)) > place and shape_of(t)[place] == 1
+        ]
         for chosen in (group, *([one] for one in group if len(group) > 1)):
             if not chosen:
                 continue

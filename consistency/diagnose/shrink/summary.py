@@ -1,4 +1,5 @@
-"""What became of a case, in steps for a person: ``2×32×9×9 → 1×2×1×2``, ``648 → 4 numbers``, ``layout: contiguous``."""
+"""What became of a case, in steps for a person: ``2×32×9×9 → 1×2×1×2``, ``648 → 4 numbers``,
+``layout: contiguous``."""
 
 from __future__ import annotations
 
@@ -17,11 +18,16 @@ from .tensor_edits import Tensor, apart, numbers_in, reals_of, tensors_of
 
 
 def steps(before: Case, after: Case) -> tuple[str, ...]:
-    """What distinguishes ``after`` from ``before``. Raises RecipeError for a recipe that makes no sense."""
+    """What distinguishes ``after`` from ``before``. Raises RecipeError for a recipe that makes no
+    sense."""
     old, new = prepare(before), prepare(after)
     found = [_shapes(_shapes_of(old), _shapes_of(new))]
     count = numbers_in(after)
-    found.append(f"{numbers_in(before):,} → {count:,} number{'s' if count != 1 else ''}" if numbers_in(before) != count else "")
+    found.append(
+        f"{numbers_in(before):,} → {count:,} number{'s' if count != 1 else ''}"
+        if numbers_in(before) != count
+        else ""
+    )
     found += [_nonzero(new), _layout(old, new)]
     if before.dtype != after.dtype:
         found.append(f"dtype: {before.dtype} → {after.dtype}")
@@ -72,7 +78,9 @@ def _layout(old: Materials, new: Materials) -> str:
 def _odd(materials: Materials) -> list[str]:
     found = []
     for i, tensor in enumerate(materials.build().tensors):
-        usual = torch.empty(tensor.shape, device="meta").stride()  # a size of 1 may have any stride, and some kernels look at it
+        usual = torch.empty(
+            tensor.shape, device="meta"
+        ).stride()  # a size of 1 may have any stride, and some kernels look at it
         if tensor.stride() != usual or tensor.storage_offset():
             offset = f" offset {tensor.storage_offset()}" if tensor.storage_offset() else ""
             strides = f" strides {list(tensor.stride())}" if tensor.stride() != usual else ""
@@ -85,7 +93,12 @@ def _arguments(before: Case, after: Case) -> list[str]:
     old, new = dict(values_of(before)), dict(values_of(after))
     found = []
     for path, value in new.items():
-        if len(path) != 2 or path not in old or list(tensors(value)) or repr(value) == repr(old[path]):
+        if (
+            len(path) != 2
+            or path not in old
+            or list(tensors(value))
+            or repr(value) == repr(old[path])
+        ):
             continue
         name = f"{path[1]}" if path[0] == "kwargs" else f"argument {path[1]}"
         found.append(f"{name} {_short(old[path])} → {_short(value)}")
@@ -97,7 +110,8 @@ def _short(value: object) -> str:
 
 
 def weight(case: Case) -> tuple[int, int, float, int]:
-    """How large a case is: numbers in memory and in views of it, those that are not 0, how hard they are to read, layouts."""
+    """How large a case is: numbers in memory and in views of it, those that are not 0, how hard
+    they are to read, layouts."""
     numbers = nonzero = odd = 0
     hard = 0.0
     materials = prepare(case)
@@ -107,8 +121,14 @@ def weight(case: Case) -> tuple[int, int, float, int]:
         if i < len(case.tensors):  # cotangents from the tape cannot be counted, so none are
             numbers, nonzero = numbers + base.size, nonzero + int(np.count_nonzero(reals))
         hard += sum(cost(float(v))[0] for v in reals[reals != 0.0][:64] if v != 1.0)
-        odd += bool(tensor.view if isinstance(tensor, TensorRecipe) else isinstance(tensor, Literal) and _strided(tensor))
-    shown = sum(tensor.numel() for tensor in materials.build().tensors)  # many, where few are expanded
+        odd += bool(
+            tensor.view
+            if isinstance(tensor, TensorRecipe)
+            else isinstance(tensor, Literal) and _strided(tensor)
+        )
+    shown = sum(
+        tensor.numel() for tensor in materials.build().tensors
+    )  # many, where few are expanded
     return numbers + shown, nonzero, hard, odd
 
 

@@ -1,4 +1,5 @@
-"""Cases taken apart: tensors by their bits, dimension by dimension, over a storage that can be laid out anew."""
+"""Cases taken apart: tensors by their bits, dimension by dimension, over a storage that can be laid
+out anew."""
 
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ def size_of(tensor: Tensor) -> int:
 
 
 def numbers_in(case: Case) -> int:
-    """The numbers in the storages of all arguments. Cotangents are not counted: those of the tape have no size of their own."""
+    """The numbers in the storages of all arguments. Cotangents are not counted: those of the tape
+    have no size of their own."""
     return sum(map(size_of, case.tensors))
 
 
@@ -78,17 +80,22 @@ def _bytes(storage: Raw) -> bytes:
 
 
 def literally(case: Case, *, chains: bool = False) -> Case:
-    """The case with every tensor given by its bits; with ``chains`` the chain of views that led to its strides is kept.
+    """The case with every tensor given by its bits; with ``chains`` the chain of views that led to
+    its strides is kept.
 
     Raises RecipeError for a recipe that makes no sense.
     """
     materials = prepare(case)
     arguments = materials.build()
-    found = [_literal(materials, arguments, i, tensor, chains) for i, tensor in enumerate(case.tensors)]
+    found = [
+        _literal(materials, arguments, i, tensor, chains) for i, tensor in enumerate(case.tensors)
+    ]
     return with_tensors(case, [*found, *(c for c in case.cotangents if c is not None)])
 
 
-def _literal(materials: Materials, arguments: Arguments, i: int, tensor: Tensor, chains: bool) -> Literal:
+def _literal(
+    materials: Materials, arguments: Arguments, i: int, tensor: Tensor, chains: bool
+) -> Literal:
     if isinstance(tensor, Literal):
         return tensor if chains else replace(tensor, base=(), view=())
     view = arguments.tensors[i]
@@ -96,15 +103,23 @@ def _literal(materials: Materials, arguments: Arguments, i: int, tensor: Tensor,
         return literal(view, before=1)
     shape, stride = tuple(view.shape), tuple(view.stride())
     chain = {"base": tensor.base, "view": tensor.view} if chains and tensor.view else {}
-    return Literal(_bytes(materials.bases[i]), tensor.dtype, shape, stride, int(view.storage_offset()), **chain)  # type: ignore[arg-type]
+    return Literal(
+        _bytes(materials.bases[i]),
+        tensor.dtype,
+        shape,
+        stride,
+        int(view.storage_offset()),
+        **chain,  # type: ignore[arg-type]
+    )
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How elements lie in memory, for any sizes: dimensions from the outermost to the innermost, and what lies between them.
+    """How elements lie in memory, for any sizes: dimensions from the outermost to the innermost,
+    and what lies between them.
 
-    ``pads``: by how many elements a dimension's stride exceeds what lies inside it. ``expanded`` ones have stride 0. ``strides``
-    are given where elements overlap, and then taken as they are.
+    ``pads``: by how many elements a dimension's stride exceeds what lies inside it. ``expanded``
+    ones have stride 0. ``strides`` are given where elements overlap, and then taken as they are.
     """
 
     order: tuple[int, ...]
@@ -134,7 +149,13 @@ class Layout:
         order = tuple(d - (d > dim) for d in self.order if d != dim)
         pads = (*self.pads[:dim], *self.pads[dim + 1 :])
         strides = None if self.strides is None else (*self.strides[:dim], *self.strides[dim + 1 :])
-        return Layout(order, pads, frozenset(d - (d > dim) for d in self.expanded if d != dim), self.offset, strides)
+        return Layout(
+            order,
+            pads,
+            frozenset(d - (d > dim) for d in self.expanded if d != dim),
+            self.offset,
+            strides,
+        )
 
 
 def plain_layout(rank: int) -> Layout:
@@ -143,20 +164,27 @@ def plain_layout(rank: int) -> Layout:
 
 def layout_of(tensor: Literal) -> Layout:
     shape, stride = tensor.shape, tensor.stride
-    expanded = frozenset(d for d, (n, s) in enumerate(zip(shape, stride, strict=True)) if s == 0 and n > 1)
-    order = sorted((d for d in range(len(shape)) if d not in expanded), key=lambda d: (-stride[d], d))
+    expanded = frozenset(
+        d for d, (n, s) in enumerate(zip(shape, stride, strict=True)) if s == 0 and n > 1
+    )
+    order = sorted(
+        (d for d in range(len(shape)) if d not in expanded), key=lambda d: (-stride[d], d)
+    )
     pads, inside = [0] * len(shape), 1
     for dim in reversed(order):
         pads[dim] = stride[dim] - inside if shape[dim] > 1 else max(stride[dim] - inside, 0)
         if pads[dim] < 0:
-            return Layout(tuple(range(len(shape))), (0,) * len(shape), expanded, tensor.offset, stride)
+            return Layout(
+                tuple(range(len(shape))), (0,) * len(shape), expanded, tensor.offset, stride
+            )
         inside = (inside + pads[dim]) * max(shape[dim], 1)
     return Layout((*sorted(expanded), *order), tuple(pads), expanded, tensor.offset)
 
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """One literal tensor taken apart: its elements in its shape, its layout, and what its storage holds besides."""
+    """One literal tensor taken apart: its elements in its shape, its layout, and what its storage
+    holds besides."""
 
     tensor: Literal
     elements: Raw
@@ -164,14 +192,20 @@ class Piece:
     hidden: Raw
 
     def laid(self, elements: Raw | None = None, layout: Layout | None = None) -> Literal | None:
-        """Such elements in such a layout as a literal tensor; None where overlapping elements would have to differ.
+        """Such elements in such a layout as a literal tensor; None where overlapping elements would
+        have to differ.
 
-        Nor is there one that needs a longer storage than the tensor has (gaps multiply when dimensions change places).
+        Nor is there one that needs a longer storage than the tensor has (gaps multiply when
+        dimensions change places).
         """
         elements = self.elements if elements is None else elements
         layout = layout or self.layout
         strides = layout.strides_for(elements.shape)
-        extent = sum((n - 1) * s for n, s in zip(elements.shape, strides, strict=True)) + 1 if elements.size else 0
+        extent = (
+            sum((n - 1) * s for n, s in zip(elements.shape, strides, strict=True)) + 1
+            if elements.size
+            else 0
+        )
         size = layout.offset + extent if elements.size else 0
         if size > max(size_of(self.tensor), elements.size):
             return None
@@ -182,12 +216,18 @@ class Piece:
         if (layout.expanded or layout.strides is not None) and view.tobytes() != elements.tobytes():
             return None
         return Literal(
-            _bytes(storage), self.tensor.dtype, elements.shape, strides, layout.offset if elements.size else 0, self.tensor.leaf
+            _bytes(storage),
+            self.tensor.dtype,
+            elements.shape,
+            strides,
+            layout.offset if elements.size else 0,
+            self.tensor.leaf,
         )
 
 
 def apart(tensor: Literal) -> Piece:
-    """A literal tensor taken apart; its arrays are not to be written to. Small ones are remembered."""
+    """A literal tensor taken apart; its arrays are not to be written to. Small ones are
+    remembered."""
     return _remembered(tensor) if len(tensor.data) <= _SMALL else _apart(tensor)
 
 
@@ -200,7 +240,9 @@ def _apart(tensor: Literal) -> Piece:
     storage = bits_of(tensor)
     seen = np.zeros(storage.size, dtype=bool)
     _view(seen, tensor.shape, tensor.stride, tensor.offset)[...] = True
-    elements = np.ascontiguousarray(_view(storage, tensor.shape, tensor.stride, tensor.offset)).reshape(tensor.shape)
+    elements = np.ascontiguousarray(
+        _view(storage, tensor.shape, tensor.stride, tensor.offset)
+    ).reshape(tensor.shape)
     return Piece(tensor, elements, layout_of(tensor), storage[~seen])
 
 
@@ -208,7 +250,9 @@ def _view(storage: Raw, shape: Sequence[int], strides: Sequence[int], offset: in
     if not math.prod(shape):
         return np.zeros(shape, dtype=storage.dtype)
     step = storage.itemsize
-    return np.lib.stride_tricks.as_strided(storage[offset:], shape, [s * step for s in strides], writeable=True)
+    return np.lib.stride_tricks.as_strided(
+        storage[offset:], shape, [s * step for s in strides], writeable=True
+    )
 
 
 # Numbers.
@@ -222,11 +266,14 @@ def reals_of(storage: Raw, dtype: str) -> npt.NDArray[np.float64]:
 
 
 def put(storage: Raw, dtype: str, places: Any, numbers: Any) -> Raw:
-    """A copy of a storage with float64 ``numbers`` (rounded to its dtype) at ``places``, which count the parts of complex ones."""
+    """A copy of a storage with float64 ``numbers`` (rounded to its dtype) at ``places``, which
+    count the parts of complex ones."""
     copy = storage.copy()
     parts = dtypes.real_of(copy)
     with np.errstate(all="ignore"):
-        parts[places] = _cast(np.asarray(numbers, dtype=np.float64).reshape(-1), dtypes.PARTS.get(dtype, dtype))
+        parts[places] = _cast(
+            np.asarray(numbers, dtype=np.float64).reshape(-1), dtypes.PARTS.get(dtype, dtype)
+        )
     return copy
 
 

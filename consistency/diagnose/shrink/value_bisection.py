@@ -1,4 +1,5 @@
-"""Where failing begins: of a decisive number by bisection over the bit patterns of its dtype, of a size by one more or less."""
+"""Where failing begins: of a decisive number by bisection over the bit patterns of its dtype, of a
+size by one more or less."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ _CODES = {2: np.int16, 4: np.int32, 8: np.int64}
 
 @dataclass(frozen=True)
 class Number:
-    """One number of a case: what it is called, its dtype, its value, and the case with another one in its place."""
+    """One number of a case: what it is called, its dtype, its value, and the case with another one
+    in its place."""
 
     name: str
     dtype: str
@@ -51,7 +53,10 @@ def _decisive(case: Case) -> list[Number]:
             continue
         numbers = reals_of(bits_of(tensor), tensor.dtype)
         places = np.flatnonzero(np.isfinite(numbers) & (numbers != 0.0))[: _MOST + 1]
-        found += [_element(case, i, tensor, int(place), float(numbers[place]), numbers.size) for place in places]
+        found += [
+            _element(case, i, tensor, int(place), float(numbers[place]), numbers.size)
+            for place in places
+        ]
     if len(found) > _MOST:
         found = [number for number in found if abs(number.value) != 1.0]
     if len(found) > _MOST:  # none of so many is the decisive one
@@ -59,7 +64,9 @@ def _decisive(case: Case) -> list[Number]:
     for path, value in values_of(case):
         if isinstance(value, float) and math.isfinite(value) and value != 0.0:
             name = f"argument {path[1]}" if path[0] == "args" else str(path[1])
-            found.append(Number(name, "float64", value, lambda v, path=path: with_value(case, path, v)))  # type: ignore[misc]
+            found.append(
+                Number(name, "float64", value, lambda v, path=path: with_value(case, path, v))  # type: ignore[misc]
+            )
     return found
 
 
@@ -78,7 +85,8 @@ def _called(case: Case, i: int) -> str:
 
 
 def _walls(number: Number) -> Iterator[float]:
-    """Numbers on either side at which failing may have ended: 0, and the largest (or, of small numbers, 1)."""
+    """Numbers on either side at which failing may have ended: 0, and the largest (or, of small
+    numbers, 1)."""
     yield 0.0
     form = dtypes.FORMATS[number.dtype]
     if abs(number.value) < 1.0:
@@ -88,7 +96,8 @@ def _walls(number: Number) -> Iterator[float]:
 
 
 def _between(search: Search, number: Number, wall: float) -> str:
-    """``passes at 88.0, fails at 88.0000076``; empty where everything up to ``wall`` fails, or what does not fail is no pass."""
+    """``passes at 88.0, fails at 88.0000076``; empty where everything up to ``wall`` fails, or what
+    does not fail is no pass."""
     fails, stops = _code(number.value, number.dtype), _code(wall, number.dtype)
     if search.oracle.fails(number.put(wall)):
         return ""
@@ -101,7 +110,9 @@ def _between(search: Search, number: Number, wall: float) -> str:
     at, beyond = _value(stops, number.dtype), _value(fails, number.dtype)
     verdict = search.oracle.verdict_of(number.put(at)).verdict
     form = dtypes.form_of(search.case.dtype) or dtypes.FORMATS[number.dtype]
-    trivial = abs(beyond) <= form.smallest_normal * 2.0**form.precision and abs(wall) < abs(number.value)
+    trivial = abs(beyond) <= form.smallest_normal * 2.0**form.precision and abs(wall) < abs(
+        number.value
+    )
     if trivial or verdict.fails or not verdict.tested or not _goes_on(search, number, beyond, wall):
         return ""
     words = f"passes at {told(at, number.dtype)}, fails at {told(beyond, number.dtype)}"
@@ -109,15 +120,19 @@ def _between(search: Search, number: Number, wall: float) -> str:
 
 
 def _goes_on(search: Search, number: Number, edge: float, wall: float) -> bool:
-    """Whether failing does end at ``edge``, rather than at this number and that: a few beyond it pass, a few before it fail."""
+    """Whether failing does end at ``edge``, rather than at this number and that: a few beyond it
+    pass, a few before it fail."""
     outward = 1.0 if abs(wall) > abs(edge) else -0.5
     beyond = [edge * (1.0 + outward * share) for share in _SHARES]
     before = [edge + (number.value - edge) * share for share in _SHARES]
-    return not any(map(search.oracle.fails, map(number.put, beyond))) and all(map(search.oracle.fails, map(number.put, before)))
+    return not any(map(search.oracle.fails, map(number.put, beyond))) and all(
+        map(search.oracle.fails, map(number.put, before))
+    )
 
 
 def _code(value: float, dtype: str) -> int:
-    """The place of a number among all of its dtype, in ascending order of magnitude, negative ones below 0."""
+    """The place of a number among all of its dtype, in ascending order of magnitude, negative ones
+    below 0."""
     form = kind_of(dtype)
     if dtype == "bfloat16":
         code = int(np.array([abs(value)], dtype=np.float32).view(np.uint32)[0] >> 16)
@@ -135,7 +150,12 @@ def _value(code: int, dtype: str) -> float:
     return -size if code < 0 else size
 
 
-_DIGITS = {"float64": 17, "float32": 9, "float16": 5, "bfloat16": 4}  # that tell every two numbers apart
+_DIGITS = {
+    "float64": 17,
+    "float32": 9,
+    "float16": 5,
+    "bfloat16": 4,
+}  # that tell every two numbers apart
 
 
 def told(value: float, dtype: str) -> str:
@@ -153,7 +173,9 @@ def _of_sizes(search: Search) -> Iterator[str]:
     for n in sizes_of(search.case):
         for group in _smallest_groups(search, n):
             search.doing(f"threshold of size {n}")
-            if not _passes(search, group, list(range(n - 1))) and not _passes(search, group, list(range(1, n))):
+            if not _passes(search, group, list(range(n - 1))) and not _passes(
+                search, group, list(range(1, n))
+            ):
                 continue
             sized, where = _sized(search.case, group)
             above = f", {sized(n + 1)} passes" if _passes(search, group, [*range(n), n - 1]) else ""
@@ -183,12 +205,17 @@ _PRODUCTS = ("matmul", "mm", "bmm", "mv", "dot", "addmm", "baddbmm", "nn.functio
 
 
 def _sized(case: Case, group: Group) -> tuple[Callable[[int], str], str]:
-    """How a size is called: ``K = 385`` where a matrix product sums, by the shape of a single tensor, else by its dimensions."""
+    """How a size is called: ``K = 385`` where a matrix product sums, by the shape of a single
+    tensor, else by its dimensions."""
     shapes = [list(tensor.shape) for tensor in tensors_of(case) if isinstance(tensor, Literal)]
     (first, dim), others = group[0], {t for t, _ in group[1:]}
     if case.operator in _PRODUCTS and others and dim == len(shapes[first]) - 1:
         return (lambda size: f"K = {size}"), ""
     if len(shapes) == 1:
-        return (lambda size: "×".join(str(size if (0, d) in group else n) for d, n in enumerate(shapes[0]))), ""
+        return (
+            lambda size: "×".join(
+                str(size if (0, d) in group else n) for d, n in enumerate(shapes[0])
+            )
+        ), ""
     places = ", ".join(f"dimension {d} of tensor {t}" for t, d in group)
     return (lambda size: f"size {size}"), f" ({places})"

@@ -1,4 +1,5 @@
-"""Calibration: which c and λ healthy results need, and which planted faults the entries of a tolerances file notice."""
+"""Calibration: which c and λ healthy results need, and which planted faults the entries of a
+tolerances file notice."""
 
 from __future__ import annotations
 
@@ -9,5 +10,6 @@ from .propose import Change, changes, proposal
 from .score import Calibration, Entry
 
 __all__ = [
-    "FAULTS", "Calibration", "Change", "Entry", "Group", "Observation", "Plan", "changes", "observations", "proposal",
+    "FAULTS", "Calibration", "Change", "Entry", "Group", "Observation", "Plan", "changes",
+    "observations", "proposal",
 ]  # fmt: skip

@@ -1,8 +1,10 @@
-"""Faults planted into healthy outcomes: small errors that a good tolerance notices. All are deterministic in the case.
+"""Faults planted into healthy outcomes: small errors that a good tolerance notices. All are
+deterministic in the case.
 
-Sizes: 16 ulp of the result; inputs rounded to the 11 significant bits of TF32 or the 8 of bfloat16 (float32 only, computed in
-float64 otherwise); a bias of 2¹²·u·S in float32 and float64 (2⁻¹²·S in float32) and of 8·u·S in half precision, u being the unit
-roundoff of the result; results truncated toward zero instead of rounded.
+Sizes: 16 ulp of the result; inputs rounded to the 11 significant bits of TF32 or the 8 of bfloat16
+(float32 only, computed in float64 otherwise); a bias of 2¹²·u·S in float32 and float64 (2⁻¹²·S in
+float32) and of 8·u·S in half precision, u being the unit roundoff of the result; results truncated
+toward zero instead of rounded.
 """
 
 from __future__ import annotations
@@ -31,12 +33,18 @@ Doubles = npt.NDArray[np.float64]
 Change = Callable[[int, Doubles, Doubles, Format], Doubles | None]
 
 
-def planted(outcome: Outcome, reference: Reference, computer: Backend) -> Iterator[tuple[str, Outcome]]:
-    """The name and the outcome of every fault that changes this ``outcome``; ``computer`` runs operators in float64.
+def planted(
+    outcome: Outcome, reference: Reference, computer: Backend
+) -> Iterator[tuple[str, Outcome]]:
+    """The name and the outcome of every fault that changes this ``outcome``; ``computer`` runs
+    operators in float64.
 
     A fault that cannot show, such as rounding inputs that have few bits to begin with, is left out.
     """
-    one, every = np.random.default_rng(_seed(reference)), np.random.default_rng(_seed(reference) + 1)
+    one, every = (
+        np.random.default_rng(_seed(reference)),
+        np.random.default_rng(_seed(reference) + 1),
+    )
     changed = _changed(outcome, reference, _first_only(_one_element(one)))
     if changed is not None:
         yield "16 ulp in one", changed
@@ -61,14 +69,21 @@ def _seed(reference: Reference) -> int:
 
 
 def _numbers(output: Output) -> tuple[Doubles, Format] | None:
-    """The real numbers of a floating output (complex ones part by part), flat and in float64; None for any other."""
+    """The real numbers of a floating output (complex ones part by part), flat and in float64; None
+    for any other."""
     tensor = output.tensor
     if tensor is None or not tensor.numel():
         return None
-    form = FORMATS.get({"complex64": "float32", "complex128": "float64"}.get(output.dtype, output.dtype))
+    form = FORMATS.get(
+        {"complex64": "float32", "complex128": "float64"}.get(output.dtype, output.dtype)
+    )
     if form is None:
         return None
-    real = torch.view_as_real(tensor.detach().resolve_conj()) if tensor.is_complex() else tensor.detach()
+    real = (
+        torch.view_as_real(tensor.detach().resolve_conj())
+        if tensor.is_complex()
+        else tensor.detach()
+    )
     return real.to(torch.float64).reshape(-1).numpy().copy(), form
 
 
@@ -77,12 +92,15 @@ def _with_numbers(output: Output, numbers: Doubles) -> Output:
     flat = torch.from_numpy(numbers)
     shape = output.tensor.shape
     if output.tensor.is_complex():
-        return replace(output, tensor=torch.view_as_complex(flat.reshape(*shape, 2)).to(output.tensor.dtype))
+        return replace(
+            output, tensor=torch.view_as_complex(flat.reshape(*shape, 2)).to(output.tensor.dtype)
+        )
     return replace(output, tensor=flat.reshape(shape).to(output.tensor.dtype))
 
 
 def _changed(outcome: Outcome, reference: Reference, change: Change) -> Outcome | None:
-    """``outcome`` with the numbers of every floating output changed; None where that changes nothing."""
+    """``outcome`` with the numbers of every floating output changed; None where that changes
+    nothing."""
     outputs, differs = [], False
     for index, output in enumerate(outcome.outputs):
         found = _numbers(output)
@@ -139,7 +157,11 @@ def _biased(reference: Reference) -> Change:
 
     def change(index: int, numbers: Doubles, ulp: Doubles, form: Format) -> Doubles | None:
         magnitudes = reference.magnitudes
-        s: Any = magnitudes[index] if index < len(magnitudes) and reference.operator.observe is None else None
+        s: Any = (
+            magnitudes[index]
+            if index < len(magnitudes) and reference.operator.observe is None
+            else None
+        )
         if isinstance(s, torch.Tensor):
             s = s.to(torch.float64).reshape(-1).numpy() if s.numel() == numbers.size else None
         scale = np.abs(numbers) if s is None else np.nan_to_num(s, nan=0.0, posinf=0.0)
@@ -155,7 +177,12 @@ def _truncated(outcome: Outcome, reference: Reference) -> Outcome | None:
     outputs, differs = [], False
     for output, wide in zip(outcome.outputs, reference.outcome.outputs, strict=False):
         found, exact = _numbers(output), _numbers(wide)
-        if found is not None and exact is not None and exact[1].precision > found[1].precision and found[0].size == exact[0].size:
+        if (
+            found is not None
+            and exact is not None
+            and exact[1].precision > found[1].precision
+            and found[0].size == exact[0].size
+        ):
             numbers, form = exact[0], found[1]
             ulp = dtypes.spacing(numbers, form, np.empty_like(numbers))
             fits = np.isfinite(numbers) & (np.abs(numbers) < form.overflow)
@@ -166,18 +193,34 @@ def _truncated(outcome: Outcome, reference: Reference) -> Outcome | None:
     return replace(outcome, outputs=tuple(outputs)) if differs else None
 
 
-def _rounded_inputs(outcome: Outcome, reference: Reference, computer: Backend, bits: int) -> Outcome | None:
-    """The operator in float64 on inputs of so many significant bits; None if that moves no number by more than 16 ulp."""
+def _rounded_inputs(
+    outcome: Outcome, reference: Reference, computer: Backend, bits: int
+) -> Outcome | None:
+    """The operator in float64 on inputs of so many significant bits; None if that moves no number
+    by more than 16 ulp."""
     made = computer.run(
-        reference.operator, reference.materials, reference.direction, "float64", lambda base, position: rounded(base, bits)
+        reference.operator,
+        reference.materials,
+        reference.direction,
+        "float64",
+        lambda base, position: rounded(base, bits),
     )
     if made.status != "ok" or len(made.outputs) != len(outcome.outputs):
         return None
     outputs, moved = [], False
-    for output, other, clean in zip(outcome.outputs, made.outputs, reference.outcome.outputs, strict=True):
+    for output, other, clean in zip(
+        outcome.outputs, made.outputs, reference.outcome.outputs, strict=True
+    ):
         found, wide, true = _numbers(output), _numbers(other), _numbers(clean)
-        if found is not None and wide is not None and true is not None and found[0].size == wide[0].size == true[0].size:
-            far = np.abs(true[0] - wide[0]) > ULPS * dtypes.spacing(true[0], found[1], np.empty_like(true[0]))
+        if (
+            found is not None
+            and wide is not None
+            and true is not None
+            and found[0].size == wide[0].size == true[0].size
+        ):
+            far = np.abs(true[0] - wide[0]) > ULPS * dtypes.spacing(
+                true[0], found[1], np.empty_like(true[0])
+            )
             moved = moved or bool((far & np.isfinite(true[0]) & np.isfinite(wide[0])).any())
             output = _with_numbers(output, wide[0])
         outputs.append(output)
@@ -187,5 +230,7 @@ def _rounded_inputs(outcome: Outcome, reference: Reference, computer: Backend, b
 def rounded(numbers: torch.Tensor, bits: int) -> torch.Tensor:
     """float64 ``numbers`` to the nearest ones of ``bits`` significant bits, ties to even."""
     mantissa, exponent = torch.frexp(numbers)
-    near = torch.ldexp(torch.round(mantissa * 2.0**bits), (exponent - bits).to(torch.float64))  # an int32 would mean float32
+    near = torch.ldexp(
+        torch.round(mantissa * 2.0**bits), (exponent - bits).to(torch.float64)
+    )  # an int32 would mean float32
     return torch.where(torch.isfinite(numbers), near, numbers)

@@ -55,7 +55,8 @@ class Share:
         return self.detected / self.planted if self.planted else math.nan
 
     def at(self, c: float, lam: float) -> float:
-        """The share that smaller numbers would detect, at the least; NaN where nothing was planted."""
+        """The share that smaller numbers would detect, at the least; NaN where nothing was
+        planted."""
         more = sum(not demands.met(c, lam) for demands in self.missed)
         return (self.detected + more) / self.planted if self.planted else math.nan
 
@@ -92,7 +93,8 @@ def total(groups: Iterable[Group]) -> Shares:
 
 @dataclass
 class Group:
-    """All results of one kind. ``rho`` is the largest × budget of a healthy result whose ``worst`` case has the id.
+    """All results of one kind. ``rho`` is the largest × budget of a healthy result whose ``worst``
+    case has the id.
 
     ``demands`` are those of all, ``usual`` the values of ρ in order of appearance, for quantiles.
     """
@@ -126,7 +128,8 @@ class Group:
 
     @property
     def margin(self) -> float:
-        """What c and λ could be divided by together; below 1 they are too small, infinity where all is correctly rounded."""
+        """What c and λ could be divided by together; below 1 they are too small, infinity where all
+        is correctly rounded."""
         factor = self.demands.factor(self.rule.c, self.rule.lam)
         return 1.0 / factor if factor > 0.0 else math.inf
 

@@ -1,8 +1,10 @@
-"""What healthy results demand of c (ulp) and λ (a factor): the pairs for which every one of them would pass.
+"""What healthy results demand of c (ulp) and λ (a factor): the pairs for which every one of them
+would pass.
 
-An element passes if c·a + λ·b ≥ 1 with a = ulp/e and b = G·u·S/e, so the corners of a comparison's hulls are straight lines that
-(c, λ) must lie above. Where two maxima settled the matter there are no corners; then (1/max e/ulp, 1/max e/(G·u·S)) bounds all
-of them and is the corner that the judge goes by.
+An element passes if c·a + λ·b ≥ 1 with a = ulp/e and b = G·u·S/e, so the corners of a comparison's
+hulls are straight lines that (c, λ) must lie above. Where two maxima settled the matter there are
+no corners; then (1/max e/ulp, 1/max e/(G·u·S)) bounds all of them and is the corner that the judge
+goes by.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ class Demands:
             self.corners = list(_front(self.corners))
 
     def c(self, lam: float) -> float:
-        """The smallest c (ulp, at least 0.5) that passes everything at this λ; infinity where no c does."""
+        """The smallest c (ulp, at least 0.5) that passes everything at this λ; infinity where no c
+        does."""
         need = LEAST_C
         for a, b in self.corners:
             if lam * b < 1.0:
@@ -41,7 +44,8 @@ class Demands:
         return need
 
     def lam(self, c: float) -> float:
-        """The smallest λ that passes everything at this c; infinity where there is no S to make up for it."""
+        """The smallest λ that passes everything at this c; infinity where there is no S to make up
+        for it."""
         c, need = max(c, LEAST_C), 0.0
         for a, b in self.corners:
             if c * a < 1.0:
@@ -54,9 +58,11 @@ class Demands:
         return all(c * a + lam * b >= 1.0 for a, b in self.corners)
 
     def factor(self, c: float, lam: float) -> float:
-        """What c and λ could be multiplied by together: 0.5 where half of both would do (c never falls below 0.5 ulp).
+        """What c and λ could be multiplied by together: 0.5 where half of both would do (c never
+        falls below 0.5 ulp).
 
-        0 where everything is correctly rounded, above 1 where more is needed than (c, λ), infinity where no factor helps.
+        0 where everything is correctly rounded, above 1 where more is needed than (c, λ), infinity
+        where no factor helps.
         """
         c = max(c, LEAST_C)
         return max((_of_corner(a, b, c, lam) for a, b in self.corners), default=0.0)
@@ -75,7 +81,8 @@ def _of_corner(a: float, b: float, c: float, lam: float) -> float:
 
 
 def _front(points: Iterable[Corner]) -> Iterator[Corner]:
-    """The points that no other one undercuts in both coordinates; the others demand nothing more."""
+    """The points that no other one undercuts in both coordinates; the others demand nothing
+    more."""
     least = math.inf
     for x, y in sorted(points):
         if y < least:
@@ -84,7 +91,8 @@ def _front(points: Iterable[Corner]) -> Iterator[Corner]:
 
 
 def demands(comparison: Comparison, rule: Rule, policy: Policy) -> Demands:
-    """What one result demands of the rule's own c and λ: not of ranges with numbers of their own, nor of exact outputs."""
+    """What one result demands of the rule's own c and λ: not of ranges with numbers of their own,
+    nor of exact outputs."""
     found = Demands()
     for output in comparison.outputs:
         for span in () if output.exact or output.special else output.spans:
@@ -104,13 +112,17 @@ def _add(found: Demands, span: Span, rule: Rule, policy: Policy) -> None:
     if corners:
         found.corners += corners
     elif span.ulp_max > 0.0:
-        found.corners.append((1.0 / span.ulp_max, 1.0 / span.scaled_max if span.scaled_max > 0.0 else 0.0))
+        found.corners.append(
+            (1.0 / span.ulp_max, 1.0 / span.scaled_max if span.scaled_max > 0.0 else 0.0)
+        )
 
 
 def _is_judged_by_the_rule_itself(span: Span, output: Measured, rule: Rule) -> bool:
     told_apart = {other.range for other in output.spans}
     for item in rule.ranges:
         interval = (item.argument, item.low, item.high)
-        if interval in told_apart and (span.range == interval or (span.range is None and item.unspecified)):
+        if interval in told_apart and (
+            span.range == interval or (span.range is None and item.unspecified)
+        ):
             return False
     return True

@@ -1,4 +1,5 @@
-"""Healthy results and the same results with faults in them: every case through the real comparison and the real judge."""
+"""Healthy results and the same results with faults in them: every case through the real comparison
+and the real judge."""
 
 from __future__ import annotations
 
@@ -28,10 +29,12 @@ _CPU = Cpu()
 
 @dataclass(frozen=True)
 class Plan:
-    """What is calibrated: ``settings`` as for a run, for each of ``seeds``; ``stand_ins`` are backends that are not here.
+    """What is calibrated: ``settings`` as for a run, for each of ``seeds``; ``stand_ins`` are
+    backends that are not here.
 
-    Their rules judge what the CPU computed, so that their entries are scored as well. ``more`` are further cases, which are taken
-    as they are, where their operator and dtype are among those chosen.
+    Their rules judge what the CPU computed, so that their entries are scored as well. ``more`` are
+    further cases, which are taken as they are, where their operator and dtype are among those
+    chosen.
     """
 
     settings: Settings
@@ -41,7 +44,8 @@ class Plan:
 
     @property
     def pairs(self) -> list[tuple[Operator, str]]:
-        """The operator × dtype pairs; integers and booleans are judged exactly, so they have no c and no λ."""
+        """The operator × dtype pairs; integers and booleans are judged exactly, so they have no c
+        and no λ."""
         return [(operator, dtype) for operator, dtype in groups(self.settings) if dtype in FORMATS]
 
     @property
@@ -54,8 +58,8 @@ class Plan:
 class Fate:
     """What became of a planted fault: ``hidden_by`` is empty where it was detected.
 
-    Else ``c``, ``lambda``, ``both``, ``absolute``, ``ranges``, ``vacuous`` or ``neither``; then ``demands`` tells which c and λ
-    would detect it: those that do not meet them.
+    Else ``c``, ``lambda``, ``both``, ``absolute``, ``ranges``, ``vacuous`` or ``neither``; then
+    ``demands`` tells which c and λ would detect it: those that do not meet them.
     """
 
     hidden_by: str = ""
@@ -64,10 +68,11 @@ class Fate:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One healthy result. ``rho`` is × budget, ``demands`` what it asks of c and λ (None: it can say nothing about them).
+    """One healthy result. ``rho`` is × budget, ``demands`` what it asks of c and λ (None: it can
+    say nothing about them).
 
-    ``planted`` maps the faults that were tried on it to what became of them. ``problem`` is set where it fails for what no c and
-    λ can mend.
+    ``planted`` maps the faults that were tried on it to what became of them. ``problem`` is set
+    where it fails for what no c and λ can mend.
     """
 
     case: Case
@@ -91,17 +96,27 @@ def observations(plan: Plan) -> Iterator[tuple[Case, list[Observation]]]:
     for operator, dtype in plan.pairs:
         directions = directions_of(chosen, operator, dtype)
         for seed in plan.seeds:
-            given = [case for case in plan.more if (case.operator, case.dtype) == (operator.name, dtype) and seed == plan.seeds[0]]
+            given = [
+                case
+                for case in plan.more
+                if (case.operator, case.dtype) == (operator.name, dtype) and seed == plan.seeds[0]
+            ]
             for case in [*draw(operator, dtype, chosen.examples, seed)[0], *given]:
                 try:
                     observed = list(_observed(case, operator, present, directions, plan))
-                except Exception:  # as in a run, a case that cannot be built or judged is never the end of it
+                except (
+                    Exception
+                ):  # as in a run, a case that cannot be built or judged is never the end of it
                     observed = []
                 yield case, observed
 
 
 def _observed(
-    case: Case, operator: Operator, backends: Sequence[Backend], directions: Sequence[str], plan: Plan
+    case: Case,
+    operator: Operator,
+    backends: Sequence[Backend],
+    directions: Sequence[str],
+    plan: Plan,
 ) -> Iterator[Observation]:
     materials = prepare(case)
     with quiet():
@@ -111,14 +126,30 @@ def _observed(
             if reference.outcome.status != "ok" or operator.error.kind == "structure":
                 continue
             baseline = _CPU.run(operator, materials, direction)
-            yield from _One(case, operator, direction, reference, baseline, plan).everywhere(backends)
+            yield from _One(case, operator, direction, reference, baseline, plan).everywhere(
+                backends
+            )
 
 
 class _One:
     """One case in one direction."""
 
-    def __init__(self, case: Case, operator: Operator, direction: str, reference: Reference, baseline: Outcome, plan: Plan) -> None:
-        self.case, self.operator, self.direction, self.reference, self.plan = case, operator, direction, reference, plan
+    def __init__(
+        self,
+        case: Case,
+        operator: Operator,
+        direction: str,
+        reference: Reference,
+        baseline: Outcome,
+        plan: Plan,
+    ) -> None:
+        self.case, self.operator, self.direction, self.reference, self.plan = (
+            case,
+            operator,
+            direction,
+            reference,
+            plan,
+        )
         self.baseline, self.twin = baseline, compare(baseline, reference)
         self.tried: dict[tuple[Rule, Policy], Mapping[str, Fate]] = {}
 
@@ -127,32 +158,50 @@ class _One:
             if _backends.refusal(backend, self.operator, self.case.dtype, self.direction):
                 continue
             plain = isinstance(backend, Cpu) and not backend.switched
-            outcome = self.baseline if plain else backend.run(self.operator, self.reference.materials, self.direction)
+            outcome = (
+                self.baseline
+                if plain
+                else backend.run(self.operator, self.reference.materials, self.direction)
+            )
             if outcome.status == "ok":
                 comparison = self.twin if plain else compare(outcome, self.reference, self.baseline)
                 yield self._observation(backend.name, backend.identity, outcome, comparison, plain)
         for name in self.plan.stand_ins if self.baseline.status == "ok" else ():
             observed = self._observation(name, {}, self.baseline, self.twin, plain=True)
-            if observed.rule.place != self._rule("cpu", {}).place:  # else nothing is said of it in particular
+            if (
+                observed.rule.place != self._rule("cpu", {}).place
+            ):  # else nothing is said of it in particular
                 yield replace(observed, stand_in=True)
 
     def _observation(
-        self, backend: str, identity: Mapping[str, str], outcome: Outcome, comparison: Comparison, plain: bool
+        self,
+        backend: str,
+        identity: Mapping[str, str],
+        outcome: Outcome,
+        comparison: Comparison,
+        plain: bool,
     ) -> Observation:
         rule = self._rule(backend, identity)
         where = {key: identity.get(key, "") for key in ("device", "driver")}
-        policy = self.plan.settings.tolerances.policy(backend, operator=self.operator.ruled_by[0], dtype=self.case.dtype, **where)
+        policy = self.plan.settings.tolerances.policy(
+            backend, operator=self.operator.ruled_by[0], dtype=self.case.dtype, **where
+        )
         found = judge(comparison, self.twin, rule, policy)
         rho = found.metrics.get("rho_max", 0.0)
         # The CPU as its own reference is free of errors, which says nothing about what it needs.
-        problem, wanted = "", None if plain and not self.reference.independent else demands(comparison, rule, policy)
+        problem, wanted = (
+            "",
+            None if plain and not self.reference.independent else demands(comparison, rule, policy),
+        )
         if found.verdict.fails and self._is_known(backend, identity, found, rho):
             wanted = None
         elif found.verdict.fails and (rho <= 1.0 or not wanted):
             problem, wanted = f"{found.verdict}: {found.explanation}", None
         return Observation(
-            self.case, self.operator.family, self.direction, backend, rule, rho, wanted, found.explanation,
-            found.verdict.fails, problem, False, {} if found.verdict.fails else self._planted(outcome, found, rule, policy),
+            self.case, self.operator.family, self.direction, backend, rule, rho, wanted,
+            found.explanation,
+            found.verdict.fails, problem, False,
+            {} if found.verdict.fails else self._planted(outcome, found, rule, policy),
         )  # fmt: skip
 
     def _rule(self, backend: str, identity: Mapping[str, str]) -> Rule:
@@ -162,12 +211,20 @@ class _One:
             device=identity.get("device", ""), driver=identity.get("driver", ""),
         )  # fmt: skip
 
-    def _is_known(self, backend: str, identity: Mapping[str, str], found: Judgement, rho: float) -> bool:
-        """Whether a divergence is one that the file expects: then it says nothing about what healthy results need."""
+    def _is_known(
+        self, backend: str, identity: Mapping[str, str], found: Judgement, rho: float
+    ) -> bool:
+        """Whether a divergence is one that the file expects: then it says nothing about what
+        healthy results need."""
         occasion = Occasion(self.case, backend, self.direction, identity)
-        return occasion.known(self.plan.settings.tolerances.expectations, found.verdict.value, rho) is not None
+        return (
+            occasion.known(self.plan.settings.tolerances.expectations, found.verdict.value, rho)
+            is not None
+        )
 
-    def _planted(self, outcome: Outcome, healthy: Judgement, rule: Rule, policy: Policy) -> Mapping[str, Fate]:
+    def _planted(
+        self, outcome: Outcome, healthy: Judgement, rule: Rule, policy: Policy
+    ) -> Mapping[str, Fate]:
         """What became of each fault; tried once for backends with the same rule."""
         if not healthy.verdict.passes:
             return {}  # undecidable: whatever this case cannot tell is no fault of a tolerance
@@ -199,4 +256,10 @@ class _One:
             return "lambda"
         if fails(replace(bare, c=LEAST_C)):
             return "c"
-        return "both" if fails(replace(bare, c=LEAST_C, lam=0.0)) else "ranges" if rule.ranges else "neither"
+        return (
+            "both"
+            if fails(replace(bare, c=LEAST_C, lam=0.0))
+            else "ranges"
+            if rule.ranges
+            else "neither"
+        )

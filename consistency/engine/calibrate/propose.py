@@ -1,4 +1,5 @@
-"""Other numbers for the groups whose entry is too tight or far too loose, as a tolerances file that says where they come from."""
+"""Other numbers for the groups whose entry is too tight or far too loose, as a tolerances file that
+says where they come from."""
 
 from __future__ import annotations
 
@@ -16,19 +17,23 @@ from .score import DTYPE_KEYS, POOR, Calibration
 SLACK = 2.0  # × the largest need of a healthy result
 WORTH = 0.1  # a share of the planted faults: what a smaller budget must notice more to be proposed
 LEAST_LAMBDA = 1.0  # twice what the roundings of random partial sums come to, in units of √n·u·S
-NEW_LAMBDA = 32.0  # × c: beyond it, what was taken for rounding of the result is rather a sum that cancels
+NEW_LAMBDA = (
+    32.0  # × c: beyond it, what was taken for rounding of the result is rather a sum that cancels
+)
 LOOSE = 4.0  # a margin beyond which an entry that notices little is too loose
 _Solve = Callable[[Demands, float, float], tuple[float, float]]  # (demands, c, λ) → (c, λ)
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Other bounds for one operator, dtype key and direction; ``backend`` is empty where they hold everywhere.
+    """Other bounds for one operator, dtype key and direction; ``backend`` is empty where they hold
+    everywhere.
 
-    ``c`` in ulp and ``lam`` (a factor) are of that direction itself; ``was`` is what holds now, ``noticed`` the poorest
-    share of the decisive faults that are noticed now and then. ``reason``: ``too tight``, ``too loose``, or ``as before`` for
-    gradients that must not follow a changed forward. ``used`` is the share of the new budget that the ``worst`` of so many
-    ``results`` needs.
+    ``c`` in ulp and ``lam`` (a factor) are of that direction itself; ``was`` is what holds now,
+    ``noticed`` the poorest share of the decisive faults that are noticed now and then. ``reason``:
+    ``too tight``, ``too loose``, or ``as before`` for gradients that must not follow a changed
+    forward. ``used`` is the share of the new budget that the ``worst`` of so many ``results``
+    needs.
     """
 
     operator: str
@@ -47,19 +52,34 @@ class Change:
 
 
 def changes(calibration: Calibration, rules: Rules, about: str) -> list[Change]:
-    """What to change, by operator. ``about`` says on what it was measured: seeds, versions, backends."""
+    """What to change, by operator. ``about`` says on what it was measured: seeds, versions,
+    backends."""
     classes: dict[tuple[str, str, str], list[Group]] = defaultdict(list)
     for group in calibration.groups.values():
         if not group.stand_in and group.results:
-            classes[group.kind.operator, DTYPE_KEYS.get(group.kind.dtype, group.kind.dtype), group.kind.direction].append(group)
-    found = [change for (_, dtype, _), groups in classes.items() for change in _of_class(dtype, groups, about)]
+            classes[
+                group.kind.operator,
+                DTYPE_KEYS.get(group.kind.dtype, group.kind.dtype),
+                group.kind.direction,
+            ].append(group)
+    found = [
+        change
+        for (_, dtype, _), groups in classes.items()
+        for change in _of_class(dtype, groups, about)
+    ]
     families = {group.kind.operator: group.family for group in calibration.groups.values()}
-    return sorted([*found, *_kept_gradients(found, rules, families)], key=lambda one: (one.backend, one.operator, one.dtype))
+    return sorted(
+        [*found, *_kept_gradients(found, rules, families)],
+        key=lambda one: (one.backend, one.operator, one.dtype),
+    )
 
 
 def _of_class(dtype: str, groups: list[Group], about: str) -> Iterator[Change]:
     tight = [group for group in groups if group.rho > 1.0]
-    at_fault, present = {group.kind.backend for group in tight}, {group.kind.backend for group in groups}
+    at_fault, present = (
+        {group.kind.backend for group in tight},
+        {group.kind.backend for group in groups},
+    )
     ruled_alike = len({(group.rule.c, group.rule.lam) for group in groups}) == 1
     if tight and (not ruled_alike or (len(at_fault) == 1 and len(present) > 1)):
         for backend in sorted(at_fault):  # the others do not need it
@@ -83,11 +103,19 @@ def _smaller(dtype: str, groups: list[Group], about: str) -> Iterator[Change]:
         rule = groups[0].rule
         for backend in needy:
             source = f"as before ({rule.place}): {rule.source}"
-            yield replace(change, backend=backend, c=rule.c, lam=rule.lam, reason="as before", source=source)
+            yield replace(
+                change, backend=backend, c=rule.c, lam=rule.lam, reason="as before", source=source
+            )
 
 
 def _change(
-    dtype: str, groups: Sequence[Group], backend: str, solve: _Solve, reason: str, about: str, judged: Sequence[Group] = ()
+    dtype: str,
+    groups: Sequence[Group],
+    backend: str,
+    solve: _Solve,
+    reason: str,
+    about: str,
+    judged: Sequence[Group] = (),
 ) -> Change:
     """``judged`` are the groups that faults were planted into, if not the same."""
     total = joined(groups)
@@ -96,13 +124,15 @@ def _change(
     noticed = shares.poorest(), shares.poorest_at(c, lam)
     backends = ", ".join(dict.fromkeys(group.kind.backend for group in groups))
     return Change(
-        kind.operator, dtype, kind.direction, backend, c, lam, (rule.c, rule.lam), noticed, reason, f"{about}, backends {backends}",
+        kind.operator, dtype, kind.direction, backend, c, lam, (rule.c, rule.lam), noticed, reason,
+        f"{about}, backends {backends}",
         total.results, total.worst, total.demands.factor(c, lam),
     )  # fmt: skip
 
 
 def _wider(demands: Demands, c: float, lam: float) -> tuple[float, float]:
-    """The one of the two numbers that has to grow by the smaller factor, times the slack; a λ of 0 only where c explodes."""
+    """The one of the two numbers that has to grow by the smaller factor, times the slack; a λ of 0
+    only where c explodes."""
     more_c, more_lam = demands.c(lam), demands.lam(c)
     by_c = more_c / c
     by_lam = more_lam / lam if lam > 0.0 else (NEW_LAMBDA if math.isfinite(more_lam) else math.inf)
@@ -112,43 +142,61 @@ def _wider(demands: Demands, c: float, lam: float) -> tuple[float, float]:
 
 
 def _narrower(demands: Demands, c: float, lam: float) -> tuple[float, float]:
-    """Where nothing is accumulated c times the slack; else as much of c as a quarter of λ leaves over, then the λ it needs.
+    """Where nothing is accumulated c times the slack; else as much of c as a quarter of λ leaves
+    over, then the λ it needs.
 
-    A λ that is there is never taken away, nor brought below what the roundings of the partial sums come to: results that happen
-    not to cancel in the cases at hand would have it so.
+    A λ that is there is never taken away, nor brought below what the roundings of the partial sums
+    come to: results that happen not to cancel in the cases at hand would have it so.
     """
     if lam == 0.0:
         return min(c, _up(SLACK * demands.c(0.0))), 0.0
     rest = demands.c(lam / LOOSE)
     small = min(c, _up(rest)) if math.isfinite(rest) else c
     need = demands.lam(max(small / SLACK, LEAST_C))
-    return (small, min(lam, max(_up(SLACK * need), LEAST_LAMBDA))) if math.isfinite(need) else (c, lam)
+    return (
+        (small, min(lam, max(_up(SLACK * need), LEAST_LAMBDA))) if math.isfinite(need) else (c, lam)
+    )
 
 
 def _up(value: float) -> float:
-    """To the next power of two: as fine as such numbers mean anything, and operators can share an entry."""
+    """To the next power of two: as fine as such numbers mean anything, and operators can share an
+    entry."""
     if not value or not math.isfinite(value):
         return value
     mantissa, exponent = math.frexp(value * (1.0 - 1e-9))
     return math.ldexp(1.0 if mantissa > 0.5 else 0.5, exponent)
 
 
-def _kept_gradients(found: Sequence[Change], rules: Rules, families: dict[str, str]) -> Iterator[Change]:
-    """Gradients have twice the forward's bounds, so a changed forward would change them as well: say what holds now."""
+def _kept_gradients(
+    found: Sequence[Change], rules: Rules, families: dict[str, str]
+) -> Iterator[Change]:
+    """Gradients have twice the forward's bounds, so a changed forward would change them as well:
+    say what holds now."""
     said = {(one.operator, one.dtype, one.direction, one.backend) for one in found}
     for one in found:
         changed = one.direction == "forward" and one.reason != "as before"
         if changed and (one.operator, one.dtype, "backward", one.backend) not in said:
-            where = {"family": families[one.operator], "direction": "backward", "backend": one.backend or "cpu"}
+            where = {
+                "family": families[one.operator],
+                "direction": "backward",
+                "backend": one.backend or "cpu",
+            }
             rule = rules.rule(one.operator, one.dtype, **where)
             source = f"as before ({rule.place}): {rule.source}"
             yield replace(
-                one, direction="backward", c=rule.c, lam=rule.lam, was=(rule.c, rule.lam), reason="as before", source=source
+                one,
+                direction="backward",
+                c=rule.c,
+                lam=rule.lam,
+                was=(rule.c, rule.lam),
+                reason="as before",
+                source=source,
             )
 
 
 def proposal(found: Sequence[Change], header: Sequence[str] = ()) -> str:
-    """The changes as a tolerances file on top of the packaged one: to be run with, or to be merged by hand."""
+    """The changes as a tolerances file on top of the packaged one: to be run with, or to be merged
+    by hand."""
     lines = [*(f"# {line}".rstrip() for line in header), "extends: packaged", ""]
     everywhere = [one for one in found if not one.backend]
     if everywhere:
@@ -169,11 +217,15 @@ def _block(found: Iterable[Change], indent: str) -> Iterator[str]:
         by_operator[one.operator].append(one)
     alike: dict[tuple[object, ...], list[list[Change]]] = defaultdict(list)
     for own in by_operator.values():
-        alike[tuple((one.dtype, one.direction, one.c, one.lam, one.was, one.reason) for one in own)].append(own)
+        alike[
+            tuple((one.dtype, one.direction, one.c, one.lam, one.was, one.reason) for one in own)
+        ].append(own)
     for shared in alike.values():
         yield f"{indent}{', '.join(own[0].operator for own in shared)}:"
         lines = [list(line) for line in zip(*shared, strict=True)]
-        yield from (f"{indent}  {_numbers(line)}" for line in lines if line[0].direction == "forward")
+        yield from (
+            f"{indent}  {_numbers(line)}" for line in lines if line[0].direction == "forward"
+        )
         backward = [line for line in lines if line[0].direction == "backward"]
         if backward:
             yield f"{indent}  backward:"
@@ -187,16 +239,30 @@ def _numbers(shared: Sequence[Change]) -> str:
     if one.reason != "as before":
         results = sum(change.results for change in shared)
         worst = f"worst {one.worst}" if one.worst else "none differs"
-        source = f"calibrated: max over {results:,} results, {one.source}; {worst}; slack {SLACK:g}x"
+        source = (
+            f"calibrated: max over {results:,} results, {one.source}; {worst}; slack {SLACK:g}x"
+        )
         now, then = (min(change.noticed[i] for change in shared) for i in range(2))
-        remark = f"   # {one.reason}: was c {one.was[0]:g}, lambda {one.was[1]:g}; notices {now:.0%}, then {then:.0%}"
-    return f"{one.dtype}: {{c: {_plain(one.c)}, lambda: {_plain(one.lam)}, source: {_quoted(source)}}}{remark}"
+        remark = (
+            f"   # {one.reason}: was c {one.was[0]:g}, lambda {one.was[1]:g}; notices "
+            f"{now:.0%}, then {then:.0%}"
+        )
+    return (
+        f"{one.dtype}: {{c: {_plain(one.c)}, lambda: {_plain(one.lam)}, source: "
+        f"{_quoted(source)}}}{remark}"
+    )
 
 
 def _plain(value: float) -> str:
     """A number that YAML 1.1 reads as one: ``1e-05`` would be text."""
     text = f"{value:.12g}"
-    return f"{value:.1f}".rstrip("0").rstrip(".") if "e+" in text else f"{value:.20f}".rstrip("0") if "e" in text else text
+    return (
+        f"{value:.1f}".rstrip("0").rstrip(".")
+        if "e+" in text
+        else f"{value:.20f}".rstrip("0")
+        if "e" in text
+        else text
+    )
 
 
 def _quoted(text: str) -> str:

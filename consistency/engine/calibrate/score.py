@@ -1,4 +1,5 @@
-"""What the groups say of the entries of a tolerances file: what is too tight, and what notices too little."""
+"""What the groups say of the entries of a tolerances file: what is too tight, and what notices too
+little."""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ from .observe import Observation
 
 POOR = 0.5  # of the planted faults: an entry that notices fewer is listed
 NARROW = 1.25  # a margin
-DTYPE_KEYS = {"float64": "float32"}  # the file's key of a dtype: float64 takes what is said of float32
+DTYPE_KEYS = {
+    "float64": "float32"
+}  # the file's key of a dtype: float64 takes what is said of float32
 
 
 @dataclass
@@ -33,7 +36,8 @@ class Entry:
 
     @property
     def margin(self) -> float:
-        """The smallest of its groups'; infinity where everything is correctly rounded, or nothing could be said."""
+        """The smallest of its groups'; infinity where everything is correctly rounded, or nothing
+        could be said."""
         return min((group.margin for group in self.groups if group.results), default=math.inf)
 
     @property
@@ -53,11 +57,14 @@ class Entry:
         """The share of its budget that each operator needs, the neediest first."""
         found: dict[str, float] = {}
         for group in self.groups:
-            found[group.kind.operator] = max(found.get(group.kind.operator, 0.0), 1.0 / group.margin)
+            found[group.kind.operator] = max(
+                found.get(group.kind.operator, 0.0), 1.0 / group.margin
+            )
         return sorted(found.items(), key=lambda item: -item[1])
 
     def poor(self) -> list[Group]:
-        """The groups that fewer than half of the decisive faults are noticed in, the worst first."""
+        """The groups that fewer than half of the decisive faults are noticed in, the worst
+        first."""
         found = [group for group in _alike(self.groups) if group.shares.poorest() < POOR]
         return sorted(found, key=lambda group: (group.shares.poorest(), -group.margin))
 
@@ -86,7 +93,8 @@ class Calibration:
         return total(group for group in self.groups.values() if not group.stand_in)
 
     def entries(self) -> list[Entry]:
-        """The entries that judged anything: those too tight first, then by how little they notice, then the tightest."""
+        """The entries that judged anything: those too tight first, then by how little they notice,
+        then the tightest."""
         found: dict[str, list[Group]] = defaultdict(list)
         for group in self.groups.values():
             found[group.rule.place].append(group)
@@ -100,23 +108,37 @@ class Calibration:
 
     def nearly(self) -> list[Group]:
         """The groups that pass with little room (a margin below 1.25), the tightest first."""
-        found = [group for group in self.groups.values() if group.rho <= 1.0 and group.margin < NARROW and not group.stand_in]
+        found = [
+            group
+            for group in self.groups.values()
+            if group.rho <= 1.0 and group.margin < NARROW and not group.stand_in
+        ]
         return sorted(_alike(found), key=lambda group: group.margin)
 
     def problems(self) -> Iterator[tuple[Group, str, str]]:
-        """Healthy results that fail for what no c and λ can mend: group, case id, what the judge says."""
+        """Healthy results that fail for what no c and λ can mend: group, case id, what the judge
+        says."""
         for group in self.groups.values():
             if not group.stand_in:
                 yield from ((group, case, text) for case, text in group.problems)
 
 
 def _alike(groups: Sequence[Group]) -> list[Group]:
-    """Groups with the same numbers, put together: float64 has float32's, and most backends have the same.
+    """Groups with the same numbers, put together: float64 has float32's, and most backends have the
+    same.
 
-    Faults are planted once for all backends with the same rule, so that one of them alone has the shares.
+    Faults are planted once for all backends with the same rule, so that one of them alone has the
+    shares.
     """
     merged: dict[tuple[object, ...], list[Group]] = defaultdict(list)
     for group in groups:
         dtype = DTYPE_KEYS.get(group.kind.dtype, group.kind.dtype)
-        merged[group.kind.operator, dtype, group.kind.direction, group.stand_in, group.rule.c, group.rule.lam].append(group)
+        merged[
+            group.kind.operator,
+            dtype,
+            group.kind.direction,
+            group.stand_in,
+            group.rule.c,
+            group.rule.lam,
+        ].append(group)
     return [joined(alike) for alike in merged.values()]

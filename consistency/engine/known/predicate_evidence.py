@@ -1,7 +1,9 @@
-"""Cases that fail and cases that pass, to find a condition with: from a bundle, and drawn and run here as long as there is time.
+"""Cases that fail and cases that pass, to find a condition with: from a bundle, and drawn and run
+here as long as there is time.
 
-Beside drawn cases the relatives of the failing ones are run, which differ in one respect only: a tensor in another layout, with
-other numbers, without its special values. They say which respect matters.
+Beside drawn cases the relatives of the failing ones are run, which differ in one respect only: a
+tensor in another layout, with other numbers, without its special values. They say which respect
+matters.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ MOST_FROM_BUNDLE = 2000  # cases of each kind
 
 @dataclass
 class Evidence:
-    """Cases of one operator, dtype, direction and backend by what became of them. ``verdicts``: which failures are meant.
+    """Cases of one operator, dtype, direction and backend by what became of them. ``verdicts``:
+    which failures are meant.
 
     ``rho`` is the largest × budget among the failing ones, by case.
     """
@@ -70,11 +73,20 @@ class Evidence:
 
 
 def from_bundle(evidence: Evidence, folder: Path, of: Result) -> int:
-    """Add the bundle's other cases of the same operator, dtype, direction and backend; returns how many there are."""
+    """Add the bundle's other cases of the same operator, dtype, direction and backend; returns how
+    many there are."""
     wanted: dict[str, dict[str, Any]] = {}
-    alike = {"operator": of.operator, "dtype": of.dtype, "direction": of.direction, "backend": of.backend}
+    alike = {
+        "operator": of.operator,
+        "dtype": of.dtype,
+        "direction": of.direction,
+        "backend": of.backend,
+    }
     for _, row in bundle.lines(folder / "results.jsonl"):
-        if all(row.get(key) == value for key, value in alike.items()) and len(wanted) < 2 * MOST_FROM_BUNDLE:
+        if (
+            all(row.get(key) == value for key, value in alike.items())
+            and len(wanted) < 2 * MOST_FROM_BUNDLE
+        ):
             wanted[str(row.get("case_id"))] = row
     for name, case in cases_of(folder, set(wanted)).items():
         _add_row(evidence, case, wanted[name])
@@ -84,18 +96,27 @@ def from_bundle(evidence: Evidence, folder: Path, of: Result) -> int:
 def _add_row(evidence: Evidence, case: Case, row: Mapping[str, Any]) -> None:
     metrics = row.get("metrics")
     try:
-        rho = float(metrics["rho_max"]) if isinstance(metrics, dict) and "rho_max" in metrics else 0.0
+        rho = (
+            float(metrics["rho_max"]) if isinstance(metrics, dict) and "rho_max" in metrics else 0.0
+        )
     except (TypeError, ValueError):
         rho = 0.0
     verdict = str(row.get("verdict"))
-    evidence.add(case, verdict, fails=row.get("fails") is True, passes=verdict in ("rounding", "exact"), rho=rho)
+    evidence.add(
+        case,
+        verdict,
+        fails=row.get("fails") is True,
+        passes=verdict in ("rounding", "exact"),
+        rho=rho,
+    )
 
 
 @dataclass
 class Bench:
     """Where cases are run: one backend, one direction, no expectations, no second looks.
 
-    ``stood``: whether the condition that was found was right about a whole round of cases that it was not made from.
+    ``stood``: whether the condition that was found was right about a whole round of cases that it
+    was not made from.
     """
 
     operator: Operator
@@ -116,7 +137,10 @@ class Bench:
     def run(self, case: Case) -> Result | None:
         """The first look at a case; None where nothing was judged."""
         self.ran += 1
-        return next(iter(judge_case(case, self.operator, [self.backend], self.rules, (self.direction,))), None)
+        return next(
+            iter(judge_case(case, self.operator, [self.backend], self.rules, (self.direction,))),
+            None,
+        )
 
     def rate(self, case: Case, verdicts: frozenset[str], most: int = RUNS) -> tuple[int, int]:
         """In how many of some runs a case fails as it is meant to."""
@@ -124,7 +148,9 @@ class Bench:
         while runs < most and not (runs >= 2 and self.out_of_time):
             result = self.run(case)
             runs += 1
-            failed += result is not None and result.verdict.fails and result.verdict.value in verdicts
+            failed += (
+                result is not None and result.verdict.fails and result.verdict.value in verdicts
+            )
         return failed, runs
 
     def into(self, evidence: Evidence, cases: Iterable[Case]) -> None:
@@ -135,11 +161,14 @@ class Bench:
             result = self.run(case) if case not in evidence else None
             if result is not None:
                 verdict, rho = result.verdict, result.metrics.get("rho_max", 0.0)
-                evidence.add(case, verdict.value, fails=verdict.fails, passes=verdict.passes, rho=rho)
+                evidence.add(
+                    case, verdict.value, fails=verdict.fails, passes=verdict.passes, rho=rho
+                )
 
 
 def search(case: Case, evidence: Evidence, bench: Bench | None) -> Narrowed:
-    """The condition for ``case``. With a bench more cases are run until one has stood a round of new ones, or time is up."""
+    """The condition for ``case``. With a bench more cases are run until one has stood a round of
+    new ones, or time is up."""
     if bench is None:
         return evidence.narrowed(case)
     known = evidence.narrowed(case) if evidence.passing else None
@@ -150,7 +179,12 @@ def search(case: Case, evidence: Evidence, bench: Bench | None) -> Narrowed:
         cases, _ = draw(bench.operator, case.dtype, DRAWN, 1000 + turn)
         bench.into(evidence, cases)
         now = evidence.covers(known.when) if known is not None else None
-        if now is not None and not now.passing and now.failing == now.of_failing and not bench.out_of_time:
+        if (
+            now is not None
+            and not now.passing
+            and now.failing == now.of_failing
+            and not bench.out_of_time
+        ):
             bench.stood = True
             return now
         known = evidence.narrowed(case)
@@ -160,7 +194,8 @@ def search(case: Case, evidence: Evidence, bench: Bench | None) -> Narrowed:
 
 
 def relatives(case: Case, turn: int) -> Iterator[Case]:
-    """Cases that differ from ``case`` in one tensor: its layout, its numbers, or its special values."""
+    """Cases that differ from ``case`` in one tensor: its layout, its numbers, or its special
+    values."""
     choose = random.Random(f"{case.id}/{turn}")
     for tensor in (t for t in case.tensors if isinstance(t, TensorRecipe)):
         shape = Facts(case).described("shape", tensor)
@@ -184,7 +219,11 @@ def _with(case: Case, old: TensorRecipe, new: TensorRecipe) -> Case:
     def changed(value: Any) -> Any:
         if value is old:
             return new
-        return type(value)(changed(item) for item in value) if isinstance(value, (list, tuple)) else value
+        return (
+            type(value)(changed(item) for item in value)
+            if isinstance(value, (list, tuple))
+            else value
+        )
 
     kwargs = {name: changed(value) for name, value in case.kwargs.items()}
     return replace(case, args=changed(case.args), kwargs=kwargs)

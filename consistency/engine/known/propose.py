@@ -1,4 +1,5 @@
-"""A new entry for a failing case: where it fails, how often, under which condition, and how far it may grow."""
+"""A new entry for a failing case: where it fails, how often, under which condition, and how far it
+may grow."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ _RUNS_OF_FLAKES = 25
 
 @dataclass(frozen=True)
 class Asked:
-    """What a user asked for: the case, and where it fails if that is not known from it; ``seconds`` for running cases here."""
+    """What a user asked for: the case, and where it fails if that is not known from it; ``seconds``
+    for running cases here."""
 
     found: Found
     spec: str | None
@@ -66,7 +68,12 @@ class Proposal:
 
 
 def propose(
-    asked: Asked, *, ticket: str, reason: str | None, expires: datetime.date | None, say: Callable[[str], None] = lambda text: None
+    asked: Asked,
+    *,
+    ticket: str,
+    reason: str | None,
+    expires: datetime.date | None,
+    say: Callable[[str], None] = lambda text: None,
 ) -> Proposal:
     """The entry for a case. Raises UsageError where it does not fail, or is expected already."""
     chosen, absent = _settings(asked)
@@ -74,38 +81,70 @@ def propose(
     try:
         absent = absent or _backends.availability(backend) or ""
         target, others = _target(asked, chosen, absent)
-        entries = (*chosen.tolerances.expectations, *(write.read(asked.path) if asked.path.exists() else ()))
-        identity = dict(asked.found.environments.get(target.backend, {})) if absent else backend.identity
+        entries = (
+            *chosen.tolerances.expectations,
+            *(write.read(asked.path) if asked.path.exists() else ()),
+        )
+        identity = (
+            dict(asked.found.environments.get(target.backend, {})) if absent else backend.identity
+        )
         occasion = Occasion(target.case, target.backend, target.direction, identity)
         _refuse_known(target, occasion, entries)
         evidence = _evidence(asked, target, others, say)
         failed = runs = 0
         bench = None
         if not absent and asked.seconds > 0:
-            bench = Bench(operator, backend, target.direction, chosen.tolerances, time.monotonic() + asked.seconds)
+            bench = Bench(
+                operator,
+                backend,
+                target.direction,
+                chosen.tolerances,
+                time.monotonic() + asked.seconds,
+            )
             failed, runs = bench.rate(target.case, evidence.verdicts)
             if 0 < failed < runs:
                 failed, runs = bench.rate(target.case, evidence.verdicts, _RUNS_OF_FLAKES)
             say(_often(failed, runs))
-        narrowed = search(target.case, evidence, bench if failed == runs else None)  # of flakes a run more proves nothing
+        narrowed = search(
+            target.case, evidence, bench if failed == runs else None
+        )  # of flakes a run more proves nothing
     finally:
         backend.close()
     said = _said(target, evidence, narrowed)
     if 0 < failed < runs:
         said |= {"flaky": True, "rate": float(f"{failed / runs:.2g}")}
-    said |= {"reason": reason or _reason(target), "ticket": ticket, "since": datetime.date.today(), "expires": expires}
+    said |= {
+        "reason": reason or _reason(target),
+        "ticket": ticket,
+        "since": datetime.date.today(),
+        "expires": expires,
+    }
     _check(said, occasion, target, entries)
-    return Proposal(asked.path, said, (f"{target.case.id}: {_covers(narrowed)}",), tuple(_told(said, narrowed, evidence, bench)))
+    return Proposal(
+        asked.path,
+        said,
+        (f"{target.case.id}: {_covers(narrowed)}",),
+        tuple(_told(said, narrowed, evidence, bench)),
+    )
 
 
 def _settings(asked: Asked) -> tuple[Settings, str]:
-    """Settings, and why the backend cannot run here where nobody here knows it: then another one stands in its place, unused."""
+    """Settings, and why the backend cannot run here where nobody here knows it: then another one
+    stands in its place, unused."""
     found = asked.found
     if not (asked.spec or found.spec):
         raise UsageError("where does it fail? Add --backend SPEC, as it was run")
-    ways = [asked.direction] if asked.direction else [found.direction] if found.direction else engine.DIRECTIONS
+    ways = (
+        [asked.direction]
+        if asked.direction
+        else [found.direction]
+        if found.direction
+        else engine.DIRECTIONS
+    )
     operators = [operator_of(found.case)]
-    settled = functools.partial(engine.settings, tolerances=asked.tolerances, expectations=asked.expectations)
+    settled = functools.partial(
+        engine.settings, tolerances=asked.tolerances, expectations=asked.expectations
+    )
     if found.recording:
         return settled(operators, ["cpu"], None, ways), "recorded elsewhere"
     try:
@@ -117,7 +156,8 @@ def _settings(asked: Asked) -> tuple[Settings, str]:
 
 
 def _target(asked: Asked, chosen: Settings, absent: str) -> tuple[Result, list[Result]]:
-    """The failure that is meant, as it was kept or as it happens here, and of a recording its other results."""
+    """The failure that is meant, as it was kept or as it happens here, and of a recording its other
+    results."""
     found, (backend,) = asked.found, chosen.backends
     if found.recording:
         results = _recorded(found, chosen)
@@ -126,17 +166,31 @@ def _target(asked: Asked, chosen: Settings, absent: str) -> tuple[Result, list[R
             raise UsageError(f"{found.recorded_id} does not fail: nothing to expect")
         return mine[0], results
     kept = found.failing
-    if kept is not None and (absent or kept.backend == backend.name) and kept.direction in chosen.directions:
+    if (
+        kept is not None
+        and (absent or kept.backend == backend.name)
+        and kept.direction in chosen.directions
+    ):
         return kept, []
     if absent:
-        raise UsageError(f"backend {backend.name!r} cannot run here ({absent}); give the bundle it failed in")
+        raise UsageError(
+            f"backend {backend.name!r} cannot run here ({absent}); give the bundle it failed in"
+        )
     here = engine.judge_case(
-        found.case, chosen.operators[0], [backend], chosen.tolerances, chosen.directions, looks=engine.Looks(), against=engine.EACH
+        found.case,
+        chosen.operators[0],
+        [backend],
+        chosen.tolerances,
+        chosen.directions,
+        looks=engine.Looks(),
+        against=engine.EACH,
     )
     failing = [r for r in here if r.verdict.fails or r.verdict.value == "expected"]
     if not failing:
         told = "; ".join(f"{r.direction}: {r.verdict}" for r in here) or "it was not judged"
-        raise UsageError(f"{found.case.id} does not fail on {backend.name} ({told}): nothing to expect")
+        raise UsageError(
+            f"{found.case.id} does not fail on {backend.name} ({told}): nothing to expect"
+        )
     return failing[0], []
 
 
@@ -154,16 +208,29 @@ def _recorded(found: Found, chosen: Settings) -> list[Result]:
 def _refuse_known(target: Result, occasion: Occasion, entries: Sequence[Expectation]) -> None:
     verdict, rho = target.verdict.value, target.metrics.get("rho_max", 0.0)
     entry = occasion.known(entries, verdict, rho)
-    place = entry.place if entry is not None else target.known.place if target.known is not None else ""
+    place = (
+        entry.place if entry is not None else target.known.place if target.known is not None else ""
+    )
     if entry is not None or verdict == "expected":
-        raise UsageError(f"{target.case.id} is expected already, by {place or 'another entry'}; nothing is written")
+        raise UsageError(
+            f"{target.case.id} is expected already, by {place or 'another entry'}; nothing is "
+            f"written"
+        )
 
 
-def _evidence(asked: Asked, target: Result, others: Sequence[Result], say: Callable[[str], None]) -> Evidence:
+def _evidence(
+    asked: Asked, target: Result, others: Sequence[Result], say: Callable[[str], None]
+) -> Evidence:
     """The failure itself, and what its bundle or its recording knows of its like."""
     first = target.evidence.first if target.evidence is not None else target.verdict.value
     evidence = Evidence(frozenset({target.verdict.value, first}))
-    evidence.add(target.case, target.verdict.value, fails=True, passes=False, rho=target.metrics.get("rho_max", 0.0))
+    evidence.add(
+        target.case,
+        target.verdict.value,
+        fails=True,
+        passes=False,
+        rho=target.metrics.get("rho_max", 0.0),
+    )
     like = f"of {target.operator} {target.dtype} {target.direction} on {target.backend}"
     folder = asked.folder or _bundle_of(asked.found.folder)
     if folder is not None:
@@ -172,7 +239,13 @@ def _evidence(asked: Asked, target: Result, others: Sequence[Result], say: Calla
         same = (other.operator, other.dtype, other.direction, other.backend)
         if same == (target.operator, target.dtype, target.direction, target.backend):
             rho = other.metrics.get("rho_max", 0.0)
-            evidence.add(other.case, other.verdict.value, fails=other.verdict.fails, passes=other.verdict.passes, rho=rho)
+            evidence.add(
+                other.case,
+                other.verdict.value,
+                fails=other.verdict.fails,
+                passes=other.verdict.passes,
+                rho=rho,
+            )
     return evidence
 
 
@@ -189,15 +262,23 @@ def _bundle_of(folder: Path | None) -> Path | None:
 
 
 def _often(failed: int, runs: int) -> str:
-    kind = "always" if failed == runs else f"flaky, {failed / runs:.0%} of the runs" if failed else "not at all"
+    kind = (
+        "always"
+        if failed == runs
+        else f"flaky, {failed / runs:.0%} of the runs"
+        if failed
+        else "not at all"
+    )
     more = "" if failed else "; what is written rests on where it did"
     return f"fails here in {failed} of {runs} runs: {kind}{more}"
 
 
 def _said(target: Result, evidence: Evidence, narrowed: Narrowed) -> dict[str, Any]:
     said: dict[str, Any] = {
-        "operator": glob.escape(target.operator), "dtype": target.dtype, "direction": target.direction,
-        "when": narrowed.when or None, "backend": glob.escape(target.backend), "verdicts": sorted(evidence.verdicts),
+        "operator": glob.escape(target.operator), "dtype": target.dtype,
+        "direction": target.direction,
+        "when": narrowed.when or None, "backend": glob.escape(target.backend),
+        "verdicts": sorted(evidence.verdicts),
     }  # fmt: skip
     worst = largest(evidence, narrowed)
     if evidence.verdicts <= _WITH_SIZE and 0.0 < worst <= SENSELESS:
@@ -211,7 +292,11 @@ def _said(target: Result, evidence: Evidence, narrowed: Narrowed) -> dict[str, A
 
 def largest(evidence: Evidence, narrowed: Narrowed) -> float:
     """The largest × budget among the failing cases that a condition covers."""
-    inside = [case for case in evidence.failing.values() if narrowed.when == "" or evidence.holds(narrowed.when, case)]
+    inside = [
+        case
+        for case in evidence.failing.values()
+        if narrowed.when == "" or evidence.holds(narrowed.when, case)
+    ]
     return max((evidence.rho.get(case.id, 0.0) for case in inside), default=0.0)
 
 
@@ -226,38 +311,63 @@ def _reason(target: Result) -> str:
     return str(cause) if cause is not None else target.explanation.split("; ")[0][:160]
 
 
-def _check(said: dict[str, Any], occasion: Occasion, target: Result, entries: Sequence[Expectation]) -> None:
+def _check(
+    said: dict[str, Any], occasion: Occasion, target: Result, entries: Sequence[Expectation]
+) -> None:
     """The entry excuses the case it is written for, and is none that is there already."""
     text = "expectations:\n" + write.entry_text(said)
     (entry,) = schema.read(text, "the new entry")
     twin = next((other for other in entries if other.id == entry.id), None)
     if twin is not None:
         raise UsageError(
-            f"{twin.place} says the same, but has expired or allows a smaller error: change it there; nothing is written"
+            f"{twin.place} says the same, but has expired or allows a smaller error: change it "
+            f"there; nothing is written"
         )
-    if occasion.known([replace(entry, place="")], target.verdict.value, target.metrics.get("rho_max", 0.0)) is None:
+    if (
+        occasion.known(
+            [replace(entry, place="")], target.verdict.value, target.metrics.get("rho_max", 0.0)
+        )
+        is None
+    ):
         raise UsageError(f"no entry could be made that covers {target.case.id}; please report it")
 
 
 def _covers(narrowed: Narrowed) -> str:
     passing = (
-        f"{narrowed.passing or 'none'} of {narrowed.of_passing:,} that pass" if narrowed.of_passing else "nothing was seen to pass"
+        f"{narrowed.passing or 'none'} of {narrowed.of_passing:,} that pass"
+        if narrowed.of_passing
+        else "nothing was seen to pass"
     )
     return f"covers {narrowed.failing:,} of {narrowed.of_failing:,} failing cases, {passing}"
 
 
-def _told(said: dict[str, Any], narrowed: Narrowed, evidence: Evidence, bench: Bench | None) -> Sequence[str]:
+def _told(
+    said: dict[str, Any], narrowed: Narrowed, evidence: Evidence, bench: Bench | None
+) -> Sequence[str]:
     here = f"; {bench.ran:,} runs here" if bench is not None else ""
     told = [f"{_covers(narrowed)}{here}"]
     if bench is not None and bench.out_of_time and not bench.stood:
-        told.append("the time was up before the condition had stood a round of new cases; --seconds 60s tries more")
+        told.append(
+            "the time was up before the condition had stood a round of new cases; --seconds "
+            "60s "
+            "tries more"
+        )
     if not narrowed.when:
         told.append(
-            "no condition tells the failing cases from the others" if narrowed.passing else "no condition is needed, or known"
+            "no condition tells the failing cases from the others"
+            if narrowed.passing
+            else "no condition is needed, or known"
         )
     if "max_rho" in said:
         worst = largest(evidence, narrowed)
-        told.append(f"max_rho is {HEADROOM:g} × the largest error seen, {worst:.3g} × budget; what errs more still fails")
+        told.append(
+            f"max_rho is {HEADROOM:g} × the largest error seen, {worst:.3g} × budget; what "
+            f"errs "
+            f"more still fails"
+        )
     if "rate" in said and not narrowed.passing and not said.get("flaky"):
-        told.append(f"rate: {narrowed.failing:,} failures and no pass show (95% certain) that at least {said['rate']:.0%} fail")
+        told.append(
+            f"rate: {narrowed.failing:,} failures and no pass show (95% certain) that at least "
+            f"{said['rate']:.0%} fail"
+        )
     return told

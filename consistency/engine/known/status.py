@@ -1,7 +1,9 @@
-"""What a run did with each expectation: how many results it explained, and which entries nobody needs any more.
+"""What a run did with each expectation: how many results it explained, and which entries nobody
+needs any more.
 
-"No longer happens" is said of an entry only when so many of the results that it covers were judged, and passed, that the divergence
-would have shown up (p < 1e-3 that it did not by chance, at the rate that the entry states or that is assumed).
+"No longer happens" is said of an entry only when so many of the results that it covers were judged,
+and passed, that the divergence would have shown up (p < 1e-3 that it did not by chance, at the rate
+that the entry states or that is assumed).
 """
 
 from __future__ import annotations
@@ -36,9 +38,11 @@ _ONLY_IF_REPEATED = frozenset({"nondeterministic"})
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What became of one entry. Of the results it covers ``failed`` were expected, ``passed`` passed, ``grown`` went beyond its
-    ratchet, ``expired`` would have been expected earlier, ``otherwise`` failed in another way. ``enough`` passing ones without a
-    failure mean that it no longer happens. ``rho`` is the largest × budget that was expected. ``problem`` says what it misnames.
+    """What became of one entry. Of the results it covers ``failed`` were expected, ``passed``
+    passed, ``grown`` went beyond its ratchet, ``expired`` would have been expected earlier,
+    ``otherwise`` failed in another way. ``enough`` passing ones without a failure mean that it no
+    longer happens. ``rho`` is the largest × budget that was expected. ``problem`` says what it
+    misnames.
     """
 
     entry: str
@@ -78,7 +82,9 @@ class Standing:
     def plus(self, other: Standing) -> Standing:
         """The same entry in two runs, or in two processes of one."""
         counts = {name: getattr(self, name) + getattr(other, name) for name in _COUNTS}
-        return replace(self, **counts, rho=max(self.rho, other.rho), problem=self.problem and other.problem)
+        return replace(
+            self, **counts, rho=max(self.rho, other.rho), problem=self.problem and other.problem
+        )
 
     def to_json(self) -> dict[str, Any]:
         row = {name: value for name, value in asdict(self).items() if value not in ("", 0, False)}
@@ -87,8 +93,15 @@ class Standing:
     @staticmethod
     def from_json(row: Mapping[str, Any]) -> Standing:
         """What :meth:`to_json` wrote. Raises what unfit data raise."""
-        kinds = {"str": lambda text: str(text)[:MOST_TEXT], "int": int, "float": float, "bool": bool}
-        return Standing(**{f.name: kinds[str(f.type)](row[f.name]) for f in fields(Standing) if f.name in row})  # type: ignore[operator]
+        kinds = {
+            "str": lambda text: str(text)[:MOST_TEXT],
+            "int": int,
+            "float": float,
+            "bool": bool,
+        }
+        return Standing(
+            **{f.name: kinds[str(f.type)](row[f.name]) for f in fields(Standing) if f.name in row}  # type: ignore[operator]
+        )
 
 
 @dataclass
@@ -112,15 +125,23 @@ class Ledger:
             if told:
                 now = self._counts.get(number) or blank(entry)
                 rho = result.metrics.get("rho_max", 0.0) if told == "failed" else 0.0
-                self._counts[number] = replace(now, **{told: getattr(now, told) + 1}, rho=max(now.rho, rho))
+                self._counts[number] = replace(
+                    now, **{told: getattr(now, told) + 1}, rho=max(now.rho, rho)
+                )
 
     def _speaking(self, result: Result) -> list[int]:
         case = result.case
         key = (case.operator, case.source, case.dtype, result.direction, result.backend)
         found = self._about.get(key)
         if found is None:
-            occasion = Occasion(case, result.backend, result.direction, self.identities.get(result.backend, {}))
-            found = [n for n, e in enumerate(self.entries) if (e.since or self.today) <= self.today and occasion.spoken_of_by(e)]
+            occasion = Occasion(
+                case, result.backend, result.direction, self.identities.get(result.backend, {})
+            )
+            found = [
+                n
+                for n, e in enumerate(self.entries)
+                if (e.since or self.today) <= self.today and occasion.spoken_of_by(e)
+            ]
             self._about[key] = found
         return found
 
@@ -129,7 +150,9 @@ class Ledger:
         if result.known is not None:
             return "failed" if result.known.entry == entry.id else ""
         if not result.verdict.fails:
-            if result.verdict.value == "expected" or (not self.repeated and _ONLY_IF_REPEATED.issuperset(entry.verdicts)):
+            if result.verdict.value == "expected" or (
+                not self.repeated and _ONLY_IF_REPEATED.issuperset(entry.verdicts)
+            ):
                 return ""
             return "passed"
         if result.verdict.value not in entry.verdicts:
@@ -141,7 +164,8 @@ class Ledger:
         return [self._counts[number] for number in sorted(self._counts)]
 
     def standings(self) -> list[Standing]:
-        """What there is to say, in the order of the entries: those that covered a result, and those that name what there is not."""
+        """What there is to say, in the order of the entries: those that covered a result, and those
+        that name what there is not."""
         found = []
         for number, entry in enumerate(self.entries):
             known = self._counts.get(number)
@@ -153,16 +177,29 @@ class Ledger:
 
 def blank(entry: Expectation) -> Standing:
     """The standing of an entry of which nothing has been seen yet."""
-    about = (str(entry)[:MOST_TEXT], entry.reason[:MOST_TEXT], entry.ticket[:MOST_TEXT], str(entry.expires or ""))
-    return Standing(entry.id, entry.place, *about, likely=entry.likely, flaky=entry.flaky, enough=entry.enough)
+    about = (
+        str(entry)[:MOST_TEXT],
+        entry.reason[:MOST_TEXT],
+        entry.ticket[:MOST_TEXT],
+        str(entry.expires or ""),
+    )
+    return Standing(
+        entry.id, entry.place, *about, likely=entry.likely, flaky=entry.flaky, enough=entry.enough
+    )
 
 
 def misnamed(entry: Expectation) -> str:
-    """What an entry names that there is not: an operator nobody knows, a backend that is nearly one that is known."""
+    """What an entry names that there is not: an operator nobody knows, a backend that is nearly one
+    that is known."""
     known = operators.registry()
     there = entry.operator.startswith("aten.") or _matches(known, entry.operator)
-    if not there and not _matches((item.name for item in opinfo.database()), entry.operator):  # which takes a second to load
-        return f"operator {entry.operator!r} matches none that is known{did_you_mean(entry.operator, known)}"
+    if not there and not _matches(
+        (item.name for item in opinfo.database()), entry.operator
+    ):  # which takes a second to load
+        return (
+            f"operator {entry.operator!r} matches none that is "
+            f"known{did_you_mean(entry.operator, known)}"
+        )
     base = base_of(entry.backend)
     if base in _USUAL or set(base) & set("*?["):
         return ""
@@ -176,7 +213,8 @@ def _matches(names: Iterable[str], pattern: str) -> bool:
 
 
 class Keeper:
-    """The handler that counts during a run; with a folder it writes the counts into the bundle when the run ends."""
+    """The handler that counts during a run; with a folder it writes the counts into the bundle when
+    the run ends."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder
@@ -186,8 +224,12 @@ class Keeper:
         match event:
             case Started():
                 chosen = event.settings
-                identities = {b.name: b.identity for b in chosen.backends if b.name not in event.unavailable}
-                self.ledger = Ledger(chosen.tolerances.expectations, identities, repeated=chosen.repeat > 0)
+                identities = {
+                    b.name: b.identity for b in chosen.backends if b.name not in event.unavailable
+                }
+                self.ledger = Ledger(
+                    chosen.tolerances.expectations, identities, repeated=chosen.repeat > 0
+                )
             case Judged():
                 for result in event.results:
                     self.ledger.add(result)
@@ -212,7 +254,9 @@ def kept(folder: Path) -> list[Standing]:
         try:
             found.append(Standing.from_json(row))
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise BundleError(f"{path}:{number}  damaged: {type(error).__name__} {str(error)[:100]}") from None
+            raise BundleError(
+                f"{path}:{number}  damaged: {type(error).__name__} {str(error)[:100]}"
+            ) from None
     return found
 
 
@@ -229,22 +273,34 @@ def counted(standings: Iterable[Standing]) -> Iterator[str]:
     """A line for each entry that explained failures."""
     for standing in standings:
         if standing.failed:
-            many = f"{standing.failed:,} result{'s' if standing.failed > 1 else ''} of {standing.covered:,}"
+            many = (
+                f"{standing.failed:,} result{'s' if standing.failed > 1 else ''} of "
+                f"{standing.covered:,}"
+            )
             size = f", up to {standing.rho:.3g} × budget" if standing.rho > 1.0 else ""
             where = "; ".join(filter(None, (standing.place, standing.ticket)))
-            yield f"expected: {standing.about}: {many}{size}: {standing.reason}" + (f" ({where})" if where else "")
+            yield f"expected: {standing.about}: {many}{size}: {standing.reason}" + (
+                f" ({where})" if where else ""
+            )
 
 
 def told(standings: Sequence[Standing]) -> Iterator[str]:
-    """The lines that a person should read: what to remove, what has expired, what is misspelt, how often flakes happened."""
+    """The lines that a person should read: what to remove, what has expired, what is misspelt, how
+    often flakes happened."""
     for standing in standings:
         where = f"({'; '.join(filter(None, (standing.place, standing.ticket)))})"
         match standing.status:
             case "no longer happens":
-                yield f"no longer happens: remove expectation {standing.about} {where}: all of {standing.passed:,} results pass"
+                yield (
+                    f"no longer happens: remove expectation {standing.about} {where}: all of "
+                    f"{standing.passed:,} results pass"
+                )
             case "expired":
                 many = f"{standing.expired:,} failure{'s' if standing.expired > 1 else ''}"
-                yield f"expired: {standing.about} {where} was expected until {standing.expires}: {many}"
+                yield (
+                    f"expired: {standing.about} {where} was expected until {standing.expires}: "
+                    f"{many}"
+                )
             case "matches nothing":
                 yield f"expectation {standing.place or standing.about}: {standing.problem}"
             case "happens" if standing.flaky:
@@ -256,7 +312,10 @@ def told(standings: Sequence[Standing]) -> Iterator[str]:
 
 def _rate(standing: Standing) -> str:
     runs = standing.failed + standing.passed
-    text = f"failed in {standing.failed:,} of {runs:,} ({standing.failed / max(runs, 1):.2g}; {standing.likely:.2g} is stated)"
+    text = (
+        f"failed in {standing.failed:,} of {runs:,} ({standing.failed / max(runs, 1):.2g}; "
+        f"{standing.likely:.2g} is stated)"
+    )
     often = more_often(standing.failed, runs, standing.likely)
     return text + (f", more often than stated (p = {often:.0e})" if often < 1e-3 else "")
 
@@ -266,5 +325,10 @@ def more_often(failed: int, runs: int, rate: float) -> float:
     if rate >= 1.0 or failed == 0:
         return 1.0
     log, miss = math.log(rate), math.log1p(-rate)
-    ways = [math.lgamma(runs + 1) - math.lgamma(k + 1) - math.lgamma(runs - k + 1) for k in range(failed, runs + 1)]
-    return math.fsum(math.exp(way + k * log + (runs - k) * miss) for k, way in enumerate(ways, start=failed))
+    ways = [
+        math.lgamma(runs + 1) - math.lgamma(k + 1) - math.lgamma(runs - k + 1)
+        for k in range(failed, runs + 1)
+    ]
+    return math.fsum(
+        math.exp(way + k * log + (runs - k) * miss) for k, way in enumerate(ways, start=failed)
+    )

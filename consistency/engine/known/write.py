@@ -1,4 +1,5 @@
-"""A new entry in a file that people keep: text is added, and what was there stays as it is, comments included."""
+"""A new entry in a file that people keep: text is added, and what was there stays as it is,
+comments included."""
 
 from __future__ import annotations
 
@@ -15,9 +16,13 @@ from ...judge.known import schema
 from ...judge.known.entries import Expectation
 from ...judge.located_yaml import Located
 
-_BEGINNING = "# Known divergences (consistency run --expectations {name}); what an entry may say: docs/expectations.md\n"
+_BEGINNING = (
+    "# Known divergences (consistency run --expectations {name}); what an entry may "
+    "say: docs/expectations.md\n"
+)
 KEYS = (
-    "operator", "dtype", "direction", "when", "backend", "device", "instructions", "driver", "torch", "verdicts", "max_rho", "rate",
+    "operator", "dtype", "direction", "when", "backend", "device", "instructions", "driver",
+    "torch", "verdicts", "max_rho", "rate",
     "flaky",
     "reason", "ticket", "since", "expires",
 )  # fmt: skip
@@ -27,7 +32,10 @@ def entry_text(said: Mapping[str, Any], notes: Sequence[str] = (), indent: str =
     """An entry as it stands in a file, under comments."""
     lines = [f"{indent}# {' '.join(note.split())}" for note in notes]
     given = [(key, said[key]) for key in KEYS if said.get(key) is not None]
-    lines += [f"{indent}{'- ' if number == 0 else '  '}{key}: {_scalar(value)}" for number, (key, value) in enumerate(given)]
+    lines += [
+        f"{indent}{'- ' if number == 0 else '  '}{key}: {_scalar(value)}"
+        for number, (key, value) in enumerate(given)
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -43,7 +51,8 @@ def _scalar(value: Any) -> str:
 def append(path: Path, said: Mapping[str, Any], notes: Sequence[str] = ()) -> str:
     """Add an entry to a file, which is made where there is none; returns ``FILE:LINE``.
 
-    Raises ConfigurationError for a file with mistakes in it, and UsageError for one that nothing can be added to.
+    Raises ConfigurationError for a file with mistakes in it, and UsageError for one that nothing
+    can be added to.
     """
     text, newline = "", "\n"
     before: Sequence[Expectation] = ()
@@ -58,20 +67,26 @@ def append(path: Path, said: Mapping[str, Any], notes: Sequence[str] = ()) -> st
         scratch.write_text(new, encoding="utf-8", newline=newline)
         try:
             after = read(scratch)
-            if [e.id for e in after[: len(before)]] != [e.id for e in before] or len(after) != len(before) + 1:
+            if [e.id for e in after[: len(before)]] != [e.id for e in before] or len(after) != len(
+                before
+            ) + 1:
                 raise UsageError(
-                    f"{path}  its expectations are written in a way that nothing can be added to; name another file with -o"
+                    f"{path}  its expectations are written in a way that nothing can be added "
+                    f"to; name another file with -o"
                 )
             scratch.replace(path)
         finally:
             scratch.unlink(missing_ok=True)
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}; name another file with -o") from None
+        raise UsageError(
+            f"cannot write {path}: {error.strerror}; name another file with -o"
+        ) from None
     return f"{path.as_posix()}:{after[-1].place.rpartition(':')[2]}"
 
 
 def read(path: Path) -> list[Expectation]:
-    """The entries that stand in a file itself: one of expectations, or of tolerances. Raises ConfigurationError."""
+    """The entries that stand in a file itself: one of expectations, or of tolerances. Raises
+    ConfigurationError."""
     label, text = schema.read_text(path, "an expectations file")
     located = Located(text, label)
     if isinstance(located.data, dict) and located.data.keys() - {"expectations"}:
@@ -88,7 +103,9 @@ def _added(text: str, said: Mapping[str, Any], notes: Sequence[str], path: Path)
     node = yaml.compose(text, Loader=yaml.SafeLoader)
     found = None
     if isinstance(node, yaml.MappingNode):
-        found = next(((key, value) for key, value in node.value if key.value == "expectations"), None)
+        found = next(
+            ((key, value) for key, value in node.value if key.value == "expectations"), None
+        )
     lines = text.split("\n")
     if found is None:
         return text.rstrip("\n") + "\n\nexpectations:\n" + entry_text(said, notes)
@@ -96,19 +113,33 @@ def _added(text: str, said: Mapping[str, Any], notes: Sequence[str], path: Path)
     if not value.value and isinstance(value, yaml.SequenceNode):  # expectations: []
         line = value.start_mark.line
         lines[line] = re.sub(r"\[\s*\]", "", lines[line]).rstrip()
-        return "\n".join([*lines[: line + 1], entry_text(said, notes).rstrip("\n"), *lines[line + 1 :]])
+        return "\n".join(
+            [*lines[: line + 1], entry_text(said, notes).rstrip("\n"), *lines[line + 1 :]]
+        )
     if not isinstance(value, yaml.SequenceNode) or value.flow_style:
         raise UsageError(
-            f"{path}:{key.start_mark.line + 1}  expectations is written in one line; write a list, an entry below the other"
+            f"{path}:{key.start_mark.line + 1}  expectations is written in one line; write a "
+            f"list, an entry below the other"
         )
     last = _last_line(value)
     indent = " " * value.start_mark.column
-    return "\n".join([*lines[: last + 1], entry_text(said, notes, indent).rstrip("\n"), *(lines[last + 1 :] or [""])])
+    return "\n".join(
+        [
+            *lines[: last + 1],
+            entry_text(said, notes, indent).rstrip("\n"),
+            *(lines[last + 1 :] or [""]),
+        ]
+    )
 
 
 def _last_line(node: yaml.Node) -> int:
-    """The last line (from 0) on which something of a node stands; comments behind it do not count."""
-    if isinstance(node, (yaml.SequenceNode, yaml.MappingNode)) and node.value and not node.flow_style:
+    """The last line (from 0) on which something of a node stands; comments behind it do not
+    count."""
+    if (
+        isinstance(node, (yaml.SequenceNode, yaml.MappingNode))
+        and node.value
+        and not node.flow_style
+    ):
         last = node.value[-1]
         return _last_line(last[1] if isinstance(last, tuple) else last)
     mark = node.end_mark

@@ -1,9 +1,12 @@
-"""The fourth source of cases: a program's calls of torch's own operators, ``aten/addmm.default``, as a watch captures them.
+"""The fourth source of cases: a program's calls of torch's own operators, ``aten/addmm.default``,
+as a watch captures them.
 
-The name comes from a case, perhaps of somebody else's making, so it is looked up among the overloads that torch registered under
-``aten``, never evaluated, and what reads files, frees or resizes storage, or only steers torch is not called. What our declaration
-of the same operator knows holds for the call as well, where the arguments stand in the same order; :mod:`.error_models` knows the
-usual ones that torch writes otherwise; anything else is judged by its sensitivity to its inputs.
+The name comes from a case, perhaps of somebody else's making, so it is looked up among the
+overloads that torch registered under ``aten``, never evaluated, and what reads files, frees or
+resizes storage, or only steers torch is not called. What our declaration of the same operator knows
+holds for the call as well, where the arguments stand in the same order; :mod:`.error_models` knows
+the usual ones that torch writes otherwise; anything else is judged by its sensitivity to its
+inputs.
 """
 
 from __future__ import annotations
@@ -29,7 +32,8 @@ from .torch_functions import NAMED
 
 NAME = "aten"
 _PATTERN = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*\.[a-zA-Z0-9_]+", re.ASCII)
-# They read files, print, hand out or replace storage, change what a tensor is, or are made for torch's own tests.
+# They read files, print, hand out or replace storage, change what a tensor is, or are made for
+# torch's own tests.
 _NOT_CALLED = re.compile(
     r"from_file|_print|_test_.*|.*_storage.*|set_|set_data|set|resize.*|_resize_.*|record_stream|data|_pin_memory|pin_memory|"
     r"_?nested_.*|_nested.*|.*sparse.*|_coalesced.*|retain_grad|requires_grad_|_backward|_assert.*|_functional_assert.*|sym_.*|"
@@ -39,9 +43,11 @@ _NOT_CALLED = re.compile(
 # Functions of torch.nn.functional that aten has under the same name, with the same arguments first.
 _FUNCTIONAL = frozenset(
     {
-        "gelu", "silu", "mish", "hardswish", "hardsigmoid", "hardtanh", "leaky_relu", "elu", "softplus", "softshrink", "hardshrink",
+        "gelu", "silu", "mish", "hardswish", "hardsigmoid", "hardtanh", "leaky_relu", "elu",
+        "softplus", "softshrink", "hardshrink",
         "glu", "linear", "bilinear", "conv1d", "conv2d", "conv3d",
-        "adaptive_avg_pool2d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "relu6", "celu", "selu", "relu",
+        "adaptive_avg_pool2d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "relu6", "celu", "selu",
+        "relu",
     }
 )  # fmt: skip
 _LINALG, _SPECIAL = "linalg_", "special_"
@@ -58,38 +64,75 @@ def title_of(overload: Any) -> str:
 
 
 def operator_of(case: Case) -> Operator:
-    """The operator that a case with the source ``aten/…`` calls. Raises UsageError for a name that is not to be called."""
+    """The operator that a case with the source ``aten/…`` calls. Raises UsageError for a name that
+    is not to be called."""
     overload = overload_of(case.source.removeprefix(f"{NAME}/"))
     base = overload.__name__.partition(".")[0]
     if case.operator != f"{NAME}.{base}":
-        raise UsageError(f"a case of {case.source!r:.60} is called {NAME}.{base}, not {case.operator!r:.40}")
+        raise UsageError(
+            f"a case of {case.source!r:.60} is called {NAME}.{base}, not {case.operator!r:.40}"
+        )
     entry = entry_of(base, case)
-    found = _operator(overload, case.operator, written(overload, case.args, case.kwargs, entry), entry, _cast_to(base, case))
-    if found.error.kind != "exact" and (found.error.kind == "rounded" or "elementwise" in found.traits) and _inexact(case):
-        # Declarations are about numbers that the format holds. These are rounded first, and so is what they are multiplied with.
-        return replace(found, family=GENERIC, form_of=None, error=accumulated("pointwise", one, wide_accumulation=False))
+    found = _operator(
+        overload,
+        case.operator,
+        written(overload, case.args, case.kwargs, entry),
+        entry,
+        _cast_to(base, case),
+    )
+    if (
+        found.error.kind != "exact"
+        and (found.error.kind == "rounded" or "elementwise" in found.traits)
+        and _inexact(case)
+    ):
+        # Declarations are about numbers that the format holds. These are rounded first, and so is
+        # what they are multiplied with.
+        return replace(
+            found,
+            family=GENERIC,
+            form_of=None,
+            error=accumulated("pointwise", one, wide_accumulation=False),
+        )
     return found
 
 
 def _inexact(case: Case) -> bool:
-    """Whether a number beside the tensors is not one of their format's, as step sizes and decay rates are not, or is a factor of
-    one term of a sum, whose product is rounded."""
+    """Whether a number beside the tensors is not one of their format's, as step sizes and decay
+    rates are not, or is a factor of one term of a sum, whose product is rounded."""
     factor = case.kwargs.get("alpha", case.kwargs.get("value", 1))
-    if isinstance(factor, (int, float)) and math.isfinite(factor) and math.frexp(factor)[0] not in (0.0, 0.5, -0.5):
+    if (
+        isinstance(factor, (int, float))
+        and math.isfinite(factor)
+        and math.frexp(factor)[0] not in (0.0, 0.5, -0.5)
+    ):
         return True
     dtype = dtypes.TORCH[dtypes.PARTS.get(case.dtype, case.dtype)]
     if not dtype.is_floating_point or dtype == torch.float64:
         return False
-    single = [t for t in case.tensors if isinstance(t, recipe.Literal) and not t.shape and t.dtype in dtypes.FORMATS]
-    if any(dtypes.FORMATS[t.dtype].precision > dtypes.FORMATS[dtypes.name_of(dtype)].precision for t in single):
+    single = [
+        t
+        for t in case.tensors
+        if isinstance(t, recipe.Literal) and not t.shape and t.dtype in dtypes.FORMATS
+    ]
+    if any(
+        dtypes.FORMATS[t.dtype].precision > dtypes.FORMATS[dtypes.name_of(dtype)].precision
+        for t in single
+    ):
         return True
-    numbers = [value for value in (*case.args, *case.kwargs.values()) if isinstance(value, float) and math.isfinite(value)]
-    return any(float(torch.tensor(value, dtype=torch.float64).to(dtype)) != value for value in numbers)
+    numbers = [
+        value
+        for value in (*case.args, *case.kwargs.values())
+        if isinstance(value, float) and math.isfinite(value)
+    ]
+    return any(
+        float(torch.tensor(value, dtype=torch.float64).to(dtype)) != value for value in numbers
+    )
 
 
 @functools.lru_cache(maxsize=4096)
 def overload_of(name: str) -> Any:
-    """The overload called ``addmm.default``. Raises UsageError for one that torch lacks, and for one that is not to be called."""
+    """The overload called ``addmm.default``. Raises UsageError for one that torch lacks, and for
+    one that is not to be called."""
     base, _, overload = name.partition(".")
     registered = f"aten::{base}" + (f".{overload}" if overload != "default" else "")
     if not _PATTERN.fullmatch(name) or registered not in _registered():
@@ -105,15 +148,25 @@ def _registered() -> frozenset[str]:
     return frozenset(known._dispatch_get_all_op_names())
 
 
-def written(overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any], entry: Entry | None = None) -> tuple[int, ...]:
-    """The positions, in materialising order, of the tensors that the call writes to: by its schema, and what that leaves out."""
+def written(
+    overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any], entry: Entry | None = None
+) -> tuple[int, ...]:
+    """The positions, in materialising order, of the tensors that the call writes to: by its schema,
+    and what that leaves out."""
     found: list[int] = []
     position = 0
     # A case's keyword arguments are materialised in the order of their names.
-    given = [*zip(overload._schema.arguments, args, strict=False), *((_named(overload, k), v) for k, v in sorted(kwargs.items()))]
+    given = [
+        *zip(overload._schema.arguments, args, strict=False),
+        *((_named(overload, k), v) for k, v in sorted(kwargs.items())),
+    ]
     for argument, value in given:
         count = sum(1 for _ in recipe.tensors(value))
-        marked = argument is not None and argument.alias_info is not None and argument.alias_info.is_write
+        marked = (
+            argument is not None
+            and argument.alias_info is not None
+            and argument.alias_info.is_write
+        )
         if marked or (entry is not None and argument is not None and argument.name in entry.writes):
             found += range(position, position + count)
         position += count
@@ -121,16 +174,21 @@ def written(overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any], entry
 
 
 def _named(overload: Any, name: str) -> Any:
-    return next((argument for argument in overload._schema.arguments if argument.name == name), None)
+    return next(
+        (argument for argument in overload._schema.arguments if argument.name == name), None
+    )
 
 
 @functools.lru_cache(maxsize=4096)
-def _operator(overload: Any, title: str, writes: tuple[int, ...], entry: Entry | None, cast: str) -> Operator:
+def _operator(
+    overload: Any, title: str, writes: tuple[int, ...], entry: Entry | None, cast: str
+) -> Operator:
     base = overload.__name__.partition(".")[0]
     traits = frozenset({NAMED}) | (frozenset({"inplace"}) if base.endswith("_") else frozenset())
     traits |= frozenset() if _is_public(base) else frozenset({UNCHECKED})
     common: dict[str, Any] = {
-        "name": title, "function": overload, "differentiable": False, "mutates": writes, "reference": None,
+        "name": title, "function": overload, "differentiable": False, "mutates": writes,
+        "reference": None,
         "sample": lambda d: call(), "traits": traits,
     }  # fmt: skip
     if entry is not None:
@@ -138,26 +196,42 @@ def _operator(overload: Any, title: str, writes: tuple[int, ...], entry: Entry |
         if entry.kept is not None:
             common["function"] = functools.partial(leading, overload, entry.kept, entry.elsewhere)
         common["reference"] = entry.reference
-        common["traits"] |= {REWRITTEN} | entry.traits | (rules.traits if rules is not None else frozenset())
+        common["traits"] |= (
+            {REWRITTEN} | entry.traits | (rules.traits if rules is not None else frozenset())
+        )
         family = rules.family if rules is not None else GENERIC
-        return Operator(family=family, error=entry.error, observe=entry.observe, form_of=rules, **common)
+        return Operator(
+            family=family, error=entry.error, observe=entry.observe, form_of=rules, **common
+        )
     declared = operators.registry().get(cast) if cast else declared_as(base)
     if declared is not None:
         common["traits"] |= declared.traits | (frozenset() if _same_order(base) else {REWRITTEN})
         common["error"] = replace(
-            declared.error, magnitude=_guarded(declared.error.magnitude), terms=_guarded(declared.error.terms)
+            declared.error,
+            magnitude=_guarded(declared.error.magnitude),
+            terms=_guarded(declared.error.terms),
         )
-        common |= {"differentiable_inputs": None, "cases": None, "observe_gradients": None, "form_of": declared}
+        common |= {
+            "differentiable_inputs": None,
+            "cases": None,
+            "observe_gradients": None,
+            "form_of": declared,
+        }
         return replace(declared, **common)
     return Operator(family=GENERIC, error=_BY_SIZES, **common)
 
 
-def of_sizes(args: tuple[Any, ...], kwargs: dict[str, Any], outputs: tuple[torch.Tensor, ...]) -> float:
-    """n for an operator nothing is known of: its longest dimension, or how many inputs there are to an output.
+def of_sizes(
+    args: tuple[Any, ...], kwargs: dict[str, Any], outputs: tuple[torch.Tensor, ...]
+) -> float:
+    """n for an operator nothing is known of: its longest dimension, or how many inputs there are to
+    an output.
 
     The gradient of a bias sums over everything but the channels.
     """
-    inputs = max((t.numel() for t in flatten((args, kwargs)) if isinstance(t, torch.Tensor)), default=1)
+    inputs = max(
+        (t.numel() for t in flatten((args, kwargs)) if isinstance(t, torch.Tensor)), default=1
+    )
     least = min((o.numel() for o in outputs if o.numel()), default=1)
     return max(longest(args, kwargs, outputs), inputs / least)
 
@@ -167,7 +241,8 @@ _BY_SIZES = replace(_BY_SENSITIVITY, terms=of_sizes)
 
 @functools.cache
 def _guarded(hook: Any) -> Any:
-    """An error model's function, whose every complaint about arguments as aten writes them is a TypeError.
+    """An error model's function, whose every complaint about arguments as aten writes them is a
+    TypeError.
 
     The engine then judges the call by its sensitivity.
     """
@@ -185,15 +260,27 @@ def _guarded(hook: Any) -> Any:
 
 @functools.cache
 def _is_public(base: str) -> bool:
-    """Whether torch offers the operator to everybody, and so checks what it is given; others are called by torch itself."""
+    """Whether torch offers the operator to everybody, and so checks what it is given; others are
+    called by torch itself."""
     functions: Any = torch._C
-    offered = any(hasattr(module, base) for module in (torch, torch.Tensor, functions._nn, functions._linalg, functions._special))
-    return offered and not base.startswith("_") and "backward" not in base and not base.startswith(("mkldnn", "cudnn", "miopen"))
+    offered = any(
+        hasattr(module, base)
+        for module in (torch, torch.Tensor, functions._nn, functions._linalg, functions._special)
+    )
+    return (
+        offered
+        and not base.startswith("_")
+        and "backward" not in base
+        and not base.startswith(("mkldnn", "cudnn", "miopen"))
+    )
 
 
 def changed_safely(before: Case, after: Case) -> bool:
-    """Whether two cases of a kernel that checks nothing differ in floating numbers and words only, not in sizes or positions."""
-    return _alike(list(before.args), list(after.args)) and _alike(dict(before.kwargs), dict(after.kwargs))
+    """Whether two cases of a kernel that checks nothing differ in floating numbers and words only,
+    not in sizes or positions."""
+    return _alike(list(before.args), list(after.args)) and _alike(
+        dict(before.kwargs), dict(after.kwargs)
+    )
 
 
 def _alike(before: recipe.Arg, after: recipe.Arg) -> bool:
@@ -204,30 +291,44 @@ def _alike(before: recipe.Arg, after: recipe.Arg) -> bool:
         case ((list() | tuple()), (list() | tuple())):
             return len(before) == len(after) and all(map(_alike, before, after))
         case dict(), dict():
-            return before.keys() == after.keys() and all(_alike(before[name], after[name]) for name in before)
+            return before.keys() == after.keys() and all(
+                _alike(before[name], after[name]) for name in before
+            )
         case (float(), float()) | (str(), str()):
             return True
     return type(before) is type(after) and bool(before == after)
 
 
-def leading(overload: Any, count: int, elsewhere: Callable[..., Any] | None, *args: Any, **kwargs: Any) -> Any:
-    """The first ``count`` of what an operator returns; the rest is scratch space of its own kernels.
+def leading(
+    overload: Any, count: int, elsewhere: Callable[..., Any] | None, *args: Any, **kwargs: Any
+) -> Any:
+    """The first ``count`` of what an operator returns; the rest is scratch space of its own
+    kernels.
 
-    ``elsewhere`` computes the same on devices that have no such kernel, by the operators that they have.
+    ``elsewhere`` computes the same on devices that have no such kernel, by the operators that they
+    have.
     """
-    if elsewhere is not None and any(isinstance(arg, torch.Tensor) and arg.device.type != "cpu" for arg in args):
+    if elsewhere is not None and any(
+        isinstance(arg, torch.Tensor) and arg.device.type != "cpu" for arg in args
+    ):
         return tuple(elsewhere(*args, **kwargs))[:count]
     return overload(*args, **kwargs)[:count]
 
 
 def declared_as(base: str) -> Operator | None:
-    """Our declaration of the function that aten calls ``base``, if there is one that takes the same arguments in the same order."""
+    """Our declaration of the function that aten calls ``base``, if there is one that takes the same
+    arguments in the same order."""
     known = operators.registry()
     found = known.get(_spelt(base))
     if found is None and base.endswith("_") and not base.endswith("__"):
-        # In place, what is written is what the plain form returns; hooks that count the outputs would find one more.
+        # In place, what is written is what the plain form returns; hooks that count the outputs
+        # would find one more.
         found = known.get(_spelt(base[:-1]))
-        if found is not None and (found.observe is not None or found.alternatives is not None or callable(found.error.magnitude)):
+        if found is not None and (
+            found.observe is not None
+            or found.alternatives is not None
+            or callable(found.error.magnitude)
+        ):
             return None
     if found is None or "random" in found.traits or found.form_of is not None:
         return None
@@ -249,8 +350,16 @@ def _spelt(base: str) -> str:
 
 def _under_that_name(base: str) -> list[Any]:
     """What torch exports under this name: built from the very schema, and so with its arguments."""
-    places = [(torch, base), (torch.Tensor, base), (torch, base.rstrip("_")), (torch.nn.functional, base.rstrip("_"))]
-    places += [(torch.linalg, base.removeprefix(_LINALG)), (torch.special, base.removeprefix(_SPECIAL))]
+    places = [
+        (torch, base),
+        (torch.Tensor, base),
+        (torch, base.rstrip("_")),
+        (torch.nn.functional, base.rstrip("_")),
+    ]
+    places += [
+        (torch.linalg, base.removeprefix(_LINALG)),
+        (torch.special, base.removeprefix(_SPECIAL)),
+    ]
     return [getattr(module, name) for module, name in places if hasattr(module, name)]
 
 
@@ -260,13 +369,15 @@ def _same_order(base: str) -> bool:
 
 
 _CASTS = {
-    "float16": "half", "bfloat16": "bfloat16", "float32": "float", "float64": "double", "int64": "long", "int32": "int",
+    "float16": "half", "bfloat16": "bfloat16", "float32": "float", "float64": "double",
+    "int64": "long", "int32": "int",
     "int16": "short", "int8": "char", "uint8": "byte", "bool": "bool",
 }  # fmt: skip
 
 
 def _cast_to(base: str, case: Case) -> str:
-    """The conversion that ``_to_copy`` makes, by the name of its declaration; a copy without one is ``clone``."""
+    """The conversion that ``_to_copy`` makes, by the name of its declaration; a copy without one is
+    ``clone``."""
     if base not in ("_to_copy", "to"):
         return ""
     asked = case.kwargs.get("dtype", case.args[1] if len(case.args) > 1 else None)

@@ -1,8 +1,10 @@
-"""Error models of the operators that stand in traces of models and that torch's public functions write otherwise.
+"""Error models of the operators that stand in traces of models and that torch's public functions
+write otherwise.
 
-Convolution in one operator, normalisations that also return their statistics, softmax, attention kernels, and the backward
-operators, which are called with all that they need and so are operators of their own here. An :class:`Entry` says whose rules hold,
-what is summed, which outputs mean something, and where need be how to compute them in float64.
+Convolution in one operator, normalisations that also return their statistics, softmax, attention
+kernels, and the backward operators, which are called with all that they need and so are operators
+of their own here. An :class:`Entry` says whose rules hold, what is summed, which outputs mean
+something, and where need be how to compute them in float64.
 """
 
 from __future__ import annotations
@@ -27,9 +29,10 @@ from . import references
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is known of one operator. ``rules`` is the declaration whose c and λ hold; ``kept`` counts the outputs that mean
-    something, from the first; ``writes`` names arguments that are written although the schema does not say so. ``elsewhere`` is
-    what a device calls that lacks a kernel of the CPU's."""
+    """What is known of one operator. ``rules`` is the declaration whose c and λ hold; ``kept``
+    counts the outputs that mean something, from the first; ``writes`` names arguments that are
+    written although the schema does not say so. ``elsewhere`` is what a device calls that lacks a
+    kernel of the CPU's."""
 
     error: ErrorModel
     rules: str = ""
@@ -51,7 +54,8 @@ def entry_of(base: str, case: Case) -> Entry | None:
 
 
 def _dimensions(tensor: Any) -> int:
-    """How many dimensions an argument has, which is a literal tensor or a recipe; 0 of anything else."""
+    """How many dimensions an argument has, which is a literal tensor or a recipe; 0 of anything
+    else."""
     if isinstance(tensor, TensorRecipe):
         strided = tensor.view[-1] if tensor.view and tensor.view[-1][0] == "as_strided" else ()
         return (len(strided) - 2) // 2 if strided else len(tensor.base)
@@ -59,7 +63,8 @@ def _dimensions(tensor: Any) -> int:
 
 
 def named(base: str) -> Entry | None:
-    """The entry of ``aten::base`` where it does not depend on the arguments, as that of a convolution does."""
+    """The entry of ``aten::base`` where it does not depend on the arguments, as that of a
+    convolution does."""
     return _entries().get(base)
 
 
@@ -70,7 +75,9 @@ def is_pointwise(base: str) -> bool:
 
 def longest(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
     """n for sums whose length nobody says: the longest dimension of a tensor."""
-    return float(max((max(t.shape, default=1) for t in args if isinstance(t, torch.Tensor)), default=1))
+    return float(
+        max((max(t.shape, default=1) for t in args if isinstance(t, torch.Tensor)), default=1)
+    )
 
 
 # Convolution.
@@ -83,35 +90,49 @@ def _convolution(rank: int, transposed: bool) -> Entry:
 
 
 def _of_kernel(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
-    """n: input channels of a group × kernel; of a transposed one, whose weight begins with the input channels, at most that."""
+    """n: input channels of a group × kernel; of a transposed one, whose weight begins with the
+    input channels, at most that."""
     weight, transposed, groups = args[1], args[6], args[8]
     return float(weight[:, 0].numel() / groups if transposed else weight[0].numel())
 
 
 def _of_gradients(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
-    """n of the longest of three sums: over the kernel for the input, over all places of all images for weight and bias."""
+    """n of the longest of three sums: over the kernel for the input, over all places of all images
+    for weight and bias."""
     gradient, weight = args[0], args[2]
-    return float(max(gradient.numel() / max(gradient.shape[1], 1), weight[:, 0].numel(), weight[0].numel()))
+    return float(
+        max(gradient.numel() / max(gradient.shape[1], 1), weight[:, 0].numel(), weight[0].numel())
+    )
 
 
 # Normalisation.
 
 
 def _spread(x: torch.Tensor, dims: list[int], eps: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """S of a mean: mean|x|. S of 1/σ: 1/σ · (1 + |mean|/σ), because a variance loses as many digits as the mean is large."""
+    """S of a mean: mean|x|. S of 1/σ: 1/σ · (1 + |mean|/σ), because a variance loses as many digits
+    as the mean is large."""
     mean, variance = x.mean(dims, keepdim=True), x.var(dims, keepdim=True, unbiased=False)
     inverse = (variance + eps).rsqrt()
     return x.abs().mean(dims, keepdim=True), inverse * (1.0 + mean.abs() * inverse)
 
 
 def _shaped(sizes: list[torch.Tensor], outputs: Outputs) -> list[Any]:
-    return [s.reshape(o.shape) if s.numel() == o.numel() else largest(s) for s, o in zip(sizes, outputs, strict=False)]
+    return [
+        s.reshape(o.shape) if s.numel() == o.numel() else largest(s)
+        for s, o in zip(sizes, outputs, strict=False)
+    ]
 
 
 def _of_layers(args: Args, kwargs: Kwargs, outputs: Outputs) -> list[Any]:
     x, shape, weight, bias, eps = args
     values: Any = operators.get("nn.functional.layer_norm").error.magnitude
-    return _shaped([values((x, shape, weight, bias, eps), {}, outputs[:1]), *_spread(x, list(range(-len(shape), 0)), eps)], outputs)
+    return _shaped(
+        [
+            values((x, shape, weight, bias, eps), {}, outputs[:1]),
+            *_spread(x, list(range(-len(shape), 0)), eps),
+        ],
+        outputs,
+    )
 
 
 def _of_layer(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
@@ -122,7 +143,11 @@ def _of_groups(args: Args, kwargs: Kwargs, outputs: Outputs) -> list[Any]:
     x, weight, bias, count, _channels, _pixels, groups, eps = args
     values: Any = operators.get("nn.functional.group_norm").error.magnitude
     return _shaped(
-        [values((x, groups, weight, bias, eps), {}, outputs[:1]), *_spread(x.reshape(count, groups, -1), [-1], eps)], outputs
+        [
+            values((x, groups, weight, bias, eps), {}, outputs[:1]),
+            *_spread(x.reshape(count, groups, -1), [-1], eps),
+        ],
+        outputs,
     )
 
 
@@ -131,10 +156,13 @@ def _of_group(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
 
 
 def batches(args: Args, base: str) -> tuple[torch.Tensor, Any, Any, Any, Any, bool, float, float]:
-    """(x, weight, bias, running mean, running variance, training, momentum, eps) of each way to write batch norm."""
+    """(x, weight, bias, running mean, running variance, training, momentum, eps) of each way to
+    write batch norm."""
     x, weight, bias = args[:3]
     match base:
-        case "_native_batch_norm_legit" if isinstance(args[3], bool):  # the overload without running statistics
+        case "_native_batch_norm_legit" if isinstance(
+            args[3], bool
+        ):  # the overload without running statistics
             return x, weight, bias, None, None, args[3], args[4], args[5]
         case "_native_batch_norm_legit_no_training":
             return x, weight, bias, args[3], args[4], False, args[5], args[6]
@@ -153,9 +181,16 @@ def _of_batches(base: str) -> Callable[..., Any]:
         found: list[Any] = [weighted(sizes, by_channel(x), weight, bias)]
         # What is saved for the gradient, and then the running statistics that were written.
         saved = 0 if base == "batch_norm" else 2
-        found += (_shaped(list(_spread(x, dims, eps)), outputs[1:3]) if training else [largest(o) for o in outputs[1:3]])[:saved]
+        found += (
+            _shaped(list(_spread(x, dims, eps)), outputs[1:3])
+            if training
+            else [largest(o) for o in outputs[1:3]]
+        )[:saved]
         centre = x.mean(dims, keepdim=True).abs()
-        moved = (largest(x.abs().mean(dims)), 2.0 * largest((x**2).mean(dims) + (centre * x.abs()).mean(dims)))
+        moved = (
+            largest(x.abs().mean(dims)),
+            2.0 * largest((x**2).mean(dims) + (centre * x.abs()).mean(dims)),
+        )
         return found + [m + largest(o) for m, o in zip(moved, outputs[1 + saved :], strict=False)]
 
     return size
@@ -171,18 +206,33 @@ def _of_batch(base: str) -> Terms:
 
 def _batch_norm(base: str) -> Entry:
     error = accumulated(_of_batches(base), _of_batch(base))
-    elsewhere = base not in ("batch_norm", "native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training")
-    reference = functools.partial(references.batch_norm, functools.partial(batches, base=base)) if elsewhere else None
+    elsewhere = base not in (
+        "batch_norm",
+        "native_batch_norm",
+        "_native_batch_norm_legit",
+        "_native_batch_norm_legit_no_training",
+    )
+    reference = (
+        functools.partial(references.batch_norm, functools.partial(batches, base=base))
+        if elsewhere
+        else None
+    )
     # Old schemas do not say that training writes to the running statistics.
     kept = None if base == "batch_norm" else 3
-    return Entry(error, "nn.functional.batch_norm", kept, ("running_mean", "running_var"), reference)
+    return Entry(
+        error, "nn.functional.batch_norm", kept, ("running_mean", "running_var"), reference
+    )
 
 
 def _shortened(name: str, count: int) -> Entry:
     """As declared, of the first ``count`` arguments."""
     declared: Any = operators.get(name).error
     return Entry(
-        accumulated(lambda a, k, o: declared.magnitude(a[:count], k, o), lambda a, k, o: declared.terms(a[:count], k, o)), name
+        accumulated(
+            lambda a, k, o: declared.magnitude(a[:count], k, o),
+            lambda a, k, o: declared.terms(a[:count], k, o),
+        ),
+        name,
     )
 
 
@@ -198,7 +248,11 @@ def _in_one_dimension(name: str) -> Entry:
         return (args[0], args[1][0], *args[2:])
 
     return Entry(
-        accumulated(lambda a, k, o: declared.magnitude(single(a), k, o), lambda a, k, o: declared.terms(single(a), k, o)), name
+        accumulated(
+            lambda a, k, o: declared.magnitude(single(a), k, o),
+            lambda a, k, o: declared.terms(single(a), k, o),
+        ),
+        name,
     )
 
 
@@ -207,7 +261,13 @@ def _in_one_dimension(name: str) -> Entry:
 
 def _like_softmax(name: str) -> Entry:
     declared: Any = operators.get(name).error
-    return Entry(accumulated(lambda a, k, o: declared.magnitude(a[:2], {}, o), lambda a, k, o: declared.terms(a[:2], {}, o)), name)
+    return Entry(
+        accumulated(
+            lambda a, k, o: declared.magnitude(a[:2], {}, o),
+            lambda a, k, o: declared.terms(a[:2], {}, o),
+        ),
+        name,
+    )
 
 
 def _of_softmax_slope(args: Args, kwargs: Kwargs, outputs: Outputs) -> torch.Tensor:
@@ -228,7 +288,8 @@ def _along(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
     return float(args[0].shape[args[2]]) if args[0].ndim else 1.0
 
 
-# Attention: (query, key, value, …), a mask, and the logarithm of the sum of exponentials beside the result.
+# Attention: (query, key, value, …), a mask, and the logarithm of the sum of exponentials beside the
+# result.
 
 
 def _attention(base: str, mask_at: int | str | None, causal_at: int, kept: int = 1) -> Entry:
@@ -242,20 +303,41 @@ def _attention(base: str, mask_at: int | str | None, causal_at: int, kept: int =
             query, key = args[0], args[1]
             heads = query.shape[1] // key.shape[1] if query.ndim == 4 else 1
             key = key.repeat_interleave(heads, 1) if heads > 1 else key
-            _, errors = weighing(query, key, given["attn_mask"], given["is_causal"], given["scale"] or query.shape[-1] ** -0.5)
+            _, errors = weighing(
+                query,
+                key,
+                given["attn_mask"],
+                given["is_causal"],
+                given["scale"] or query.shape[-1] ** -0.5,
+            )
             found.append(largest(errors) + largest(outputs[1]))
         return found
 
     error, rules = accumulated(size, of_keys), "nn.functional.scaled_dot_product_attention"
     if base == "for_cpu":
-        return Entry(error, rules, kept, elsewhere=functools.partial(references.attention_and_logarithm, read))
+        return Entry(
+            error,
+            rules,
+            kept,
+            elsewhere=functools.partial(references.attention_and_logarithm, read),
+        )
     return Entry(error, rules, kept, reference=functools.partial(references.attention, read))
 
 
-def _read_attention(args: Args, kwargs: Kwargs, mask_at: int | str | None, causal_at: int) -> Kwargs:
+def _read_attention(
+    args: Args, kwargs: Kwargs, mask_at: int | str | None, causal_at: int
+) -> Kwargs:
     """The keyword arguments of ``scaled_dot_product_attention`` that say the same."""
-    mask = kwargs.get(mask_at) if isinstance(mask_at, str) else args[mask_at] if mask_at is not None else None
-    causal = bool(args[causal_at]) if len(args) > causal_at else bool(kwargs.get("is_causal", False))
+    mask = (
+        kwargs.get(mask_at)
+        if isinstance(mask_at, str)
+        else args[mask_at]
+        if mask_at is not None
+        else None
+    )
+    causal = (
+        bool(args[causal_at]) if len(args) > causal_at else bool(kwargs.get("is_causal", False))
+    )
     return {"attn_mask": mask, "is_causal": causal, "scale": kwargs.get("scale")}
 
 
@@ -283,17 +365,25 @@ def _gradients(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
 
 # Each derivative is a product of rounded factors of single elements.
 _POINTWISE = (
-    "elu_backward", "hardshrink_backward", "hardsigmoid_backward", "hardswish_backward", "hardtanh_backward",
-    "leaky_relu_backward", "log_sigmoid_backward", "logit_backward", "mish_backward", "sigmoid_backward", "silu_backward",
-    "softplus_backward", "softshrink_backward", "tanh_backward", "native_dropout_backward", "_prelu_kernel_backward",
+    "elu_backward", "hardshrink_backward", "hardsigmoid_backward", "hardswish_backward",
+    "hardtanh_backward",
+    "leaky_relu_backward", "log_sigmoid_backward", "logit_backward", "mish_backward",
+    "sigmoid_backward", "silu_backward",
+    "softplus_backward", "softshrink_backward", "tanh_backward", "native_dropout_backward",
+    "_prelu_kernel_backward",
 )  # fmt: skip
 # Linear in the cotangent, which comes first; what else they take are positions and sizes.
 _LINEAR = (
-    "_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward", "adaptive_max_pool2d_backward", "avg_pool2d_backward",
-    "avg_pool3d_backward", "embedding_dense_backward", "max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward",
-    "nll_loss_backward", "nll_loss2d_backward", "reflection_pad1d_backward", "reflection_pad2d_backward",
-    "replication_pad1d_backward", "replication_pad2d_backward", "replication_pad3d_backward", "unfold_backward",
-    "upsample_bicubic2d_backward", "upsample_bilinear2d_backward", "upsample_linear1d_backward", "upsample_nearest1d_backward",
+    "_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward",
+    "adaptive_max_pool2d_backward", "avg_pool2d_backward",
+    "avg_pool3d_backward", "embedding_dense_backward", "max_pool2d_with_indices_backward",
+    "max_pool3d_with_indices_backward",
+    "nll_loss_backward", "nll_loss2d_backward", "reflection_pad1d_backward",
+    "reflection_pad2d_backward",
+    "replication_pad1d_backward", "replication_pad2d_backward", "replication_pad3d_backward",
+    "unfold_backward",
+    "upsample_bicubic2d_backward", "upsample_bilinear2d_backward", "upsample_linear1d_backward",
+    "upsample_nearest1d_backward",
     "upsample_nearest2d_backward", "upsample_nearest3d_backward", "upsample_trilinear3d_backward",
 )  # fmt: skip
 _MOVED = ("select_backward", "slice_backward", "diagonal_backward", "threshold_backward")
@@ -301,9 +391,14 @@ _CONSTANT = frozenset({"constant"})  # most of a gradient may be zero
 
 
 def _of_gelu(args: Args, kwargs: Kwargs, outputs: Outputs) -> Any:
-    """g·(Φ(x) + x·φ(x)), where Φ is half of 1 + erf, and so never more precise than 1; nor is 1 − tanh², times the inner slope."""
+    """g·(Φ(x) + x·φ(x)), where Φ is half of 1 + erf, and so never more precise than 1; nor is 1 −
+    tanh², times the inner slope."""
     gradient, x = args[:2]
-    slope = x.abs() * (1.0 + 0.14 * x * x) if kwargs.get("approximate") == "tanh" else x.abs() * torch.exp(-0.5 * x * x)
+    slope = (
+        x.abs() * (1.0 + 0.14 * x * x)
+        if kwargs.get("approximate") == "tanh"
+        else x.abs() * torch.exp(-0.5 * x * x)
+    )
     return 2.0 * gradient.abs() * (1.0 + slope)
 
 
@@ -312,12 +407,16 @@ def _summed(terms: Terms) -> ErrorModel:
     return products(terms, wide_accumulation=False)
 
 
-# (the declaration, outputs that mean something: a factorisation that is only on the way depends on the choice of pivots)
+# (the declaration, outputs that mean something: a factorisation that is only on the way depends on
+# the choice of pivots)
 _SAME: dict[str, tuple[str, int | None]] = {
-    "max_pool2d_with_indices": ("nn.functional.max_pool2d", None), "max_pool3d_with_indices": ("nn.functional.max_pool3d", None),
+    "max_pool2d_with_indices": ("nn.functional.max_pool2d", None),
+    "max_pool3d_with_indices": ("nn.functional.max_pool3d", None),
     "_adaptive_avg_pool2d": ("nn.functional.adaptive_avg_pool2d", None),
-    "_linalg_eigh": ("linalg.eigh", None), "_linalg_svd": ("linalg.svd", None), "_linalg_eigvals": ("linalg.eigvals", None),
-    "_linalg_det": ("linalg.det", 1), "_linalg_slogdet": ("linalg.slogdet", 2), "_linalg_solve_ex": ("linalg.solve", 1),
+    "_linalg_eigh": ("linalg.eigh", None), "_linalg_svd": ("linalg.svd", None),
+    "_linalg_eigvals": ("linalg.eigvals", None),
+    "_linalg_det": ("linalg.det", 1), "_linalg_slogdet": ("linalg.slogdet", 2),
+    "_linalg_solve_ex": ("linalg.solve", 1),
 }  # fmt: skip
 
 
@@ -337,16 +436,26 @@ def _entries() -> dict[str, Entry]:
     found = {name: Entry(pointwise, traits=_CONSTANT) for name in _POINTWISE}
     found |= {name: Entry(_summed(longest), traits=_CONSTANT) for name in _LINEAR}
     found |= {name: Entry(EXACT, traits=_CONSTANT) for name in _MOVED}
-    found["gelu_backward"] = Entry(accumulated(_of_gelu, one, wide_accumulation=False), traits=_CONSTANT)
+    found["gelu_backward"] = Entry(
+        accumulated(_of_gelu, one, wide_accumulation=False), traits=_CONSTANT
+    )
     found["embedding_dense_backward"] = Entry(_summed(_of_positions), traits=_CONSTANT)
     # Behind the result is what its gradient needs, which each kernel fills in as far as it does.
-    found |= {name: Entry(_summed(_of_positions), kept=1) for name in ("_embedding_bag", "_embedding_bag_forward_only")}
+    found |= {
+        name: Entry(_summed(_of_positions), kept=1)
+        for name in ("_embedding_bag", "_embedding_bag_forward_only")
+    }
     found["embedding"] = Entry(EXACT, "nn.functional.embedding", traits=_CONSTANT)
     found["convolution_backward"] = Entry(_summed(_of_gradients), traits=_CONSTANT)
-    found["native_layer_norm"] = Entry(accumulated(_of_layers, _of_layer), "nn.functional.layer_norm", 3)
-    found["native_group_norm"] = Entry(accumulated(_of_groups, _of_group), "nn.functional.group_norm", 3)
+    found["native_layer_norm"] = Entry(
+        accumulated(_of_layers, _of_layer), "nn.functional.layer_norm", 3
+    )
+    found["native_group_norm"] = Entry(
+        accumulated(_of_groups, _of_group), "nn.functional.group_norm", 3
+    )
     for name in (
-        "native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training", "_batch_norm_with_update",
+        "native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training",
+        "_batch_norm_with_update",
         "_batch_norm_no_update", "batch_norm", "cudnn_batch_norm", "miopen_batch_norm",
     ):  # fmt: skip
         found[name] = _batch_norm(name)
@@ -358,8 +467,12 @@ def _entries() -> dict[str, Entry]:
         found[name] = _shortened(f"nn.functional.{name}", 5)
     found["lstm"] = Entry(accumulated("normwise", _of_sequences, growth="linear"), "lstm")
     found |= {name: Entry(found["lstm"].error, name) for name in ("gru", "rnn_tanh", "rnn_relu")}
-    found["_softmax_backward_data"] = Entry(accumulated(_of_softmax_slope, _along, wide_accumulation=False), "softmax")
-    found["_log_softmax_backward_data"] = Entry(accumulated(_of_logarithm_slope, _along, wide_accumulation=False), "log_softmax")
+    found["_softmax_backward_data"] = Entry(
+        accumulated(_of_softmax_slope, _along, wide_accumulation=False), "softmax"
+    )
+    found["_log_softmax_backward_data"] = Entry(
+        accumulated(_of_logarithm_slope, _along, wide_accumulation=False), "log_softmax"
+    )
     found["_scaled_dot_product_flash_attention_for_cpu"] = _attention("for_cpu", "attn_mask", 4, 2)
     found["_scaled_dot_product_flash_attention"] = _attention("flash", None, 4)
     found["_scaled_dot_product_efficient_attention"] = _attention("efficient", 3, 6)

@@ -1,7 +1,8 @@
 """Known divergences: entries in files, and predicates on cases.
 
-``predicate`` reads conditions, ``case_facts`` answers them from a recipe (with ``argument_names`` and ``dimensions``); ``entries``
-are the values and ``schema`` the files. What became of entries in a run, and writing new ones: :mod:`consistency.engine.known`.
+``predicate`` reads conditions, ``case_facts`` answers them from a recipe (with ``argument_names``
+and ``dimensions``); ``entries`` are the values and ``schema`` the files. What became of entries in
+a run, and writing new ones: :mod:`consistency.engine.known`.
 """
 
 from .entries import Expectation, Occasion

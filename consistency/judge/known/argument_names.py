@@ -1,4 +1,5 @@
-"""How the arguments of an operator are called, and where they stand: by signature, torch's documentation, or aten's schema."""
+"""How the arguments of an operator are called, and where they stand: by signature, torch's
+documentation, or aten's schema."""
 
 from __future__ import annotations
 
@@ -13,18 +14,26 @@ from ...core.model import Case
 from ...generate.calls import aten
 from ...operators.declare import Operator
 
-_LINE = re.compile(r"^[ \t]*(?:\.\. \w+:: *)?[\w.]+\(([^()]*(?:\([^()]*\)[^()]*)*)\) *(?:->.*)?$", re.MULTILINE)
-_FIRST = frozenset({"input", "self", "x"})  # what the first argument of nearly everything is called, or may be
+_LINE = re.compile(
+    r"^[ \t]*(?:\.\. \w+:: *)?[\w.]+\(([^()]*(?:\([^()]*\)[^()]*)*)\) *(?:->.*)?$", re.MULTILINE
+)
+_FIRST = frozenset(
+    {"input", "self", "x"}
+)  # what the first argument of nearly everything is called, or may be
 MOST_NAMES = 64
 
 
 def position_of(case: Case, name: str) -> int | None:
-    """Where the argument of that name stands among the positional ones; None where the operator has none of that name."""
-    return _positions(case.source if case.source.startswith(f"{aten.NAME}/") else case.operator).get(name)
+    """Where the argument of that name stands among the positional ones; None where the operator has
+    none of that name."""
+    return _positions(
+        case.source if case.source.startswith(f"{aten.NAME}/") else case.operator
+    ).get(name)
 
 
 def names_of(operator: str) -> frozenset[str]:
-    """The names by which a predicate may call an operator's arguments, those given by keyword included."""
+    """The names by which a predicate may call an operator's arguments, those given by keyword
+    included."""
     return frozenset(_positions(operator)) | _keywords(operator)
 
 
@@ -55,7 +64,9 @@ def _signatures(name: str) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...
         return ()
     if declared.form_of is not None:
         before = ("out", "out1", "out2", "out3")[: declared.leading]
-        return tuple(((*before, *names), words) for names, words in _signatures(declared.form_of.name))
+        return tuple(
+            ((*before, *names), words) for names, words in _signatures(declared.form_of.name)
+        )
     return (*_of_python(declared), *_of_schemas(name.rpartition(".")[2]))
 
 
@@ -67,11 +78,17 @@ def _of_python(declared: Operator) -> Iterator[tuple[tuple[str, ...], tuple[str,
         parameters = inspect.signature(function).parameters.values()
     except (ValueError, TypeError):
         for line in _LINE.findall(getattr(function, "__doc__", None) or "")[:6]:
-            words = [part.split("=")[0].split(":")[0].strip() for part in re.split(r",(?![^(\[]*[)\]])", line)]
+            words = [
+                part.split("=")[0].split(":")[0].strip()
+                for part in re.split(r",(?![^(\[]*[)\]])", line)
+            ]
             names, _, keywords = ",".join(words).partition("*")
             own = tuple(word for word in names.split(",") if word.isidentifier())
             method = inspect.ismethoddescriptor(function) and own[:1] != ("input",)
-            yield (("input", *own) if method else own), tuple(word for word in keywords.split(",") if word.isidentifier())
+            yield (
+                (("input", *own) if method else own),
+                tuple(word for word in keywords.split(",") if word.isidentifier()),
+            )
         return
     plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     yield (
@@ -89,17 +106,27 @@ def _of_schemas(base: str) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
 
 
 def torch_schemas(base: str) -> list[Any]:
-    """What torch knows of ``aten::base``: a schema per overload, none where there is no such operator."""
+    """What torch knows of ``aten::base``: a schema per overload, none where there is no such
+    operator."""
     import torch
 
     inner: Any = torch._C
-    return list(inner._jit_get_schemas_for_operator(f"{aten.NAME}::{base}")) if base.isidentifier() else []
+    return (
+        list(inner._jit_get_schemas_for_operator(f"{aten.NAME}::{base}"))
+        if base.isidentifier()
+        else []
+    )
 
 
 def argument_name(case: Case, position: int) -> str:
-    """How a predicate calls the positional argument of a case: by its name where one is known and no other means it, else argN."""
+    """How a predicate calls the positional argument of a case: by its name where one is known and
+    no other means it, else argN."""
     source = case.source if case.source.startswith(f"{aten.NAME}/") else case.operator
     known = _signatures(source)
     names = known[0][0] if known else ()
     name = names[position] if position < len(names) else ""
-    return name if name and position_of(case, name) == position and name not in case.kwargs else f"arg{position}"
+    return (
+        name
+        if name and position_of(case, name) == position and name not in case.kwargs
+        else f"arg{position}"
+    )

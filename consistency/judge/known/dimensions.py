@@ -1,4 +1,5 @@
-"""The dimensions that an operator has names for, as `consistency sweep` calls them: K of a product, C of an image, N of a row."""
+"""The dimensions that an operator has names for, as `consistency sweep` calls them: K of a product,
+C of an image, N of a row."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ def _linear(case: Shapes) -> Sizes:
 
 
 def _convolution(transposed: bool, case: Shapes) -> Sizes:
-    """x (N, C, H, W or less) by W (M, C ÷ groups, k, …), or (C, M ÷ groups, k, …); K counts the terms of a sum."""
+    """x (N, C, H, W or less) by W (M, C ÷ groups, k, …), or (C, M ÷ groups, k, …); K counts the
+    terms of a sum."""
     x, w = case.shape("arg0"), case.shape("arg1")
     if not x or not w or len(w) < 3 or len(x) < len(w) - 1:
         return {}
@@ -80,17 +82,30 @@ def _grouped(case: Shapes) -> Sizes:
 def _images(case: Shapes) -> Sizes:
     """x (N, C, …, H, W)."""
     x = case.shape("arg0")
-    return {"C": x[1], "W": x[-1]} | ({"H": x[-2]} if len(x) > 3 else {}) if x and len(x) > 2 else {}
+    return (
+        {"C": x[1], "W": x[-1]} | ({"H": x[-2]} if len(x) > 3 else {}) if x and len(x) > 2 else {}
+    )
 
 
 def _transformed(case: Shapes) -> Sizes:
-    """N, the length of a Fourier transform, and P, its largest prime factor: of several, where P is largest and not all of N."""
+    """N, the length of a Fourier transform, and P, its largest prime factor: of several, where P is
+    largest and not all of N."""
     x, operator = case.shape("arg0"), case.case.operator
     if not x:
         return {}
     name = operator.rpartition(".")[2].removesuffix("_")
-    size, dim = (_given(case.case, *place) for place in (("s" if name[-1] in "2n" else "n", 1), ("dim", 2)))
-    dims = dim if isinstance(dim, tuple) else (dim,) if type(dim) is int else (-2, -1) if name.endswith("2") else (-1,)
+    size, dim = (
+        _given(case.case, *place) for place in (("s" if name[-1] in "2n" else "n", 1), ("dim", 2))
+    )
+    dims = (
+        dim
+        if isinstance(dim, tuple)
+        else (dim,)
+        if type(dim) is int
+        else (-2, -1)
+        if name.endswith("2")
+        else (-1,)
+    )
     if name.endswith("n") and not isinstance(dim, tuple):
         dims = tuple(range(-len(size), 0)) if isinstance(size, tuple) else tuple(range(-len(x), 0))
     if not all(type(d) is int and -len(x) <= d < len(x) for d in dims):
@@ -130,10 +145,19 @@ _BY_NAME: Mapping[str, tuple[str, Callable[[Shapes], Sizes]]] = {
         name: ("K M N", functools.partial(_product, 0))
         for name in ("matmul", "mm", "bmm", "__rmatmul__", "dot", "vdot", "inner", "mv")
     },
-    **{name: ("K M N", functools.partial(_product, 1)) for name in ("addmm", "addmv", "addbmm", "baddbmm")},
+    **{
+        name: ("K M N", functools.partial(_product, 1))
+        for name in ("addmm", "addmv", "addbmm", "baddbmm")
+    },
     "nn.functional.linear": ("K M N", _linear),
-    **{f"nn.functional.conv{d}d": ("C H K M W k", functools.partial(_convolution, False)) for d in (1, 2, 3)},
-    **{f"nn.functional.conv_transpose{d}d": ("C H K M W k", functools.partial(_convolution, True)) for d in (1, 2, 3)},
+    **{
+        f"nn.functional.conv{d}d": ("C H K M W k", functools.partial(_convolution, False))
+        for d in (1, 2, 3)
+    },
+    **{
+        f"nn.functional.conv_transpose{d}d": ("C H K M W k", functools.partial(_convolution, True))
+        for d in (1, 2, 3)
+    },
     **{f"nn.functional.{name}_norm": ("N", _normalised) for name in ("layer", "rms")},
     "nn.functional.group_norm": ("C N", _grouped),
 }
@@ -150,7 +174,11 @@ def _declared(operator: str) -> tuple[str, Callable[[Shapes], Sizes]]:
     if operator in _BY_NAME:
         return _BY_NAME[operator]
     known = operators.registry().get(operator)
-    return _BY_FAMILY.get(known.family, _NONE) if known is not None and known.form_of is None else _NONE
+    return (
+        _BY_FAMILY.get(known.family, _NONE)
+        if known is not None and known.form_of is None
+        else _NONE
+    )
 
 
 def dimension_names(operator: str) -> tuple[str, ...]:
@@ -159,5 +187,6 @@ def dimension_names(operator: str) -> tuple[str, ...]:
 
 
 def dimensions_of(operator: str, case: Shapes) -> Sizes:
-    """The dimensions of a case by name; empty where the operator has none, or its arguments do not fit."""
+    """The dimensions of a case by name; empty where the operator has none, or its arguments do not
+    fit."""
     return _declared(operator)[1](case)

@@ -19,18 +19,23 @@ from .predicate import Predicate
 
 INSTRUCTIONS = "mkl instructions"  # how environments call it
 IMPROBABLE = 1e-3  # from here on, that an expected failure stayed away by chance
-RATE_ALONE, RATE_DESCRIBED, RATE_FLAKY = 0.03, 0.5, 0.01  # share of failing results, where an entry does not say it
+RATE_ALONE, RATE_DESCRIBED, RATE_FLAKY = (
+    0.03,
+    0.5,
+    0.01,
+)  # share of failing results, where an entry does not say it
 LEAST = 3  # results, before anything is said to happen no longer
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """A known divergence with its ticket; ``since`` and ``expires`` are the first and the last day it holds.
+    """A known divergence with its ticket; ``since`` and ``expires`` are the first and the last day
+    it holds.
 
-    ``when`` says on which cases it happens, ``torch`` and ``driver`` in which versions, ``instructions`` where MKL takes them.
-    ``max_rho`` (× budget) is the ratchet: what
-    errs more is another failure. ``rate`` is the share of the results covered that fail (None: not said), ``flaky`` says that the
-    same case fails sometimes only. ``place`` is ``tolerances.yaml:41``.
+    ``when`` says on which cases it happens, ``torch`` and ``driver`` in which versions,
+    ``instructions`` where MKL takes them. ``max_rho`` (× budget) is the ratchet: what errs more is
+    another failure. ``rate`` is the share of the results covered that fail (None: not said),
+    ``flaky`` says that the same case fails sometimes only. ``place`` is ``tolerances.yaml:41``.
     """
 
     operator: str
@@ -54,9 +59,19 @@ class Expectation:
 
     @property
     def id(self) -> str:
-        """Ten digits that stay the same when the entry moves in its file, is renewed or explained otherwise."""
+        """Ten digits that stay the same when the entry moves in its file, is renewed or explained
+        otherwise."""
         when = self.when.text if self.when is not None else ""
-        said = [self.operator, self.dtype, self.direction, self.backend, self.device, self.driver, self.torch, when]
+        said = [
+            self.operator,
+            self.dtype,
+            self.direction,
+            self.backend,
+            self.device,
+            self.driver,
+            self.torch,
+            when,
+        ]
         said += [] if self.instructions == "*" else [self.instructions]
         return hashlib.sha256(json.dumps([*said, sorted(self.verdicts)]).encode()).hexdigest()[:10]
 
@@ -69,11 +84,17 @@ class Expectation:
 
     @property
     def enough(self) -> int:
-        """How many results must all pass before it is improbable (p < 1e-3) that the divergence is still there."""
-        return LEAST if self.likely >= 1.0 else max(LEAST, math.ceil(math.log(IMPROBABLE) / math.log1p(-self.likely)))
+        """How many results must all pass before it is improbable (p < 1e-3) that the divergence is
+        still there."""
+        return (
+            LEAST
+            if self.likely >= 1.0
+            else max(LEAST, math.ceil(math.log(IMPROBABLE) / math.log1p(-self.likely)))
+        )
 
     def speaks_of(
-        self, *, operator: str, dtype: str, direction: str, backend: str, device: str = "", driver: str = "", torch: str = "",
+        self, *, operator: str, dtype: str, direction: str, backend: str, device: str = "",
+        driver: str = "", torch: str = "",
         instructions: str = "",
     ) -> bool:  # fmt: skip
         """Whether results of this kind are covered; of which cases, ``when`` says."""
@@ -89,23 +110,34 @@ class Expectation:
         )
 
     def describes(self, case: Case | None) -> bool:
-        """Whether ``when`` is true of a case; where nothing is known of the case, only entries without one hold."""
+        """Whether ``when`` is true of a case; where nothing is known of the case, only entries
+        without one hold."""
         return self.when is None or (case is not None and self.when.holds(Facts(case)))
 
     def admits(self, rho: float | None) -> bool:
-        """The ratchet: where ``max_rho`` is given, an error that is larger or unknown is another failure."""
+        """The ratchet: where ``max_rho`` is given, an error that is larger or unknown is another
+        failure."""
         return self.max_rho is None or (rho is not None and rho <= self.max_rho)
 
     def holds_on(self, today: date) -> bool:
         return (self.since or today) <= today <= (self.expires or today)
 
     def matches(
-        self, *, operator: str, dtype: str, direction: str, backend: str, verdict: str, rho: float | None = None,
-        today: date | None = None, device: str = "", driver: str = "", torch: str = "", instructions: str = "",
+        self, *, operator: str, dtype: str, direction: str, backend: str, verdict: str,
+        rho: float | None = None,
+        today: date | None = None, device: str = "", driver: str = "", torch: str = "",
+        instructions: str = "",
         case: Case | None = None,
     ) -> bool:  # fmt: skip
         """Whether a failing result was expected."""
-        where = {"dtype": dtype, "direction": direction, "backend": backend, "device": device, "driver": driver, "torch": torch}
+        where = {
+            "dtype": dtype,
+            "direction": direction,
+            "backend": backend,
+            "device": device,
+            "driver": driver,
+            "torch": torch,
+        }
         where |= {"instructions": instructions}
         return (
             verdict in self.verdicts
@@ -124,7 +156,8 @@ class Expectation:
 
 @dataclass(frozen=True)
 class Occasion:
-    """A case on a backend in a direction: what entries are asked about. ``identity`` is what the backend ran on."""
+    """A case on a backend in a direction: what entries are asked about. ``identity`` is what the
+    backend ran on."""
 
     case: Case
     backend: str
@@ -134,7 +167,11 @@ class Occasion:
     @property
     def names(self) -> tuple[str, ...]:
         """What the operator is called: aten.convolution is known as nn.functional.conv2d, too."""
-        return _names(self.case) if self.case.source.startswith(f"{aten.NAME}/") else (self.case.operator,)
+        return (
+            _names(self.case)
+            if self.case.source.startswith(f"{aten.NAME}/")
+            else (self.case.operator,)
+        )
 
     def spoken_of_by(self, entry: Expectation) -> bool:
         where = {key: str(self.identity.get(key, "")) for key in ("device", "driver", "torch")}
@@ -143,19 +180,34 @@ class Occasion:
         return any(entry.speaks_of(operator=name, **asked, **where) for name in self.names)
 
     def known(
-        self, entries: Iterable[Expectation], verdict: str, rho: float | None, today: date | None = None
+        self,
+        entries: Iterable[Expectation],
+        verdict: str,
+        rho: float | None,
+        today: date | None = None,
     ) -> Expectation | None:
         """The entry that explains a failure here, or None."""
         day = today or date.today()
-        return next((e for e in self._about(entries, verdict) if e.admits(rho) and e.holds_on(day)), None)
+        return next(
+            (e for e in self._about(entries, verdict) if e.admits(rho) and e.holds_on(day)), None
+        )
 
-    def nearly(self, entries: Iterable[Expectation], verdict: str, rho: float | None, today: date | None = None) -> str:
-        """Why an entry that is about this very failure does not excuse it: it has expired, or the error has grown."""
+    def nearly(
+        self,
+        entries: Iterable[Expectation],
+        verdict: str,
+        rho: float | None,
+        today: date | None = None,
+    ) -> str:
+        """Why an entry that is about this very failure does not excuse it: it has expired, or the
+        error has grown."""
         day = today or date.today()
         for entry in self._about(entries, verdict):
             where = f"{entry.place}: {entry.reason}" if entry.place else entry.reason
             if not entry.admits(rho) and entry.holds_on(day):
-                return f"grown beyond what is expected: at most {entry.max_rho:g} × budget ({where})"
+                return (
+                    f"grown beyond what is expected: at most {entry.max_rho:g} × budget ({where})"
+                )
             if entry.expires is not None and entry.expires < day:
                 return f"expected until {entry.expires}; expired ({where})"
             if entry.since is not None and entry.since > day:
@@ -163,7 +215,11 @@ class Occasion:
         return ""
 
     def _about(self, entries: Iterable[Expectation], verdict: str) -> Iterable[Expectation]:
-        return (e for e in entries if verdict in e.verdicts and self.spoken_of_by(e) and e.describes(self.case))
+        return (
+            e
+            for e in entries
+            if verdict in e.verdicts and self.spoken_of_by(e) and e.describes(self.case)
+        )
 
 
 def _names(case: Case) -> tuple[str, ...]:

@@ -1,10 +1,11 @@
-"""Predicates on a case, such as ``layout(arg0) != contiguous and K > 256``: read, checked, and asked; nothing is ever executed.
+"""Predicates on a case, such as ``layout(arg0) != contiguous and K > 256``: read, checked, and
+asked; nothing is ever executed.
 
-The text is parsed as a Python expression, of which a short list of nodes is admitted and turned into functions of
-:class:`~consistency.judge.known.case_facts.Facts` (:mod:`consistency.judge.known.predicate_logic`). There are no powers,
-shifts, attributes,
-comprehensions or calls of anything but the functions of :data:`FUNCTIONS`, and length and depth are bounded, so that a predicate
-costs microseconds whoever wrote it.
+The text is parsed as a Python expression, of which a short list of nodes is admitted and turned
+into functions of :class:`~consistency.judge.known.case_facts.Facts`
+(:mod:`consistency.judge.known.predicate_logic`). There are no powers, shifts, attributes,
+comprehensions or calls of anything but the functions of :data:`FUNCTIONS`, and length and depth are
+bounded, so that a predicate costs microseconds whoever wrote it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ _ARITHMETIC: Final[dict[type, Callable[[Any, Any], Any]]] = {
     ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
 }  # fmt: skip
 _NUMBERS: Final[dict[str, Callable[..., Any]]] = {"min": min, "max": max, "abs": abs, "len": len}
-_ALLOWED = "comparisons, and, or, not, in, + - * / // %, numbers, 'text', names and functions of arguments"
+_ALLOWED = (
+    "comparisons, and, or, not, in, + - * / // %, numbers, 'text', names and functions of arguments"
+)
 
 
 class PredicateError(ConfigurationError):
@@ -43,7 +46,8 @@ class PredicateError(ConfigurationError):
 
 @dataclass(frozen=True)
 class Predicate:
-    """A condition on a case. ``text`` is its normal form, by which two are equal; ``names`` are those that it uses."""
+    """A condition on a case. ``text`` is its normal form, by which two are equal; ``names`` are
+    those that it uses."""
 
     text: str
     names: frozenset[str] = field(compare=False)
@@ -66,24 +70,33 @@ def parse(text: str) -> Predicate:
         raise PredicateError("has a backslash in it, which means nothing here")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about code that Python would run, which nobody does here
+            warnings.simplefilter(
+                "ignore"
+            )  # about code that Python would run, which nobody does here
             tree = ast.parse(" ".join(text.split()), mode="eval").body
     except SyntaxError as error:
         place = f" near {text[max((error.offset or 1) - 1, 0) :][:20]!r}" if error.offset else ""
-        raise PredicateError(f"is no condition{place}; write it like 'layout(arg0) != contiguous and K > 256'") from None
+        raise PredicateError(
+            f"is no condition{place}; write it like 'layout(arg0) != contiguous and K > 256'"
+        ) from None
     except (ValueError, RecursionError, MemoryError):
-        raise PredicateError("is no condition; write it like 'layout(arg0) != contiguous and K > 256'") from None
+        raise PredicateError(
+            "is no condition; write it like 'layout(arg0) != contiguous and K > 256'"
+        ) from None
     reader = _Reader()
     ask = reader.condition(tree, 0)
     normal = ast.unparse(_Normal(reader.words).visit(tree))
     if len(normal) > MAX_LENGTH:
-        raise PredicateError(f"is longer than {MAX_LENGTH} characters when it is written out; write two entries")
+        raise PredicateError(
+            f"is longer than {MAX_LENGTH} characters when it is written out; write two entries"
+        )
     return Predicate(normal, frozenset(reader.names), ask)
 
 
 @functools.lru_cache(maxsize=4096)
 def value_of(text: str) -> Ask:
-    """The function of Facts that gives the value of an expression such as ``shape(arg0)[-1]``. Raises PredicateError."""
+    """The function of Facts that gives the value of an expression such as ``shape(arg0)[-1]``.
+    Raises PredicateError."""
     parse(f"{text} == 0")
     return _Reader().value(ast.parse(text, mode="eval").body, 0)
 
@@ -110,17 +123,22 @@ class _Reader:
                 return self._comparison([left, *others], ops, depth)
             case ast.Call() if _vocabulary(node):
                 raise PredicateError(
-                    f"has {_shown(node)} alone; compare it: {ast.unparse(node)[:60]} == {VOCABULARY[_vocabulary(node)][0]}"
+                    f"has {_shown(node)} alone; compare it: {ast.unparse(node)[:60]} == "
+                    f"{VOCABULARY[_vocabulary(node)][0]}"
                 )
             case ast.Constant(value=bool()) | ast.Name() | ast.Call() | ast.Subscript():
                 return self.value(node, depth)
-        raise PredicateError(f"has {_shown(node)} where a condition is wanted; compare it with something")
+        raise PredicateError(
+            f"has {_shown(node)} where a condition is wanted; compare it with something"
+        )
 
     def _comparison(self, nodes: Sequence[ast.expr], ops: Sequence[ast.cmpop], depth: int) -> Ask:
         kind = next((kind for kind in map(_vocabulary, nodes) if kind), None)
         parts = [self.value(node, depth + 1, kind) for node in nodes]
         links = [(parts[i], _relation(op), parts[i + 1]) for i, op in enumerate(ops)]
-        return predicate_logic.every([functools.partial(predicate_logic.related, *link) for link in links])
+        return predicate_logic.every(
+            [functools.partial(predicate_logic.related, *link) for link in links]
+        )
 
     def value(self, node: ast.expr, depth: int, kind: str | None = None) -> Ask:
         """A number, a text, an argument, … ``kind`` says of which vocabulary bare words are."""
@@ -129,23 +147,34 @@ class _Reader:
         word = _word(node) if kind is not None else None
         if word is not None and kind is not None:
             if word not in VOCABULARY[kind]:
-                meant = did_you_mean(word, VOCABULARY[kind]) or f"; known: {', '.join(VOCABULARY[kind])}"
+                meant = (
+                    did_you_mean(word, VOCABULARY[kind])
+                    or f"; known: {', '.join(VOCABULARY[kind])}"
+                )
                 raise PredicateError(f"has {word!r:.40}, which is no {kind}{meant}")
             self.words[id(node)] = word
             return predicate_logic.constant(word)
         match node:
             case ast.Constant(value=None | bool() as value):
                 return predicate_logic.constant(value)
-            case ast.Constant(value=str() as text) if text.isprintable() and not {"'", '"'} & set(text):
+            case ast.Constant(value=str() as text) if text.isprintable() and not {"'", '"'} & set(
+                text
+            ):
                 return predicate_logic.constant(text)
             case ast.Constant(value=int() | float() as value) if abs(value) <= MAX_NUMBER:
                 return predicate_logic.constant(value)
             case ast.Tuple(elts=items) | ast.List(elts=items):
-                return predicate_logic.several([self.value(item, depth + 1, kind) for item in items])
+                return predicate_logic.several(
+                    [self.value(item, depth + 1, kind) for item in items]
+                )
             case ast.UnaryOp(op=ast.USub(), operand=part):
-                return predicate_logic.calculated(operator.sub, predicate_logic.constant(0), self.value(part, depth + 1))
+                return predicate_logic.calculated(
+                    operator.sub, predicate_logic.constant(0), self.value(part, depth + 1)
+                )
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
-                return predicate_logic.calculated(_ARITHMETIC[type(op)], self.value(left, depth + 1), self.value(right, depth + 1))
+                return predicate_logic.calculated(
+                    _ARITHMETIC[type(op)], self.value(left, depth + 1), self.value(right, depth + 1)
+                )
             case ast.Subscript(value=inner, slice=place):
                 return predicate_logic.item(self.value(inner, depth + 1), _whole(place))
             case ast.Name(id=name):
@@ -159,14 +188,21 @@ class _Reader:
         if name in _NUMBERS:
             if not args or (len(args) > 1 and name in ("abs", "len")):
                 raise PredicateError(f"has {name}() with {len(args)} arguments; give it one")
-            return functools.partial(predicate_logic.applied, _NUMBERS[name], [self.value(arg, depth + 1) for arg in args])
+            return functools.partial(
+                predicate_logic.applied,
+                _NUMBERS[name],
+                [self.value(arg, depth + 1) for arg in args],
+            )
         if name not in FUNCTIONS:
             known = (*FUNCTIONS, *_NUMBERS)
             raise PredicateError(
-                f"has {name[:40]!r}, which is no function here{did_you_mean(name, known) or '; known: ' + ', '.join(known)}"
+                f"has {name[:40]!r}, which is no function "
+                f"here{did_you_mean(name, known) or '; known: ' + ', '.join(known)}"
             )
         if len(args) != 1 or not isinstance(args[0], (ast.Name, ast.Subscript)):
-            raise PredicateError(f"has {name}() of something that is no argument; write it like {name}(arg0)")
+            raise PredicateError(
+                f"has {name}() of something that is no argument; write it like {name}(arg0)"
+            )
         return functools.partial(predicate_logic.described, name, self.value(args[0], depth + 1))
 
 
@@ -187,7 +223,8 @@ class _Normal(ast.NodeTransformer):
 
 
 def _vocabulary(node: ast.expr) -> str:
-    """Of which vocabulary a function's answers are: ``layout`` for ``layout(arg0)``; empty for others."""
+    """Of which vocabulary a function's answers are: ``layout`` for ``layout(arg0)``; empty for
+    others."""
     match node:
         case ast.Call(func=ast.Name(id=name)) if FUNCTIONS.get(name, "") in VOCABULARY:
             return FUNCTIONS[name]
@@ -195,7 +232,8 @@ def _vocabulary(node: ast.expr) -> str:
 
 
 def _word(node: ast.expr) -> str | None:
-    """The word that a node stands for beside a layout: ``contiguous``, ``'contiguous'``, ``positive-definite``, ``-nan``, 0."""
+    """The word that a node stands for beside a layout: ``contiguous``, ``'contiguous'``,
+    ``positive-definite``, ``-nan``, 0."""
     match node:
         case ast.Constant(value=str() as text):
             return text
@@ -216,7 +254,10 @@ def _whole(node: ast.expr) -> int:
             return place
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as place)):
             return -place
-    raise PredicateError(f"has [{ast.unparse(node)[:40]}]; what is in brackets is a whole number, as in shape(arg0)[-1]")
+    raise PredicateError(
+        f"has [{ast.unparse(node)[:40]}]; what is in brackets is a whole number, as in "
+        f"shape(arg0)[-1]"
+    )
 
 
 def _shown(node: ast.expr) -> str:

@@ -1,7 +1,8 @@
 """What the parts of a predicate do: functions of a case's facts, in a logic of three values.
 
-What does not apply to a case (it has no such argument, a text is compared with a number) is neither true nor false: ``and``, ``or``
-and ``not`` treat it as unknown (Kleene 1938), a predicate holds only where it is true, and everything else passes it on.
+What does not apply to a case (it has no such argument, a text is compared with a number) is neither
+true nor false: ``and``, ``or`` and ``not`` treat it as unknown (Kleene 1938), a predicate holds
+only where it is true, and everything else passes it on.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ Relation = Callable[[Any, Any], Any]
 
 
 def truth(value: Any) -> Any:
-    """A value as a condition: True, False or UNKNOWN. A tensor that is given is true, an argument None is false."""
+    """A value as a condition: True, False or UNKNOWN. A tensor that is given is true, an argument
+    None is false."""
     return UNKNOWN if value is UNKNOWN or isinstance(value, (Words, tuple)) else bool(value)
 
 
@@ -44,7 +46,11 @@ def several(parts: Sequence[Ask]) -> Ask:
 def item(part: Ask, place: int) -> Ask:
     def ask(facts: Facts) -> Any:
         found = part(facts)
-        return found[place] if isinstance(found, tuple) and -len(found) <= place < len(found) else UNKNOWN
+        return (
+            found[place]
+            if isinstance(found, tuple) and -len(found) <= place < len(found)
+            else UNKNOWN
+        )
 
     return ask
 
@@ -80,7 +86,11 @@ def related(left: Ask, relation: Relation, right: Ask, facts: Facts) -> Any:
 def equal(a: Any, b: Any) -> Any:
     """Of words, whether they have it: a tensor with several layouts equals each of them."""
     words, other = (a, b) if isinstance(a, Words) else (b, a)
-    return words == other if isinstance(other, Words) or not isinstance(words, Words) else other in words
+    return (
+        words == other
+        if isinstance(other, Words) or not isinstance(words, Words)
+        else other in words
+    )
 
 
 def within(a: Any, b: Any) -> Any:
@@ -108,7 +118,8 @@ def some(parts: Sequence[Ask]) -> Ask:
 
 
 def _joined(parts: Sequence[Ask], decisive: bool, facts: Facts) -> Any:
-    """``or`` where one True decides, ``and`` where one False does; otherwise unknown if anything is."""
+    """``or`` where one True decides, ``and`` where one False does; otherwise unknown if anything
+    is."""
     found = not decisive
     known = True
     for part in parts:

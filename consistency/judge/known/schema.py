@@ -12,14 +12,31 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from ... import operators
 from ...errors import ConfigurationError, did_you_mean
-from ..file_vocabulary import UNSAID, DtypeGlob, Failing, FileModel, Ratio, Text, Versions, mistake, without_clutter
+from ..file_vocabulary import (
+    UNSAID,
+    DtypeGlob,
+    Failing,
+    FileModel,
+    Ratio,
+    Text,
+    Versions,
+    mistake,
+    without_clutter,
+)
 from ..located_yaml import Located
 from .argument_names import names_of
 from .dimensions import dimension_names
 from .entries import Expectation
 from .predicate import MAX_LENGTH, PredicateError, parse
 
-SYNONYMS = {"verdict": "verdicts", "condition": "when", "predicate": "when", "if": "when", "issue": "ticket", "until": "expires"}
+SYNONYMS = {
+    "verdict": "verdicts",
+    "condition": "when",
+    "predicate": "when",
+    "if": "when",
+    "issue": "ticket",
+    "until": "expires",
+}
 Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 
 
@@ -39,16 +56,28 @@ class ExpectationEntry(FileModel):
     direction: Literal["*", "forward", "backward"] = "*"
     when: Annotated[Text, AfterValidator(_check_predicate)] | None = Field(
         default=UNSAID, max_length=4 * MAX_LENGTH,
-        description="condition on the case, such as 'layout(arg0) != contiguous and K > 256' (docs/expectations.md)",
+        description=("condition on the case, such as 'layout(arg0) != contiguous and K > 256' "
+        "(docs/expectations.md)"),
     )  # fmt: skip
     backend: Text = Field(default="*", description="name or glob")
     device: Text = Field(default="*", description="glob on the device's name")
-    instructions: Text = Field(default="*", description="glob on the instruction set that MKL takes, such as 'AVX-512*'")
-    driver: Versions = Field(default="", description="range of driver versions such as '>=31.0.15,<32'")
-    torch: Versions = Field(default="", description="range of torch versions such as '>=2.13,<2.15'")
+    instructions: Text = Field(
+        default="*", description="glob on the instruction set that MKL takes, such as 'AVX-512*'"
+    )
+    driver: Versions = Field(
+        default="", description="range of driver versions such as '>=31.0.15,<32'"
+    )
+    torch: Versions = Field(
+        default="", description="range of torch versions such as '>=2.13,<2.15'"
+    )
     verdicts: list[Failing] = Field(min_length=1, description="the verdicts that are expected")
-    max_rho: Ratio | None = Field(default=UNSAID, description="most × budget; beyond it the divergence is another one")
-    rate: Share | None = Field(default=UNSAID, description="share of the results covered that fail; with flaky: of the runs")
+    max_rho: Ratio | None = Field(
+        default=UNSAID, description="most × budget; beyond it the divergence is another one"
+    )
+    rate: Share | None = Field(
+        default=UNSAID,
+        description="share of the results covered that fail; with flaky: of the runs",
+    )
     flaky: bool = Field(default=False, description="the same case fails sometimes only")
     reason: Text
     ticket: str = Field(default="", description="address of the issue")
@@ -60,15 +89,24 @@ class ExpectationEntry(FileModel):
     def _known_names(cls, when: str | None, info: ValidationInfo) -> str | None:
         """Names are those of the operators that the entry is about, as far as these are known."""
         used = parse(when).names if when is not None else frozenset()
-        used = frozenset(name for name in used if not (name.startswith("arg") and name[3:].isdecimal()))
+        used = frozenset(
+            name for name in used if not (name.startswith("arg") and name[3:].isdecimal())
+        )
         pattern = info.data.get("operator")
         if not used or pattern is None:
             return when
         chosen = [name for name in operators.registry() if fnmatchcase(name, pattern)]
-        known = {name for operator in chosen for name in (*names_of(operator), *dimension_names(operator))}
+        known = {
+            name
+            for operator in chosen
+            for name in (*names_of(operator), *dimension_names(operator))
+        }
         for name in sorted(used - known) if chosen else ():
             there = f"; known: {', '.join(sorted(known)[:12])}" if known else ""
-            raise mistake(f"has {name!r:.40}, which is no argument or dimension of {pattern}{did_you_mean(name, known) or there}")
+            raise mistake(
+                f"has {name!r:.40}, which is no argument or dimension of "
+                f"{pattern}{did_you_mean(name, known) or there}"
+            )
         return when
 
     @field_validator("expires")
@@ -92,11 +130,14 @@ def entries_of(said: Sequence[ExpectationEntry], located: Located) -> Iterator[E
         values: Mapping[str, Any] = dict(one)
         when = parse(one.when) if one.when is not None else None
         place = located.line(("expectations", number))
-        yield Expectation(**{**values, "verdicts": tuple(one.verdicts), "when": when, "place": place})
+        yield Expectation(
+            **{**values, "verdicts": tuple(one.verdicts), "when": when, "place": place}
+        )
 
 
 def load(paths: Iterable[str | Path]) -> tuple[tuple[Expectation, ...], str]:
-    """The entries of some files, in order, and the files' text. Raises ConfigurationError with file:line:column."""
+    """The entries of some files, in order, and the files' text. Raises ConfigurationError with
+    file:line:column."""
     found: list[Expectation] = []
     texts = []
     for path in paths:
@@ -113,7 +154,8 @@ def read(text: str, label: str) -> list[Expectation]:
 
 
 def read_text(path: Path, what: str) -> tuple[str, str]:
-    """How a configuration file is called in messages and bundles, and its text. Raises ConfigurationError."""
+    """How a configuration file is called in messages and bundles, and its text. Raises
+    ConfigurationError."""
     # Places are stored in bundles, where the folders of one machine mean nothing.
     label = path.name if path.is_absolute() else path.as_posix()
     try:
@@ -126,7 +168,9 @@ def read_text(path: Path, what: str) -> tuple[str, str]:
         raise ConfigurationError(f"{label}:{line}:{column}  {words}") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise ConfigurationError(f"{label}  cannot be read: {reason}; name {what} that exists") from None
+        raise ConfigurationError(
+            f"{label}  cannot be read: {reason}; name {what} that exists"
+        ) from None
 
 
 def json_schema() -> dict[str, Any]:

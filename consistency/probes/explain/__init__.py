@@ -1,6 +1,8 @@
-"""Why two ways to compute the same differ: the orders of their sums, recovered and replayed on the actual numbers.
+"""Why two ways to compute the same differ: the orders of their sums, recovered and replayed on the
+actual numbers.
 
-``sides`` are the two that are compared, ``account`` what was established of them, ``words`` how it is told.
+``sides`` are the two that are compared, ``account`` what was established of them, ``words`` how it
+is told.
 """
 
 from __future__ import annotations

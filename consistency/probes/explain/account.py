@@ -1,4 +1,5 @@
-"""What is established of a difference: how large it is, whether it is rounding, whether orders of summation explain all of it."""
+"""What is established of a difference: how large it is, whether it is rounding, whether orders of
+summation explain all of it."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ FEW = 64  # elements, of which some would agree by chance
 
 @dataclass(frozen=True)
 class Threshold:
-    """Up to which size both agree: ``predicted`` by the trees (0: they predict nothing), and ``measured`` (0: not looked for).
+    """Up to which size both agree: ``predicted`` by the trees (0: they predict nothing), and
+    ``measured`` (0: not looked for).
 
     ``beyond`` is the share of elements that differ at the next size.
     """
@@ -52,10 +54,12 @@ class Threshold:
 
 @dataclass(frozen=True)
 class Account:
-    """A and B on one case: ``differing`` of ``elements`` differ, by ``apart`` at most; ``judged`` and ``orders`` of each side.
+    """A and B on one case: ``differing`` of ``elements`` differ, by ``apart`` at most; ``judged``
+    and ``orders`` of each side.
 
-    ``ratio`` is the RMS difference here over that in float64 (nan: not compared, inf: no difference there). ``properties`` are
-    sentences on what else differs in how both compute, where orders do not explain all.
+    ``ratio`` is the RMS difference here over that in float64 (nan: not compared, inf: no difference
+    there). ``properties`` are sentences on what else differs in how both compute, where orders do
+    not explain all.
     """
 
     operator: Operator
@@ -73,7 +77,8 @@ class Account:
 
     @property
     def explained(self) -> bool:
-        """Whether every output of both sides came out bit for bit when the recovered orders were replayed on the case's data."""
+        """Whether every output of both sides came out bit for bit when the recovered orders were
+        replayed on the case's data."""
         return all(orders.exact and not orders.untested for orders in self.orders)
 
     @property
@@ -87,7 +92,8 @@ class Account:
 
 
 def of_formula(
-    plan: Plan, formula: str, backend: Backend, sizes: Mapping[str, int], dtype: str, *, seed: int = 0,
+    plan: Plan, formula: str, backend: Backend, sizes: Mapping[str, int], dtype: str, *,
+    seed: int = 0,
     say: Callable[[str], None] = lambda text: None,
 ) -> Account:  # fmt: skip
     """An operator and a formula of its arguments, on one backend. Raises UsageError."""
@@ -111,14 +117,18 @@ def of_formula(
 
 
 def _roundings(found: Account) -> tuple[str, ...]:
-    """``x @ W.T + b rounds 2 times to float16 (mm, add), F.linear once (addmm)``, where they do not round alike."""
+    """``x @ W.T + b rounds 2 times to float16 (mm, add), F.linear once (addmm)``, where they do not
+    round alike."""
     materials = prepare(found.case)
     with quiet():
         steps = [side.roundings(found.operator, materials) for side in found.sides]
     if not all(steps) or len(steps[0]) == len(steps[1]):
         return ()
     told = [
-        f"{side.name} rounds {_TIMES.get(len(names), f'{len(names)} times')} on its way ({', '.join(names)})"
+        (
+            f"{side.name} rounds {_TIMES.get(len(names), f'{len(names)} times')} on its way "
+            f"({', '.join(names)})"
+        )
         for side, names in zip(found.sides, steps, strict=True)
     ]
     return (f"{told[0]}; {told[1]}",)
@@ -127,7 +137,9 @@ def _roundings(found: Account) -> tuple[str, ...]:
 _TIMES = {1: "once", 2: "twice"}
 
 
-def of_case(case: Case, left: Backend, right: Backend, say: Callable[[str], None] = lambda text: None) -> Account:
+def of_case(
+    case: Case, left: Backend, right: Backend, say: Callable[[str], None] = lambda text: None
+) -> Account:
     """One case on two backends. Raises UsageError."""
     found = account(case, (Side(left.name, left), Side(right.name, right)), say=say)
     if found.explained or not found.differing:
@@ -137,12 +149,16 @@ def of_case(case: Case, left: Backend, right: Backend, say: Callable[[str], None
     for backend, judged in zip((left, right), found.judged, strict=True):
         if judged.verdict.fails:
             say(f"looking for the cause on {backend.name}")
-            (result,) = evaluate(case, [backend], tolerances.load(), directions=("forward",), looks=Looks())
+            (result,) = evaluate(
+                case, [backend], tolerances.load(), directions=("forward",), looks=Looks()
+            )
             told += [f"{backend.name}: {result.explanation}", confirmation(result, backend)]
     return replace(found, properties=tuple(text for text in told if text))
 
 
-def account(case: Case, sides: tuple[Side, Side], say: Callable[[str], None] = lambda text: None) -> Account:
+def account(
+    case: Case, sides: tuple[Side, Side], say: Callable[[str], None] = lambda text: None
+) -> Account:
     """Run both, compare, judge, recover both orders, replay them."""
     operator, materials = operator_of(case), prepare(case)
     rules = tolerances.load()
@@ -153,9 +169,14 @@ def account(case: Case, sides: tuple[Side, Side], say: Callable[[str], None] = l
         outcomes = [side.run(operator, materials) for side in sides]
         tensors = [_first(outcome) for outcome in outcomes]
         if tensors[0].shape != tensors[1].shape:
-            two = " and ".join(f"{list(t.shape)} of {side.name}" for t, side in zip(tensors, sides, strict=True))
+            two = " and ".join(
+                f"{list(t.shape)} of {side.name}" for t, side in zip(tensors, sides, strict=True)
+            )
             raise UsageError(f"results of two shapes, {two}, are not compared")
-        judged = [side.judged(operator, outcome, reference, rules) for side, outcome in zip(sides, outcomes, strict=True)]
+        judged = [
+            side.judged(operator, outcome, reference, rules)
+            for side, outcome in zip(sides, outcomes, strict=True)
+        ]
         ratio = _ratio(case, operator, materials, sides, tensors)
         orders = []
         for side in sides:
@@ -164,7 +185,8 @@ def account(case: Case, sides: tuple[Side, Side], say: Callable[[str], None] = l
     gap, differing = _gap(*tensors), int((~_same(*tensors)).sum())
     shapes = tuple(tuple(t.shape) for t in reference.arguments.tensors)
     return Account(
-        operator, case, sides, shapes, gap.numel(), differing, float(gap.max()) if gap.numel() else 0.0, (judged[0], judged[1]),
+        operator, case, sides, shapes, gap.numel(), differing,
+        float(gap.max()) if gap.numel() else 0.0, (judged[0], judged[1]),
         (orders[0], orders[1]), ratio,
     )  # fmt: skip
 
@@ -175,7 +197,13 @@ def _first(outcome: Any) -> torch.Tensor:
     return found
 
 
-def _ratio(case: Case, operator: Operator, materials: Any, sides: Sequence[Side], tensors: Sequence[torch.Tensor]) -> float:
+def _ratio(
+    case: Case,
+    operator: Operator,
+    materials: Any,
+    sides: Sequence[Side],
+    tensors: Sequence[torch.Tensor],
+) -> float:
     """The RMS difference in the case's dtype, over the one in float64 on the same numbers."""
     if (
         case.dtype not in FORMATS
@@ -204,10 +232,12 @@ def _gap(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def _threshold(
-    found: Account, plan: Plan, sides: Callable[[Mapping[str, int]], tuple[Side, Side]], sizes: Mapping[str, int], dtype: str,
+    found: Account, plan: Plan, sides: Callable[[Mapping[str, int]], tuple[Side, Side]],
+    sizes: Mapping[str, int], dtype: str,
     seed: int, name: str,
 ) -> Threshold:  # fmt: skip
-    """Predicted from the trees, then looked at just below and above; searched for where the prediction is wrong."""
+    """Predicted from the trees, then looked at just below and above; searched for where the
+    prediction is wrong."""
 
     def share(size: int) -> float:
         whole = {**sizes, name: size}
@@ -232,9 +262,15 @@ def _threshold(
 
 
 def predict(orders: tuple[Orders, Orders]) -> int:
-    """The number of terms up to which both add alike, as far as their trees go; 0 where they do not tell."""
+    """The number of terms up to which both add alike, as far as their trees go; 0 where they do not
+    tell."""
     one, other = (found.orders for found in orders)
-    if len(one) != 1 or len(other) != 1 or not all(found.exact for found in orders) or one[0].manner != other[0].manner:
+    if (
+        len(one) != 1
+        or len(other) != 1
+        or not all(found.exact for found in orders)
+        or one[0].manner != other[0].manner
+    ):
         return 0
     if one[0].tree.leaves != other[0].tree.leaves:
         return 0

@@ -1,4 +1,5 @@
-"""Two fingerprints beside each other, in words: what differs in how two backends compute, the strongest first."""
+"""Two fingerprints beside each other, in words: what differs in how two backends compute, the
+strongest first."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from ..fingerprint.collect import Probe, probes, take
 from ..fingerprint.facts import MAX_JSON, Difference, Fact, Fingerprint, differences, unknown
 from ..fingerprint.sections import short
 
-# What can change a result most comes first: float64 that is none before an order of summation before the last bit of exp.
+# What can change a result most comes first: float64 that is none before an order of summation
+# before the last bit of exp.
 KINDS: dict[str, tuple[str, ...]] = {
     "width of float64 and int64": ("width",),
     "bits of a factor": ("multiplicand",),
@@ -29,18 +31,22 @@ _OF = {about: kind for kind, abouts in KINDS.items() for about in abouts}
 MOST = 12  # lines of a kind
 _KEPT = "kept/"
 SUMS = {
-    "matmul": "matmul", "mm": "matmul", "addmm": "linear", "bmm": "bmm", "nn.functional.linear": "linear",
+    "matmul": "matmul", "mm": "matmul", "addmm": "linear", "bmm": "bmm",
+    "nn.functional.linear": "linear",
     "nn.functional.conv2d": "conv2d",
 }  # fmt: skip
 
 
 def read(path: Path) -> Fingerprint:
-    """What ``consistency fingerprint --json`` wrote; of several backends the first. Raises BundleError."""
+    """What ``consistency fingerprint --json`` wrote; of several backends the first. Raises
+    BundleError."""
     try:
         with path.open(encoding="utf-8") as stream:
             text = stream.readline(MAX_JSON + 1)
     except (OSError, UnicodeDecodeError) as error:
-        raise BundleError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or 'not text'}") from None
+        raise BundleError(
+            f"{path}: cannot be read: {getattr(error, 'strerror', None) or 'not text'}"
+        ) from None
     try:
         return Fingerprint.from_json(text)
     except BundleError as error:
@@ -65,29 +71,47 @@ def _is_kept(found: Fingerprint) -> bool:
 
 
 def lines(left: Fingerprint, right: Fingerprint) -> Iterator[str]:
-    """All differences by kind; the first line counts them. A fingerprint of a bundle is compared line by line."""
+    """All differences by kind; the first line counts them. A fingerprint of a bundle is compared
+    line by line."""
     if _is_kept(left) or _is_kept(right):
         yield from _kept_lines(as_kept(left), as_kept(right))
         return
     found = differences(left, right)
-    asked = sum(1 for question in left.facts if (other := right.get(question)) is not None and other.known and left[question].known)
+    asked = sum(
+        1
+        for question in left.facts
+        if (other := right.get(question)) is not None and other.known and left[question].known
+    )
     a, b = left.backend, right.backend
     if not asked:
         yield f"{a} and {b} have no question in common that both answer."
         return
     if not found:
-        yield f"{a} and {b} compute alike: all {asked} facts that were established of both are the same."
+        yield (
+            f"{a} and {b} compute alike: all {asked} facts that were established of both are "
+            f"the same."
+        )
         return
-    yield f"{a} and {b} differ in {len(found)} of {asked} facts; what changes results most comes first ({a} → {b}):"
+    yield (
+        f"{a} and {b} differ in {len(found)} of {asked} facts; what changes results most comes "
+        f"first ({a} → {b}):"
+    )
     for kind in KINDS:
         yield from _kind(kind, [d for d in found if kind_of(d) == kind])
 
 
 def _kept_lines(left: Fingerprint, right: Fingerprint) -> Iterator[str]:
     found = [d for d in differences(left, right) if d.question != f"{_KEPT}hash"]
-    both = sum(1 for question in left.facts if (twin := right.get(question)) is not None and twin.known and left[question].known)
+    both = sum(
+        1
+        for question in left.facts
+        if (twin := right.get(question)) is not None and twin.known and left[question].known
+    )
     if not found:
-        yield f"{left.backend} and {right.backend} compute alike, as far as a bundle keeps it: {both} lines are the same."
+        yield (
+            f"{left.backend} and {right.backend} compute alike, as far as a bundle keeps it: "
+            f"{both} lines are the same."
+        )
         return
     yield f"{left.backend} → {right.backend}: {len(found)} of {both} lines differ"
     for d in found:
@@ -120,7 +144,10 @@ def _kind(kind: str, found: Sequence[Difference]) -> Iterator[str]:
 
 def words(difference: Difference) -> str:
     """``exp2 float32: within 0.78 ulp → within 0.51 ulp``."""
-    left, right = (_cut(fact.answer) if fact is not None else "not asked" for fact in (difference.left, difference.right))
+    left, right = (
+        _cut(fact.answer) if fact is not None else "not asked"
+        for fact in (difference.left, difference.right)
+    )
     return f"{_name(difference)}: {left} → {right}"
 
 
@@ -137,15 +164,26 @@ def _cut(text: str) -> str:
 
 
 def relevant(operator: str, dtype: str) -> list[Probe]:
-    """The probes whose facts bear on one operator: of its sums, or of functions of single elements."""
+    """The probes whose facts bear on one operator: of its sums, or of functions of single
+    elements."""
     form = SUMS.get(operator)
     every = probes([dtype])
     if form is not None:
-        return [probe for probe in every if probe.about in (f"{form}/{dtype}/multiplicand", f"subnormals/{dtype}")]
-    return [probe for probe in every if probe.about in (f"functions/{dtype}", f"division/{dtype}", f"subnormals/{dtype}")]
+        return [
+            probe
+            for probe in every
+            if probe.about in (f"{form}/{dtype}/multiplicand", f"subnormals/{dtype}")
+        ]
+    return [
+        probe
+        for probe in every
+        if probe.about in (f"functions/{dtype}", f"division/{dtype}", f"subnormals/{dtype}")
+    ]
 
 
-def of_operator(operator: str, dtype: str, left: Backend, right: Backend, say: Callable[[str], None]) -> list[Difference]:
+def of_operator(
+    operator: str, dtype: str, left: Backend, right: Backend, say: Callable[[str], None]
+) -> list[Difference]:
     """What differs between two backends and bears on one operator."""
     chosen = relevant(operator, dtype)
     prints = []
@@ -161,7 +199,19 @@ def to_json(left: Fingerprint, right: Fingerprint) -> str:
         left, right = as_kept(left), as_kept(right)
     found = differences(left, right)
     rows = [
-        {"question": d.question, "kind": kind_of(d), "a": d.left.answer if d.left else "", "b": d.right.answer if d.right else ""}
+        {
+            "question": d.question,
+            "kind": kind_of(d),
+            "a": d.left.answer if d.left else "",
+            "b": d.right.answer if d.right else "",
+        }
         for d in found
     ]
-    return json.dumps({"a": left.backend, "b": right.backend, "differences": rows, "words": list(lines(left, right))})
+    return json.dumps(
+        {
+            "a": left.backend,
+            "b": right.backend,
+            "differences": rows,
+            "words": list(lines(left, right)),
+        }
+    )

@@ -1,4 +1,5 @@
-"""What a fingerprint adds to a verdict: a property that confirms a failure's cause, an order that explains rounding to the bit."""
+"""What a fingerprint adds to a verdict: a property that confirms a failure's cause, an order that
+explains rounding to the bit."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from ..summation.notation import text
 from .fingerprints import SUMS
 from .sides import Side
 
-# By the id of a cause: the property that would show it, what its answer contains then, and how that is said.
+# By the id of a cause: the property that would show it, what its answer contains then, and how that
+# is said.
 _SHOWN: dict[str, tuple[str, str, str]] = {
     "tf32-inputs": ("multiplicand", "11 bits", "keeps {} of a factor"),
     "float16-inputs": ("multiplicand", "11 bits", "keeps {} of a factor"),
@@ -31,7 +33,8 @@ MOST_WORK = 1 << 22  # terms × outputs of a case that is replayed without being
 
 
 def _about(result: Result) -> tuple[str, str] | None:
-    """Of what, and of which of its properties, a fingerprint would have to speak to show a failure's cause."""
+    """Of what, and of which of its properties, a fingerprint would have to speak to show a
+    failure's cause."""
     shown, what = _SHOWN.get(result.cause), SUMS.get(result.operator)
     if shown is None or (what is None and shown[0] != "subnormals"):
         return None
@@ -39,7 +42,8 @@ def _about(result: Result) -> tuple[str, str] | None:
 
 
 def confirmation(result: Result, backend: Backend) -> str:
-    """``the fingerprint of cuda confirms it: matmul float32 keeps 11 bits, nearest even of a factor``; empty where it does not.
+    """``the fingerprint of cuda confirms it: matmul float32 keeps 11 bits, nearest even of a
+    factor``; empty where it does not.
 
     It asks the backend; nothing is asked where no property shows the cause.
     """
@@ -47,7 +51,11 @@ def confirmation(result: Result, backend: Backend) -> str:
     if about is None:
         return ""
     what, asked = about
-    title = f"subnormals/{result.dtype}" if asked == "subnormals" else f"{what}/{result.dtype}/multiplicand"
+    title = (
+        f"subnormals/{result.dtype}"
+        if asked == "subnormals"
+        else f"{what}/{result.dtype}/multiplicand"
+    )
     chosen = [probe for probe in probes([result.dtype]) if probe.about == title]
     found = take(backend, chosen).get(f"{what}/{result.dtype}/{asked}")
     return confirmed(result.cause, found, backend.name) if found is not None else ""
@@ -57,7 +65,11 @@ def kept_confirmation(result: Result, kept: Mapping[str, str]) -> str:
     """The same by the short form that a bundle keeps of a backend that is not here."""
     about = _about(result)
     found = fact_of(kept, about[0], result.dtype, about[1]) if about is not None else None
-    return confirmed(result.cause, found, f"{result.backend}, as its run kept it,") if found is not None else ""
+    return (
+        confirmed(result.cause, found, f"{result.backend}, as its run kept it,")
+        if found is not None
+        else ""
+    )
 
 
 def confirmed(cause: str, fact: Fact, name: str) -> str:
@@ -93,7 +105,8 @@ def remarks(results: Iterable[Result], backends: Iterable[Backend]) -> Iterator[
 
 
 def explained(case: Case, operator: Operator, backend: Backend) -> str:
-    """``explained: all 128 outputs replayed bit for bit (sequential 48 with FMA)``; empty where that is not so, or is much work."""
+    """``explained: all 128 outputs replayed bit for bit (sequential 48 with FMA)``; empty where
+    that is not so, or is much work."""
     materials = prepare(case)
     largest = max((base.size for base in materials.bases), default=0)
     if largest * max(len(materials.bases), 1) > MOST_WORK:
@@ -101,5 +114,10 @@ def explained(case: Case, operator: Operator, backend: Backend) -> str:
     found = Side(backend.name, backend).orders(operator, materials)
     if not found.exact or found.untested:
         return ""
-    orders = "; ".join(text(order.tree) + (f", {order.manner}" if order.manner.told else "") for order in found.orders[:3])
-    return f"explained: all {found.outputs:,} outputs are what this order gives, bit for bit: {orders}"
+    orders = "; ".join(
+        text(order.tree) + (f", {order.manner}" if order.manner.told else "")
+        for order in found.orders[:3]
+    )
+    return (
+        f"explained: all {found.outputs:,} outputs are what this order gives, bit for bit: {orders}"
+    )

@@ -1,4 +1,5 @@
-"""A formula on a backend that is not torch in this process: each of torch's functions in it is called there, one by one."""
+"""A formula on a backend that is not torch in this process: each of torch's functions in it is
+called there, one by one."""
 
 from __future__ import annotations
 
@@ -15,13 +16,36 @@ from ...generate.calls.torch_functions import name_of, operator_of, source_of
 from ...generate.materialize import from_python, prepare
 from ...operators.declare import Operator
 
-_VIEWS = frozenset({"T", "mT", "H", "mH", "t", "transpose", "permute", "reshape", "view", "unsqueeze", "squeeze", "flatten"})
-_METHODS = {"__matmul__": "matmul", "__add__": "add", "__sub__": "sub", "__mul__": "mul", "__truediv__": "div", "__pow__": "pow"}
+_VIEWS = frozenset(
+    {
+        "T",
+        "mT",
+        "H",
+        "mH",
+        "t",
+        "transpose",
+        "permute",
+        "reshape",
+        "view",
+        "unsqueeze",
+        "squeeze",
+        "flatten",
+    }
+)
+_METHODS = {
+    "__matmul__": "matmul",
+    "__add__": "add",
+    "__sub__": "sub",
+    "__mul__": "mul",
+    "__truediv__": "div",
+    "__pow__": "pow",
+}
 _SWAPPED = {"__radd__": "add", "__rmul__": "mul"}
 
 
 class Routed(Backend):
-    """``inner``, which is asked for every function that ``formula(*args)`` calls; views are taken here, with the same strides."""
+    """``inner``, which is asked for every function that ``formula(*args)`` calls; views are taken
+    here, with the same strides."""
 
     def __init__(self, inner: Backend, formula: Callable[..., Any]) -> None:
         self.inner, self.formula = inner, formula
@@ -37,25 +61,38 @@ class _Elsewhere(TorchFunctionMode):
         super().__init__()
         self.backend = backend
 
-    def __torch_function__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
         name = getattr(func, "__name__", "")
         if name == "__get__":  # of a property, such as x.T
             name = getattr(getattr(func, "__self__", None), "__name__", "")
             return func(*args, **(kwargs or {}))
         if name in _VIEWS:
             return func(*args, **(kwargs or {}))
-        known = f"torch.{_METHODS.get(name) or _SWAPPED[name]}" if name in _METHODS or name in _SWAPPED else name_of(func)
+        known = (
+            f"torch.{_METHODS.get(name) or _SWAPPED[name]}"
+            if name in _METHODS or name in _SWAPPED
+            else name_of(func)
+        )
         if not known:
             raise UsageError(f"{name or func} of a formula cannot be called in another process")
         given = tuple(from_python(arg) for arg in args)
         case = Case(
-            known.rpartition(".")[2], _dtype_of(args), given, {k: from_python(v) for k, v in (kwargs or {}).items()},
+            known.rpartition(".")[2], _dtype_of(args), given, {k: from_python(v) for k,
+            v in (kwargs or {}).items()},
             source=source_of(known),
         )  # fmt: skip
         outcome = self.backend.run(operator_of(case), prepare(case))
         found = outcome.outputs[0].tensor if outcome.status == "ok" and outcome.outputs else None
         if found is None:
-            raise UsageError(f"{known} on {self.backend.name}: {outcome.status} {outcome.message[:120]}".rstrip())
+            raise UsageError(
+                f"{known} on {self.backend.name}: {outcome.status} {outcome.message[:120]}".rstrip()
+            )
         return found
 
 

@@ -1,4 +1,5 @@
-"""The two that are compared: a backend's own operator, or a formula on it, each with the order in which it adds."""
+"""The two that are compared: a backend's own operator, or a formula on it, each with the order in
+which it adds."""
 
 from __future__ import annotations
 
@@ -29,9 +30,11 @@ from .routed import Routed
 
 @dataclass(frozen=True)
 class Side:
-    """One way to compute a case: how it is called in sentences, who computes it, and by which formula of the operator's arguments.
+    """One way to compute a case: how it is called in sentences, who computes it, and by which
+    formula of the operator's arguments.
 
-    A formula is judged by the roundings of its own steps, of which it may have more than the operator.
+    A formula is judged by the roundings of its own steps, of which it may have more than the
+    operator.
     """
 
     name: str
@@ -46,47 +49,70 @@ class Side:
             raise UsageError(f"{self.name} gives no result: {outcome.status} {text}".rstrip())
         return outcome
 
-    def tensor(self, operator: Operator, materials: Materials, dtype: str | None = None) -> torch.Tensor:
+    def tensor(
+        self, operator: Operator, materials: Materials, dtype: str | None = None
+    ) -> torch.Tensor:
         found = self.run(operator, materials, dtype).outputs[0].tensor
         assert found is not None
         return found
 
-    def judged(self, operator: Operator, outcome: Outcome, reference: Reference, rules: Any) -> Judgement:
-        own = of_its_own(self._computing(operator), reference.materials) if self.formula is not None else None
+    def judged(
+        self, operator: Operator, outcome: Outcome, reference: Reference, rules: Any
+    ) -> Judgement:
+        own = (
+            of_its_own(self._computing(operator), reference.materials)
+            if self.formula is not None
+            else None
+        )
         if own is not None:
             operator, reference = own, Reference(own, reference.materials, "forward")
-        return judgement(operator, self.backend, "forward", None, reference, rules, compare(outcome, reference))
+        return judgement(
+            operator, self.backend, "forward", None, reference, rules, compare(outcome, reference)
+        )
 
     def _computing(self, operator: Operator) -> Operator:
-        return replace(operator, function=self.formula, reference=operator.reference or operator.callable)
+        return replace(
+            operator, function=self.formula, reference=operator.reference or operator.callable
+        )
 
     def roundings(self, operator: Operator, materials: Materials) -> tuple[str, ...]:
-        """The steps that round, by torch's own names of them; none where they cannot be followed."""
+        """The steps that round, by torch's own names of them; none where they cannot be
+        followed."""
         if self.formula is not None:
             operator = self._computing(operator)
         try:
-            return tuple(step.name for step in Steps(operator, materials, "forward").steps if step.rounds)
+            return tuple(
+                step.name for step in Steps(operator, materials, "forward").steps if step.rounds
+            )
         except UntraceableError:
             return ()
 
     def orders(self, operator: Operator, materials: Materials) -> Orders:
-        """In which order the sums of this case are added here; inconclusive where that cannot be asked."""
+        """In which order the sums of this case are added here; inconclusive where that cannot be
+        asked."""
         arguments = materials.build()
         args = tuple(arguments.args)
         try:
             layout = layout_of(operator.name, args, arguments.kwargs)
         except NotAskedError as error:
             return Orders(inconclusive=str(error))
-        return orders_of(Question(self.backend, operator, materials.case.dtype, args, arguments.kwargs, layout))
+        return orders_of(
+            Question(self.backend, operator, materials.case.dtype, args, arguments.kwargs, layout)
+        )
 
 
-def by_formula(name: str, inner: Backend, formula: Compiled, arguments: Sequence[str], sizes: Mapping[str, int]) -> Side:
-    """A formula of an operator's arguments, on ``inner``: of torch's own backends by torch itself, of others call by call."""
+def by_formula(
+    name: str, inner: Backend, formula: Compiled, arguments: Sequence[str], sizes: Mapping[str, int]
+) -> Side:
+    """A formula of an operator's arguments, on ``inner``: of torch's own backends by torch itself,
+    of others call by call."""
 
     def computed(*args: Any, **kwargs: Any) -> Any:
         return formula({**sizes, **dict(zip(arguments, args, strict=False)), **kwargs})
 
-    if not isinstance(inner, TorchBackend) or not type(inner).__module__.startswith("consistency.backends."):
+    if not isinstance(inner, TorchBackend) or not type(inner).__module__.startswith(
+        "consistency.backends."
+    ):
         return Side(name, Routed(inner, computed), computed)
     made = Formulated(inner, lambda call, *args, **kwargs: computed(*args, **kwargs))
     made.ruled_as = inner.ruled_as or inner.name

@@ -19,7 +19,13 @@ DRAWN = 3  # orders of a side, the most frequent ones
 
 def lines(account: Account) -> list[str]:
     """What was found, the sentence that counts first."""
-    return [_difference(account), *_precision(account), *_orders(account), *_properties(account), *_threshold(account)]
+    return [
+        _difference(account),
+        *_precision(account),
+        *_orders(account),
+        *_properties(account),
+        *_threshold(account),
+    ]
 
 
 def _difference(account: Account) -> str:
@@ -27,26 +33,39 @@ def _difference(account: Account) -> str:
     if not account.differing:
         return f"{a} and {b} give the same bits: all {account.elements:,} elements."
     many = account.elements > 200
-    share = f"{100.0 * account.differing / account.elements:.0f}% of the" if many else f"{account.differing} of {account.elements}"
+    share = (
+        f"{100.0 * account.differing / account.elements:.0f}% of the"
+        if many
+        else f"{account.differing} of {account.elements}"
+    )
     return f"{share} elements differ, by at most {account.apart:.2g}; {_judged(account)}."
 
 
 def _judged(account: Account) -> str:
-    """``each is at most 0.01 × budget from float64: rounding``, or both apart where their verdicts are not the same."""
+    """``each is at most 0.01 × budget from float64: rounding``, or both apart where their verdicts
+    are not the same."""
 
     def times(rho: float) -> str:
-        return f"at most {rho:.2g} × budget from float64" if math.isfinite(rho) else "beyond every budget"
+        return (
+            f"at most {rho:.2g} × budget from float64"
+            if math.isfinite(rho)
+            else "beyond every budget"
+        )
 
     rhos = [found.metrics.get("rho_max", 0.0) for found in account.judged]
     if account.rounding:
         return f"each is {times(max(rhos))}: rounding"
     told = zip(account.sides, account.judged, rhos, strict=True)
-    sentences = [f"{s.name} is {times(rho)}: rounding" if f.verdict.passes else f"{s.name}: {_objection(f)}" for s, f, rho in told]
+    sentences = [
+        f"{s.name} is {times(rho)}: rounding" if f.verdict.passes else f"{s.name}: {_objection(f)}"
+        for s, f, rho in told
+    ]
     return "; ".join(sentences)
 
 
 def _objection(found: Judgement) -> str:
-    """The verdict and its reason. Where every element is within budget a number in front of it would read as if all were well."""
+    """The verdict and its reason. Where every element is within budget a number in front of it
+    would read as if all were well."""
     _, but, statistic = found.explanation.partition(" × budget, but ")
     if but and found.metrics.get("rho_max", 0.0) <= 1.0:
         return f"{found.verdict}: each element by itself might be rounding, but {statistic}"
@@ -60,7 +79,9 @@ def _precision(account: Account) -> list[str]:
         return ["In float64 they give the same bits."]
     if account.case.dtype != "float32":
         return [f"In float64 the difference is smaller by {power(account.ratio)}."]
-    sound = "✓ as rounding shrinks" if account.ratio > 2.0**24 else "✗ rounding shrinks by about 2^29"
+    sound = (
+        "✓ as rounding shrinks" if account.ratio > 2.0**24 else "✗ rounding shrinks by about 2^29"
+    )
     return [f"In float64 the difference is smaller by {power(account.ratio)}  {sound}"]
 
 
@@ -69,19 +90,35 @@ def _orders(account: Account) -> list[str]:
     total = account.elements
     if account.explained:
         what = "Fully explained" if account.differing else "Found"
-        head = f"{what}: {account.replayed:,} of {total:,} outputs replayed bit for bit, on both sides."
+        head = (
+            f"{what}: {account.replayed:,} of {total:,} outputs replayed bit for bit, on both "
+            f"sides."
+        )
         return [head, *_told(account)]
     missing = [
-        f"{side.name}: {_missing(orders)}" for side, orders in zip(account.sides, account.orders, strict=True) if _missing(orders)
+        f"{side.name}: {_missing(orders)}"
+        for side, orders in zip(account.sides, account.orders, strict=True)
+        if _missing(orders)
     ]
     if len(missing) == 2 and _missing(a) == _missing(b):
         missing = [f"{BOTH}: {_missing(a)}"]
-    known = [line for side, orders in zip(account.sides, account.orders, strict=True) for line in _each(side.name, orders)]
+    known = [
+        line
+        for side, orders in zip(account.sides, account.orders, strict=True)
+        for line in _each(side.name, orders)
+    ]
     if a.equal or b.equal:
         part = "Explained in part" if account.differing else "Found in part"
-        head = f"{part}: {account.replayed:,} of {total:,} outputs replayed bit for bit on both sides. What remains:"
+        head = (
+            f"{part}: {account.replayed:,} of {total:,} outputs replayed bit for bit on both "
+            f"sides. What remains:"
+        )
     else:
-        head = "Not explained by the order of summation:" if account.differing else "In which order they sum is not known:"
+        head = (
+            "Not explained by the order of summation:"
+            if account.differing
+            else "In which order they sum is not known:"
+        )
     return [head, *(f"  {line}" for line in missing), *known]
 
 
@@ -92,10 +129,14 @@ def _missing(orders: Orders) -> str:
         apart = orders.apart
         place = f"[{', '.join(map(str, apart.index))}]" if orders.outputs > 1 else "the output"
         found = "what was found" if len(orders.orders) > 1 else text(apart.tree)
-        gives = f", {'the first order' if len(orders.orders) > 1 else 'that'} gives {apart.given!r}" * (apart.given != apart.came)
+        gives = (
+            f", {'the first order' if len(orders.orders) > 1 else 'that'} gives {apart.given!r}"
+            * (apart.given != apart.came)
+        )
         rest = "; ".join(("", f"{orders.untested:,} were not replayed")) if orders.untested else ""
         return (
-            f"{found}, with and without FMA, does not give {apart.outputs:,} of {orders.outputs:,} outputs; "
+            f"{found}, with and without FMA, does not give {apart.outputs:,} of "
+            f"{orders.outputs:,} outputs; "
             f"{place} is {apart.came!r}{gives or ' (with other numbers they differ)'}{rest}"
         )
     if not all(order.confirmed for order in orders.orders):
@@ -114,12 +155,21 @@ def _told(account: Account) -> list[str]:
         n = left.tree.terms
         if left.tree.hash == right.tree.hash and left.manner == right.manner:
             return [f"  Both sum their {n:,} terms alike{_with(left)}: {text(left.tree)}."]
-        if plain[0].hash == plain[1].hash and left.manner == right.manner and left.tree.added and right.tree.added:
+        if (
+            plain[0].hash == plain[1].hash
+            and left.manner == right.manner
+            and left.tree.added
+            and right.tree.added
+        ):
             return [
                 f"  Both sum {n:,} products in the same order{_with(left)}: {text(plain[0])}.",
                 f"  {a} adds the bias {where_bias(left.tree)}; {b} {where_bias(right.tree)}.",
             ]
-    return [line for side, orders in zip(account.sides, account.orders, strict=True) for line in _each(side.name, orders)]
+    return [
+        line
+        for side, orders in zip(account.sides, account.orders, strict=True)
+        for line in _each(side.name, orders)
+    ]
 
 
 def _each(name: str, orders: Orders) -> list[str]:
@@ -134,12 +184,20 @@ def _each(name: str, orders: Orders) -> list[str]:
 
 
 def _at(order: Order) -> str:
-    return f"at {order.outputs:,} output{'s' * (order.outputs > 1)}" + (f", {order.where}" if order.where else "")
+    return f"at {order.outputs:,} output{'s' * (order.outputs > 1)}" + (
+        f", {order.where}" if order.where else ""
+    )
 
 
 def _with(order: Order) -> str:
     told = str(order.manner)
-    return f" with {told}" if told.startswith(("FMA", "products rounded")) else f" ({told})" if told else ""
+    return (
+        f" with {told}"
+        if told.startswith(("FMA", "products rounded"))
+        else f" ({told})"
+        if told
+        else ""
+    )
 
 
 def without_bias(tree: Tree) -> Tree:
@@ -164,7 +222,11 @@ def where_bias(tree: Tree) -> str:
 
 
 def _properties(account: Account) -> list[str]:
-    return ["What else differs in how they compute:", *(f"  {text}" for text in account.properties)] if account.properties else []
+    return (
+        ["What else differs in how they compute:", *(f"  {text}" for text in account.properties)]
+        if account.properties
+        else []
+    )
 
 
 def _threshold(account: Account) -> list[str]:
@@ -174,8 +236,14 @@ def _threshold(account: Account) -> list[str]:
     name, size = found.name, found.measured
     at = f"{name} = {size}: the same bits; {name} = {size + 1}: {_share(found.beyond)} differ"
     if found.confirmed:
-        return [f"They agree exactly while {name} ≤ {size:,}: so the trees say, and so it is ({at})."]
-    said = f"; the trees of this size say {found.predicted:,}: a smaller size is cut otherwise" if found.predicted else ""
+        return [
+            f"They agree exactly while {name} ≤ {size:,}: so the trees say, and so it is ({at})."
+        ]
+    said = (
+        f"; the trees of this size say {found.predicted:,}: a smaller size is cut otherwise"
+        if found.predicted
+        else ""
+    )
     return [f"They agree exactly while {name} ≤ {size:,} (measured: {at}{said})."]
 
 
@@ -187,13 +255,19 @@ def picture(account: Account) -> str:
     """The trees of both sides below each other, as SVG; empty where none was found."""
     shapes = " · ".join("×".join(map(str, shape)) for shape in account.shapes)
     one, other = account.orders
-    shown = [(side.name, orders) for side, orders in zip(account.sides, account.orders, strict=True)]
+    shown = [
+        (side.name, orders) for side, orders in zip(account.sides, account.orders, strict=True)
+    ]
     if one.orders and _each(BOTH, one) == _each(BOTH, other):
         shown = [(BOTH, one)]
     trees = [
         (
             name + ("" if len(orders.orders) == 1 else f", {_at(order)}"),
-            f"{text(order.tree)}{_with(order)} · {order.outputs:,} of {orders.outputs:,} outputs replayed bit for bit",
+            (
+                f"{text(order.tree)}{_with(order)} · {order.outputs:,} of {orders.outputs:,} "
+                f"outputs "
+                f"replayed bit for bit"
+            ),
             order.tree,
         )
         for name, orders in shown
@@ -203,9 +277,15 @@ def picture(account: Account) -> str:
         return ""
     a, b = (side.name for side in account.sides)
     more = [
-        f"{len(orders.orders) - DRAWN} more orders of {name} are not drawn." for name, orders in shown if len(orders.orders) > DRAWN
+        f"{len(orders.orders) - DRAWN} more orders of {name} are not drawn."
+        for name, orders in shown
+        if len(orders.orders) > DRAWN
     ]
-    return drawing(f"{a} and {b}", trees, [f"{account.operator.name}, {account.case.dtype}, {shapes}", *_short(account), *more])
+    return drawing(
+        f"{a} and {b}",
+        trees,
+        [f"{account.operator.name}, {account.case.dtype}, {shapes}", *_short(account), *more],
+    )
 
 
 def _short(account: Account) -> list[str]:
@@ -216,11 +296,13 @@ def to_json(account: Account) -> dict[str, Any]:
     """The same for programs."""
     sides = [
         {
-            "name": side.name, "verdict": str(found.verdict), "rho_max": found.metrics.get("rho_max", 0.0),
+            "name": side.name, "verdict": str(found.verdict),
+            "rho_max": found.metrics.get("rho_max", 0.0),
             "inconclusive": orders.inconclusive, "calls": orders.calls, "untested": orders.untested,
             "orders": [
                 {
-                    "order": text(order.tree), "hash": order.tree.hash, "terms": order.tree.terms, "fma": order.manner.fused,
+                    "order": text(order.tree), "hash": order.tree.hash, "terms": order.tree.terms,
+                    "fma": order.manner.fused,
                     "outputs": order.outputs, "where": order.where, "replayed": order.outputs,
                 }
                 for order in orders.orders
@@ -229,11 +311,19 @@ def to_json(account: Account) -> dict[str, Any]:
         for side, found, orders in zip(account.sides, account.judged, account.orders, strict=True)
     ]  # fmt: skip
     body: dict[str, Any] = {
-        "operator": account.operator.name, "dtype": account.case.dtype, "shapes": [list(s) for s in account.shapes],
-        "elements": account.elements, "differing": account.differing, "largest_difference": account.apart,
-        "float64_ratio": account.ratio if math.isfinite(account.ratio) else None, "explained": account.explained, "sides": sides,
+        "operator": account.operator.name, "dtype": account.case.dtype,
+        "shapes": [list(s) for s in account.shapes],
+        "elements": account.elements, "differing": account.differing,
+        "largest_difference": account.apart,
+        "float64_ratio": account.ratio if math.isfinite(account.ratio) else None,
+        "explained": account.explained, "sides": sides,
     }  # fmt: skip
     if account.threshold is not None:
         t = account.threshold
-        body["threshold"] = {"name": t.name, "predicted": t.predicted, "measured": t.measured, "beyond": t.beyond}
+        body["threshold"] = {
+            "name": t.name,
+            "predicted": t.predicted,
+            "measured": t.measured,
+            "beyond": t.beyond,
+        }
     return body | {"properties": list(account.properties), "words": lines(account)}

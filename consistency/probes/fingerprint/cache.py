@@ -1,7 +1,8 @@
 """What bundles keep of a backend's fingerprint: a few lines beside what the backend ran on.
 
-Probes cost seconds and find the same as long as the environment is the same, so that their answers are kept in the user's cache:
-a backend is probed once in each environment. Of a user's own backend nobody knows whether its code is still the same.
+Probes cost seconds and find the same as long as the environment is the same, so that their answers
+are kept in the user's cache: a backend is probed once in each environment. Of a user's own backend
+nobody knows whether its code is still the same.
 """
 
 from __future__ import annotations
@@ -22,12 +23,15 @@ from .collect import probes, take
 from .sections import short
 
 LONG_SECONDS = 30.0  # of a run: long enough for probes, whatever else
-PROBES = "CONSISTENCY_PROBES"  # a variable: where it says "off", nothing is probed that nobody asked for
+PROBES = (
+    "CONSISTENCY_PROBES"  # a variable: where it says "off", nothing is probed that nobody asked for
+)
 MOST_BYTES, MOST_LINES, MOST_CHARACTERS = 1 << 18, 200, 1000
 
 
 def before(backend: Backend) -> dict[str, str]:
-    """What is known without asking: of the same backend in the same environment, or as a worker elsewhere told; else nothing."""
+    """What is known without asking: of the same backend in the same environment, or as a worker
+    elsewhere told; else nothing."""
     if backend.stored:
         return dict(backend.probed)
     path = _file(backend)
@@ -40,7 +44,8 @@ def before(backend: Backend) -> dict[str, str]:
 
 
 def due(backend: Backend, seconds: float, budget: float | None) -> bool:
-    """Whether a run that took so many seconds should end with probes of a backend of which nothing is known."""
+    """Whether a run that took so many seconds should end with probes of a backend of which nothing
+    is known."""
     if backend.stored or os.environ.get(PROBES, "").lower() == "off":
         return False
     return seconds >= LONG_SECONDS or (budget is None and _file(backend) is not None)
@@ -51,7 +56,8 @@ def probes_of_each() -> int:
 
 
 def probe(backend: Backend, step: Callable[[str], None] | None = None) -> dict[str, str]:
-    """Ask, and keep the answers for the next time; ``step`` is told each probe. Nothing of a backend that cannot be asked."""
+    """Ask, and keep the answers for the next time; ``step`` is told each probe. Nothing of a
+    backend that cannot be asked."""
     if backend.stored or availability(backend):
         return {}
     lines, path = short(take(backend, step=step)), _file(backend)
@@ -71,18 +77,25 @@ def usable(found: Any) -> dict[str, str]:
     if not isinstance(found, Mapping) or len(found) > MOST_LINES:
         return {}
     pairs = list(found.items())
-    if not all(isinstance(text, str) and len(text) <= MOST_CHARACTERS for pair in pairs for text in pair):
+    if not all(
+        isinstance(text, str) and len(text) <= MOST_CHARACTERS for pair in pairs for text in pair
+    ):
         return {}
     return dict(pairs)
 
 
 def _file(backend: Backend) -> Path | None:
-    """Where the answers of a backend of ours are kept, by all that may change them; None for a user's own."""
+    """Where the answers of a backend of ours are kept, by all that may change them; None for a
+    user's own."""
     spec = getattr(backend, "spec", "") or backend.name
     if not type(backend).__module__.startswith("consistency.") or ".py:" in spec:
         return None
-    known = canonical([__version__, _probes(), spec, backend.name, dict(sorted(backend.identity.items()))])
-    return cache() / "fingerprints" / f"{hashlib.sha256(known.encode('utf-8')).hexdigest()[:32]}.json"
+    known = canonical(
+        [__version__, _probes(), spec, backend.name, dict(sorted(backend.identity.items()))]
+    )
+    return (
+        cache() / "fingerprints" / f"{hashlib.sha256(known.encode('utf-8')).hexdigest()[:32]}.json"
+    )
 
 
 @functools.cache

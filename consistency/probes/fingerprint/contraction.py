@@ -1,8 +1,9 @@
 """Whether a product is rounded before it is added: in sums of products, and in x·y + z.
 
-(1+2^-p)(1+2^-q) − 1 − 2^-p − 2^-q is 2^-(p+q) where nothing is rounded. With p + q beyond the format's bits a rounded product
-gives 0, an exact one 2^-(p+q) if it is added last, to the same running sum: its place and the distance of the four terms vary.
-That nothing shows is told as an answer only where a positive control says that it could have.
+(1+2^-p)(1+2^-q) − 1 − 2^-p − 2^-q is 2^-(p+q) where nothing is rounded. With p + q beyond the
+format's bits a rounded product gives 0, an exact one 2^-(p+q) if it is added last, to the same
+running sum: its place and the distance of the four terms vary. That nothing shows is told as an
+answer only where a positive control says that it could have.
 """
 
 from __future__ import annotations
@@ -18,13 +19,19 @@ from .facts import Fact, unknown
 from .gemm_probe import EVEN, Array, Bench
 from .query import Ask, NotAnswered, Request, call, doubles, numbers
 
-_STEPS = {"float32": (9, 10, 12, 13), "float64": (24, 25, 27, 28), "float16": (4, 5, 6, 7), "bfloat16": (2, 3, 4, 5)}
+_STEPS = {
+    "float32": (9, 10, 12, 13),
+    "float64": (24, 25, 27, 28),
+    "float16": (4, 5, 6, 7),
+    "bfloat16": (2, 3, 4, 5),
+}
 _STRIDES = (1, 2, 4, 8, 16, 32, 64)
 _SLOTS = 4
 
 
 def products(ask: Ask, form: str, dtype: str, factor: Fact | None) -> Iterator[Fact]:
-    """``…/products``; ``factor`` is the answer on the multiplicand, which says what the factors may be."""
+    """``…/products``; ``factor`` is the answer on the multiplicand, which says what the factors may
+    be."""
     question, steps = f"{form}/{dtype}/products", _STEPS[dtype]
     bits = int(factor.details.get("bits", "0")) if factor is not None and factor.known else 0
     if not bits:
@@ -41,33 +48,69 @@ def products(ask: Ask, form: str, dtype: str, factor: Fact | None) -> Iterator[F
 
 
 def _judged(question: str, bench: Bench, seen: Array, steps: tuple[int, ...]) -> Fact:
-    """``seen``: of all arrangements (R, P, Q), what came back in units of the exact result. Raises NotAnswered."""
+    """``seen``: of all arrangements (R, P, Q), what came back in units of the exact result. Raises
+    NotAnswered."""
     full = FORMATS[bench.dtype].precision
     total = np.add.outer(np.array(steps), np.array(steps))
     exact, none = (seen == 1.0).any(axis=0), (seen == 0.0).all(axis=0)
     inside, beyond = total < full, total >= full
-    text = f"(1+2^-p)(1+2^-q) − 1 − 2^-p − 2^-q, p, q in {', '.join(map(str, steps))}, {len(seen)} arrangements of the four terms"
+    text = (
+        f"(1+2^-p)(1+2^-q) − 1 − 2^-p − 2^-q, p, q in {', '.join(map(str, steps))}, "
+        f"{len(seen)} arrangements of the four terms"
+    )
     if exact.all():
-        return Fact(question, "exact", f"{text}: all exact in at least one (as with FMA, or a wider sum)", usual=True)
+        return Fact(
+            question,
+            "exact",
+            f"{text}: all exact in at least one (as with FMA, or a wider sum)",
+            usual=True,
+        )
     if exact[inside].all() and not exact[beyond].any():
         text = f"{text}: exact up to p + q = {full - 1}, in none beyond"
         if not joins(bench, _arrangements()):
-            return unknown(question, "in none of the arrangements is it sure that the product joins the sum of the others", text)
-        return Fact(question, f"rounded to {full} bits", f"{text}, though the product itself joins the sum of the others")
+            return unknown(
+                question,
+                (
+                    "in none of the arrangements is it sure that the product joins the sum of the "
+                    "others"
+                ),
+                text,
+            )
+        return Fact(
+            question,
+            f"rounded to {full} bits",
+            f"{text}, though the product itself joins the sum of the others",
+        )
     most = int(total[exact].max()) if exact.any() else 0
-    if most >= full and exact[total <= most].all():  # what is lost deeper down, the sum has no room for
-        return Fact(question, f"exact down to 2^-{most}", f"{text}: the sum has no room for what lies deeper")
+    if (
+        most >= full and exact[total <= most].all()
+    ):  # what is lost deeper down, the sum has no room for
+        return Fact(
+            question,
+            f"exact down to 2^-{most}",
+            f"{text}: the sum has no room for what lies deeper",
+        )
     if none[inside].any() and (exact | none)[inside].all():
         if not _room(bench, total[inside]):
-            return unknown(question, "the sum has no room for what an exact product would show", text)
+            return unknown(
+                question, "the sum has no room for what an exact product would show", text
+            )
         least = min(max(p, q) for p, q, gone in _pairs(steps, none & inside) if gone)
         return Fact(
-            question, "those of low parts are left out", f"{text}: 0 from p = q = {least} on, where the sum has room for it"
+            question,
+            "those of low parts are left out",
+            f"{text}: 0 from p = q = {least} on, where the sum has room for it",
         )
-    return unknown(question, "exact for some and not for others", f"{text}: exact for {int(exact.sum())} of {exact.size} pairs")
+    return unknown(
+        question,
+        "exact for some and not for others",
+        f"{text}: exact for {int(exact.sum())} of {exact.size} pairs",
+    )
 
 
-def _pairs(steps: tuple[int, ...], mask: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> Iterator[tuple[int, int, bool]]:
+def _pairs(
+    steps: tuple[int, ...], mask: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+) -> Iterator[tuple[int, int, bool]]:
     for i, p in enumerate(steps):
         for j, q in enumerate(steps):
             yield p, q, bool(mask[i, j])
@@ -76,11 +119,16 @@ def _pairs(steps: tuple[int, ...], mask: np.ndarray[tuple[int, ...], np.dtype[np
 def _arrangements() -> list[tuple[int, ...]]:
     """Where the four terms stand: every distance, every turn."""
     places = [[3 + stride * i for i in range(_SLOTS)] for stride in _STRIDES]
-    return [tuple(row[(i + turn) % _SLOTS] for i in range(_SLOTS)) for row in places for turn in range(_SLOTS)]
+    return [
+        tuple(row[(i + turn) % _SLOTS] for i in range(_SLOTS))
+        for row in places
+        for turn in range(_SLOTS)
+    ]
 
 
 def _room(bench: Bench, depths: Array) -> bool:
-    """Whether 1 + 2^-d − 1 is 2^-d in every arrangement: the sum can hold what an exact product leaves."""
+    """Whether 1 + 2^-d − 1 is 2^-d in every arrangement: the sum can hold what an exact product
+    leaves."""
     tiny = 2.0 ** -np.unique(depths).astype(float)
     ones = np.ones_like(tiny)
     left = np.stack([ones, tiny, -ones, np.zeros_like(tiny)], axis=1)
@@ -105,28 +153,44 @@ def _rotated(bench: Bench, left: Array, right: Array) -> Array:
         a, b = (np.zeros((len(chosen), len(rows), k)) for rows in (left, right))
         for i, slots in enumerate(chosen):
             a[i][:, slots], b[i][:, slots] = left, right
-        got = bench.grid(a.reshape(-1, k), b.reshape(-1, k)).reshape(len(chosen), len(left), len(chosen), len(right))
+        got = bench.grid(a.reshape(-1, k), b.reshape(-1, k)).reshape(
+            len(chosen), len(left), len(chosen), len(right)
+        )
         found += [got[i, :, i] for i in range(len(chosen))]
     return np.stack(found)
 
 
 def fused(ask: Ask, dtype: str) -> Iterator[Fact]:
-    """``addcmul/…/fma`` and, of float32 and float64, ``complex-mul/…/fma``: fused, separate, or other in the vector's tail."""
+    """``addcmul/…/fma`` and, of float32 and float64, ``complex-mul/…/fma``: fused, separate, or
+    other in the vector's tail."""
     half = {"float32": 12, "float64": 27, "float16": 6, "bfloat16": 4}[dtype]
     x, z = 1.0 + 2.0**-half, -(1.0 + 2.0 ** (1 - half))
 
     def sums(z: float) -> list[Request]:
-        return [call("addcmul", dtype, *(numbers(np.full(n, v), dtype) for v in (z, x, x))) for n in _LENGTHS]
+        return [
+            call("addcmul", dtype, *(numbers(np.full(n, v), dtype) for v in (z, x, x)))
+            for n in _LENGTHS
+        ]
 
     def complex_products(z: float) -> list[Request]:
         kind = {"float32": torch.complex64, "float64": torch.complex128}[dtype]
-        pairs = [[torch.tensor(v, dtype=kind).repeat(n) for v in (complex(x, 1.0), complex(x, -z))] for n in _LENGTHS]
+        pairs = [
+            [torch.tensor(v, dtype=kind).repeat(n) for v in (complex(x, 1.0), complex(x, -z))]
+            for n in _LENGTHS
+        ]
         return [call("mul", str(kind).removeprefix("torch."), *pair) for pair in pairs]
 
     text = f"(1+2^-{half})² − (1+2^-{half - 1}), {' and '.join(map(str, _LENGTHS))} elements"
     yield _fusion(ask, f"addcmul/{dtype}/fma", sums(z), sums(z + 1.0), 2.0 ** (-2 * half), text)
     if dtype in ("float32", "float64"):
-        yield _fusion(ask, f"complex-mul/{dtype}/fma", complex_products(z), complex_products(z + 1.0), 2.0 ** (-2 * half), text)
+        yield _fusion(
+            ask,
+            f"complex-mul/{dtype}/fma",
+            complex_products(z),
+            complex_products(z + 1.0),
+            2.0 ** (-2 * half),
+            text,
+        )
 
 
 _LENGTHS = (1, 67)
@@ -136,20 +200,41 @@ def _real(answer: torch.Tensor) -> torch.Tensor:
     return torch.view_as_real(answer)[..., 0] if answer.is_complex() else answer
 
 
-def _fusion(ask: Ask, question: str, asked: list[Request], control: list[Request], exact: float, text: str) -> Fact:
-    """``control`` is the same with 1 more, which has to come back either way: zeros alone tell nothing."""
+def _fusion(
+    ask: Ask, question: str, asked: list[Request], control: list[Request], exact: float, text: str
+) -> Fact:
+    """``control`` is the same with 1 more, which has to come back either way: zeros alone tell
+    nothing."""
     try:
-        seen, one = ([doubles(_real(a)) for a in ask.many(requests)] for requests in (asked, control))
+        seen, one = (
+            [doubles(_real(a)) for a in ask.many(requests)] for requests in (asked, control)
+        )
     except NotAnswered as reason:
         return unknown(question, str(reason))
     if any((s != 1.0).any() for s in one):
-        return unknown(question, f"the same with 1 more gives {float(next(s for s in one if (s != 1.0).any())[0])!r}, not 1", text)
+        return unknown(
+            question,
+            (
+                f"the same with 1 more gives "
+                f"{float(next(s for s in one if (s != 1.0).any())[0])!r}, "
+                f"not 1"
+            ),
+            text,
+        )
     seen = [s / exact for s in seen]
     if any(not np.isin(s, (0.0, 1.0)).all() for s in seen):
-        return unknown(question, f"neither 0 nor the exact result: {seen[0].reshape(-1)[0] * exact!r}", text)
+        return unknown(
+            question, f"neither 0 nor the exact result: {seen[0].reshape(-1)[0] * exact!r}", text
+        )
     kinds = [{0.0: "separate", 1.0: "fused"}[float(v)] for v in (seen[0][0], seen[1][0])]
     if (seen[1] != seen[1][0]).any():
         return Fact(
-            question, "fused in vectors, separate in their tail" if seen[1][0] else "separate in vectors, fused in their tail", text
+            question,
+            "fused in vectors, separate in their tail"
+            if seen[1][0]
+            else "separate in vectors, fused in their tail",
+            text,
         )
-    return Fact(question, kinds[0] if kinds[0] == kinds[1] else f"{kinds[1]}; {kinds[0]} alone", text)
+    return Fact(
+        question, kinds[0] if kinds[0] == kinds[1] else f"{kinds[1]}; {kinds[0]} alone", text
+    )

@@ -1,8 +1,9 @@
 """Positive controls of the probe for products: what is not seen may have had no chance to show.
 
-A product's own rounding shows only where the product itself, not a sum that already holds it, joins the sum of the other three
-terms. Whether it does is counted as in FPRev (arXiv 2411.00442): ones everywhere, +M at one term, −M at another; what is missing
-from the sum lies below the node at which both meet.
+A product's own rounding shows only where the product itself, not a sum that already holds it, joins
+the sum of the other three terms. Whether it does is counted as in FPRev (arXiv 2411.00442): ones
+everywhere, +M at one term, −M at another; what is missing from the sum lies below the node at which
+both meet.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ Slots = tuple[int, ...]  # where the product stands, and the three others
 
 
 def joins(bench: Bench, arrangements: Sequence[Slots]) -> bool:
-    """Whether in at least one arrangement the product, as it is, joins the sum of the other three. Raises NotAnswered.
+    """Whether in at least one arrangement the product, as it is, joins the sum of the other three.
+    Raises NotAnswered.
 
-    False as well where outputs at different places contradict each other, and of formats in which nothing can be counted.
+    False as well where outputs at different places contradict each other, and of formats in which
+    nothing can be counted.
     """
     large = _LARGE.get(bench.dtype)
     pivots = sorted({slot for slots in arrangements for slot in slots})
@@ -31,7 +34,8 @@ def joins(bench: Bench, arrangements: Sequence[Slots]) -> bool:
     row = {pivot: below[i] for i, pivot in enumerate(pivots)}
 
     def alone(product: int, *others: int) -> bool:
-        """Nothing meets the product before the three do, they have met before, and nothing else joins where they do."""
+        """Nothing meets the product before the three do, they have met before, and nothing else
+        joins where they do."""
         first = np.nanmin(row[product])
         meet = [row[product][other] for other in others] + [row[other][product] for other in others]
         near = row[others[0]]
@@ -45,8 +49,9 @@ def joins(bench: Bench, arrangements: Sequence[Slots]) -> bool:
 
 
 def _below(bench: Bench, pivots: Sequence[int], large: float) -> Array | None:
-    """[pivots, K]: terms below the node where each of ``pivots`` meets each other term (nan: itself). Every row of the output is
-    asked, and each term in two columns: None where they do not agree.
+    """[pivots, K]: terms below the node where each of ``pivots`` meets each other term (nan:
+    itself). Every row of the output is asked, and each term in two columns: None where they do not
+    agree.
     """
     m, k, n = bench.shape.m, bench.shape.k, bench.shape.n
     turn = np.arange(m) % len(pivots)
@@ -64,4 +69,8 @@ def _below(bench: Bench, pivots: Sequence[int], large: float) -> Array | None:
     every = np.stack(found)
     every[:, np.arange(m), np.array(pivots)[turn]] = np.nan
     told = every[0, : len(pivots)]
-    return told if np.array_equal(every, np.broadcast_to(told[turn], every.shape), equal_nan=True) else None
+    return (
+        told
+        if np.array_equal(every, np.broadcast_to(told[turn], every.shape), equal_nan=True)
+        else None
+    )

@@ -1,6 +1,8 @@
-"""Which results change from run to run, and which with the size of the batch, the layout, or the number of threads.
+"""Which results change from run to run, and which with the size of the batch, the layout, or the
+number of threads.
 
-A hash over many results stands for a run: one number's bits coincide by chance. Repeating proves nothing; it only fails to refute.
+A hash over many results stands for a run: one number's bits coincide by chance. Repeating proves
+nothing; it only fails to refute.
 """
 
 from __future__ import annotations
@@ -21,9 +23,12 @@ _K, _N = 512, 64
 
 
 def random(shape: tuple[int, ...], dtype: str = "float32", turn: int = 0) -> torch.Tensor:
-    """Whole numbers of as many bits as fit, scaled by a power of two: every sum of their products is rounded."""
+    """Whole numbers of as many bits as fit, scaled by a power of two: every sum of their products
+    is rounded."""
     bits = {"float64": 24, "float32": 24, "float16": 10, "bfloat16": 8}[dtype]
-    return torch.from_numpy(samples.integers(shape, bits, turn) * 2.0 ** (1 - bits)).to(getattr(torch, dtype))
+    return torch.from_numpy(samples.integers(shape, bits, turn) * 2.0 ** (1 - bits)).to(
+        getattr(torch, dtype)
+    )
 
 
 def digest(tensor: torch.Tensor) -> str:
@@ -38,11 +43,16 @@ def facts(ask: Ask) -> Iterator[Fact]:
             restless.add(fact.question.partition("/")[0])
     for fact in (*batches(ask), *layouts(ask), *threads(ask)):
         name = fact.question.partition("/")[0]
-        yield unknown(fact.question, "the bits change from run to run") if fact.known and name in restless else fact
+        yield (
+            unknown(fact.question, "the bits change from run to run")
+            if fact.known and name in restless
+            else fact
+        )
 
 
 def _tells_nothing(answers: Iterable[torch.Tensor]) -> bool:
-    """Whether the bits of some results are all alike, so that they would be the same whatever happened."""
+    """Whether the bits of some results are all alike, so that they would be the same whatever
+    happened."""
     return any(answer.numel() > 1 and np.unique(words(answer)).size == 1 for answer in answers)
 
 
@@ -52,9 +62,20 @@ def _requests() -> dict[str, Request]:
     rows = random((256, _K))
     return {
         "matmul": call("matmul", "float32", rows[:128], random((_K, _N), turn=1)),
-        "linear": call("nn.functional.linear", "float32", rows[:128], random((_N, _K), turn=1), random((_N,), turn=2)),
+        "linear": call(
+            "nn.functional.linear",
+            "float32",
+            rows[:128],
+            random((_N, _K), turn=1),
+            random((_N,), turn=2),
+        ),
         "bmm": call("bmm", "float32", rows.reshape(4, 64, _K), random((4, _K, 16), turn=1)),
-        "conv2d": call("nn.functional.conv2d", "float32", random((2, 32, 16, 16)), random((16, 32, 3, 3), turn=1)),
+        "conv2d": call(
+            "nn.functional.conv2d",
+            "float32",
+            random((2, 32, 16, 16)),
+            random((16, 32, 3, 3), turn=1),
+        ),
         "sum": call("sum", "float32", random((4096, 32)), 0),
         "softmax": call("softmax", "float32", rows, 1),
         "layer_norm": call("nn.functional.layer_norm", "float32", rows, [_K]),
@@ -63,7 +84,10 @@ def _requests() -> dict[str, Request]:
         "scatter_add": call("scatter_add", "float32", torch.zeros(16), 0, index, values),
         "bincount": call("bincount", "int64", index, values),
         "embedding_bag": call(
-            "nn.functional.embedding_bag", "float32", (index % 16)[:4096].reshape(16, 256), random((16, 8), turn=2)
+            "nn.functional.embedding_bag",
+            "float32",
+            (index % 16)[:4096].reshape(16, 256),
+            random((16, 8), turn=2),
         ),
     }
 
@@ -83,7 +107,9 @@ def repeated(ask: Ask) -> Iterator[Fact]:
         found = {digest(answer) for answer in answers}
         evidence = f"{answers[0].numel()} results, {REPEATS} times"
         if len(found) > 1:
-            yield Fact(question, "other bits from run to run", f"{evidence}: {len(found)} different ones")
+            yield Fact(
+                question, "other bits from run to run", f"{evidence}: {len(found)} different ones"
+            )
         else:
             yield Fact(question, "same bits", evidence, usual=True)
 
@@ -97,7 +123,11 @@ def _classes(names: Sequence[str], digests: Sequence[str]) -> str:
 
 
 def _run(names: Sequence[str], members: list[int]) -> str:
-    if len(members) > 2 and members == list(range(members[0], members[-1] + 1)) and names[0].isdigit():
+    if (
+        len(members) > 2
+        and members == list(range(members[0], members[-1] + 1))
+        and names[0].isdigit()
+    ):
         return f"{names[members[0]]} … {names[members[-1]]}"
     return ", ".join(names[i] for i in members)
 
@@ -110,7 +140,9 @@ def batches(ask: Ask) -> Iterator[Fact]:
     asked: dict[str, Callable[[int], Request]] = {
         "matmul": lambda m: call("matmul", "float32", a[:m].clone(), b),
         "linear": lambda m: call("nn.functional.linear", "float32", a[:m].clone(), weight, bias),
-        "bmm": lambda m: call("bmm", "float32", a[:m].reshape(m, 1, _K).clone(), b.expand(m, _K, _N).contiguous()),
+        "bmm": lambda m: call(
+            "bmm", "float32", a[:m].reshape(m, 1, _K).clone(), b.expand(m, _K, _N).contiguous()
+        ),
         "conv2d": lambda m: call("nn.functional.conv2d", "float32", images[:m].clone(), kernel),
         "softmax": lambda m: call("softmax", "float32", a[:m].clone(), 1),
         "layer_norm": lambda m: call("nn.functional.layer_norm", "float32", a[:m].clone(), [_K]),
@@ -118,7 +150,13 @@ def batches(ask: Ask) -> Iterator[Fact]:
     }
     for name, make in asked.items():
         sizes = [m for m in BATCHES if name != "bmm" or m <= 16]
-        yield _compared(ask, f"{name}/float32/batch", [str(m) for m in sizes], [make(m) for m in sizes], lambda t: t[:1])
+        yield _compared(
+            ask,
+            f"{name}/float32/batch",
+            [str(m) for m in sizes],
+            [make(m) for m in sizes],
+            lambda t: t[:1],
+        )
 
 
 def layouts(ask: Ask) -> Iterator[Fact]:
@@ -127,7 +165,9 @@ def layouts(ask: Ask) -> Iterator[Fact]:
     at, bt = a.T.contiguous().T, b.T.contiguous().T
     names = ["contiguous", "left transposed", "right transposed", "both transposed"]
     pairs = [(a, b), (at, b), (a, bt), (at, bt)]
-    yield _compared(ask, "matmul/float32/layout", names, [call("matmul", "float32", *pair) for pair in pairs])
+    yield _compared(
+        ask, "matmul/float32/layout", names, [call("matmul", "float32", *pair) for pair in pairs]
+    )
     image, kernel = random((4, 16, 12, 12)), random((16, 16, 3, 3), turn=1)
     channels = [t.contiguous(memory_format=torch.channels_last) for t in (image, kernel)]
     names = ["contiguous", "channels last"]
@@ -135,27 +175,52 @@ def layouts(ask: Ask) -> Iterator[Fact]:
     yield _compared(ask, "conv2d/float32/layout", names, calls)
     rows = random((64, 300))
     strided = rows.T.contiguous().T
-    yield _compared(ask, "sum/float32/layout", ["rows", "columns"], [call("sum", "float32", x, 1) for x in (rows, strided)])
+    yield _compared(
+        ask,
+        "sum/float32/layout",
+        ["rows", "columns"],
+        [call("sum", "float32", x, 1) for x in (rows, strided)],
+    )
     spaced = torch.zeros(64, 600)[:, ::2].copy_(rows)
-    yield _compared(ask, "exp/float32/layout", ["contiguous", "every other"], [call("exp", "float32", x) for x in (rows, spaced)])
+    yield _compared(
+        ask,
+        "exp/float32/layout",
+        ["contiguous", "every other"],
+        [call("exp", "float32", x) for x in (rows, spaced)],
+    )
 
 
 def threads(ask: Ask) -> Iterator[Fact]:
-    """``…/threads``: as the backend is, and with one thread; for backends that have such a switch."""
+    """``…/threads``: as the backend is, and with one thread; for backends that have such a
+    switch."""
     alone = ask.variant("one thread")
     if alone is None:
         return
     wanted = {
         "matmul": call("matmul", "float32", random((32, 2048)), random((2048, 64), turn=1)),
-        "linear": call("nn.functional.linear", "float32", random((32, 2048)), random((64, 2048), turn=1), random((64,), turn=2)),
+        "linear": call(
+            "nn.functional.linear",
+            "float32",
+            random((32, 2048)),
+            random((64, 2048), turn=1),
+            random((64,), turn=2),
+        ),
         "sum": call("sum", "float32", random((1 << 18,))),
         "softmax": call("softmax", "float32", random((4, 1 << 15)), 1),
-        "conv2d": call("nn.functional.conv2d", "float32", random((4, 32, 16, 16)), random((32, 32, 3, 3), turn=1)),
+        "conv2d": call(
+            "nn.functional.conv2d",
+            "float32",
+            random((4, 32, 16, 16)),
+            random((32, 32, 3, 3), turn=1),
+        ),
     }
     for name, request in wanted.items():
         question = f"{name}/float32/threads"
         try:
-            found = [digest(one(request.operator, request.dtype, *request.args)) for one in (ask, alone, alone, ask)]
+            found = [
+                digest(one(request.operator, request.dtype, *request.args))
+                for one in (ask, alone, alone, ask)
+            ]
         except NotAnswered as reason:
             yield unknown(question, str(reason))
             continue
@@ -163,7 +228,11 @@ def threads(ask: Ask) -> Iterator[Fact]:
             yield unknown(question, "the bits change from run to run")
             continue
         same = found[0] == found[1]
-        yield Fact(question, "same bits with one thread" if same else "other bits with one thread", usual=same)
+        yield Fact(
+            question,
+            "same bits with one thread" if same else "other bits with one thread",
+            usual=same,
+        )
 
 
 def _compared(
@@ -173,7 +242,8 @@ def _compared(
     asked: Sequence[Request],
     part: Callable[[torch.Tensor], torch.Tensor] = lambda t: t,
 ) -> Fact:  # fmt: skip
-    """Which calls give the same bits, asked twice: what changes from run to run says nothing about batches or layouts."""
+    """Which calls give the same bits, asked twice: what changes from run to run says nothing about
+    batches or layouts."""
     try:
         twice = [ask.many(asked), ask.many(asked[::-1])[::-1]]
     except NotAnswered as reason:

@@ -1,4 +1,5 @@
-"""Whether quotients and square roots are the nearest numbers to the exact ones, as IEEE 754 demands."""
+"""Whether quotients and square roots are the nearest numbers to the exact ones, as IEEE 754
+demands."""
 
 from __future__ import annotations
 
@@ -21,7 +22,10 @@ _DIVISOR = 3.0
 def facts(ask: Ask, dtype: str) -> Iterator[Fact]:
     """``div``, ``div-by-number`` (a Python number), ``reciprocal``, ``sqrt`` and ``rsqrt``."""
     spread = 3 if dtype == "float16" else 20
-    x, y = (doubles(from_words(samples.between(dtype, COUNT, -spread, spread, turn), dtype)) for turn in (0, 1))
+    x, y = (
+        doubles(from_words(samples.between(dtype, COUNT, -spread, spread, turn), dtype))
+        for turn in (0, 1)
+    )
     a, b = (torch.from_numpy(v).to(_torch(dtype)) for v in (x, y))
     asked: dict[str, tuple[Request, Array, Array, str]] = {
         "div": (call("div", dtype, a, b), x, y, "quotient"),
@@ -44,15 +48,32 @@ def _fact(ask: Ask, question: str, request: Request, top: Array, bottom: Array, 
         return unknown(question, str(reason))
     bits = FORMATS[request.dtype].precision
     if not np.isfinite(got).all() or (got <= 0).any():
-        return unknown(question, "of positive numbers that are neither large nor small, not all results are positive and finite")
+        return unknown(
+            question,
+            (
+                "of positive numbers that are neither large nor small, not all results are "
+                "positive "
+                "and finite"
+            ),
+        )
     error = _errors(got, top, bottom, kind, bits)
     wrong = error > 0.5
     if not wrong.any():
-        return Fact(question, "correctly rounded", f"{len(got)} random numbers, at most {error.max():.4f} ulp", usual=True)
+        return Fact(
+            question,
+            "correctly rounded",
+            f"{len(got)} random numbers, at most {error.max():.4f} ulp",
+            usual=True,
+        )
     share = 100.0 * float(wrong.mean())
     answer = f"within {_up(float(error.max()))} ulp"
     return Fact(
-        question, answer, f"{share:.2g}% of {len(got)} random numbers are not correctly rounded, by up to {error.max():.4f} ulp"
+        question,
+        answer,
+        (
+            f"{share:.2g}% of {len(got)} random numbers are not correctly rounded, by up to "
+            f"{error.max():.4f} ulp"
+        ),
     )
 
 
@@ -62,12 +83,14 @@ def _up(value: float) -> str:
 
 
 def _errors(got: Array, top: Array, bottom: Array, kind: str, bits: int) -> Array:
-    """The errors in ulp of the results, from residuals that are exact to 2^-100: top − got · bottom, or top − got²."""
+    """The errors in ulp of the results, from residuals that are exact to 2^-100: top − got ·
+    bottom, or top − got²."""
     ulp = np.ldexp(1.0, np.frexp(got)[1] - bits)
     factor = bottom if kind == "quotient" else got
     high, low = two_product(got, factor)
     residual = (top - high) - low
     slope = np.abs(bottom) if kind == "quotient" else 2.0 * got
     error = np.abs(residual) / slope / ulp
-    # A root's residual has a second order, which decides only where the first is a tie, and no root is a tie.
+    # A root's residual has a second order, which decides only where the first is a tie, and no root
+    # is a tie.
     return np.where(np.abs(error - 0.5) < 1e-12, 0.5, error)

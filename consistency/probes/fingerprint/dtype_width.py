@@ -1,4 +1,5 @@
-"""Whether float64 and int64 are what they are called: some devices compute float64 in float32, int64 in int32 or in floats."""
+"""Whether float64 and int64 are what they are called: some devices compute float64 in float32,
+int64 in int32 or in floats."""
 
 from __future__ import annotations
 
@@ -37,11 +38,18 @@ def _arithmetic(ask: Ask) -> Iterator[Fact]:
     """1 + 2^-p through operators that only have to keep it."""
     p = np.arange(1, _FULL)
     exact = 1.0 + 2.0**-p
-    x, one, tiny = torch.from_numpy(exact), torch.ones(len(p), dtype=torch.float64), torch.from_numpy(2.0**-p)
+    x, one, tiny = (
+        torch.from_numpy(exact),
+        torch.ones(len(p), dtype=torch.float64),
+        torch.from_numpy(2.0**-p),
+    )
     asked = {
-        "add": call("add", "float64", one, tiny), "mul": call("mul", "float64", x, one), "div": call("div", "float64", x, one),
-        "sqrt": call("sqrt", "float64", torch.from_numpy(exact)), "sum": call("sum", "float64", torch.stack([one, tiny]), 0),
-        "mean": call("mean", "float64", torch.stack([x, x]), 0), "cumsum": call("cumsum", "float64", torch.stack([one, tiny]), 0),
+        "add": call("add", "float64", one, tiny), "mul": call("mul", "float64", x, one),
+        "div": call("div", "float64", x, one),
+        "sqrt": call("sqrt", "float64", torch.from_numpy(exact)), "sum": call("sum", "float64",
+        torch.stack([one, tiny]), 0),
+        "mean": call("mean", "float64", torch.stack([x, x]), 0), "cumsum": call("cumsum", "float64",
+        torch.stack([one, tiny]), 0),
         "maximum": call("maximum", "float64", x, one), "neg": call("neg", "float64", x),
     }  # fmt: skip
     for name, request in asked.items():
@@ -54,7 +62,13 @@ def _arithmetic(ask: Ask) -> Iterator[Fact]:
         got = got[-1] if got.ndim == 2 else np.abs(got)
         # A root has bits of its own: what counts is how many of them agree.
         wanted = np.asarray(np.sqrt(exact) if name == "sqrt" else exact, dtype=np.float64)
-        yield _width(question, got, wanted, 2.0**-51 if name == "sqrt" else 0.0, f"1 + 2^-p, p = 1 … {_FULL - 1}")
+        yield _width(
+            question,
+            got,
+            wanted,
+            2.0**-51 if name == "sqrt" else 0.0,
+            f"1 + 2^-p, p = 1 … {_FULL - 1}",
+        )
 
 
 def _functions(ask: Ask) -> Iterator[Fact]:
@@ -103,12 +117,14 @@ def _integers(ask: Ask) -> Iterator[Fact]:
         "sum": (call("sum", "int64", rows, 1), lambda r: [r(r(2**53) + 1), r(r(2**31) + 1)]),
         "maximum": (call("maximum", "int64", ints(big, wide), ints(2**53, 2**31)),
                     lambda r: [max(r(big), r(2**53)), max(r(wide), r(2**31))]),
-        "sort": (call("sort", "int64", ints(big, 2**53, wide, 2**31)), lambda r: sorted([r(big), r(2**53), r(wide), r(2**31)])),
+        "sort": (call("sort", "int64", ints(big, 2**53, wide, 2**31)), lambda r: sorted([r(big),
+        r(2**53), r(wide), r(2**31)])),
         "cumsum": (call("cumsum", "int64", ints(2**31, 1, 2**53), 0),
                    lambda r: [r(2**31), r(r(2**31) + 1), r(r(r(2**31) + 1) + r(2**53))]),
         "lt": (call("lt", "int64", ints(2**53, 2**31, 0), ints(big, wide, 2**32)),
                lambda r: [int(r(2**53) < r(big)), int(r(2**31) < r(wide)), int(r(0) < r(2**32))]),
-        "abs": (call("abs", "int64", ints(-big, -wide)), lambda r: [r(abs(r(-big))), r(abs(r(-wide)))]),
+        "abs": (call("abs", "int64", ints(-big, -wide)), lambda r: [r(abs(r(-big))),
+        r(abs(r(-wide)))]),
     }  # fmt: skip
     for name, (request, model) in asked.items():
         question = f"{name}/int64/width"
@@ -133,7 +149,11 @@ def _integer(question: str, got: list[int], model: Model) -> Fact:
     if len(got) != len(wanted):
         return unknown(question, "what came back are no such numbers", evidence)
     # Of a float beyond the range of int64 each conversion makes an integer of its own.
-    fitting = [name for name, given in results.items() if all(g == v or abs(v) >= 2**63 for g, v in zip(got, given, strict=True))]
+    fitting = [
+        name
+        for name, given in results.items()
+        if all(g == v or abs(v) >= 2**63 for g, v in zip(got, given, strict=True))
+    ]
     return Fact(question, fitting[0] if len(fitting) == 1 else "not 64 bits", evidence)
 
 

@@ -1,6 +1,8 @@
-"""Corner cases as a table: ties, casts, NaN, signed zeros, infinities, quadrants, remainders. A row is a call and its result.
+"""Corner cases as a table: ties, casts, NaN, signed zeros, infinities, quadrants, remainders. A row
+is a call and its result.
 
-Most rows have one right answer (IEEE 754, C's mathematics, or torch's documentation); a few are anybody's choice.
+Most rows have one right answer (IEEE 754, C's mathematics, or torch's documentation); a few are
+anybody's choice.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ inf, nan = math.inf, math.nan
 
 @dataclass(frozen=True)
 class Row:
-    """``title`` names it in reports; ``usual`` is the text that a sound backend gives, empty where there is none."""
+    """``title`` names it in reports; ``usual`` is the text that a sound backend gives, empty where
+    there is none."""
 
     title: str
     request: Request
@@ -37,7 +40,12 @@ def facts(ask: Ask) -> Iterator[Fact]:
             yield unknown(question, str(answer))
             continue
         text = shown(answer)
-        yield Fact(question, text, f"usually {row.usual}" if row.usual and row.usual != text else "", usual=text == row.usual)
+        yield Fact(
+            question,
+            text,
+            f"usually {row.usual}" if row.usual and row.usual != text else "",
+            usual=text == row.usual,
+        )
 
 
 def shown(tensor: torch.Tensor) -> str:
@@ -55,13 +63,21 @@ def _number(value: Any) -> str:
     return f"{value:.9g}"
 
 
-def _row(title: str, usual: str, operator: str, *args: Any, dtype: str = "float32", **kwargs: Any) -> Row:
-    tensors = [torch.tensor(a, dtype=getattr(torch, dtype)) if isinstance(a, list) else a for a in args]
+def _row(
+    title: str, usual: str, operator: str, *args: Any, dtype: str = "float32", **kwargs: Any
+) -> Row:
+    tensors = [
+        torch.tensor(a, dtype=getattr(torch, dtype)) if isinstance(a, list) else a for a in args
+    ]
     return Row(title, call(operator, dtype, *tensors, **kwargs), usual)
 
 
 def _cast(title: str, usual: str, source: str, values: list[float], target: torch.dtype) -> Row:
-    return Row(title, call("call/Tensor.to", source, torch.tensor(values, dtype=getattr(torch, source)), target), usual)
+    return Row(
+        title,
+        call("call/Tensor.to", source, torch.tensor(values, dtype=getattr(torch, source)), target),
+        usual,
+    )
 
 
 def rows() -> list[Row]:
@@ -87,13 +103,49 @@ def rows() -> list[Row]:
         _row("sigmoid, of ±inf", "1 0", "sigmoid", [inf, -inf]),
         _row("sin, of inf, −0", "nan -0", "sin", [inf, -0.0]),
         _row("asin, of 1.0000001", "nan", "asin", [1.0000001]),
-        _row("atan2 of ±0 and ±0", "0 -0 3.14159274 -3.14159274", "atan2", [0.0, -0.0, 0.0, -0.0], [0.0, 0.0, -0.0, -0.0]),
-        _row("atan2 of ±inf and ±inf", "0.785398185 -0.785398185 2.3561945", "atan2", [inf, -inf, inf], [inf, inf, -inf]),
-        _row("pow: 0^0, NaN^0, 1^NaN, (−8)^⅓", "1 1 1 nan", "pow", [0.0, nan, 1.0, -8.0], [0.0, 0.0, nan, 1 / 3]),
-        _row("pow: (−0)^−1, (−2)^3, (−inf)^3", "-inf -8 -inf", "pow", [-0.0, -2.0, -inf], [-1.0, 3.0, 3.0]),
+        _row(
+            "atan2 of ±0 and ±0",
+            "0 -0 3.14159274 -3.14159274",
+            "atan2",
+            [0.0, -0.0, 0.0, -0.0],
+            [0.0, 0.0, -0.0, -0.0],
+        ),
+        _row(
+            "atan2 of ±inf and ±inf",
+            "0.785398185 -0.785398185 2.3561945",
+            "atan2",
+            [inf, -inf, inf],
+            [inf, inf, -inf],
+        ),
+        _row(
+            "pow: 0^0, NaN^0, 1^NaN, (−8)^⅓",
+            "1 1 1 nan",
+            "pow",
+            [0.0, nan, 1.0, -8.0],
+            [0.0, 0.0, nan, 1 / 3],
+        ),
+        _row(
+            "pow: (−0)^−1, (−2)^3, (−inf)^3",
+            "-inf -8 -inf",
+            "pow",
+            [-0.0, -2.0, -inf],
+            [-1.0, 3.0, 3.0],
+        ),
         _row("hypot of inf and NaN", "inf", "hypot", [inf], [nan]),
-        _row("fmod, signs of ±7 and ±3", "1 -1 1 -1", "fmod", [7.0, -7.0, 7.0, -7.0], [3.0, 3.0, -3.0, -3.0]),
-        _row("remainder, signs of ±7 and ±3", "1 2 -2 -1", "remainder", [7.0, -7.0, 7.0, -7.0], [3.0, 3.0, -3.0, -3.0]),
+        _row(
+            "fmod, signs of ±7 and ±3",
+            "1 -1 1 -1",
+            "fmod",
+            [7.0, -7.0, 7.0, -7.0],
+            [3.0, 3.0, -3.0, -3.0],
+        ),
+        _row(
+            "remainder, signs of ±7 and ±3",
+            "1 2 -2 -1",
+            "remainder",
+            [7.0, -7.0, 7.0, -7.0],
+            [3.0, 3.0, -3.0, -3.0],
+        ),
         _row("remainder by 0", "nan", "remainder", [1.0], [0.0]),
         _row("remainder(−1e-8, 3)", "3", "remainder", [-1e-8], [3.0]),
         _row("floor_divide of −7 by 2, 1 by 0", "-4 inf", "floor_divide", [-7.0, 1.0], [2.0, 0.0]),
@@ -125,11 +177,35 @@ def rows() -> list[Row]:
         _cast("to int32, of 3e9, −3e9, NaN", "", "float32", [3e9, -3e9, nan], torch.int32),
         _cast("to int64, of 1e19, NaN", "", "float32", [1e19, nan], torch.int64),
         _cast("to uint8, of −1, 300", "", "float32", [-1.0, 300.0], torch.uint8),
-        _cast("to bool, of NaN, −0, 0.5", "true false true", "float32", [nan, -0.0, 0.5], torch.bool),
-        _cast("to bfloat16, ties", "1 1.015625", "float32", [1.0 + 2.0**-8, 1.0 + 3 * 2.0**-8], torch.bfloat16),
-        _cast("to float16, of 65519, 65520", "65504 inf", "float32", [65519.0, 65520.0], torch.float16),
-        _cast("to float32, ties", "1 1.00000024", "float64", [tie, 1.0 + 3 * 2.0**-24], torch.float32),
-        _cast("float64 to float16, just above a tie", "", "float64", [1.0 + 2.0**-11 + 2.0**-40], torch.float16),
-        _cast("to float32, of 2^24 + 1, 2^24 + 3", "16777216 16777220", "int64", [2**24 + 1, 2**24 + 3], torch.float32),
+        _cast(
+            "to bool, of NaN, −0, 0.5", "true false true", "float32", [nan, -0.0, 0.5], torch.bool
+        ),
+        _cast(
+            "to bfloat16, ties",
+            "1 1.015625",
+            "float32",
+            [1.0 + 2.0**-8, 1.0 + 3 * 2.0**-8],
+            torch.bfloat16,
+        ),
+        _cast(
+            "to float16, of 65519, 65520", "65504 inf", "float32", [65519.0, 65520.0], torch.float16
+        ),
+        _cast(
+            "to float32, ties", "1 1.00000024", "float64", [tie, 1.0 + 3 * 2.0**-24], torch.float32
+        ),
+        _cast(
+            "float64 to float16, just above a tie",
+            "",
+            "float64",
+            [1.0 + 2.0**-11 + 2.0**-40],
+            torch.float16,
+        ),
+        _cast(
+            "to float32, of 2^24 + 1, 2^24 + 3",
+            "16777216 16777220",
+            "int64",
+            [2**24 + 1, 2**24 + 3],
+            torch.float32,
+        ),
         _cast("to int8, of 300", "44", "int64", [300], torch.int8),
     ]

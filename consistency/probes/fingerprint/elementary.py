@@ -1,7 +1,9 @@
-"""How well elementary functions are computed, and by which implementation: the largest error, and a hash of all bits.
+"""How well elementary functions are computed, and by which implementation: the largest error, and a
+hash of all bits.
 
-float32: every exponent × 2048 mantissas, and points around the function's zeros; float16 and bfloat16: all 65,536 numbers. The
-same numbers one at a time tell whether a vector's tail, or a lonely element, is computed otherwise.
+float32: every exponent × 2048 mantissas, and points around the function's zeros; float16 and
+bfloat16: all 65,536 numbers. The same numbers one at a time tell whether a vector's tail, or a
+lonely element, is computed otherwise.
 """
 
 from __future__ import annotations
@@ -21,10 +23,20 @@ from .gemm_probe import Array
 from .query import Ask, NotAnswered, Words, call, doubles, from_words, words
 
 FUNCTIONS = (
-    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh",
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos",
+    "atan", "sinh", "cosh", "tanh",
     "sigmoid", "rsqrt", "erf", "lgamma", "nn.functional.gelu", "nn.functional.silu",
 )  # fmt: skip
-NARROW = ("exp", "log", "sin", "tanh", "sigmoid", "rsqrt", "erf", "nn.functional.gelu")  # for 16-bit formats, and float64
+NARROW = (
+    "exp",
+    "log",
+    "sin",
+    "tanh",
+    "sigmoid",
+    "rsqrt",
+    "erf",
+    "nn.functional.gelu",
+)  # for 16-bit formats, and float64
 MANTISSAS = {"float32": 2048, "float64": 16}
 _ALONE, _SHORT = 8, 7  # calls of one element, of so few that no vector is filled
 
@@ -62,14 +74,18 @@ def points(dtype: str) -> Words:
     if dtype in ("float16", "bfloat16"):
         found = samples.all_of_16_bits()
     else:
-        found = np.concatenate([samples.every_exponent(dtype, MANTISSAS[dtype]), _around_zeros(dtype)])
+        found = np.concatenate(
+            [samples.every_exponent(dtype, MANTISSAS[dtype]), _around_zeros(dtype)]
+        )
     found.flags.writeable = False
     return found
 
 
 def _around_zeros(dtype: str) -> Words:
     """A few numbers on both sides of 1, 2 and of multiples of π/2."""
-    centres = torch.from_numpy(np.concatenate([[1.0, 2.0], np.arange(1, 513) * (np.pi / 2)])).to(getattr(torch, dtype))
+    centres = torch.from_numpy(np.concatenate([[1.0, 2.0], np.arange(1, 513) * (np.pi / 2)])).to(
+        getattr(torch, dtype)
+    )
     patterns = words(centres)
     steps = np.arange(-3, 4).astype(patterns.dtype)
     around: Words = (patterns[:, None] + steps[None]).reshape(-1)
@@ -78,7 +94,9 @@ def _around_zeros(dtype: str) -> Words:
 
 def _without_payloads(answer: torch.Tensor, found: Words) -> Words:
     """NaN is one value: which of its many patterns comes back says nothing about a function."""
-    plain: Words = np.where(torch.isnan(answer).numpy(), np.iinfo(found.dtype).max, found).astype(found.dtype)
+    plain: Words = np.where(torch.isnan(answer).numpy(), np.iinfo(found.dtype).max, found).astype(
+        found.dtype
+    )
     return plain
 
 
@@ -89,17 +107,26 @@ def reference(name: str, given: torch.Tensor) -> Array:
 
 
 def errors(got: Array, wanted: Array, dtype: str) -> tuple[Array, int, int]:
-    """(errors in ulp, mismatches of NaN and infinity, subnormal results that are 0); what is not counted as an error has 0."""
+    """(errors in ulp, mismatches of NaN and infinity, subnormal results that are 0); what is not
+    counted as an error has 0."""
     form = FORMATS[dtype]
     with np.errstate(over="ignore", invalid="ignore"):
         exponent = np.maximum(np.frexp(wanted)[1] - 1, form.min_exponent)
         ulp = np.ldexp(1.0, np.where(np.isfinite(wanted), exponent, 0) - form.precision + 1)
-        limit = float(np.ldexp(2.0 - 2.0 ** (1 - form.precision), form.max_exponent)) if dtype != "float64" else np.inf
-        overflows = np.abs(wanted) > limit  # both infinity and the largest number lie beside such a value
+        limit = (
+            float(np.ldexp(2.0 - 2.0 ** (1 - form.precision), form.max_exponent))
+            if dtype != "float64"
+            else np.inf
+        )
+        overflows = (
+            np.abs(wanted) > limit
+        )  # both infinity and the largest number lie beside such a value
         error = np.abs(got - wanted) / ulp
     special = (np.isnan(got) != np.isnan(wanted)) | (np.isinf(wanted) & (got != wanted))
     special |= np.isinf(got) & np.isfinite(wanted) & (np.abs(wanted) <= limit)
-    flushed = (got == 0.0) & (wanted != 0.0) & (np.abs(wanted) < form.smallest_normal) & (error > 1.0)
+    flushed = (
+        (got == 0.0) & (wanted != 0.0) & (np.abs(wanted) < form.smallest_normal) & (error > 1.0)
+    )
     plain = ~special & ~flushed & ~overflows & np.isfinite(wanted)
     return np.where(plain, error, 0.0), int(special.sum()), int(flushed.sum())
 
@@ -109,13 +136,18 @@ def _ulp(question: str, name: str, dtype: str, given: Words, answer: torch.Tenso
     wanted = reference(name, tensor)
     error, special, flushed = errors(doubles(answer), wanted, dtype)
     if 2 * special > np.count_nonzero(np.isfinite(wanted)):
-        return unknown(question, f"{special} of {len(given)} results are NaN or infinite, or should be")
+        return unknown(
+            question, f"{special} of {len(given)} results are NaN or infinite, or should be"
+        )
     where = int(np.argmax(error))
     most = float(error[where])
     size = "correctly rounded" if most <= 0.5 + 1e-6 and not special else f"within {_up(most)} ulp"
     extra = f", {special} wrong NaN or infinity" if special else ""
     extra += ", subnormal results are 0" if flushed else ""
-    evidence = f"{len(given)} numbers; {most:.4g} ulp at {float(tensor[where]):.9g} ({int(given[where]):#x})"
+    evidence = (
+        f"{len(given)} numbers; {most:.4g} ulp at {float(tensor[where]):.9g} "
+        f"({int(given[where]):#x})"
+    )
     return Fact(question, size + extra, evidence, details={"ulp": f"{most:.6g}"})
 
 
@@ -123,11 +155,16 @@ def _up(value: float) -> str:
     """A bound with two significant digits, rounded up."""
     if value >= 100.0:
         return f"{float(f'{value * 1.05:.1e}'):.0f}" if value < 1e6 else f"{value * 1.05:.0e}"
-    return f"{np.ceil(value * 10.0) / 10.0:.1f}" if value >= 1.0 else f"{np.ceil(value * 100.0) / 100.0:.2f}"
+    return (
+        f"{np.ceil(value * 10.0) / 10.0:.1f}"
+        if value >= 1.0
+        else f"{np.ceil(value * 100.0) / 100.0:.2f}"
+    )
 
 
 def _tail(ask: Ask, question: str, name: str, dtype: str, given: Words, found: Words) -> Fact:
-    """Numbers spread over those whose results are neither NaN nor infinite nor the number itself."""
+    """Numbers spread over those whose results are neither NaN nor infinite nor the number
+    itself."""
     telling = np.flatnonzero(np.isfinite(doubles(from_words(found, dtype))) & (found != given))
     if len(telling) < _ALONE * (1 + _SHORT):
         return unknown(question, "too few of its results say anything")
@@ -139,5 +176,9 @@ def _tail(ask: Ask, question: str, name: str, dtype: str, given: Words, found: W
     other = int((got != found[chosen]).sum()) if got.shape == chosen.shape else len(chosen)
     text = f"{len(chosen)} numbers alone and by {_SHORT}"
     if other:
-        return Fact(question, "other bits alone and in short rows", f"{text}: {other} of them differ from the same in a long row")
+        return Fact(
+            question,
+            "other bits alone and in short rows",
+            f"{text}: {other} of them differ from the same in a long row",
+        )
     return Fact(question, "same bits", text, usual=True)

@@ -1,7 +1,8 @@
-"""Sums and products of float64 without rounding: the rounded value and the exact rest, on whole NumPy arrays.
+"""Sums and products of float64 without rounding: the rounded value and the exact rest, on whole
+NumPy arrays.
 
-Exact as long as nothing overflows and no product's rest is subnormal (Dekker 1971; Knuth, TAOCP 2, 4.2.2). NaN and infinities go
-where float64 takes them.
+Exact as long as nothing overflows and no product's rest is subnormal (Dekker 1971; Knuth, TAOCP 2,
+4.2.2). NaN and infinities go where float64 takes them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ def two_sum(a: Doubles, b: Doubles) -> tuple[Doubles, Doubles]:
 
 
 def two_product(a: Doubles, b: Doubles) -> tuple[Doubles, Doubles]:
-    """a · b as its rounded value and the exact rest (Dekker, with Veltkamp's split in place of a fused multiply-add)."""
+    """a · b as its rounded value and the exact rest (Dekker, with Veltkamp's split in place of a
+    fused multiply-add)."""
     p = a * b
     t = _SPLIT * a
     a1 = t - (t - a)

@@ -1,7 +1,9 @@
-"""Every float32 input of a function of one number, against float64: the worst inputs, and the largest error for each exponent.
+"""Every float32 input of a function of one number, against float64: the worst inputs, and the
+largest error for each exponent.
 
-Bit patterns are walked through in blocks, each with one sign and one exponent, so memory stays bounded; the state after every few
-seconds is the result so far, and going on from it is all that resuming means.
+Bit patterns are walked through in blocks, each with one sign and one exponent, so memory stays
+bounded; the state after every few seconds is the result so far, and going on from it is all that
+resuming means.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ Span = tuple[int, int]  # bit patterns from … below
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Inputs of one sign and exponent (their first 9 bits): how many, how many misrounded, the largest error, its input."""
+    """Inputs of one sign and exponent (their first 9 bits): how many, how many misrounded, the
+    largest error, its input."""
 
     head: int
     inputs: int = 0
@@ -42,7 +45,13 @@ class Bin:
 
     def with_more(self, other: Bin) -> Bin:
         larger = other if other.ulp > self.ulp else self
-        return Bin(self.head, self.inputs + other.inputs, self.misrounded + other.misrounded, larger.ulp, larger.worst)
+        return Bin(
+            self.head,
+            self.inputs + other.inputs,
+            self.misrounded + other.misrounded,
+            larger.ulp,
+            larger.worst,
+        )
 
     @property
     def power(self) -> int:
@@ -56,7 +65,8 @@ class Bin:
 
 @dataclass
 class Result:
-    """What is known so far. ``upto`` counts the blocks that are done; ``counts`` are mismatches by kind."""
+    """What is known so far. ``upto`` counts the blocks that are done; ``counts`` are mismatches by
+    kind."""
 
     function: str
     backend: str
@@ -96,13 +106,18 @@ class Result:
 
     def to_json(self) -> dict[str, Any]:
         rows = [
-            [one.head, one.inputs, one.misrounded, one.ulp, one.worst] for one in sorted(self.bins.values(), key=lambda b: b.head)
+            [one.head, one.inputs, one.misrounded, one.ulp, one.worst]
+            for one in sorted(self.bins.values(), key=lambda b: b.head)
         ]
         return {
-            "exhaustive": FORMAT, "function": self.function, "dtype": "float32", "backend": self.backend,
-            "environment": dict(self.environment), "spans": [list(span) for span in self.spans], "upto": self.upto,
-            "blocks": self.blocks, "complete": self.complete, "seconds": round(self.seconds, 3), "ulp": self.ulp,
-            "inputs": self.inputs, "misrounded": self.misrounded, "counts": self.counts, "examples": self.examples,
+            "exhaustive": FORMAT, "function": self.function, "dtype": "float32",
+            "backend": self.backend,
+            "environment": dict(self.environment), "spans": [list(span) for span in self.spans],
+            "upto": self.upto,
+            "blocks": self.blocks, "complete": self.complete, "seconds": round(self.seconds, 3),
+            "ulp": self.ulp,
+            "inputs": self.inputs, "misrounded": self.misrounded, "counts": self.counts,
+            "examples": self.examples,
             "worst": [list(row) for row in self.worst], "bins": rows,
         }  # fmt: skip
 
@@ -113,21 +128,31 @@ class Result:
             if data["exhaustive"] != FORMAT or data["dtype"] != "float32":
                 raise ValueError("another format")
             spans = tuple(_span(*map(_whole, span)) for span in data["spans"][:4])
-            bins = [Bin(_whole(h, 511), _whole(n), _whole(m), _error(u), _whole(w)) for h, n, m, u, w in data["bins"][:512]]
+            bins = [
+                Bin(_whole(h, 511), _whole(n), _whole(m), _error(u), _whole(w))
+                for h, n, m, u, w in data["bins"][:512]
+            ]
             return Result(
                 str(data["function"])[:100], str(data["backend"])[:300], spans,
-                {str(k)[:100]: str(v)[:400] for k, v in list(data["environment"].items())[:100]}, _whole(data["upto"]),
+                {str(k)[:100]: str(v)[:400] for k, v in list(data["environment"].items())[:100]},
+                _whole(data["upto"]),
                 _error(data["seconds"]), {one.head: one for one in bins},
                 [(_error(e), _whole(i), _whole(r)) for e, i, r in data["worst"][:WORST]],
                 {str(k)[:40]: _whole(v) for k, v in list(data["counts"].items())[:20]},
                 {str(k)[:40]: _whole(v) for k, v in list(data["examples"].items())[:20]},
             )  # fmt: skip
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise BundleError(f"not a result of fingerprint --exhaustive: {type(error).__name__} {str(error)[:80]}") from None
+            raise BundleError(
+                f"not a result of fingerprint --exhaustive: {type(error).__name__} "
+                f"{str(error)[:80]}"
+            ) from None
 
     def literal(self) -> Literal:
         """The worst inputs of all, and of every exponent, as a tensor for a case."""
-        chosen = dict.fromkeys([row[1] for row in self.worst] + [one.worst for one in self.bins.values() if one.ulp > 0.5])
+        chosen = dict.fromkeys(
+            [row[1] for row in self.worst]
+            + [one.worst for one in self.bins.values() if one.ulp > 0.5]
+        )
         patterns = np.array([p for p in chosen if p & ~SIGN <= INFINITY], dtype="<u4")
         return Literal(patterns.tobytes(), "float32", patterns.shape, (1,))
 
@@ -152,18 +177,27 @@ def _span(start: int, stop: int) -> Span:
 
 
 def function_named(name: str) -> str:
-    """The operator's full name. Raises UsageError unless it is a function of one tensor that float64 has too."""
-    short = {known.rpartition(".")[2]: known for known in operators.registry() if known.startswith(("nn.functional.", "special."))}
+    """The operator's full name. Raises UsageError unless it is a function of one tensor that
+    float64 has too."""
+    short = {
+        known.rpartition(".")[2]: known
+        for known in operators.registry()
+        if known.startswith(("nn.functional.", "special."))
+    }
     full = name if name in operators.registry() else short.get(name, name)
     operator = operators.get(full)
     try:
         with torch.no_grad():
             found = operator(torch.tensor([0.5, 1.5], dtype=torch.float64))
-        sound = isinstance(found, torch.Tensor) and found.shape == (2,) and found.dtype == torch.float64
+        sound = (
+            isinstance(found, torch.Tensor) and found.shape == (2,) and found.dtype == torch.float64
+        )
     except Exception:
         sound = False
     if not sound or "random" in operator.traits:
-        raise UsageError(f"--exhaustive {name}: not a function of one number, such as exp, tanh, gelu")
+        raise UsageError(
+            f"--exhaustive {name}: not a function of one number, such as exp, tanh, gelu"
+        )
     return full
 
 
@@ -171,7 +205,8 @@ _NUMBER = r"\s*([-+]?)(?:(2)\s*\^\s*([-+]?\d+)|(\d+\.?\d*(?:e[-+]?\d+)?|\.\d+|in
 
 
 def spans_of(text: str) -> tuple[Span, ...]:
-    """Bit patterns of ``LOW..HIGH`` (2^-10..2^10, -1..1, 0..inf): those of the positive numbers, then of the negative ones.
+    """Bit patterns of ``LOW..HIGH`` (2^-10..2^10, -1..1, 0..inf): those of the positive numbers,
+    then of the negative ones.
 
     Empty text: all of them, NaN too. Raises UsageError.
     """
@@ -179,7 +214,9 @@ def spans_of(text: str) -> tuple[Span, ...]:
         return ((0, END),)
     found = re.fullmatch(_NUMBER + r"\.\." + _NUMBER, text.strip())
     if found is None:
-        raise UsageError(f"--range {text!r}: expected LOW..HIGH such as 2^-10..2^10, -1..1 or 0..inf")
+        raise UsageError(
+            f"--range {text!r}: expected LOW..HIGH such as 2^-10..2^10, -1..1 or 0..inf"
+        )
     low, high = (_value(*found.groups()[i : i + 4]) for i in (0, 4))
     if low > high:
         raise UsageError(f"--range {text!r}: {low:g} is not below {high:g}")
@@ -192,7 +229,9 @@ def spans_of(text: str) -> tuple[Span, ...]:
 
 
 def _value(sign: str, two: str | None, power: str | None, number: str | None) -> float:
-    size = math.ldexp(1.0, max(-2000, min(int(power), 1023))) if two and power else float(number or 0)
+    size = (
+        math.ldexp(1.0, max(-2000, min(int(power), 1023))) if two and power else float(number or 0)
+    )
     return -size if sign == "-" else size
 
 
@@ -224,15 +263,20 @@ def _blocks(spans: Sequence[Span]) -> Iterator[Span]:
 
 
 def sweep(ask: Ask, found: Result) -> Iterator[Result]:
-    """Goes on where ``found`` stands, and yields it after each block. Raises NotAnswered where the backend gives no result."""
+    """Goes on where ``found`` stands, and yields it after each block. Raises NotAnswered where the
+    backend gives no result."""
     todo = list(_blocks(found.spans))[found.upto :]
     for first in range(0, len(todo), _AHEAD):
         part = todo[first : first + _AHEAD]
         given = [np.arange(start, stop, dtype=np.uint32) for start, stop in part]
-        asked = [call(found.function, "float32", from_words(patterns, "float32")) for patterns in given]
+        asked = [
+            call(found.function, "float32", from_words(patterns, "float32")) for patterns in given
+        ]
         for patterns, answer in zip(given, ask.many(asked), strict=True):
             if answer.shape != patterns.shape or answer.dtype != torch.float32:
-                raise NotAnswered(f"{found.function}: {tuple(answer.shape)} {answer.dtype} came back")
+                raise NotAnswered(
+                    f"{found.function}: {tuple(answer.shape)} {answer.dtype} came back"
+                )
             _add(found, patterns, words(answer))
             found.upto += 1
             yield found
@@ -260,16 +304,25 @@ def _add(found: Result, patterns: np.ndarray[Any, Any], got: np.ndarray[Any, Any
     one = Bin(head, len(patterns), counted, max(most, 0.5), where)
     found.bins[head] = found.bins[head].with_more(one) if head in found.bins else one
     least = found.worst[-1][0] if len(found.worst) == WORST else 0.5
-    for i in np.flatnonzero(error > least)[np.argsort(-error[error > least], kind="stable")[:WORST]]:
+    for i in np.flatnonzero(error > least)[
+        np.argsort(-error[error > least], kind="stable")[:WORST]
+    ]:
         found.worst.append((float(error[i]), int(patterns[other[i]]), int(got[other[i]])))
     found.worst = sorted(found.worst, key=lambda row: (-row[0], row[1]))[:WORST]
 
 
-def _kinds(value: np.ndarray[Any, Any], exact: np.ndarray[Any, Any]) -> dict[str, np.ndarray[Any, Any]]:
+def _kinds(
+    value: np.ndarray[Any, Any], exact: np.ndarray[Any, Any]
+) -> dict[str, np.ndarray[Any, Any]]:
     """Mismatches that are no errors in ulp. A payload of NaN is none at all."""
     largest = float(np.finfo(np.float32).max)
     nan = np.isnan(value) != np.isnan(exact)
     infinite = ~nan & (np.isinf(value) != (np.abs(exact) > largest)) & ~np.isnan(exact)
     zero = ~nan & (value == 0.0) & (exact == 0.0)
     flushed = ~nan & (value == 0.0) & (exact != 0.0) & (np.abs(exact) < _LEAST)
-    return {"NaN": nan, "infinity": infinite, "sign of zero": zero, "subnormal result is 0": flushed}
+    return {
+        "NaN": nan,
+        "infinity": infinite,
+        "sign of zero": zero,
+        "subnormal result is 0": flushed,
+    }

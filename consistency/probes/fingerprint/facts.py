@@ -1,6 +1,8 @@
-"""What a fingerprint is made of: questions, each with an answer and its evidence, or with why there is none.
+"""What a fingerprint is made of: questions, each with an answer and its evidence, or with why there
+is none.
 
-They travel in bundles, so reading one is bounded and checked like everything that comes from another machine.
+They travel in bundles, so reading one is bounded and checked like everything that comes from
+another machine.
 """
 
 from __future__ import annotations
@@ -27,10 +29,12 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 class Fact:
     """One question about a backend: what was found, or why nothing was.
 
-    ``question`` is ``what/dtype/property``: ``matmul/float32/accumulator``, ``exp/float32/ulp``, ``edges/float32/round(0.5)``.
-    ``answer`` is the shortest text that two backends are compared by (``24 bits, RN-even``); ``evidence`` says what was measured.
-    Where ``inconclusive`` says why, nothing was established and the answer is empty. ``details`` hold what programs read: further
-    texts by name, such as a whole tree. ``usual`` marks an answer that IEEE arithmetic gives, of which a card need not speak.
+    ``question`` is ``what/dtype/property``: ``matmul/float32/accumulator``, ``exp/float32/ulp``,
+    ``edges/float32/round(0.5)``. ``answer`` is the shortest text that two backends are compared by
+    (``24 bits, RN-even``); ``evidence`` says what was measured. Where ``inconclusive`` says why,
+    nothing was established and the answer is empty. ``details`` hold what programs read: further
+    texts by name, such as a whole tree. ``usual`` marks an answer that IEEE arithmetic gives, of
+    which a card need not speak.
     """
 
     question: str
@@ -42,7 +46,9 @@ class Fact:
 
     def __post_init__(self) -> None:
         if bool(self.answer) == bool(self.inconclusive):
-            raise ValueError(f"{self.question}: a fact has either an answer or a reason why there is none")
+            raise ValueError(
+                f"{self.question}: a fact has either an answer or a reason why there is none"
+            )
 
     @property
     def known(self) -> bool:
@@ -83,8 +89,14 @@ class Fact:
         details = data.get("details", {})
         if not isinstance(details, dict) or len(details) > MAX_DETAILS:
             raise BundleError("the details of a fact are an object of a few texts")
-        texts = {key: _text(data.get(key, ""), key) for key in ("question", "answer", "evidence", INCONCLUSIVE)}
-        found = {_text(key, "a detail's name"): _text(value, "a detail") for key, value in details.items()}
+        texts = {
+            key: _text(data.get(key, ""), key)
+            for key in ("question", "answer", "evidence", INCONCLUSIVE)
+        }
+        found = {
+            _text(key, "a detail's name"): _text(value, "a detail")
+            for key, value in details.items()
+        }
         try:
             return Fact(**texts, details=MappingProxyType(found), usual=data.get("usual") is True)
         except ValueError as error:
@@ -98,7 +110,8 @@ def unknown(question: str, why: str, evidence: str = "", **details: str) -> Fact
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """All facts of one backend, in the order in which they were asked; ``seconds`` is how long that took."""
+    """All facts of one backend, in the order in which they were asked; ``seconds`` is how long that
+    took."""
 
     backend: str
     facts: Mapping[str, Fact]
@@ -106,8 +119,12 @@ class Fingerprint:
     calls: int = 0
 
     @staticmethod
-    def of(backend: str, facts: Iterable[Fact], seconds: float = 0.0, calls: int = 0) -> Fingerprint:
-        return Fingerprint(backend, MappingProxyType({fact.question: fact for fact in facts}), seconds, calls)
+    def of(
+        backend: str, facts: Iterable[Fact], seconds: float = 0.0, calls: int = 0
+    ) -> Fingerprint:
+        return Fingerprint(
+            backend, MappingProxyType({fact.question: fact for fact in facts}), seconds, calls
+        )
 
     def __iter__(self) -> Iterator[Fact]:
         return iter(self.facts.values())
@@ -123,7 +140,8 @@ class Fingerprint:
 
     @property
     def hash(self) -> str:
-        """Ten digits that are the same where all answers are: inconclusive ones count as such, evidence does not count."""
+        """Ten digits that are the same where all answers are: inconclusive ones count as such,
+        evidence does not count."""
         answers = sorted((fact.question, fact.answer) for fact in self)
         return hashlib.sha256(json.dumps(answers).encode("utf-8")).hexdigest()[:10]
 
@@ -134,23 +152,41 @@ class Fingerprint:
 
     @staticmethod
     def from_json(data: Any) -> Fingerprint:
-        """What :meth:`to_json` wrote. Raises BundleError for anything else, or for one that is too large."""
+        """What :meth:`to_json` wrote. Raises BundleError for anything else, or for one that is too
+        large."""
         if isinstance(data, str):
             if len(data) > MAX_JSON:
-                raise BundleError(f"a fingerprint of {len(data)} characters is too large (at most {MAX_JSON})")
+                raise BundleError(
+                    f"a fingerprint of {len(data)} characters is too large (at most {MAX_JSON})"
+                )
             try:
                 data = json.loads(data)
             except (ValueError, RecursionError) as error:
                 raise BundleError(f"not a fingerprint: {str(error)[:80]}") from None
-        if not isinstance(data, dict) or data.get("fingerprint") != FORMAT or not isinstance(data.get("facts"), list):
-            raise BundleError(f"not a fingerprint of format {FORMAT}; make one with consistency fingerprint --json")
+        if (
+            not isinstance(data, dict)
+            or data.get("fingerprint") != FORMAT
+            or not isinstance(data.get("facts"), list)
+        ):
+            raise BundleError(
+                f"not a fingerprint of format {FORMAT}; make one with consistency fingerprint "
+                f"--json"
+            )
         if len(data["facts"]) > MAX_FACTS:
-            raise BundleError(f"a fingerprint of {len(data['facts'])} facts is too large (at most {MAX_FACTS})")
+            raise BundleError(
+                f"a fingerprint of {len(data['facts'])} facts is too large (at most {MAX_FACTS})"
+            )
         seconds, calls = data.get("seconds", 0.0), data.get("calls", 0)
-        if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or type(calls) is not int:
+        if (
+            not isinstance(seconds, (int, float))
+            or isinstance(seconds, bool)
+            or type(calls) is not int
+        ):
             raise BundleError("a fingerprint's 'seconds' and 'calls' are numbers")
         facts = [Fact.from_json(item) for item in data["facts"]]
-        return Fingerprint.of(_text(data.get("backend", ""), "backend"), facts, float(seconds), calls)
+        return Fingerprint.of(
+            _text(data.get("backend", ""), "backend"), facts, float(seconds), calls
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,19 +199,29 @@ class Difference:
 
 
 def differences(left: Fingerprint, right: Fingerprint) -> tuple[Difference, ...]:
-    """Questions with different *established* answers, in the order of ``left``; what either did not establish is no difference."""
+    """Questions with different *established* answers, in the order of ``left``; what either did not
+    establish is no difference."""
     found = []
     for question in dict.fromkeys((*left.facts, *right.facts)):
         one, other = left.get(question), right.get(question)
-        if one is not None and other is not None and one.known and other.known and not _alike(question, one.answer, other.answer):
+        if (
+            one is not None
+            and other is not None
+            and one.known
+            and other.known
+            and not _alike(question, one.answer, other.answer)
+        ):
             found.append(Difference(question, one, other))
     return tuple(found)
 
 
 def _alike(question: str, one: str, other: str) -> bool:
-    """Also where of one running sum only the width was established: ``24 bits`` beside ``24 bits, nearest even``."""
+    """Also where of one running sum only the width was established: ``24 bits`` beside ``24 bits,
+    nearest even``."""
     less, more = sorted((one, other), key=len)
-    return less == more or (question.endswith("/accumulator") and "," not in less and more.startswith(f"{less}, "))
+    return less == more or (
+        question.endswith("/accumulator") and "," not in less and more.startswith(f"{less}, ")
+    )
 
 
 def _text(value: Any, what: str) -> str:

@@ -1,6 +1,8 @@
-"""Sums of products asked for through matmul, linear, bmm and conv2d alike: a probe gives rows of one factor, and gets the sums.
+"""Sums of products asked for through matmul, linear, bmm and conv2d alike: a probe gives rows of
+one factor, and gets the sums.
 
-The shape selects the kernel, so all rows of one question are asked at one (M, K, N), padded with zeros.
+The shape selects the kernel, so all rows of one question are asked at one (M, K, N), padded with
+zeros.
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ def _linear(dtype: str, a: torch.Tensor, b: torch.Tensor) -> Request:
 
 
 def _bmm(dtype: str, a: torch.Tensor, b: torch.Tensor) -> Request:
-    return call("bmm", dtype, a.expand(2, *a.shape).contiguous(), b.expand(2, *b.shape).contiguous())
+    return call(
+        "bmm", dtype, a.expand(2, *a.shape).contiguous(), b.expand(2, *b.shape).contiguous()
+    )
 
 
 def _conv2d(dtype: str, a: torch.Tensor, b: torch.Tensor) -> Request:
@@ -61,7 +65,12 @@ def _conv2d(dtype: str, a: torch.Tensor, b: torch.Tensor) -> Request:
 FORMS: dict[str, Callable[[str, torch.Tensor, torch.Tensor], Request]] = {
     "matmul": _matmul, "linear": _linear, "bmm": _bmm, "conv2d": _conv2d,
 }  # fmt: skip
-OPERATORS = {"matmul": "matmul", "linear": "nn.functional.linear", "bmm": "bmm", "conv2d": "nn.functional.conv2d"}
+OPERATORS = {
+    "matmul": "matmul",
+    "linear": "nn.functional.linear",
+    "bmm": "bmm",
+    "conv2d": "nn.functional.conv2d",
+}
 
 
 def request(form: str, dtype: str, a: torch.Tensor, b: torch.Tensor) -> Request:
@@ -72,31 +81,37 @@ def request(form: str, dtype: str, a: torch.Tensor, b: torch.Tensor) -> Request:
 def result(form: str, answer: torch.Tensor, m: int, n: int) -> torch.Tensor:
     """What came back, as a matrix (M, N). Raises NotAnswered where it is none."""
     if answer.numel() != m * n * (2 if form == "bmm" else 1) or not answer.is_floating_point():
-        raise NotAnswered(f"{form}: {tuple(answer.shape)} {str(answer.dtype).removeprefix('torch.')} came back")
+        raise NotAnswered(
+            f"{form}: {tuple(answer.shape)} {str(answer.dtype).removeprefix('torch.')} came back"
+        )
     if form == "bmm":
         return answer[1]
     return answer.reshape(n, m).T if form == "conv2d" else answer
 
 
 class Bench:
-    """One form and dtype at one shape. All answers are float64 arrays that hold exactly what came back."""
+    """One form and dtype at one shape. All answers are float64 arrays that hold exactly what came
+    back."""
 
     def __init__(self, ask: Ask, form: str, dtype: str, shape: Shape = EVEN) -> None:
         self.ask, self.form, self.dtype, self.shape = ask, form, dtype, shape
 
     def rows(self, left: Array, right: Array) -> Array:
-        """The sums of ``left`` (T, K) times one vector ``right`` (K,), for any T: an array (T, N) of N equal columns."""
+        """The sums of ``left`` (T, K) times one vector ``right`` (K,), for any T: an array (T, N)
+        of N equal columns."""
         b = np.repeat(right[:, None], self.shape.n, axis=1)
         return self._all([(block, b) for block in _blocks(left, self.shape.m)])[: len(left)]
 
     def columns(self, left: Array, right: Array) -> Array:
-        """The sums of one vector ``left`` (K,) times ``right`` (T, K): an array (T, M) of M equal columns."""
+        """The sums of one vector ``left`` (K,) times ``right`` (T, K): an array (T, M) of M equal
+        columns."""
         a = np.repeat(left[None], self.shape.m, axis=0)
         blocks = _blocks(right, self.shape.n)
         return self._all([(a, block.T) for block in blocks], transposed=True)[: len(right)]
 
     def grid(self, left: Array, right: Array) -> Array:
-        """All sums of a row of ``left`` (T, K) times a row of ``right`` (U, K): an array (T, U). They must fit the shape."""
+        """All sums of a row of ``left`` (T, K) times a row of ``right`` (U, K): an array (T, U).
+        They must fit the shape."""
         found = self._each([(_padded(left, self.shape.m), _padded(right, self.shape.n).T)])[0]
         return found[: len(left), : len(right)]
 
@@ -105,7 +120,10 @@ class Bench:
 
     def _each(self, pairs: list[tuple[Array, Array]]) -> list[Array]:
         """Raises NotAnswered, also where something of another shape comes back."""
-        asked = [request(self.form, self.dtype, numbers(a, self.dtype), numbers(b, self.dtype)) for a, b in pairs]
+        asked = [
+            request(self.form, self.dtype, numbers(a, self.dtype), numbers(b, self.dtype))
+            for a, b in pairs
+        ]
         m, n = self.shape.m, self.shape.n
         return [doubles(result(self.form, answer, m, n)) for answer in self.ask.many(asked)]
 
@@ -115,7 +133,11 @@ def _blocks(rows: Array, size: int) -> list[Array]:
 
 
 def _padded(rows: Array, size: int) -> Array:
-    return np.concatenate([rows, np.zeros((size - len(rows), rows.shape[1]))]) if len(rows) < size else rows
+    return (
+        np.concatenate([rows, np.zeros((size - len(rows), rows.shape[1]))])
+        if len(rows) < size
+        else rows
+    )
 
 
 def at(slots: tuple[int, ...], values: Array, k: int) -> Array:

@@ -1,7 +1,9 @@
-"""How many bits of a factor reach the product, how the others are rounded away, and whether a factor is split in parts.
+"""How many bits of a factor reach the product, how the others are rounded away, and whether a
+factor is split in parts.
 
-One slot of K holds a number with its last bit at 2^-p, the other factor is 1: what survives is what the hardware read. Numbers with
-two bits pass a split in two short numbers untouched, so dense ones, 1.0101…b, are asked as well.
+One slot of K holds a number with its last bit at 2^-p, the other factor is 1: what survives is what
+the hardware read. Numbers with two bits pass a split in two short numbers untouched, so dense ones,
+1.0101…b, are asked as well.
 """
 
 from __future__ import annotations
@@ -23,19 +25,36 @@ def facts(ask: Ask, form: str, dtype: str) -> Iterator[Fact]:
     """``FORM/DTYPE/multiplicand``: one answer for both sides and all shapes, or what differs."""
     question = f"{form}/{dtype}/multiplicand"
     try:
-        found = {(side, shape): _side(Bench(ask, form, dtype, shape), side) for shape in SHAPES for side in SIDES}
+        found = {
+            (side, shape): _side(Bench(ask, form, dtype, shape), side)
+            for shape in SHAPES
+            for side in SIDES
+        }
     except NotAnswered as reason:
         yield unknown(question, str(reason))
         return
     full = FORMATS[dtype].precision
-    reasons = [f"{side} factor at {shape}: {text}" for (side, shape), (good, text) in found.items() if not good]
+    reasons = [
+        f"{side} factor at {shape}: {text}"
+        for (side, shape), (good, text) in found.items()
+        if not good
+    ]
     if reasons:
         yield unknown(question, reasons[0])
         return
     answers = {key: text for key, (_, text) in found.items()}
-    evidence = f"1 + 2^-p and 1.0101…b cut at p, times 1, p = 1 … {full - 1}; shapes {', '.join(map(str, SHAPES))}"
+    evidence = (
+        f"1 + 2^-p and 1.0101…b cut at p, times 1, p = 1 … {full - 1}; shapes "
+        f"{', '.join(map(str, SHAPES))}"
+    )
     details = {"bits": str(min(int(text.split()[0]) for text in answers.values()))}
-    yield Fact(question, _together(answers), evidence, details=details, usual=set(answers.values()) == {f"{full} bits"})
+    yield Fact(
+        question,
+        _together(answers),
+        evidence,
+        details=details,
+        usual=set(answers.values()) == {f"{full} bits"},
+    )
 
 
 def _together(answers: dict[tuple[str, Shape], str]) -> str:
@@ -48,7 +67,9 @@ def _together(answers: dict[tuple[str, Shape], str]) -> str:
     by_side = {side: {answers[side, shape] for shape in SHAPES} for side in SIDES}
     if all(len(texts) == 1 for texts in by_side.values()):
         return "; ".join(f"{SIDES[side]} factor {min(texts)}" for side, texts in by_side.items())
-    return "; ".join(f"{SIDES[side]} factor at {shape} {text}" for (side, shape), text in answers.items())
+    return "; ".join(
+        f"{SIDES[side]} factor at {shape} {text}" for (side, shape), text in answers.items()
+    )
 
 
 def dense(p: int) -> float:
@@ -85,20 +106,27 @@ def _side(bench: Bench, side: str) -> tuple[bool, str]:
 
 
 def _ties(t: int, full: int) -> tuple[float, ...]:
-    """At ``t`` kept bits, with u the last of them: ¾u, ½u and 3/2 u above 1, as positive and negative numbers."""
+    """At ``t`` kept bits, with u the last of them: ¾u, ½u and 3/2 u above 1, as positive and
+    negative numbers."""
     u = 2.0 ** (1 - t)
-    steps = (0.75, 0.5, 1.5) if t + 2 <= full else (0.5, 0.5, 1.5)  # the last bit but one leaves no room for quarters
+    steps = (
+        (0.75, 0.5, 1.5) if t + 2 <= full else (0.5, 0.5, 1.5)
+    )  # the last bit but one leaves no room for quarters
     return tuple(sign * (1.0 + step * u) for sign in (1.0, -1.0) for step in steps)
 
 
 def _passed(bench: Bench, side: str, values: Array) -> Array | None:
-    """What comes back for each number, or None where it depends on the place in K or in the output."""
+    """What comes back for each number, or None where it depends on the place in K or in the
+    output."""
     found = []
     for slot in (5, bench.shape.k - 2):
         rows, ones = at((slot,), values[:, None], bench.shape.k), np.zeros(bench.shape.k)
         ones[slot] = 1.0
         found.append(bench.rows(rows, ones) if side == "left" else bench.columns(ones, rows))
-    same = all(np.array_equal(got, np.broadcast_to(found[0][:, :1], got.shape), equal_nan=True) for got in found)
+    same = all(
+        np.array_equal(got, np.broadcast_to(found[0][:, :1], got.shape), equal_nan=True)
+        for got in found
+    )
     return found[0][:, 0] if same else None
 
 

@@ -20,8 +20,11 @@ MODES: dict[str, Mode] = {
 
 
 def of_operand(seen: Array, given: Array, bits: int) -> str | None:
-    """How ``given`` (1 ≤ |x| < 4) became ``seen`` at ``bits`` kept bits; None where no way of rounding, or several, fit."""
+    """How ``given`` (1 ≤ |x| < 4) became ``seen`` at ``bits`` kept bits; None where no way of
+    rounding, or several, fit."""
     with np.errstate(over="ignore", invalid="ignore"):
         unit = np.ldexp(1.0, np.frexp(given)[1] - bits)
-        fitting = [name for name, mode in MODES.items() if np.array_equal(mode(given / unit) * unit, seen)]
+        fitting = [
+            name for name, mode in MODES.items() if np.array_equal(mode(given / unit) * unit, seen)
+        ]
     return fitting[0] if len(fitting) == 1 else None

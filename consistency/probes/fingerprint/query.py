@@ -1,7 +1,9 @@
-"""How a probe asks a backend: ordinary operators on tensors that are given by their bits, one call or many at once.
+"""How a probe asks a backend: ordinary operators on tensors that are given by their bits, one call
+or many at once.
 
-A probe compares bit patterns and never computes with what came back in the backend's own mode: a process that flushes subnormals
-flushes its own arithmetic too. Everything goes through :meth:`Backend.run`, so a worker process is asked like any other backend.
+A probe compares bit patterns and never computes with what came back in the backend's own mode: a
+process that flushes subnormals flushes its own arithmetic too. Everything goes through
+:meth:`Backend.run`, so a worker process is asked like any other backend.
 """
 
 from __future__ import annotations
@@ -30,12 +32,14 @@ _SIGNED = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 class NotAnswered(Exception):  # noqa: N818 - says what happened, is not an error of anybody's
-    """The backend does not offer what a probe needs, or failed at it; the text says why. The probe is inconclusive then."""
+    """The backend does not offer what a probe needs, or failed at it; the text says why. The probe
+    is inconclusive then."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """A call: ``operator`` by its name in the registry, or ``call/Tensor.to`` for one of torch's own functions."""
+    """A call: ``operator`` by its name in the registry, or ``call/Tensor.to`` for one of torch's
+    own functions."""
 
     operator: str
     dtype: str
@@ -49,7 +53,8 @@ def call(operator: str, dtype: str, *args: Any, **kwargs: Any) -> Request:
 
 
 class Ask:
-    """Asks one backend. ``calls`` counts what was asked; ``step`` is told each call (for a progress bar)."""
+    """Asks one backend. ``calls`` counts what was asked; ``step`` is told each call (for a progress
+    bar)."""
 
     def __init__(self, backend: Backend, step: Callable[[], None] | None = None) -> None:
         self.backend = backend
@@ -62,12 +67,16 @@ class Ask:
         return self.many([Request(operator, dtype, args, kwargs)])[0]
 
     def many(self, requests: Sequence[Request]) -> list[torch.Tensor]:
-        """The first tensor that each call returns. Raises NotAnswered where one of them gives none."""
+        """The first tensor that each call returns. Raises NotAnswered where one of them gives
+        none."""
         return [answer[0] for answer in self.all_outputs(requests)]
 
     def each(self, requests: Sequence[Request]) -> list[torch.Tensor | NotAnswered]:
         """As :meth:`many`, but a call that gives nothing costs its own answer only."""
-        return [answer if isinstance(answer, NotAnswered) else answer[0] for answer in self._answers(requests)]
+        return [
+            answer if isinstance(answer, NotAnswered) else answer[0]
+            for answer in self._answers(requests)
+        ]
 
     def all_outputs(self, requests: Sequence[Request]) -> list[tuple[torch.Tensor, ...]]:
         """All returned tensors of each call. Raises NotAnswered."""
@@ -78,7 +87,8 @@ class Ask:
         return [answer for answer in answers if not isinstance(answer, NotAnswered)]
 
     def variant(self, words: str) -> Ask | None:
-        """Asks this backend with a switch the other way (``"one thread"``, ``"oneDNN off"``); None where it has no such switch."""
+        """Asks this backend with a switch the other way (``"one thread"``, ``"oneDNN off"``); None
+        where it has no such switch."""
         found = self.backend.variants().get(words)
         return None if found is None else Ask(found, self._step)
 
@@ -97,14 +107,18 @@ class Ask:
         return backends.refusal(self.backend, found, dtype, "forward")
 
     def _answers(self, requests: Sequence[Request]) -> list[tuple[torch.Tensor, ...] | NotAnswered]:
-        prepared: list[tuple[Operator, Case] | NotAnswered] = [self._prepared(request) for request in requests]
+        prepared: list[tuple[Operator, Case] | NotAnswered] = [
+            self._prepared(request) for request in requests
+        ]
         answers: list[tuple[torch.Tensor, ...] | NotAnswered] = []
         for position, item in enumerate(prepared):
             if isinstance(item, NotAnswered):
                 answers.append(item)
                 continue
             window = prepared[position : position + LOOK_AHEAD]
-            self.backend.ahead((*known, "forward") for known in window if not isinstance(known, NotAnswered))
+            self.backend.ahead(
+                (*known, "forward") for known in window if not isinstance(known, NotAnswered)
+            )
             answers.append(self._run(*item))
         return answers
 
@@ -116,7 +130,9 @@ class Ask:
         source = request.operator if request.operator.startswith(f"{NAME}/") else ""
         args = tuple(materialize.from_python(arg) for arg in request.args)
         name = request.operator.removeprefix(f"{NAME}/")
-        return _operator(request.operator, request.dtype), Case(name, request.dtype, args, kwargs, source=source)
+        return _operator(request.operator, request.dtype), Case(
+            name, request.dtype, args, kwargs, source=source
+        )
 
     def _run(self, operator: Operator, case: Case) -> tuple[torch.Tensor, ...] | NotAnswered:
         self.calls += 1
@@ -127,8 +143,13 @@ class Ask:
         except RecipeError as error:
             return NotAnswered(f"{operator.name} cannot be asked: {error}")
         if outcome.status != "ok":
-            return NotAnswered(f"{operator.name} {case.dtype}: {outcome.status}{_why(outcome.exception, outcome.message)}")
-        tensors = tuple(o.tensor for o in outcome.outputs if o.tensor is not None and o.name.startswith("out/"))
+            return NotAnswered(
+                f"{operator.name} {case.dtype}: "
+                f"{outcome.status}{_why(outcome.exception, outcome.message)}"
+            )
+        tensors = tuple(
+            o.tensor for o in outcome.outputs if o.tensor is not None and o.name.startswith("out/")
+        )
         return tensors or NotAnswered(f"{operator.name} {case.dtype} returns no tensor")
 
 
@@ -155,12 +176,15 @@ def words(tensor: torch.Tensor) -> Words:
 def from_words(patterns: Words, dtype: str) -> torch.Tensor:
     """The tensor with these bit patterns; the other way round of :func:`words`."""
     size = dtypes.TORCH[dtype].itemsize
-    signed = np.ascontiguousarray(patterns, dtype=_WORDS[size]).view({1: np.uint8, 2: np.int16, 4: np.int32, 8: np.int64}[size])
+    signed = np.ascontiguousarray(patterns, dtype=_WORDS[size]).view(
+        {1: np.uint8, 2: np.int16, 4: np.int32, 8: np.int64}[size]
+    )
     return torch.from_numpy(signed.copy()).view(dtypes.TORCH[dtype])
 
 
 def numbers(values: npt.ArrayLike, dtype: str) -> torch.Tensor:
-    """float64 values as a tensor of ``dtype``. Raises ValueError where one of them is not exactly a number of that format."""
+    """float64 values as a tensor of ``dtype``. Raises ValueError where one of them is not exactly a
+    number of that format."""
     wide = torch.from_numpy(np.array(values, dtype=np.float64))
     narrow = wide.to(dtypes.TORCH[dtype])
     if not torch.equal(narrow.to(torch.float64), wide):

@@ -1,7 +1,9 @@
-"""Correctly rounded sums and fused multiply-adds of arrays, in float32 and float64, by NumPy's plain operations.
+"""Correctly rounded sums and fused multiply-adds of arrays, in float32 and float64, by NumPy's
+plain operations.
 
-A float32 fused multiply-add is not the float64 one rounded to float32: that would round twice. The sum in float64 is rounded
-*to odd* instead (an inexact result has its last bit set); rounding that to float32 is right (Boldo and Melquiond, 2008).
+A float32 fused multiply-add is not the float64 one rounded to float32: that would round twice. The
+sum in float64 is rounded *to odd* instead (an inexact result has its last bit set); rounding that
+to float32 is right (Boldo and Melquiond, 2008).
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ Array = np.ndarray[Any, Any]
 
 
 def odd(s: Array, e: Array) -> Array:
-    """s + e rounded to odd, where s is their sum rounded to nearest and e what rounding took away."""
+    """s + e rounded to odd, where s is their sum rounded to nearest and e what rounding took
+    away."""
     bits = s.view(np.int64)
     even = ((bits & 1) == 0) & (e != 0.0) & np.isfinite(s)
     if not even.any():
@@ -39,7 +42,8 @@ def fma(a: Array, b: Array, c: Array) -> Array:
 
 
 def together(parts: list[Array], kind: Any) -> Array:
-    """The exact sum of several float64 arrays, rounded once to ``kind``: what a unit does that adds several terms at once."""
+    """The exact sum of several float64 arrays, rounded once to ``kind``: what a unit does that adds
+    several terms at once."""
     sums: list[Array] = []
     for part in parts:  # Shewchuk's expansions: non-overlapping parts whose sum is exact
         rest, kept = part, []
@@ -48,7 +52,9 @@ def together(parts: list[Array], kind: Any) -> Array:
             kept.append(low)
         sums = [*kept, rest]
     total = sums[0]
-    for _ in range(2):  # renormalise from the small end, so that all but the last two parts vanish or lie far below
+    for _ in range(
+        2
+    ):  # renormalise from the small end, so that all but the last two parts vanish or lie far below
         renewed: list[Array] = []
         total = sums[0]
         for part in sums[1:]:
@@ -64,24 +70,34 @@ def together(parts: list[Array], kind: Any) -> Array:
 
 
 def shortened(x: Array, bits: int, mode: str) -> Array:
-    """float32 numbers with ``bits`` bits: ``nearest even``, ``nearest away`` (from zero, of ties) or ``toward zero``."""
+    """float32 numbers with ``bits`` bits: ``nearest even``, ``nearest away`` (from zero, of ties)
+    or ``toward zero``."""
     mantissa, exponent = np.frexp(x.astype(np.float64))
     scaled = np.ldexp(mantissa, bits)
     away = np.trunc(scaled + np.copysign(0.5, scaled))
-    whole = {"nearest even": np.rint(scaled), "nearest away": away, "toward zero": np.trunc(scaled)}[mode]
+    whole = {
+        "nearest even": np.rint(scaled),
+        "nearest away": away,
+        "toward zero": np.trunc(scaled),
+    }[mode]
     found: Array = np.ldexp(whole, exponent - bits).astype(x.dtype)
     return found
 
 
 def aligned(parts: list[Array], guard: int) -> Array:
-    """The sum of several float64 arrays as matrix units make it, in float32: each is cut off ``guard`` bits below the last bit that
-    the largest of them has in float32, what is left is added exactly, and the sum is cut to float32.
+    """The sum of several float64 arrays as matrix units make it, in float32: each is cut off
+    ``guard`` bits below the last bit that the largest of them has in float32, what is left is added
+    exactly, and the sum is cut to float32.
     """
     stacked = np.stack(np.broadcast_arrays(*parts))
     largest = np.frexp(np.abs(stacked).max(axis=0))[1]
-    whole = np.trunc(np.ldexp(stacked, 24 + guard - largest)).sum(axis=0)  # whole numbers far below 2^53: exact
+    whole = np.trunc(np.ldexp(stacked, 24 + guard - largest)).sum(
+        axis=0
+    )  # whole numbers far below 2^53: exact
     mantissa, exponent = np.frexp(whole)
-    found: Array = np.ldexp(np.trunc(np.ldexp(mantissa, 24)), exponent - 24 + largest - 24 - guard).astype(np.float32)
+    found: Array = np.ldexp(
+        np.trunc(np.ldexp(mantissa, 24)), exponent - 24 + largest - 24 - guard
+    ).astype(np.float32)
     return found
 
 

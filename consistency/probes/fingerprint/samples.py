@@ -1,4 +1,5 @@
-"""Numbers to ask with, from the tape's raw bits and integer arithmetic only: the same on every machine."""
+"""Numbers to ask with, from the tape's raw bits and integer arithmetic only: the same on every
+machine."""
 
 from __future__ import annotations
 
@@ -18,11 +19,15 @@ def raw(count: int, turn: int = 0) -> npt.NDArray[np.uint64]:
     return bitstream.window(count, (turn + 2) * (1 << 18))[0]
 
 
-def between(dtype: str, count: int, low: int, high: int, turn: int = 0, signed: bool = False) -> Words:
+def between(
+    dtype: str, count: int, low: int, high: int, turn: int = 0, signed: bool = False
+) -> Words:
     """Bit patterns of random numbers with exponents low … high − 1."""
     form, bits = FORMATS[dtype], raw(count, turn)
     fraction = bits & np.uint64((1 << (form.precision - 1)) - 1)
-    exponent = (bits >> np.uint64(53)) % np.uint64(high - low) + np.uint64(low - form.min_exponent + 1)
+    exponent = (bits >> np.uint64(53)) % np.uint64(high - low) + np.uint64(
+        low - form.min_exponent + 1
+    )
     found = fraction | (exponent << np.uint64(form.precision - 1))
     if signed:
         width = np.uint64(np.dtype(_WORD[dtype]).itemsize * 8 - 1)
@@ -31,7 +36,8 @@ def between(dtype: str, count: int, low: int, high: int, turn: int = 0, signed: 
 
 
 def every_exponent(dtype: str, mantissas: int) -> Words:
-    """Every finite exponent, subnormals included, times ``mantissas`` evenly spread and shifted ones; of both signs, in turns."""
+    """Every finite exponent, subnormals included, times ``mantissas`` evenly spread and shifted
+    ones; of both signs, in turns."""
     form = FORMATS[dtype]
     fraction_bits = form.precision - 1
     exponents = np.arange(form.max_exponent - form.min_exponent + 2, dtype=np.uint64)

@@ -1,6 +1,7 @@
 """A fingerprint as a few small tables: what a card shows, in the terminal and on a page.
 
-What is as IEEE arithmetic has it is said in one line; what is not gets a row of its own. ``everything`` gives every fact a row.
+What is as IEEE arithmetic has it is said in one line; what is not gets a row of its own.
+``everything`` gives every fact a row.
 """
 
 from __future__ import annotations
@@ -12,19 +13,27 @@ from dataclasses import dataclass
 from .facts import INCONCLUSIVE, Fact, Fingerprint
 
 FORMS = ("matmul", "linear", "bmm", "conv2d")
-COLUMNS = {"multiplicand": "factors", "accumulator": "running sum", "products": "products", "compensation": "compensation"}
+COLUMNS = {
+    "multiplicand": "factors",
+    "accumulator": "running sum",
+    "products": "products",
+    "compensation": "compensation",
+}
 _ORDER = "Order of summation"  # and whatever else other modules find out
 _MEASURED = ("float32", "float16", "bfloat16")
 _DEPENDS = "What the bits depend on"
 _GROUPS = {
-    **dict.fromkeys(COLUMNS, "Sums of products"), **dict.fromkeys(("repeated", "batch", "layout", "threads"), _DEPENDS),
-    "fma": "x·y + z", "rounding": "Division and square root", "subnormals": "Subnormal numbers", "width": "float64 and int64",
+    **dict.fromkeys(COLUMNS, "Sums of products"), **dict.fromkeys(("repeated", "batch", "layout",
+    "threads"), _DEPENDS),
+    "fma": "x·y + z", "rounding": "Division and square root", "subnormals": "Subnormal numbers",
+    "width": "float64 and int64",
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Section:
-    """A table with a title; ``header`` may be empty. The first cell of a row says what it is about."""
+    """A table with a title; ``header`` may be empty. The first cell of a row says what it is
+    about."""
 
     title: str
     header: tuple[str, ...]
@@ -37,13 +46,20 @@ def sections(found: Fingerprint, everything: bool = False) -> list[Section]:
         by_what: dict[str, list[Fact]] = {}
         for fact in found:
             by_what.setdefault(_group(fact), []).append(fact)
-        every = [Section(group, (), tuple((f.question, str(f), f.evidence) for f in facts)) for group, facts in by_what.items()]
+        every = [
+            Section(group, (), tuple((f.question, str(f), f.evidence) for f in facts))
+            for group, facts in by_what.items()
+        ]
         return [section for section in every if section.rows]
     made = [
         Section("Sums of products", ("", *COLUMNS.values()), tuple(_sums(found))),
         Section(_ORDER, (), tuple(_orders(found))),
         Section("Rounding and range", (), tuple(_pointwise(found))),
-        Section("Functions: the largest error found, in ulp", ("", *_MEASURED, "alone, in short rows"), tuple(_functions(found))),
+        Section(
+            "Functions: the largest error found, in ulp",
+            ("", *_MEASURED, "alone, in short rows"),
+            tuple(_functions(found)),
+        ),
         Section("Corner cases that are not usual", ("", "here", "usually"), tuple(_edges(found))),
         Section(_DEPENDS, (), tuple(_bits(found))),
         Section("Not established", (), tuple(_open(found))),
@@ -64,7 +80,9 @@ def _sums(found: Fingerprint) -> Iterator[tuple[str, ...]]:
     rows: dict[tuple[str, ...], dict[str, list[str]]] = {}
     for fact in found:
         if fact.about == "multiplicand":
-            answers = tuple(_brief(found.get(f"{fact.what}/{fact.dtype}/{about}")) for about in COLUMNS)
+            answers = tuple(
+                _brief(found.get(f"{fact.what}/{fact.dtype}/{about}")) for about in COLUMNS
+            )
             rows.setdefault(answers, {}).setdefault(fact.dtype, []).append(fact.what)
     for answers, dtypes in rows.items():
         yield _who(dtypes), *answers
@@ -92,7 +110,9 @@ def _pointwise(found: Fingerprint) -> Iterator[tuple[str, ...]]:
     yield from _common(found, "subnormals", "subnormal numbers", "kept")
     yield from _common(found, "fma", "x·y + z", "")
     for dtype, full in (("float64", "53 bits"), ("int64", "64 bits")):
-        yield from _common(Fingerprint.of("", [f for f in found if f.dtype == dtype]), "width", dtype, full)
+        yield from _common(
+            Fingerprint.of("", [f for f in found if f.dtype == dtype]), "width", dtype, full
+        )
 
 
 def _common(found: Fingerprint, about: str, title: str, usual: str) -> Iterator[tuple[str, ...]]:
@@ -122,8 +142,14 @@ def _functions(found: Fingerprint) -> Iterator[tuple[str, ...]]:
     names = dict.fromkeys(fact.what for fact in found if fact.about == "bits")
     for name in names:
         cells = [_error(found.get(f"{name}/{dtype}/ulp")) for dtype in _MEASURED]
-        tails = [f for f in found if f.what == name and f.about == "tail" and f.known and not f.usual]
-        yield name, *cells, f"other bits: {', '.join(f.dtype for f in tails)}" if tails else "same bits"
+        tails = [
+            f for f in found if f.what == name and f.about == "tail" and f.known and not f.usual
+        ]
+        yield (
+            name,
+            *cells,
+            f"other bits: {', '.join(f.dtype for f in tails)}" if tails else "same bits",
+        )
     if names:
         yield "all of their bits", functions_hash(found)
 
@@ -147,8 +173,11 @@ def _error(fact: Fact | None) -> str:
 
 
 def functions_hash(found: Fingerprint) -> str:
-    """Ten digits that say by which implementation functions are computed; empty where nothing was computed."""
-    bits = sorted((fact.question, fact.answer) for fact in found if fact.about == "bits" and fact.known)
+    """Ten digits that say by which implementation functions are computed; empty where nothing was
+    computed."""
+    bits = sorted(
+        (fact.question, fact.answer) for fact in found if fact.about == "bits" and fact.known
+    )
     return hashlib.sha256(repr(bits).encode("utf-8")).hexdigest()[:10] if bits else ""
 
 
@@ -159,7 +188,12 @@ def _edges(found: Fingerprint) -> Iterator[tuple[str, ...]]:
 
 
 def _bits(found: Fingerprint) -> Iterator[tuple[str, ...]]:
-    titles = {"repeated": "from run to run", "batch": "batch size", "layout": "layout", "threads": "threads"}
+    titles = {
+        "repeated": "from run to run",
+        "batch": "batch size",
+        "layout": "layout",
+        "threads": "threads",
+    }
     for about, title in titles.items():
         facts = [fact for fact in found if fact.about == about and fact.known]
         same = [fact.what for fact in facts if fact.usual]
@@ -185,7 +219,8 @@ def _few(names: Sequence[str], most: int = 4) -> str:
 
 
 def short(found: Fingerprint) -> dict[str, str]:
-    """A few lines that say the most, by name: what a bundle keeps of a backend, and two bundles are compared by."""
+    """A few lines that say the most, by name: what a bundle keeps of a backend, and two bundles are
+    compared by."""
     lines = dict(_by_dtype(found))
     for row in _pointwise(found):
         lines[row[0]] = f"{lines[row[0]]}; {row[1]}" if row[0] in lines else row[1]
@@ -194,7 +229,10 @@ def short(found: Fingerprint) -> dict[str, str]:
         lines["functions"] = f"bits {functions}"
     if edges:
         texts = sorted((fact.question, fact.answer) for fact in edges)
-        lines["corner cases"] = f"{hashlib.sha256(repr(texts).encode('utf-8')).hexdigest()[:10]}, {_unusual(edges)} not usual"
+        lines["corner cases"] = (
+            f"{hashlib.sha256(repr(texts).encode('utf-8')).hexdigest()[:10]}, {_unusual(edges)} "
+            f"not usual"
+        )
     orders = list(_orders(found))
     for title, text in orders:
         if " float32 " in title:
@@ -215,9 +253,18 @@ def _by_dtype(found: Fingerprint) -> Iterator[tuple[str, str]]:
     """One line a dtype, under a name that does not depend on the answers."""
     for dtype in dict.fromkeys(fact.dtype for fact in found if fact.about == "multiplicand"):
         groups: dict[str, list[str]] = {}
-        for form in dict.fromkeys(fact.what for fact in found if fact.about == "multiplicand" and fact.dtype == dtype):
-            facts = [(title, found.get(f"{form}/{dtype}/{about}")) for about, title in COLUMNS.items()]
-            text = "; ".join(f"{title} {fact.answer}" for title, fact in facts if fact is not None and fact.known)
+        for form in dict.fromkeys(
+            fact.what for fact in found if fact.about == "multiplicand" and fact.dtype == dtype
+        ):
+            facts = [
+                (title, found.get(f"{form}/{dtype}/{about}")) for about, title in COLUMNS.items()
+            ]
+            text = "; ".join(
+                f"{title} {fact.answer}" for title, fact in facts if fact is not None and fact.known
+            )
             groups.setdefault(text or "?", []).append(form)
-        said = [text if len(groups) == 1 else f"{', '.join(forms)}: {text}" for text, forms in groups.items()]
+        said = [
+            text if len(groups) == 1 else f"{', '.join(forms)}: {text}"
+            for text, forms in groups.items()
+        ]
         yield f"sums of products {dtype}", " | ".join(said)

@@ -1,4 +1,5 @@
-"""Single answers out of the short form of a fingerprint that a bundle keeps: the other way round of ``sections.short``."""
+"""Single answers out of the short form of a fingerprint that a bundle keeps: the other way round of
+``sections.short``."""
 
 from __future__ import annotations
 
@@ -19,20 +20,27 @@ def lines_of(environment: Mapping[str, Any]) -> dict[str, str]:
 
 
 def fact_of(kept: Mapping[str, str], what: str, dtype: str, about: str) -> Fact | None:
-    """The answer to ``WHAT/DTYPE/ABOUT``, of sums of products and subnormal numbers; None where the lines do not hold it.
+    """The answer to ``WHAT/DTYPE/ABOUT``, of sums of products and subnormal numbers; None where the
+    lines do not hold it.
 
-    Of subnormal numbers those that are kept are only counted, so None is all that is known of one that is not named.
+    Of subnormal numbers those that are kept are only counted, so None is all that is known of one
+    that is not named.
     """
     if about == "subnormals":
         groups = _groups(kept.get("subnormal numbers", ""))
         answer = next((answer for answer, named in groups if (what, dtype) in _named(named)), "")
     else:
-        answer = _column(kept.get(f"sums of products {dtype}", ""), what, COLUMNS[about]) if about in COLUMNS else ""
+        answer = (
+            _column(kept.get(f"sums of products {dtype}", ""), what, COLUMNS[about])
+            if about in COLUMNS
+            else ""
+        )
     return Fact(f"{what}/{dtype}/{about}", answer) if answer else None
 
 
 def _column(line: str, form: str, title: str) -> str:
-    """``matmul, bmm: factors 11 bits; running sum 24 bits, nearest even | conv2d: …``; one group alone has no names."""
+    """``matmul, bmm: factors 11 bits; running sum 24 bits, nearest even | conv2d: …``; one group
+    alone has no names."""
     if len(line) >= LONGEST:  # cut: the answer may not be whole
         return ""
     for group in line.split(" | "):
@@ -42,7 +50,9 @@ def _column(line: str, form: str, title: str) -> str:
             continue
         found, taken = [], False
         for part in (told if named else group).split("; "):  # an answer may hold semicolons itself
-            column = next((column for column in COLUMNS.values() if part.startswith(f"{column} ")), "")
+            column = next(
+                (column for column in COLUMNS.values() if part.startswith(f"{column} ")), ""
+            )
             taken = column == title if column else taken
             if taken:
                 found.append(part.removeprefix(f"{title} ") if column else part)
@@ -51,7 +61,8 @@ def _column(line: str, form: str, title: str) -> str:
 
 
 def _groups(line: str) -> Iterator[tuple[str, str]]:
-    """``kept: 54 of 58; inputs flushed: matmul bfloat16; sqrt float64`` as pairs; what has no colon belongs to the names before."""
+    """``kept: 54 of 58; inputs flushed: matmul bfloat16; sqrt float64`` as pairs; what has no colon
+    belongs to the names before."""
     groups: list[list[str]] = []
     for part in line.split("; "):
         answer, colon, told = part.partition(": ")

@@ -1,7 +1,9 @@
-"""Which operators take numbers below the smallest normal one for zero, as inputs (DAZ) and as results (FTZ).
+"""Which operators take numbers below the smallest normal one for zero, as inputs (DAZ) and as
+results (FTZ).
 
-Everything is given and compared as bit patterns: a process that flushes would flush its own comparison, too. One element, a vector
-with a tail, and enough elements for several threads are asked: a mode may be set in one thread and not in the others.
+Everything is given and compared as bit patterns: a process that flushes would flush its own
+comparison, too. One element, a vector with a tail, and enough elements for several threads are
+asked: a mode may be set in one thread and not in the others.
 """
 
 from __future__ import annotations
@@ -53,9 +55,12 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Test:
-    """One call: what it is given, and the bits that come back where subnormals are kept, or taken for zero."""
+    """One call: what it is given, and the bits that come back where subnormals are kept, or taken
+    for zero."""
 
-    kind: str  # inputs, results, numbers; CONTROL: normal numbers, which have to come back before anything is called flushed
+    # inputs, results, numbers; CONTROL: normal numbers, which have to come back before anything is
+    # called flushed
+    kind: str
     make: Callable[[int], Request]
     kept: int
     flushed: tuple[int, ...]
@@ -78,14 +83,24 @@ def _fact(ask: Ask, question: str, tests: list[Test]) -> Fact:
                     return unknown(question, "normal numbers do not come back either")
     except NotAnswered as reason:
         return unknown(question, str(reason))
-    evidence = "; ".join(f"{kind}: {', '.join(f'{n} {what}' for n, what in found.items())}" for kind, found in seen.items())
+    evidence = "; ".join(
+        f"{kind}: {', '.join(f'{n} {what}' for n, what in found.items())}"
+        for kind, found in seen.items()
+    )
     if any(what.startswith("other") for found in seen.values() for what in found.values()):
         return unknown(question, "neither the number nor zero came back", evidence)
-    flushing = {kind: [n for n, what in found.items() if what != "kept"] for kind, found in seen.items()}
+    flushing = {
+        kind: [n for n, what in found.items() if what != "kept"] for kind, found in seen.items()
+    }
     partly = any(what == "some" for found in seen.values() for what in found.values())
     kinds = [kind for kind, lengths in flushing.items() if lengths]
     if not kinds:
-        return Fact(question, "kept", f"{', '.join(seen)}; n = {', '.join(map(str, next(iter(seen.values()))))}", usual=True)
+        return Fact(
+            question,
+            "kept",
+            f"{', '.join(seen)}; n = {', '.join(map(str, next(iter(seen.values()))))}",
+            usual=True,
+        )
     whole = not partly and all(len(flushing[kind]) == len(seen[kind]) for kind in kinds)
     answer = f"{' and '.join(kinds)} flushed"
     return Fact(question, answer if whole else f"{answer}, not everywhere", evidence)
@@ -96,11 +111,16 @@ def _seen(ask: Ask, test: Test) -> dict[int, str]:
     answers = ask.many([test.make(n) for n in test.lengths])
     if any(answer.dtype not in _RETURNED for answer in answers):
         raise NotAnswered(f"{answers[0].dtype} came back")
-    return {n: _kept(words(test.finish(a)), test) for n, a in zip(test.lengths, answers, strict=True)}
+    return {
+        n: _kept(words(test.finish(a)), test) for n, a in zip(test.lengths, answers, strict=True)
+    }
 
 
 def _kept(found: Words, test: Test) -> str:
-    kept, flushed = found == test.kept, np.isin(found, np.array(test.flushed, dtype=np.uint64).astype(found.dtype))
+    kept, flushed = (
+        found == test.kept,
+        np.isin(found, np.array(test.flushed, dtype=np.uint64).astype(found.dtype)),
+    )
     if not (kept | flushed).all():
         return f"other ({int(found[~(kept | flushed)].reshape(-1)[0]):#x})"
     return "kept" if kept.all() else "flushed" if not kept.any() else "some"
@@ -108,12 +128,21 @@ def _kept(found: Words, test: Test) -> str:
 
 def _tests(dtype: str) -> dict[str, list[Test]]:
     f = Numbers(dtype)
-    t, half, zero, infinity = f.normal, f.scaled(-1), (0, f.sign), f.power(FORMATS[dtype].max_exponent) + f.normal
+    t, half, zero, infinity = (
+        f.normal,
+        f.scaled(-1),
+        (0, f.sign),
+        f.power(FORMATS[dtype].max_exponent) + f.normal,
+    )
 
     def given(operator: str, *patterns: int) -> Callable[[int], Request]:
-        return lambda n: call(operator, dtype, *(from_words(np.full(n, p, dtype=np.uint64), dtype) for p in patterns))
+        return lambda n: call(
+            operator, dtype, *(from_words(np.full(n, p, dtype=np.uint64), dtype) for p in patterns)
+        )
 
-    def found(kind: str, operator: str, patterns: tuple[int, ...], kept: int, flushed: tuple[int, ...]) -> Test:
+    def found(
+        kind: str, operator: str, patterns: tuple[int, ...], kept: int, flushed: tuple[int, ...]
+    ) -> Test:
         return Test(kind, given(operator, *patterns), kept, flushed)
 
     one_and_half, minus = t | (t >> 1), t | f.sign
@@ -133,12 +162,25 @@ def _tests(dtype: str) -> dict[str, list[Test]]:
             found("results", "div", (t, f.power(1)), half, zero),
             found(CONTROL, "div", (t, f.power(-2)), f.scaled(2), ()),
         ],
-        "relu": [found("numbers", "nn.functional.relu", (half,), half, zero), found(CONTROL, "nn.functional.relu", (t,), t, ())],
-        "maximum": [found("numbers", "maximum", (half, 0), half, zero), found(CONTROL, "maximum", (t, 0), t, ())],
+        "relu": [
+            found("numbers", "nn.functional.relu", (half,), half, zero),
+            found(CONTROL, "nn.functional.relu", (t,), t, ()),
+        ],
+        "maximum": [
+            found("numbers", "maximum", (half, 0), half, zero),
+            found(CONTROL, "maximum", (t, 0), t, ()),
+        ],
         "lt": [found("inputs", "lt", (0, half), 1, (0,)), found(CONTROL, "lt", (0, t), 1, ())],
         "sum": [
-            Test("inputs", lambda n: call("sum", dtype, _row(dtype, n, half, t)), one_and_half, (t,)),
-            Test("results", lambda n: call("sum", dtype, _row(dtype, n, one_and_half, minus)), half, zero),
+            Test(
+                "inputs", lambda n: call("sum", dtype, _row(dtype, n, half, t)), one_and_half, (t,)
+            ),
+            Test(
+                "results",
+                lambda n: call("sum", dtype, _row(dtype, n, one_and_half, minus)),
+                half,
+                zero,
+            ),
             Test(CONTROL, lambda n: call("sum", dtype, _row(dtype, n, t, t)), f.scaled(1), ()),
         ],
     }
@@ -146,10 +188,14 @@ def _tests(dtype: str) -> dict[str, list[Test]]:
         root = f.power(FORMATS[dtype].min_exponent // 2 - 1)
         tests["sqrt"] = [
             found("inputs", "sqrt", (f.scaled(-2),), root, zero),
-            found(CONTROL, "sqrt", (f.scaled(2),), f.power(FORMATS[dtype].min_exponent // 2 + 1), ()),
+            found(
+                CONTROL, "sqrt", (f.scaled(2),), f.power(FORMATS[dtype].min_exponent // 2 + 1), ()
+            ),
         ]
     tests["log"] = [
-        Test("inputs", given("log", half), _NEAR, (infinity | f.sign,), _near(_logarithm(dtype, -1))),
+        Test(
+            "inputs", given("log", half), _NEAR, (infinity | f.sign,), _near(_logarithm(dtype, -1))
+        ),
         Test(CONTROL, given("log", t), _NEAR, (), _near(_logarithm(dtype, 0))),
     ]
     for form in OPERATORS:
@@ -169,7 +215,9 @@ _NEAR = 1  # a bit pattern that no logarithm has
 
 def _logarithm(dtype: str, power: int) -> int:
     """The bits of log(t · 2^power)."""
-    exact = torch.log(torch.tensor([2.0 ** (FORMATS[dtype].min_exponent + power)], dtype=torch.float64))
+    exact = torch.log(
+        torch.tensor([2.0 ** (FORMATS[dtype].min_exponent + power)], dtype=torch.float64)
+    )
     return int(words(exact.to(TORCH[dtype]))[0])
 
 
@@ -178,8 +226,12 @@ def _near(expected: int) -> Callable[[torch.Tensor], torch.Tensor]:
 
     def finish(answer: torch.Tensor) -> torch.Tensor:
         found = words(answer)
-        apart = np.minimum(found - found.dtype.type(expected), found.dtype.type(expected) - found)  # modulo 2^bits
-        return from_words(np.where(apart <= 4, _NEAR, found), str(answer.dtype).removeprefix("torch."))
+        apart = np.minimum(
+            found - found.dtype.type(expected), found.dtype.type(expected) - found
+        )  # modulo 2^bits
+        return from_words(
+            np.where(apart <= 4, _NEAR, found), str(answer.dtype).removeprefix("torch.")
+        )
 
     return finish
 
@@ -209,13 +261,19 @@ def _casts(dtype: str) -> dict[str, list[Test]]:
     """To and from float32, where the dtype is another one; float64 for float32."""
     other = {"float32": "float64", "float64": "float32"}.get(dtype, "float32")
     tests = {}
-    for source, target in ((dtype, other), (other, dtype)) if dtype in ("float16", "bfloat16") else ((dtype, other),):
+    for source, target in (
+        ((dtype, other), (other, dtype)) if dtype in ("float16", "bfloat16") else ((dtype, other),)
+    ):
         narrow = min((source, target), key=lambda name: FORMATS[name].precision)
         exponent = FORMATS[narrow].min_exponent - 1
 
-        def made(kind: str, exponent: int, flushed: tuple[int, ...], s: str = source, t: str = target) -> Test:
+        def made(
+            kind: str, exponent: int, flushed: tuple[int, ...], s: str = source, t: str = target
+        ) -> Test:
             given, wanted = (_power(name, exponent) for name in (s, t))
-            make = lambda n: call("call/Tensor.to", s, from_words(np.full(n, given, dtype=np.uint64), s), TORCH[t])  # noqa: E731
+            make = lambda n: call(  # noqa: E731
+                "call/Tensor.to", s, from_words(np.full(n, given, dtype=np.uint64), s), TORCH[t]
+            )
             return Test(kind, make, wanted, flushed)
 
         tests[f"{source}-to-{target}"] = [made("numbers", exponent, (0,)), made(CONTROL, 0, ())]

@@ -1,4 +1,5 @@
-"""The largest error of a function against the exponent of its argument, as a picture: positive and negative arguments. SVG."""
+"""The largest error of a function against the exponent of its argument, as a picture: positive and
+negative arguments. SVG."""
 
 from __future__ import annotations
 
@@ -15,16 +16,25 @@ _SIDES = (("positive arguments", False), ("negative arguments", True))
 
 def picture(found: Result) -> str:
     """One SVG document."""
-    sides = [(title, [b for b in sorted(found.bins.values(), key=lambda b: b.head) if b.negative == negative and b.power < 128])
+    sides = [(title, [b for b in sorted(found.bins.values(),
+    key=lambda b: b.head) if b.negative == negative and b.power < 128])
              for title, negative in _SIDES]  # fmt: skip
     sides = [(title, bins) for title, bins in sides if bins]
     height = TOP + max(len(sides), 1) * (PANEL + GAP) + 12
     name = f"{found.function} · float32 · {found.backend}"
-    told = f"largest error in ulp by the exponent of the argument: {found.ulp:.4g} ulp, of {found.inputs:,} inputs"
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img">'
+    told = (
+        f"largest error in ulp by the exponent of the argument: {found.ulp:.4g} ulp, of "
+        f"{found.inputs:,} inputs"
+    )
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
+        f'width="{WIDTH}" height="{height}" role="img">'
+    )
     parts = [f"<title>{escape(name)}</title><desc>{escape(told)}</desc><style>{STYLE}</style>"]
     parts.append(f'<text x="{LEFT}" y="26" font-size="17" font-weight="600">{escape(name)}</text>')
-    parts.append(f'<text x="{LEFT}" y="46" class="m">{escape(told)} · pale: all correctly rounded</text>')
+    parts.append(
+        f'<text x="{LEFT}" y="46" class="m">{escape(told)} · pale: all correctly rounded</text>'
+    )
     for number, (title, bins) in enumerate(sides):
         parts += _panel(title, bins, TOP + number * (PANEL + GAP), COLOURS[number])
     return "\n".join([head, *parts, "</svg>", ""])
@@ -51,14 +61,23 @@ def _panel(title: str, bins: list[Bin], top: float, colour: str) -> Iterator[str
     for power in range(min(powers), max(powers) + 1):
         if power % every == 0:
             x = across(power + 0.5)
-            yield f'<text x="{x:.1f}" y="{top + PANEL + 17}" text-anchor="middle" class="m">2^{power}</text>'
+            yield (
+                f'<text x="{x:.1f}" y="{top + PANEL + 17}" text-anchor="middle" '
+                f'class="m">2^{power}</text>'
+            )
     for b in bins:
         bottom, y = up(_LOW), up(b.ulp)
-        text = f"2^{b.power}: {b.ulp:.4g} ulp, {b.misrounded:,} of {b.inputs:,} not correctly rounded"
+        text = (
+            f"2^{b.power}: {b.ulp:.4g} ulp, {b.misrounded:,} of {b.inputs:,} not correctly rounded"
+        )
         opacity = ' opacity="0.35"' if b.ulp <= 0.5 else ""
-        yield (f'<rect x="{across(b.power):.1f}" y="{y:.1f}" width="{max(step - 0.4, 0.6):.1f}" height="{bottom - y:.1f}" '
+        yield (f'<rect x="{across(b.power):.1f}" y="{y:.1f}" width="{max(step - 0.4, 0.6):.1f}" '
+        f'height="{bottom - y:.1f}" '
                f'fill="{colour}"{opacity}><title>{escape(text)}</title></rect>')  # fmt: skip
-    yield f'<text x="{WIDTH - RIGHT}" y="{top - 8}" text-anchor="end" font-weight="600">{escape(title)}</text>'
+    yield (
+        f'<text x="{WIDTH - RIGHT}" y="{top - 8}" text-anchor="end" '
+        f'font-weight="600">{escape(title)}</text>'
+    )
 
 
 def _ticks(most: float) -> Iterator[float]:

@@ -1,6 +1,8 @@
-"""Outputs of a call that add in the same order, and that order: edges of tiles, or rows that begin elsewhere in memory, differ.
+"""Outputs of a call that add in the same order, and that order: edges of tiles, or rows that begin
+elsewhere in memory, differ.
 
-A few pairs are asked for at all outputs; those that answer alike are one class, and each class has a tree.
+A few pairs are asked for at all outputs; those that answer alike are one class, and each class has
+a tree.
 """
 
 from __future__ import annotations
@@ -15,11 +17,15 @@ from .trees import NotATreeError, Tree, recover
 
 Array = np.ndarray[Any, Any]
 MOST_CLASSES = 16
-FURTHER = (0, 64)  # pairs that are asked for in addition, where the usual ones did not tell all orders apart
+FURTHER = (
+    0,
+    64,
+)  # pairs that are asked for in addition, where the usual ones did not tell all orders apart
 
 
 def trees_of(question: Question, asked: list[Asking]) -> list[tuple[Tree, Array]]:
-    """Trees, and masks [rows, columns] of the outputs that add by them; of some outputs none is known (they cannot be asked).
+    """Trees, and masks [rows, columns] of the outputs that add by them; of some outputs none is
+    known (they cannot be asked).
 
     ``asked`` gets everything that was called. Raises NotATreeError and NotAskedError.
     """
@@ -34,7 +40,9 @@ def trees_of(question: Question, asked: list[Asking]) -> list[tuple[Tree, Array]
         try:
             for member in _classes(sets, pairs):
                 asked.append(question.at(*_rectangle(member, sets)))
-                found.append((recover(layout.terms + layout.added, asked[-1], added=layout.added), member))
+                found.append(
+                    (recover(layout.terms + layout.added, asked[-1], added=layout.added), member)
+                )
         except NotATreeError:
             if more == FURTHER[-1]:
                 raise
@@ -46,12 +54,16 @@ def trees_of(question: Question, asked: list[Asking]) -> list[tuple[Tree, Array]
 def _classes(sets: Sequence[Asking], pairs: Sequence[tuple[int, int]]) -> list[Array]:
     """Masks [rows, columns] of outputs that answer alike."""
     layout = sets[0].question.layout
-    answers = np.concatenate([np.stack([asking.everywhere(i, j) for i, j in pairs], axis=-1) for asking in sets])
+    answers = np.concatenate(
+        [np.stack([asking.everywhere(i, j) for i, j in pairs], axis=-1) for asking in sets]
+    )
     answers = np.where(np.isfinite(answers), answers, -1.0)
     kinds, labels = np.unique(answers.reshape(-1, len(pairs)), axis=0, return_inverse=True)
     if len(kinds) > MOST_CLASSES:
         raise NotATreeError(
-            f"outputs at different places answer in {len(kinds)} ways: the order is not the same each time, or no tree"
+            f"outputs at different places answer in {len(kinds)} ways: the order is not the "
+            f"same "
+            f"each time, or no tree"
         )
     whole = np.full((len(layout.left), layout.columns), -1)
     whole[np.concatenate([asking.rows for asking in sets])] = labels.reshape(answers.shape[:2])
@@ -59,22 +71,38 @@ def _classes(sets: Sequence[Asking], pairs: Sequence[tuple[int, int]]) -> list[A
 
 
 def _pairs(terms: int, added: int, more: int) -> list[tuple[int, int]]:
-    """Pairs that tell usual orders apart: neighbours (blocks; loops that begin where memory is aligned), terms as far apart as
-    running sums that take turns are, and those at the ends, in the middle and across; and ``more`` of any kind.
+    """Pairs that tell usual orders apart: neighbours (blocks; loops that begin where memory is
+    aligned), terms as far apart as running sums that take turns are, and those at the ends, in the
+    middle and across; and ``more`` of any kind.
     """
     last, half = terms - 1, terms // 2
-    pairs = [(0, 1), (0, half), (0, last), (half - 1, half), (terms // 3, terms // 3 + 1), (0, terms // 5)]
+    pairs = [
+        (0, 1),
+        (0, half),
+        (0, last),
+        (half - 1, half),
+        (terms // 3, terms // 3 + 1),
+        (0, terms // 5),
+    ]
     pairs += [(i, i + 1) for i in (1, 2, 3, 7)] + [(last - i - 1, last - i) for i in range(4)]
-    pairs += [pair for step in (4, 8, 16, 32) for pair in ((half, half + step), (last - step, last))]
+    pairs += [
+        pair for step in (4, 8, 16, 32) for pair in ((half, half + step), (last - step, last))
+    ]
     random = np.random.Generator(np.random.Philox(terms))
-    first, distances = random.integers(0, terms, more), 2 ** random.integers(0, 7, more) + random.integers(0, 2, more)
+    first, distances = (
+        random.integers(0, terms, more),
+        2 ** random.integers(0, 7, more) + random.integers(0, 2, more),
+    )
     pairs += zip(first.tolist(), (first + distances).tolist(), strict=True)
-    pairs = [(i, j) for i, j in pairs if 0 <= i < j < terms] + ([(0, terms), (half, terms)] if added else [])
+    pairs = [(i, j) for i, j in pairs if 0 <= i < j < terms] + (
+        [(0, terms), (half, terms)] if added else []
+    )
     return list(dict.fromkeys(pairs))
 
 
 def _rectangle(member: Array, sets: Sequence[Asking]) -> tuple[Array, Array]:
-    """Rows of one set, and columns, whose crossings all belong to a class: from the row with the most columns, all like it."""
+    """Rows of one set, and columns, whose crossings all belong to a class: from the row with the
+    most columns, all like it."""
     rows = max((asking.rows for asking in sets), key=lambda rows: int(member[rows].sum()))
     columns = np.flatnonzero(member[rows[member[rows].sum(1).argmax()]])
     return rows[member[np.ix_(rows, columns)].all(1)], columns

@@ -1,4 +1,5 @@
-"""For each operator that sums: which elements of its arguments are the terms of which output (:class:`.questions.Layout`)."""
+"""For each operator that sums: which elements of its arguments are the terms of which output
+(:class:`.questions.Layout`)."""
 
 from __future__ import annotations
 
@@ -19,15 +20,23 @@ def layout_of(operator: str, args: Args, kwargs: Mapping[str, Any]) -> Layout:
     """Raises NotAskedError for an operator, or a way to call it, whose sums are not known here."""
     make = _KNOWN.get(operator)
     if make is None:
-        raise NotAskedError(f"which numbers {operator} adds up is not known here; known: {', '.join(_KNOWN)}")
+        raise NotAskedError(
+            f"which numbers {operator} adds up is not known here; known: {', '.join(_KNOWN)}"
+        )
     for arg in (*args, *kwargs.values()):
         if isinstance(arg, torch.Tensor):
             if not arg.numel():
                 raise NotAskedError("an argument has no elements")
-            if 0 in arg.stride() and any(s == 0 and n > 1 for s, n in zip(arg.stride(), arg.shape, strict=True)):
-                raise NotAskedError("an argument is expanded: its elements cannot be marked one by one")
+            if 0 in arg.stride() and any(
+                s == 0 and n > 1 for s, n in zip(arg.stride(), arg.shape, strict=True)
+            ):
+                raise NotAskedError(
+                    "an argument is expanded: its elements cannot be marked one by one"
+                )
             if arg.numel() > MOST_TERMS:
-                raise NotAskedError(f"an argument has {arg.numel()} elements, more than {MOST_TERMS}")
+                raise NotAskedError(
+                    f"an argument has {arg.numel()} elements, more than {MOST_TERMS}"
+                )
     found = make(args, dict(kwargs))
     if found.terms < 2:
         raise NotAskedError(f"a sum of {found.terms} terms has no order")
@@ -43,7 +52,13 @@ def _products(left: Any, right: Any, **more: Any) -> Layout:
     rows, terms = left.shape
     columns = right.shape[0]
     return Layout(
-        terms, left, right[None], np.zeros(rows, dtype=np.int64), (np.arange(rows),), lambda out: out.reshape(rows, columns), **more
+        terms,
+        left,
+        right[None],
+        np.zeros(rows, dtype=np.int64),
+        (np.arange(rows),),
+        lambda out: out.reshape(rows, columns),
+        **more,
     )
 
 
@@ -53,7 +68,9 @@ def _linear(args: Args, kwargs: dict[str, Any]) -> Layout:
     if kwargs:
         raise NotAskedError("give the arguments of linear by position")
     more = {"bias": np.arange(w.shape[0])} if bias is not None else {}
-    return _products(_places(x.shape).reshape(-1, x.shape[-1]), _places(w.shape).reshape(-1, w.shape[-1]), **more)
+    return _products(
+        _places(x.shape).reshape(-1, x.shape[-1]), _places(w.shape).reshape(-1, w.shape[-1]), **more
+    )
 
 
 def _matmul(args: Args, kwargs: dict[str, Any]) -> Layout:
@@ -72,7 +89,12 @@ def _matmul(args: Args, kwargs: dict[str, Any]) -> Layout:
     group = np.repeat(np.arange(batch), rows)
     every = (np.arange(batch * rows),)
     return Layout(
-        terms, left.reshape(-1, terms), right.transpose(0, 2, 1), group, every, lambda out: out.reshape(batch * rows, columns)
+        terms,
+        left.reshape(-1, terms),
+        right.transpose(0, 2, 1),
+        group,
+        every,
+        lambda out: out.reshape(batch * rows, columns),
     )
 
 
@@ -83,18 +105,32 @@ def _addmm(args: Args, kwargs: dict[str, Any]) -> Layout:
     columns = b.shape[1]
     if bias.numel() != columns or bias.shape[-1:] != (columns,):
         raise NotAskedError("only an input with one number for each column is asked for")
-    return _products(_places(a.shape), _places(b.shape).T, argument=1, factor=2, bias=np.arange(columns), bias_at=0)
+    return _products(
+        _places(a.shape),
+        _places(b.shape).T,
+        argument=1,
+        factor=2,
+        bias=np.arange(columns),
+        bias_at=0,
+    )
 
 
 def _conv2d(args: Args, kwargs: dict[str, Any]) -> Layout:
     x, w = args[0], args[1]
-    given = dict(zip(("bias", "stride", "padding", "dilation", "groups"), args[2:], strict=False)) | kwargs
+    given = (
+        dict(zip(("bias", "stride", "padding", "dilation", "groups"), args[2:], strict=False))
+        | kwargs
+    )
     groups, padding = given.get("groups", 1), given.get("padding", 0)
     if groups != 1 or isinstance(padding, str) or x.ndim != 4:
-        raise NotAskedError("only conv2d of a batch, without groups and with padding in numbers, is asked for")
+        raise NotAskedError(
+            "only conv2d of a batch, without groups and with padding in numbers, is asked for"
+        )
     stride, dilation = given.get("stride", 1), given.get("dilation", 1)
     numbered = torch.arange(1, x.numel() + 1, dtype=torch.float64).reshape(x.shape)
-    columns = torch.nn.functional.unfold(numbered, w.shape[2:], dilation, padding, stride)  # [batch, terms, places]
+    columns = torch.nn.functional.unfold(
+        numbered, w.shape[2:], dilation, padding, stride
+    )  # [batch, terms, places]
     if columns.numel() > MOST_TERMS:
         raise NotAskedError(f"{columns.numel()} terms are too many to write down")
     batch, terms, places = columns.shape
@@ -106,8 +142,10 @@ def _conv2d(args: Args, kwargs: dict[str, Any]) -> Layout:
     if bias is not None and len(args) < 3:
         raise NotAskedError("give the bias of conv2d by position")
     return Layout(
-        terms, left, _places(w.shape).reshape(1, channels, terms), np.zeros(len(left), dtype=np.int64), asked,
-        lambda out: out.reshape(batch, channels, places).permute(0, 2, 1).reshape(-1, channels), bias=bias,
+        terms, left, _places(w.shape).reshape(1, channels, terms), np.zeros(len(left),
+        dtype=np.int64), asked,
+        lambda out: out.reshape(batch, channels, places).permute(0, 2, 1).reshape(-1, channels),
+        bias=bias,
     )  # fmt: skip
 
 
@@ -130,14 +168,26 @@ def _sum(args: Args, kwargs: dict[str, Any], *, scaled: bool = False) -> Layout:
     if set(given) - {"dim", "keepdim"}:
         raise NotAskedError("a sum into another dtype is not asked for")
     dim = given.get("dim")
-    over = range(x.ndim) if dim is None or dim == [] or dim == () else [dim] if isinstance(dim, int) else dim
+    over = (
+        range(x.ndim)
+        if dim is None or dim == [] or dim == ()
+        else [dim]
+        if isinstance(dim, int)
+        else dim
+    )
     over = sorted({d % x.ndim for d in over}) if x.ndim else []
     left = np.moveaxis(_places(x.shape), over, range(x.ndim - len(over), x.ndim))
     terms = int(np.prod([x.shape[d] for d in over], dtype=np.int64))
     left = left.reshape(-1, terms)
     rows = left.shape[0]
     return Layout(
-        terms, left, None, np.zeros(rows, dtype=np.int64), (np.arange(rows),), lambda out: out.reshape(rows, 1), scaled=scaled
+        terms,
+        left,
+        None,
+        np.zeros(rows, dtype=np.int64),
+        (np.arange(rows),),
+        lambda out: out.reshape(rows, 1),
+        scaled=scaled,
     )
 
 
@@ -146,6 +196,7 @@ def _mean(args: Args, kwargs: dict[str, Any]) -> Layout:
 
 
 _KNOWN: dict[str, Callable[[Args, dict[str, Any]], Layout]] = {
-    "nn.functional.linear": _linear, "matmul": _matmul, "mm": _matmul, "bmm": _matmul, "mv": _matmul, "dot": _matmul,
+    "nn.functional.linear": _linear, "matmul": _matmul, "mm": _matmul, "bmm": _matmul,
+    "mv": _matmul, "dot": _matmul,
     "addmm": _addmm, "nn.functional.conv2d": _conv2d, "sum": _sum, "mean": _mean,
 }  # fmt: skip

@@ -1,10 +1,11 @@
 """A summation tree as a short text: what repeats is said once.
 
-``sequential 192`` adds one term after the other; ``10 × [sequential 192] + [sequential 128]`` adds blocks, one after the other;
-``pairwise 8 × […]`` adds neighbours, then neighbours of these; ``halving 16 × […]`` the first half to the second;
-``stride 16``: each further term (or block) lies 16 behind the one before; ``from 4``: it begins with the fifth term of the block
-that it stands in, and so not behind what stands before it; ``9 × (…)`` repeats what follows each other, without a subtotal;
-``{4 at once}``: one addition that takes four terms.
+``sequential 192`` adds one term after the other; ``10 × [sequential 192] + [sequential 128]`` adds
+blocks, one after the other; ``pairwise 8 × […]`` adds neighbours, then neighbours of these;
+``halving 16 × […]`` the first half to the second; ``stride 16``: each further term (or block) lies
+16 behind the one before; ``from 4``: it begins with the fifth term of the block that it stands in,
+and so not behind what stands before it; ``9 × (…)`` repeats what follows each other, without a
+subtotal; ``{4 at once}``: one addition that takes four terms.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ _FUSED = ("at once", "at once with the sum")
 
 @dataclass(frozen=True)
 class Run:
-    """``count`` equal parts: the first begins ``offset`` leaves behind the whole's first leaf, each next one ``step`` further."""
+    """``count`` equal parts: the first begins ``offset`` leaves behind the whole's first leaf, each
+    next one ``step`` further."""
 
     part: Form
     count: int
@@ -40,7 +42,8 @@ class Run:
 
 @dataclass(frozen=True)
 class Form:
-    """A subtree as words: ``how`` its runs are added (``term`` and ``bias`` have none). Like ones at other places are equal."""
+    """A subtree as words: ``how`` its runs are added (``term`` and ``bias`` have none). Like ones
+    at other places are equal."""
 
     how: str
     runs: tuple[Run, ...] = ()
@@ -54,7 +57,10 @@ class Form:
     def extent(self) -> int:
         """From the first term to the last."""
         runs = [run for run in self.runs if run.part.how != BIAS]
-        return max((run.begin + abs(run.step) * (run.count - 1) + run.part.extent for run in runs), default=1)
+        return max(
+            (run.begin + abs(run.step) * (run.count - 1) + run.part.extent for run in runs),
+            default=1,
+        )
 
     @property
     def gapless(self) -> bool:
@@ -69,7 +75,13 @@ class Form:
             texts.append(self._run(run, before))
             before = before if run.part.how == BIAS else run
         parts = " + ".join(texts)
-        return f"{{{parts} {self.how}}}" if self.how in _FUSED else f"{self.how} {parts}" if self.how in _LEVELS else parts
+        return (
+            f"{{{parts} {self.how}}}"
+            if self.how in _FUSED
+            else f"{self.how} {parts}"
+            if self.how in _LEVELS
+            else parts
+        )
 
     def _run(self, run: Run, before: Run) -> str:
         if run.part.how == BIAS:
@@ -84,8 +96,18 @@ class Form:
         place = f" from {run.offset}" if run.begin and run.offset not in expected else ""
         if not run.part.runs:
             plain = self.how in _LEVELS or self.how in _FUSED
-            return f"1 at {run.offset}" if run.count == 1 else f"{'' if plain else 'sequential '}{run.count}{stride}{place}"
-        inner = str(run.part) if run.part.how in _FUSED else f"({run.part})" if run.part.how == _THROUGH else f"[{run.part}]"
+            return (
+                f"1 at {run.offset}"
+                if run.count == 1
+                else f"{'' if plain else 'sequential '}{run.count}{stride}{place}"
+            )
+        inner = (
+            str(run.part)
+            if run.part.how in _FUSED
+            else f"({run.part})"
+            if run.part.how == _THROUGH
+            else f"[{run.part}]"
+        )
         return f"{inner}{place}" if run.count == 1 else f"{run.count} × {inner}{stride}{place}"
 
 
@@ -97,7 +119,11 @@ def form(tree: Tree) -> Form:
 def text(tree: Tree) -> str:
     """At most ``LONGEST`` characters."""
     words = str(form(tree))
-    return words if len(words) <= LONGEST else f"{words[: LONGEST - 40]}… ({tree.leaves} terms, {tree.hash})"
+    return (
+        words
+        if len(words) <= LONGEST
+        else f"{words[: LONGEST - 40]}… ({tree.leaves} terms, {tree.hash})"
+    )
 
 
 class _Former:
@@ -113,7 +139,11 @@ class _Former:
 
     def children(self, node: int) -> list[int]:
         """Of a node, by their first leaves; none of a leaf."""
-        return [] if node < self.tree.leaves else sorted(self.tree.nodes[node - self.tree.leaves], key=self.first)
+        return (
+            []
+            if node < self.tree.leaves
+            else sorted(self.tree.nodes[node - self.tree.leaves], key=self.first)
+        )
 
     def of(self, node: int) -> Form:
         if node not in self.known:
@@ -148,7 +178,10 @@ class _Former:
         while True:
             families = [self.children(unit) for unit in units]
             below = [child for family in families for child in family]
-            if any(len(family) != 2 for family in families) or len({self.tree.sizes[child] for child in below}) != 1:
+            if (
+                any(len(family) != 2 for family in families)
+                or len({self.tree.sizes[child] for child in below}) != 1
+            ):
                 break
             if any(self.is_bias(child) for child in below):
                 return None
@@ -158,12 +191,18 @@ class _Former:
             part = self.of(units[0]) if units[0] != node else None
             if part is not None and all(self.of(unit) == part for unit in units):
                 firsts = [self.first(unit) - self.first(node) for unit in units]
-                for how, order in zip(_LEVELS, (range(len(units)), _bits_reversed(depth)), strict=True):
+                for how, order in zip(
+                    _LEVELS, (range(len(units)), _bits_reversed(depth)), strict=True
+                ):
                     places = [firsts[i] for i in order]
                     steps = {b - a for a, b in itertools.pairwise(places)}
                     if len(steps) == 1:
                         return Form(how, (Run(part, len(units), places[0], steps.pop()),))
-            parents = {child: unit for unit in self._above(node, depth - 1) for child in self.children(unit)}
+            parents = {
+                child: unit
+                for unit in self._above(node, depth - 1)
+                for child in self.children(unit)
+            }
             units, depth = list(dict.fromkeys(parents[unit] for unit in units)), depth - 1
         return None
 
@@ -175,7 +214,8 @@ class _Former:
         return units
 
     def _spine(self, node: int) -> list[list[int]]:
-        """What is added to a running sum, from the first on: groups of nodes, of one each unless an addition takes several."""
+        """What is added to a running sum, from the first on: groups of nodes, of one each unless an
+        addition takes several."""
         groups: list[list[int]] = []
         while True:
             family = self.children(node)
@@ -190,9 +230,18 @@ class _Former:
         if len(family) > 2:
             return [family, *groups]
         bias = [c for c in family if self.is_bias(c)]
-        after, apart = [self.first(group[0]) for group in groups[:2]], self.first(family[-1]) - self.first(family[0])
-        backwards = bool(after) and (after[0] < self.first(family[0]) or after[0] - after[-1] == apart)
-        begin = [*bias, *(c for c in family if c not in bias)] if bias and family[0] < self.tree.leaves else family
+        after, apart = (
+            [self.first(group[0]) for group in groups[:2]],
+            self.first(family[-1]) - self.first(family[0]),
+        )
+        backwards = bool(after) and (
+            after[0] < self.first(family[0]) or after[0] - after[-1] == apart
+        )
+        begin = (
+            [*bias, *(c for c in family if c not in bias)]
+            if bias and family[0] < self.tree.leaves
+            else family
+        )
         begin = begin[::-1] if backwards and not bias else begin
         return [*([c] for c in begin), *groups]
 
@@ -212,9 +261,16 @@ def _joined(runs: Sequence[Run]) -> list[Run]:
 
 
 def _blocks(runs: list[Run]) -> list[Run]:
-    """A running sum that begins with single terms and goes on with blocks: its beginning is a block, too."""
+    """A running sum that begins with single terms and goes on with blocks: its beginning is a
+    block, too."""
     first, later = runs[0], [run for run in runs[1:] if run.part.how != BIAS]
-    if first.part.runs or first.part.how == BIAS or first.count == 1 or not later or not later[0].part.runs:
+    if (
+        first.part.runs
+        or first.part.how == BIAS
+        or first.count == 1
+        or not later
+        or not later[0].part.runs
+    ):
         return runs
     block = Form("in order", (Run(first.part, first.count, 0, first.step),))
     rest = runs[1:]
@@ -226,7 +282,8 @@ def _blocks(runs: list[Run]) -> list[Run]:
 
 
 def _periods(runs: list[Run]) -> list[Run]:
-    """Runs that come again and again, each time as far behind, become one run of a part that is no subtotal (in parentheses)."""
+    """Runs that come again and again, each time as far behind, become one run of a part that is no
+    subtotal (in parentheses)."""
     found: list[Run] = []
     i = 0
     while i < len(runs):
@@ -237,7 +294,10 @@ def _periods(runs: list[Run]) -> list[Run]:
             i += 1
             continue
         start = min(run.begin for run in runs[i : i + period])
-        part = Form(_THROUGH, tuple(Run(r.part, r.count, r.offset - start, r.step) for r in runs[i : i + period]))
+        part = Form(
+            _THROUGH,
+            tuple(Run(r.part, r.count, r.offset - start, r.step) for r in runs[i : i + period]),
+        )
         found.append(Run(part, count, start, runs[i + period].offset - runs[i].offset))
         i += count * period
     return found

@@ -1,4 +1,5 @@
-"""Facts: in which order sums, products and convolutions of one moderate size add their terms, and where a bias enters."""
+"""Facts: in which order sums, products and convolutions of one moderate size add their terms, and
+where a bias enters."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ FORMS: dict[str, tuple[str, tuple[tuple[int, ...], ...], tuple[int, ...]]] = {
     "conv2d": ("nn.functional.conv2d", ((2, 8, 8, 8), (16, 8, 3, 3)), ()),
 }
 _WINDOW = 1 << 22  # of the tape, for each tensor
-_SHORTER = frozenset({"bfloat16"})  # counted in small parts, which takes many calls: fewer forms are asked for
+_SHORTER = frozenset(
+    {"bfloat16"}
+)  # counted in small parts, which takes many calls: fewer forms are asked for
 
 
 def facts(ask: Ask, dtype: str) -> Iterator[Fact]:
@@ -45,10 +48,15 @@ def of_form(ask: Ask, form: str, dtype: str) -> Fact:
     if refused:
         return unknown(question, refused)
     windows = range(1, len(shapes) + 1)
-    tensors = tuple(TensorRecipe(s, dtype, ("uniform", -1.0, 1.0), _WINDOW * w) for s, w in zip(shapes, windows, strict=True))
+    tensors = tuple(
+        TensorRecipe(s, dtype, ("uniform", -1.0, 1.0), _WINDOW * w)
+        for s, w in zip(shapes, windows, strict=True)
+    )
     arguments = prepare(Case(name, dtype, (*tensors, *more))).build()
     args = tuple(arguments.args)
-    found = orders_of(Question(ask.backend, operators.get(name), dtype, args, {}, layout_of(name, args, {})))
+    found = orders_of(
+        Question(ask.backend, operators.get(name), dtype, args, {}, layout_of(name, args, {}))
+    )
     ask.calls += found.calls
     return fact(question, found, " × ".join("×".join(map(str, shape)) for shape in shapes))
 
@@ -58,16 +66,40 @@ def fact(question: str, found: Orders, shapes: str) -> Fact:
     if found.inconclusive:
         return unknown(question, found.inconclusive, shapes)
     if not found.exact or found.untested or found.outputs < LEAST_OUTPUTS:
-        best = _told(found.orders[0]) if found.orders else text(found.apart.tree) if found.apart else "what was found"
+        best = (
+            _told(found.orders[0])
+            if found.orders
+            else text(found.apart.tree)
+            if found.apart
+            else "what was found"
+        )
         return unknown(
-            question, f"{best} gives {found.equal} of {found.outputs} outputs only, so it is not (all of) the order", shapes
+            question,
+            (
+                f"{best} gives {found.equal} of {found.outputs} outputs only, so it is not (all "
+                f"of) "
+                f"the order"
+            ),
+            shapes,
         )
     told = [_told(order) for order in found.orders]
     answer = (
-        told[0] if len(told) == 1 else "; ".join(f"at {o.outputs} outputs {t}" for o, t in zip(found.orders, told, strict=True))
+        told[0]
+        if len(told) == 1
+        else "; ".join(
+            f"at {o.outputs} outputs {t}" for o, t in zip(found.orders, told, strict=True)
+        )
     )
-    evidence = f"{shapes}: {found.equal} of {found.outputs} outputs replayed bit for bit, {found.calls} calls"
-    return Fact(question, answer, evidence, details=MappingProxyType({"hash": " ".join(o.tree.hash for o in found.orders)}))
+    evidence = (
+        f"{shapes}: {found.equal} of {found.outputs} outputs replayed bit for bit, "
+        f"{found.calls} calls"
+    )
+    return Fact(
+        question,
+        answer,
+        evidence,
+        details=MappingProxyType({"hash": " ".join(o.tree.hash for o in found.orders)}),
+    )
 
 
 def _told(order: Order) -> str:

@@ -1,8 +1,8 @@
-"""Which of the orders and manners that were found hold at which outputs of a call: by replaying, with other numbers where one
-replay could be chance.
+"""Which of the orders and manners that were found hold at which outputs of a call: by replaying,
+with other numbers where one replay could be chance.
 
-Edges of tiles are not always computed with FMA where the rest is, and outputs that read padding, or share all of their numbers with
-others, cannot be asked for their order at all.
+Edges of tiles are not always computed with FMA where the rest is, and outputs that read padding, or
+share all of their numbers with others, cannot be asked for their order at all.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ class Part:
 
 
 def split(tree: Tree, tried: Sequence[Replayed], member: Array) -> tuple[list[Part], Array]:
-    """Which manner holds for which outputs of a class: one for all, or one for each column, or for each row. Where that leaves some
-    unexplained, the best manner comes back with none, and a mask of all of the class: what is left to :func:`allotted`.
+    """Which manner holds for which outputs of a class: one for all, or one for each column, or for
+    each row. Where that leaves some unexplained, the best manner comes back with none, and a mask
+    of all of the class: what is left to :func:`allotted`.
     """
     best = max(tried, key=lambda one: int((one.same & member).sum()))
     if best.same[member].all():
@@ -50,21 +51,31 @@ def split(tree: Tree, tried: Sequence[Replayed], member: Array) -> tuple[list[Pa
             continue
         chosen = whole.argmax(0)  # the first manner that holds throughout
         masks = [member & (np.expand_dims(chosen, axis - 1) == k) for k in range(len(tried))]
-        parts = [Part(tree, one, mask) for one, mask in zip(tried, masks, strict=True) if mask.any()]
+        parts = [
+            Part(tree, one, mask) for one, mask in zip(tried, masks, strict=True) if mask.any()
+        ]
         if all(part.where.sum() >= LEAST_OUTPUTS for part in parts):
             return parts, np.zeros_like(member)
     return [Part(tree, best, np.zeros_like(member))], member
 
 
 def allotted(
-    question: Question, parts: Sequence[Part], actual: torch.Tensor, rows: Array, columns: Array, left: Array
+    question: Question,
+    parts: Sequence[Part],
+    actual: torch.Tensor,
+    rows: Array,
+    columns: Array,
+    left: Array,
 ) -> tuple[list[Part], Array, Array]:
-    """``parts`` with the outputs ``left`` given to those that replay them with all of 17 sets of numbers, in other manners, too.
+    """``parts`` with the outputs ``left`` given to those that replay them with all of 17 sets of
+    numbers, in other manners, too.
 
     Also masks of what none of them gives, and of what is too much to be replayed so often.
     """
     nobody, untested = np.zeros_like(left), np.zeros_like(left)
-    if not left.any() or (len(parts) == 1 and parts[0].where.any() and parts[0].one.same[left].all()):
+    if not left.any() or (
+        len(parts) == 1 and parts[0].where.any() and parts[0].one.same[left].all()
+    ):
         return [replace(part, where=part.where | left) for part in parts], nobody, untested
     found = sorted(parts, key=lambda part: -int(part.where.sum()))
     at = np.flatnonzero(left.any(1))
@@ -81,15 +92,24 @@ def allotted(
         again = moved(question, shift)
         came = again.run()
         for k, part in enumerate(found):
-            fits[k][at] &= replay(again, part.tree, came, rows[at], columns, left[at], only=part.manner)[0].same
+            fits[k][at] &= replay(
+                again, part.tree, came, rows[at], columns, left[at], only=part.manner
+            )[0].same
     nobody = left & ~untested & ~fits.any(0)
     chosen = fits.argmax(0)  # the first that always fits
-    return [replace(part, where=part.where | (fits[k] & (chosen == k))) for k, part in enumerate(found)], nobody, untested
+    return (
+        [
+            replace(part, where=part.where | (fits[k] & (chosen == k)))
+            for k, part in enumerate(found)
+        ],
+        nobody,
+        untested,
+    )
 
 
 def confirmed(question: Question, part: Part, rows: Array, columns: Array) -> Manner | None:
-    """A few outputs may agree by chance: so the arguments' numbers are moved round, until enough outputs were replayed. The manner
-    that gives them all is the one; None where none does.
+    """A few outputs may agree by chance: so the arguments' numbers are moved round, until enough
+    outputs were replayed. The manner that gives them all is the one; None where none does.
     """
     fitting: list[Manner] | None = None
     for shift in range(-(-LEAST_OUTPUTS // int(part.where.sum())) + 1):
@@ -108,7 +128,10 @@ def moved(question: Question, shift: int) -> Question:
         found.copy_(torch.roll(tensor.reshape(-1), 3 * shift).view(tensor.shape))
         return found
 
-    return replace(question, args=tuple(turned(arg) if isinstance(arg, torch.Tensor) else arg for arg in question.args))
+    return replace(
+        question,
+        args=tuple(turned(arg) if isinstance(arg, torch.Tensor) else arg for arg in question.args),
+    )
 
 
 def _spread(one: Replayed, at: Array, shape: tuple[int, ...]) -> Replayed:

@@ -1,7 +1,8 @@
-"""The order in which a call adds its terms up: asked for, then replayed. Only what the replay gives bit for bit is claimed.
+"""The order in which a call adds its terms up: asked for, then replayed. Only what the replay gives
+bit for bit is claimed.
 
-Outputs at different places may be added in different orders (:mod:`.equivalence_classes`); what cannot be asked is allotted by
-replaying.
+Outputs at different places may be added in different orders (:mod:`.equivalence_classes`); what
+cannot be asked is allotted by replaying.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ Array = np.ndarray[Any, Any]
 class Order:
     """One tree, which in its ``manner`` gives ``outputs`` of a call, bit for bit.
 
-    ``where`` says which these are, as slices of the result; empty if they are all, or no box. ``confirmed``: where they are few, it
-    gives as many with other numbers.
+    ``where`` says which these are, as slices of the result; empty if they are all, or no box.
+    ``confirmed``: where they are few, it gives as many with other numbers.
     """
 
     tree: Tree
@@ -39,8 +40,8 @@ class Order:
 
 @dataclass(frozen=True)
 class Apart:
-    """``outputs`` that no order gives that was found. The first is at ``index``: what ``came``, and what the most frequent order
-    (``tree``) gives.
+    """``outputs`` that no order gives that was found. The first is at ``index``: what ``came``, and
+    what the most frequent order (``tree``) gives.
     """
 
     outputs: int
@@ -52,7 +53,8 @@ class Apart:
 
 @dataclass(frozen=True)
 class Orders:
-    """All orders of a call, the most frequent first, and what is ``apart`` from them; or why nothing was established.
+    """All orders of a call, the most frequent first, and what is ``apart`` from them; or why
+    nothing was established.
 
     ``outputs`` of the call are all, ``untested`` ones were not replayed.
     """
@@ -68,7 +70,11 @@ class Orders:
     @property
     def exact(self) -> bool:
         """Whether every output that was replayed came out bit for bit."""
-        return bool(self.orders) and self.apart is None and all(order.confirmed for order in self.orders)
+        return (
+            bool(self.orders)
+            and self.apart is None
+            and all(order.confirmed for order in self.orders)
+        )
 
     @property
     def equal(self) -> int:
@@ -77,7 +83,8 @@ class Orders:
 
 
 def orders_of(question: Question) -> Orders:
-    """What can be established of the order in which this call sums. Never raises for what the backend does."""
+    """What can be established of the order in which this call sums. Never raises for what the
+    backend does."""
     layout = question.layout
     rows, columns = np.arange(len(layout.left)), np.arange(layout.columns)
     asked: list[Asking] = []
@@ -85,25 +92,45 @@ def orders_of(question: Question) -> Orders:
         came = question.call()
         actual = layout.back(came)
         if not torch.equal(torch.nan_to_num(actual), torch.nan_to_num(question.run())):
-            return Orders(inconclusive="the same call does not give the same bits twice", calls=2, actual=actual)
+            return Orders(
+                inconclusive="the same call does not give the same bits twice",
+                calls=2,
+                actual=actual,
+            )
         trees = trees_of(question, asked)
         rows = rows[: max(MOST_WORK // (layout.terms * layout.columns), 1)]
         parts: list[Part] = []
         left = ~np.logical_or.reduce([member[rows] for _, member in trees])
         for tree, whole in trees:
             member = whole[rows]
-            of_tree, others = split(tree, replay(question, tree, actual, rows, columns, member), member)
+            of_tree, others = split(
+                tree, replay(question, tree, actual, rows, columns, member), member
+            )
             parts += of_tree
             left |= others
         found, nobody, beyond = allotted(question, _merged(parts), actual, rows, columns, left)
-        index = _Index(layout.back(torch.arange(came.numel()).reshape(came.shape)).numpy(), tuple(came.shape))
-        orders = [_order(question, part, rows, columns, index) for part in _merged(found) if part.where.any()]
+        index = _Index(
+            layout.back(torch.arange(came.numel()).reshape(came.shape)).numpy(), tuple(came.shape)
+        )
+        orders = [
+            _order(question, part, rows, columns, index)
+            for part in _merged(found)
+            if part.where.any()
+        ]
     except (NotAskedError, NotATreeError) as error:
         return Orders(inconclusive=str(error), calls=sum(a.calls for a in asked) + 2)
     untested = (len(layout.left) - len(rows)) * layout.columns + int(beyond.sum())
     orders.sort(key=lambda order: -order.outputs)
     calls = sum(a.calls for a in asked) + 2
-    return Orders(tuple(orders), "", calls, actual.numel(), untested, _apart(nobody, found[0], actual, index), actual)
+    return Orders(
+        tuple(orders),
+        "",
+        calls,
+        actual.numel(),
+        untested,
+        _apart(nobody, found[0], actual, index),
+        actual,
+    )
 
 
 def _merged(parts: Sequence[Part]) -> list[Part]:
@@ -111,7 +138,9 @@ def _merged(parts: Sequence[Part]) -> list[Part]:
     kept: dict[tuple[str, Manner], Part] = {}
     for part in parts:
         other = kept.get((part.tree.hash, part.manner))
-        kept[part.tree.hash, part.manner] = part if other is None else replace(other, where=other.where | part.where)
+        kept[part.tree.hash, part.manner] = (
+            part if other is None else replace(other, where=other.where | part.where)
+        )
     return list(kept.values())
 
 
@@ -129,7 +158,9 @@ def _apart(nobody: Array, most: Part, actual: torch.Tensor, index: _Index) -> Ap
     if not len(places):
         return None
     r, c = places[np.argmin(most.one.same[nobody])]  # the first that differs, if one does
-    return Apart(len(places), index.of(r, c), float(actual[r, c]), float(most.one.given[r, c]), most.tree)
+    return Apart(
+        len(places), index.of(r, c), float(actual[r, c]), float(most.one.given[r, c]), most.tree
+    )
 
 
 @dataclass(frozen=True)
@@ -143,15 +174,23 @@ class _Index:
         return tuple(int(i) for i in np.unravel_index(self.places[row, column], self.shape))
 
     def box(self, where: Array) -> str:
-        """``[:, :, 3:]``, ``[1::4, :8]`` where the outputs are a block of the result, or every so many of one; otherwise empty."""
+        """``[:, :, 3:]``, ``[1::4, :8]`` where the outputs are a block of the result, or every so
+        many of one; otherwise empty."""
         if where.sum() in (self.places.size, 0):
             return ""
-        inside = [np.unique(along) for along in np.unravel_index(self.places[: len(where)][where], self.shape)]
+        inside = [
+            np.unique(along)
+            for along in np.unravel_index(self.places[: len(where)][where], self.shape)
+        ]
         steps = [np.unique(np.diff(along)) for along in inside]
-        if np.prod([len(along) for along in inside]) != where.sum() or any(len(step) > 1 for step in steps):
+        if np.prod([len(along) for along in inside]) != where.sum() or any(
+            len(step) > 1 for step in steps
+        ):
             return ""
         told = []
         for along, step, n in zip(inside, steps, self.shape, strict=True):
             by, start, stop = int(step[0]) if len(step) else 1, int(along[0]), int(along[-1]) + 1
-            told.append(f"{start or ''}:{'' if stop + by > n else stop}{f':{by}' if by > 1 else ''}")
+            told.append(
+                f"{start or ''}:{'' if stop + by > n else stop}{f':{by}' if by > 1 else ''}"
+            )
         return f"[{', '.join(told)}]"

@@ -1,7 +1,9 @@
-"""A summation tree as a picture (SVG): terms at the bottom, sums above, what repeats drawn once or twice.
+"""A summation tree as a picture (SVG): terms at the bottom, sums above, what repeats drawn once or
+twice.
 
-A block is a running sum over its terms. Blocks (and anything else) that join a running sum hang below one line, on which it goes
-from left to right; terms that join it one by one are a block *on* the line. A triangle stands for levels of pairs.
+A block is a running sum over its terms. Blocks (and anything else) that join a running sum hang
+below one line, on which it goes from left to right; terms that join it one by one are a block *on*
+the line. A triangle stands for levels of pairs.
 """
 
 from __future__ import annotations
@@ -18,22 +20,27 @@ svg{background:var(--b);color:var(--f);font:13px system-ui,-apple-system,"Segoe 
 svg{--b:#fff;--f:#1f2328;--m:#656d76;--k:#dbe9f6;--s:#0072b2;--o:#d55e00;--p:#fbe3d2;--t:#e8f3ec;--u:#009e73}
 @media (prefers-color-scheme:dark){svg{--b:#0d1117;--f:#e6edf3;--m:#8d96a0}
 svg{--k:#12304a;--s:#56b4e9;--p:#46250c;--o:#f08c4a;--t:#11301f;--u:#3fc28f}}
-text{fill:var(--f);text-anchor:middle} .m{fill:var(--m);font-size:11px} .l{stroke:var(--f);stroke-width:1.4;fill:none}
+text{fill:var(--f);text-anchor:middle} .m{fill:var(--m);font-size:11px}
+.l{stroke:var(--f);stroke-width:1.4;fill:none}
 .k{fill:var(--k);stroke:var(--s);stroke-width:1.2}
 .p{fill:var(--p);stroke:var(--o);stroke-width:1.4} .t{fill:var(--t);stroke:var(--u)}
-.j{fill:var(--b);stroke:var(--f);stroke-width:1.4} .d{fill:none;stroke:var(--m);stroke-dasharray:4 3}
-.h{text-anchor:start;font-size:17px;font-weight:600} .i{text-anchor:start} .n{text-anchor:start;font-size:12px;fill:var(--m)}
+.j{fill:var(--b);stroke:var(--f);stroke-width:1.4}
+.d{fill:none;stroke:var(--m);stroke-dasharray:4 3}
+.h{text-anchor:start;font-size:17px;font-weight:600} .i{text-anchor:start}
+.n{text-anchor:start;font-size:12px;fill:var(--m)}
 """
 MARGIN, BETWEEN, LEAF, TALL, RISE = 24, 14, 30, 52, 34
 LINE = 20  # where the running sum goes, below the upper edge
 WIDEST = 1240  # a picture that is wider shows less of what repeats
-# What is shown of equal parts, from much to little: how many at most before some are left out; are all drawn, or is only the first?
+# What is shown of equal parts, from much to little: how many at most before some are left out; are
+# all drawn, or is only the first?
 DETAIL = ((7, True), (3, True), (3, False))
 
 
 @dataclass(frozen=True)
 class _Box:
-    """A drawn subtree: its size, the place on its upper edge from which its sum goes on, and what is drawn, from (0, 0) on."""
+    """A drawn subtree: its size, the place on its upper edge from which its sum goes on, and what
+    is drawn, from (0, 0) on."""
 
     width: float
     height: float
@@ -46,7 +53,8 @@ class _Box:
 
 
 def drawing(title: str, trees: Sequence[tuple[str, str, Tree]], notes: Sequence[str] = ()) -> str:
-    """One SVG document: ``(name, words, tree)`` below each other, and ``notes`` as lines under the title."""
+    """One SVG document: ``(name, words, tree)`` below each other, and ``notes`` as lines under the
+    title."""
     forms = [form(tree) for _, _, tree in trees]
     for detail in DETAIL:
         boxes = [_Draws(*detail).of(whole, 0) for whole in forms]
@@ -61,19 +69,26 @@ def drawing(title: str, trees: Sequence[tuple[str, str, Tree]], notes: Sequence[
         y += 18
     for (name, words, _), box in zip(trees, boxes, strict=True):
         y += 26
-        parts.append(f'<text class="i" font-weight="600" x="{MARGIN}" y="{y:.0f}">{escape(name)}</text>')
+        parts.append(
+            f'<text class="i" font-weight="600" x="{MARGIN}" y="{y:.0f}">{escape(name)}</text>'
+        )
         for line in _wrapped(words, int(width / 7.2)):
             y += 18
             parts.append(f'<text class="n" x="{MARGIN}" y="{y:.0f}">{escape(line)}</text>')
         y += 44
         out = MARGIN + box.out
-        parts.append(f'<line class="l" x1="{out:.1f}" x2="{out:.1f}" y1="{y - 18:.1f}" y2="{y:.1f}"/>')
+        parts.append(
+            f'<line class="l" x1="{out:.1f}" x2="{out:.1f}" y1="{y - 18:.1f}" y2="{y:.1f}"/>'
+        )
         parts.append(f'<text x="{out:.1f}" y="{y - 22:.1f}" font-weight="600">Σ</text>')
         parts.append(box.at(MARGIN, y))
         y += box.height + 10
     size = f'viewBox="0 0 {width:.0f} {y + 10:.0f}" width="{width:.0f}" height="{y + 10:.0f}"'
     told = escape(" · ".join([*notes, *(f"{name}: {words}" for name, words, _ in trees)]))
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img"><title>{escape(title)}</title><desc>{told}</desc>'
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} '
+        f'role="img"><title>{escape(title)}</title><desc>{told}</desc>'
+    )
     return "\n".join([head, f"<style>{STYLE}</style>", *parts, "</svg>", ""])
 
 
@@ -86,7 +101,9 @@ class _Draws:
 
     def of(self, whole: Form, first: int) -> _Box:
         if not whole.runs:
-            return _leaf(BIAS if whole.how == BIAS else str(first), BIAS if whole.how == BIAS else "")
+            return _leaf(
+                BIAS if whole.how == BIAS else str(first), BIAS if whole.how == BIAS else ""
+            )
         if whole.how in ("pairwise", "halving"):
             return self.levels(whole, first)
         if whole.how.startswith("at once"):
@@ -107,9 +124,16 @@ class _Draws:
         places = [start + k * run.step for k in range(run.count)]
         left_out = run.count - self.shown
         if left_out > 0:
-            places = [*places[: self.shown - 1], places[-1]] if self.shown <= 3 else [*places[:2], places[-1]]
+            places = (
+                [*places[: self.shown - 1], places[-1]]
+                if self.shown <= 3
+                else [*places[:2], places[-1]]
+            )
             left_out = run.count - len(places)
-        boxes = [self.of(run.part, place) if self.alike or not k else _likewise(run.part, place) for k, place in enumerate(places)]
+        boxes = [
+            self.of(run.part, place) if self.alike or not k else _likewise(run.part, place)
+            for k, place in enumerate(places)
+        ]
         return [*boxes[:-1], _dots(left_out), boxes[-1]] if left_out > 0 else boxes
 
     def levels(self, whole: Form, first: int) -> _Box:
@@ -122,12 +146,17 @@ class _Draws:
         for box in boxes:
             body.append(box.at(x, top + 8))
             if box.out >= 0 and run.part.runs:
-                body.append(f'<line class="l" x1="{x + box.out:.1f}" x2="{x + box.out:.1f}" y1="{top}" y2="{top + 8}"/>')
+                body.append(
+                    f'<line class="l" x1="{x + box.out:.1f}" x2="{x + box.out:.1f}" y1="{top}" '
+                    f'y2="{top + 8}"/>'
+                )
             x += box.width + BETWEEN
         width = max(x - BETWEEN, 110.0)
         shape = f'<path class="t" d="M0 {top}L{width / 2 - 60:.1f} 0h120L{width:.1f} {top}Z"/>'
         title = f'<text x="{width / 2:.1f}" y="27">{whole.how} {run.count}</text>'
-        return _Box(width, top + 8 + max(box.height for box in boxes), width / 2, (shape, title, *body))
+        return _Box(
+            width, top + 8 + max(box.height for box in boxes), width / 2, (shape, title, *body)
+        )
 
     def once(self, whole: Form, first: int) -> _Box:
         """One addition that takes several terms."""
@@ -144,7 +173,10 @@ class _Draws:
         for box in boxes:
             body.append(box.at(x, 34))
             if box.out >= 0:
-                body.append(f'<line class="l" x1="{x + box.out:.1f}" x2="{x + box.out:.1f}" y1="22" y2="34"/>')
+                body.append(
+                    f'<line class="l" x1="{x + box.out:.1f}" x2="{x + box.out:.1f}" y1="22" '
+                    f'y2="34"/>'
+                )
             x += box.width + 6
         width = max(x - 6, 150.0)
         extra = " with the sum" if whole.how.endswith("sum") else ""
@@ -172,7 +204,10 @@ def _leaf(words: str, kind: str) -> _Box:
     width = max(LEAF, 9.0 * len(words) + 8)
     style = "p" if kind == BIAS else "k"
     body = (
-        f'<rect class="{style}" width="{width:.1f}" height="24" rx="12"/><text x="{width / 2:.1f}" y="16">{escape(words)}</text>',
+        (
+            f'<rect class="{style}" width="{width:.1f}" height="24" rx="12"/><text '
+            f'x="{width / 2:.1f}" y="16">{escape(words)}</text>'
+        ),
     )
     return _Box(width, 28, width / 2, body)
 
@@ -180,7 +215,10 @@ def _leaf(words: str, kind: str) -> _Box:
 def _text(words: str, below: str) -> _Box:
     width = 7.4 * len(words) + 16
     body = (
-        f'<rect class="k" width="{width:.1f}" height="{TALL - 16}" rx="4"/><text x="{width / 2:.1f}" y="23">{escape(words)}</text>',
+        (
+            f'<rect class="k" width="{width:.1f}" height="{TALL - 16}" rx="4"/><text '
+            f'x="{width / 2:.1f}" y="23">{escape(words)}</text>'
+        ),
         f'<text class="m" x="{width / 2:.1f}" y="{TALL}">{escape(below)}</text>',
     )
     return _Box(width, TALL + 4, width / 2, body)
@@ -203,7 +241,8 @@ def _plain(count: int, first: int, step: int) -> _Box:
 
 
 def _line(boxes: Sequence[_Box]) -> _Box:
-    """Boxes that join a running sum: it goes on a line above or through them, from left to right, and leaves above the last."""
+    """Boxes that join a running sum: it goes on a line above or through them, from left to right,
+    and leaves above the last."""
     body, x, drawn, start, height = [], 0.0, [], (0.0, 0.0), 0.0
     for k, box in enumerate(boxes):
         y = LINE - (TALL - 16) / 2 if box.inline else LINE + RISE - 14
@@ -212,7 +251,8 @@ def _line(boxes: Sequence[_Box]) -> _Box:
         out = x + box.out
         if box.out >= 0 and not box.inline:
             drawn.append(
-                f'<line class="l" x1="{out:.1f}" x2="{out:.1f}" y1="{LINE}" y2="{y:.1f}"/>' + (_plus(out, LINE) if k else "")
+                f'<line class="l" x1="{out:.1f}" x2="{out:.1f}" y1="{LINE}" y2="{y:.1f}"/>'
+                + (_plus(out, LINE) if k else "")
             )
         if k == 0:
             start = (out, y)
@@ -224,7 +264,10 @@ def _line(boxes: Sequence[_Box]) -> _Box:
 
 
 def _plus(x: float, y: float) -> str:
-    return f'<circle class="j" cx="{x:.1f}" cy="{y}" r="8"/><path class="l" d="M{x - 4.5:.1f} {y}h9M{x:.1f} {y - 4.5}v9"/>'
+    return (
+        f'<circle class="j" cx="{x:.1f}" cy="{y}" r="8"/><path class="l" d="M{x - 4.5:.1f} '
+        f'{y}h9M{x:.1f} {y - 4.5}v9"/>'
+    )
 
 
 def _wrapped(text: str, width: int) -> list[str]:

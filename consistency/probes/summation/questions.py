@@ -1,8 +1,9 @@
-"""Sums inside operators: which numbers of the arguments are added up into an output, and how a backend is asked for their order.
+"""Sums inside operators: which numbers of the arguments are added up into an output, and how a
+backend is asked for their order.
 
-All probes of a question have the arguments' own shapes, strides and dtype, since these choose the kernel. In a product both factors
-carry a mark: row ``r`` of the left one +M at its pivot, column ``c`` of the right one -M at its other, so that one call asks for
-rows × columns pairs.
+All probes of a question have the arguments' own shapes, strides and dtype, since these choose the
+kernel. In a product both factors carry a mark: row ``r`` of the left one +M at its pivot, column
+``c`` of the right one -M at its other, so that one call asks for rows × columns pairs.
 """
 
 from __future__ import annotations
@@ -25,8 +26,16 @@ from .trees import Counts, Members, NotATreeError
 Array = np.ndarray[Any, Any]
 MOST_CALLS = 3000
 MOST_READ = 1 << 31  # numbers that all calls together are given
-_LARGE = {"float64": 2.0**600, "float32": 2.0**100, "bfloat16": 2.0**100}  # times 1, in every format a number
-_COUNTS = {"float64": 1 << 40, "float32": 1 << 24, "bfloat16": 1 << 8}  # whole numbers up to here come back exactly
+_LARGE = {
+    "float64": 2.0**600,
+    "float32": 2.0**100,
+    "bfloat16": 2.0**100,
+}  # times 1, in every format a number
+_COUNTS = {
+    "float64": 1 << 40,
+    "float32": 1 << 24,
+    "bfloat16": 1 << 8,
+}  # whole numbers up to here come back exactly
 
 
 class NotAskedError(ConsistencyError):
@@ -35,11 +44,13 @@ class NotAskedError(ConsistencyError):
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the terms of every output lie. ``left`` [rows, terms] are positions among the elements of argument 0 (-1: a zero).
+    """Where the terms of every output lie. ``left`` [rows, terms] are positions among the elements
+    of argument 0 (-1: a zero).
 
-    ``right`` [groups, columns, terms] are positions in argument ``factor``, None for a plain sum; ``group`` [rows] says from which
-    group a row's outputs are made. ``bias`` [columns] are positions in argument ``bias_at``. ``back`` brings a result into
-    [rows, columns]. ``places`` are sets of rows that share no number, so that each row can ask another question; rows in none of
+    ``right`` [groups, columns, terms] are positions in argument ``factor``, None for a plain sum;
+    ``group`` [rows] says from which group a row's outputs are made. ``bias`` [columns] are
+    positions in argument ``bias_at``. ``back`` brings a result into [rows, columns]. ``places`` are
+    sets of rows that share no number, so that each row can ask another question; rows in none of
     them cannot be asked. ``scaled``: it is a mean.
     """
 
@@ -66,7 +77,8 @@ class Layout:
 
 @dataclass(frozen=True)
 class Question:
-    """One call whose order of summation is wanted: the operator, its actual arguments, who is asked, and the layout of its sums."""
+    """One call whose order of summation is wanted: the operator, its actual arguments, who is
+    asked, and the layout of its sums."""
 
     backend: Backend
     operator: Operator
@@ -76,19 +88,24 @@ class Question:
     layout: Layout
 
     def run(self, changed: Mapping[int, torch.Tensor] | None = None) -> torch.Tensor:
-        """The result [rows, columns] of the call, with other numbers in some of its arguments. Raises NotAskedError."""
+        """The result [rows, columns] of the call, with other numbers in some of its arguments.
+        Raises NotAskedError."""
         return self.layout.back(self.call(changed))
 
     def call(self, changed: Mapping[int, torch.Tensor] | None = None) -> torch.Tensor:
         """The same as it comes back."""
         args = tuple((changed or {}).get(i, arg) for i, arg in enumerate(self.args))
         try:
-            outcome: Outcome = self.backend.run(self.operator, prepare(case_of(self.operator.name, self.dtype, args, self.kwargs)))
+            outcome: Outcome = self.backend.run(
+                self.operator, prepare(case_of(self.operator.name, self.dtype, args, self.kwargs))
+            )
         except RecipeError as error:
             raise NotAskedError(str(error)) from None
         if outcome.status != "ok" or not outcome.outputs or outcome.outputs[0].tensor is None:
             text = " ".join(f"{outcome.exception} {outcome.message}".split())[:160]
-            raise NotAskedError(f"{self.backend.name} does not answer: {outcome.status} {text}".rstrip())
+            raise NotAskedError(
+                f"{self.backend.name} does not answer: {outcome.status} {text}".rstrip()
+            )
         return outcome.outputs[0].tensor
 
     def at(self, rows: Array, columns: Array) -> Asking:
@@ -97,18 +114,26 @@ class Question:
 
 
 class Asking:
-    """Asks one question at the outputs ``rows`` × ``columns``, whose order is taken to be the same. ``calls`` counts.
+    """Asks one question at the outputs ``rows`` × ``columns``, whose order is taken to be the same.
+    ``calls`` counts.
 
-    Raises NotAskedError for dtypes in which nothing can be counted, and NotATreeError where equal probes are answered differently.
+    Raises NotAskedError for dtypes in which nothing can be counted, and NotATreeError where equal
+    probes are answered differently.
     """
 
     def __init__(self, question: Question, rows: Array, columns: Array) -> None:
         if question.dtype not in _LARGE:
-            raise NotAskedError(f"terms cannot be counted in {question.dtype}: its range is too small to lose one beside another")
+            raise NotAskedError(
+                f"terms cannot be counted in {question.dtype}: its range is too small to lose "
+                f"one beside another"
+            )
         self.question, self.rows, self.columns = question, rows, columns
         self.large, self.most = _LARGE[question.dtype], _COUNTS[question.dtype]
         self.dtype = dtypes.TORCH[question.dtype]
-        self.calls, self.numbers = 0, sum(a.numel() for a in question.args if isinstance(a, torch.Tensor))
+        self.calls, self.numbers = (
+            0,
+            sum(a.numel() for a in question.args if isinstance(a, torch.Tensor)),
+        )
 
     def __call__(self, tasks: Sequence[tuple[int, Members]]) -> list[Counts]:
         return self._sums(tasks) if self.question.layout.right is None else self._products(tasks)
@@ -118,7 +143,9 @@ class Asking:
         if self.calls > MOST_CALLS or self.calls * self.numbers > MOST_READ:
             raise NotAskedError(f"its order takes more than {self.calls - 1} calls to find")
         found = self.question.run(changed).to(torch.float64).numpy()
-        return np.asarray(found * self.question.layout.terms if self.question.layout.scaled else found)
+        return np.asarray(
+            found * self.question.layout.terms if self.question.layout.scaled else found
+        )
 
     def _ones(self, argument: int) -> torch.Tensor:
         """An argument of ones, with its own shape; its strides come back with :meth:`_like`."""
@@ -135,7 +162,9 @@ class Asking:
         layout = self.question.layout
         small = layout.terms > self.most
         if small and layout.scaled:
-            raise NotAskedError(f"{layout.terms} terms of a mean cannot be counted in {self.question.dtype}")
+            raise NotAskedError(
+                f"{layout.terms} terms of a mean cannot be counted in {self.question.dtype}"
+            )
         ask = self._pairs_in_parts if small else self._pairs
         pairs = [(pivot, other) for pivot, others in tasks for other in others.tolist()]
         counts: list[Array] = []
@@ -159,29 +188,41 @@ class Asking:
         flat[layout.left[rows, pivots]] = self.large
         flat[layout.left[rows, others]] = -self.large
         result = self._called({layout.argument: self._like(layout.argument, flat)})[rows, 0]
-        units = layout.terms if only is None else len(only) - np.isin(pivots, only).astype(int) - np.isin(others, only)
+        units = (
+            layout.terms
+            if only is None
+            else len(only) - np.isin(pivots, only).astype(int) - np.isin(others, only)
+        )
         return np.asarray(units - result)
 
     def _pairs_in_parts(self, rows: Array, pivots: Array, others: Array) -> Array:
-        return np.asarray(sum(self._pairs(rows, pivots, others, only) for only in self._parts())) + 2.0
+        return (
+            np.asarray(sum(self._pairs(rows, pivots, others, only) for only in self._parts())) + 2.0
+        )
 
     def _parts(self) -> list[Array]:
         """The terms in groups that the format can count: of 250 in one that counts to 256."""
         every = np.arange(self.question.layout.terms + self.question.layout.added)
-        return [every[start : start + self.most - 6] for start in range(0, len(every), self.most - 6)]
+        return [
+            every[start : start + self.most - 6] for start in range(0, len(every), self.most - 6)
+        ]
 
     def everywhere(self, pivot: int, other: int) -> Array:
-        """The same pair at all outputs [rows, columns]: what differs there is added in another order."""
+        """The same pair at all outputs [rows, columns]: what differs there is added in another
+        order."""
         layout = self.question.layout
         if layout.right is None:
             pairs = self._pairs_in_parts if layout.terms > self.most else self._pairs
-            return pairs(self.rows, np.full(len(self.rows), pivot), np.full(len(self.rows), other))[:, None]
+            return pairs(self.rows, np.full(len(self.rows), pivot), np.full(len(self.rows), other))[
+                :, None
+            ]
         ask = self._in_parts if layout.terms + layout.added > self.most else self._grid
         found: Array = ask(np.full(len(self.rows), pivot), np.full(len(self.columns), other))
         return found
 
     def _products(self, tasks: Sequence[tuple[int, Members]]) -> list[Counts]:
-        """As many pivots as there are rows, times as many others as there are columns; every row is used, so that a few agree."""
+        """As many pivots as there are rows, times as many others as there are columns; every row is
+        used, so that a few agree."""
         layout = self.question.layout
         small = layout.terms + layout.added > self.most
         found: list[Counts] = []
@@ -198,7 +239,10 @@ class Asking:
             for k, (pivot, others) in enumerate(window):
                 rows = answers[k :: len(window)][:, np.searchsorted(union, others)]
                 if (rows != rows[0]).any():
-                    raise NotATreeError(f"outputs of different rows answer differently to one question (term {pivot})")
+                    raise NotATreeError(
+                        f"outputs of different rows answer differently to one question (term "
+                        f"{pivot})"
+                    )
                 found.append(_whole(rows[0]))
         return found
 
@@ -228,7 +272,10 @@ class Asking:
             changed[layout.bias_at] = self._like(layout.bias_at, bias)
         elif not terms.all():
             raise NotAskedError("there is no bias to ask for")
-        changed |= {layout.argument: self._like(layout.argument, left), layout.factor: self._like(layout.factor, right)}
+        changed |= {
+            layout.argument: self._like(layout.argument, left),
+            layout.factor: self._like(layout.factor, right),
+        }
         result = self._called(changed)[np.ix_(self.rows, columns)]
         if only is None:
             return np.asarray(units - result)
@@ -237,11 +284,14 @@ class Asking:
         return found
 
     def _in_parts(self, pivots: Array, others: Array) -> Array:
-        """In a format that counts to 256 only: what is lost among the first 250 terms, among the next …, and the pair itself."""
+        """In a format that counts to 256 only: what is lost among the first 250 terms, among the
+        next …, and the pair itself."""
         return np.asarray(sum(self._grid(pivots, others, only) for only in self._parts())) + 2.0
 
 
 def _whole(counts: Array) -> Counts:
     if not np.isfinite(counts).all() or (np.rint(counts) != counts).any():
-        raise NotATreeError("the answers are no whole numbers: something else than a sum of terms happens here")
+        raise NotATreeError(
+            "the answers are no whole numbers: something else than a sum of terms happens here"
+        )
     return counts.astype(np.int64)

@@ -1,4 +1,5 @@
-"""A recovered tree carried out on actual numbers, step by step in the backend's format: the certificate that it is right."""
+"""A recovered tree carried out on actual numbers, step by step in the backend's format: the
+certificate that it is right."""
 
 from __future__ import annotations
 
@@ -21,12 +22,14 @@ _FEW = 64  # outputs
 
 @dataclass(frozen=True)
 class Manner:
-    """What a tree leaves open: whether products are rounded before they are added (``fused``: they are not); where the first two
-    are added, whether the later one is fused or the first (``swapped``); what a mean does with the sum; the format it is kept in.
-    ``wide``: that is a longer one than the numbers have. ``guard``: an addition of several terms cuts each so many bits below
-    the last one of the largest, as matrix units do. ``bits``: factors are rounded to so many first, by ``mode``.
-    ``halfway``: what a bias is added to was rounded to the numbers' own format before. ``tail``: products behind all partial sums,
-    or in the last of them, are rounded, while the others are fused: what a loop over vectors leaves to plain code.
+    """What a tree leaves open: whether products are rounded before they are added (``fused``: they
+    are not); where the first two are added, whether the later one is fused or the first
+    (``swapped``); what a mean does with the sum; the format it is kept in. ``wide``: that is a
+    longer one than the numbers have. ``guard``: an addition of several terms cuts each so many bits
+    below the last one of the largest, as matrix units do. ``bits``: factors are rounded to so many
+    first, by ``mode``. ``halfway``: what a bias is added to was rounded to the numbers' own format
+    before. ``tail``: products behind all partial sums, or in the last of them, are rounded, while
+    the others are fused: what a loop over vectors leaves to plain code.
     """
 
     fused: bool = False
@@ -48,7 +51,15 @@ class Manner:
         return bool(str(self))
 
     def __str__(self) -> str:
-        how = "FMA, the last terms without" if self.tail else "FMA" if self.fused else "products rounded" if self.products else ""
+        how = (
+            "FMA, the last terms without"
+            if self.tail
+            else "FMA"
+            if self.fused
+            else "products rounded"
+            if self.products
+            else ""
+        )
         how = "" if self.bits else how  # products of short numbers are exact, either way
         how = "in float64" if self.wide else how
         if self.guard is not None:
@@ -60,7 +71,8 @@ class Manner:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a tree gives in one manner at outputs [rows, columns], and which of these are the ``same`` bits as what came."""
+    """What a tree gives in one manner at outputs [rows, columns], and which of these are the
+    ``same`` bits as what came."""
 
     manner: Manner
     same: Array
@@ -78,15 +90,20 @@ def replay(
     every: bool = False,
     only: Manner | None = None,
 ) -> list[Replayed]:
-    """The tree on the question's own arguments at the outputs ``rows`` × ``columns``, in one manner after the other, until one
-    gives the bits of ``actual`` wherever ``member`` [rows, columns] is true; with ``every``, in all of them; or in one ``only``.
-    """  # fmt: skip
+    """The tree on the question's own arguments at the outputs ``rows`` × ``columns``, in one manner
+    after the other, until one gives the bits of ``actual`` wherever ``member`` [rows, columns] is
+    true; with ``every``, in all of them; or in one ``only``. """  # fmt: skip
     wanted = actual[torch.from_numpy(rows)][:, torch.from_numpy(columns)]
     manners = [only] if only is not None else list(_manners(question, tree))
-    if len(manners) > 1 and len(rows) * len(columns) > 4 * _FEW:  # a few outputs tell which ones are worth the whole
+    if (
+        len(manners) > 1 and len(rows) * len(columns) > 4 * _FEW
+    ):  # a few outputs tell which ones are worth the whole
         r, c = (np.unique(np.linspace(0, len(x) - 1, 8).astype(int)) for x in (rows, columns))
         few = actual[torch.from_numpy(rows[r])][:, torch.from_numpy(columns[c])]
-        hits = [_played(question, tree, few, rows[r], columns[c], m).same[member[np.ix_(r, c)]].sum() for m in manners]
+        hits = [
+            _played(question, tree, few, rows[r], columns[c], m).same[member[np.ix_(r, c)]].sum()
+            for m in manners
+        ]
         order = sorted(range(len(manners)), key=lambda k: -hits[k])
         manners = [manners[k] for k in order[:4]]
     tried: list[Replayed] = []
@@ -97,9 +114,18 @@ def replay(
     return tried
 
 
-def _played(question: Question, tree: Tree, wanted: torch.Tensor, rows: Array, columns: Array, manner: Manner) -> Replayed:
+def _played(
+    question: Question,
+    tree: Tree,
+    wanted: torch.Tensor,
+    rows: Array,
+    columns: Array,
+    manner: Manner,
+) -> Replayed:
     found = torch.from_numpy(evaluate(question, tree, rows, columns, manner)).to(wanted.dtype)
-    return Replayed(manner, (_bits(found) == _bits(wanted)).numpy(), found.to(torch.float64).numpy())
+    return Replayed(
+        manner, (_bits(found) == _bits(wanted)).numpy(), found.to(torch.float64).numpy()
+    )
 
 
 def evaluate(question: Question, tree: Tree, rows: Array, columns: Array, manner: Manner) -> Array:
@@ -109,21 +135,36 @@ def evaluate(question: Question, tree: Tree, rows: Array, columns: Array, manner
     held: dict[int, Array] = {}
     rounded = _tail(tree) if manner.tail else set()
     for k, children in enumerate(tree.nodes):
-        parts = sorted(children, key=lambda c: (c < tree.leaves, c))  # sums first, then products, then a bias
+        parts = sorted(
+            children, key=lambda c: (c < tree.leaves, c)
+        )  # sums first, then products, then a bias
         products = [c for c in parts if c < tree.terms]
         before = {c: held[c] for c in parts if c in held} if manner.halfway else {}
         if len(parts) > 2:
-            several = [terms.exactly(c) if c < tree.leaves else held.pop(c).astype(np.float64) for c in parts]
-            total = together(several, kind.type) if manner.guard is None else aligned(several, manner.guard)
-        elif manner.fused and terms.right is not None and products and tree.leaves + k not in rounded:
+            several = [
+                terms.exactly(c) if c < tree.leaves else held.pop(c).astype(np.float64)
+                for c in parts
+            ]
+            total = (
+                together(several, kind.type)
+                if manner.guard is None
+                else aligned(several, manner.guard)
+            )
+        elif (
+            manner.fused and terms.right is not None and products and tree.leaves + k not in rounded
+        ):
             last = products[0] if manner.swapped and len(products) == 2 else products[-1]
             other = next(c for c in parts if c != last)
-            total = fma(*terms.factors(last), terms.value(other) if other < tree.leaves else held.pop(other))
+            total = fma(
+                *terms.factors(last), terms.value(other) if other < tree.leaves else held.pop(other)
+            )
         else:
             one, two = (terms.value(c) if c < tree.leaves else held.pop(c) for c in parts)
             total = one + two
         if manner.halfway and any(tree.terms <= c < tree.leaves for c in parts):
-            one, two = (terms.value(c) if c < tree.leaves else _in(before[c], question.dtype) for c in parts)
+            one, two = (
+                terms.value(c) if c < tree.leaves else _in(before[c], question.dtype) for c in parts
+            )
             total = one + two
         held[tree.leaves + k] = total
     found = np.broadcast_to(held[tree.root], (len(rows), len(columns)))
@@ -135,8 +176,8 @@ def evaluate(question: Question, tree: Tree, rows: Array, columns: Array, manner
 
 
 def _tail(tree: Tree) -> set[int]:
-    """Nodes that add the last terms, one by one or summed up before, to what comes from the others; none where the first terms are
-    added one by one as well, so that there is nothing else.
+    """Nodes that add the last terms, one by one or summed up before, to what comes from the others;
+    none where the first terms are added one by one as well, so that there is nothing else.
     """
     found, node = set[int](), tree.root
     while node >= tree.leaves:
@@ -156,13 +197,18 @@ def _tail(tree: Tree) -> set[int]:
 
 def _in(values: Array, dtype: str) -> Array:
     """The numbers as they are in another format, in their own."""
-    return np.asarray(torch.from_numpy(np.array(values)).to(dtypes.TORCH[dtype]).to(torch.float32).numpy())
+    return np.asarray(
+        torch.from_numpy(np.array(values)).to(dtypes.TORCH[dtype]).to(torch.float32).numpy()
+    )
 
 
 class _Terms:
-    """The terms of some outputs: one number, or two factors, for each leaf, shaped to be broadcast to [rows, columns]."""
+    """The terms of some outputs: one number, or two factors, for each leaf, shaped to be broadcast
+    to [rows, columns]."""
 
-    def __init__(self, question: Question, rows: Array, columns: Array, kind: np.dtype[Any], manner: Manner) -> None:
+    def __init__(
+        self, question: Question, rows: Array, columns: Array, kind: np.dtype[Any], manner: Manner
+    ) -> None:
         layout = question.layout
 
         def flat(argument: int) -> Array:
@@ -173,7 +219,9 @@ class _Terms:
 
         self.terms, self.kind = layout.terms, kind
         source = np.append(flat(layout.argument), kind.type(0))  # position -1: padding
-        self.left = np.ascontiguousarray(source[layout.left[rows]].T)[:, :, None]  # [terms, rows, 1]
+        self.left = np.ascontiguousarray(source[layout.left[rows]].T)[
+            :, :, None
+        ]  # [terms, rows, 1]
         self.right: Array | None = None
         if layout.right is not None:
             values = flat(layout.factor)[layout.right[:, columns]]  # [groups, columns, terms]
@@ -181,7 +229,9 @@ class _Terms:
                 self.right = np.ascontiguousarray(values[0].T)[:, None, :]
             else:
                 self.right = np.ascontiguousarray(values[layout.group[rows]].transpose(2, 0, 1))
-        self.bias = None if layout.bias is None else flat(layout.bias_at)[layout.bias[columns]][None, :]
+        self.bias = (
+            None if layout.bias is None else flat(layout.bias_at)[layout.bias[columns]][None, :]
+        )
         self.shape = (len(rows), len(columns))
 
     def factors(self, leaf: int) -> tuple[Array, Array]:
@@ -193,7 +243,9 @@ class _Terms:
         if leaf >= self.terms:
             assert self.bias is not None
             return np.broadcast_to(self.bias, self.shape)
-        return np.asarray(self.left[leaf] if self.right is None else self.left[leaf] * self.right[leaf])
+        return np.asarray(
+            self.left[leaf] if self.right is None else self.left[leaf] * self.right[leaf]
+        )
 
     def exactly(self, leaf: int) -> Array:
         """A term in float64, where products of shorter formats are exact."""
@@ -213,17 +265,26 @@ def _manners(question: Question, tree: Tree) -> Iterator[Manner]:
         if pairs:
             yield Manner(True, True, kept=kept, products=True)
         yield Manner(False, kept=kept, products=True)
-        if any(child < tree.terms for node in _tail(tree) for child in tree.nodes[node - tree.leaves]):
+        if any(
+            child < tree.terms for node in _tail(tree) for child in tree.nodes[node - tree.leaves]
+        ):
             yield Manner(True, kept=kept, products=True, tail=True)
         if question.dtype != "float64":  # products are exact there
             yield Manner(False, kept="float64", products=True, wide=True)
         if question.dtype == "bfloat16" and tree.added:
-            yield from (Manner(fused, kept=kept, products=True, halfway=True) for fused in (True, False))
+            yield from (
+                Manner(fused, kept=kept, products=True, halfway=True) for fused in (True, False)
+            )
         guards: list[int | None] = list(range(5)) if tree.widest > 2 and kept == "float32" else []
         yield from (Manner(True, kept=kept, products=True, guard=guard) for guard in guards)
         if question.dtype == "float32":
-            short = itertools.product((11, 8), ("nearest even", "nearest away", "toward zero"), [None, *guards])
-            yield from (Manner(True, kept=kept, products=True, guard=g, bits=bits, mode=mode) for bits, mode, g in short)
+            short = itertools.product(
+                (11, 8), ("nearest even", "nearest away", "toward zero"), [None, *guards]
+            )
+            yield from (
+                Manner(True, kept=kept, products=True, guard=g, bits=bits, mode=mode)
+                for bits, mode, g in short
+            )
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:

@@ -1,7 +1,9 @@
-"""Error against one dimension, or against magnitude: every backend and formula side by side, with what rounding would do.
+"""Error against one dimension, or against magnitude: every backend and formula side by side, with
+what rounding would do.
 
-``plans`` says which arguments a value of the dimension means, ``expressions`` reads a user's formula, ``points`` the values,
-``measure`` runs and measures, ``findings`` fits slopes and words, ``chart`` draws.
+``plans`` says which arguments a value of the dimension means, ``expressions`` reads a user's
+formula, ``points`` the values, ``measure`` runs and measures, ``findings`` fits slopes and words,
+``chart`` draws.
 """
 
 from __future__ import annotations
@@ -11,4 +13,15 @@ from .measure import Measurement, Series, measure
 from .plans import PLANS, Plan, plan_of
 from .points import Vary, parse_vary
 
-__all__ = ["PLANS", "Finding", "Measurement", "Plan", "Series", "Vary", "findings", "measure", "parse_vary", "plan_of"]
+__all__ = [
+    "PLANS",
+    "Finding",
+    "Measurement",
+    "Plan",
+    "Series",
+    "Vary",
+    "findings",
+    "measure",
+    "parse_vary",
+    "plan_of",
+]

@@ -1,4 +1,5 @@
-"""A user's formula over the arguments of an operator, such as ``x @ W.T + b``. It is read, never evaluated as Python."""
+"""A user's formula over the arguments of an operator, such as ``x @ W.T + b``. It is read, never
+evaluated as Python."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from ...errors import UsageError, did_you_mean
 from ...generate.calls.torch_functions import function_of
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: python.add, ast.Sub: python.sub, ast.Mult: python.mul, ast.Div: python.truediv, ast.Pow: python.pow,
+    ast.Add: python.add, ast.Sub: python.sub, ast.Mult: python.mul, ast.Div: python.truediv,
+    ast.Pow: python.pow,
     ast.MatMult: python.matmul,
 }  # fmt: skip
 _PROPERTIES = ("T", "mT", "H", "mH")
@@ -25,14 +27,16 @@ Compiled = Callable[[Mapping[str, Any]], Any]
 
 
 def compiled(text: str, names: Sequence[str]) -> Compiled:
-    """A function of the arguments by name. Raises UsageError with the part that is not understood."""
+    """A function of the arguments by name. Raises UsageError with the part that is not
+    understood."""
     if len(text) > MAX_LENGTH:
         raise UsageError(f"a formula of {len(text)} characters; at most {MAX_LENGTH} are read")
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise UsageError(
-            f"the formula {text!r:.80} cannot be read: {getattr(error, 'msg', None) or type(error).__name__}"
+            f"the formula {text!r:.80} cannot be read: "
+            f"{getattr(error, 'msg', None) or type(error).__name__}"
         ) from None
     return _made(tree, tuple(names), text)
 
@@ -63,14 +67,21 @@ def _made(node: ast.AST, names: tuple[str, ...], text: str) -> Compiled:
             return lambda given: [part(given) for part in parts]
         case ast.Call(func=function, args=arguments, keywords=keywords):
             called, first = _function(function, names, text)
-            parts = [*([inner(first)] if first is not None else []), *(inner(item) for item in arguments)]
+            parts = [
+                *([inner(first)] if first is not None else []),
+                *(inner(item) for item in arguments),
+            ]
             named = {word.arg: inner(word.value) for word in keywords if word.arg is not None}
             if len(named) != len(keywords):
                 whole = ast.unparse(node)
                 raise UsageError(f"the formula {text!r:.80}: {whole!r:.60} is not understood")
-            return lambda given: called(*[part(given) for part in parts], **{k: part(given) for k, part in named.items()})
+            return lambda given: called(
+                *[part(given) for part in parts], **{k: part(given) for k, part in named.items()}
+            )
     raise UsageError(
-        f"the formula {text!r:.80}: {ast.unparse(node)!r:.60} is not understood; numbers, + - * / ** @, .T and calls are"
+        f"the formula {text!r:.80}: {ast.unparse(node)!r:.60} is not understood; numbers, + - "
+        f"* "
+        f"/ ** @, .T and calls are"
     )
 
 
@@ -81,7 +92,9 @@ def _bounded(how: Callable[[Any, Any], Any], a: Any, b: Any) -> tuple[Any, Any]:
     return a, b
 
 
-def _function(node: ast.AST, names: tuple[str, ...], text: str) -> tuple[Callable[..., Any], ast.AST | None]:
+def _function(
+    node: ast.AST, names: tuple[str, ...], text: str
+) -> tuple[Callable[..., Any], ast.AST | None]:
     """What a call calls: a method of a value, or a function of torch by the end of its name."""
     match node:
         case ast.Attribute(value=value, attr=name):

@@ -1,4 +1,5 @@
-"""What a sweep shows, in numbers and words: how the error grows, where it leaves the budget, from where on two ways differ."""
+"""What a sweep shows, in numbers and words: how the error grows, where it leaves the budget, from
+where on two ways differ."""
 
 from __future__ import annotations
 
@@ -16,8 +17,9 @@ FEWEST = 6  # points that a slope is fitted to
 
 @dataclass(frozen=True)
 class Finding:
-    """Of one contestant in one dtype: ``slope`` of log RMS error against log size (NaN: too few errors), the worst × budget and
-    where, where the budget is first left (NaN: nowhere), and where it first differs from the first contestant (NaN: nowhere).
+    """Of one contestant in one dtype: ``slope`` of log RMS error against log size (NaN: too few
+    errors), the worst × budget and where, where the budget is first left (NaN: nowhere), and where
+    it first differs from the first contestant (NaN: nowhere).
     """
 
     contestant: str
@@ -33,13 +35,19 @@ class Finding:
 
 def findings(series: Series) -> list[Finding]:
     """One for each contestant and dtype of a series."""
-    return [_finding(series, contestant, dtype) for dtype in series.dtypes for contestant in series.contestants]
+    return [
+        _finding(series, contestant, dtype)
+        for dtype in series.dtypes
+        for contestant in series.contestants
+    ]
 
 
 def slope_of(points: Sequence[Measurement]) -> float:
-    """Slope of log RMS error against log size by least squares over the upper half of the sizes, where blocks have filled.
+    """Slope of log RMS error against log size by least squares over the upper half of the sizes,
+    where blocks have filled.
 
-    The median of the slopes of all pairs (Theil 1950, Sen 1968): a step where a kernel changes does not tilt it.
+    The median of the slopes of all pairs (Theil 1950, Sen 1968): a step where a kernel changes does
+    not tilt it.
     """
     usable = [(math.log(m.value), math.log(m.rms)) for m in points if m.rms > 0.0 and m.value > 0.0]
     usable = usable[len(usable) // 3 :]
@@ -48,7 +56,9 @@ def slope_of(points: Sequence[Measurement]) -> float:
     x, y = np.array(usable).T
     i, j = np.triu_indices(x.size, 1)
     apart = np.abs(x[i] - x[j]) > 0.1
-    return float(np.median((y[i] - y[j])[apart] / (x[i] - x[j])[apart])) if apart.any() else math.nan
+    return (
+        float(np.median((y[i] - y[j])[apart] / (x[i] - x[j])[apart])) if apart.any() else math.nan
+    )
 
 
 def _finding(series: Series, contestant: str, dtype: str) -> Finding:
@@ -59,7 +69,9 @@ def _finding(series: Series, contestant: str, dtype: str) -> Finding:
     leaves = next((m.value for m in tested if m.rho > 1.0), math.nan)
     differing = [m.value for m in points if m.differing > 0.0]
     differs = differing[0] if differing else math.nan
-    agrees = max((m.value for m in points if m.differing == 0.0 and not m.value > differs), default=math.nan)
+    agrees = max(
+        (m.value for m in points if m.differing == 0.0 and not m.value > differs), default=math.nan
+    )
     name = series.vary.name
     words = []
     if worst is None:
@@ -78,7 +90,10 @@ def _finding(series: Series, contestant: str, dtype: str) -> Finding:
         elif math.isnan(agrees):
             words.append(f"other bits than {first} from the first point on")
         else:
-            words.append(f"the same bits as {first} up to {name} = {agrees:g}, others from {name} = {differs:g}")
+            words.append(
+                f"the same bits as {first} up to {name} = {agrees:g}, others from {name} = "
+                f"{differs:g}"
+            )
     rho, at = (worst.rho, worst.value) if worst is not None else (math.nan, math.nan)
     return Finding(contestant, dtype, slope, rho, at, leaves, differs, agrees, "; ".join(words))
 

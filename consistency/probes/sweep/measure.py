@@ -1,4 +1,5 @@
-"""Run the contestants of a sweep at every point, against float64 (or better), and keep what a chart and words need."""
+"""Run the contestants of a sweep at every point, against float64 (or better), and keep what a chart
+and words need."""
 
 from __future__ import annotations
 
@@ -25,10 +26,12 @@ from .points import Vary
 
 @dataclass(frozen=True)
 class Measurement:
-    """One contestant at one point: absolute errors (``rms``, ``largest``), in ulp, × budget, and × G·u·S; ``verdict``.
+    """One contestant at one point: absolute errors (``rms``, ``largest``), in ulp, × budget, and ×
+    G·u·S; ``verdict``.
 
-    ``apart`` and ``differing`` compare with the first contestant: the largest difference, and the share of elements that differ in
-    any bit. ``smallest_budget`` is the error that rounding explains at the worst element.
+    ``apart`` and ``differing`` compare with the first contestant: the largest difference, and the
+    share of elements that differ in any bit. ``smallest_budget`` is the error that rounding
+    explains at the worst element.
     """
 
     value: float
@@ -68,11 +71,14 @@ class Series:
 
 
 def measure(
-    plan: Plan, vary: Vary, backends: Sequence[Backend], formulas: Mapping[str, str], *, fixed: Mapping[str, float] | None = None,
-    dtypes: Sequence[str] = ("float32", "float64"), seed: int = 0, rules: tolerances.Tolerances | None = None,
+    plan: Plan, vary: Vary, backends: Sequence[Backend], formulas: Mapping[str, str], *,
+    fixed: Mapping[str, float] | None = None,
+    dtypes: Sequence[str] = ("float32", "float64"), seed: int = 0,
+    rules: tolerances.Tolerances | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Series:  # fmt: skip
-    """Measure every contestant: each backend, and each formula on the first of them. Raises UsageError for a formula in error."""
+    """Measure every contestant: each backend, and each formula on the first of them. Raises
+    UsageError for a formula in error."""
     rules = rules or tolerances.load()
     fixed = {**plan.usual, **(fixed or {})}
     names = [*plan.arguments, *plan.usual]
@@ -92,7 +98,8 @@ def measure(
 
 
 def _point(
-    plan: Plan, value: float, sizes: Mapping[str, float], dtype: str, backends: Sequence[Backend], formulas: Mapping[str, Compiled],
+    plan: Plan, value: float, sizes: Mapping[str, float], dtype: str, backends: Sequence[Backend],
+    formulas: Mapping[str, Compiled],
     seed: int, rules: tolerances.Tolerances,
 ) -> Iterator[Measurement]:  # fmt: skip
     operator, case = plan.declared, plan.case(dtype, sizes, seed)
@@ -100,28 +107,43 @@ def _point(
     reference = Reference(operator, materials, "forward")
     sharpen(reference, "float64")
     contestants = [(b.name, b) for b in backends]
-    contestants += [(label, _by_formula(backends[0], how, plan.arguments, sizes)) for label, how in formulas.items()]
+    contestants += [
+        (label, _by_formula(backends[0], how, plan.arguments, sizes))
+        for label, how in formulas.items()
+    ]
     first: torch.Tensor | None = None
     for label, backend in contestants:
         outcome = backend.run(operator, materials)
         if first is None:
             first = _tensor(outcome)
         comparison = compare(outcome, reference)
-        judged = evaluation.judgement(operator, backend, "forward", None, reference, rules, comparison)
+        judged = evaluation.judgement(
+            operator, backend, "forward", None, reference, rules, comparison
+        )
         numbers, output = judged.metrics, comparison.outputs[0] if comparison.outputs else None
         largest, rho = numbers.get("abs_max", math.nan), numbers.get("rho_max", math.nan)
         apart, differing = _difference(first, _tensor(outcome))
         yield Measurement(
-            value, dtype, label, judged.verdict.value, output.rms if output is not None else math.nan, largest,
-            numbers.get("ulp_max", math.nan), rho, largest / rho if rho else math.nan, apart, differing,
+            value, dtype, label, judged.verdict.value,
+            output.rms if output is not None else math.nan, largest,
+            numbers.get("ulp_max", math.nan), rho, largest / rho if rho else math.nan, apart,
+            differing,
             "" if output is not None else judged.explanation,
         )  # fmt: skip
 
 
-def _by_formula(inner: Backend, formula: Compiled, arguments: Sequence[str], sizes: Mapping[str, float]) -> Backend:
-    """``inner`` with a user's formula in place of the operator; the sizes are known to it by their names."""
+def _by_formula(
+    inner: Backend, formula: Compiled, arguments: Sequence[str], sizes: Mapping[str, float]
+) -> Backend:
+    """``inner`` with a user's formula in place of the operator; the sizes are known to it by their
+    names."""
     whole = {name: int(size) for name, size in sizes.items() if name != SCALE}
-    made = Formulated(inner, lambda call, *args, **kwargs: formula({**whole, **dict(zip(arguments, args, strict=False))}))
+    made = Formulated(
+        inner,
+        lambda call, *args, **kwargs: formula(
+            {**whole, **dict(zip(arguments, args, strict=False))}
+        ),
+    )
     made.ruled_as = inner.ruled_as or inner.name
     return made
 

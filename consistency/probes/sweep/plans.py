@@ -1,4 +1,5 @@
-"""What can be swept: for an operator the names of its dimensions, their usual values, and the arguments that they mean."""
+"""What can be swept: for an operator the names of its dimensions, their usual values, and the
+arguments that they mean."""
 
 from __future__ import annotations
 
@@ -24,8 +25,9 @@ Make = Callable[[Callable[..., TensorRecipe], Mapping[str, int]], tuple[Any, ...
 
 @dataclass(frozen=True)
 class Plan:
-    """``make(tensor, sizes)`` gives the arguments, whose names are ``arguments``; ``usual`` the dimensions and their values;
-    ``vary`` what is varied where nothing is said, ``formulas`` what is compared then.
+    """``make(tensor, sizes)`` gives the arguments, whose names are ``arguments``; ``usual`` the
+    dimensions and their values; ``vary`` what is varied where nothing is said, ``formulas`` what is
+    compared then.
     """
 
     operator: str
@@ -40,12 +42,14 @@ class Plan:
         return operators.get(self.operator)
 
     def case(self, dtype: str, sizes: Sizes, seed: int) -> Case:
-        """The case with these sizes; the numbers are uniform within ±``scale``, the same for all points as far as they reach."""
+        """The case with these sizes; the numbers are uniform within ±``scale``, the same for all
+        points as far as they reach."""
         scale = float(sizes.get(SCALE, 1.0))
         windows = iter(range(1, 64))
 
         def tensor(*shape: int, low: float = -1.0) -> TensorRecipe:
-            # Windows that end at the same place begin with the same numbers only if read backwards: so they end by the shape.
+            # Windows that end at the same place begin with the same numbers only if read backwards:
+            # so they end by the shape.
             stop = _END * next(windows) + seed * 7919
             return TensorRecipe(tuple(shape), dtype, ("uniform", low * scale, scale), stop)
 
@@ -72,12 +76,28 @@ def _over_rows(operator: str, vary: str, formulas: Mapping[str, str] | None = No
 _PRODUCT = {"x @ W.T + b": "x @ W.T + b"}
 _ONE_PASS = {"one pass": "((x * x).mean(-1) - x.mean(-1) ** 2) * N / (N - 1)"}
 PLANS: dict[str, Plan] = {
-    "linear": Plan("nn.functional.linear", ("x", "W", "b"), {"N": 32, "K": 512, "M": 128}, _linear, "K=1..2048", _PRODUCT),
+    "linear": Plan(
+        "nn.functional.linear",
+        ("x", "W", "b"),
+        {"N": 32, "K": 512, "M": 128},
+        _linear,
+        "K=1..2048",
+        _PRODUCT,
+    ),
     "matmul": Plan(
-        "matmul", ("a", "b"), {"M": 32, "K": 512, "N": 128}, lambda t, s: (t(s["M"], s["K"]), t(s["K"], s["N"])), "K=1..2048"
+        "matmul",
+        ("a", "b"),
+        {"M": 32, "K": 512, "N": 128},
+        lambda t, s: (t(s["M"], s["K"]), t(s["K"], s["N"])),
+        "K=1..2048",
     ),
     "dot": Plan(
-        "dot", ("a", "b"), {"N": 4096}, lambda t, s: (t(s["N"]), t(s["N"])), "N=1..1048576", {"(a * b).sum()": "(a * b).sum()"}
+        "dot",
+        ("a", "b"),
+        {"N": 4096},
+        lambda t, s: (t(s["N"]), t(s["N"])),
+        "N=1..1048576",
+        {"(a * b).sum()": "(a * b).sum()"},
     ),
     "sum": _over_rows("sum", "N=1..65536"),
     "mean": _over_rows("mean", "N=1..65536", {"x.sum(-1) / N": "x.sum(-1) / N"}),
@@ -85,44 +105,80 @@ PLANS: dict[str, Plan] = {
     "cumsum": _over_rows("cumsum", "N=1..16384"),
     "softmax": _over_rows("softmax", "N=1..16384", {"exp / sum": "exp(x) / exp(x).sum(-1, True)"}),
     "layer_norm": Plan(
-        "nn.functional.layer_norm", ("x",), {"R": 32, "N": 1024}, lambda t, s: (t(s["R"], s["N"]), [s["N"]]), "N=2..16384"
+        "nn.functional.layer_norm",
+        ("x",),
+        {"R": 32, "N": 1024},
+        lambda t, s: (t(s["R"], s["N"]), [s["N"]]),
+        "N=2..16384",
     ),
-    **{name: Plan(name, ("x",), {"N": 4096}, lambda t, s: (t(s["N"]),), "N=1..65536") for name in ("norm", "linalg.vector_norm")},
-    "conv2d": Plan("nn.functional.conv2d", ("x", "W"), {"C": 16, "H": 12, "k": 3, "M": 16}, _images, "C=1..512"),
+    **{
+        name: Plan(name, ("x",), {"N": 4096}, lambda t, s: (t(s["N"]),), "N=1..65536")
+        for name in ("norm", "linalg.vector_norm")
+    },
+    "conv2d": Plan(
+        "nn.functional.conv2d", ("x", "W"), {"C": 16, "H": 12, "k": 3, "M": 16}, _images, "C=1..512"
+    ),
 }
 _SHORT = {plan.operator: name for name, plan in PLANS.items()}
 
-# What other operators of a family may take, the first that the operator accepts: arguments, usual sizes, how they are made, what
-# is varied.
+# What other operators of a family may take, the first that the operator accepts: arguments, usual
+# sizes, how they are made, what is varied.
 _Shape = tuple[tuple[str, ...], Mapping[str, int], Make, str]
 _ELEMENTS: _Shape = (("x",), {"N": 4096}, lambda t, s: (t(s["N"]),), f"{SCALE}=2^-20..2^7")
-_PAIRS: _Shape = (("a", "b"), {"N": 4096}, lambda t, s: (t(s["N"]), t(s["N"])), f"{SCALE}=2^-20..2^7")
-_TRIPLES: _Shape = (("a", "b", "c"), {"N": 4096}, lambda t, s: (t(s["N"]), t(s["N"]), t(s["N"])), f"{SCALE}=2^-20..2^7")
+_PAIRS: _Shape = (
+    ("a", "b"),
+    {"N": 4096},
+    lambda t, s: (t(s["N"]), t(s["N"])),
+    f"{SCALE}=2^-20..2^7",
+)
+_TRIPLES: _Shape = (
+    ("a", "b", "c"),
+    {"N": 4096},
+    lambda t, s: (t(s["N"]), t(s["N"]), t(s["N"])),
+    f"{SCALE}=2^-20..2^7",
+)
 _ROWS: _Shape = (("x",), {"R": 64, "N": 4096}, _rows, "N=2..16384")
 _ALONE: _Shape = (("x",), {"R": 16, "N": 4096}, lambda t, s: (t(s["R"], s["N"]),), "N=2..16384")
-_NORMALISED: _Shape = (("x",), {"R": 32, "N": 1024}, lambda t, s: (t(s["R"], s["N"]), [s["N"]]), "N=2..16384")
-_ROW_PAIRS: _Shape = (("a", "b"), {"R": 16, "N": 1024}, lambda t, s: (t(s["R"], s["N"]), t(s["R"], s["N"])), "N=2..16384")
+_NORMALISED: _Shape = (
+    ("x",),
+    {"R": 32, "N": 1024},
+    lambda t, s: (t(s["R"], s["N"]), [s["N"]]),
+    "N=2..16384",
+)
+_ROW_PAIRS: _Shape = (
+    ("a", "b"),
+    {"R": 16, "N": 1024},
+    lambda t, s: (t(s["R"], s["N"]), t(s["R"], s["N"])),
+    "N=2..16384",
+)
 _PRODUCTS: list[_Shape] = [
-    (("a", "b"), {"M": 32, "K": 512, "N": 128}, lambda t, s: (t(s["M"], s["K"]), t(s["K"], s["N"])), "K=1..2048"),
-    (("a", "b"), {"M": 32, "K": 512, "N": 64}, lambda t, s: (t(2, s["M"], s["K"]), t(2, s["K"], s["N"])), "K=1..2048"),
+    (("a", "b"), {"M": 32, "K": 512, "N": 128}, lambda t, s: (t(s["M"], s["K"]), t(s["K"], s["N"])),
+    "K=1..2048"),
+    (("a", "b"), {"M": 32, "K": 512, "N": 64}, lambda t, s: (t(2, s["M"], s["K"]), t(2, s["K"],
+    s["N"])), "K=1..2048"),
     (("a", "b"), {"M": 128, "K": 512}, lambda t, s: (t(s["M"], s["K"]), t(s["K"])), "K=1..2048"),
     (("a", "b"), {"K": 4096}, lambda t, s: (t(s["K"]), t(s["K"])), "K=1..65536"),
     (
-        ("c", "a", "b"), {"M": 32, "K": 512, "N": 128}, lambda t, s: (t(s["M"], s["N"]), t(s["M"], s["K"]), t(s["K"], s["N"])),
+        ("c", "a", "b"), {"M": 32, "K": 512, "N": 128}, lambda t, s: (t(s["M"], s["N"]), t(s["M"],
+        s["K"]), t(s["K"], s["N"])),
         "K=1..2048",
     ),
     (
         ("c", "a", "b"), {"M": 32, "K": 512, "N": 64},
-        lambda t, s: (t(2, s["M"], s["N"]), t(2, s["M"], s["K"]), t(2, s["K"], s["N"])), "K=1..2048",
+        lambda t, s: (t(2, s["M"], s["N"]), t(2, s["M"], s["K"]), t(2, s["K"], s["N"])),
+        "K=1..2048",
     ),
-    (("c", "a", "b"), {"M": 128, "K": 512}, lambda t, s: (t(s["M"]), t(s["M"], s["K"]), t(s["K"])), "K=1..2048"),
+    (("c", "a", "b"), {"M": 128, "K": 512}, lambda t, s: (t(s["M"]), t(s["M"], s["K"]), t(s["K"])),
+    "K=1..2048"),
     (
         ("c", "a", "b"), {"M": 32, "K": 512, "N": 64},
         lambda t, s: (t(s["M"], s["N"]), t(2, s["M"], s["K"]), t(2, s["K"], s["N"])), "K=1..2048",
     ),
-    (("x", "W"), {"N": 32, "K": 512, "M": 128}, lambda t, s: (t(s["N"], s["K"]), t(s["M"], s["K"])), "K=1..2048"),
+    (("x", "W"), {"N": 32, "K": 512, "M": 128}, lambda t, s: (t(s["N"], s["K"]), t(s["M"], s["K"])),
+    "K=1..2048"),
     (
-        ("a", "W", "b"), {"N": 16, "K": 64, "M": 8}, lambda t, s: (t(s["N"], s["K"]), t(s["M"], s["K"], 5), t(s["N"], 5)),
+        ("a", "W", "b"), {"N": 16, "K": 64, "M": 8}, lambda t, s: (t(s["N"], s["K"]), t(s["M"],
+        s["K"], 5), t(s["N"], 5)),
         "K=1..512",
     ),
 ]  # fmt: skip
@@ -137,15 +193,19 @@ def _convolution(rank: int, transposed: bool) -> _Shape:
 
 
 _BY_FAMILY: dict[str, list[_Shape]] = {
-    "unary": [_ELEMENTS], "activation": [_ELEMENTS], "binary": [_PAIRS], "ternary": [_TRIPLES, _PAIRS],
-    "reduction": [_ROWS, _ALONE], "cumulative": [_ROWS], "softmax": [_ROWS], "normalisation": [_NORMALISED, _ROWS],
+    "unary": [_ELEMENTS], "activation": [_ELEMENTS], "binary": [_PAIRS], "ternary": [_TRIPLES,
+    _PAIRS],
+    "reduction": [_ROWS, _ALONE], "cumulative": [_ROWS], "softmax": [_ROWS],
+    "normalisation": [_NORMALISED, _ROWS],
     "loss": [_ROW_PAIRS], "matmul": _PRODUCTS,
-    "convolution": [_convolution(rank, transposed) for rank in (1, 2, 3) for transposed in (False, True)],
+    "convolution": [_convolution(rank, transposed) for rank in (1, 2, 3) for transposed in (False,
+    True)],
 }  # fmt: skip
 
 
 def plan_of(name: str) -> Plan:
-    """The plan of an operator: its own, or the first of its family's that it accepts. Raises UsageError."""
+    """The plan of an operator: its own, or the first of its family's that it accepts. Raises
+    UsageError."""
     found = PLANS.get(_SHORT.get(name, name))
     if found is not None:
         return found
@@ -159,13 +219,15 @@ def plan_of(name: str) -> Plan:
             return plan
     families = ", ".join(_BY_FAMILY)
     raise UsageError(
-        f"{name} takes none of the arguments that a sweep can make; those that have dimensions with names: {', '.join(PLANS)}, "
+        f"{name} takes none of the arguments that a sweep can make; those that have dimensions "
+        f"with names: {', '.join(PLANS)}, "
         f"and most of the families {families}"
     )
 
 
 def _accepted(operator: Operator, plan: Plan) -> bool:
-    """Whether torch takes such arguments, tried at small sizes, and returns about as many floating-point numbers as it got."""
+    """Whether torch takes such arguments, tried at small sizes, and returns about as many
+    floating-point numbers as it got."""
     small = {
         name: min(size, 5 + position) for position, (name, size) in enumerate(plan.usual.items())
     }  # no two are equal by chance
@@ -177,4 +239,9 @@ def _accepted(operator: Operator, plan: Plan) -> bool:
     except Exception:  # torch refuses them, or the error model reads other arguments
         return False
     given = sum(math.prod(t.base) for t in tensors(case.args))
-    return bool(found) and found[0] is not None and found[0].is_floating_point() and found[0].numel() <= 2 * given
+    return (
+        bool(found)
+        and found[0] is not None
+        and found[0].is_floating_point()
+        and found[0].numel() <= 2 * given
+    )

@@ -1,4 +1,5 @@
-"""The values that are gone through: ``K=1..4096``, ``K=1..4096:64``, ``K=1,8,384`` or ``scale=2^-20..2^20``."""
+"""The values that are gone through: ``K=1..4096``, ``K=1..4096:64``, ``K=1,8,384`` or
+``scale=2^-20..2^20``."""
 
 from __future__ import annotations
 
@@ -25,25 +26,32 @@ class Vary:
 def parse_vary(text: str, count: int = POINTS) -> Vary:
     """What ``--vary`` says. Raises UsageError.
 
-    A span is gone through evenly on a logarithmic scale in about ``count`` steps, with whole numbers where both ends are whole and
-    the neighbours of multiples of 64 among them (where blocks of a vectorised sum end); ``:STEP`` asks for every STEP-th number.
+    A span is gone through evenly on a logarithmic scale in about ``count`` steps, with whole
+    numbers where both ends are whole and the neighbours of multiples of 64 among them (where blocks
+    of a vectorised sum end); ``:STEP`` asks for every STEP-th number.
     """
     name, equals, values = text.partition("=")
     name, values = name.strip(), values.strip()
     if not equals or not name.isidentifier() or not values:
-        raise UsageError(f"--vary {text!r:.60}: write NAME=LOW..HIGH, NAME=LOW..HIGH:STEP or NAME=1,8,384")
+        raise UsageError(
+            f"--vary {text!r:.60}: write NAME=LOW..HIGH, NAME=LOW..HIGH:STEP or NAME=1,8,384"
+        )
     span = _SPAN.fullmatch(values)
     if span is None:
         found = sorted({_number(part, text) for part in values.split(",")})
     else:
         low, high = _number(span["low"], text), _number(span["high"], text)
         if not 0.0 < low < high:
-            raise UsageError(f"--vary {text!r:.60}: {span['low']} is not above 0 and below {span['high']}")
+            raise UsageError(
+                f"--vary {text!r:.60}: {span['low']} is not above 0 and below {span['high']}"
+            )
         if span["step"] is not None:
             step = int(span["step"])
             if step < 1:
                 raise UsageError(f"--vary {text!r:.60}: a step of {step} goes nowhere")
-            found = [low + i * step for i in range(min(int((high - low) / step) + 1, MOST_POINTS + 1))]
+            found = [
+                low + i * step for i in range(min(int((high - low) / step) + 1, MOST_POINTS + 1))
+            ]
         else:
             found = _logarithmic(low, high, count)
     if len(found) > MOST_POINTS:
@@ -58,7 +66,9 @@ def _number(text: str, whole: str) -> float:
     try:
         return float(power[1]) ** int(power[2]) if power else float(text)
     except (ValueError, OverflowError, ZeroDivisionError):
-        raise UsageError(f"--vary {whole!r:.60}: {text.strip()!r:.40} is no number (2^-20 and 1e-6 are)") from None
+        raise UsageError(
+            f"--vary {whole!r:.60}: {text.strip()!r:.40} is no number (2^-20 and 1e-6 are)"
+        ) from None
 
 
 def _logarithmic(low: float, high: float, count: int) -> list[float]:

@@ -1,6 +1,8 @@
-"""Activation functions. Where a formula meets an infinity and gives NaN, or torch's kernels differ, nothing is said.
+"""Activation functions. Where a formula meets an infinity and gives NaN, or torch's kernels differ,
+nothing is said.
 
-Of the real line's special places torch's conventions hold: a slope at a kink is that of the side that torch's ``>`` chooses.
+Of the real line's special places torch's conventions hold: a slope at a kink is that of the side
+that torch's ``>`` chooses.
 """
 
 from __future__ import annotations
@@ -39,7 +41,11 @@ _INF = math.inf
 
 
 def _regular(
-    of: Callable[[arb], Element], zero: str = "odd", *, at_low: Element = balls.UNSURE, at_high: Element = balls.UNSURE
+    of: Callable[[arb], Element],
+    zero: str = "odd",
+    *,
+    at_low: Element = balls.UNSURE,
+    at_high: Element = balls.UNSURE,
 ) -> Callable[..., Element]:
     return on_numbers(function(of, zero=zero, at_low=at_low, at_high=at_high))
 
@@ -76,8 +82,14 @@ def _half_slope(x: arb) -> arb:
     return 4 * power * (power + 1) / (power * (power + 2) + 2) ** 2
 
 
-softplus = Function("softplus", _regular(_softplus, "", at_low=0.0, at_high=_INF), (lambda x, y: sigmoid(x),))
-log_sigmoid = Function("log sigmoid", _regular(_log_sigmoid, "", at_low=-_INF, at_high=0.0), (lambda x, y: sigmoid(mul(x, -1.0)),))
+softplus = Function(
+    "softplus", _regular(_softplus, "", at_low=0.0, at_high=_INF), (lambda x, y: sigmoid(x),)
+)
+log_sigmoid = Function(
+    "log sigmoid",
+    _regular(_log_sigmoid, "", at_low=-_INF, at_high=0.0),
+    (lambda x, y: sigmoid(mul(x, -1.0)),),
+)
 _gate = Function("tanh of softplus", _regular(_half, ""))
 _gate_slope = Function("its slope", _regular(_half_slope, ""))
 silu = Function(
@@ -91,12 +103,15 @@ mish = Function(
     (_of_regular(lambda x, y: add(_gate(x), mul(x, _gate_slope(x)))),),
 )
 gelu = Function(
-    "gelu", _regular(lambda x: x * ndtr.of(x), at_high=_INF), (_of_regular(lambda x, y: add(ndtr(x), mul(x, density(x)))),)
+    "gelu",
+    _regular(lambda x: x * ndtr.of(x), at_high=_INF),
+    (_of_regular(lambda x, y: add(ndtr(x), mul(x, density(x)))),),
 )
 
 
 def _inner(x: arb) -> arb:
-    """x/2·(1 + tanh z), as documented for ``approximate="tanh"``, is x·σ(2z): this is 2z = 2√(2/π)·(x + 0.044715·x³)."""
+    """x/2·(1 + tanh z), as documented for ``approximate="tanh"``, is x·σ(2z): this is 2z =
+    2√(2/π)·(x + 0.044715·x³)."""
     return 2 * (2 / arb.pi()).sqrt() * (x + arb(44715) / 1000000 * x**3)
 
 
@@ -110,7 +125,11 @@ def _gelu_tanh_slope(x: arb) -> Element:
 
 
 _gelu_slope = Function("slope of gelu by tanh", _regular(_gelu_tanh_slope, ""))
-gelu_by_tanh = Function("gelu by tanh", _regular(lambda x: x * sigmoid.of(_inner(x)), at_high=_INF), (lambda x, y: _gelu_slope(x),))
+gelu_by_tanh = Function(
+    "gelu by tanh",
+    _regular(lambda x: x * sigmoid.of(_inner(x)), at_high=_INF),
+    (lambda x, y: _gelu_slope(x),),
+)
 
 
 def _kept(x: Element, made: Element) -> Element:
@@ -119,7 +138,9 @@ def _kept(x: Element, made: Element) -> Element:
 
 # ``made``, and NaN where x is: there nobody says what the slope is.
 _nan_in = Function(
-    "NaN kept", on_numbers(_kept), (lambda x, made, y: unless(0.0, is_nan(x)), lambda x, made, y: unless(1.0, is_nan(x)))
+    "NaN kept",
+    on_numbers(_kept),
+    (lambda x, made, y: unless(0.0, is_nan(x)), lambda x, made, y: unless(1.0, is_nan(x))),
 )
 
 
@@ -143,7 +164,8 @@ def threshold(x: Node, bound: Any, value: Any) -> Node:
 
 
 def _sloped(x: Node, right: Any, left: Any) -> Node:
-    """A function of x right of 0 and one left of it, NaN kept. Each sees 0 on the other's side, where it may be infinite."""
+    """A function of x right of 0 and one left of it, NaN kept. Each sees 0 on the other's side,
+    where it may be infinite."""
     test = less(0.0, x)
     return _nan_in(x, where(test, right(where(test, x, 0.0)), left(where(test, 0.0, x))))
 
@@ -158,7 +180,9 @@ def leaky_relu(x: Node, slope: Any) -> Node:
 
 def elu(x: Node, alpha: Any, scale: Any, input_scale: Any) -> Node:
     """scale·x, or scale·alpha·(e^(x·input_scale) − 1) for x ≤ 0."""
-    return _sloped(x, lambda v: mul(v, scale), lambda v: mul(mul(expm1(mul(v, input_scale)), alpha), scale))
+    return _sloped(
+        x, lambda v: mul(v, scale), lambda v: mul(mul(expm1(mul(v, input_scale)), alpha), scale)
+    )
 
 
 def hardshrink(x: Node, bound: Any) -> Node:
@@ -196,10 +220,13 @@ def prelu(x: Node, weight: Node) -> Node:
     return _sloped(x, lambda v: v, lambda v: mul(v, weight))
 
 
-# The constants of selu are documented as decimals; torch's kernel is called with their nearest float64.
+# The constants of selu are documented as decimals; torch's kernel is called with their nearest
+# float64.
 SELU_AS_CALLED = (1.6732632423543772848170429916717, 1.0507009873554804934193349852946)
 
 
 def documented_selu() -> tuple[Node, Node]:
     """Alpha and scale."""
-    return Number(lambda: arb("1.6732632423543772848170429916717")), Number(lambda: arb("1.0507009873554804934193349852946"))
+    return Number(lambda: arb("1.6732632423543772848170429916717")), Number(
+        lambda: arb("1.0507009873554804934193349852946")
+    )

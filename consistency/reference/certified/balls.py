@@ -1,8 +1,10 @@
-"""One number of a certified computation: a ball where it is a regular number, a Python float where IEEE's rules apply.
+"""One number of a certified computation: a ball where it is a regular number, a Python float where
+IEEE's rules apply.
 
-An *element* is an ``arb`` (a finite ball that holds the exact value; exactly 0 stands for a zero whose sign nobody knows) or one of
-the floats NaN, ±infinity, 0.0 and −0.0, which obey IEEE 754. A ball that is not finite is *unsure*: more bits may help.
-Elements of whole numbers are ``int``, truth values ``bool``, and None where balls overlap and so cannot tell.
+An *element* is an ``arb`` (a finite ball that holds the exact value; exactly 0 stands for a zero
+whose sign nobody knows) or one of the floats NaN, ±infinity, 0.0 and −0.0, which obey IEEE 754. A
+ball that is not finite is *unsure*: more bits may help. Elements of whole numbers are ``int``,
+truth values ``bool``, and None where balls overlap and so cannot tell.
 """
 
 from __future__ import annotations
@@ -53,7 +55,8 @@ def element(value: float | int) -> Element:
 
 
 def elements(array: npt.NDArray[Any]) -> Elements:
-    """Numbers of a NumPy array as elements, flat: floats exactly, whole numbers as ``int``, truth values as ``bool``."""
+    """Numbers of a NumPy array as elements, flat: floats exactly, whole numbers as ``int``, truth
+    values as ``bool``."""
     values = array.reshape(-1).tolist()
     made = np.empty(len(values), dtype=object)
     made[:] = [element(v) for v in values] if array.dtype.kind == "f" else values
@@ -246,11 +249,13 @@ def dot(a: Any, b: Any) -> Element:
 
 
 def function(
-    of: Callable[[arb], Element], *, low: float = -_INF, high: float = _INF, at_low: Element = _NAN, at_high: Element = _NAN,
+    of: Callable[[arb], Element], *, low: float = -_INF, high: float = _INF, at_low: Element = _NAN,
+    at_high: Element = _NAN,
     zero: str | Element = "", nan_outside: bool = True,
 ) -> Callable[[Element], Element]:  # fmt: skip
-    """A real function as one of elements. It lives on [low, high] (NaN outside); ``at_low`` and ``at_high`` are its values at these
-    bounds where those are infinite. ``zero``: ``odd`` keeps a zero with its sign; another element is the value there.
+    """A real function as one of elements. It lives on [low, high] (NaN outside); ``at_low`` and
+    ``at_high`` are its values at these bounds where those are infinite. ``zero``: ``odd`` keeps a
+    zero with its sign; another element is the value there.
     """
 
     def call(x: Element) -> Element:
@@ -261,7 +266,11 @@ def function(
                 if zero == "odd":
                     return x
                 return of(ZERO) if isinstance(zero, str) else zero
-            return (at_high if high == _INF else _NAN) if x > 0.0 else (at_low if low == -_INF else _NAN)
+            return (
+                (at_high if high == _INF else _NAN)
+                if x > 0.0
+                else (at_low if low == -_INF else _NAN)
+            )
         if nan_outside and ((low != -_INF and x < low) or (high != _INF and x > high)):
             return _NAN
         return of(x)

@@ -1,4 +1,5 @@
-"""Bessel functions and Airy's, of whole orders and real arguments. At infinity torch often makes NaN: nothing is said."""
+"""Bessel functions and Airy's, of whole orders and real arguments. At infinity torch often makes
+NaN: nothing is said."""
 
 from __future__ import annotations
 
@@ -33,12 +34,18 @@ def _second(order: int, of: Callable[[arb, arb], arb]) -> Callable[[arb], arb]:
 
 
 def _plain(
-    name: str, of: Callable[[arb], arb], zero: str | Element = "", at_low: Element = balls.UNSURE, at_high: Element = balls.UNSURE
+    name: str,
+    of: Callable[[arb], arb],
+    zero: str | Element = "",
+    at_low: Element = balls.UNSURE,
+    at_high: Element = balls.UNSURE,
 ) -> Function:
     return Function(name, on_numbers(function(of, zero=zero, at_low=at_low, at_high=at_high)))
 
 
-def _positive(name: str, of: Callable[[arb], arb], at_zero: Element, at_high: Element = balls.UNSURE) -> Function:
+def _positive(
+    name: str, of: Callable[[arb], arb], at_zero: Element, at_high: Element = balls.UNSURE
+) -> Function:
     """Only right of 0."""
     return Function(name, on_numbers(function(of, low=0.0, at_high=at_high, zero=at_zero)))
 
@@ -46,9 +53,15 @@ def _positive(name: str, of: Callable[[arb], arb], at_zero: Element, at_high: El
 _i1_slope = _plain("i1'", _mean(_modified(0), _modified(2)))
 _i1e_first = _plain("i1e' + sign(x)·i1e", _mean(_scaled(0), _scaled(2)))
 i1: Function = Function(
-    "i1", on_numbers(function(_modified(1), at_low=balls.UNSURE, at_high=balls.UNSURE, zero="odd")), (lambda x, y: _i1_slope(x),)
+    "i1",
+    on_numbers(function(_modified(1), at_low=balls.UNSURE, at_high=balls.UNSURE, zero="odd")),
+    (lambda x, y: _i1_slope(x),),
 )
-i0 = Function("i0", on_numbers(function(_modified(0), at_low=balls.UNSURE, at_high=balls.UNSURE)), (lambda x, y: i1(x),))
+i0 = Function(
+    "i0",
+    on_numbers(function(_modified(0), at_low=balls.UNSURE, at_high=balls.UNSURE)),
+    (lambda x, y: i1(x),),
+)
 i1e: Function = Function(
     "i1e",
     on_numbers(function(_scaled(1), at_low=-0.0, at_high=0.0, zero="odd")),

@@ -36,10 +36,11 @@ DIGITS = 40
 
 @dataclass(frozen=True)
 class Certificate:
-    """One element: ``high`` is the exact value rounded to float64 (or a whole number, a truth value), ``tail`` what is left over.
+    """One element: ``high`` is the exact value rounded to float64 (or a whole number, a truth
+    value), ``tail`` what is left over.
 
-    Of complex numbers both are complex. ``digits`` is the value as text, to at most 40 digits, all of them proved; ``bits`` are
-    those of the balls that proved it.
+    Of complex numbers both are complex. ``digits`` is the value as text, to at most 40 digits, all
+    of them proved; ``bits`` are those of the balls that proved it.
     """
 
     position: int
@@ -50,24 +51,36 @@ class Certificate:
 
     @property
     def signed(self) -> bool:
-        """False of a zero whose sign nobody knows, such as a difference of equal numbers; and of complex ones."""
+        """False of a zero whose sign nobody knows, such as a difference of equal numbers; and of
+        complex ones."""
         return self.digits != "0" and type(self.high) is not complex
 
 
 class Certifier:
-    """Proves elements of one case in one direction. ``reason`` says why nothing could be proved, after :meth:`prove` could not.
+    """Proves elements of one case in one direction. ``reason`` says why nothing could be proved,
+    after :meth:`prove` could not.
 
-    ``observed`` turns outputs into the quantities that are compared, as :meth:`consistency.reference.Reference.observed` does.
+    ``observed`` turns outputs into the quantities that are compared, as
+    :meth:`consistency.reference.Reference.observed` does.
     """
 
-    def __init__(self, operator: Operator, materials: Materials, direction: str, *, integers_too: bool = False) -> None:
+    def __init__(
+        self,
+        operator: Operator,
+        materials: Materials,
+        direction: str,
+        *,
+        integers_too: bool = False,
+    ) -> None:
         load()
         self.operator, self.materials, self.direction = operator, materials, direction
         self.integers_too = integers_too
         self.reason = ""
         self.missing: set[str] = set()
         self._outputs: list[Tensor] | None = None
-        self._refused: tuple[float, str] | None = None  # after how much work the call could not be traced, and why
+        self._refused: tuple[float, str] | None = (
+            None  # after how much work the call could not be traced, and why
+        )
 
     def outputs(self) -> list[Tensor]:
         """The nodes of what is compared. Raises Unsure, and whatever the operator raises."""
@@ -91,7 +104,8 @@ class Certifier:
     def prove(
         self, output: int, positions: Sequence[int], seconds: float = 1.0, work: float = math.inf
     ) -> list[Certificate | None]:
-        """Of output number ``output`` the elements at flat ``positions``; None where nothing could be proved.
+        """Of output number ``output`` the elements at flat ``positions``; None where nothing could
+        be proved.
 
         That is given up after ``seconds``, or after ``work`` elements of all nodes together.
         """
@@ -107,23 +121,39 @@ class Certifier:
                     found |= self._proved(output, left, bits)
         except Unknowable as reason:
             self.reason = str(reason)
-        except Exception as error:  # whatever a formula of ours meets in a case it was not made for: nothing is proved
+        except Exception as error:
+            # whatever a formula of ours meets in a case it was not made for: nothing is proved
             self.reason = f"{type(error).__name__}: {error}"
         finally:
             Deadline.until, Deadline.left = before
         return [found[p] for p in positions]
 
-    def _proved(self, output: int, positions: list[int], bits: int) -> dict[int, Certificate | None]:
+    def _proved(
+        self, output: int, positions: list[int], bits: int
+    ) -> dict[int, Certificate | None]:
         node = self.outputs()[output]
         places = np.asarray(positions, dtype=np.int64)
         try:
             if isinstance(node, Pair):
-                parts = zip(*(part.tolist() for part in evaluate_all((node.re, node.im), places)), strict=True)
-                return {p: _complex(p, re, im, bits) for p, (re, im) in zip(positions, parts, strict=True)}
+                parts = zip(
+                    *(part.tolist() for part in evaluate_all((node.re, node.im), places)),
+                    strict=True,
+                )
+                return {
+                    p: _complex(p, re, im, bits)
+                    for p, (re, im) in zip(positions, parts, strict=True)
+                }
             values = evaluate(node, places).tolist()
-            if self.direction == "backward" and any(type(v) is float and v - v != 0.0 for v in values):
-                raise Unsure("a gradient that is not finite, which depends on the order of what is multiplied and summed")
-            return {p: _certificate(p, value, bits) for p, value in zip(positions, values, strict=True)}
+            if self.direction == "backward" and any(
+                type(v) is float and v - v != 0.0 for v in values
+            ):
+                raise Unsure(
+                    "a gradient that is not finite, which depends on the order of what is "
+                    "multiplied and summed"
+                )
+            return {
+                p: _certificate(p, value, bits) for p, value in zip(positions, values, strict=True)
+            }
         except Unknowable:
             raise
         except Unsure as reason:
@@ -137,10 +167,13 @@ class Certifier:
 
     def _call(self, arguments: Arguments) -> tuple[Output, ...]:
         function = self._function()
-        return collect(lambda args, kwargs: function(*args, **kwargs), self.operator, arguments, False)
+        return collect(
+            lambda args, kwargs: function(*args, **kwargs), self.operator, arguments, False
+        )
 
     def _function(self) -> Callable[..., Any]:
-        """What is traced: a definition where the operator computes with Python's numbers, which are rounded and leave no trace."""
+        """What is traced: a definition where the operator computes with Python's numbers, which are
+        rounded and leave no trace."""
         definition = DEFINITIONS.get(self.operator.name) if self._declared else None
         return definition or self.operator.reference or self.operator
 
@@ -166,7 +199,9 @@ class Certifier:
             tensors = [o.tensor for o in outputs]
             if self.operator.observe is not None and outputs:
                 again = self._build()
-                tensors = list(self.operator.observe(tuple(again.args), again.kwargs, tuple(tensors)))
+                tensors = list(
+                    self.operator.observe(tuple(again.args), again.kwargs, tuple(tensors))
+                )
         self.missing = trace.missing
         return [trace.node(t) if t is not None else Constant(np.zeros(())) for t in tensors]
 
@@ -174,9 +209,14 @@ class Certifier:
         arguments = self._build(gradients=True)
         trace = Trace(gradients=True)
         leaves = [t for t in arguments.tensors if t.requires_grad]
-        copies = {id(t): t.detach().clone(memory_format=torch.contiguous_format).requires_grad_(True) for t in leaves}
+        copies = {
+            id(t): t.detach().clone(memory_format=torch.contiguous_format).requires_grad_(True)
+            for t in leaves
+        }
         nodes = [trace.leaf(copies[id(t)]) for t in leaves]
-        swapped = tree_map(lambda x: copies.get(id(x), x), (tuple(arguments.args), arguments.kwargs))
+        swapped = tree_map(
+            lambda x: copies.get(id(x), x), (tuple(arguments.args), arguments.kwargs)
+        )
         function = self._function()
         with torch.enable_grad(), trace:
             args = _written_copies(swapped[0], self.operator, arguments, copies)
@@ -189,7 +229,9 @@ class Certifier:
         flat = gradients(roots, [_flat_leaf(node) for node in nodes])
         if trace.blocked and any(g is None for g in flat):
             raise Unknowable("a part is computed under torch.no_grad()")
-        made = [_shaped(g, tuple(t.shape), t.is_complex()) for g, t in zip(flat, leaves, strict=True)]
+        made = [
+            _shaped(g, tuple(t.shape), t.is_complex()) for g, t in zip(flat, leaves, strict=True)
+        ]
         if self.operator.observe_gradients is None:
             return made
         tensors = []
@@ -203,7 +245,9 @@ class Certifier:
         return [trace.node(t) if t is not None else Constant(np.zeros(())) for t in seen]
 
 
-def _written_copies(args: Any, operator: Operator, arguments: Arguments, copies: dict[int, torch.Tensor]) -> Any:
+def _written_copies(
+    args: Any, operator: Operator, arguments: Arguments, copies: dict[int, torch.Tensor]
+) -> Any:
     """Tensors that are written are copied inside of the trace: a leaf cannot be written to."""
     if not operator.mutates:
         return args

@@ -1,4 +1,5 @@
-"""Losses over classes. Which class is meant must be decided before anything is computed: targets are read as arrays."""
+"""Losses over classes. Which class is meant must be decided before anything is computed: targets
+are read as arrays."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ def _places(x: Node, classes: Labels) -> Labels:
     """Flat positions in x of every target's class."""
     dim = class_dim(x)
     positions = np.arange(x.size).reshape(x.shape)
-    found: Labels = np.take_along_axis(positions, np.expand_dims(classes.reshape([*x.shape[:dim], *x.shape[dim + 1 :]]), dim), dim)
+    found: Labels = np.take_along_axis(
+        positions, np.expand_dims(classes.reshape([*x.shape[:dim], *x.shape[dim + 1 :]]), dim), dim
+    )
     return found.reshape(classes.shape)
 
 
@@ -50,7 +53,9 @@ def _weights(weight: Node | None, classes: Labels, kept: Labels) -> Node:
     return gather(weight, np.where(kept, classes, -1), classes.shape)
 
 
-def likelihood(x: Node, target: Node, weight: Node | None, reduction: int, ignored: int) -> tuple[Node, Node]:
+def likelihood(
+    x: Node, target: Node, weight: Node | None, reduction: int, ignored: int
+) -> tuple[Node, Node]:
     """−w[t]·x[t], summed or divided by Σ w[t]; and that Σ, which is 0 where nothing is reduced."""
     classes, kept = _chosen(target, ignored)
     factors = _weights(weight, classes, kept)
@@ -63,7 +68,9 @@ def likelihood(x: Node, target: Node, weight: Node | None, reduction: int, ignor
     return (div(sums.sum_(terms), total) if reduction == MEAN else sums.sum_(terms)), total
 
 
-def cross_entropy(x: Node, target: Node, weight: Node | None, reduction: int, ignored: int, smoothing: float) -> Node:
+def cross_entropy(
+    x: Node, target: Node, weight: Node | None, reduction: int, ignored: int, smoothing: float
+) -> Node:
     """Of the log-softmax; the targets' shares are (1 − smoothing)·share + smoothing/classes."""
     dim = class_dim(x)
     logs, count = log_softmax(x, dim), x.shape[dim]
@@ -74,18 +81,28 @@ def cross_entropy(x: Node, target: Node, weight: Node | None, reduction: int, ig
         return plain
     kept = _chosen(target, ignored)[1]
     every = neg(sums.sum_(logs if weight is None else mul(logs, _by_class(weight, x)), dim))
-    flat = gather(reshape(every, (every.size,)), np.where(kept, np.arange(kept.size).reshape(kept.shape), -1), kept.shape)
+    flat = gather(
+        reshape(every, (every.size,)),
+        np.where(kept, np.arange(kept.size).reshape(kept.shape), -1),
+        kept.shape,
+    )
     spread = flat if reduction == NONE else sums.sum_(flat)
     if reduction == MEAN:
         spread = div(spread, total)
-    return add(mul(sub(1.0, node_of(smoothing)), plain), mul(spread, div(node_of(smoothing), count)))
+    return add(
+        mul(sub(1.0, node_of(smoothing)), plain), mul(spread, div(node_of(smoothing), count))
+    )
 
 
-def _of_shares(logs: Node, target: Node, weight: Node | None, reduction: int, smoothing: float) -> Node:
+def _of_shares(
+    logs: Node, target: Node, weight: Node | None, reduction: int, smoothing: float
+) -> Node:
     """Divided by the number of targets, whatever the weights."""
     dim = class_dim(logs)
     if smoothing:
-        target = add(mul(target, sub(1.0, node_of(smoothing))), div(node_of(smoothing), logs.shape[dim]))
+        target = add(
+            mul(target, sub(1.0, node_of(smoothing))), div(node_of(smoothing), logs.shape[dim])
+        )
     terms = mul(logs, target)
     each = neg(sums.sum_(terms if weight is None else mul(terms, _by_class(weight, logs)), dim))
     return reduced(each, reduction)
@@ -95,14 +112,23 @@ def _others(x: Node, classes: Labels) -> tuple[Node, Node, Labels]:
     """Of rows of x the chosen class's score beside each other one's, and whose row it is."""
     rows, count = x.shape
     labels = np.arange(rows * count).reshape(rows, count)
-    others = np.array([np.delete(row, c) for row, c in zip(labels, classes.tolist(), strict=True)], dtype=np.int64)
+    others = np.array(
+        [np.delete(row, c) for row, c in zip(labels, classes.tolist(), strict=True)], dtype=np.int64
+    )
     others = others.reshape(rows, max(count - 1, 0))
     mine = np.broadcast_to((np.arange(rows) * count + classes)[:, None], others.shape)
-    return gather(x, np.ascontiguousarray(mine), others.shape), gather(x, others, others.shape), others
+    return (
+        gather(x, np.ascontiguousarray(mine), others.shape),
+        gather(x, others, others.shape),
+        others,
+    )
 
 
-def multi_margin(x: Node, target: Node, p: Any, margin: Any, weight: Node | None, reduction: int) -> Node:
-    """Σ over the other classes of max(0, margin − x[t] + x[j])ᵖ, times w[t], over the number of classes."""
+def multi_margin(
+    x: Node, target: Node, p: Any, margin: Any, weight: Node | None, reduction: int
+) -> Node:
+    """Σ over the other classes of max(0, margin − x[t] + x[j])ᵖ, times w[t], over the number of
+    classes."""
     if p not in (1, 2):
         raise Unsure(f"multi_margin_loss with p = {p}")
     lone = x.ndim < 2
@@ -111,13 +137,17 @@ def multi_margin(x: Node, target: Node, p: Any, margin: Any, weight: Node | None
     mine, other, _ = _others(matrix, classes)
     terms = hinge_power(add(sub(node_of(margin), mine), other), p)
     if weight is not None:
-        terms = mul(terms, expand(reshape(gather(weight, classes, classes.shape), (classes.size, 1)), terms.shape))
+        terms = mul(
+            terms,
+            expand(reshape(gather(weight, classes, classes.shape), (classes.size, 1)), terms.shape),
+        )
     each = div(sums.sum_(terms, 1), matrix.shape[1])
     return reduced(reshape(each, () if lone else (classes.size,)), reduction)
 
 
 def multilabel_margin(x: Node, target: Node, reduction: int) -> tuple[Node, Node]:
-    """Σ over targets t, read up to the first −1, and over all others j of max(0, 1 − x[t] + x[j]), over the number of classes."""
+    """Σ over targets t, read up to the first −1, and over all others j of max(0, 1 − x[t] + x[j]),
+    over the number of classes."""
     lone = x.ndim < 2
     count = x.shape[-1]
     matrix = reshape(x, (x.size // count, count))
@@ -126,15 +156,24 @@ def multilabel_margin(x: Node, target: Node, reduction: int) -> tuple[Node, Node
     chosen = np.zeros(matrix.shape, dtype=bool)
     for row, (labels, valid) in enumerate(zip(targets, read, strict=True)):
         chosen[row, labels[valid]] = True
-    each = [_margins(matrix, row, targets[row][read[row]], np.flatnonzero(~chosen[row])) for row in range(matrix.shape[0])]
+    each = [
+        _margins(matrix, row, targets[row][read[row]], np.flatnonzero(~chosen[row]))
+        for row in range(matrix.shape[0])
+    ]
     summed = reshape(_joined(each), () if lone else (matrix.shape[0],))
-    return reduced(div(summed, count), reduction), Constant(chosen.astype(np.float64).reshape(target.shape))
+    return reduced(div(summed, count), reduction), Constant(
+        chosen.astype(np.float64).reshape(target.shape)
+    )
 
 
 def _margins(matrix: Node, row: int, labels: Labels, others: Labels) -> Node:
     shape, begin = (labels.size, others.size), row * matrix.shape[1]
-    mine = gather(matrix, np.ascontiguousarray(np.broadcast_to(begin + labels[:, None], shape)), shape)
-    other = gather(matrix, np.ascontiguousarray(np.broadcast_to(begin + others[None], shape)), shape)
+    mine = gather(
+        matrix, np.ascontiguousarray(np.broadcast_to(begin + labels[:, None], shape)), shape
+    )
+    other = gather(
+        matrix, np.ascontiguousarray(np.broadcast_to(begin + others[None], shape)), shape
+    )
     return sums.sum_(hinge_power(add(sub(1.0, mine), other), 1))
 
 

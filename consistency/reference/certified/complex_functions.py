@@ -1,4 +1,5 @@
-"""Elementary functions of complex numbers, on their branch cuts as C99 has it: the sign of a zero says on which side one stands."""
+"""Elementary functions of complex numbers, on their branch cuts as C99 has it: the sign of a zero
+says on which side one stands."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def _no_cut(of: Callable[[acb], acb]) -> Callable[[Element, Element], acb | None
 def on_real_cut(
     of: Callable[[acb], acb], cut: Cut, above: Callable[[arb], tuple[arb, arb]]
 ) -> Callable[[Element, Element], acb | None]:
-    """With a cut on the real axis, where ``cut`` holds; ``above`` is the value there on the side of +0. Real on real arguments."""
+    """With a cut on the real axis, where ``cut`` holds; ``above`` is the value there on the side of
+    +0. Real on real arguments."""
 
     def value(re: Element, im: Element) -> acb | None:
         x, y = balls.ball(re), balls.ball(im)
@@ -44,7 +46,9 @@ def on_real_cut(
     return value
 
 
-def turned(value: Callable[[Element, Element], acb | None]) -> Callable[[Element, Element], acb | None]:
+def turned(
+    value: Callable[[Element, Element], acb | None],
+) -> Callable[[Element, Element], acb | None]:
     """g(z) = −i·f(i·z): what asinh is to asin, and atan to atanh."""
 
     def call(re: Element, im: Element) -> acb | None:
@@ -63,7 +67,8 @@ def analytic(
 ) -> Callable[[Any], Pair]:
     """A holomorphic function of complex tensors. ``slope(z, f(z))`` is its derivative as a pair.
 
-    With ``cuts`` it is a function of elements, which gives None where nobody knows. Nothing is said of infinities and NaN.
+    With ``cuts`` it is a function of elements, which gives None where nobody knows. Nothing is said
+    of infinities and NaN.
     """
     plain: Any = of if cuts else _no_cut(of)  # type: ignore[arg-type]
 
@@ -143,13 +148,18 @@ def _atanh_above(x: arb) -> tuple[arb, arb]:
 def _logarithm(scale: Callable[[], Node] | None) -> Callable[[Any], Pair]:
     def call(z: Any) -> Pair:
         found = log(z)
-        return found if scale is None else Pair(real.div(found.re, scale()), real.div(found.im, scale()))
+        return (
+            found
+            if scale is None
+            else Pair(real.div(found.re, scale()), real.div(found.im, scale()))
+        )
 
     return call
 
 
 def _one_less_square(z: Any) -> Any:
-    """√(1 − z)·√(1 + z). Subtracting from z keeps the sign of a zero, which says on which side of the roots' cuts it is."""
+    """√(1 − z)·√(1 + z). Subtracting from z keeps the sign of a zero, which says on which side of
+    the roots' cuts it is."""
     return mul(sqrt(neg(sub(z, 1.0))), sqrt(sub(z, -1.0)))
 
 
@@ -160,8 +170,15 @@ _atanh_value = on_real_cut(acb.atanh, _outside, _atanh_above)
 exp = analytic("exp", acb.exp, lambda z, y: y)
 exp2 = analytic("exp2", lambda z: (z * arb.const_log2()).exp(), lambda z, y: mul(y, ln2()))
 expm1 = analytic("expm1", acb.expm1, lambda z, y: add(y, 1.0))
-log = analytic("log", on_real_cut(acb.log, _below(0.0), _log_above), lambda z, y: div(1.0, z), cuts=True)
-log1p = analytic("log1p", on_real_cut(acb.log1p, _below(-1.0), _log1p_above), lambda z, y: div(1.0, add(1.0, z)), cuts=True)
+log = analytic(
+    "log", on_real_cut(acb.log, _below(0.0), _log_above), lambda z, y: div(1.0, z), cuts=True
+)
+log1p = analytic(
+    "log1p",
+    on_real_cut(acb.log1p, _below(-1.0), _log1p_above),
+    lambda z, y: div(1.0, add(1.0, z)),
+    cuts=True,
+)
 log2, log10 = _logarithm(ln2), _logarithm(ln10)
 sqrt = analytic("sqrt", _sqrt_value, lambda z, y: div(0.5, y), cuts=True)
 sin: Callable[[Any], Pair] = analytic("sin", acb.sin, lambda z, y: cos(z))
@@ -171,9 +188,16 @@ sinh: Callable[[Any], Pair] = analytic("sinh", acb.sinh, lambda z, y: cosh(z))
 cosh: Callable[[Any], Pair] = analytic("cosh", acb.cosh, lambda z, y: sinh(z))
 tanh = analytic("tanh", acb.tanh, lambda z, y: sub(1.0, mul(y, y)))
 asin = analytic("asin", _asin_value, lambda z, y: div(1.0, _one_less_square(z)), cuts=True)
-acos = analytic("acos", on_real_cut(acb.acos, _outside, _acos_above), lambda z, y: neg(div(1.0, _one_less_square(z))), cuts=True)
+acos = analytic(
+    "acos",
+    on_real_cut(acb.acos, _outside, _acos_above),
+    lambda z, y: neg(div(1.0, _one_less_square(z))),
+    cuts=True,
+)
 atan = analytic("atan", turned(_atanh_value), lambda z, y: div(1.0, add(1.0, mul(z, z))), cuts=True)
-asinh = analytic("asinh", turned(_asin_value), lambda z, y: div(1.0, sqrt(sub(mul(z, z), -1.0))), cuts=True)
+asinh = analytic(
+    "asinh", turned(_asin_value), lambda z, y: div(1.0, sqrt(sub(mul(z, z), -1.0))), cuts=True
+)
 acosh = analytic(
     "acosh",
     on_real_cut(acb.acosh, _below(1.0), _acosh_above),
@@ -184,7 +208,8 @@ atanh = analytic("atanh", _atanh_value, lambda z, y: div(1.0, sub(1.0, mul(z, z)
 
 
 def power(base: Any, exponent: Any) -> Any:
-    """exp(w·log z); whole numbers and halves as exponents go their own way, past the logarithm's cut."""
+    """exp(w·log z); whole numbers and halves as exponents go their own way, past the logarithm's
+    cut."""
     if isinstance(exponent, (int, float)) and float(exponent).is_integer() and abs(exponent) <= 64:
         found: Any = 1.0
         for _ in range(abs(int(exponent))):

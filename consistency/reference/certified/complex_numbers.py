@@ -112,7 +112,9 @@ def _share(part: Node, size: Node) -> Node:
     return real.where(zero, 0.0, real.div(part, real.where(zero, 1.0, size)))
 
 
-modulus_of_parts = Function("modulus", hypot_value, (lambda a, b, y: _share(a, y), lambda a, b, y: _share(b, y)))
+modulus_of_parts = Function(
+    "modulus", hypot_value, (lambda a, b, y: _share(a, y), lambda a, b, y: _share(b, y))
+)
 
 
 def modulus(a: Any) -> Node:
@@ -137,6 +139,8 @@ def where(test: Any, a: Any, b: Any) -> Any:
     return each(lambda x, y: real.where(test, x, y), a, b)
 
 
-def real_or_complex(of_real: Callable[[Node], Node], of_complex: Callable[[Any], Pair]) -> Callable[[Any], Any]:
+def real_or_complex(
+    of_real: Callable[[Node], Node], of_complex: Callable[[Any], Pair]
+) -> Callable[[Any], Any]:
     """A function that takes either kind of tensor."""
     return lambda x: of_complex(x) if is_complex(x) else of_real(to_real(node_of(x)))

@@ -11,10 +11,12 @@ _DEGREE = 20_000
 
 
 def vanishes(numbers: Sequence[acb], exponents: Sequence[int], order: int, part: int) -> bool:
-    """Whether the real (``part`` 0) or imaginary (1) part of Σ z·exp(2πi·e/order) is 0; False where it is not, or nobody knows.
+    """Whether the real (``part`` 0) or imaginary (1) part of Σ z·exp(2πi·e/order) is 0; False where
+    it is not, or nobody knows.
 
-    Parts are made of cosines of multiples of 2π/m, with m a multiple of 4, and 2·cos(2πf/m) = ζᶠ + ζᵐ⁻ᶠ with ζ = exp(2πi/m). A
-    polynomial in ζ with rational coefficients is 0 if and only if the m-th cyclotomic polynomial divides it.
+    Parts are made of cosines of multiples of 2π/m, with m a multiple of 4, and 2·cos(2πf/m) = ζᶠ +
+    ζᵐ⁻ᶠ with ζ = exp(2πi/m). A polynomial in ζ with rational coefficients is 0 if and only if the
+    m-th cyclotomic polynomial divides it.
     """
     m = math.lcm(4, order)
     terms: list[tuple[int, int, int]] = []  # mantissa, exponent of two, f

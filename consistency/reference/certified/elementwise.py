@@ -1,4 +1,5 @@
-"""Functions of corresponding elements, each with its derivatives, and the choice between two tensors."""
+"""Functions of corresponding elements, each with its derivatives, and the choice between two
+tensors."""
 
 from __future__ import annotations
 
@@ -16,13 +17,21 @@ Slope = Callable[..., "Node | float | None"]
 
 
 class Function:
-    """A function of one or more elements. ``slopes`` are its partial derivatives, from the inputs' nodes and the result's.
+    """A function of one or more elements. ``slopes`` are its partial derivatives, from the inputs'
+    nodes and the result's.
 
-    A slope of None has no gradient; with slopes left out altogether the function has none by any input. Called with nodes and
-    numbers, it gives the node of its values, with operands broadcast. ``kind`` is that of its results.
+    A slope of None has no gradient; with slopes left out altogether the function has none by any
+    input. Called with nodes and numbers, it gives the node of its values, with operands broadcast.
+    ``kind`` is that of its results.
     """
 
-    def __init__(self, name: str, of: Callable[..., Element], slopes: Sequence[Slope | None] = (), kind: str = "real") -> None:
+    def __init__(
+        self,
+        name: str,
+        of: Callable[..., Element],
+        slopes: Sequence[Slope | None] = (),
+        kind: str = "real",
+    ) -> None:
         self.name, self.of, self.slopes, self.kind = name, of, tuple(slopes), kind
 
     def __call__(self, *operands: Any) -> Node:
@@ -43,7 +52,8 @@ def _long(value: Any) -> bool:
 
 
 class Number(Node):
-    """One number that NumPy has no type for, such as an ``arb`` or a whole number of many digits."""
+    """One number that NumPy has no type for, such as an ``arb`` or a whole number of many
+    digits."""
 
     def __init__(self, value: Any) -> None:
         super().__init__(())
@@ -69,7 +79,13 @@ class Map(Node):
         found: list[Node | None] = []
         for slope in self.function.slopes or (None,) * len(self.inputs):
             s = slope(*self.inputs, self) if slope is not None else None
-            found.append(None if s is None else gradient if isinstance(s, float) and s == 1.0 else mul(gradient, s))
+            found.append(
+                None
+                if s is None
+                else gradient
+                if isinstance(s, float) and s == 1.0
+                else mul(gradient, s)
+            )
         return found
 
     def __repr__(self) -> str:
@@ -84,7 +100,10 @@ class Where(Node):
         self.kind = a.kind
 
     def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
-        return [balls.choose(t, x, y) for t, x, y in zip(*(values.tolist() for values in given), strict=True)]
+        return [
+            balls.choose(t, x, y)
+            for t, x, y in zip(*(values.tolist() for values in given), strict=True)
+        ]
 
     def pull(self, gradient: Node) -> Sequence[Node | None]:
         test = self.inputs[0]
@@ -122,16 +141,27 @@ def on_numbers(of: Callable[..., Element]) -> Callable[..., Element]:
 add: Function = Function("add", on_numbers(balls.add), (lambda a, b, y: 1.0, lambda a, b, y: 1.0))
 sub: Function = Function("sub", on_numbers(balls.sub), (lambda a, b, y: 1.0, lambda a, b, y: -1.0))
 mul: Function = Function("mul", on_numbers(balls.mul), (lambda a, b, y: b, lambda a, b, y: a))
-div: Function = Function("div", on_numbers(balls.div), (lambda a, b, y: div(1.0, b), lambda a, b, y: neg(div(y, b))))
+div: Function = Function(
+    "div", on_numbers(balls.div), (lambda a, b, y: div(1.0, b), lambda a, b, y: neg(div(y, b)))
+)
 neg: Function = Function("neg", on_numbers(balls.neg), (lambda x, y: -1.0,))
-maximum = Function("maximum", on_numbers(balls.maximum), (lambda a, b, y: _share(a, b), lambda a, b, y: _share(b, a)))
-minimum = Function("minimum", on_numbers(balls.minimum), (lambda a, b, y: _share(b, a), lambda a, b, y: _share(a, b)))
+maximum = Function(
+    "maximum",
+    on_numbers(balls.maximum),
+    (lambda a, b, y: _share(a, b), lambda a, b, y: _share(b, a)),
+)
+minimum = Function(
+    "minimum",
+    on_numbers(balls.minimum),
+    (lambda a, b, y: _share(b, a), lambda a, b, y: _share(a, b)),
+)
 less = Function("less", on_numbers(balls.less), kind="bool")
 equal = Function("equal", on_numbers(balls.equal), kind="bool")
 
 
 def _share(a: Node, b: Node) -> Node:
-    """What ``a`` gets of the gradient of max(a, b): all, nothing, or, where both are equal, half. Of NaN nobody says what."""
+    """What ``a`` gets of the gradient of max(a, b): all, nothing, or, where both are equal, half.
+    Of NaN nobody says what."""
     return unless(where(less(b, a), 1.0, where(equal(a, b), 0.5, 0.0)), or_(is_nan(a), is_nan(b)))
 
 
@@ -157,7 +187,9 @@ not_ = Function("not", lambda x: _not(_truth(x)), kind="bool")
 and_ = Function("and", lambda x, y: _and(_truth(x), _truth(y)), kind="bool")
 or_ = Function("or", lambda x, y: _not(_and(_not(_truth(x)), _not(_truth(y)))), kind="bool")
 is_nan = Function("is nan", lambda x: type(x) is float and x != x, kind="bool")
-is_infinite = Function("is infinite", lambda x: type(x) is float and x - x != 0.0 and x == x, kind="bool")
+is_infinite = Function(
+    "is infinite", lambda x: type(x) is float and x - x != 0.0 and x == x, kind="bool"
+)
 
 
 def _is_finite(x: Element) -> bool:
@@ -169,11 +201,14 @@ def _unless(x: Element, doubt: bool | None) -> Element:
 
 
 is_finite = Function("is finite", _is_finite, kind="bool")
-unless: Function = Function("unless", _unless, (lambda x, doubt, y: unless(1.0, doubt), None))  # unsure where in doubt
+unless: Function = Function(
+    "unless", _unless, (lambda x, doubt, y: unless(1.0, doubt), None)
+)  # unsure where in doubt
 
 
 def doubted(x: Node, doubt: Node) -> Node:
-    """``x``, of which nothing is known where ``doubt`` holds: neither the number nor what gradient flows through it."""
+    """``x``, of which nothing is known where ``doubt`` holds: neither the number nor what gradient
+    flows through it."""
     return unless(to_real(x), doubt)
 
 

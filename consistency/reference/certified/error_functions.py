@@ -62,9 +62,17 @@ def bell(x: arb) -> arb:
     return (-x * x / 2).exp() / (2 * arb.pi()).sqrt()
 
 
-density = Function("density", on_numbers(function(bell, at_low=0.0, at_high=0.0)), (lambda x, y: neg(mul(x, y)),))
-erf = Function("erf", on_numbers(function(arb.erf, at_low=arb(-1), at_high=arb(1), zero="odd")), (_bell,))
-erfc = Function("erfc", on_numbers(function(arb.erfc, at_low=arb(2), at_high=0.0)), (lambda x, y: neg(_bell(x, y)),))
+density = Function(
+    "density", on_numbers(function(bell, at_low=0.0, at_high=0.0)), (lambda x, y: neg(mul(x, y)),)
+)
+erf = Function(
+    "erf", on_numbers(function(arb.erf, at_low=arb(-1), at_high=arb(1), zero="odd")), (_bell,)
+)
+erfc = Function(
+    "erfc",
+    on_numbers(function(arb.erfc, at_low=arb(2), at_high=0.0)),
+    (lambda x, y: neg(_bell(x, y)),),
+)
 erfcx = Function(
     "erfcx",
     on_numbers(function(_erfcx, at_low=_INF, at_high=0.0)),
@@ -75,10 +83,21 @@ erfinv = Function(
     on_numbers(function(_erfinv, low=-1.0, high=1.0, zero="odd")),
     (lambda x, y: mul(Number(lambda: arb.const_sqrt_pi() / 2), exp(square(y))),),
 )
-ndtr = Function("ndtr", on_numbers(function(_ndtr, at_low=0.0, at_high=arb(1))), (lambda x, y: density(x),))
-ndtri = Function("ndtri", on_numbers(function(_ndtri, low=0.0, high=1.0, zero=-_INF)), (lambda x, y: div(1.0, density(y)),))
+ndtr = Function(
+    "ndtr", on_numbers(function(_ndtr, at_low=0.0, at_high=arb(1))), (lambda x, y: density(x),)
+)
+ndtri = Function(
+    "ndtri",
+    on_numbers(function(_ndtri, low=0.0, high=1.0, zero=-_INF)),
+    (lambda x, y: div(1.0, density(y)),),
+)
 log_ndtr = Function(
     "log ndtr",
     on_numbers(function(_log_ndtr, at_low=-_INF, at_high=0.0)),
-    (lambda x, y: unless(div(Number(lambda: (2 / arb.pi()).sqrt()), erfcx(neg(div(x, Number(_root_two))))), not_(is_finite(x))),),
+    (
+        lambda x, y: unless(
+            div(Number(lambda: (2 / arb.pi()).sqrt()), erfcx(neg(div(x, Number(_root_two))))),
+            not_(is_finite(x)),
+        ),
+    ),
 )

@@ -1,4 +1,5 @@
-"""Sums of exponentials: softmax and its kin, with the row's largest element taken out, as torch defines them."""
+"""Sums of exponentials: softmax and its kin, with the row's largest element taken out, as torch
+defines them."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from .nodes import Node
 
 
 def _exact_largest(values: list[Element]) -> Element:
-    """A number at the largest element: exact, and so not the element itself where that is a ball. NaN if one is among them."""
+    """A number at the largest element: exact, and so not the element itself where that is a ball.
+    NaN if one is among them."""
     found: Element = None
     for value in values:
         if type(value) is float and value != value:
@@ -33,11 +35,15 @@ def _exact_largest_finite(values: list[Element]) -> Element:
 
 
 def shift(x: Node, dim: Any, *, finite: bool = False) -> Node:
-    """What is taken out of rows before the exponential; of no gradient, as nothing depends on it but infinities.
+    """What is taken out of rows before the exponential; of no gradient, as nothing depends on it
+    but infinities.
 
-    With an infinity taken out (``finite`` says no), rows become NaN where torch's become NaN: ∞ − ∞.
+    With an infinity taken out (``finite`` says no), rows become NaN where torch's become NaN: ∞ −
+    ∞.
     """
-    return sums.reduce_rows(_exact_largest_finite if finite else _exact_largest, to_real(x), dim, True)
+    return sums.reduce_rows(
+        _exact_largest_finite if finite else _exact_largest, to_real(x), dim, True
+    )
 
 
 def softmax(x: Node, dim: Any) -> Node:

@@ -1,7 +1,7 @@
 """What is compared of factorisations, known by definition.
 
-Factors are not unique, but what :mod:`consistency.operators.decompositions` compares of them is, and exactly known: they
-multiply to the matrix, and their columns are orthonormal.
+Factors are not unique, but what :mod:`consistency.operators.decompositions` compares of them is,
+and exactly known: they multiply to the matrix, and their columns are orthonormal.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ def _hermitian(a: Any, triangle: str = "L") -> Tensor:
 def _svd(args: tuple[Any, ...], kwargs: Kwargs, seen: Sequence[Any]) -> Sequence[Tensor]:
     """Σ, U·Σ·Vᴴ, and the orthonormal columns of U and V."""
     values = reshaped(m.singular_values(stack(args[0]))[0], tuple(seen[0].shape))
-    return (values,) if len(seen) == 1 else (values, args[0], _identity(seen[2]), _identity(seen[3]))
+    return (
+        (values,) if len(seen) == 1 else (values, args[0], _identity(seen[2]), _identity(seen[3]))
+    )
 
 
 def _eigh(args: tuple[Any, ...], kwargs: Kwargs, seen: Sequence[Any]) -> Sequence[Tensor]:
@@ -67,7 +69,8 @@ def _eigh(args: tuple[Any, ...], kwargs: Kwargs, seen: Sequence[Any]) -> Sequenc
 
 
 def _qr(args: tuple[Any, ...], kwargs: Kwargs, seen: Sequence[Any]) -> Sequence[Tensor]:
-    """Q·R and the orthonormal columns of Q, or Rᴴ·R where there is no Q; and nothing below the diagonal of R."""
+    """Q·R and the orthonormal columns of Q, or Rᴴ·R where there is no Q; and nothing below the
+    diagonal of R."""
     a = args[0]
     if len(seen) == 2:
         return c.matmul(adjoint(a), a), _zeros(seen[1])
@@ -94,10 +97,18 @@ def _eig(args: tuple[Any, ...], kwargs: Kwargs, seen: Sequence[Any]) -> Sequence
 
 
 def _lu(args: tuple[Any, ...], kwargs: Kwargs, seen: Sequence[Any]) -> Sequence[Tensor]:
-    """P·L·U, and no deviation from the shapes and the size that partial pivoting gives the factors."""
+    """P·L·U, and no deviation from the shapes and the size that partial pivoting gives the
+    factors."""
     if not kwargs.get("pivot", True):
         raise Unsure("factors without pivots")
-    return args[0], _zeros(seen[1]), _zeros(seen[2]), _zeros(seen[3]), _ones(seen[4]), _ones(seen[5])
+    return (
+        args[0],
+        _zeros(seen[1]),
+        _zeros(seen[2]),
+        _zeros(seen[3]),
+        _ones(seen[4]),
+        _ones(seen[5]),
+    )
 
 
 def _lu_factor(args: tuple[Any, ...], kwargs: Kwargs, seen: Sequence[Any]) -> Sequence[Tensor]:
@@ -116,8 +127,8 @@ _OBSERVED: dict[Any, Observed] = {
 
 
 def known(operator: Operator, build: Build, call: CallOf) -> list[Tensor] | None:
-    """The unique quantities that the operator's hook makes of outputs, or None where nothing is known of them. Of what ``call``
-    gives in torch only shapes are looked at.
+    """The unique quantities that the operator's hook makes of outputs, or None where nothing is
+    known of them. Of what ``call`` gives in torch only shapes are looked at.
     """
     observe = _OBSERVED.get(operator.observe)
     if observe is None:
@@ -130,6 +141,8 @@ def known(operator: Operator, build: Build, call: CallOf) -> list[Tensor] | None
         seen = operator.observe(tuple(again.args), again.kwargs, outputs)  # type: ignore[misc]
     args = [trace.node(x) if isinstance(x, torch.Tensor) else x for x in again.args]
     found = list(observe((real(args[0]), *args[1:]), again.kwargs, seen))
-    if len(found) != len(seen) or any(x.shape != tuple(y.shape) for x, y in zip(found, seen, strict=True)):
+    if len(found) != len(seen) or any(
+        x.shape != tuple(y.shape) for x, y in zip(found, seen, strict=True)
+    ):
         raise Unsure("observed quantities of other shapes")
     return found

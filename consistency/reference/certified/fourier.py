@@ -1,4 +1,5 @@
-"""Discrete Fourier transforms: every element is one sum of products with exact roots of unity, found on demand."""
+"""Discrete Fourier transforms: every element is one sum of products with exact roots of unity,
+found on demand."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ class Roots:
             return [found[e] for e in exponents]
 
     def _root(self, e: int) -> acb:
-        """By symmetries from an angle of at most a quarter of π, of which there are an eighth as many."""
+        """By symmetries from an angle of at most a quarter of π, of which there are an eighth as
+        many."""
         a, b = 2 * e, self.order  # the angle is π·a/b
         below = a > b
         a = 2 * b - a if below else a
@@ -68,10 +70,12 @@ def roots_of_unity(order: int, bits: int) -> Roots:
 
 @dataclass(frozen=True)
 class Plan:
-    """Σⱼ xⱼ·exp(sign·2πi·Σ_d j_d·k_d/period_d) for every k, times the scale: ``count`` to the power 0, −½ or −1.
+    """Σⱼ xⱼ·exp(sign·2πi·Σ_d j_d·k_d/period_d) for every k, times the scale: ``count`` to the power
+    0, −½ or −1.
 
-    ``taken`` and ``made`` are the numbers of indices j and k per dimension. Where one of them is ``half`` a spectrum in its last
-    dimension, its elements stand for their mirror images as well and count twice, except the ends that have none.
+    ``taken`` and ``made`` are the numbers of indices j and k per dimension. Where one of them is
+    ``half`` a spectrum in its last dimension, its elements stand for their mirror images as well
+    and count twice, except the ends that have none.
     """
 
     taken: tuple[int, ...]
@@ -102,7 +106,8 @@ class Plan:
         return found
 
     def weight(self, side: str, index: int) -> int:
-        """How often the element with this flat index counts, of those that are ``taken`` or ``made``."""
+        """How often the element with this flat index counts, of those that are ``taken`` or
+        ``made``."""
         if self.half != side:
             return 1
         last = index % (self.taken if side == "taken" else self.made)[-1]
@@ -115,7 +120,8 @@ class Plan:
 
 
 class Transform(Node):
-    """Rows of ``parts`` (real, or real and imaginary) transformed: B × K × 1 (real parts) or 2 numbers."""
+    """Rows of ``parts`` (real, or real and imaginary) transformed: B × K × 1 (real parts) or 2
+    numbers."""
 
     def __init__(self, parts: Sequence[Node], plan: Plan, out_parts: int) -> None:
         super().__init__((parts[0].shape[0], math.prod(plan.made), out_parts), parts)
@@ -170,7 +176,9 @@ class Transform(Node):
             numbers.append(z if weight == 1 else z * weight)
         return kept, numbers
 
-    def _element(self, kept: list[int], numbers: list[acb], k: int, parts: int) -> tuple[Element, Element]:
+    def _element(
+        self, kept: list[int], numbers: list[acb], k: int, parts: int
+    ) -> tuple[Element, Element]:
         plan = self.plan
         exponents = plan.exponents(k)
         if plan.sign < 0:
@@ -178,7 +186,9 @@ class Transform(Node):
         if len(kept) < len(exponents):
             exponents = [exponents[j] for j in kept]
         total = acb(0)
-        for z, root in zip(numbers, roots_of_unity(plan.order, flint.ctx.prec).at(exponents), strict=True):
+        for z, root in zip(
+            numbers, roots_of_unity(plan.order, flint.ctx.prec).at(exponents), strict=True
+        ):
             total += z * root
         weight = plan.weight("made", k)
         found = []
@@ -189,7 +199,8 @@ class Transform(Node):
         return found[0], found[-1]
 
     def pull(self, gradient: Node) -> Sequence[Node | None]:
-        parts = [view(gradient, gradient.shape[:2], (gradient.size // max(gradient.shape[0], 1), self.shape[2]), p)
+        parts = [view(gradient, gradient.shape[:2], (gradient.size // max(gradient.shape[0], 1),
+        self.shape[2]), p)
                  for p in range(self.shape[2])]  # fmt: skip
         back = Transform(parts, self.plan.adjoint(), len(self.inputs))
         return _parts(back)
@@ -201,7 +212,8 @@ def _parts(made: Transform) -> list[Node]:
 
 
 def transform(
-    x: Tensor, dims: Sequence[int], made: Sequence[int], periods: Sequence[int], *, sign: int, half: str = "",
+    x: Tensor, dims: Sequence[int], made: Sequence[int], periods: Sequence[int], *, sign: int,
+    half: str = "",
     count: int, normalization: int, real: bool = False,
 ) -> Tensor:  # fmt: skip
     """A tensor transformed along ``dims``. ``real``: the result is known to be."""
@@ -215,5 +227,8 @@ def transform(
     rows = [reshape(permute(part, [*others, *dims]), (math.prod(batch), math.prod(taken)))
             for part in ((x.re, x.im) if isinstance(x, Pair) else (x,))]  # fmt: skip
     back = np.argsort([*others, *dims]).tolist()
-    found = [permute(reshape(part, (*batch, *made)), back) for part in _parts(Transform(rows, plan, 1 if real else 2))]
+    found = [
+        permute(reshape(part, (*batch, *made)), back)
+        for part in _parts(Transform(rows, plan, 1 if real else 2))
+    ]
     return found[0] if real else Pair(*found)

@@ -27,7 +27,8 @@ class Fractions(Node):
 
 
 def of_fraction(value: Fraction | int) -> Element:
-    """A rational number as an element: a ball around it, exact where its denominator is a power of two."""
+    """A rational number as an element: a ball around it, exact where its denominator is a power of
+    two."""
     if not value:
         return 0.0
     return arb(fmpq(value.numerator, value.denominator))

@@ -79,21 +79,49 @@ exp = _unary("exp", arb.exp, lambda x, y: y, at_low=0.0, at_high=_INF)
 exp2 = _unary("exp2", lambda x: arb(2) ** x, lambda x, y: mul(y, ln2()), at_low=0.0, at_high=_INF)
 expm1 = _unary("expm1", arb.expm1, lambda x, y: exp(x), at_low=arb(-1), at_high=_INF, zero="odd")
 log = _unary("log", arb.log, lambda x, y: div(1.0, x), low=0.0, at_high=_INF, zero=-_INF)
-log2 = _unary("log2", lambda x: x.log() / arb.const_log2(), lambda x, y: div(1.0, mul(x, ln2())), low=0.0, at_high=_INF, zero=-_INF)
+log2 = _unary(
+    "log2",
+    lambda x: x.log() / arb.const_log2(),
+    lambda x, y: div(1.0, mul(x, ln2())),
+    low=0.0,
+    at_high=_INF,
+    zero=-_INF,
+)
 log10 = _unary(
-    "log10", lambda x: x.log() / arb.const_log10(), lambda x, y: div(1.0, mul(x, ln10())), low=0.0, at_high=_INF, zero=-_INF
+    "log10",
+    lambda x: x.log() / arb.const_log10(),
+    lambda x, y: div(1.0, mul(x, ln10())),
+    low=0.0,
+    at_high=_INF,
+    zero=-_INF,
 )
 sqrt = _unary("sqrt", arb.sqrt, lambda x, y: div(0.5, y), low=0.0, at_high=_INF, zero="odd")
 sin: Function = _unary("sin", arb.sin, lambda x, y: cos(x), zero="odd")
 cos: Function = _unary("cos", arb.cos, lambda x, y: neg(sin(x)))
 tan = _unary("tan", arb.tan, lambda x, y: add(1.0, square(y)), zero="odd")
-asin = _unary("asin", arb.asin, lambda x, y: _over_root(_one_less(x)), low=-1.0, high=1.0, zero="odd")
+asin = _unary(
+    "asin", arb.asin, lambda x, y: _over_root(_one_less(x)), low=-1.0, high=1.0, zero="odd"
+)
 acos = _unary("acos", arb.acos, lambda x, y: neg(_over_root(_one_less(x))), low=-1.0, high=1.0)
-sinh: Function = _unary("sinh", arb.sinh, lambda x, y: cosh(x), at_low=-_INF, at_high=_INF, zero="odd")
+sinh: Function = _unary(
+    "sinh", arb.sinh, lambda x, y: cosh(x), at_low=-_INF, at_high=_INF, zero="odd"
+)
 cosh: Function = _unary("cosh", arb.cosh, lambda x, y: sinh(x), at_low=_INF, at_high=_INF)
-asinh = _unary("asinh", arb.asinh, lambda x, y: div(1.0, sqrt(add(square(x), 1.0))), at_low=-_INF, at_high=_INF, zero="odd")
+asinh = _unary(
+    "asinh",
+    arb.asinh,
+    lambda x, y: div(1.0, sqrt(add(square(x), 1.0))),
+    at_low=-_INF,
+    at_high=_INF,
+    zero="odd",
+)
 acosh = _unary(
-    "acosh", arb.acosh, lambda x, y: mul(_over_root(sub(x, 1.0)), _over_root(add(x, 1.0))), low=1.0, at_high=_INF, zero=_NAN
+    "acosh",
+    arb.acosh,
+    lambda x, y: mul(_over_root(sub(x, 1.0)), _over_root(add(x, 1.0))),
+    low=1.0,
+    at_high=_INF,
+    zero=_NAN,
 )
 
 
@@ -108,7 +136,9 @@ def _log1p(x: arb) -> Element:
 
 
 atanh = _unary("atanh", _atanh, lambda x, y: _inverse(_one_less(x)), low=-1.0, high=1.0, zero="odd")
-log1p = _unary("log1p", _log1p, lambda x, y: div(1.0, add(1.0, x)), low=-1.0, at_high=_INF, zero="odd")
+log1p = _unary(
+    "log1p", _log1p, lambda x, y: div(1.0, add(1.0, x)), low=-1.0, at_high=_INF, zero="odd"
+)
 
 
 def _half_pi(x: Element) -> Element:
@@ -125,7 +155,13 @@ atan = Function("atan", on_numbers(_atan), (lambda x, y: div(1.0, add(1.0, squar
 tanh = Function(
     "tanh",
     on_numbers(
-        lambda x: arb(int(math.copysign(1, x))) if type(x) is float and abs(x) == _INF else x if type(x) is float else x.tanh()
+        lambda x: (
+            arb(int(math.copysign(1, x)))
+            if type(x) is float and abs(x) == _INF
+            else x
+            if type(x) is float
+            else x.tanh()
+        )
     ),
     (lambda x, y: sub(1.0, square(y)),),
 )
@@ -139,7 +175,9 @@ def _sigmoid(x: Element) -> Element:
     return 1 / (1 + power) if x >= 0 else power / (1 + power) if x <= 0 else 1 / (1 + (-x).exp())
 
 
-sigmoid: Function = Function("sigmoid", on_numbers(_sigmoid), (lambda x, y: mul(sigmoid(x), sigmoid(neg(x))),))
+sigmoid: Function = Function(
+    "sigmoid", on_numbers(_sigmoid), (lambda x, y: mul(sigmoid(x), sigmoid(neg(x))),)
+)
 
 
 def _abs(x: Element) -> Element:
@@ -155,7 +193,9 @@ def _sign(x: Element) -> Element:
 
 
 sign = Function("sign", on_numbers(_sign))
-abs_ = Function("abs", on_numbers(_abs), (lambda x, y: unless(sign(x), is_nan(x)),))  # of NaN torch makes 0
+abs_ = Function(
+    "abs", on_numbers(_abs), (lambda x, y: unless(sign(x), is_nan(x)),)
+)  # of NaN torch makes 0
 
 
 def _whole(of: Any) -> Any:
@@ -163,7 +203,9 @@ def _whole(of: Any) -> Any:
 
 
 def _signed_zero(found: arb, x: arb) -> Element:
-    return math.copysign(0.0, 1.0 if x > 0 else -1.0) if found.is_zero() and not x.is_zero() else found
+    return (
+        math.copysign(0.0, 1.0 if x > 0 else -1.0) if found.is_zero() and not x.is_zero() else found
+    )
 
 
 def _truncated(x: arb) -> arb:
@@ -187,7 +229,7 @@ trunc = Function("trunc", _whole(_truncated))
 round_ = Function("round", _whole(nearest_even))
 
 
-# --- of two elements ------------------------------------------------------------------------------------------------------
+# --- of two elements
 
 
 def _is_whole(x: Element) -> bool:
@@ -214,7 +256,13 @@ def power(x: Element, y: Element) -> Element:
         size = abs(x)
         if size == 1:
             return balls.ONE
-        return (_INF if y > 0 else 0.0) if size > 1 else (0.0 if y > 0 else _INF) if size < 1 else balls.UNSURE
+        return (
+            (_INF if y > 0 else 0.0)
+            if size > 1
+            else (0.0 if y > 0 else _INF)
+            if size < 1
+            else balls.UNSURE
+        )
     if type(x) is float:
         if x != x:
             return x
@@ -236,7 +284,9 @@ def power(x: Element, y: Element) -> Element:
     if x.is_zero():
         side = balls.sign(y)
         return balls.ZERO if side == 1 else _INF if side == -1 else balls.UNSURE
-    return balls.UNSURE if not (y > 0) else (x.abs_upper() ** y).union(0) if x >= 0 else balls.UNSURE
+    return (
+        balls.UNSURE if not (y > 0) else (x.abs_upper() ** y).union(0) if x >= 0 else balls.UNSURE
+    )
 
 
 def _pow_by_base(x: Node, y: Node, z: Node) -> Node:
@@ -281,7 +331,11 @@ def _squares(x: Node, y: Node) -> Node:
     return unless(add(square(x), square(y)), and_(equal(x, 0.0), equal(y, 0.0)))
 
 
-atan2 = Function("atan2", on_numbers(_angle), (lambda a, b, y: div(b, _squares(a, b)), lambda a, b, y: neg(div(a, _squares(a, b)))))
+atan2 = Function(
+    "atan2",
+    on_numbers(_angle),
+    (lambda a, b, y: div(b, _squares(a, b)), lambda a, b, y: neg(div(a, _squares(a, b)))),
+)
 
 
 def _hypot(x: Element, y: Element) -> Element:
@@ -334,7 +388,12 @@ def _modulo(x: Element, y: Element, whole: Any) -> Element:
     if type(x) is float and x == 0.0 and type(y) is arb:
         return x
     if type(x) is float or type(y) is float:
-        if type(y) is float and y == y and abs(y) == _INF and not (type(x) is float and x - x != 0.0):
+        if (
+            type(y) is float
+            and y == y
+            and abs(y) == _INF
+            and not (type(x) is float and x - x != 0.0)
+        ):
             side = balls.sign(x)
             if whole is _truncated or side in (0, balls.sign(y)):
                 return x

@@ -47,13 +47,20 @@ def _slope_of_digamma(x: Node) -> Node:
     return unless(polygamma(1)(x), is_nan(digamma(x)))
 
 
-digamma: Function = Function("digamma", on_numbers(_digamma_of), (lambda x, y: _slope_of_digamma(x),))
-lgamma = Function("lgamma", on_numbers(function(_lgamma, at_low=_INF, at_high=_INF, zero=_INF)), (lambda x, y: digamma(x),))
+digamma: Function = Function(
+    "digamma", on_numbers(_digamma_of), (lambda x, y: _slope_of_digamma(x),)
+)
+lgamma = Function(
+    "lgamma",
+    on_numbers(function(_lgamma, at_low=_INF, at_high=_INF, zero=_INF)),
+    (lambda x, y: digamma(x),),
+)
 
 
 @functools.cache
 def polygamma(order: int) -> Function:
-    """The derivative of digamma, so many times. At a pole its limit, where both sides have the same."""
+    """The derivative of digamma, so many times. At a pole its limit, where both sides have the
+    same."""
     if order == 0:
         return digamma
 
@@ -82,7 +89,11 @@ def multivariate(p: int) -> Function:
             found += (x - arb(j) / 2).lgamma()
         return found
 
-    return Function(f"multivariate lgamma {p}", on_numbers(function(of, at_low=balls.UNSURE, at_high=_INF)), (_slope_of(p),))
+    return Function(
+        f"multivariate lgamma {p}",
+        on_numbers(function(of, at_low=balls.UNSURE, at_high=_INF)),
+        (_slope_of(p),),
+    )
 
 
 def _slope_of(p: int) -> Any:
@@ -92,7 +103,10 @@ def _slope_of(p: int) -> Any:
             found += (x - arb(j) / 2).digamma()
         return found
 
-    of = Function(f"slope of multivariate lgamma {p}", on_numbers(function(slope, at_low=balls.UNSURE, at_high=_INF)))
+    of = Function(
+        f"slope of multivariate lgamma {p}",
+        on_numbers(function(slope, at_low=balls.UNSURE, at_high=_INF)),
+    )
     return lambda x, y: of(x)
 
 
@@ -105,13 +119,25 @@ def _zeta(s: Element, q: Element) -> Element:
 
 def _regularized(which: str) -> Any:
     def of(a: Element, x: Element) -> Element:
-        if type(a) is not arb or not (a > 0 and a <= _LARGE) or (type(x) is arb and not x <= _LARGE):
+        if (
+            type(a) is not arb
+            or not (a > 0 and a <= _LARGE)
+            or (type(x) is arb and not x <= _LARGE)
+        ):
             return balls.UNSURE
         if type(x) is float:
             if x != x:
                 return x
             lower = x == 0.0
-            return balls.UNSURE if x < 0 else (0.0 if lower else arb(1)) if which == "gamma_lower" else arb(1) if lower else 0.0
+            return (
+                balls.UNSURE
+                if x < 0
+                else (0.0 if lower else arb(1))
+                if which == "gamma_lower"
+                else arb(1)
+                if lower
+                else 0.0
+            )
         return getattr(x, which)(a, regularized=1) if x > 0 else balls.UNSURE
 
     return of

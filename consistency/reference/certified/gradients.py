@@ -11,7 +11,8 @@ A_NODE = 30  # elements that could be computed in the time that differentiating 
 
 
 def gradients(roots: Sequence[tuple[Node, Node]], leaves: Sequence[Node]) -> list[Node | None]:
-    """Of Σ root·cotangent by every leaf: nodes in the leaves' shapes, None where nothing depends on one."""
+    """Of Σ root·cotangent by every leaf: nodes in the leaves' shapes, None where nothing depends on
+    one."""
     reach = _between([root for root, _ in roots], leaves)
     found: dict[Node, Node] = {}
     for root, cotangent in roots:

@@ -1,4 +1,5 @@
-"""Numbers that are brought to places and reduced there: a product or an extreme of all that come together."""
+"""Numbers that are brought to places and reduced there: a product or an extreme of all that come
+together."""
 
 from __future__ import annotations
 
@@ -27,9 +28,12 @@ _OF = {"prod": _product, "amax": _largest, "amin": _smallest}
 
 
 class Groups(Scatter):
-    """Of every place the product, the largest or the smallest of the elements with its label; each place has one at least."""
+    """Of every place the product, the largest or the smallest of the elements with its label; each
+    place has one at least."""
 
-    def __init__(self, how: str, source: Node, labels: Labels | Callable[[], Labels], shape: Sequence[int]) -> None:
+    def __init__(
+        self, how: str, source: Node, labels: Labels | Callable[[], Labels], shape: Sequence[int]
+    ) -> None:
         super().__init__(source, labels, shape)
         self.how = how
 
@@ -44,12 +48,15 @@ class Groups(Scatter):
         return made
 
     def pull(self, gradient: Node) -> Sequence[Node | None]:
-        """To a factor the product of the others; an extreme's is shared evenly by all that are equal to it, as torch does."""
+        """To a factor the product of the others; an extreme's is shared evenly by all that are
+        equal to it, as torch does."""
         source = self.inputs[0]
         if self.how == "prod":
             return (mul(self._back(gradient), Others(source, self)),)
         mine = where(equal(source, self._back(self)), 1.0, 0.0)
-        return (mul(mine, self._back(div(gradient, scatter(mine, lambda: self.labels, self.shape)))),)
+        return (
+            mul(mine, self._back(div(gradient, scatter(mine, lambda: self.labels, self.shape)))),
+        )
 
     def _back(self, per_place: Node) -> Node:
         return gather(per_place, lambda: self.labels, self.inputs[0].shape)
@@ -82,10 +89,14 @@ class Others(Node):
         return made
 
 
-def reduced(how: str, below: Node, above: Node, labels: Callable[[], Labels], include_self: bool) -> Node:
-    """``below`` with the elements of ``above`` brought to the labels and reduced there, with or without what was there before.
+def reduced(
+    how: str, below: Node, above: Node, labels: Callable[[], Labels], include_self: bool
+) -> Node:
+    """``below`` with the elements of ``above`` brought to the labels and reduced there, with or
+    without what was there before.
 
-    Where nothing is brought everything stays. A mean counts what was there, too, where it takes part.
+    Where nothing is brought everything stays. A mean counts what was there, too, where it takes
+    part.
     """
     below, above = to_real(below), to_real(above)
 
@@ -100,4 +111,8 @@ def reduced(how: str, below: Node, above: Node, labels: Callable[[], Labels], in
     if how not in ("sum", "mean"):
         return Groups(how, together, both, below.shape)
     total = scatter(together, both, below.shape)
-    return total if how == "sum" else div(total, scatter(Constant(np.ones(together.shape)), both, below.shape))
+    return (
+        total
+        if how == "sum"
+        else div(total, scatter(Constant(np.ones(together.shape)), both, below.shape))
+    )

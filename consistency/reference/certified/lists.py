@@ -1,4 +1,5 @@
-"""Operators over lists of tensors (``torch._foreach_*``), one tensor after the other by the entry of the plain operator."""
+"""Operators over lists of tensors (``torch._foreach_*``), one tensor after the other by the entry
+of the plain operator."""
 
 from __future__ import annotations
 
@@ -13,8 +14,16 @@ from .nodes import Node
 
 # Under which operator's entry a list goes whose name differs from it.
 _ENTRY = {"norm": "linalg_vector_norm"}
-# What the numbers beside the lists are called in the schema of the plain operator, where it is not ``other``.
-_NUMBER = {"addcmul": "value", "addcdiv": "value", "clamp_min": "min", "clamp_max": "max", "lerp": "weight", "pow": "exponent"}
+# What the numbers beside the lists are called in the schema of the plain operator, where it is not
+# ``other``.
+_NUMBER = {
+    "addcmul": "value",
+    "addcdiv": "value",
+    "clamp_min": "min",
+    "clamp_max": "max",
+    "lerp": "weight",
+    "pow": "exponent",
+}
 
 
 def each_of(name: str) -> Callable[[Mapping[str, Any], Any], Any] | None:
@@ -27,12 +36,22 @@ def each_of(name: str) -> Callable[[Mapping[str, Any], Any], Any] | None:
     return functools.partial(_each, functools.partial(call_entry, single), name)
 
 
-def _each(single: Callable[[Mapping[str, Any], Any], Any], name: str, given: Mapping[str, Any], result: Any) -> Any:
-    first = given["self"] if isinstance(given["self"], (list, tuple)) else given["exponent"]  # a number to powers that are a list
+def _each(
+    single: Callable[[Mapping[str, Any], Any], Any],
+    name: str,
+    given: Mapping[str, Any],
+    result: Any,
+) -> Any:
+    first = (
+        given["self"] if isinstance(given["self"], (list, tuple)) else given["exponent"]
+    )  # a number to powers that are a list
     count = len(first)
     made = []
     for i in range(count):
-        one = {_singular(name, argument): _at(value, i, count, argument) for argument, value in given.items()}
+        one = {
+            _singular(name, argument): _at(value, i, count, argument)
+            for argument, value in given.items()
+        }
         made.append(single(one, result[i] if isinstance(result, (list, tuple)) else None))
     return made
 
@@ -42,7 +61,9 @@ def _at(value: Any, i: int, count: int, argument: str) -> Any:
         if len(value) != count:
             raise Unsure(f"lists of {count} and {len(value)}")
         return value[i]
-    if argument == "scalars" and isinstance(value, Node) and value.shape == (count,):  # numbers as one tensor
+    if (
+        argument == "scalars" and isinstance(value, Node) and value.shape == (count,)
+    ):  # numbers as one tensor
         return view(value, (), (), i)
     if argument == "scalars" and isinstance(value, (Node, Pair)):
         raise Unsure("numbers of another count than the lists")

@@ -34,7 +34,9 @@ from .nodes import Node
 _INF, _NAN = math.inf, math.nan
 
 
-def _sum_of_powers(base: Callable[[], arb], of_difference: Callable[[arb], arb]) -> Callable[[Element, Element], Element]:
+def _sum_of_powers(
+    base: Callable[[], arb], of_difference: Callable[[arb], arb]
+) -> Callable[[Element, Element], Element]:
     """log_base(base^a + base^b) = the larger one + log_base(1 + base^(−|a − b|))."""
 
     def of(a: Element, b: Element) -> Element:
@@ -59,7 +61,11 @@ def _shares(of: Callable[[Node], Node]) -> tuple[Callable[..., Node], Callable[.
     return lambda a, b, y: share(a, b), lambda a, b, y: share(b, a)
 
 
-logaddexp = Function("logaddexp", on_numbers(_sum_of_powers(lambda: arb(1), lambda d: d.exp().log1p())), _shares(sigmoid))
+logaddexp = Function(
+    "logaddexp",
+    on_numbers(_sum_of_powers(lambda: arb(1), lambda d: d.exp().log1p())),
+    _shares(sigmoid),
+)
 logaddexp2 = Function(
     "logaddexp2",
     on_numbers(_sum_of_powers(arb.const_log2, lambda d: (arb(2) ** d).log1p())),
@@ -87,8 +93,14 @@ def _by_factor(lowest: float, logarithm: Function) -> Callable[..., Node]:
     return slope
 
 
-xlogy = Function("xlogy", on_numbers(_times_log(log.of)), (_by_factor(0.0, log), lambda x, y, z: div(x, y)))
-xlog1py = Function("xlog1py", on_numbers(_times_log(log1p.of)), (_by_factor(-1.0, log1p), lambda x, y, z: div(x, add(1.0, y))))
+xlogy = Function(
+    "xlogy", on_numbers(_times_log(log.of)), (_by_factor(0.0, log), lambda x, y, z: div(x, y))
+)
+xlog1py = Function(
+    "xlog1py",
+    on_numbers(_times_log(log1p.of)),
+    (_by_factor(-1.0, log1p), lambda x, y, z: div(x, add(1.0, y))),
+)
 
 
 def _entropy(x: Element) -> Element:
@@ -122,7 +134,9 @@ def logit_between(eps: float) -> Function:
     value = logit.of
 
     def of(x: Element) -> Element:
-        return x if type(x) is float and x != x else value(balls.minimum(balls.maximum(x, low), high))
+        return (
+            x if type(x) is float and x != x else value(balls.minimum(balls.maximum(x, low), high))
+        )
 
     def slope(x: Node, y: Node) -> Node:
         inside = and_(less_equal(eps, x), less_equal(x, Number(high)))
@@ -146,7 +160,11 @@ def _sinc_slope(x: arb) -> Element:
             return found + left.union(-left)
 
 
-_slope_of_sinc = Function("sinc'", on_numbers(function(_sinc_slope, at_low=balls.UNSURE, at_high=balls.UNSURE, zero=0.0)))
+_slope_of_sinc = Function(
+    "sinc'", on_numbers(function(_sinc_slope, at_low=balls.UNSURE, at_high=balls.UNSURE, zero=0.0))
+)
 sinc = Function(
-    "sinc", on_numbers(function(arb.sinc_pi, at_low=balls.UNSURE, at_high=balls.UNSURE)), (lambda x, y: _slope_of_sinc(x),)
+    "sinc",
+    on_numbers(function(arb.sinc_pi, at_low=balls.UNSURE, at_high=balls.UNSURE)),
+    (lambda x, y: _slope_of_sinc(x),),
 )

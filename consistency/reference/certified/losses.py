@@ -9,7 +9,21 @@ from flint import arb
 from . import balls, sums
 from .activation_functions import softplus
 from .balls import Element
-from .elementwise import Function, add, and_, div, less, maximum, mul, neg, not_, on_numbers, sub, unless, where
+from .elementwise import (
+    Function,
+    add,
+    and_,
+    div,
+    less,
+    maximum,
+    mul,
+    neg,
+    not_,
+    on_numbers,
+    sub,
+    unless,
+    where,
+)
 from .functions import abs_, log, log1p, square
 from .nodes import Blocked, Node
 
@@ -17,7 +31,9 @@ NONE, MEAN, SUM = 0, 1, 2
 
 
 def reduced(terms: Node, reduction: int) -> Node:
-    return terms if reduction == NONE else sums.mean(terms) if reduction == MEAN else sums.sum_(terms)
+    return (
+        terms if reduction == NONE else sums.mean(terms) if reduction == MEAN else sums.sum_(terms)
+    )
 
 
 def _clamped(x: Element, bound: Element) -> Element:
@@ -31,7 +47,11 @@ def _huber(d: Element, delta: Element) -> Element:
     """d²/2 up to delta, then delta·(|d| − delta/2)."""
     inside = balls.mul(balls.mul(d, d), arb(0.5))
     outside = balls.mul(delta, balls.sub(abs(d), balls.mul(delta, arb(0.5))))
-    return inside if type(d) is float and d != d else balls.choose(balls.less(delta, abs(d)), outside, inside)
+    return (
+        inside
+        if type(d) is float and d != d
+        else balls.choose(balls.less(delta, abs(d)), outside, inside)
+    )
 
 
 _huber_of = Function("huber", on_numbers(_huber), (lambda d, delta, y: _within(d, delta), None))

@@ -1,6 +1,8 @@
-"""Functions of whole matrices: one of a batch is computed at once, in python-flint's balls, and kept for the precision.
+"""Functions of whole matrices: one of a batch is computed at once, in python-flint's balls, and
+kept for the precision.
 
-A *stack* is a tensor of three dimensions, a batch of matrices. What is not finite is not computed with.
+A *stack* is a tensor of three dimensions, a batch of matrices. What is not finite is not computed
+with.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ _ENTRIES = 1 << 14  # of one matrix; more would take minutes
 
 @dataclass(frozen=True)
 class Result:
-    """One result of a function. ``kind`` is ``same`` (complex where the arguments are), ``real`` or ``int``."""
+    """One result of a function. ``kind`` is ``same`` (complex where the arguments are), ``real`` or
+    ``int``."""
 
     rows: int
     columns: int
@@ -35,14 +38,17 @@ class Result:
 
 @dataclass(frozen=True)
 class MatrixFunction:
-    """``of`` takes matrices and gives rows of numbers per result, as lists or as a matrix. ``pulls`` have a function per result:
-    (arguments, results, gradient of this result) ↦ gradients of the arguments, in tensors; None where there is none.
+    """``of`` takes matrices and gives rows of numbers per result, as lists or as a matrix.
+    ``pulls`` have a function per result: (arguments, results, gradient of this result) ↦ gradients
+    of the arguments, in tensors; None where there is none.
     """
 
     name: str
     results: Callable[..., Sequence[Result]]  # from the arguments' shapes
     of: Callable[..., Sequence[Any]]
-    pulls: Sequence[Callable[[Sequence[Tensor], Sequence[Tensor], Tensor], Sequence[Tensor | None]] | None] = ()
+    pulls: Sequence[
+        Callable[[Sequence[Tensor], Sequence[Tensor], Tensor], Sequence[Tensor | None]] | None
+    ] = ()
 
     def __call__(self, *arguments: Tensor) -> list[Tensor]:
         """Of stacks with one batch size."""
@@ -55,14 +61,19 @@ class Call:
     def __init__(self, function: MatrixFunction, arguments: Sequence[Tensor]) -> None:
         self.function, self.arguments = function, arguments
         self.complex = c.is_complex(*arguments)
-        self.nodes = [part for x in arguments for part in ((x.re, x.im) if isinstance(x, Pair) else (x,))]
+        self.nodes = [
+            part for x in arguments for part in ((x.re, x.im) if isinstance(x, Pair) else (x,))
+        ]
         batch = arguments[0].shape[0]
         self._bits = 0
-        self._found: dict[int, list[list[Any]]] = {}  # by number in the batch: the numbers of every result
+        self._found: dict[
+            int, list[list[Any]]
+        ] = {}  # by number in the batch: the numbers of every result
         self.results: list[Tensor] = []
         for number, result in enumerate(function.results(*(x.shape[1:] for x in arguments))):
             made = Block(self, number, batch, result)
-            parts = [movement.view(made, made.shape[:3], [made.shape[3] * s for s in movement.row_major(made.shape[:3])], p)
+            parts = [movement.view(made, made.shape[:3],
+            [made.shape[3] * s for s in movement.row_major(made.shape[:3])], p)
                      for p in range(made.shape[3])]  # fmt: skip
             self.results.append(Pair(*parts) if len(parts) == 2 else parts[0])
 
@@ -77,18 +88,27 @@ class Call:
         parts = iter(given)
         matrices: list[Matrix] = []
         for x in self.arguments:
-            lists = [[balls.ball(value) for value in next(parts).tolist()] for _ in range(2 if isinstance(x, Pair) else 1)]
+            lists = [
+                [balls.ball(value) for value in next(parts).tolist()]
+                for _ in range(2 if isinstance(x, Pair) else 1)
+            ]
             _, rows, columns = x.shape
             if len(lists) == 2:
                 matrices.append(acb_mat(rows, columns, [acb(*z) for z in zip(*lists, strict=True)]))
             else:
-                matrices.append(acb_mat(rows, columns, lists[0]) if self.complex else arb_mat(rows, columns, lists[0]))
+                matrices.append(
+                    acb_mat(rows, columns, lists[0])
+                    if self.complex
+                    else arb_mat(rows, columns, lists[0])
+                )
             if not all(value.is_finite() for numbers in lists for value in numbers):
                 raise balls.Unsure("a matrix of what is not finite")
         try:
             return [_numbers(x) for x in self.function.of(*matrices)]
         except ZeroDivisionError as error:
-            raise balls.Unsure(f"{self.function.name}: a matrix that balls cannot tell from a singular one") from error
+            raise balls.Unsure(
+                f"{self.function.name}: a matrix that balls cannot tell from a singular one"
+            ) from error
 
 
 def _numbers(x: Any) -> list[Any]:
@@ -144,7 +164,8 @@ class Block(Node):
         strides = [parts * s for s in movement.row_major(shape)]
         views = [movement.view(gradient, shape, strides, p) for p in range(parts)]
         given: list[Node | None] = []
-        for x, g in zip(self.call.arguments, pull(self.call.arguments, self.call.results, Pair(*views) if parts == 2 else views[0]),
+        for x, g in zip(self.call.arguments, pull(self.call.arguments, self.call.results,
+        Pair(*views) if parts == 2 else views[0]),
                         strict=True):  # fmt: skip
             if isinstance(x, Pair):
                 given += [None, None] if g is None else [pair(g).re, pair(g).im]

@@ -1,6 +1,8 @@
-"""Inverses, solutions, determinants, exponentials, factors and spectra as functions of matrices, with their derivatives.
+"""Inverses, solutions, determinants, exponentials, factors and spectra as functions of matrices,
+with their derivatives.
 
-Gradients are Re⟨G, dY⟩ = Re⟨gradient, dA⟩ solved for what stands beside dA, from dY as given at each function.
+Gradients are Re⟨G, dY⟩ = Re⟨gradient, dA⟩ solved for what stands beside dA, from dY as given at
+each function.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ def _same(a: Shape, *rest: Shape) -> Sequence[Result]:
     return (Result(*a),)
 
 
-def _pull_inverse(given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor) -> Sequence[Tensor | None]:
+def _pull_inverse(
+    given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor
+) -> Sequence[Tensor | None]:
     """d(A⁻¹) = −A⁻¹·dA·A⁻¹"""
     back = adjoint(made[0])
     return (c.neg(c.matmul(c.matmul(back, g), back)),)
@@ -33,45 +37,67 @@ def _pull_inverse(given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor) ->
 
 _INFO = Result(1, 1, "int")  # 0, LAPACK's word for success: the matrix is regular for certain
 _SUCCESS = [[0]]
-inverse = MatrixFunction("inverse", lambda a: (Result(*a), _INFO), lambda a: (a.inv(), _SUCCESS), (_pull_inverse,))
+inverse = MatrixFunction(
+    "inverse", lambda a: (Result(*a), _INFO), lambda a: (a.inv(), _SUCCESS), (_pull_inverse,)
+)
 
 
-def _pull_solution(given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor) -> Sequence[Tensor | None]:
+def _pull_solution(
+    given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor
+) -> Sequence[Tensor | None]:
     """A·X = B: dX = A⁻¹·(dB − dA·X)"""
     of_b = solution(adjoint(given[0]), g)[0]
     return c.neg(c.matmul(of_b, adjoint(made[0]))), of_b
 
 
 solution: MatrixFunction = MatrixFunction(
-    "solution", lambda a, b: (Result(*b), _INFO), lambda a, b: (a.solve(b), _SUCCESS), (_pull_solution,)
+    "solution",
+    lambda a, b: (Result(*b), _INFO),
+    lambda a, b: (a.solve(b), _SUCCESS),
+    (_pull_solution,),
 )
 
 
-def _pull_determinant(given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor) -> Sequence[Tensor | None]:
+def _pull_determinant(
+    given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor
+) -> Sequence[Tensor | None]:
     """d det A = det A · tr(A⁻¹·dA)"""
     return (c.mul(c.mul(g, c.conj(made[0])), adjoint(inverse(given[0])[0])),)
 
 
-determinant = MatrixFunction("determinant", lambda a: (Result(1, 1),), lambda a: ([[a.det()]],), (_pull_determinant,))
+determinant = MatrixFunction(
+    "determinant", lambda a: (Result(1, 1),), lambda a: ([[a.det()]],), (_pull_determinant,)
+)
 
 
-def _pull_exponential(given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor) -> Sequence[Tensor | None]:
-    """The derivative in direction E is the corner of exp [[A, E], [0, A]]; its adjoint is the one at Aᴴ."""
+def _pull_exponential(
+    given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor
+) -> Sequence[Tensor | None]:
+    """The derivative in direction E is the corner of exp [[A, E], [0, A]]; its adjoint is the one
+    at Aᴴ."""
     n = given[0].shape[-1]
     a = adjoint(given[0])
     top = c.each(lambda x, y: movement.cat([x, y], -1), a, g)
-    below = c.each(lambda x: movement.cat([movement.gather(x, np.full(x.size, -1), x.shape), x], -1), a)
+    below = c.each(
+        lambda x: movement.cat([movement.gather(x, np.full(x.size, -1), x.shape), x], -1), a
+    )
     whole = exponential(c.each(lambda x, y: movement.cat([x, y], -2), top, below))[0]
     return (c.each(lambda x: movement.labelled(x, lambda labels: labels[:, :n, n:]), whole),)
 
 
-exponential: MatrixFunction = MatrixFunction("exponential", _same, lambda a: (a.exp(),), (_pull_exponential,))
+exponential: MatrixFunction = MatrixFunction(
+    "exponential", _same, lambda a: (a.exp(),), (_pull_exponential,)
+)
 
 
-def _pull_cholesky(given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor) -> Sequence[Tensor | None]:
-    """dL = L·Φ(L⁻¹·dA·L⁻ᴴ), Φ the lower triangle with half the diagonal (Murray 2016), by Hermitian matrices.
+def _pull_cholesky(
+    given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor
+) -> Sequence[Tensor | None]:
+    """dL = L·Φ(L⁻¹·dA·L⁻ᴴ), Φ the lower triangle with half the diagonal (Murray 2016), by Hermitian
+    matrices.
 
-    Many gradients agree on these. This is torch's, which is Hermitian unless G has imaginary parts where L is real.
+    Many gradients agree on these. This is torch's, which is Hermitian unless G has imaginary parts
+    where L is real.
     """
     back = inverse(adjoint(made[0]))[0]
     inner = c.mul(0.5, c.matmul(adjoint(made[0]), g))
@@ -82,7 +108,12 @@ def _pull_cholesky(given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor) -
 
 def _cholesky(name: str, read: Callable[[Any], Any]) -> MatrixFunction:
     """L of a Hermitian matrix of which ``read`` gives the lower triangle."""
-    return MatrixFunction(name, lambda a: (Result(*a), _INFO), lambda a: (spectra.cholesky(read(a)), _SUCCESS), (_pull_cholesky,))
+    return MatrixFunction(
+        name,
+        lambda a: (Result(*a), _INFO),
+        lambda a: (spectra.cholesky(read(a)), _SUCCESS),
+        (_pull_cholesky,),
+    )
 
 
 cholesky = _cholesky("Cholesky's factor", lambda a: a)
@@ -94,8 +125,11 @@ def _values_and_vectors(a: Any) -> Sequence[Any]:
     return [[value] for value in values], vectors
 
 
-def _pull_eigenvalues(given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor) -> Sequence[Tensor | None]:
-    """dλ = vᴴ·dA·v of simple eigenvalues, with |v| = 1. What comes of it is Hermitian, its diagonal real."""
+def _pull_eigenvalues(
+    given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor
+) -> Sequence[Tensor | None]:
+    """dλ = vᴴ·dA·v of simple eigenvalues, with |v| = 1. What comes of it is Hermitian, its diagonal
+    real."""
     found = _scaled_product(made[1], g, adjoint(made[1]))
     if not c.is_complex(found):
         return (found,)
@@ -109,12 +143,16 @@ def _scaled_product(left: Tensor, factors: Tensor, right: Tensor) -> Any:
 
 
 eigen = MatrixFunction(
-    "eigenvalues", lambda a: (Result(a[0], 1, "real"), Result(*a)), _values_and_vectors, (_pull_eigenvalues, None)
+    "eigenvalues",
+    lambda a: (Result(a[0], 1, "real"), Result(*a)),
+    _values_and_vectors,
+    (_pull_eigenvalues, None),
 )
 
 
 def _singular(a: Any) -> Sequence[Any]:
-    """By A·Aᴴ or Aᴴ·A, whichever is smaller; with its eigenvectors, which are the left or the right singular vectors."""
+    """By A·Aᴴ or Aᴴ·A, whichever is smaller; with its eigenvectors, which are the left or the right
+    singular vectors."""
     other = spectra.conjugate_transposed(a)
     small = a * other if a.nrows() <= a.ncols() else other * a
     values, vectors = spectra.eigenvalues(spectra.hermitian(small))
@@ -127,7 +165,9 @@ def _root(x: arb) -> arb:
     return x.sqrt() if x >= 0 else x.abs_upper().sqrt().union(0)
 
 
-def _pull_singular(given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor) -> Sequence[Tensor | None]:
+def _pull_singular(
+    given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor
+) -> Sequence[Tensor | None]:
     """dσ = Re(uᴴ·dA·v), with v = Aᴴ·u/σ or u = A·v/σ."""
     a = given[0]
     vectors = made[1]
@@ -137,13 +177,19 @@ def _pull_singular(given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor) -
 
 
 singular_values = MatrixFunction(
-    "singular values", lambda a: (Result(min(a), 1, "real"), Result(min(a), min(a))), _singular, (_pull_singular, None)
+    "singular values",
+    lambda a: (Result(min(a), 1, "real"), Result(min(a), min(a))),
+    _singular,
+    (_pull_singular, None),
 )
 
 
 def full_rank(a: Tensor, absolute: Any, relative: Any) -> Tensor:
-    """1 for every matrix of which it is certain that all singular values are larger than max(absolute, relative × the largest)."""
-    return MatrixFunction("rank", lambda a: (Result(1, 1, "real"),), lambda a: ([[_full(a, absolute, relative)]],))(a)[0]
+    """1 for every matrix of which it is certain that all singular values are larger than
+    max(absolute, relative × the largest)."""
+    return MatrixFunction(
+        "rank", lambda a: (Result(1, 1, "real"),), lambda a: ([[_full(a, absolute, relative)]],)
+    )(a)[0]
 
 
 def _full(a: Any, absolute: float, relative: float) -> arb:

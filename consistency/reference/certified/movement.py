@@ -1,4 +1,5 @@
-"""Nodes that only move numbers: strided views, gathers, scatters, and places that were written over."""
+"""Nodes that only move numbers: strided views, gathers, scatters, and places that were written
+over."""
 
 from __future__ import annotations
 
@@ -21,13 +22,21 @@ def element_of(number: Any, kind: str) -> balls.Element:
     """A number as an element of a node of this kind."""
     if not isinstance(number, (bool, int, float)):
         return number
-    return balls.element(float(number)) if kind == "real" else bool(number) if kind == "bool" else int(number)
+    return (
+        balls.element(float(number))
+        if kind == "real"
+        else bool(number)
+        if kind == "bool"
+        else int(number)
+    )
 
 
 class View(Node):
     """The elements of a flat source at ``offset + Σ index·stride``."""
 
-    def __init__(self, source: Node, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> None:
+    def __init__(
+        self, source: Node, shape: Sequence[int], strides: Sequence[int], offset: int = 0
+    ) -> None:
         super().__init__(shape, (source,))
         self.strides, self.offset, self.kind = tuple(strides), offset, source.kind
         self._contiguous = self.strides == row_major(self.shape)
@@ -52,15 +61,24 @@ class View(Node):
         labels = self.needs(np.arange(self.size))[0]
         once = np.full(source.size, -1, dtype=np.int64)
         once[labels] = np.arange(labels.size)
-        if bool((once[labels] == np.arange(labels.size)).all()):  # no number is seen twice: there is nothing to sum
+        if bool(
+            (once[labels] == np.arange(labels.size)).all()
+        ):  # no number is seen twice: there is nothing to sum
             return (Gather(gradient, once, source.shape),)
         return (scatter(gradient, labels, source.shape),)
 
 
 class Gather(Node):
-    """``source[labels]``; where a label is −1, ``fill``. Labels may be found later: a function without arguments."""
+    """``source[labels]``; where a label is −1, ``fill``. Labels may be found later: a function
+    without arguments."""
 
-    def __init__(self, source: Node, labels: Labels | Callable[[], Labels], shape: Sequence[int], fill: Any = 0.0) -> None:
+    def __init__(
+        self,
+        source: Node,
+        labels: Labels | Callable[[], Labels],
+        shape: Sequence[int],
+        fill: Any = 0.0,
+    ) -> None:
         super().__init__(shape, (source,))
         self._labels, self.kind = labels, source.kind
         self.fill = element_of(fill, self.kind)
@@ -86,9 +104,12 @@ class Gather(Node):
 
 
 class Scatter(Node):
-    """Σ of the source's elements by label, over a tensor of zeros: element j is the sum of all with label j."""
+    """Σ of the source's elements by label, over a tensor of zeros: element j is the sum of all with
+    label j."""
 
-    def __init__(self, source: Node, labels: Labels | Callable[[], Labels], shape: Sequence[int]) -> None:
+    def __init__(
+        self, source: Node, labels: Labels | Callable[[], Labels], shape: Sequence[int]
+    ) -> None:
         super().__init__(shape, (source,))
         self._labels = labels
 
@@ -121,7 +142,8 @@ class Scatter(Node):
 
 
 class Overlay(Node):
-    """A tensor in which the elements at ``labels`` were replaced; the last write to a place counts."""
+    """A tensor in which the elements at ``labels`` were replaced; the last write to a place
+    counts."""
 
     def __init__(self, below: Node, above: Node, labels: Labels | Callable[[], Labels]) -> None:
         super().__init__(below.shape, (below, above))
@@ -130,7 +152,9 @@ class Overlay(Node):
     @functools.cached_property
     def owner(self) -> Labels:
         """For every place the element of ``above`` that was written there, or −1."""
-        labels = np.asarray(self._labels() if callable(self._labels) else self._labels, dtype=np.int64).reshape(-1)
+        labels = np.asarray(
+            self._labels() if callable(self._labels) else self._labels, dtype=np.int64
+        ).reshape(-1)
         made = np.full(self.size, -1, dtype=np.int64)
         made[labels] = np.arange(labels.size)
         return made
@@ -147,7 +171,9 @@ class Overlay(Node):
 
     def pull(self, gradient: Node) -> Sequence[Node | None]:
         below, above = self.inputs
-        kept = Gather(gradient, lambda: np.where(self.owner < 0, np.arange(self.size), -1), below.shape)
+        kept = Gather(
+            gradient, lambda: np.where(self.owner < 0, np.arange(self.size), -1), below.shape
+        )
         return kept, Gather(gradient, lambda: _last_places(self.owner, above.size), above.shape)
 
 
@@ -169,7 +195,8 @@ def row_major(shape: Sequence[int]) -> Shape:
 
 
 def view(source: Node, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> Node:
-    """A strided view, of a constant right away; of a contiguous view it is one of what lies below."""
+    """A strided view, of a constant right away; of a contiguous view it is one of what lies
+    below."""
     if type(source) is View and source._contiguous:
         return view(source.inputs[0], shape, strides, offset + source.offset)
     if tuple(shape) == source.shape and tuple(strides) == row_major(shape) and not offset:
@@ -177,20 +204,31 @@ def view(source: Node, shape: Sequence[int], strides: Sequence[int], offset: int
     if type(source) is Constant:
         made = View(source, shape, strides, offset)
         if made._contiguous:
-            return Constant(source.data.reshape(-1)[offset : offset + made.size].reshape(made.shape))
-        return Constant(source.data.reshape(-1)[made.needs(np.arange(made.size))[0]].reshape(made.shape))
+            return Constant(
+                source.data.reshape(-1)[offset : offset + made.size].reshape(made.shape)
+            )
+        return Constant(
+            source.data.reshape(-1)[made.needs(np.arange(made.size))[0]].reshape(made.shape)
+        )
     return View(source, shape, strides, offset)
 
 
-def gather(source: Node, labels: Labels | Callable[[], Labels], shape: Sequence[int], fill: Any = 0.0) -> Node:
+def gather(
+    source: Node, labels: Labels | Callable[[], Labels], shape: Sequence[int], fill: Any = 0.0
+) -> Node:
     """``source[labels]`` by flat positions (−1: ``fill``), with the labels' shape given."""
-    if type(source) is Constant and not callable(labels) and (labels.size == 0 or labels.min() >= 0):
+    if (
+        type(source) is Constant
+        and not callable(labels)
+        and (labels.size == 0 or labels.min() >= 0)
+    ):
         return Constant(source.data.reshape(-1)[labels.reshape(-1)].reshape(tuple(shape)))
     return Gather(source, labels, shape, fill)
 
 
 def labelled(source: Node, move: Callable[[Labels], Any], fill: Any = 0.0) -> Node:
-    """``source`` moved as ``move`` moves an array: of labels, in the source's shape; −1 stands for ``fill``."""
+    """``source`` moved as ``move`` moves an array: of labels, in the source's shape; −1 stands for
+    ``fill``."""
     labels = np.asarray(move(np.arange(source.size).reshape(source.shape)), dtype=np.int64)
     return gather(source, labels, labels.shape, fill)
 
@@ -210,7 +248,9 @@ def expand(source: Node, shape: Sequence[int]) -> Node:
         return source
     lead = len(shape) - source.ndim
     own = row_major(source.shape)
-    strides = (0,) * lead + tuple(0 if n == 1 else s for n, s in zip(source.shape, own, strict=True))
+    strides = (0,) * lead + tuple(
+        0 if n == 1 else s for n, s in zip(source.shape, own, strict=True)
+    )
     return view(source, shape, strides)
 
 

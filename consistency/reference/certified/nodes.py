@@ -1,8 +1,9 @@
 """Nodes: tensors of a certified computation, whose elements are found when they are asked for.
 
-A node knows which elements of its inputs an element needs (:meth:`Node.needs`) and how it follows from them
-(:meth:`Node.compute`); :func:`evaluate` walks down from what is asked for and up again, each node once, without recursion.
-Positions are flat, in row-major order. Values are kept for the precision at which they were found.
+A node knows which elements of its inputs an element needs (:meth:`Node.needs`) and how it follows
+from them (:meth:`Node.compute`); :func:`evaluate` walks down from what is asked for and up again,
+each node once, without recursion. Positions are flat, in row-major order. Values are kept for the
+precision at which they were found.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ _NOTHING: Positions = np.empty(0, dtype=np.int64)
 class Deadline:
     """When a computation is given up: the nodes look here while they work.
 
-    ``until`` is in seconds of ``time.monotonic``. ``left`` counts the elements that may still be asked for, which is the same on
-    every machine.
+    ``until`` is in seconds of ``time.monotonic``. ``left`` counts the elements that may still be
+    asked for, which is the same on every machine.
     """
 
     until = math.inf
@@ -50,7 +51,8 @@ class Deadline:
 
 
 class Node:
-    """A tensor of ``shape``; ``kind`` is ``real``, ``int`` or ``bool``. ``pull`` gives the gradients of its inputs."""
+    """A tensor of ``shape``; ``kind`` is ``real``, ``int`` or ``bool``. ``pull`` gives the
+    gradients of its inputs."""
 
     kind = "real"
     inputs: tuple[Node, ...] = ()
@@ -69,7 +71,8 @@ class Node:
         return len(self.shape)
 
     def needs(self, positions: Positions) -> tuple[Positions, ...]:
-        """Of every input, an array of positions, of any shape: :meth:`compute` is given values in these shapes."""
+        """Of every input, an array of positions, of any shape: :meth:`compute` is given values in
+        these shapes."""
         return (positions,) * len(self.inputs)
 
     def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
@@ -77,7 +80,8 @@ class Node:
         raise NotImplementedError
 
     def pull(self, gradient: Node) -> Sequence[Node | None]:
-        """Given the gradient of a sum by this node, its gradient by each input; None where there is none."""
+        """Given the gradient of a sum by this node, its gradient by each input; None where there is
+        none."""
         return (None,) * len(self.inputs)
 
     def known(self) -> Positions:
@@ -86,7 +90,11 @@ class Node:
         return self._at
 
     def store(self, positions: Positions, values: Any) -> None:
-        if type(values) is np.ndarray and values.shape == positions.shape and values.dtype == object:
+        if (
+            type(values) is np.ndarray
+            and values.shape == positions.shape
+            and values.dtype == object
+        ):
             made = values
         else:
             made = np.empty(positions.size, dtype=object)
@@ -117,7 +125,9 @@ class Constant(Node):
         self.kind = {"f": "real", "b": "bool"}.get(data.dtype.kind, "int")
 
     def known(self) -> Positions:
-        return np.broadcast_to(_ZERO, self.size)  # as many as there are, which is all that anybody asks
+        return np.broadcast_to(
+            _ZERO, self.size
+        )  # as many as there are, which is all that anybody asks
 
     def look_up(self, positions: Positions) -> Elements:
         return elements(self.data.reshape(-1)[positions]).reshape(positions.shape)
@@ -128,9 +138,12 @@ class Leaf(Constant):
 
 
 class Unknown(Node):
-    """A tensor of which nothing is known, and why; ``inputs`` are those that it depends on, in a way that is not known either."""
+    """A tensor of which nothing is known, and why; ``inputs`` are those that it depends on, in a
+    way that is not known either."""
 
-    def __init__(self, shape: Sequence[int], why: str, kind: str = "real", inputs: Sequence[Node] = ()) -> None:
+    def __init__(
+        self, shape: Sequence[int], why: str, kind: str = "real", inputs: Sequence[Node] = ()
+    ) -> None:
         super().__init__(shape, inputs)
         self.why, self.kind = why, kind
 
@@ -189,7 +202,8 @@ def evaluate(root: Node, positions: Positions) -> Elements:
 
 
 def evaluate_all(roots: Sequence[Node], positions: Positions) -> list[Elements]:
-    """The same of several nodes at the same positions; what they share is computed once. Raises Unsure."""
+    """The same of several nodes at the same positions; what they share is computed once. Raises
+    Unsure."""
     places = np.asarray(positions, dtype=np.int64)
     demands: dict[Node, list[Positions]] = {root: [places.reshape(-1)] for root in roots}
     heap, order = [(-root.number, root) for root in demands], []
@@ -202,7 +216,9 @@ def evaluate_all(roots: Sequence[Node], positions: Positions) -> list[Elements]:
         if known.size == node.size:
             continue
         if known.size:
-            wanted = wanted[known[np.minimum(np.searchsorted(known, wanted), known.size - 1)] != wanted]
+            wanted = wanted[
+                known[np.minimum(np.searchsorted(known, wanted), known.size - 1)] != wanted
+            ]
         if not wanted.size:
             continue
         needs = node.needs(wanted)
@@ -235,7 +251,8 @@ def everything(node: Node) -> Elements:
 
 
 def whole_numbers(node: Node) -> npt.NDArray[Any]:
-    """All elements of a node of whole numbers or truth values as an array of NumPy's. Raises Unsure where one is undecided."""
+    """All elements of a node of whole numbers or truth values as an array of NumPy's. Raises Unsure
+    where one is undecided."""
     if isinstance(node, Constant):
         return node.data
     values = everything(node)

@@ -1,4 +1,5 @@
-"""Norms of rows, with torch's conventions at kinks: at 0 a norm has the gradient 0, and extremes share it evenly."""
+"""Norms of rows, with torch's conventions at kinks: at 0 a norm has the gradient 0, and extremes
+share it evenly."""
 
 from __future__ import annotations
 
@@ -22,7 +23,10 @@ _INF = math.inf
 modulus = Function(
     "modulus",
     hypot.of,
-    (lambda a, b, y: where(equal(y, 0.0), 0.0, div(a, y)), lambda a, b, y: where(equal(y, 0.0), 0.0, div(b, y))),
+    (
+        lambda a, b, y: where(equal(y, 0.0), 0.0, div(a, y)),
+        lambda a, b, y: where(equal(y, 0.0), 0.0, div(b, y)),
+    ),
 )
 
 
@@ -65,19 +69,25 @@ def _pull_power(order: float) -> Callable[[Node, Node, Node], Node]:
     def pulled(matrix: Node, result: Node, gradient: Node) -> Node:
         length = _spread(matrix, result)
         slope = mul(sign(matrix), pow_(div(abs_(matrix), length), sub(order, 1.0)))
-        return mul(_spread(matrix, gradient), where(or_(equal(length, 0.0), equal(matrix, 0.0)), 0.0, slope))
+        return mul(
+            _spread(matrix, gradient),
+            where(or_(equal(length, 0.0), equal(matrix, 0.0)), 0.0, slope),
+        )
 
     return pulled
 
 
 def vector_norm(x: Any, order: float, dim: Any = None, keepdim: bool = False) -> Node:
-    """(Σ |x|ᵖ)^(1/p) for any p but 0 and ±∞: the number of those that are not 0, and the largest and the smallest size."""
+    """(Σ |x|ᵖ)^(1/p) for any p but 0 and ±∞: the number of those that are not 0, and the largest
+    and the smallest size."""
     order = float(order)
     if order == 2.0:
         if isinstance(x, Pair):
             dims = sums.dims_of(dim, x.ndim)
             both = cat([unsqueeze(x.re, -1), unsqueeze(x.im, -1)], -1)
-            made = sums.reduce_rows(_euclidean, both, [*dims, x.ndim], False, pulled=_pull_euclidean)
+            made = sums.reduce_rows(
+                _euclidean, both, [*dims, x.ndim], False, pulled=_pull_euclidean
+            )
             return reshape(made, sums.reduced_shape(x.shape, dims, keepdim))
         return sums.reduce_rows(_euclidean, to_real(x), dim, keepdim, pulled=_pull_euclidean)
     size = sizes(x)
@@ -93,7 +103,8 @@ def vector_norm(x: Any, order: float, dim: Any = None, keepdim: bool = False) ->
 
 
 def farthest(x: Node, dim: Any) -> Node:
-    """The largest size; where several elements have it, nobody knows which of them a distance gives its gradient to."""
+    """The largest size; where several elements have it, nobody knows which of them a distance gives
+    its gradient to."""
 
     def pulled(matrix: Node, result: Node, gradient: Node) -> Node:
         mine = where(equal(matrix, _spread(matrix, result)), 1.0, 0.0)

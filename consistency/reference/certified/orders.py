@@ -1,4 +1,5 @@
-"""Orders of rows: comparisons of exact numbers are certain, those of balls as far as the balls lie apart."""
+"""Orders of rows: comparisons of exact numbers are certain, those of balls as far as the balls lie
+apart."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ UNDECIDED = "an order that balls do not decide"
 
 
 def keys(values: list[Element]) -> list[Any]:
-    """Elements as something that Python can compare: numbers where all are exact, else balls. NaN are larger than all."""
+    """Elements as something that Python can compare: numbers where all are exact, else balls. NaN
+    are larger than all."""
     exact = [_number(v) for v in values]
     return [_Ball(v) for v in values] if any(x is None for x in exact) else exact
 
@@ -63,7 +65,8 @@ def _decided(answer: bool | None) -> bool:
 
 
 def order(values: list[Element], descending: bool = False) -> list[int]:
-    """Positions in sorted order, equal ones in the order in which they came. NaN are larger than all numbers."""
+    """Positions in sorted order, equal ones in the order in which they came. NaN are larger than
+    all numbers."""
     made = keys(values)
     return sorted(range(len(values)), key=made.__getitem__, reverse=descending)
 
@@ -84,9 +87,12 @@ class Orders(Node):
     def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
         rows, columns = np.divmod(positions, self.shape[1])
         orders = {
-            row: order(values, self.descending) for row, values in zip(np.unique(rows).tolist(), given[0].tolist(), strict=True)
+            row: order(values, self.descending)
+            for row, values in zip(np.unique(rows).tolist(), given[0].tolist(), strict=True)
         }
-        return [orders[row][column] for row, column in zip(rows.tolist(), columns.tolist(), strict=True)]
+        return [
+            orders[row][column] for row, column in zip(rows.tolist(), columns.tolist(), strict=True)
+        ]
 
 
 def middle(values: list[Element]) -> int:
@@ -120,7 +126,8 @@ def is_nan(x: Element) -> bool:
 
 
 def rows_along(x: Node, dim: int) -> tuple[Node, Callable[[Node], Node]]:
-    """A matrix whose rows go along a dimension, and how a matrix of as many rows goes back to the tensor's shape."""
+    """A matrix whose rows go along a dimension, and how a matrix of as many rows goes back to the
+    tensor's shape."""
     if not x.ndim:
         return reshape(x, (1, 1)), lambda made: reshape(made, ())
     dim %= x.ndim

@@ -1,4 +1,5 @@
-"""Nodes whose places depend on numbers: positions that are computed, and elements looked up at them."""
+"""Nodes whose places depend on numbers: positions that are computed, and elements looked up at
+them."""
 
 from __future__ import annotations
 
@@ -15,12 +16,15 @@ from .nodes import Node, Positions, evaluate, whole_numbers
 
 
 class Later(Node):
-    """Whole numbers or truth values that are found all together, when the first of them is asked for.
+    """Whole numbers or truth values that are found all together, when the first of them is asked
+    for.
 
     How many there are may depend on numbers, too: the shape is what the call gave, and is compared.
     """
 
-    def __init__(self, shape: Sequence[int], make: Callable[[], npt.NDArray[Any]], kind: str = "int") -> None:
+    def __init__(
+        self, shape: Sequence[int], make: Callable[[], npt.NDArray[Any]], kind: str = "int"
+    ) -> None:
         super().__init__(shape)
         self._make, self.kind = make, kind
 
@@ -36,15 +40,24 @@ class Later(Node):
 
 
 class Lookup(Node):
-    """``source`` at the flat positions ``offset + stride·index``, of which only those that are asked for are found.
+    """``source`` at the flat positions ``offset + stride·index``, of which only those that are
+    asked for are found.
 
-    ``unique`` is the index of the element that gets the gradient, where several ones would give the same number.
+    ``unique`` is the index of the element that gets the gradient, where several ones would give the
+    same number.
     """
 
-    def __init__(self, source: Node, index: Node, offset: Labels, stride: int = 1, unique: Node | None = None) -> None:
+    def __init__(
+        self, source: Node, index: Node, offset: Labels, stride: int = 1, unique: Node | None = None
+    ) -> None:
         super().__init__(index.shape, (source,))
         self.unique = unique or index
-        self.index, self.offset, self.stride, self.kind = index, offset.reshape(-1), stride, source.kind
+        self.index, self.offset, self.stride, self.kind = (
+            index,
+            offset.reshape(-1),
+            stride,
+            source.kind,
+        )
 
     def needs(self, positions: Positions) -> tuple[Positions, ...]:
         found = evaluate(self.index, positions).tolist()
@@ -61,7 +74,8 @@ class Lookup(Node):
 
 
 def wrapped(index: Labels, size: int) -> Labels:
-    """Positions counted from the end where they are negative. Raises Unknowable where there are none."""
+    """Positions counted from the end where they are negative. Raises Unknowable where there are
+    none."""
     if index.size and (index.min() < -size or index.max() >= size):
         raise Unknowable("a position that does not exist")
     return np.where(index < 0, index + size, index)

@@ -34,8 +34,11 @@ def _legendre(k: int, x: arb, last: arb, before: arb) -> arb:
     return ((2 * k + 1) * x * last - k * before) / (k + 1)
 
 
-def polynomial(name: str, first: Callable[[arb], arb], step: Step, *, shifted: bool = False) -> Function:
-    """Of degree n, with p₀ = 1, p₁ = ``first`` and p₊₁ = ``step`` of (k, x, pₖ, pₖ₋₁); ``shifted``: of 2x − 1."""
+def polynomial(
+    name: str, first: Callable[[arb], arb], step: Step, *, shifted: bool = False
+) -> Function:
+    """Of degree n, with p₀ = 1, p₁ = ``first`` and p₊₁ = ``step`` of (k, x, pₖ, pₖ₋₁); ``shifted``:
+    of 2x − 1."""
 
     def of(x: Element, n: Element) -> Element:
         if type(x) is float and x != 0.0:
@@ -62,9 +65,14 @@ _FIRST: dict[str, Callable[[arb], arb]] = {
     "w": lambda x: 2 * x + 1,
 }
 POLYNOMIALS = {
-    **{f"chebyshev_polynomial_{k}": polynomial(f"Chebyshev {k}", first, _chebyshev) for k, first in _FIRST.items()},
     **{
-        f"shifted_chebyshev_polynomial_{k}": polynomial(f"shifted Chebyshev {k}", first, _chebyshev, shifted=True)
+        f"chebyshev_polynomial_{k}": polynomial(f"Chebyshev {k}", first, _chebyshev)
+        for k, first in _FIRST.items()
+    },
+    **{
+        f"shifted_chebyshev_polynomial_{k}": polynomial(
+            f"shifted Chebyshev {k}", first, _chebyshev, shifted=True
+        )
         for k, first in _FIRST.items()
     },
     "hermite_polynomial_h": polynomial("Hermite H", lambda x: 2 * x, _hermite),

@@ -10,7 +10,8 @@ _BITS = 1 << 12
 
 
 def exact_rank(a: Any) -> int:
-    """Of an ``arb_mat`` or ``acb_mat``; where its numbers are not exact, or spread over too many bits, the largest it can be.
+    """Of an ``arb_mat`` or ``acb_mat``; where its numbers are not exact, or spread over too many
+    bits, the largest it can be.
 
     A complex matrix X + iY has half the rank of [[X, −Y], [Y, X]].
     """

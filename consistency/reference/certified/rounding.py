@@ -1,4 +1,5 @@
-"""From exact values to what a format holds: nearest numbers, ties to even, and whole numbers that wrap."""
+"""From exact values to what a format holds: nearest numbers, ties to even, and whole numbers that
+wrap."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ _UNSIGNED = {torch.uint8: 8, torch.uint16: 16, torch.uint32: 32, torch.uint64: 6
 
 
 def rounded_to(node: Node, dtype: torch.dtype) -> Node:
-    """As a tensor of a floating ``dtype`` holds it. float64 is the reference's own dtype and stands for exact numbers."""
+    """As a tensor of a floating ``dtype`` holds it. float64 is the reference's own dtype and stands
+    for exact numbers."""
     if dtype == torch.float64:
         return node
     name = dtypes.name_of(dtype)
@@ -30,14 +32,19 @@ def rounded_to(node: Node, dtype: torch.dtype) -> Node:
 
 def _rounding(name: str) -> Function:
     form = dtypes.FORMATS[name]
-    lowest = math.frexp(form.smallest_normal)[1] - form.precision  # exponent of the smallest subnormal number
+    lowest = (
+        math.frexp(form.smallest_normal)[1] - form.precision
+    )  # exponent of the smallest subnormal number
 
     def of(x: Element) -> Element:
         if type(x) is float:
             return x
         if not x.is_finite():
             return x
-        low, high = (nearest(end, form.precision, lowest, form.max_exponent + 1) for end in (x.lower(), x.upper()))
+        low, high = (
+            nearest(end, form.precision, lowest, form.max_exponent + 1)
+            for end in (x.lower(), x.upper())
+        )
         if type(low) is float or type(high) is float:
             return low if type(low) is type(high) and low == high else balls.UNSURE
         return low if low == high else low.union(high)
@@ -46,7 +53,8 @@ def _rounding(name: str) -> Function:
 
 
 def nearest(x: arb, precision: int, lowest: int, overflow: int) -> Element:
-    """An exact ball, rounded to so many bits, the last one 2 to the power ``lowest`` or more; infinite from 2**overflow on."""
+    """An exact ball, rounded to so many bits, the last one 2 to the power ``lowest`` or more;
+    infinite from 2**overflow on."""
     if x.is_zero():
         return balls.ZERO
     mantissa, exponent = x.mid().man_exp()
@@ -95,7 +103,8 @@ def whole(x: Element) -> int | None:
 
 
 def nearest_double(x: Element) -> tuple[float, float] | None:
-    """An element as the nearest float64 and what it leaves over; None where the ball is wider than 2⁻²⁰ ulp.
+    """An element as the nearest float64 and what it leaves over; None where the ball is wider than
+    2⁻²⁰ ulp.
 
     The rest is 0 where the number is infinite or below 2⁻⁹⁶⁰, where it would itself be subnormal.
     """

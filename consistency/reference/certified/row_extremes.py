@@ -1,4 +1,5 @@
-"""Where the extreme of a row is, and the element that is there; of whole rows, and up to each element."""
+"""Where the extreme of a row is, and the element that is there; of whole rows, and up to each
+element."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from .sums import Rows, _largest, _smallest, _whole, as_rows, dims_of, reduced_s
 
 
 def of_all(x: Node, largest: bool) -> Node:
-    """The extreme of all elements, which share its gradient; that of NaN is shared by NaN, as torch has it."""
+    """The extreme of all elements, which share its gradient; that of NaN is shared by NaN, as torch
+    has it."""
 
     def pulled(rows: Node, result: Node, gradient: Node) -> Node:
         def over(per_row: Node) -> Node:
@@ -28,12 +30,17 @@ def of_all(x: Node, largest: bool) -> Node:
         among = where(equal(lost, 0.0), 0.0, div(over(gradient), over(sums.sum_(lost, 1))))
         return where(over(is_nan(result)), among, sums._pull_extremum(rows, result, gradient))
 
-    of = (sums._largest if largest else sums._smallest) if x.kind == "real" else sums._whole(max if largest else min)
+    of = (
+        (sums._largest if largest else sums._smallest)
+        if x.kind == "real"
+        else sums._whole(max if largest else min)
+    )
     return sums.reduce_rows(of, x, kind=x.kind, pulled=pulled)
 
 
 def _place(largest: bool) -> Callable[[list[Element]], int | None]:
-    """The first of the largest (or smallest); NaN is taken for larger, and for smaller, than any number."""
+    """The first of the largest (or smallest); NaN is taken for larger, and for smaller, than any
+    number."""
 
     def of(values: list[Element]) -> int | None:
         best = 0
@@ -58,7 +65,11 @@ def _beyond_all(values: list[Element], largest: bool) -> int | None:
         if type(value) is float and value != value:
             return i
     for i, value in enumerate(values):
-        others = (balls.less(other, value) if largest else balls.less(value, other) for j, other in enumerate(values) if j != i)
+        others = (
+            balls.less(other, value) if largest else balls.less(value, other)
+            for j, other in enumerate(values)
+            if j != i
+        )
         if all(test is True for test in others):
             return i
     return None
@@ -67,7 +78,9 @@ def _beyond_all(values: list[Element], largest: bool) -> int | None:
 def places(x: Node, dim: Any, keepdim: bool, largest: bool) -> Node:
     """The index of the extreme along one dim; in the flat tensor where ``dim`` is None."""
     dims = dims_of(dim, x.ndim)
-    return reshape(Rows(_place(largest), as_rows(x, dims), "int"), reduced_shape(x.shape, dims, keepdim))
+    return reshape(
+        Rows(_place(largest), as_rows(x, dims), "int"), reduced_shape(x.shape, dims, keepdim)
+    )
 
 
 def chosen(x: Node, dim: int, keepdim: bool, largest: bool) -> tuple[Node, Node]:
@@ -82,12 +95,17 @@ def chosen(x: Node, dim: int, keepdim: bool, largest: bool) -> tuple[Node, Node]
         mine = equal(expand(reshape(place, (rows.shape[0], 1)), rows.shape), columns)
         return where(mine, expand(reshape(gradient, (rows.shape[0], 1)), rows.shape), 0.0)
 
-    of = (_largest if largest else _smallest) if x.kind == "real" else _whole(max if largest else min)
+    of = (
+        (_largest if largest else _smallest)
+        if x.kind == "real"
+        else _whole(max if largest else min)
+    )
     value = Rows(of, matrix, x.kind, pulled)
     return reshape(value, shape), reshape(place, shape)
 
 
-# --- scans: states are (element, its place, the place of the last element seen); a place of None is undecided ------------------
+# --- scans: states are (element, its place, the place of the last element seen); a place of None is
+# undecided ------------------
 
 Best = tuple[Element, int | None, int]
 

@@ -40,7 +40,8 @@ def _moved(x: Tensor, move: Callable[[Labels], Labels]) -> Any:
 
 
 def prod(x: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
-    """The product of every row, by halves: the gradient by a factor is then the product of the others, zeros among them or not."""
+    """The product of every row, by halves: the gradient by a factor is then the product of the
+    others, zeros among them or not."""
     dims = dims_of(dim, x.ndim)
     rows = c.each(lambda node: as_rows(node, dims), x)
     count, width = rows.shape
@@ -83,13 +84,23 @@ def along(x: Any, dim: int, run: Callable[[Any], Any]) -> Any:
     order = [d for d in range(x.ndim) if d not in dims] + list(dims)
     back = np.argsort(order).tolist()
     shape = [x.shape[d] for d in order]
-    return c.each(lambda node: permute(reshape(node, shape), back) if x.ndim else reshape(node, ()), made)
+    return c.each(
+        lambda node: permute(reshape(node, shape), back) if x.ndim else reshape(node, ()), made
+    )
 
 
 class Scan(Node):
-    """States from ``step(state, element)``, beginning with ``first(element)``; ``end`` makes an element of a state."""
+    """States from ``step(state, element)``, beginning with ``first(element)``; ``end`` makes an
+    element of a state."""
 
-    def __init__(self, step: Step, matrix: Node, kind: str = "real", first: Step | None = None, end: End | None = None) -> None:
+    def __init__(
+        self,
+        step: Step,
+        matrix: Node,
+        kind: str = "real",
+        first: Step | None = None,
+        end: End | None = None,
+    ) -> None:
         super().__init__(matrix.shape, (matrix,))
         self.step, self.kind, self.first, self.end = step, kind, first, end
 
@@ -98,11 +109,16 @@ class Scan(Node):
         rows, columns = np.divmod(positions, max(self.shape[1], 1))
         ends = [*np.flatnonzero(np.diff(rows)).tolist(), rows.size - 1] if rows.size else []
         starts = [0, *(end + 1 for end in ends[:-1])]
-        return [(int(rows[s]), columns[s : e + 1].tolist()) for s, e in zip(starts, ends, strict=True)]
+        return [
+            (int(rows[s]), columns[s : e + 1].tolist()) for s, e in zip(starts, ends, strict=True)
+        ]
 
     def needs(self, positions: Positions) -> tuple[Positions, ...]:
         width = self.shape[1]
-        lists = [np.arange(row * width, row * width + columns[-1] + 1) for row, columns in self._rows(positions)]
+        lists = [
+            np.arange(row * width, row * width + columns[-1] + 1)
+            for row, columns in self._rows(positions)
+        ]
         return (np.concatenate(lists) if lists else np.empty(0, dtype=np.int64),)
 
     def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
@@ -110,8 +126,15 @@ class Scan(Node):
         for _, columns in self._rows(positions):
             count = columns[-1] + 1
             row = values[begin : begin + count]
-            states = list(itertools.accumulate(row[1:], self.step, initial=self.first(None, row[0]) if self.first else row[0]))
-            made += [states[column] if self.end is None else self.end(states[column]) for column in columns]
+            states = list(
+                itertools.accumulate(
+                    row[1:], self.step, initial=self.first(None, row[0]) if self.first else row[0]
+                )
+            )
+            made += [
+                states[column] if self.end is None else self.end(states[column])
+                for column in columns
+            ]
             begin += count
         return made
 
@@ -120,7 +143,11 @@ class RunningTotal(Scan):
     """Sums up to each element. The gradient: sums from each on."""
 
     def __init__(self, matrix: Node) -> None:
-        super().__init__(balls.add if matrix.kind == "real" else _whole_sum, matrix, "real" if matrix.kind == "real" else "int")
+        super().__init__(
+            balls.add if matrix.kind == "real" else _whole_sum,
+            matrix,
+            "real" if matrix.kind == "real" else "int",
+        )
 
     def pull(self, gradient: Node) -> Sequence[Node | None]:
         flipped = labelled(gradient, lambda labels: labels[:, ::-1])

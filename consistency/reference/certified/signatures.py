@@ -1,4 +1,5 @@
-"""What torch's schema says of an operator, read once: asking it anew at every call costs more than many a call."""
+"""What torch's schema says of an operator, read once: asking it anew at every call costs more than
+many a call."""
 
 from __future__ import annotations
 
@@ -12,9 +13,10 @@ from typing import Any
 class Signature:
     """An operator ``space::name``.
 
-    ``parameters`` are (name, whether only by keyword, default or None). ``written`` are the arguments that are written to,
-    ``only_written`` those of them that merely take results (``out=``, or under the names of several results). ``is_view`` is
-    true where a result shares its memory with an argument that is not written.
+    ``parameters`` are (name, whether only by keyword, default or None). ``written`` are the
+    arguments that are written to, ``only_written`` those of them that merely take results
+    (``out=``, or under the names of several results). ``is_view`` is true where a result shares its
+    memory with an argument that is not written.
     """
 
     space: str
@@ -31,7 +33,9 @@ class Signature:
         """The arguments by the schema's names, defaults filled in."""
         found, given = {}, len(args)
         for position, (name, keyword, default) in enumerate(self.parameters):
-            found[name] = args[position] if position < given and not keyword else kwargs.get(name, default)
+            found[name] = (
+                args[position] if position < given and not keyword else kwargs.get(name, default)
+            )
         return found
 
 
@@ -45,7 +49,10 @@ def signature(function: Any) -> Signature:
     return Signature(
         space,
         name,
-        tuple((a.name, a.kwarg_only, a.default_value if a.has_default_value() else None) for a in arguments),
+        tuple(
+            (a.name, a.kwarg_only, a.default_value if a.has_default_value() else None)
+            for a in arguments
+        ),
         tuple(a.name for a in writes),
         frozenset(a.name for a in writes if a.kwarg_only),
         any(r.alias_info is not None and not r.alias_info.is_write for r in schema.returns),

@@ -1,8 +1,8 @@
 """Convolutions: sums of products over windows, forwards and backwards the same thing.
 
-A convolution is Σ x·w·y over *meetings* of an image's, a kernel's and a result's elements. Which of their coordinates meet is a
-list of triples per axis; each of the three tensors is the sum over the other two, and so the derivatives of a convolution are of
-its own kind.
+A convolution is Σ x·w·y over *meetings* of an image's, a kernel's and a result's elements. Which of
+their coordinates meet is a list of triples per axis; each of the three tensors is the sum over the
+other two, and so the derivatives of a convolution are of its own kind.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ IMAGE, KERNEL, RESULT = range(3)
 
 @dataclass(frozen=True)
 class Axis:
-    """Triples (image, kernel, result) of flat offsets that meet, and for each of the three its stride and size along this axis."""
+    """Triples (image, kernel, result) of flat offsets that meet, and for each of the three its
+    stride and size along this axis."""
 
     triples: Labels
     strides: tuple[int, int, int]
@@ -48,9 +49,12 @@ class Axis:
 
 
 class Meetings(Node):
-    """The sum over all meetings of two of the three, for every element of the third one, ``role``."""
+    """The sum over all meetings of two of the three, for every element of the third one,
+    ``role``."""
 
-    def __init__(self, axes: Sequence[Axis], shapes: Sequence[Shape], role: int, inputs: Sequence[Node]) -> None:
+    def __init__(
+        self, axes: Sequence[Axis], shapes: Sequence[Shape], role: int, inputs: Sequence[Node]
+    ) -> None:
         super().__init__(shapes[role], inputs)
         self.axes, self.shapes, self.role = tuple(axes), tuple(shapes), role
         self.others = [r for r in range(3) if r != role]
@@ -60,7 +64,9 @@ class Meetings(Node):
         found = []
         for axis in self.axes:
             stride = axis.strides[self.role]
-            found.append(axis.of(self.role)[position // stride % axis.sizes[self.role] if stride else 0])
+            found.append(
+                axis.of(self.role)[position // stride % axis.sizes[self.role] if stride else 0]
+            )
         return found
 
     def needs(self, positions: Positions) -> tuple[Positions, ...]:
@@ -68,8 +74,15 @@ class Meetings(Node):
         for position in positions.tolist():
             met = self._met(position)
             for made, role in zip(lists, self.others, strict=True):
-                made.append(functools.reduce(lambda a, b: np.add.outer(a, b).reshape(-1), [triples[:, role] for triples in met]))
-        return tuple(np.concatenate(made) if made else np.empty(0, dtype=np.int64) for made in lists)
+                made.append(
+                    functools.reduce(
+                        lambda a, b: np.add.outer(a, b).reshape(-1),
+                        [triples[:, role] for triples in met],
+                    )
+                )
+        return tuple(
+            np.concatenate(made) if made else np.empty(0, dtype=np.int64) for made in lists
+        )
 
     def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
         a, b = given[0].tolist(), given[1].tolist()
@@ -77,23 +90,38 @@ class Meetings(Node):
         for position in positions.tolist():
             count = math.prod(len(triples) for triples in self._met(position))
             x, y = a[begin : begin + count], b[begin : begin + count]
-            made.append(balls.dot(x, y) if self.kind == "real" else sum(p * q for p, q in zip(x, y, strict=True)))
+            made.append(
+                balls.dot(x, y)
+                if self.kind == "real"
+                else sum(p * q for p, q in zip(x, y, strict=True))
+            )
             begin += count
         return made
 
     def pull(self, gradient: Node) -> Sequence[Node | None]:
         first, second = self.inputs
         made = []
-        for role, other, node in zip(self.others, reversed(self.others), (second, first), strict=True):
+        for role, other, node in zip(
+            self.others, reversed(self.others), (second, first), strict=True
+        ):
             known = {self.role: gradient, other: node}
-            made.append(Meetings(self.axes, self.shapes, role, [known[r] for r in range(3) if r != role]))
+            made.append(
+                Meetings(self.axes, self.shapes, role, [known[r] for r in range(3) if r != role])
+            )
         return made
 
 
 def meetings(
-    image: Shape, kernel: Shape, result: Shape, groups: int, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int]
+    image: Shape,
+    kernel: Shape,
+    result: Shape,
+    groups: int,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
 ) -> tuple[list[Axis], list[Shape]]:
-    """Axes for an image (batch, channels, *size), a kernel (channels of the result, channels of a group, *size), a result.
+    """Axes for an image (batch, channels, *size), a kernel (channels of the result, channels of a
+    group, *size), a result.
 
     Coordinates i, k, o along a window's axis meet where i = o·stride − padding + k·dilation.
     """
@@ -103,8 +131,12 @@ def meetings(
     axes = [_axis(_all(batch, (1, 0, 1)), (strides[0][0], 0, strides[2][0]), (batch, 1, batch))]
     of_group = (strides[0][1] * inside, strides[1][0] * outside, strides[2][1] * outside)
     axes.append(_axis(_all(groups, (1, 1, 1)), of_group, (groups, groups, groups)))
-    axes.append(_axis(_all(inside, (1, 1, 0)), (strides[0][1], strides[1][1], 0), (inside, inside, 1)))
-    axes.append(_axis(_all(outside, (0, 1, 1)), (0, strides[1][0], strides[2][1]), (1, outside, outside)))
+    axes.append(
+        _axis(_all(inside, (1, 1, 0)), (strides[0][1], strides[1][1], 0), (inside, inside, 1))
+    )
+    axes.append(
+        _axis(_all(outside, (0, 1, 1)), (0, strides[1][0], strides[2][1]), (1, outside, outside))
+    )
     for d in range(len(stride)):
         k, o = np.meshgrid(np.arange(kernel[2 + d]), np.arange(result[2 + d]), indexing="ij")
         i = o * stride[d] - padding[d] + k * dilation[d]
@@ -125,14 +157,28 @@ def _axis(coordinates: Labels, strides: Sequence[int], sizes: tuple[int, int, in
     return Axis(coordinates * np.array([a, b, c]), (a, b, c), sizes)
 
 
-def windows(labels: Labels, size: Sequence[int], dilation: Sequence[int], padding: Sequence[int], stride: Sequence[int]) -> Labels:
-    """Of images (…, channels, rows, columns) their windows as columns (…, channels·window, places); −1 where there is padding."""
+def windows(
+    labels: Labels,
+    size: Sequence[int],
+    dilation: Sequence[int],
+    padding: Sequence[int],
+    stride: Sequence[int],
+) -> Labels:
+    """Of images (…, channels, rows, columns) their windows as columns (…, channels·window, places);
+    −1 where there is padding."""
     rows, columns = labels.shape[-2:]
     edge = [(0, 0)] * (labels.ndim - 2) + [(p, p) for p in padding]
     padded = np.pad(labels, edge, constant_values=-1)
     steps = zip((rows, columns), size, dilation, padding, stride, strict=True)
     places = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, d, p, s in steps]
-    row, column = (np.arange(k)[:, None] * d + np.arange(n) * s for k, d, n, s in zip(size, dilation, places, stride, strict=True))
-    found = padded[..., row[:, None, :, None], column[None, :, None, :]]  # (…, channels, k₁, k₂, places₁, places₂)
-    made: Labels = found.reshape((*labels.shape[:-3], labels.shape[-3] * math.prod(size), math.prod(places)))
+    row, column = (
+        np.arange(k)[:, None] * d + np.arange(n) * s
+        for k, d, n, s in zip(size, dilation, places, stride, strict=True)
+    )
+    found = padded[
+        ..., row[:, None, :, None], column[None, :, None, :]
+    ]  # (…, channels, k₁, k₂, places₁, places₂)
+    made: Labels = found.reshape(
+        (*labels.shape[:-3], labels.shape[-3] * math.prod(size), math.prod(places))
+    )
     return made

@@ -16,14 +16,16 @@ Ranges = list[list[int]]
 
 @dataclass(frozen=True)
 class Windows:
-    """Per spatial dimension and output position the input positions of a window, negative or too large in the padding."""
+    """Per spatial dimension and output position the input positions of a window, negative or too
+    large in the padding."""
 
     spatial: tuple[int, ...]
     axes: tuple[tuple[tuple[int, ...], ...], ...]
 
     @functools.cached_property
     def plane(self) -> Labels:
-        """Per window of a plane the flat positions in the plane, −1 in the padding; all of a width."""
+        """Per window of a plane the flat positions in the plane, −1 in the padding; all of a
+        width."""
         widths = [max(len(window) for window in axis) for axis in self.axes]
         count = math.prod(len(axis) for axis in self.axes)
         made = np.zeros((*(len(axis) for axis in self.axes), *widths), dtype=np.int64)
@@ -44,7 +46,9 @@ class Windows:
         """The same for a tensor of so many planes."""
         plane = self.plane
         size = math.prod(self.spatial)
-        return np.where(plane >= 0, np.arange(planes)[:, None, None] * size + plane, -1).reshape(-1, plane.shape[1])
+        return np.where(plane >= 0, np.arange(planes)[:, None, None] * size + plane, -1).reshape(
+            -1, plane.shape[1]
+        )
 
     def counts(self, planes: int) -> Labels:
         """How many elements of the tensor each window holds."""
@@ -52,10 +56,12 @@ class Windows:
 
 
 def sliding(
-    spatial: Sequence[int], wanted: Sequence[int], kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int],
+    spatial: Sequence[int], wanted: Sequence[int], kernel: Sequence[int], stride: Sequence[int],
+    padding: Sequence[int],
     dilation: Sequence[int],
 ) -> Windows:  # fmt: skip
-    """Window i begins at i·stride − padding and takes every ``dilation``-th of the elements from there on."""
+    """Window i begins at i·stride − padding and takes every ``dilation``-th of the elements from
+    there on."""
     axes = []
     for n, k, s, p, d in zip(wanted, kernel, stride, padding, dilation, strict=True):
         axes.append(tuple(tuple(i * s - p + j * d for j in range(k)) for i in range(n)))

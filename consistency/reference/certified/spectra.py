@@ -38,7 +38,8 @@ def conjugate_transposed(a: Matrix) -> Matrix:
 
 
 def cholesky(a: Matrix) -> list[list[Any]]:
-    """L with L·Lᴴ = A, by rows; A is given by its lower triangle. Unsure unless A is positive definite for certain."""
+    """L with L·Lᴴ = A, by rows; A is given by its lower triangle. Unsure unless A is positive
+    definite for certain."""
     n = a.nrows()
     made: list[list[Any]] = []
     zero = acb(0) if isinstance(a, acb_mat) else arb(0)
@@ -61,10 +62,11 @@ def cholesky(a: Matrix) -> list[list[Any]]:
 
 
 def eigenvalues(a: Matrix) -> tuple[list[arb], list[list[Any]]]:
-    """Of a Hermitian matrix in ascending order, and normalized eigenvectors as columns of rows; those of eigenvalues that are
-    multiple, or that these bits do not separate, are unsure.
+    """Of a Hermitian matrix in ascending order, and normalized eigenvectors as columns of rows;
+    those of eigenvalues that are multiple, or that these bits do not separate, are unsure.
 
-    X⁻¹·A·X with the columns of X near eigenvectors is near a diagonal matrix, and Gershgorin's circles enclose its eigenvalues.
+    X⁻¹·A·X with the columns of X near eigenvectors is near a diagonal matrix, and Gershgorin's
+    circles enclose its eigenvalues.
     """
     n = a.nrows()
     if n == 1:
@@ -87,7 +89,9 @@ def eigenvalues(a: Matrix) -> tuple[list[arb], list[list[Any]]]:
         return _multiple(wide)
     order = sorted(range(n), key=lambda i: _Key(discs[i]))
     vectors = [_vector(x, near, discs, i) for i in order]
-    return _ascending(_joined([discs[i] for i in order])), [list(row) for row in zip(*vectors, strict=True)]
+    return _ascending(_joined([discs[i] for i in order])), [
+        list(row) for row in zip(*vectors, strict=True)
+    ]
 
 
 class _Key:
@@ -101,7 +105,8 @@ class _Key:
 
 
 def _joined(discs: list[arb]) -> list[arb]:
-    """As many circles as meet hold as many eigenvalues together: each of them may lie anywhere in their union."""
+    """As many circles as meet hold as many eigenvalues together: each of them may lie anywhere in
+    their union."""
     groups: list[tuple[arb, int]] = []
     for disc in sorted(discs, key=lambda d: _Key(d.lower())):
         if groups and groups[-1][0].overlaps(disc):
@@ -112,7 +117,8 @@ def _joined(discs: list[arb]) -> list[arb]:
 
 
 def _ascending(found: list[arb]) -> list[arb]:
-    """The k-th smallest of numbers lies between the k-th smallest lower and the k-th smallest upper end."""
+    """The k-th smallest of numbers lies between the k-th smallest lower and the k-th smallest upper
+    end."""
     lows = sorted((x.lower() for x in found), key=_Key)
     highs = sorted((x.upper() for x in found), key=_Key)
     return [low.union(high) for low, high in zip(lows, highs, strict=True)]
@@ -133,13 +139,21 @@ def _multiple(a: acb_mat) -> tuple[list[arb], list[list[Any]]]:
 def _vector(x: Matrix, near: list[list[Any]], discs: list[arb], i: int) -> list[Any]:
     """The normalized eigenvector of the eigenvalue in disc ``i``.
 
-    With W = X⁻¹·A·X, W·y = λ·y and y_i = 1, a row j ≠ i reads (λ − W_jj)·y_j = W_ji + Σ_{k≠i,j} W_jk·y_k. Where e bounds all
-    elements off the diagonal and g all |λ − W_jj| from below, |y_j| ≤ e/(g − (n − 2)·e); and y_i = 0 is impossible, for then
-    g·max|y_j| ≤ (n − 2)·e·max|y_j|.
+    With W = X⁻¹·A·X, W·y = λ·y and y_i = 1, a row j ≠ i reads (λ − W_jj)·y_j = W_ji + Σ_{k≠i,j}
+    W_jk·y_k. Where e bounds all elements off the diagonal and g all |λ − W_jj| from below, |y_j| ≤
+    e/(g − (n − 2)·e); and y_i = 0 is impossible, for then g·max|y_j| ≤ (n − 2)·e·max|y_j|.
     """
     n = len(discs)
     unsure = [UNSURE] * n
-    off = max((abs(value).abs_upper() for j, row in enumerate(near) for k, value in enumerate(row) if j != k), key=_Key)
+    off = max(
+        (
+            abs(value).abs_upper()
+            for j, row in enumerate(near)
+            for k, value in enumerate(row)
+            if j != k
+        ),
+        key=_Key,
+    )
     gaps = [abs(discs[i] - near[j][j]).abs_lower() for j in range(n) if j != i]
     gap = min(gaps, key=_Key)
     rest = gap - (n - 2) * off
@@ -152,6 +166,8 @@ def _vector(x: Matrix, near: list[list[Any]], discs: list[arb], i: int) -> list[
     complex_too = isinstance(x, acb_mat)
     other = acb(wide, wide) if complex_too else wide
     one = acb(1) if complex_too else arb(1)
-    vector = [row[0] for row in (x * type(x)(n, 1, [one if j == i else other for j in range(n)])).tolist()]
+    vector = [
+        row[0] for row in (x * type(x)(n, 1, [one if j == i else other for j in range(n)])).tolist()
+    ]
     length = sum((square_modulus(v) for v in vector), arb(0)).sqrt()
     return [v / length for v in vector]

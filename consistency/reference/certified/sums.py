@@ -19,7 +19,8 @@ from .nodes import Node, Positions
 class Rows(Node):
     """One element per row of a matrix, by a function of the row's elements.
 
-    ``pulled`` gives the matrix's gradient from (the matrix, this node, this node's gradient); without it there is none.
+    ``pulled`` gives the matrix's gradient from (the matrix, this node, this node's gradient);
+    without it there is none.
     """
 
     def __init__(
@@ -72,7 +73,13 @@ def dims_of(dim: Any, ndim: int) -> tuple[int, ...]:
     """Reduced dimensions as torch takes them: None and an empty list are all of them."""
     if dim is None or (isinstance(dim, (list, tuple)) and not dim):
         return tuple(range(ndim))
-    return tuple(sorted({d % max(ndim, 1) for d in (dim if isinstance(dim, (list, tuple)) else (dim,))} if ndim else ()))
+    return tuple(
+        sorted(
+            {d % max(ndim, 1) for d in (dim if isinstance(dim, (list, tuple)) else (dim,))}
+            if ndim
+            else ()
+        )
+    )
 
 
 def as_rows(x: Node, dims: Sequence[int]) -> Node:
@@ -88,7 +95,8 @@ def reduced_shape(shape: Sequence[int], dims: Sequence[int], keepdim: bool) -> t
 
 
 def reduce_rows(
-    of: Callable[[list[Element]], Element], x: Node, dim: Any = None, keepdim: bool = False, *, kind: str = "real",
+    of: Callable[[list[Element]], Element], x: Node, dim: Any = None, keepdim: bool = False, *,
+    kind: str = "real",
     pulled: Callable[[Node, Node, Node], Node | None] | None = None,
 ) -> Node:  # fmt: skip
     """A function of the elements of every row along ``dim`` (None: of all elements)."""
@@ -160,7 +168,8 @@ def _pull_extremum(matrix: Node, result: Node, gradient: Node) -> Node:
 
 
 class Shares(Node):
-    """What each element of a row gets of the gradient of the row's extreme: if only one can be it, that one gets all."""
+    """What each element of a row gets of the gradient of the row's extreme: if only one can be it,
+    that one gets all."""
 
     def __init__(self, matrix: Node, extremes: Node) -> None:
         super().__init__(matrix.shape, (matrix, extremes))
@@ -171,7 +180,9 @@ class Shares(Node):
 
     def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
         made: list[Element] = []
-        for position, row, extreme in zip(positions.tolist(), given[0].tolist(), given[1].tolist(), strict=True):
+        for position, row, extreme in zip(
+            positions.tolist(), given[0].tolist(), given[1].tolist(), strict=True
+        ):
             tests = [balls.equal(balls.real(x), balls.real(extreme)) for x in row]
             sole = sum(test is not False for test in tests) == 1
             mine = tests[position % self.shape[1]]
@@ -185,11 +196,25 @@ class Shares(Node):
 
 
 def amax(x: Node, dim: Any = None, keepdim: bool = False) -> Node:
-    return reduce_rows(_largest if x.kind == "real" else _whole(max), x, dim, keepdim, kind=x.kind, pulled=_pull_extremum)
+    return reduce_rows(
+        _largest if x.kind == "real" else _whole(max),
+        x,
+        dim,
+        keepdim,
+        kind=x.kind,
+        pulled=_pull_extremum,
+    )
 
 
 def amin(x: Node, dim: Any = None, keepdim: bool = False) -> Node:
-    return reduce_rows(_smallest if x.kind == "real" else _whole(min), x, dim, keepdim, kind=x.kind, pulled=_pull_extremum)
+    return reduce_rows(
+        _smallest if x.kind == "real" else _whole(min),
+        x,
+        dim,
+        keepdim,
+        kind=x.kind,
+        pulled=_pull_extremum,
+    )
 
 
 def matmul(a: Node, b: Node) -> Node:

@@ -1,9 +1,11 @@
-"""From a call of torch's functions to nodes: every ATen operator that is called is carried out in nodes as well.
+"""From a call of torch's functions to nodes: every ATen operator that is called is carried out in
+nodes as well.
 
-The call really runs, on tensors that hold the same numbers; shapes, strides and which storage a view belongs to are read off its
-tensors. Beside every storage stands a node with one element per number in memory (two per complex number), so that views of any
-kind and writes through them need no entries of their own. What is computed is looked up in :mod:`.entries` by the operator's name,
-its arguments by the names in torch's schema.
+The call really runs, on tensors that hold the same numbers; shapes, strides and which storage a
+view belongs to are read off its tensors. Beside every storage stands a node with one element per
+number in memory (two per complex number), so that views of any kind and writes through them need no
+entries of their own. What is computed is looked up in :mod:`.entries` by the operator's name, its
+arguments by the names in torch's schema.
 """
 
 from __future__ import annotations
@@ -28,18 +30,33 @@ from .rounding import rounded_to
 from .signatures import Signature, signature
 from .whole_calls import WholeCalls
 
-_VIEWS_IN_PLACE = frozenset({"squeeze_", "unsqueeze_", "transpose_", "t_", "swapaxes_", "swapdims_"})
+_VIEWS_IN_PLACE = frozenset(
+    {"squeeze_", "unsqueeze_", "transpose_", "t_", "swapaxes_", "swapdims_"}
+)
 # Numbers that say how a tensor is held, whatever it holds.
-_METADATA = frozenset({"is_same_size", "_has_same_storage_numel", "is_pinned", "_debug_has_internal_overlap", "_version"})
-_FIXED = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted"})
+_METADATA = frozenset(
+    {
+        "is_same_size",
+        "_has_same_storage_numel",
+        "is_pinned",
+        "_debug_has_internal_overlap",
+        "_version",
+    }
+)
+_FIXED = frozenset(
+    {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted"}
+)
 
 
-# Gradients whose decomposition in torch is the derivative itself, without constants that are rounded.
+# Gradients whose decomposition in torch is the derivative itself, without constants that are
+# rounded.
 _DECOMPOSED = frozenset(
     f"{name}_backward"
     for name in (
-        "elu", "native_batch_norm", "native_group_norm", "leaky_relu", "hardtanh", "softplus", "hardswish", "smooth_l1_loss",
-        "huber_loss", "binary_cross_entropy", "nll_loss2d", "glu", "slice", "select", "unfold", "log_sigmoid", "mish",
+        "elu", "native_batch_norm", "native_group_norm", "leaky_relu", "hardtanh", "softplus",
+        "hardswish", "smooth_l1_loss",
+        "huber_loss", "binary_cross_entropy", "nll_loss2d", "glu", "slice", "select", "unfold",
+        "log_sigmoid", "mish",
         "soft_margin_loss", "native_dropout",
     )
 )  # fmt: skip
@@ -48,16 +65,19 @@ A_CALL = 100  # elements that could be computed in the time that tracing one cal
 
 @dataclass
 class Written:
-    """What an entry returns that also writes to arguments which the schema does not mark: their new values by name."""
+    """What an entry returns that also writes to arguments which the schema does not mark: their new
+    values by name."""
 
     outputs: Any
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """While it is entered, keeps nodes beside the tensors that calls make. ``missing`` names the operators without an entry.
+    """While it is entered, keeps nodes beside the tensors that calls make. ``missing`` names the
+    operators without an entry.
 
-    With ``gradients``, what is computed under ``torch.no_grad()`` or detached is of no gradient; ``blocked`` says that it happened.
+    With ``gradients``, what is computed under ``torch.no_grad()`` or detached is of no gradient;
+    ``blocked`` says that it happened.
     """
 
     @classmethod
@@ -76,7 +96,9 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._whole_calls: list[WholeCalls] = []
 
     def __enter__(self) -> Trace:
-        self._whole_calls.append(WholeCalls(self))  # not for longer than needed: each holds the other
+        self._whole_calls.append(
+            WholeCalls(self)
+        )  # not for longer than needed: each holds the other
         self._whole_calls[-1].__enter__()  # type: ignore[no-untyped-call]
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
@@ -85,10 +107,11 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__exit__(*exception)  # type: ignore[no-untyped-call]
         self._whole_calls.pop().__exit__(*exception)  # type: ignore[no-untyped-call]
 
-    # --- tensors and their nodes ------------------------------------------------------------------------------------------
+    # --- tensors and their nodes
 
     def leaf(self, tensor: torch.Tensor) -> Tensor:
-        """Gradients will be asked for by this tensor, which must be contiguous and alone in its storage."""
+        """Gradients will be asked for by this tensor, which must be contiguous and alone in its
+        storage."""
         numbers = Leaf(_numbers(tensor))
         self._keep(tensor)
         self._storages[_key(tensor)] = numbers
@@ -110,14 +133,19 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
             storage = self._storages[key] = Constant(_numbers(_whole_storage(tensor)))
         width = 2 if kind.is_complex else 1
         held = tensor.untyped_storage().nbytes() // max(tensor.element_size() // width, 1)
-        if storage.size != held or (storage.kind == "real") != (kind.is_floating_point or kind.is_complex):
+        if storage.size != held or (storage.kind == "real") != (
+            kind.is_floating_point or kind.is_complex
+        ):
             return Unknown(tuple(tensor.shape), "bits read as another dtype")
         shape, strides, offset = tuple(tensor.shape), tensor.stride(), int(tensor.storage_offset())
         if not kind.is_complex:
             found: Tensor = view(storage, shape, strides, offset)
             return neg(found) if tensor.is_neg() else found
         doubled = [2 * s for s in strides]
-        re, im = view(storage, shape, doubled, 2 * offset), view(storage, shape, doubled, 2 * offset + 1)
+        re, im = (
+            view(storage, shape, doubled, 2 * offset),
+            view(storage, shape, doubled, 2 * offset + 1),
+        )
         return Pair(re, neg(im)) if tensor.is_conj() else Pair(re, im)
 
     def _keep(self, tensor: torch.Tensor) -> None:
@@ -136,10 +164,23 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         held = tensor.untyped_storage().nbytes() // max(tensor.element_size() // width, 1)
         flat: Node
         if isinstance(made, Pair):
-            flat = reshape(cat([unsqueeze(made.re, -1), unsqueeze(neg(made.im) if tensor.is_conj() else made.im, -1)], -1), (-1,))
+            flat = reshape(
+                cat(
+                    [
+                        unsqueeze(made.re, -1),
+                        unsqueeze(neg(made.im) if tensor.is_conj() else made.im, -1),
+                    ],
+                    -1,
+                ),
+                (-1,),
+            )
         else:
             flat = reshape(neg(made) if tensor.is_neg() else made, (made.size,))
-        plain = tensor.is_contiguous() and not tensor.storage_offset() and held == width * tensor.numel()
+        plain = (
+            tensor.is_contiguous()
+            and not tensor.storage_offset()
+            and held == width * tensor.numel()
+        )
         if plain:
             self._storages[key] = flat
             return
@@ -156,7 +197,7 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
             flat, below = to_real(flat), to_real(below)
         self._storages[key] = Overlay(below, flat, labels)
 
-    # --- calls ------------------------------------------------------------------------------------------------------------
+    # --- calls
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -174,7 +215,11 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if name in _FIXED:
             return self._empty(func(*args, **kwargs))
         bound = known.bound(args, kwargs)
-        given = {name: self._given(value) for name, value in bound.items() if name not in known.only_written}
+        given = {
+            name: self._given(value)
+            for name, value in bound.items()
+            if name not in known.only_written
+        }
         if name.startswith("as_strided"):
             given |= self._by_strides(bound)
         out = func(*args, **kwargs)
@@ -194,11 +239,16 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return out
 
     def _by_strides(self, bound: Mapping[str, Any]) -> dict[str, Any]:
-        """What operators that address memory need: the view that is asked for, and where every element of ``self`` lies."""
+        """What operators that address memory need: the view that is asked for, and where every
+        element of ``self`` lies."""
         source = bound["self"]
         with torch.utils._python_dispatch._disable_current_modes():
             part = torch.as_strided(source, bound["size"], bound["stride"], bound["storage_offset"])
-            return {"part": self._node(part), "places": _labels(part), "own_places": _labels(source)}
+            return {
+                "part": self._node(part),
+                "places": _labels(part),
+                "own_places": _labels(source),
+            }
 
     def _empty(self, tensor: torch.Tensor) -> torch.Tensor:
         """Memory that nothing was written to holds nothing that anybody knows."""
@@ -207,8 +257,16 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 whole = _whole_storage(tensor)
                 self._keep(tensor)
                 size = whole.numel() * (2 if tensor.dtype.is_complex else 1)
-                kind = "bool" if tensor.dtype == torch.bool else "real" if _is_real(tensor.dtype) else "int"
-                self._storages[_key(tensor)] = Unknown((size,), "memory that was never written to", kind)
+                kind = (
+                    "bool"
+                    if tensor.dtype == torch.bool
+                    else "real"
+                    if _is_real(tensor.dtype)
+                    else "int"
+                )
+                self._storages[_key(tensor)] = Unknown(
+                    (size,), "memory that was never written to", kind
+                )
         return tensor
 
     def _given(self, value: Any) -> Any:
@@ -216,7 +274,9 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return self._node(value)
         return mapped(self._given, value) if type(value) in (list, tuple, dict) else value
 
-    def _made(self, known: Signature, given: dict[str, Any], out: Any, sources: Sequence[Node]) -> Any:
+    def _made(
+        self, known: Signature, given: dict[str, Any], out: Any, sources: Sequence[Node]
+    ) -> Any:
         entry = lookup(known.name) if known.space == "aten" else None
         if entry is None:
             self.missing.add(known.name)
@@ -226,12 +286,27 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return entry(given, out)
         except Unsure as reason:
             why = str(reason)
-        except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, NotImplementedError) as error:
+        except (
+            TypeError,
+            ValueError,
+            LookupError,
+            ArithmeticError,
+            AttributeError,
+            NotImplementedError,
+        ) as error:
             why = f"torch.ops.aten.{known.name}: {type(error).__name__}: {error}"
         return mapped(lambda x: _unknown(x, why, sources), out)
 
-    def _hand_over(self, known: Signature, bound: Mapping[str, Any], out: Any, made: Any, sources: Sequence[Node]) -> None:
-        """The results' nodes to the tensors that hold them: those that were written to, and new ones.
+    def _hand_over(
+        self,
+        known: Signature,
+        bound: Mapping[str, Any],
+        out: Any,
+        made: Any,
+        sources: Sequence[Node],
+    ) -> None:
+        """The results' nodes to the tensors that hold them: those that were written to, and new
+        ones.
 
         What is not known depends on the sources all the same: its gradient is not known either.
         """
@@ -243,8 +318,13 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
             values = list(made) if isinstance(made, (list, tuple)) else [made]
             if len(values) == len(targets):
                 pairs = list(zip(targets, values, strict=True))
-            else:  # of nothing that was written anything is known, not even where an entry gave up and left nothing
-                why = next((v.why for v in values if isinstance(v, Unknown)), f"{known} writes in a way of its own")
+            else:
+                # of nothing that was written anything is known, not even where an entry gave up and
+                # left nothing
+                why = next(
+                    (v.why for v in values if isinstance(v, Unknown)),
+                    f"{known} writes in a way of its own",
+                )
                 pairs = [(t, _unknown(t, why, sources)) for t in targets]
             for target, value in pairs:
                 if isinstance(target, torch.Tensor):
@@ -255,7 +335,9 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for position, tensor in enumerate(results):
             if isinstance(tensor, torch.Tensor):
                 more = f"{known} gives more than its entry"
-                value = values[position] if position < len(values) else _unknown(tensor, more, sources)
+                value = (
+                    values[position] if position < len(values) else _unknown(tensor, more, sources)
+                )
                 self._write(tensor, value)
 
     def _detached(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -266,13 +348,22 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return copy
 
     def _check_number(self, name: str, out: Any, made: Any) -> None:
-        """A number that left the tensors goes on exactly as it is: only where it is the exact value may the trace go on."""
-        parts = [(made.re, out.real), (made.im, out.imag)] if isinstance(made, Pair) else [(node_of(made), out)]
+        """A number that left the tensors goes on exactly as it is: only where it is the exact value
+        may the trace go on."""
+        parts = (
+            [(made.re, out.real), (made.im, out.imag)]
+            if isinstance(made, Pair)
+            else [(node_of(made), out)]
+        )
         for node, number in parts:
             if node.size != 1:
                 raise Unsure(f"{name}: a number leaves the tensors in a way of its own")
             value = evaluate(node, np.zeros(1, dtype=np.int64))[0]
-            same = value == number if not isinstance(value, arb) else value.is_exact() and value == arb(number)
+            same = (
+                value == number
+                if not isinstance(value, arb)
+                else value.is_exact() and value == arb(number)
+            )
             if value is None or not (same or (value != value and number != number)):
                 raise Unsure(f"{name}: a number that is not exact leaves the tensors")
 
@@ -295,7 +386,9 @@ def _nodes_in(given: Any) -> list[Node]:
         return [given.re, given.im]
     if type(given) not in (list, tuple, dict):
         return []
-    return [node for x in (given.values() if type(given) is dict else given) for node in _nodes_in(x)]
+    return [
+        node for x in (given.values() if type(given) is dict else given) for node in _nodes_in(x)
+    ]
 
 
 def mapped(function: Callable[[Any], Any], value: Any) -> Any:
@@ -308,7 +401,8 @@ def mapped(function: Callable[[Any], Any], value: Any) -> Any:
 
 
 def unknown(x: Any, why: str, arguments: Any) -> Any:
-    """In place of a tensor of a result, of which an entry says nothing; it depends on these arguments."""
+    """In place of a tensor of a result, of which an entry says nothing; it depends on these
+    arguments."""
     return _unknown(x, why, _nodes_in(arguments))
 
 
@@ -316,14 +410,21 @@ def _unknown(x: Any, why: str, inputs: Sequence[Node] = ()) -> Any:
     if not isinstance(x, torch.Tensor):
         return Unknown((), why, inputs=inputs)
     shape = tuple(x.shape)
-    kind = "bool" if x.dtype == torch.bool else "real" if x.dtype.is_floating_point or x.dtype.is_complex else "int"
+    kind = (
+        "bool"
+        if x.dtype == torch.bool
+        else "real"
+        if x.dtype.is_floating_point or x.dtype.is_complex
+        else "int"
+    )
     if x.dtype.is_complex:
         return Pair(Unknown(shape, why, inputs=inputs), Unknown(shape, why, inputs=inputs))
     return Unknown(shape, why, kind, inputs)
 
 
 def coerced(made: Any, dtype: torch.dtype, shape: Sequence[int]) -> Any:
-    """A node as a tensor of ``dtype`` holds it, in a shape that it broadcasts to. Raises Unsure where the shapes do not fit."""
+    """A node as a tensor of ``dtype`` holds it, in a shape that it broadcasts to. Raises Unsure
+    where the shapes do not fit."""
     from .movement import expand
     from .rounding import to_whole
 
@@ -336,7 +437,11 @@ def coerced(made: Any, dtype: torch.dtype, shape: Sequence[int]) -> Any:
         made = or_(truth(made.re), truth(made.im)) if dtype == torch.bool else made.re
     node = node_of(made)
     if node.shape != tuple(shape):
-        node = reshape(node, shape) if node.size == int(np.prod(shape)) and node.ndim != len(shape) else expand(node, shape)
+        node = (
+            reshape(node, shape)
+            if node.size == int(np.prod(shape)) and node.ndim != len(shape)
+            else expand(node, shape)
+        )
     if dtype.is_floating_point:
         return rounded_to(to_real(node), dtype)
     return to_whole(node, dtype)
@@ -355,7 +460,8 @@ def _whole_storage(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _numbers(tensor: torch.Tensor) -> Any:
-    """The numbers of a contiguous tensor as a flat array: floats as float64, complex numbers as two, others as they are."""
+    """The numbers of a contiguous tensor as a flat array: floats as float64, complex numbers as
+    two, others as they are."""
     flat = tensor.detach().reshape(-1)
     if flat.dtype.is_complex:
         flat = torch.view_as_real(flat).reshape(-1)
@@ -365,9 +471,12 @@ def _numbers(tensor: torch.Tensor) -> Any:
 
 
 def _labels(tensor: torch.Tensor) -> Any:
-    """Where in the storage each element lies, in row-major order of the elements; complex ones take two places."""
+    """Where in the storage each element lies, in row-major order of the elements; complex ones take
+    two places."""
     found = np.zeros(tuple(tensor.shape), dtype=np.int64) + int(tensor.storage_offset())
     for dim, (size, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
-        found += (np.arange(size) * stride).reshape([-1 if d == dim else 1 for d in range(tensor.ndim)])
+        found += (np.arange(size) * stride).reshape(
+            [-1 if d == dim else 1 for d in range(tensor.ndim)]
+        )
     flat = found.reshape(-1)
     return (2 * flat[:, None] + np.arange(2)).reshape(-1) if tensor.dtype.is_complex else flat

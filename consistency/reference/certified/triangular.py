@@ -1,4 +1,5 @@
-"""LU factors with partial pivoting, where balls decide every pivot, and what is solved with factors that are given."""
+"""LU factors with partial pivoting, where balls decide every pivot, and what is solved with factors
+that are given."""
 
 from __future__ import annotations
 
@@ -16,11 +17,11 @@ Shape = tuple[int, int]
 
 
 def lu(a: Any, pivot: bool) -> Sequence[Any]:
-    """P, L, U with A = P·L·U, the row (counted from 1) that each step exchanged with its own, both factors in one matrix, and 0
-    where U is certainly regular.
+    """P, L, U with A = P·L·U, the row (counted from 1) that each step exchanged with its own, both
+    factors in one matrix, and 0 where U is certainly regular.
 
-    The pivot is the largest number of the rest of its column. Of complex numbers LAPACK compares |re| + |im|, which is
-    documented nowhere in torch: where there is a choice, that is unsure.
+    The pivot is the largest number of the rest of its column. Of complex numbers LAPACK compares
+    |re| + |im|, which is documented nowhere in torch: where there is a choice, that is unsure.
     """
     rows, columns = a.nrows(), a.ncols()
     rest = a.tolist()
@@ -29,7 +30,12 @@ def lu(a: Any, pivot: bool) -> Sequence[Any]:
     for k in range(least):
         chosen = _chosen([row[k] for row in rest[k:]], isinstance(a, acb_mat)) + k if pivot else k
         pivots.append(chosen + 1)
-        rest[k], rest[chosen], order[k], order[chosen] = rest[chosen], rest[k], order[chosen], order[k]
+        rest[k], rest[chosen], order[k], order[chosen] = (
+            rest[chosen],
+            rest[k],
+            order[chosen],
+            order[k],
+        )
         top = rest[k]
         for i in range(k + 1, rows):
             row = rest[i]
@@ -38,13 +44,26 @@ def lu(a: Any, pivot: bool) -> Sequence[Any]:
             factor = row[k] / top[k]
             if not factor.is_finite():
                 raise Unsure("a pivot that balls cannot tell from 0")
-            rest[i] = [*row[:k], factor, *(x - factor * y for x, y in zip(row[k + 1 :], top[k + 1 :], strict=True))]
+            rest[i] = [
+                *row[:k],
+                factor,
+                *(x - factor * y for x, y in zip(row[k + 1 :], top[k + 1 :], strict=True)),
+            ]
     permutation = [[int(order[j] == i) for j in range(rows)] for i in range(rows)]
     left = [[rest[i][j] if j < i else int(i == j) for j in range(least)] for i in range(rows)]
-    right: list[list[Any]] = [[rest[i][j] if j >= i else 0 for j in range(columns)] for i in range(least)]
+    right: list[list[Any]] = [
+        [rest[i][j] if j >= i else 0 for j in range(columns)] for i in range(least)
+    ]
     kind = type(a)
     success = None if any(right[k][k].contains(0) for k in range(least)) else 0
-    return kind(permutation), kind(left), kind(right), [[p] for p in pivots], kind(rest), [[success]]
+    return (
+        kind(permutation),
+        kind(left),
+        kind(right),
+        [[p] for p in pivots],
+        kind(rest),
+        [[success]],
+    )
 
 
 def _chosen(column: list[Any], is_complex: bool) -> int:
@@ -60,20 +79,33 @@ def _chosen(column: list[Any], is_complex: bool) -> int:
 
 def _results(a: Shape) -> Sequence[Result]:
     least = min(a)
-    return Result(a[0], a[0]), Result(a[0], least), Result(least, a[1]), Result(least, 1, "int"), Result(*a), Result(1, 1, "int")
+    return (
+        Result(a[0], a[0]),
+        Result(a[0], least),
+        Result(least, a[1]),
+        Result(least, 1, "int"),
+        Result(*a),
+        Result(1, 1, "int"),
+    )
 
 
-def _pull_left(given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor) -> Sequence[Tensor | None]:
+def _pull_left(
+    given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor
+) -> Sequence[Tensor | None]:
     """dL = L·tril(L⁻¹·Pᵀ·dA·U⁻¹, −1) of square matrices."""
     return (_back(made, lower(c.matmul(adjoint(made[1]), lower(g, -1)), -1)),)
 
 
-def _pull_right(given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor) -> Sequence[Tensor | None]:
+def _pull_right(
+    given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor
+) -> Sequence[Tensor | None]:
     """dU = triu(L⁻¹·Pᵀ·dA·U⁻¹)·U of square matrices."""
     return (_back(made, upper(c.matmul(upper(g), adjoint(made[2])))),)
 
 
-def _pull_packed(given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor) -> Sequence[Tensor | None]:
+def _pull_packed(
+    given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor
+) -> Sequence[Tensor | None]:
     """L below the diagonal, U from there on, in one matrix."""
     (left,), (right,) = _pull_left(given, made, g), _pull_right(given, made, g)
     return (c.add(left, right),)

@@ -1,6 +1,8 @@
-"""Functions of torch that are taken as a whole: their own code rounds constants, or leaves the gradient, before ATen sees anything.
+"""Functions of torch that are taken as a whole: their own code rounds constants, or leaves the
+gradient, before ATen sees anything.
 
-Such are attention, whose factor 1/√width torch rounds, and cosine similarity, whose lower bounds no gradient sees.
+Such are attention, whose factor 1/√width torch rounds, and cosine similarity, whose lower bounds no
+gradient sees.
 """
 
 from __future__ import annotations
@@ -18,11 +20,19 @@ if TYPE_CHECKING:
 
 Formula = Callable[..., Any]
 _FORMULAS: dict[Any, Formula] = {}
-_NOT_MADE_FOR = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, NotImplementedError)
+_NOT_MADE_FOR = (
+    TypeError,
+    ValueError,
+    LookupError,
+    ArithmeticError,
+    AttributeError,
+    NotImplementedError,
+)
 
 
 def whole(*functions: Any) -> Callable[[Formula], Formula]:
-    """Enter a formula for functions of torch: it has their parameters, and is handed nodes in place of tensors."""
+    """Enter a formula for functions of torch: it has their parameters, and is handed nodes in place
+    of tensors."""
 
     def enter(formula: Formula) -> Formula:
         for function in functions:
@@ -42,14 +52,22 @@ class WholeCalls(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         formula = _FORMULAS.get(func) if callable(func) else None
-        return func(*args, **(kwargs or {})) if formula is None else self._carried_out(func, formula, args, kwargs or {})
+        return (
+            func(*args, **(kwargs or {}))
+            if formula is None
+            else self._carried_out(func, formula, args, kwargs or {})
+        )
 
     def _carried_out(self, function: Any, formula: Formula, args: Any, kwargs: Any) -> Any:
-        """The function really runs, outside of the trace; what it gives is what the formula says."""
+        """The function really runs, outside of the trace; what it gives is what the formula
+        says."""
         from .tracing import _blocked, _nodes_in, _unknown, mapped
 
         trace = self.trace
-        given = mapped(lambda x: trace.node(x) if isinstance(x, torch.Tensor) else x, (tuple(args), dict(kwargs)))
+        given = mapped(
+            lambda x: trace.node(x) if isinstance(x, torch.Tensor) else x,
+            (tuple(args), dict(kwargs)),
+        )
         with torch.utils._python_dispatch._disable_current_modes():
             out = function(*args, **kwargs)
         try:

@@ -1,6 +1,8 @@
-"""Arithmetic of whole numbers, carried out exactly; what a tensor holds of the results wraps around when it is written.
+"""Arithmetic of whole numbers, carried out exactly; what a tensor holds of the results wraps around
+when it is written.
 
-Where nothing is defined (division by zero, negative exponents, shifts by too much) an element is None: undecided.
+Where nothing is defined (division by zero, negative exponents, shifts by too much) an element is
+None: undecided.
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ def _power(a: int, b: int) -> int | None:
 
 
 def shifts(bits: int) -> tuple[Function, Function]:
-    """To the left and to the right, of numbers of so many bits; C++ leaves open what shifts by ``bits`` or more give."""
+    """To the left and to the right, of numbers of so many bits; C++ leaves open what shifts by
+    ``bits`` or more give."""
 
     def left(a: int, b: int) -> int | None:
         return a << b if 0 <= b < bits else None

@@ -1,4 +1,5 @@
-"""What the script of the index draws: operators by environments, and a short line of the past of each, as compact JSON."""
+"""What the script of the index draws: operators by environments, and a short line of the past of
+each, as compact JSON."""
 
 from __future__ import annotations
 
@@ -23,9 +24,14 @@ DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 LOWEST, STEP = -10.0, 0.5  # octaves of × budget: what A stands for, and the distance to B
 
 
-def data(board: Board, files: Mapping[str, str], links: Mapping[tuple[int, int], tuple[str, ...]]) -> dict[str, Any]:
+def data(
+    board: Board, files: Mapping[str, str], links: Mapping[tuple[int, int], tuple[str, ...]]
+) -> dict[str, Any]:
     """The JSON of the index. Operators whose cells do not fit are counted in ``left_out``."""
-    order = sorted((one for one in board.by_operator().items() if one[0] in files), key=lambda item: _weight(board, item[1]))
+    order = sorted(
+        (one for one in board.by_operator().items() if one[0] in files),
+        key=lambda item: _weight(board, item[1]),
+    )
     places = {env: i for i, env in enumerate(board.environments)}
     texts = _Texts()
     operators, left = [], ROOM
@@ -37,17 +43,27 @@ def data(board: Board, files: Mapping[str, str], links: Mapping[tuple[int, int],
             if (cell := board.cells.get((env, group.number))) is not None
         ]
         past = [
-            past_of([board.lines[env, g.number] for g in groups if (env, g.number) in board.lines]) for env in board.environments
+            past_of([board.lines[env, g.number] for g in groups if (env, g.number) in board.lines])
+            for env in board.environments
         ]
-        row = [name, groups[0].family, files[name], [[g.dtype, g.direction] for g in groups], cells, past]
+        row = [
+            name,
+            groups[0].family,
+            files[name],
+            [[g.dtype, g.direction] for g in groups],
+            cells,
+            past,
+        ]
         left -= len(embedded(row)) + 1
         if left < 0:
             break
         operators.append(row)
     return {
         "ranks": RANKS,
-        "verdicts": [*([name, RANKS[RANK_OF[i]]] for i, name in enumerate(VERDICTS)), ["reduced-precision", RANKS[WARNED]]],
-        "environments": [_environment(one) for one in board.environments.values()], "operators": operators, "texts": texts.all,
+        "verdicts": [*([name, RANKS[RANK_OF[i]]] for i, name in enumerate(VERDICTS)),
+        ["reduced-precision", RANKS[WARNED]]],
+        "environments": [_environment(one) for one in board.environments.values()],
+        "operators": operators, "texts": texts.all,
         "names": names(board), "left_out": len(files) - len(operators),
     }  # fmt: skip
 
@@ -67,12 +83,25 @@ class _Texts:
 
 
 def _weight(board: Board, groups: list[Group]) -> tuple[int, float, str]:
-    """Worst first: what has just begun to fail, what fails, by × budget; then what warns, and the rest."""
-    cells = [cell for env in board.environments for g in groups if (cell := board.cells.get((env, g.number))) is not None]
-    fresh = any(cell.turn is not None and cell.turn.regression and _is_last(board, cell) for cell in cells)
+    """Worst first: what has just begun to fail, what fails, by × budget; then what warns, and the
+    rest."""
+    cells = [
+        cell
+        for env in board.environments
+        for g in groups
+        if (cell := board.cells.get((env, g.number))) is not None
+    ]
+    fresh = any(
+        cell.turn is not None and cell.turn.regression and _is_last(board, cell) for cell in cells
+    )
     rank = max((cell.rank for cell in cells), default=0)
     rho = max(
-        (math.inf if cell.rho is None and rank == FAILED else cell.rho or 0.0 for cell in cells if cell.rank == rank), default=0.0
+        (
+            math.inf if cell.rho is None and rank == FAILED else cell.rho or 0.0
+            for cell in cells
+            if cell.rank == rank
+        ),
+        default=0.0,
     )
     return (-8 if fresh else 0) - rank, -rho, groups[0].operator
 
@@ -84,20 +113,32 @@ def _is_last(board: Board, cell: Cell) -> bool:
 def _environment(one: Environment) -> dict[str, Any]:
     last = one.nights[-1]
     return {
-        "name": one.name, "label": one.label, "backend": one.backend, "night": last.name, "nights": len(one.nights),
+        "name": one.name, "label": one.label, "backend": one.backend, "night": last.name,
+        "nights": len(one.nights),
         "identity": identity_of(one), "path": quote(last.path), "spec": quote(one.spec()),
     }  # fmt: skip
 
 
 def _cell(board: Board, cell: Cell, place: int, texts: _Texts, links: tuple[str, ...]) -> list[Any]:
-    """[environment, verdict, × budget, cases, of, case id, …] and, of what is not ordinary, {…} with the rest."""
+    """[environment, verdict, × budget, cases, of, case id, …] and, of what is not ordinary, {…}
+    with the rest."""
     environment = board.environments[cell.env]
-    verdict = len(VERDICTS) if cell.verdict == "reduced-precision" and cell.rank == WARNED else VERDICTS.index(cell.verdict)
+    verdict = (
+        len(VERDICTS)
+        if cell.verdict == "reduced-precision" and cell.rank == WARNED
+        else VERDICTS.index(cell.verdict)
+    )
     rest: dict[str, Any] = {}
     if (night := since(environment, cell)) is not None:
         rest["since"] = night
-        rest["because"] = texts(because(environment, cell.since or 0, cell.before)) if cell.since else 0
-    for name, value in (("cause", cell.cause), ("workaround", cell.workaround), ("sentence", cell.sentence[:SENTENCE])):
+        rest["because"] = (
+            texts(because(environment, cell.since or 0, cell.before)) if cell.since else 0
+        )
+    for name, value in (
+        ("cause", cell.cause),
+        ("workaround", cell.workaround),
+        ("sentence", cell.sentence[:SENTENCE]),
+    ):
         if value:
             rest[name] = texts(value)
     if cell.expectation:
@@ -107,7 +148,10 @@ def _cell(board: Board, cell: Cell, place: int, texts: _Texts, links: tuple[str,
     if (rate := flaky(cell)) is not None:
         rest["flaky"] = round(rate, 3)
     if cell.night != len(environment.nights) - 1:
-        rest["night"], rest["path"] = environment.nights[cell.night].name, texts(quote(environment.nights[cell.night].path))
+        rest["night"], rest["path"] = (
+            environment.nights[cell.night].name,
+            texts(quote(environment.nights[cell.night].path)),
+        )
     if links:
         rest["files"] = list(links)
     row = [place, verdict, _few(cell.rho), cell.cases, cell.of, cell.case_id]
@@ -115,19 +159,27 @@ def _cell(board: Board, cell: Cell, place: int, texts: _Texts, links: tuple[str,
 
 
 def because(environment: Environment, night: int, last: int | None = None) -> str:
-    """What changed in the environment from the night ``last`` (default: the one before) to a night, in a few words."""
+    """What changed in the environment from the night ``last`` (default: the one before) to a night,
+    in a few words."""
     rows = environment.between(night - 1 if last is None else last, night)
     told = "; ".join(f"{name} {old or 'none'} → {new or 'none'}" for name, old, new in rows[:3])
-    return f"{told}{f' and {len(rows) - 3} more' if len(rows) > 3 else ''}" if told else "nothing changed in the environment"
+    return (
+        f"{told}{f' and {len(rows) - 3} more' if len(rows) > 3 else ''}"
+        if told
+        else "nothing changed in the environment"
+    )
 
 
 def past_of(lines: list[Any]) -> str:
-    """A character for each of at most POINTS stretches of nights: the largest × budget in it, or a full stop where nothing ran."""
+    """A character for each of at most POINTS stretches of nights: the largest × budget in it, or a
+    full stop where nothing ran."""
     if not lines:
         return ""
     largest = np.fmax.reduce([line.largest for line in lines])
     failing = np.add.reduce([line.failing for line in lines])
-    largest = np.where((failing > 0) & ~(largest > 0.0), 0.5, largest)  # fails without a number: just beyond the budget
+    largest = np.where(
+        (failing > 0) & ~(largest > 0.0), 0.5, largest
+    )  # fails without a number: just beyond the budget
     parts = np.array_split(largest, min(POINTS, len(largest)))
     return "".join(_letter(part) for part in parts)
 

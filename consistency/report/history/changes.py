@@ -1,11 +1,14 @@
 """Whether errors have shifted: of the same cases in two runs, in many groups at once.
 
-All of it goes by signs and ranks of log2 of × budget, so that no scale, no noise model and no few odd cases matter:
+All of it goes by signs and ranks of log2 of × budget, so that no scale, no noise model and no few
+odd cases matter:
 
-- :func:`shift`: Wilcoxon's signed-rank test (1945) of paired cases, exact. Its only assumption is that before and after could be
-  exchanged; cases whose bits are the same say nothing and are left out, which keeps it exact.
-- :func:`alarms`: which of many shifts are alarms, with one chance of a false alarm for all of them together (Tarone 1990: of
-  discrete tests only those count that could have been significant, so what did not move at all costs no power).
+- :func:`shift`: Wilcoxon's signed-rank test (1945) of paired cases, exact. Its only assumption is
+  that before and after could be exchanged; cases whose bits are the same say nothing and are left
+  out, which keeps it exact.
+- :func:`alarms`: which of many shifts are alarms, with one chance of a false alarm for all of them
+  together (Tarone 1990: of discrete tests only those count that could have been significant, so
+  what did not move at all costs no power).
 """
 
 from __future__ import annotations
@@ -18,20 +21,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-FLOOR, CEILING = 2.0**-10, 2.0**40  # × budget between which a shift is measured: nobody cares what lies below
-FALSE_ALARMS = 1e-3  # chance that a comparison of two runs in which nothing changed has any alarm at all
+FLOOR, CEILING = (
+    2.0**-10,
+    2.0**40,
+)  # × budget between which a shift is measured: nobody cares what lies below
+FALSE_ALARMS = (
+    1e-3  # chance that a comparison of two runs in which nothing changed has any alarm at all
+)
 LEAST_SHIFT = math.log2(1.25)  # octaves: less is seen in the numbers, and is nobody's concern
 EXACT = 200  # pairs up to which the distribution is computed, not approximated
-_DOUBTFUL = 0.05  # what is as likely without a cause as that is never told, so that its size may be a rough one
+# what is as likely without a cause as that is never told, so that its size may be a rough one
+_DOUBTFUL = 0.05
 _WALSH = 400  # pairs up to which the size of a shift is taken from all averages of two
 
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """How errors moved: ``size`` in octaves (+1: twice as large) of those ``moved`` of the ``of`` pairs; ``up`` of them grew.
+    """How errors moved: ``size`` in octaves (+1: twice as large) of those ``moved`` of the ``of``
+    pairs; ``up`` of them grew.
 
-    ``chance`` is the two-sided probability of so one-sided a move without a cause, ``least`` the smallest that so many moved pairs
-    can give.
+    ``chance`` is the two-sided probability of so one-sided a move without a cause, ``least`` the
+    smallest that so many moved pairs can give.
     """
 
     size: float
@@ -48,14 +58,18 @@ class Shift:
 
 
 def octaves(rho: ArrayLike) -> NDArray[np.float64]:
-    """log2 of errors in × budget, within bounds: what is exact, or far below the budget, is alike."""
+    """log2 of errors in × budget, within bounds: what is exact, or far below the budget, is
+    alike."""
     found = np.asarray(rho, dtype=np.float64)
-    bounded: NDArray[np.float64] = np.clip(np.where(np.isnan(found), CEILING, found), FLOOR, CEILING)
+    bounded: NDArray[np.float64] = np.clip(
+        np.where(np.isnan(found), CEILING, found), FLOOR, CEILING
+    )
     return np.log2(bounded)
 
 
 def shift(before: ArrayLike, after: ArrayLike) -> Shift:
-    """How the errors (× budget) of the same cases moved from ``before`` to ``after``, which are equally long."""
+    """How the errors (× budget) of the same cases moved from ``before`` to ``after``, which are
+    equally long."""
     moves = octaves(after) - octaves(before)
     return shift_of(moves)
 
@@ -72,8 +86,11 @@ def shift_of(moves: ArrayLike) -> Shift:
     return Shift(size, chance, 2.0 ** (1 - min(count, 1000)), up, count, len(every))
 
 
-def alarms(shifts: Sequence[Shift], chance: float = FALSE_ALARMS, least: float = LEAST_SHIFT) -> list[int]:
-    """Positions of those shifts that are alarms. Where nothing changed, there is any alarm at all with probability ``chance``.
+def alarms(
+    shifts: Sequence[Shift], chance: float = FALSE_ALARMS, least: float = LEAST_SHIFT
+) -> list[int]:
+    """Positions of those shifts that are alarms. Where nothing changed, there is any alarm at all
+    with probability ``chance``.
 
     ``least``: octaves below which a shift, however certain, is none.
     """
@@ -82,7 +99,8 @@ def alarms(shifts: Sequence[Shift], chance: float = FALSE_ALARMS, least: float =
 
 
 def critical(least: Sequence[float], chance: float = FALSE_ALARMS) -> float:
-    """The largest p that is significant among tests whose smallest possible p are ``least`` (Tarone 1990)."""
+    """The largest p that is significant among tests whose smallest possible p are ``least`` (Tarone
+    1990)."""
     known = np.sort(np.asarray(least, dtype=np.float64))
     for tests in range(1, len(known) + 1):
         if np.searchsorted(known, chance / tests, side="right") <= tests:
@@ -91,7 +109,8 @@ def critical(least: Sequence[float], chance: float = FALSE_ALARMS) -> float:
 
 
 def _typical(moved: NDArray[np.float64]) -> float:
-    """The size of a shift: median of all averages of two (Hodges and Lehmann 1963), of many pairs their median."""
+    """The size of a shift: median of all averages of two (Hodges and Lehmann 1963), of many pairs
+    their median."""
     if len(moved) > _WALSH:
         return float(np.median(moved))
     first, second = np.triu_indices(len(moved))
@@ -103,8 +122,12 @@ def _signed_rank(moved: NDArray[np.float64]) -> float:
     ranks = _ranks(np.round(np.abs(moved), 12))  # twice the ranks: whole numbers, with ties, too
     total, positive = int(ranks.sum()), int(ranks[moved > 0.0].sum())
     small = min(positive, total - positive)
-    if len(moved) > EXACT:  # tails are lighter than the normal's: an alarm too few, never one too many
-        return _normal((total / 2.0 - small) / math.sqrt(float((ranks.astype(np.float64) ** 2).sum()) / 4.0))
+    if (
+        len(moved) > EXACT
+    ):  # tails are lighter than the normal's: an alarm too few, never one too many
+        return _normal(
+            (total / 2.0 - small) / math.sqrt(float((ranks.astype(np.float64) ** 2).sum()) / 4.0)
+        )
     chances: NDArray[np.float64] = np.zeros(small + 1)
     chances[0] = 1.0
     for rank in ranks[ranks <= small].tolist():

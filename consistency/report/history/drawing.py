@@ -1,4 +1,5 @@
-"""Lines of × budget over the nights as SVG: a step per level, so that what repeats exactly takes next to no room."""
+"""Lines of × budget over the nights as SVG: a step per level, so that what repeats exactly takes
+next to no room."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ MOST_POINTS = 420
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """What a template draws: the paths and marks of one line over the nights, in units of a box of ``width`` × ``height``."""
+    """What a template draws: the paths and marks of one line over the nights, in units of a box of
+    ``width`` × ``height``."""
 
     width: int
     height: int
@@ -37,7 +39,8 @@ class Picture:
 
 
 def picture(environment: Environment, line: Line, turns: Sequence[Turn]) -> Picture:
-    """Median and largest × budget of the cases of a group, on a logarithmic axis, with what changed."""
+    """Median and largest × budget of the cases of a group, on a logarithmic axis, with what
+    changed."""
     low, high = _range(line)
     nights = len(environment.nights)
 
@@ -53,19 +56,25 @@ def picture(environment: Environment, line: Line, turns: Sequence[Turn]) -> Pict
     names = [(x(i + 0.5), environment.nights[i].name) for i in _spread(nights)]
     marks = [
         {"x": x(turn.night), "kind": turn.kind,
-         "words": f"{environment.nights[turn.night].name}: {turn.kind}", "regression": turn.regression}
+         "words": f"{environment.nights[turn.night].name}: {turn.kind}",
+         "regression": turn.regression}
         for turn in turns
     ]  # fmt: skip
-    told = f"× budget on {nights} nights, from {environment.nights[0].name} to {environment.nights[-1].name}; {len(turns)} changes"
+    told = (
+        f"× budget on {nights} nights, from {environment.nights[0].name} to "
+        f"{environment.nights[-1].name}; {len(turns)} changes"
+    )
     return Picture(
-        WIDTH, HEIGHT, _path(line.middle, x, y), _path(line.largest, x, y), y(0.0) if low <= 0.0 <= high else None, ticks,
+        WIDTH, HEIGHT, _path(line.middle, x, y), _path(line.largest, x, y),
+        y(0.0) if low <= 0.0 <= high else None, ticks,
         names, marks,
         [(x(a), round(x(b) - x(a), 1)) for a, b in _stretches(line.failing > 0)], told,
     )  # fmt: skip
 
 
 def small(line: Line) -> str:
-    """The path of the largest × budget in a box of 120 × 24, the budget at a third of the height."""
+    """The path of the largest × budget in a box of 120 × 24, the budget at a third of the
+    height."""
     nights = len(line.largest)
 
     def x(night: float) -> float:

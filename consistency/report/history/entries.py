@@ -1,4 +1,5 @@
-"""The cells of the matrix as entries that the query language speaks of: one per operator × dtype × direction × environment."""
+"""The cells of the matrix as entries that the query language speaks of: one per operator × dtype ×
+direction × environment."""
 
 from __future__ import annotations
 
@@ -9,7 +10,15 @@ from ...core.text import quote
 from .series import Environment
 from .snapshot import FAILED, NOT_TESTED, PASSED, WARNED, Board, Cell
 
-USUAL = ("driver", "device", "torch", "numpy", "cuda", "cudnn", "torch_directml")  # may be asked for where nobody has one
+USUAL = (
+    "driver",
+    "device",
+    "torch",
+    "numpy",
+    "cuda",
+    "cudnn",
+    "torch_directml",
+)  # may be asked for where nobody has one
 STATE = {FAILED: "fail", WARNED: "warn", PASSED: "pass", NOT_TESTED: "untested"}
 
 
@@ -20,11 +29,16 @@ def entries(board: Board) -> Iterator[dict[str, Any]]:
     for (env, number), cell in board.cells.items():
         group, environment = board.groups[number], board.environments[env]
         yield {
-            "operator": group.operator, "family": group.family, "dtype": group.dtype, "direction": group.direction,
-            "environment": environment.name, "label": environment.label, "backend": environment.backend, "verdict": cell.verdict,
-            "state": STATE[cell.rank], "rho": cell.rho, "cases": cell.cases, "of": cell.of, "cause": cell.cause,
-            "workaround": cell.workaround, "sentence": cell.sentence, "night": environment.nights[cell.night].name,
-            "since": since(environment, cell), "kind": kind(environment, cell), "flaky": flaky(cell), "counts": counts[number],
+            "operator": group.operator, "family": group.family, "dtype": group.dtype,
+            "direction": group.direction,
+            "environment": environment.name, "label": environment.label,
+            "backend": environment.backend, "verdict": cell.verdict,
+            "state": STATE[cell.rank], "rho": cell.rho, "cases": cell.cases, "of": cell.of,
+            "cause": cell.cause,
+            "workaround": cell.workaround, "sentence": cell.sentence,
+            "night": environment.nights[cell.night].name,
+            "since": since(environment, cell), "kind": kind(environment, cell),
+            "flaky": flaky(cell), "counts": counts[number],
             "identity": identities[env], "command": command(board, cell),
         }  # fmt: skip
 
@@ -40,7 +54,9 @@ def states(board: Board) -> dict[int, dict[str, int]]:
 
 def names(board: Board) -> list[str]:
     """What environments tell of themselves, or might, as the query language spells it."""
-    found = dict.fromkeys([*USUAL, *(name for one in board.environments.values() for name in identity_of(one))])
+    found = dict.fromkeys(
+        [*USUAL, *(name for one in board.environments.values() for name in identity_of(one))]
+    )
     return sorted(name for name in found if not name.startswith("fingerprint"))
 
 
@@ -55,7 +71,8 @@ def since(environment: Environment, cell: Cell) -> str | None:
 
 
 def kind(environment: Environment, cell: Cell) -> str:
-    """What happened on the environment's last night: a turn, or ``once`` or ``flaky``; empty where nothing did."""
+    """What happened on the environment's last night: a turn, or ``once`` or ``flaky``; empty where
+    nothing did."""
     if cell.turn is not None and cell.turn.night == len(environment.nights) - 1:
         return cell.turn.kind
     if cell.rank == FAILED and cell.odd:
@@ -71,4 +88,7 @@ def command(board: Board, cell: Cell) -> str:
     """The command that runs the cell's case again, from its bundle."""
     environment, group = board.environments[cell.env], board.groups[cell.group]
     where = f"{quote(environment.nights[cell.night].path)} --id {quote(cell.case_id)}"
-    return f"consistency repro {where} --backend {quote(environment.spec(cell.night))} --direction {group.direction}"
+    return (
+        f"consistency repro {where} --backend {quote(environment.spec(cell.night))} "
+        f"--direction {group.direction}"
+    )

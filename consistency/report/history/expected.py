@@ -1,4 +1,5 @@
-"""What the last nights say of expectations: which explained what, and which nobody needs any more."""
+"""What the last nights say of expectations: which explained what, and which nobody needs any
+more."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ MOST = 2_000  # entries of a bundle that are read
 
 
 def standings(folders: Iterable[Path]) -> dict[str, Standing]:
-    """The entries that these bundles speak of, added up, by their ids; what is damaged says nothing."""
+    """The entries that these bundles speak of, added up, by their ids; what is damaged says
+    nothing."""
     runs: list[list[Standing]] = []
     for folder in folders:
         rows: list[Standing] = []
@@ -24,14 +26,23 @@ def standings(folders: Iterable[Path]) -> dict[str, Standing]:
                 if number > MOST:
                     break
                 rows.append(Standing.from_json(row))
-        except (ConsistencyError, OSError, KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        except (
+            ConsistencyError,
+            OSError,
+            KeyError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            OverflowError,
+        ):
             pass
         runs.append(rows)
     return {standing.entry: standing for standing in together(runs)}
 
 
 def to_do(known: dict[str, Standing]) -> list[str]:
-    """What a person should read: entries to remove, entries that have expired, flakes with their rate."""
+    """What a person should read: entries to remove, entries that have expired, flakes with their
+    rate."""
     return [printable(line) for line in told(list(known.values()))]
 
 
@@ -45,5 +56,10 @@ def words(kept: str, known: dict[str, Standing]) -> str:
     standing = known.get(entry)
     parts = [f"otherwise {verdict}" if verdict else ""]
     if standing is not None:
-        parts = [standing.reason, standing.ticket, f"until {standing.expires}" if standing.expires else "", *parts]
+        parts = [
+            standing.reason,
+            standing.ticket,
+            f"until {standing.expires}" if standing.expires else "",
+            *parts,
+        ]
     return printable("; ".join(filter(None, parts)))

@@ -1,9 +1,10 @@
-"""The small language of the query box: ``verdict:divergent backend:directml driver:>=31 -operator:conv*``.
+"""The small language of the query box: ``verdict:divergent backend:directml driver:>=31
+-operator:conv*``.
 
-Terms stand side by side and all must hold; ``a,b`` is a or b; ``-`` in front of a term negates it; ``*`` stands for
-anything; quotes
-keep spaces together; a word without a key is part of an operator's name. The page's script (templates/language.js) reads the same
-language: tests hold the two together, error messages included.
+Terms stand side by side and all must hold; ``a,b`` is a or b; ``-`` in front of a term negates it;
+``*`` stands for anything; quotes keep spaces together; a word without a key is part of an
+operator's name. The page's script (templates/language.js) reads the same language: tests hold the
+two together, error messages included.
 """
 
 from __future__ import annotations
@@ -15,7 +16,19 @@ from typing import Any
 
 from ...errors import UsageError
 
-TEXTS = ("operator", "family", "dtype", "direction", "verdict", "cause", "workaround", "kind", "environment", "label", "backend")
+TEXTS = (
+    "operator",
+    "family",
+    "dtype",
+    "direction",
+    "verdict",
+    "cause",
+    "workaround",
+    "kind",
+    "environment",
+    "label",
+    "backend",
+)
 NUMBERS = ("rho", "flaky")
 OTHERS = ("since", "count", "fingerprint")
 STATES = ("pass", "warn", "fail", "untested")
@@ -32,8 +45,9 @@ Test = Callable[[Entry], bool]
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What was understood. ``holds(entry)``: entries have the texts and numbers named above, ``identity`` (name → value) and
-    ``counts`` (state → on how many environments the same operator, dtype and direction is in it)."""
+    """What was understood. ``holds(entry)``: entries have the texts and numbers named above,
+    ``identity`` (name → value) and ``counts`` (state → on how many environments the same operator,
+    dtype and direction is in it)."""
 
     tests: tuple[Test, ...]
 
@@ -42,7 +56,8 @@ class Query:
 
 
 def parse(text: str, names: Sequence[str] = (), verdicts: Sequence[str] = ()) -> Query:
-    """Understand a query. ``names`` are those of environments' values (driver, device, torch …), ``verdicts`` those there are.
+    """Understand a query. ``names`` are those of environments' values (driver, device, torch …),
+    ``verdicts`` those there are.
 
     Raises UsageError with one line that names the term.
     """
@@ -82,7 +97,9 @@ def _test(key: str, value: str, names: Sequence[str], verdicts: Sequence[str]) -
                 raise UsageError(f"{part} is no {key}{suggestion(part, known)}")
         patterns = [_glob(part) for part in parts]
         if key == "verdict":
-            return lambda entry: any(p.fullmatch(entry["verdict"]) or p.fullmatch(entry["state"]) for p in patterns)
+            return lambda entry: any(
+                p.fullmatch(entry["verdict"]) or p.fullmatch(entry["state"]) for p in patterns
+            )
         return lambda entry: any(p.fullmatch(str(entry.get(key, "")).lower()) for p in patterns)
     if key in names:
         return _identity(key, value)
@@ -97,15 +114,27 @@ def _split(value: str) -> tuple[str, str]:
 
 
 def _compared(operator: str, order: int) -> bool:
-    return {">": order > 0, ">=": order >= 0, "<": order < 0, "<=": order <= 0, "=": order == 0, "": order == 0}[operator]
+    return {
+        ">": order > 0,
+        ">=": order >= 0,
+        "<": order < 0,
+        "<=": order <= 0,
+        "=": order == 0,
+        "": order == 0,
+    }[operator]
 
 
 def _counted(value: str) -> Test:
     found = _COUNT.fullmatch(value)
     if found is None or found[3] not in STATES:
-        raise UsageError(f"count:{value} is no count; write count:1(fail), count:>=2(warn); states are {', '.join(STATES)}")
+        raise UsageError(
+            f"count:{value} is no count; write count:1(fail), count:>=2(warn); states are "
+            f"{', '.join(STATES)}"
+        )
     operator, number, state = found[1] or "", int(found[2]), found[3]
-    return lambda entry: entry["state"] == state and _compared(operator, entry["counts"].get(state, 0) - number)
+    return lambda entry: (
+        entry["state"] == state and _compared(operator, entry["counts"].get(state, 0) - number)
+    )
 
 
 def _numeric(key: str, value: str) -> Test:
@@ -137,7 +166,8 @@ def _dated(value: str) -> Test:
 def _fingerprint(value: str) -> Test:
     pattern = _glob(f"*{value}*")
     return lambda entry: any(
-        name.startswith("fingerprint") and pattern.fullmatch(f"{name} {told}".lower()) for name, told in entry["identity"].items()
+        name.startswith("fingerprint") and pattern.fullmatch(f"{name} {told}".lower())
+        for name, told in entry["identity"].items()
     )
 
 
@@ -155,7 +185,9 @@ def _identity(key: str, value: str) -> Test:
 
         return test
     patterns = [_glob(part) for part in rest.split(",")]
-    return lambda entry: any(p.fullmatch(str(entry["identity"].get(key, "")).lower()) for p in patterns)
+    return lambda entry: any(
+        p.fullmatch(str(entry["identity"].get(key, "")).lower()) for p in patterns
+    )
 
 
 def _version(text: str) -> list[int]:

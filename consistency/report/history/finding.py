@@ -1,7 +1,7 @@
 """The bundles below some folders, and whether their files have changed since they were last read.
 
-Folders come from other machines: sizes are bounded, links that lead out of a bundle are not followed, and what is damaged is a
-line of text and costs nothing but itself.
+Folders come from other machines: sizes are bounded, links that lead out of a bundle are not
+followed, and what is damaged is a line of text and costs nothing but itself.
 """
 
 from __future__ import annotations
@@ -22,15 +22,20 @@ from ...storage.bundle.many import Listed, gather
 MAX_RESULTS = 1 << 34  # bytes of results.jsonl
 MAX_BACKENDS, MAX_KEYS = 64, 200
 NAME, VALUE = 120, 400  # characters kept of a name and of a value
-RESULTS = ("results.jsonl", "results.jsonl.gz", "results.jsonl.zst")  # plain, or packed when a run is old
+RESULTS = (
+    "results.jsonl",
+    "results.jsonl.gz",
+    "results.jsonl.zst",
+)  # plain, or packed when a run is old
 
 
 @dataclass(frozen=True)
 class Found:
-    """A bundle: its ``identity`` (equal in copies), ``signature`` (changes with its files), and what its header says.
+    """A bundle: its ``identity`` (equal in copies), ``signature`` (changes with its files), and
+    what its header says.
 
-    ``created`` is in UTC, without saying so. ``backends`` maps a backend's name to its environment, flat. ``results`` is the file
-    with the results, None without one.
+    ``created`` is in UTC, without saying so. ``backends`` maps a backend's name to its environment,
+    flat. ``results`` is the file with the results, None without one.
     """
 
     folder: Path
@@ -46,7 +51,8 @@ class Found:
 
 
 def bundles(folders: Sequence[Path]) -> tuple[list[Found], list[str]]:
-    """Every bundle in or below ``folders``, oldest first, each run once; and a line for each that is damaged, or there twice.
+    """Every bundle in or below ``folders``, oldest first, each run once; and a line for each that
+    is damaged, or there twice.
 
     Raises BundleError for a folder that is not there.
     """
@@ -57,7 +63,9 @@ def bundles(folders: Sequence[Path]) -> tuple[list[Found], list[str]]:
             found.append(_read(one))
         except (BundleError, OSError) as error:
             problems.append(f"passed over: {one.folder}: {error}")
-    return sorted(found, key=lambda one: (one.created, one.label, one.identity)), [printable(line) for line in problems]
+    return sorted(found, key=lambda one: (one.created, one.label, one.identity)), [
+        printable(line) for line in problems
+    ]
 
 
 def _read(one: Listed) -> Found:
@@ -65,22 +73,35 @@ def _read(one: Listed) -> Found:
     specs = header["settings"].get("specs")
     spelt = specs if isinstance(specs, dict) else {}
     backends = {
-        _name(name): _flat(keys | ({"spec": str(spelt[name])} if spelt.get(name, name) != name else {}))
+        _name(name): _flat(
+            keys | ({"spec": str(spelt[name])} if spelt.get(name, name) != name else {})
+        )
         for name, keys in list(read_environment(one.folder).items())[:MAX_BACKENDS]
     }
     created = datetime.datetime.fromisoformat(one.created).replace(tzinfo=None)
     corpus, complete = header.get("corpus"), header.get("complete")
-    stamps = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in [results] if path is not None]
-    said = json.dumps([{**header, "settings": None}, backends, stamps, str(one.folder)], sort_keys=True, default=str)
+    stamps = [
+        (path.name, path.stat().st_size, path.stat().st_mtime_ns)
+        for path in [results]
+        if path is not None
+    ]
+    said = json.dumps(
+        [{**header, "settings": None}, backends, stamps, str(one.folder)],
+        sort_keys=True,
+        default=str,
+    )
     return Found(
-        one.folder, one.id, hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()[:32], created, _name(one.label),
-        _name(corpus.get("digest", "")) if isinstance(corpus, dict) else "", complete if isinstance(complete, bool) else None,
+        one.folder, one.id, hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()[:32],
+        created, _name(one.label),
+        _name(corpus.get("digest", "")) if isinstance(corpus, dict) else "",
+        complete if isinstance(complete, bool) else None,
         results, _flat(header["machine"]), backends,
     )  # fmt: skip
 
 
 def _results(folder: Path) -> Path | None:
-    """The file with the results. Raises BundleError for one that is a link to somewhere else, or too large."""
+    """The file with the results. Raises BundleError for one that is a link to somewhere else, or
+    too large."""
     for name in RESULTS:
         path = folder / name
         if path.is_file():

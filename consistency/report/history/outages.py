@@ -1,4 +1,5 @@
-"""Nights on which a machine was in trouble (:mod:`consistency.report.history.diff.trouble`): told once, for as long as it lasts."""
+"""Nights on which a machine was in trouble (:mod:`consistency.report.history.diff.trouble`): told
+once, for as long as it lasts."""
 
 from __future__ import annotations
 
@@ -14,11 +15,17 @@ CODES = tuple(VERDICTS.index(name) for name in LOSSES)
 
 
 def lost(db: duckdb.DuckDBPyConnection) -> dict[tuple[int, int], tuple[int, int]]:
-    """By (environment, bundle), of nights in trouble: how many results were lost, and of how many operators."""
+    """By (environment, bundle), of nights in trouble: how many results were lost, and of how many
+    operators."""
     codes = ", ".join(map(str, CODES))
     rows = db.execute(
         f"SELECT o.env, o.bundle, count(*) FILTER (o.verdict IN ({codes})) AS gone, "
         f"count(DISTINCT g.operator) FILTER (o.verdict IN ({codes})) AS operators, count(*) "
-        "FROM outcomes o JOIN items i USING (item) JOIN groups g USING (grp) GROUP BY ALL HAVING gone > 0"
+        "FROM outcomes o JOIN items i USING (item) JOIN groups g USING (grp) GROUP BY ALL HAVING "
+        "gone > 0"
     ).fetchall()
-    return {(env, bundle): (gone, operators) for env, bundle, gone, operators, every in rows if is_trouble(gone, operators, every)}
+    return {
+        (env, bundle): (gone, operators)
+        for env, bundle, gone, operators, every in rows
+        if is_trouble(gone, operators, every)
+    }

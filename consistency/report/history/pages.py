@@ -1,4 +1,5 @@
-"""What the templates of the site show, as plain values: the morning, an operator, the environments."""
+"""What the templates of the site show, as plain values: the morning, an operator, the
+environments."""
 
 from __future__ import annotations
 
@@ -20,7 +21,15 @@ TITLES = {
     "fixed": "fixed", "calmed": "errs less",
     "tested": "tested again", "once": "failed once, nothing else changed",
 }  # fmt: skip
-MARKS = {"new": "✗", "drifted": "↗", "untested": "–", "fixed": "✓", "calmed": "↘", "tested": "+", "once": "?"}
+MARKS = {
+    "new": "✗",
+    "drifted": "↗",
+    "untested": "–",
+    "fixed": "✓",
+    "calmed": "↘",
+    "tested": "+",
+    "once": "?",
+}
 STALE_HOURS = 40
 MOST_ROWS, MOST_PICTURES, MOST_KEYS = 200, 24, 60
 
@@ -31,7 +40,10 @@ def about_morning(board: Board, files: Mapping[str, str]) -> dict[str, Any]:
     rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
     late = {}
     for one in board.environments.values():
-        if newest is not None and (newest - one.nights[-1].created).total_seconds() > STALE_HOURS * 3600:
+        if (
+            newest is not None
+            and (newest - one.nights[-1].created).total_seconds() > STALE_HOURS * 3600
+        ):
             late[one.env] = one
     for turn in board.last_turns():
         if turn.env not in late:
@@ -47,19 +59,29 @@ def about_morning(board: Board, files: Mapping[str, str]) -> dict[str, Any]:
          "count": len(rows[name])}
         for name, title in TITLES.items() if rows.get(name)
     ]  # fmt: skip
-    troubled = [one for one in board.environments.values() if one.env not in late and one.nights[-1].lost[0]]
-    known = [cell for cell in board.cells.values() if cell.expectation or cell.verdict == "expected"]
+    troubled = [
+        one for one in board.environments.values() if one.env not in late and one.nights[-1].lost[0]
+    ]
+    known = [
+        cell for cell in board.cells.values() if cell.expectation or cell.verdict == "expected"
+    ]
     return {
-        "night": newest.strftime("%Y-%m-%d") if newest else "", "parts": parts, "summary": _summary(board, rows, len(troubled)),
+        "night": newest.strftime("%Y-%m-%d") if newest else "", "parts": parts,
+        "summary": _summary(board, rows, len(troubled)),
         "troubled": [_in_trouble(one) for one in troubled],
         "to_do": list(board.expectations)[:MOST_ROWS],
         "bad": bool(troubled) or any(rows.get(name) for name in ("new", "drifted", "untested")),
-        "good": not any(cell.rank == FAILED for cell in board.cells.values()), "late": list(late.values()),
-        "moved": [(one, one.moved[-1][:12]) for one in board.environments.values() if one.env not in late and one.moved[-1]],
-        "flaky": _flaky(board, files)[:MOST_ROWS], "expected": [_cell_row(board, cell, files) for cell in known][:MOST_ROWS],
+        "good": not any(cell.rank == FAILED for cell in board.cells.values()),
+        "late": list(late.values()),
+        "moved": [(one,
+        one.moved[-1][:12]) for one in board.environments.values()
+        if one.env not in late and one.moved[-1]],
+        "flaky": _flaky(board, files)[:MOST_ROWS], "expected": [_cell_row(board, cell,
+        files) for cell in known][:MOST_ROWS],
         "failing": sum(cell.rank == FAILED for cell in board.cells.values()),
         "nights": sum(len(e.nights) for e in board.environments.values()),
-        "environments": len(board.environments), "operators": len(files), "worst": _worst(board, files),
+        "environments": len(board.environments), "operators": len(files), "worst": _worst(board,
+        files),
     }  # fmt: skip
 
 
@@ -78,13 +100,27 @@ def _summary(board: Board, rows: Mapping[str, Sequence[Mapping[str, Any]]], trou
     counts = {name: len(rows.get(name, ())) for name in ("new", "drifted", "untested")}
     words = {"new": "new failure", "drifted": "larger error", "untested": "loss of testing"}
     several = {"new": "new failures", "drifted": "larger errors", "untested": "losses of testing"}
-    told = [f"{count:,} {words[name] if count == 1 else several[name]}" for name, count in counts.items() if count]
+    told = [
+        f"{count:,} {words[name] if count == 1 else several[name]}"
+        for name, count in counts.items()
+        if count
+    ]
     told += [f"{troubled:,} machine{'s' if troubled > 1 else ''} in trouble"] if troubled else []
     if not told:
-        once, failing = len(rows.get("once", ())), sum(cell.rank == FAILED for cell in board.cells.values())
-        known = [f"{failing - once:,} known failure{'s' if failing - once > 1 else ''}"] if failing > once else []
+        once, failing = (
+            len(rows.get("once", ())),
+            sum(cell.rank == FAILED for cell in board.cells.values()),
+        )
+        known = (
+            [f"{failing - once:,} known failure{'s' if failing - once > 1 else ''}"]
+            if failing > once
+            else []
+        )
         which = _joined([*known, *([f"{once:,} failed once"] if once else [])]) if failing else ""
-        return f"Nothing {'certain' if once else 'new'} this morning{': ' + which if which else ', and nothing fails'}"
+        return (
+            f"Nothing {'certain' if once else 'new'} this "
+            f"morning{': ' + which if which else ', and nothing fails'}"
+        )
     return f"{_joined(told)} this morning"
 
 
@@ -97,7 +133,11 @@ def _worst(board: Board, files: Mapping[str, str]) -> list[dict[str, Any]]:
     best: dict[str, Cell] = {}
     for cell in board.cells.values():
         name = board.groups[cell.group].operator
-        if cell.rank == FAILED and name in files and (name not in best or _size(cell) > _size(best[name])):
+        if (
+            cell.rank == FAILED
+            and name in files
+            and (name not in best or _size(cell) > _size(best[name]))
+        ):
             best[name] = cell
     chosen = sorted(best.values(), key=lambda cell: -_size(cell))[:6]
     return [_cell_row(board, cell, files) for cell in chosen]
@@ -111,12 +151,16 @@ def _turned(board: Board, turn: Turn, files: Mapping[str, str]) -> dict[str, Any
     environment, group = board.environments[turn.env], board.groups[turn.group]
     cell = board.cells.get((turn.env, turn.group))
     return {
-        "operator": group.operator, "kind": group.kind, "environment": environment.name, "file": files.get(group.operator, ""),
-        "numbers": f"{octaves(turn.before)} → {octaves(turn.after)}", "cases": f"{turn.cases} of {turn.of}",
+        "operator": group.operator, "kind": group.kind, "environment": environment.name,
+        "file": files.get(group.operator, ""),
+        "numbers": f"{octaves(turn.before)} → {octaves(turn.after)}",
+        "cases": f"{turn.cases} of {turn.of}",
         "why": because(environment, turn.night, turn.last), "cause": cell.cause if cell else "",
-        "workaround": cell.workaround if cell else "", "expectation": cell.expectation if cell else "",
+        "workaround": cell.workaround if cell else "",
+        "expectation": cell.expectation if cell else "",
         "also": _also(board, turn.env, turn.group),
-        "order": turn.after if turn.after == turn.after else 99.0, "night": environment.nights[turn.night].name,
+        "order": turn.after if turn.after == turn.after else 99.0,
+        "night": environment.nights[turn.night].name,
         "command": command(board, cell) if cell else "",
     }  # fmt: skip
 
@@ -124,7 +168,8 @@ def _turned(board: Board, turn: Turn, files: Mapping[str, str]) -> dict[str, Any
 def _seen_once(board: Board, cell: Cell, files: Mapping[str, str]) -> dict[str, Any]:
     row = _cell_row(board, cell, files)
     return row | {
-        "numbers": row["now"], "cases": f"{cell.odd} of {cell.of}", "why": "a flake, or the first of more: tomorrow tells",
+        "numbers": row["now"], "cases": f"{cell.odd} of {cell.of}",
+        "why": "a flake, or the first of more: tomorrow tells",
         "order": cell.rho or 99.0, "also": _also(board, cell.env, cell.group),
     }  # fmt: skip
 
@@ -149,11 +194,15 @@ def _flaky(board: Board, files: Mapping[str, str]) -> list[dict[str, Any]]:
 def _cell_row(board: Board, cell: Cell, files: Mapping[str, str]) -> dict[str, Any]:
     environment, group = board.environments[cell.env], board.groups[cell.group]
     return {
-        "operator": group.operator, "kind": group.kind, "environment": environment.name, "file": files.get(group.operator, ""),
-        "now": "–" if cell.rank == NOT_TESTED else times(cell.rho), "verdict": cell.verdict, "rank": RANKS[cell.rank],
-        "since": since(environment, cell), "why": because(environment, cell.since, cell.before) if cell.since else "",
+        "operator": group.operator, "kind": group.kind, "environment": environment.name,
+        "file": files.get(group.operator, ""),
+        "now": "–" if cell.rank == NOT_TESTED else times(cell.rho), "verdict": cell.verdict,
+        "rank": RANKS[cell.rank],
+        "since": since(environment, cell), "why": because(environment, cell.since,
+        cell.before) if cell.since else "",
         "sentence": cell.sentence,
-        "cause": cell.cause, "workaround": cell.workaround, "expectation": cell.expectation, "flaky": cell.flaky,
+        "cause": cell.cause, "workaround": cell.workaround, "expectation": cell.expectation,
+        "flaky": cell.flaky,
         "night": environment.nights[cell.night].name, "command": command(board, cell),
         "stale": cell.night != len(environment.nights) - 1,
         "also": _also(board, cell.env, cell.group) if cell.rank == FAILED else [],
@@ -170,7 +219,9 @@ def octaves(value: float) -> str:
     return "?" if math.isnan(value) else times(2.0**value)
 
 
-def about_operator(board: Board, groups: Sequence[Group], links: Mapping[tuple[int, int], tuple[str, ...]]) -> dict[str, Any]:
+def about_operator(
+    board: Board, groups: Sequence[Group], links: Mapping[tuple[int, int], tuple[str, ...]]
+) -> dict[str, Any]:
     """An operator's tables and lines, by dtype and direction."""
     mine = {group.number for group in groups}
     turns: dict[tuple[int, int], list[Turn]] = defaultdict(list)
@@ -195,12 +246,25 @@ def about_operator(board: Board, groups: Sequence[Group], links: Mapping[tuple[i
                 left -= 1
                 told = [_told(board, environment, turn) for turn in happened[-12:]]
                 pictures.append(
-                    {"environment": environment.name, "drawn": picture(environment, line, happened), "turns": told, "row": row}
+                    {
+                        "environment": environment.name,
+                        "drawn": picture(environment, line, happened),
+                        "turns": told,
+                        "row": row,
+                    }
                 )
         rows.sort(key=lambda row: -RANKS.index(row["rank"]))
         kinds.append({"name": group.kind, "rows": rows, "pictures": pictures})
     kinds.sort(key=lambda kind: all(row["rank"] != RANKS[FAILED] for row in kind["rows"]))
-    worst = max((cell.rank for env in board.environments for g in groups if (cell := board.cells.get((env, g.number)))), default=0)
+    worst = max(
+        (
+            cell.rank
+            for env in board.environments
+            for g in groups
+            if (cell := board.cells.get((env, g.number)))
+        ),
+        default=0,
+    )
     return {
         "kinds": kinds,
         "family": groups[0].family,
@@ -211,10 +275,12 @@ def about_operator(board: Board, groups: Sequence[Group], links: Mapping[tuple[i
 
 def _told(board: Board, environment: Environment, turn: Turn) -> dict[str, Any]:
     return {
-        "night": environment.nights[turn.night].name, "kind": turn.kind, "title": TITLES[turn.kind], "mark": MARKS[turn.kind],
+        "night": environment.nights[turn.night].name, "kind": turn.kind, "title": TITLES[turn.kind],
+        "mark": MARKS[turn.kind],
         "regression": turn.regression, "numbers": f"{octaves(turn.before)} → {octaves(turn.after)}",
         "cases": f"{turn.cases} of {turn.of}",
-        "why": because(environment, turn.night, turn.last), "case": board.case_ids.get(turn.item, ""),
+        "why": because(environment, turn.night, turn.last), "case": board.case_ids.get(turn.item,
+        ""),
     }  # fmt: skip
 
 
@@ -225,21 +291,36 @@ def about_environments(board: Board) -> dict[str, Any]:
     for told in last.values():
         for name, value in told.items():
             values[name].add(value)
-    shared = {name for name, found in values.items() if len(found) == 1 and all(name in told for told in last.values())}
+    shared = {
+        name
+        for name, found in values.items()
+        if len(found) == 1 and all(name in told for told in last.values())
+    }
     rows = []
     for one in board.environments.values():
-        states = Counter(RANKS[cell.rank] for (env, _), cell in board.cells.items() if env == one.env)
-        apart = [(name, value) for name, value in last[one.env].items() if name not in shared or len(last) == 1]
+        states = Counter(
+            RANKS[cell.rank] for (env, _), cell in board.cells.items() if env == one.env
+        )
+        apart = [
+            (name, value)
+            for name, value in last[one.env].items()
+            if name not in shared or len(last) == 1
+        ]
         moved = [
-            (night.name, pairs[:8]) for night, pairs in zip(one.nights, one.moved, strict=True) if pairs
+            (night.name, pairs[:8]) for night, pairs in zip(one.nights, one.moved,
+            strict=True) if pairs
         ][-10:][::-1]  # fmt: skip
         rows.append({
-            "name": one.name, "nights": len(one.nights), "first": one.nights[0].name, "last": one.nights[-1].name,
+            "name": one.name, "nights": len(one.nights), "first": one.nights[0].name,
+            "last": one.nights[-1].name,
             "states": [(state, states[state]) for state in reversed(RANKS) if states[state]],
             "facts": [pair for pair in apart if not pair[0].startswith("fingerprint")][:MOST_KEYS],
-            "fingerprint": [pair for pair in last[one.env].items() if pair[0].startswith("fingerprint")][:MOST_KEYS],
+            "fingerprint": [
+                pair for pair in last[one.env].items() if pair[0].startswith("fingerprint")
+            ][:MOST_KEYS],
             "moved": moved, "complete": one.nights[-1].complete,
-            "text": " ".join([one.name, *(f"{name} {value}" for name, value in last[one.env].items())]).lower()[:4000],
+            "text": " ".join([one.name, *(f"{name} {value}" for name,
+            value in last[one.env].items())]).lower()[:4000],
         })  # fmt: skip
     same = [(name, next(iter(values[name]))) for name in sorted(shared)] if len(last) > 1 else []
     return {"rows": rows, "same": same[:MOST_KEYS]}

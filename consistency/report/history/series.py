@@ -1,4 +1,5 @@
-"""The nights of one environment as arrays: cases × nights, like for like, with what changed in the environment."""
+"""The nights of one environment as arrays: cases × nights, like for like, with what changed in the
+environment."""
 
 from __future__ import annotations
 
@@ -18,9 +19,13 @@ from .changes import octaves
 if TYPE_CHECKING:
     import duckdb
 
-# Of a case on a night. UNKNOWN: the bundle does not say; LOST: the machine was in trouble (:mod:`.outages`), which says as little.
+# Of a case on a night. UNKNOWN: the bundle does not say; LOST: the machine was in trouble
+# (:mod:`.outages`), which says as little.
 LOST, UNKNOWN, UNTESTED, PASSED, FAILED = -3, -2, -1, 0, 1
-RESTLESS_SHARE, RESTLESS_LEAST = 0.2, 6  # a value that changes on so many nights tells nothing about any of them
+RESTLESS_SHARE, RESTLESS_LEAST = (
+    0.2,
+    6,
+)  # a value that changes on so many nights tells nothing about any of them
 _DIGESTS = ("fingerprint.all orders", "fingerprint.hash")
 MOST_CELLS = 24_000_000  # cases × nights that are held at a time
 _TESTED = np.array([Verdict(name).tested for name in VERDICTS] + [True])
@@ -30,7 +35,8 @@ _TESTED = np.array([Verdict(name).tested for name in VERDICTS] + [True])
 class Night:
     """A run of the environment: which bundle, when it began, where it lies, and whether it ended.
 
-    ``lost``: where the machine was in trouble, how many results crashed or timed out, and of how many operators.
+    ``lost``: where the machine was in trouble, how many results crashed or timed out, and of how
+    many operators.
     """
 
     bundle: int
@@ -46,7 +52,8 @@ class Night:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Label and backend, its nights in order, and by night what was different from the one before: (name, old, new)."""
+    """Label and backend, its nights in order, and by night what was different from the one before:
+    (name, old, new)."""
 
     env: int
     label: str
@@ -65,7 +72,11 @@ class Environment:
 
     def between(self, last: int, night: int) -> tuple[tuple[str, str, str], ...]:
         """What is different on a night from an earlier one."""
-        return self.moved[night] if last == night - 1 else _moved((self.identities[last], self.identities[night]))[1]
+        return (
+            self.moved[night]
+            if last == night - 1
+            else _moved((self.identities[last], self.identities[night]))[1]
+        )
 
     def troubled_since(self, night: int) -> int:
         """The first of the nights in a row, up to this one, on which the machine was in trouble."""
@@ -80,14 +91,18 @@ class Environment:
             for key, _, _ in rows:
                 counts[key] = counts.get(key, 0) + 1
         most = max(RESTLESS_LEAST, RESTLESS_SHARE * len(self.nights))
-        return np.array([any(counts[key] < most for key, _, _ in rows) for rows in self.moved], dtype=np.bool_)
+        return np.array(
+            [any(counts[key] < most for key, _, _ in rows) for rows in self.moved], dtype=np.bool_
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some groups of an environment: ``state`` and ``size`` (octaves of × budget, NaN where unknown) are [cases, nights].
+    """Some groups of an environment: ``state`` and ``size`` (octaves of × budget, NaN where
+    unknown) are [cases, nights].
 
-    ``groups`` are numbers of groups, ``starts`` where the cases of each begin, ``items`` the numbers of the cases.
+    ``groups`` are numbers of groups, ``starts`` where the cases of each begin, ``items`` the
+    numbers of the cases.
     """
 
     groups: NDArray[np.int64]
@@ -105,20 +120,31 @@ class Block:
 def environments(db: duckdb.DuckDBPyConnection) -> list[Environment]:
     """Every environment that any bundle has results of, by label and backend."""
     gone = outages.lost(db)
-    names = db.execute("SELECT env, label, backend FROM hosts WHERE env IN (SELECT env FROM outcomes) ORDER BY 2, 3").fetchall()
+    names = db.execute(
+        "SELECT env, label, backend FROM hosts WHERE env IN (SELECT env FROM outcomes) ORDER "
+        "BY "
+        "2, 3"
+    ).fetchall()
     ran: dict[int, list[Night]] = {env: [] for env, _, _ in names}
     for env, bundle, created, path, complete in db.execute(
-        "SELECT DISTINCT o.env, b.bundle, b.created, b.path, b.complete FROM (SELECT DISTINCT env, bundle FROM outcomes) o "
+        "SELECT DISTINCT o.env, b.bundle, b.created, b.path, b.complete FROM (SELECT DISTINCT "
+        "env, bundle FROM outcomes) o "
         "JOIN bundles b USING (bundle) ORDER BY b.created, b.bundle"
     ).fetchall():
-        ran[env].append(Night(bundle, created, path, complete is not False, gone.get((env, bundle), (0, 0))))
+        ran[env].append(
+            Night(bundle, created, path, complete is not False, gone.get((env, bundle), (0, 0)))
+        )
     told: dict[tuple[int, int], dict[str, str]] = {}
-    for bundle, env, name, value in db.execute("SELECT bundle, env, name, value FROM identities ORDER BY ALL").fetchall():
+    for bundle, env, name, value in db.execute(
+        "SELECT bundle, env, name, value FROM identities ORDER BY ALL"
+    ).fetchall():
         told.setdefault((bundle, env), {})[name] = value
     found = []
     for env, label, backend in names:
         identities = tuple(told.get((night.bundle, env), {}) for night in ran[env])
-        found.append(Environment(env, label, backend, tuple(ran[env]), identities, _moved(identities)))
+        found.append(
+            Environment(env, label, backend, tuple(ran[env]), identities, _moved(identities))
+        )
     return found
 
 
@@ -128,19 +154,31 @@ def _moved(identities: Sequence[dict[str, str]]) -> tuple[tuple[tuple[str, str, 
         if before == after or not before or not after:
             found.append(())
             continue
-        names = sorted({*before, *after}, key=lambda name: (name != "driver", name.startswith("machine."), name))
+        names = sorted(
+            {*before, *after},
+            key=lambda name: (name != "driver", name.startswith("machine."), name),
+        )
         pairs = [(name, before.get(name, ""), after.get(name, "")) for name in names]
         found.append(tuple(pair for pair in _comparable(pairs) if pair[1] != pair[2]))
     return tuple(found[: len(identities)])
 
 
 def _comparable(pairs: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
-    """Without what only one of two nights knows of how a backend computes: nobody probed on the other, or nothing was found out.
+    """Without what only one of two nights knows of how a backend computes: nobody probed on the
+    other, or nothing was found out.
 
     Digests of all answers are compared only where both nights have the same ones.
     """
-    one_sided = {name for name, before, after in pairs if name.startswith("fingerprint") and not (before and after)}
-    return [pair for pair in pairs if pair[0] not in one_sided and not (one_sided and pair[0] in _DIGESTS)]
+    one_sided = {
+        name
+        for name, before, after in pairs
+        if name.startswith("fingerprint") and not (before and after)
+    }
+    return [
+        pair
+        for pair in pairs
+        if pair[0] not in one_sided and not (one_sided and pair[0] in _DIGESTS)
+    ]
 
 
 def until(environment: Environment, nights: int) -> Environment:
@@ -150,20 +188,29 @@ def until(environment: Environment, nights: int) -> Environment:
 
 
 def blocks(db: duckdb.DuckDBPyConnection, environment: Environment) -> Iterator[Block]:
-    """Cases that were there on at least two nights, all cases of a group together, as many groups at a time as fit."""
+    """Cases that were there on at least two nights, all cases of a group together, as many groups
+    at a time as fit."""
     nights = len(environment.nights)
     numbers = [night.bundle for night in environment.nights]
     db.execute(
-        "CREATE OR REPLACE TEMP TABLE nights_of_one AS SELECT unnest(?) AS bundle, unnest(?) AS night",
+        (
+            "CREATE OR REPLACE TEMP TABLE nights_of_one AS SELECT unnest(?) AS bundle, unnest(?) "
+            "AS "
+            "night"
+        ),
         [numbers, list(range(nights))],
     )
     db.execute(
         "CREATE OR REPLACE TEMP TABLE cases_again AS SELECT i.grp, i.item FROM "
         "(SELECT item FROM outcomes JOIN nights_of_one USING (bundle) "
-        "WHERE env = ? GROUP BY item HAVING count(*) > 1) JOIN items i USING (item) ORDER BY 1, 2", [environment.env],
+        "WHERE env = ? GROUP BY item HAVING count(*) > 1) JOIN items i USING (item) ORDER BY 1, 2",
+        [environment.env],
     )  # fmt: skip
     cases = db.execute("SELECT grp, item FROM cases_again ORDER BY 1, 2").fetchnumpy()
-    of_case, items = np.asarray(cases["grp"], dtype=np.int64), np.asarray(cases["item"], dtype=np.int64)
+    of_case, items = (
+        np.asarray(cases["grp"], dtype=np.int64),
+        np.asarray(cases["item"], dtype=np.int64),
+    )
     groups, starts = np.unique(of_case, return_index=True)
     most = max(MOST_CELLS // max(nights, 1), 1)
     ends = np.append(starts[1:], len(items))
@@ -171,7 +218,9 @@ def blocks(db: duckdb.DuckDBPyConnection, environment: Environment) -> Iterator[
     while first < len(groups):
         last = max(int(np.searchsorted(ends, starts[first] + most, side="right")), first + 1)
         rows = slice(int(starts[first]), int(ends[last - 1]))
-        yield _block(db, environment, groups[first:last], starts[first:last] - starts[first], items[rows])
+        yield _block(
+            db, environment, groups[first:last], starts[first:last] - starts[first], items[rows]
+        )
         first = last
 
 
@@ -199,5 +248,7 @@ def _block(
     troubled = np.array([bool(one.lost[0]) for one in environment.nights])
     gone = troubled[night] & np.isin(rows["verdict"], outages.CODES)
     state[place, night] = np.where(gone, LOST, known)
-    size[place, night] = np.where(tested & ~gone & (rho >= 0.0), octaves(np.maximum(rho, 0.0)), np.nan)
+    size[place, night] = np.where(
+        tested & ~gone & (rho >= 0.0), octaves(np.maximum(rho, 0.0)), np.nan
+    )
     return Block(groups, starts, items, state, size)

@@ -1,9 +1,12 @@
-"""A static site of the matrix: pages that need no network and no server, each with what it shows inside.
+"""A static site of the matrix: pages that need no network and no server, each with what it shows
+inside.
 
-    index.html  operators/NAME.html  morning.html  environments.html  failures/ID/ (scripts and issues of what fails now)
+    index.html  operators/NAME.html  morning.html  environments.html  failures/ID/ (scripts and
+    issues of what fails now)
 
-Everything that came from bundles is escaped: by Jinja in the text, by :func:`~consistency.report.page_data.embedded` in the
-JSON, and the script puts it into the page as text only.
+Everything that came from bundles is escaped: by Jinja in the text, by
+:func:`~consistency.report.page_data.embedded` in the JSON, and the script puts it into the page as
+text only.
 """
 
 from __future__ import annotations
@@ -34,12 +37,15 @@ _PORTABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,80}")
 
 
 def write(board: Board, out: Path, *, artefacts: bool = True) -> Path:
-    """Write the site into ``out``, which is made or brought up to date. Raises UsageError where that cannot be written."""
+    """Write the site into ``out``, which is made or brought up to date. Raises UsageError where
+    that cannot be written."""
     try:
         (out / "operators").mkdir(parents=True, exist_ok=True)
         _write(board, out, artefacts)
     except OSError as error:
-        raise UsageError(f"cannot write {error.filename or out}: {error.strerror}; name another folder with -o") from None
+        raise UsageError(
+            f"cannot write {error.filename or out}: {error.strerror}; name another folder with -o"
+        ) from None
     return out
 
 
@@ -51,9 +57,13 @@ def _write(board: Board, out: Path, artefacts: bool) -> None:
     pages = _Pages()
     morning = about_morning(board, files)
     drawn = data(board, files, links)
-    pages.write(out / "index.html", "index.html", drawn, morning=morning, many=len(board.environments))
+    pages.write(
+        out / "index.html", "index.html", drawn, morning=morning, many=len(board.environments)
+    )
     pages.write(out / "morning.html", "morning.html", None, morning=morning)
-    pages.write(out / "environments.html", "environments.html", None, environments=about_environments(board))
+    pages.write(
+        out / "environments.html", "environments.html", None, environments=about_environments(board)
+    )
     for name in operators:
         told = about_operator(board, by_operator[name], links)
         pages.write(out / files[name], "operator.html", None, up="../", name=name, **told)
@@ -70,17 +80,22 @@ class _Pages:
         from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
         self._templates: Templates = Environment(
-            loader=ChoiceLoader([PackageLoader("consistency.report.history"), PackageLoader("consistency.report")]),
+            loader=ChoiceLoader(
+                [PackageLoader("consistency.report.history"), PackageLoader("consistency.report")]
+            ),
             autoescape=True,
             undefined=StrictUndefined,
         )
         self._style = source("report.css") + _own("matrix.css")
-        self._scripts = {page: in_one(source("page.js"), *map(_own, names)) for page, names in SCRIPTS.items()}
+        self._scripts = {
+            page: in_one(source("page.js"), *map(_own, names)) for page, names in SCRIPTS.items()
+        }
 
     def write(self, path: Path, template: str, drawn: Any, **values: Any) -> None:
         script = self._scripts["plain" if drawn is None else "index"]
         html = self._templates.get_template(template).render(
-            style=self._style, script=script, policy=policy_of(self._style, script), data="" if drawn is None else embedded(drawn),
+            style=self._style, script=script, policy=policy_of(self._style, script),
+            data="" if drawn is None else embedded(drawn),
             **({"up": ""} | values),
         )  # fmt: skip
         if path.exists() and path.read_text(encoding="utf-8", errors="replace") == html:
@@ -95,7 +110,8 @@ def _own(name: str) -> str:
 
 
 def file_name(operator: str) -> str:
-    """A name that every file system takes; names that are alike without case, or hold other characters, end with a hash."""
+    """A name that every file system takes; names that are alike without case, or hold other
+    characters, end with a hash."""
     if _PORTABLE.fullmatch(operator) and operator == operator.lower():
         return operator
     plain = re.sub(r"[^A-Za-z0-9_.-]", "_", operator).lstrip(".-")[:60]
@@ -103,11 +119,15 @@ def file_name(operator: str) -> str:
 
 
 def _copied(board: Board, out: Path) -> Mapping[tuple[int, int], tuple[str, ...]]:
-    """Scripts and issues of what fails now, beside the pages: (environment, group) to their addresses from the site's top."""
+    """Scripts and issues of what fails now, beside the pages: (environment, group) to their
+    addresses from the site's top."""
     target = out / "failures"
     shutil.rmtree(target, ignore_errors=True)
     found: dict[tuple[int, int], tuple[str, ...]] = {}
-    failing = sorted((cell for cell in board.cells.values() if cell.rank == FAILED), key=lambda cell: -(cell.rho or 3e38))
+    failing = sorted(
+        (cell for cell in board.cells.values() if cell.rank == FAILED),
+        key=lambda cell: -(cell.rho or 3e38),
+    )
     for cell in failing:
         environment, group = board.environments[cell.env], board.groups[cell.group]
         bundle = Path(environment.nights[cell.night].path)
@@ -127,4 +147,8 @@ def _copied(board: Board, out: Path) -> Mapping[tuple[int, int], tuple[str, ...]
 
 def _small_file(path: Path, bundle: Path) -> bool:
     """Whether it is a file of bounded size that really lies in the bundle."""
-    return path.is_file() and path.stat().st_size <= MOST_BYTES and path.resolve().is_relative_to(bundle.resolve())
+    return (
+        path.is_file()
+        and path.stat().st_size <= MOST_BYTES
+        and path.resolve().is_relative_to(bundle.resolve())
+    )

@@ -1,6 +1,7 @@
 """The matrix: what every operator does on every environment, since when, and what has changed.
 
-Made from a store in one go; what it found is kept in the store, and made again when the store's bundles are other ones.
+Made from a store in one go; what it found is kept in the store, and made again when the store's
+bundles are other ones.
 """
 
 from __future__ import annotations
@@ -48,12 +49,13 @@ class Group:
 
 @dataclass(slots=True)
 class Cell:
-    """A group in an environment, as of its last night that has it (``night``, its place among the environment's nights).
+    """A group in an environment, as of its last night that has it (``night``, its place among the
+    environment's nights).
 
-    ``rho`` is the largest × budget among the results of the worst rank, None without one; ``cases`` counts those of them,
-    ``of`` all.
-    ``since`` is the night from which on it has failed, None where it does not fail;
-    ``before`` is the last night on which it was known not to. ``turn`` is what changed on that night.
+    ``rho`` is the largest × budget among the results of the worst rank, None without one; ``cases``
+    counts those of them, ``of`` all. ``since`` is the night from which on it has failed, None where
+    it does not fail; ``before`` is the last night on which it was known not to. ``turn`` is what
+    changed on that night.
     """
 
     env: int
@@ -78,7 +80,8 @@ class Cell:
 
 @dataclass
 class Board:
-    """Everything the pages and the questions are about. ``cells`` and ``lines`` by (environment, group).
+    """Everything the pages and the questions are about. ``cells`` and ``lines`` by (environment,
+    group).
 
     ``expectations`` are lines about entries to remove, or to look at.
     """
@@ -93,7 +96,9 @@ class Board:
 
     def by_operator(self) -> dict[str, list[Group]]:
         found: dict[str, list[Group]] = defaultdict(list)
-        for group in sorted(self.groups.values(), key=lambda one: (one.operator, one.dtype, one.direction)):
+        for group in sorted(
+            self.groups.values(), key=lambda one: (one.operator, one.dtype, one.direction)
+        ):
             found[group.operator].append(group)
         return dict(found)
 
@@ -106,7 +111,9 @@ class Board:
 
     def last_turns(self) -> list[Turn]:
         """What changed on the last night of each environment."""
-        return [turn for turn in self.turns if turn.night == len(self.environments[turn.env].nights) - 1]
+        return [
+            turn for turn in self.turns if turn.night == len(self.environments[turn.env].nights) - 1
+        ]
 
 
 def board(store: Store) -> Board:
@@ -128,9 +135,19 @@ def board(store: Store) -> Board:
                 for g, n in zip(block.groups, nights, strict=True)
                 if n < len(one.nights) - 1
             ]
-    turns.sort(key=lambda turn: (found[turn.env].nights[turn.night].created, turn.env, turn.group, turn.kind))
+    turns.sort(
+        key=lambda turn: (
+            found[turn.env].nights[turn.night].created,
+            turn.env,
+            turn.group,
+            turn.kind,
+        )
+    )
     groups = {
-        row[0]: Group(*row) for row in store.db.execute("SELECT grp, operator, dtype, direction, family FROM groups").fetchall()
+        row[0]: Group(*row)
+        for row in store.db.execute(
+            "SELECT grp, operator, dtype, direction, family FROM groups"
+        ).fetchall()
     }
     cells = _cells(store.db, found, shown)
     known = expected.standings({Path(one.nights[-1].path): None for one in found.values()})
@@ -139,7 +156,11 @@ def board(store: Store) -> Board:
     _since(cells, turns, lines, found)
     items = {turn.item for turn in turns}
     ids = (
-        dict(store.db.execute("SELECT item, case_id FROM items WHERE list_contains(?, item)", [list(items)]).fetchall())
+        dict(
+            store.db.execute(
+                "SELECT item, case_id FROM items WHERE list_contains(?, item)", [list(items)]
+            ).fetchall()
+        )
         if items
         else {}
     )
@@ -149,22 +170,30 @@ def board(store: Store) -> Board:
 
 
 def _cells(
-    db: duckdb.DuckDBPyConnection, found: Mapping[int, Environment], stale: Sequence[tuple[int, int, int]]
+    db: duckdb.DuckDBPyConnection,
+    found: Mapping[int, Environment],
+    stale: Sequence[tuple[int, int, int]],
 ) -> dict[tuple[int, int], Cell]:
     """The worst of every group on the last night that has it."""
     last = [(one.env, one.nights[-1].bundle, None) for one in found.values()]
     columns = [list(column) for column in zip(*last, *stale, strict=True)] or [[], [], []]
     db.execute(
-        "CREATE OR REPLACE TEMP TABLE shown AS SELECT unnest(?)::INT AS env, unnest(?)::INT AS bundle, unnest(?)::INT AS only",
+        (
+            "CREATE OR REPLACE TEMP TABLE shown AS SELECT unnest(?)::INT AS env, unnest(?)::INT AS "
+            "bundle, unnest(?)::INT AS only"
+        ),
         columns,
     )
-    place = {(one.env, night.bundle): i for one in found.values() for i, night in enumerate(one.nights)}
+    place = {
+        (one.env, night.bundle): i for one in found.values() for i, night in enumerate(one.nights)
+    }
     worst: dict[tuple[int, int], tuple[Any, ...]] = {}
     counted: dict[tuple[int, int], int] = defaultdict(int)
     for row in db.execute(
         f"SELECT o.env, i.grp, o.bundle, o.verdict, count(*), max(coalesce(o.rho, {_HUGE})), "
         f"arg_max(o.item, coalesce(o.rho, {_HUGE})) "
-        "FROM outcomes o JOIN shown s ON o.env = s.env AND o.bundle = s.bundle JOIN items i USING (item) "
+        "FROM outcomes o JOIN shown s ON o.env = s.env AND o.bundle = s.bundle JOIN items i USING "
+        "(item) "
         "WHERE s.only IS NULL OR s.only = i.grp GROUP BY ALL"
     ).fetchall():
         key = (row[0], row[1])
@@ -173,21 +202,33 @@ def _cells(
         if key not in worst or weight > (RANK_OF[worst[key][3]], worst[key][5]):
             worst[key] = row
     items = list({row[6] for row in worst.values()})
-    ids = dict(db.execute("SELECT item, case_id FROM items WHERE list_contains(?, item)", [items]).fetchall()) if items else {}
+    ids = (
+        dict(
+            db.execute(
+                "SELECT item, case_id FROM items WHERE list_contains(?, item)", [items]
+            ).fetchall()
+        )
+        if items
+        else {}
+    )
     told = _details(db)
     cells = {}
     for (env, group), (_, _, bundle, verdict, many, rho, item) in worst.items():
         words = told.get((bundle, env, item), ("", "", "", ""))
         cells[env, group] = Cell(
-            env, group, place[env, bundle], NAME_OF[verdict], RANK_OF[verdict], None if rho >= _HUGE else float(rho), many,
+            env, group, place[env, bundle], NAME_OF[verdict], RANK_OF[verdict],
+            None if rho >= _HUGE else float(rho), many,
             counted[env, group], ids.get(item, ""), *words,
         )  # fmt: skip
     return cells
 
 
-def _details(db: duckdb.DuckDBPyConnection) -> dict[tuple[int, int, int], tuple[str, str, str, str]]:
+def _details(
+    db: duckdb.DuckDBPyConnection,
+) -> dict[tuple[int, int, int], tuple[str, str, str, str]]:
     rows = db.execute(
-        "SELECT DISTINCT d.bundle, d.env, d.item, d.sentence, d.cause, d.workaround, d.expectation FROM details d "
+        "SELECT DISTINCT d.bundle, d.env, d.item, d.sentence, d.cause, d.workaround, "
+        "d.expectation FROM details d "
         "JOIN shown s ON d.env = s.env AND d.bundle = s.bundle"
     ).fetchall()
     return {
@@ -237,36 +278,47 @@ def _keep(store: Store, made: Board) -> None:
     db = store.db
     db.execute("CREATE OR REPLACE TABLE stamps AS SELECT ? AS stamp", [stamp(store)])
     turns = [
-        (t.env, made.environments[t.env].nights[t.night].bundle, t.group, t.kind, t.regression, t.cases, t.of, _linear(t.before),
+        (t.env, made.environments[t.env].nights[t.night].bundle, t.group, t.kind, t.regression,
+        t.cases, t.of, _linear(t.before),
          _linear(t.after), made.case_ids.get(t.item, ""), t.moved,
          _said(made.environments[t.env].between(t.last, t.night)))
         for t in made.turns
     ]  # fmt: skip
     _fill(
         db, "turns", turns,
-        "env INTEGER, bundle INTEGER, grp INTEGER, kind VARCHAR, regression BOOLEAN, cases INTEGER, "
+        "env INTEGER, bundle INTEGER, grp INTEGER, kind VARCHAR, regression BOOLEAN, cases "
+        "INTEGER, "
         "of_cases INTEGER, before DOUBLE, "
         "after DOUBLE, case_id VARCHAR, environment_changed BOOLEAN, what_changed VARCHAR",
     )  # fmt: skip
     cells = [
-        (c.env, made.environments[c.env].nights[c.night].bundle, c.group, c.verdict, RANKS[c.rank], c.rho, c.cases, c.of, c.case_id,
-         c.sentence, c.cause, c.workaround, None if c.since is None else made.environments[c.env].nights[c.since].bundle,
+        (c.env, made.environments[c.env].nights[c.night].bundle, c.group, c.verdict, RANKS[c.rank],
+        c.rho, c.cases, c.of, c.case_id,
+         c.sentence, c.cause, c.workaround,
+         None if c.since is None else made.environments[c.env].nights[c.since].bundle,
          c.flaky[0] / c.flaky[1] if c.flaky else None)
         for c in made.cells.values()
     ]  # fmt: skip
     _fill(
         db, "squares", cells,
-        "env INTEGER, bundle INTEGER, grp INTEGER, verdict VARCHAR, rank VARCHAR, rho DOUBLE, cases INTEGER, of_cases INTEGER, "
-        "case_id VARCHAR, sentence VARCHAR, cause VARCHAR, workaround VARCHAR, since INTEGER, flaky DOUBLE",
+        "env INTEGER, bundle INTEGER, grp INTEGER, verdict VARCHAR, rank VARCHAR, rho DOUBLE, "
+        "cases INTEGER, of_cases INTEGER, "
+        "case_id VARCHAR, sentence VARCHAR, cause VARCHAR, workaround VARCHAR, since INTEGER, "
+        "flaky DOUBLE",
     )  # fmt: skip
 
 
-def _fill(db: duckdb.DuckDBPyConnection, table: str, rows: Sequence[tuple[Any, ...]], columns: str) -> None:
+def _fill(
+    db: duckdb.DuckDBPyConnection, table: str, rows: Sequence[tuple[Any, ...]], columns: str
+) -> None:
     db.execute(f"CREATE OR REPLACE TABLE {table} ({columns})")
     if rows:
         types = [column.strip().split(" ")[1] for column in columns.split(",")]
         values = [list(column) for column in zip(*rows, strict=True)]
-        db.execute(f"INSERT INTO {table} SELECT {', '.join(f'unnest(?::{kind}[])' for kind in types)}", values)
+        db.execute(
+            f"INSERT INTO {table} SELECT {', '.join(f'unnest(?::{kind}[])' for kind in types)}",
+            values,
+        )
 
 
 def _linear(octaves: float) -> float | None:

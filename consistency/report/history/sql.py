@@ -1,4 +1,5 @@
-"""Questions in SQL over a store: read only, one SELECT, and nothing outside of the views can be reached."""
+"""Questions in SQL over a store: read only, one SELECT, and nothing outside of the views can be
+reached."""
 
 from __future__ import annotations
 
@@ -15,39 +16,55 @@ if TYPE_CHECKING:
     import duckdb
 
 _LATEST = "(SELECT env, arg_max(bundle, created) AS bundle FROM nights_ GROUP BY env)"
-_KEY = "(SELECT value FROM identities k WHERE k.bundle = n.bundle AND k.env = n.env AND k.name = '{}' LIMIT 1) AS {}"
+_KEY = (
+    "(SELECT value FROM identities k WHERE k.bundle = n.bundle AND k.env = n.env AND k.name = "
+    "'{}' LIMIT 1) AS {}"
+)
 _SAID = ", ".join(_KEY.format(name, name) for name in ("device", "driver", "torch"))
 _VIEWS = f"""
-CREATE TEMP VIEW nights_ AS SELECT DISTINCT o.env, o.bundle, b.created FROM (SELECT DISTINCT env, bundle FROM outcomes) o
+CREATE TEMP VIEW nights_ AS SELECT DISTINCT o.env, o.bundle, b.created FROM (SELECT DISTINCT env,
+    bundle FROM outcomes) o
     JOIN bundles b USING (bundle);
-CREATE TEMP VIEW nights AS SELECT e.label || ' · ' || e.backend AS environment, e.label, e.backend, n.created::DATE AS night,
+CREATE TEMP VIEW nights AS SELECT e.label || ' · ' || e.backend AS environment, e.label, e.backend,
+    n.created::DATE AS night,
     n.created,
     b.path, b.corpus, b.complete, b.damaged AS damaged_lines, {_SAID}
     FROM nights_ n JOIN hosts e USING (env) JOIN bundles b USING (bundle);
-CREATE TEMP VIEW environments AS SELECT e.label || ' · ' || e.backend AS environment, e.label, e.backend, m.nights, m.first_night,
+CREATE TEMP VIEW environments AS SELECT e.label || ' · ' || e.backend AS environment, e.label,
+    e.backend, m.nights, m.first_night,
     m.last_night, {_SAID} FROM {_LATEST} n JOIN hosts e USING (env)
-    JOIN (SELECT env, count(*) AS nights, min(created)::DATE AS first_night, max(created)::DATE AS last_night FROM nights_
+    JOIN (SELECT env, count(*) AS nights, min(created)::DATE AS first_night, max(created)::DATE AS
+        last_night FROM nights_
     GROUP BY env) m
     USING (env);
-CREATE TEMP VIEW identity AS SELECT e.label || ' · ' || e.backend AS environment, b.created::DATE AS night, b.created,
+CREATE TEMP VIEW identity AS SELECT e.label || ' · ' || e.backend AS environment, b.created::DATE
+    AS night, b.created,
     k.name, k.value
     FROM identities k JOIN hosts e USING (env) JOIN bundles b USING (bundle);
-CREATE TEMP VIEW results AS SELECT e.label || ' · ' || e.backend AS environment, e.label, e.backend, b.created::DATE AS
+CREATE TEMP VIEW results AS SELECT e.label || ' · ' || e.backend AS environment, e.label,
+    e.backend, b.created::DATE AS
     night, b.created,
     g.operator, g.family, g.dtype, g.direction, i.case_id, ({NAME_OF!r})[o.verdict + 1] AS verdict,
-    ({[RANKS[rank] for rank in RANK_OF]!r})[o.verdict + 1] AS rank, o.fails, o.rho, d.sentence, d.cause, d.share,
+    ({[RANKS[rank] for rank in RANK_OF]!r})[o.verdict + 1] AS rank, o.fails, o.rho, d.sentence,
+        d.cause, d.share,
     d.workaround, b.path
-    FROM outcomes o JOIN hosts e USING (env) JOIN bundles b USING (bundle) JOIN items i USING (item) JOIN groups g USING (grp)
+    FROM outcomes o JOIN hosts e USING (env) JOIN bundles b USING (bundle) JOIN items i USING
+        (item) JOIN groups g USING (grp)
     LEFT JOIN details d ON d.bundle = o.bundle AND d.env = o.env AND d.item = o.item;
-CREATE TEMP VIEW cases AS SELECT i.case_id, g.operator, g.family, g.dtype, g.direction FROM items i JOIN groups g USING (grp);
-CREATE TEMP VIEW changes AS SELECT e.label || ' · ' || e.backend AS environment, e.label, e.backend, b.created::DATE AS
+CREATE TEMP VIEW cases AS SELECT i.case_id, g.operator, g.family, g.dtype, g.direction FROM items i
+    JOIN groups g USING (grp);
+CREATE TEMP VIEW changes AS SELECT e.label || ' · ' || e.backend AS environment, e.label,
+    e.backend, b.created::DATE AS
     night, b.created,
-    t.kind, t.regression, g.operator, g.family, g.dtype, g.direction, t.cases, t.of_cases, t.before, t.after, t.case_id,
+    t.kind, t.regression, g.operator, g.family, g.dtype, g.direction, t.cases, t.of_cases,
+        t.before, t.after, t.case_id,
     t.environment_changed, t.what_changed, b.path
     FROM turns t JOIN hosts e USING (env) JOIN bundles b USING (bundle) JOIN groups g USING (grp);
-CREATE TEMP VIEW cells AS SELECT e.label || ' · ' || e.backend AS environment, e.label, e.backend, b.created::DATE AS night,
+CREATE TEMP VIEW cells AS SELECT e.label || ' · ' || e.backend AS environment, e.label, e.backend,
+    b.created::DATE AS night,
     g.operator,
-    g.family, g.dtype, g.direction, c.verdict, c.rank, c.rho, c.cases, c.of_cases, c.case_id, c.sentence, c.cause, c.workaround,
+    g.family, g.dtype, g.direction, c.verdict, c.rank, c.rho, c.cases, c.of_cases, c.case_id,
+        c.sentence, c.cause, c.workaround,
     s.created::DATE AS since, c.flaky, b.path
     FROM squares c JOIN hosts e USING (env) JOIN bundles b USING (bundle) JOIN groups g USING (grp)
     LEFT JOIN bundles s ON s.bundle = c.since
@@ -66,12 +83,17 @@ class Answer:
 
 def current(store: Store) -> bool:
     """Whether what the store holds of changes and cells belongs to its bundles."""
-    tables = {name for (name,) in store.db.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
-    return "stamps" in tables and store.db.execute("SELECT stamp FROM stamps").fetchall() == [(stamp(store),)]
+    tables = {
+        name for (name,) in store.db.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+    }
+    return "stamps" in tables and store.db.execute("SELECT stamp FROM stamps").fetchall() == [
+        (stamp(store),)
+    ]
 
 
 def ask(store: Store, sql: str) -> Answer:
-    """The answer to one SELECT. The store's connection is locked from then on. Raises UsageError with one line."""
+    """The answer to one SELECT. The store's connection is locked from then on. Raises UsageError
+    with one line."""
     import duckdb
 
     db = _locked(store)
@@ -79,7 +101,10 @@ def ask(store: Store, sql: str) -> Answer:
         statements = db.extract_statements(sql)
     except duckdb.Error as error:
         raise UsageError(f"the question cannot be read: {_line(error)}") from None
-    if len(statements) != 1 or statements[0].type not in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):
+    if len(statements) != 1 or statements[0].type not in (
+        duckdb.StatementType.SELECT,
+        duckdb.StatementType.EXPLAIN,
+    ):
         raise UsageError(f"a question is one SELECT over the views {', '.join(VIEWS)}")
     try:
         cursor = db.execute(statements[0])
@@ -106,7 +131,11 @@ def _locked(store: Store) -> duckdb.DuckDBPyConnection:
         store.db = duckdb.connect(str(store.path), read_only=True)
     for statement in _VIEWS.strip().split(";\n"):
         store.db.execute(statement)
-    for setting in ("enable_external_access = false", "allow_community_extensions = false", "lock_configuration = true"):
+    for setting in (
+        "enable_external_access = false",
+        "allow_community_extensions = false",
+        "lock_configuration = true",
+    ):
         store.db.execute(f"SET {setting}")
     return store.db
 

@@ -1,8 +1,10 @@
-"""The store: what bundles say, as typed columns in one DuckDB file, so that tomorrow only the new nights are read.
+"""The store: what bundles say, as typed columns in one DuckDB file, so that tomorrow only the new
+nights are read.
 
-A result takes some ten bytes here. Tables: ``bundles`` (a run), ``hosts`` (label and backend), ``identities`` (what an
-environment was on a night), ``groups`` (operator, dtype, direction), ``items`` (a case in a direction), ``outcomes`` (a result),
-``details`` (sentence, cause and work-around of what failed or warned).
+A result takes some ten bytes here. Tables: ``bundles`` (a run), ``hosts`` (label and backend),
+``identities`` (what an environment was on a night), ``groups`` (operator, dtype, direction),
+``items`` (a case in a direction), ``outcomes`` (a result), ``details`` (sentence, cause and
+work-around of what failed or warned).
 """
 
 from __future__ import annotations
@@ -23,26 +25,32 @@ if TYPE_CHECKING:
 
 BATCH_BYTES, BATCH_BUNDLES = 1 << 28, 128  # of files that are read together
 PACKED = 10  # how much larger a packed file is once it is read
-FEW = 500_000  # results that a packed file may have, and one more for every four bytes: real ones need 20 and more
+# results that a packed file may have, and one more for every four bytes: real ones need 20 and more
+FEW = 500_000
 ALLOWED = len(VERDICTS)  # the number of a reduced precision that was asked for
 NAME, SENTENCE = 160, 400  # characters kept
 
 _SCHEMA = """
 CREATE TABLE about (version BIGINT);
-CREATE TABLE bundles (bundle INTEGER PRIMARY KEY, identity VARCHAR UNIQUE, signature VARCHAR, path VARCHAR, created TIMESTAMP,
+CREATE TABLE bundles (bundle INTEGER PRIMARY KEY, identity VARCHAR UNIQUE, signature VARCHAR, path
+    VARCHAR, created TIMESTAMP,
     label VARCHAR, corpus VARCHAR, complete BOOLEAN, damaged INTEGER, packed BOOLEAN);
 CREATE TABLE hosts (env INTEGER PRIMARY KEY, label VARCHAR, backend VARCHAR);
 CREATE TABLE identities (bundle INTEGER, env INTEGER, name VARCHAR, value VARCHAR);
-CREATE TABLE groups (grp INTEGER PRIMARY KEY, operator VARCHAR, dtype VARCHAR, direction VARCHAR, family VARCHAR);
+CREATE TABLE groups (grp INTEGER PRIMARY KEY, operator VARCHAR, dtype VARCHAR, direction VARCHAR,
+    family VARCHAR);
 CREATE TABLE items (item INTEGER PRIMARY KEY, grp INTEGER, case_id VARCHAR);
-CREATE TABLE outcomes (bundle INTEGER, env INTEGER, item INTEGER, verdict UTINYINT, fails BOOLEAN, rho FLOAT);
-CREATE TABLE details (bundle INTEGER, env INTEGER, item INTEGER, sentence VARCHAR, cause VARCHAR, share FLOAT, workaround VARCHAR,
+CREATE TABLE outcomes (bundle INTEGER, env INTEGER, item INTEGER, verdict UTINYINT, fails BOOLEAN,
+    rho FLOAT);
+CREATE TABLE details (bundle INTEGER, env INTEGER, item INTEGER, sentence VARCHAR, cause VARCHAR,
+    share FLOAT, workaround VARCHAR,
     expectation VARCHAR);
 CREATE SEQUENCE numbers;
 """
 VERSION = zlib.crc32(_SCHEMA.encode())  # another layout is another version
 _COLUMNS = {
-    "operator": "VARCHAR", "dtype": "VARCHAR", "direction": "VARCHAR", "backend": "VARCHAR", "verdict": "VARCHAR",
+    "operator": "VARCHAR", "dtype": "VARCHAR", "direction": "VARCHAR", "backend": "VARCHAR",
+    "verdict": "VARCHAR",
     "fails": "BOOLEAN",
     "shrunk": "BOOLEAN", "case_id": "VARCHAR", "family": "VARCHAR", "explanation": "VARCHAR",
     "cause": "VARCHAR", "share": "VARCHAR",
@@ -50,49 +58,70 @@ _COLUMNS = {
 }  # fmt: skip
 _INCOMING = f"""
 CREATE OR REPLACE TEMP TABLE incoming AS
-SELECT f.bundle, f.label, left(r.operator, {NAME}) AS operator, left(r.dtype, 40) AS dtype, r.direction, left(r.backend,
+SELECT f.bundle, f.label, left(r.operator, {NAME}) AS operator, left(r.dtype, 40) AS dtype,
+    r.direction, left(r.backend,
     {NAME}) AS backend,
     CASE WHEN r.verdict = 'reduced-precision' AND r.fails = false THEN {ALLOWED}
          ELSE list_position(?, r.verdict) - 1 END::UTINYINT AS verdict,
-    coalesce(r.fails, false) AS fails, left(r.case_id, {NAME}) AS case_id, left(r.family, {NAME}) AS family,
-    CASE WHEN r.metrics.rho_max IS NULL THEN NULL WHEN isnan(TRY_CAST(r.metrics.rho_max AS DOUBLE)) THEN 'inf'::FLOAT
+    coalesce(r.fails, false) AS fails, left(r.case_id, {NAME}) AS case_id, left(r.family, {NAME})
+        AS family,
+    CASE WHEN r.metrics.rho_max IS NULL THEN NULL WHEN isnan(TRY_CAST(r.metrics.rho_max AS DOUBLE))
+        THEN 'inf'::FLOAT
          ELSE least(greatest(TRY_CAST(r.metrics.rho_max AS DOUBLE), 0), 3e38)::FLOAT END AS rho,
-    left(r.explanation, {SENTENCE}) AS sentence, left(r.cause, {NAME}) AS cause, TRY_CAST(r.share AS FLOAT) AS share,
-    left(r.workaround, {SENTENCE}) AS workaround, left(r.expectation::VARCHAR, {SENTENCE}) AS expectation,
+    left(r.explanation, {SENTENCE}) AS sentence, left(r.cause, {NAME}) AS cause, TRY_CAST(r.share
+        AS FLOAT) AS share,
+    left(r.workaround, {SENTENCE}) AS workaround, left(r.expectation::VARCHAR, {SENTENCE}) AS
+        expectation,
     coalesce(r.shrunk, false) AS shrunk
-FROM read_json(?, columns = {_COLUMNS!r}, format = 'newline_delimited', ignore_errors = true, filename = true,
+FROM read_json(?, columns = {_COLUMNS!r}, format = 'newline_delimited', ignore_errors = true,
+    filename = true,
     maximum_object_size = 16777216) r JOIN files f ON f.file = r.filename LIMIT ?
 """
-_WHOLE = "operator IS NOT NULL AND dtype IS NOT NULL AND direction IN ('forward', 'backward') AND backend IS NOT NULL " \
+_WHOLE = "operator IS NOT NULL AND dtype IS NOT NULL " \
+    "AND direction IN ('forward', 'backward') AND backend IS NOT NULL " \
     "AND verdict IS NOT NULL AND case_id IS NOT NULL"  # fmt: skip
 _TAKE = """
 DELETE FROM incoming WHERE shrunk;
-INSERT INTO hosts SELECT nextval('numbers'), label, backend FROM (SELECT DISTINCT label, backend FROM incoming)
+INSERT INTO hosts SELECT nextval('numbers'), label, backend FROM (SELECT DISTINCT label, backend
+    FROM incoming)
     ANTI JOIN hosts USING (label, backend);
-INSERT INTO groups SELECT nextval('numbers'), * FROM (SELECT operator, dtype, direction, coalesce(min(family), '') FROM
+INSERT INTO groups SELECT nextval('numbers'), * FROM (SELECT operator, dtype, direction,
+    coalesce(min(family), '') FROM
     incoming GROUP BY ALL)
     ANTI JOIN groups USING (operator, dtype, direction);
-CREATE OR REPLACE TEMP TABLE known AS SELECT i.* EXCLUDE (label, backend, operator, dtype, direction, family), e.env, g.grp
-    FROM incoming i JOIN hosts e USING (label, backend) JOIN groups g USING (operator, dtype, direction);
-INSERT INTO items SELECT nextval('numbers'), grp, case_id FROM (SELECT DISTINCT grp, case_id FROM known) ANTI JOIN items
+CREATE OR REPLACE TEMP TABLE known AS SELECT i.* EXCLUDE (label, backend, operator, dtype,
+    direction, family), e.env, g.grp
+    FROM incoming i JOIN hosts e USING (label, backend) JOIN groups g USING (operator, dtype,
+        direction);
+INSERT INTO items SELECT nextval('numbers'), grp, case_id FROM (SELECT DISTINCT grp, case_id FROM
+    known) ANTI JOIN items
     USING (grp, case_id);
-CREATE OR REPLACE TEMP TABLE numbered AS SELECT k.*, i.item FROM known k JOIN items i USING (grp, case_id);
+CREATE OR REPLACE TEMP TABLE numbered AS SELECT k.*, i.item FROM known k JOIN items i USING (grp,
+    case_id);
 """
 _PUT = """
-INSERT INTO outcomes SELECT bundle, env, item, verdict, fails, rho FROM numbered ORDER BY env, bundle, item;
-INSERT INTO details SELECT bundle, env, item, sentence, coalesce(cause, ''), share, coalesce(workaround, ''),
+INSERT INTO outcomes SELECT bundle, env, item, verdict, fails, rho FROM numbered ORDER BY env,
+    bundle, item;
+INSERT INTO details SELECT bundle, env, item, sentence, coalesce(cause, ''), share,
+    coalesce(workaround, ''),
     coalesce(expectation, '')
     FROM numbered WHERE verdict IN (SELECT unnest(?)) ORDER BY env, bundle, item;
 DROP TABLE incoming; DROP TABLE known; DROP TABLE numbered;
 """
-_TOLD = [i for i, name in enumerate(VERDICTS) if name not in ("exact", "rounding", "undecidable", "unsupported")] + [ALLOWED]
+_TOLD = [
+    i
+    for i, name in enumerate(VERDICTS)
+    if name not in ("exact", "rounding", "undecidable", "unsupported")
+] + [ALLOWED]
 
 
 class Store:
-    """An open store. ``problems`` collects what could not be read, one line each; ``fresh`` says how many bundles were read now."""
+    """An open store. ``problems`` collects what could not be read, one line each; ``fresh`` says
+    how many bundles were read now."""
 
     def __init__(self, path: Path | None = None) -> None:
-        """``path``: the file, made if it is not there; None for a store in memory. Raises UsageError."""
+        """``path``: the file, made if it is not there; None for a store in memory. Raises
+        UsageError."""
         import duckdb
 
         self.path, self.fresh = path, 0
@@ -100,12 +129,20 @@ class Store:
         try:
             self.db = _opened(path)
         except duckdb.Error as error:
-            raise UsageError(f"cannot open the store {path}: {_first_line(error)}; name another file with --store") from None
+            raise UsageError(
+                f"cannot open the store {path}: {_first_line(error)}; "
+                "name another file with --store"
+            ) from None
 
     def close(self) -> None:
         self.db.close()
 
-    def take(self, bundles: Sequence[Found], *, told: Callable[[int, int], object] = lambda done, of: None) -> None:
+    def take(
+        self,
+        bundles: Sequence[Found],
+        *,
+        told: Callable[[int, int], object] = lambda done, of: None,
+    ) -> None:
         """Read what is new or has changed. What damaged files cost is noted in ``problems``."""
         rows = self.db.execute("SELECT identity, signature, bundle FROM bundles").fetchall()
         known = {identity: (signature, number) for identity, signature, number in rows}
@@ -121,7 +158,9 @@ class Store:
     def keep_only(self, bundles: Sequence[Found]) -> None:
         """Forget bundles that are not among these."""
         kept = [one.identity for one in bundles]
-        gone = self.db.execute("SELECT bundle FROM bundles WHERE NOT list_contains(?, identity)", [kept]).fetchall()
+        gone = self.db.execute(
+            "SELECT bundle FROM bundles WHERE NOT list_contains(?, identity)", [kept]
+        ).fetchall()
         if gone:
             with self._all_or_nothing():
                 self._forget([number for (number,) in gone])
@@ -135,7 +174,11 @@ class Store:
                 self._read(batch)
         except (duckdb.Error, BundleError) as error:
             if len(batch) == 1:  # one bundle costs only itself
-                self.problems.append(printable(f"passed over: {batch[0].folder} cannot be read: {_first_line(error)}"))
+                self.problems.append(
+                    printable(
+                        f"passed over: {batch[0].folder} cannot be read: {_first_line(error)}"
+                    )
+                )
                 return
             numbers = dict(self.db.execute("SELECT identity, bundle FROM bundles").fetchall())
             for one in batch:
@@ -159,14 +202,20 @@ class Store:
         (start,) = self.db.execute("SELECT coalesce(max(bundle), 0) + 1 FROM bundles").fetchall()[0]
         numbers = range(start, start + len(batch))
         columns = [
-            list(numbers), [b.identity for b in batch], [b.signature for b in batch], [str(b.folder) for b in batch],
+            list(numbers), [b.identity for b in batch], [b.signature for b in batch],
+            [str(b.folder) for b in batch],
             [b.created for b in batch], [b.label for b in batch], [b.corpus for b in batch],
-            [b.complete for b in batch], [0] * len(batch), [b.results is not None and b.results.suffix != ".jsonl" for b in batch],
+            [b.complete for b in batch], [0] * len(batch),
+            [b.results is not None and b.results.suffix != ".jsonl" for b in batch],
         ]  # fmt: skip
-        self.db.execute(f"INSERT INTO bundles SELECT {', '.join('unnest(?)' for _ in columns)}", columns)
+        self.db.execute(
+            f"INSERT INTO bundles SELECT {', '.join('unnest(?)' for _ in columns)}", columns
+        )
         self._remember_environments(batch, numbers)
         files = [
-            (number, one.label, str(one.results)) for number, one in zip(numbers, batch, strict=True) if one.results is not None
+            (number, one.label, str(one.results))
+            for number, one in zip(numbers, batch, strict=True)
+            if one.results is not None
         ]
         for one in batch:
             if one.results is None:
@@ -179,20 +228,27 @@ class Store:
             (number, one.label, backend, name, value)
             for number, one in zip(numbers, batch, strict=True)
             for backend, keys in one.backends.items()
-            for name, value in ({f"machine.{name}": value for name, value in one.machine.items()} | dict(keys)).items()
+            for name, value in (
+                {f"machine.{name}": value for name, value in one.machine.items()} | dict(keys)
+            ).items()
         ]
         if not rows:
             return
         columns = [list(column) for column in zip(*rows, strict=True)]
         self.db.execute(
-            "CREATE OR REPLACE TEMP TABLE told AS SELECT unnest(?) AS bundle, unnest(?) AS label, unnest(?) AS backend, "
+            "CREATE OR REPLACE TEMP TABLE told AS SELECT unnest(?) AS bundle, "
+                "unnest(?) AS label, unnest(?) AS backend, "
             "unnest(?) AS name, unnest(?) AS value", columns,
         )  # fmt: skip
         self.db.execute(
-            "INSERT INTO hosts SELECT nextval('numbers'), * FROM (SELECT DISTINCT label, backend FROM told) "
+            "INSERT INTO hosts SELECT nextval('numbers'), * "
+            "FROM (SELECT DISTINCT label, backend FROM told) "
             "ANTI JOIN hosts USING (label, backend)"
         )
-        self.db.execute("INSERT INTO identities SELECT bundle, env, name, value FROM told JOIN hosts USING (label, backend)")
+        self.db.execute(
+            "INSERT INTO identities SELECT bundle, env, name, value "
+            "FROM told JOIN hosts USING (label, backend)"
+        )
         self.db.execute("DROP TABLE told")
 
     def _results(self, files: Sequence[tuple[int, str, str]]) -> None:
@@ -201,18 +257,31 @@ class Store:
             return
         columns = [list(column) for column in zip(*files, strict=True)]
         self.db.execute(
-            "CREATE OR REPLACE TEMP TABLE files AS SELECT unnest(?) AS bundle, unnest(?) AS label, unnest(?) AS file", columns
+            "CREATE OR REPLACE TEMP TABLE files AS SELECT unnest(?) AS bundle, "
+            "unnest(?) AS label, unnest(?) AS file",
+            columns,
         )
-        most = sum(FEW + _length(Path(path)) // (1 if path.endswith(".jsonl") else 4) for _, _, path in files)
-        ((many,),) = self.db.execute(_INCOMING, [list(VERDICTS), [_literally(path) for _, _, path in files], most]).fetchall()
+        most = sum(
+            FEW + _length(Path(path)) // (1 if path.endswith(".jsonl") else 4)
+            for _, _, path in files
+        )
+        ((many,),) = self.db.execute(
+            _INCOMING, [list(VERDICTS), [_literally(path) for _, _, path in files], most]
+        ).fetchall()
         if many == most:  # what comes from elsewhere may be packed a thousandfold
-            raise BundleError(f"more than {most:,} results in {sum(_length(Path(path)) for _, _, path in files):,} bytes")
+            length = sum(_length(Path(path)) for _, _, path in files)
+            raise BundleError(f"more than {most:,} results in {length:,} bytes")
         self._count_damage(files)
         for statement in _TAKE.split(";\n"):
             self.db.execute(statement)
-        (twice,) = self.db.execute("SELECT count(*) - count(DISTINCT (bundle, env, item)) FROM numbered").fetchall()[0]
+        (twice,) = self.db.execute(
+            "SELECT count(*) - count(DISTINCT (bundle, env, item)) FROM numbered"
+        ).fetchall()[0]
         if twice:
-            self.db.execute("CREATE OR REPLACE TEMP TABLE numbered AS SELECT DISTINCT ON (bundle, env, item) * FROM numbered")
+            self.db.execute(
+                "CREATE OR REPLACE TEMP TABLE numbered AS "
+                "SELECT DISTINCT ON (bundle, env, item) * FROM numbered"
+            )
         put, details, *drop = _PUT.strip().split(";\n")
         self.db.execute(put)
         self.db.execute(details, [_TOLD])
@@ -221,14 +290,18 @@ class Store:
 
     def _count_damage(self, files: Sequence[tuple[int, str, str]]) -> None:
         rows = self.db.execute(
-            f"SELECT bundle, count(*) FROM incoming WHERE NOT ({_WHOLE}) OR verdict IS NULL GROUP BY 1"
+            f"SELECT bundle, count(*) FROM incoming "
+            f"WHERE NOT ({_WHOLE}) OR verdict IS NULL GROUP BY 1"
         ).fetchall()
         self.db.execute(f"DELETE FROM incoming WHERE ({_WHOLE}) IS NOT true")
         paths = {number: Path(path) for number, _, path in files}
         for number, many in rows:
             lines = many - _cut_off(paths[number])
             if lines > 0:
-                self.problems.append(printable(f"{paths[number]}: {lines:,} damaged line{'s' if lines > 1 else ''} passed over"))
+                noun = "lines" if lines > 1 else "line"
+                self.problems.append(
+                    printable(f"{paths[number]}: {lines:,} damaged {noun} passed over")
+                )
                 self.db.execute("UPDATE bundles SET damaged = ? WHERE bundle = ?", [lines, number])
 
 
@@ -240,12 +313,16 @@ def _opened(path: Path | None) -> duckdb.DuckDBPyConnection:
     else:
         path.parent.mkdir(parents=True, exist_ok=True)
         db = duckdb.connect(str(path))
-        tables = {name for (name,) in db.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+        tables = {
+            name for (name,) in db.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+        }
         if "about" in tables and db.execute("SELECT version FROM about").fetchall() == [(VERSION,)]:
             return _quiet(db)
         if tables and "about" not in tables:
             db.close()
-            raise UsageError(f"{path} is a database of something else; name another file with --store")
+            raise UsageError(
+                f"{path} is a database of something else; name another file with --store"
+            )
         if tables:  # an older layout: everything is read again
             db.close()
             path.unlink()
@@ -301,7 +378,9 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().split("\n")[0][:200]
 
 
-def records(db: duckdb.DuckDBPyConnection, sql: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
+def records(
+    db: duckdb.DuckDBPyConnection, sql: str, values: Sequence[Any] = ()
+) -> list[dict[str, Any]]:
     """Rows as dictionaries."""
     cursor = db.execute(sql, list(values))
     names = [column[0] for column in cursor.description or ()]

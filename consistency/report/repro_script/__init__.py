@@ -1,4 +1,5 @@
-"""What a person takes away from a failure: a folder with a script of torch alone, the text of an issue, and the data."""
+"""What a person takes away from a failure: a folder with a script of torch alone, the text of an
+issue, and the data."""
 
 from __future__ import annotations
 
@@ -18,9 +19,14 @@ __all__ = ["Script", "issue", "keep", "script", "script_of", "write"]
 
 
 def script(
-    result: Result, *, spec: str | None = None, identity: Mapping[str, str] | None = None, operator: Operator | None = None
+    result: Result,
+    *,
+    spec: str | None = None,
+    identity: Mapping[str, str] | None = None,
+    operator: Operator | None = None,
 ) -> str:
-    """The text of repro.py in one file; it needs torch only. Raises RecipeError for a case that makes no sense."""
+    """The text of repro.py in one file; it needs torch only. Raises RecipeError for a case that
+    makes no sense."""
     return script_of(result, spec, identity, operator).text
 
 
@@ -35,4 +41,6 @@ def issue(
 ) -> str:
     """The text of issue.md. Raises RecipeError for a case that makes no sense."""
     made = script_of(result, spec, identity, operator)
-    return _issue.text(result, made, spec=spec, identity=identity or {}, others=others, minimal=minimal)
+    return _issue.text(
+        result, made, spec=spec, identity=identity or {}, others=others, minimal=minimal
+    )

@@ -53,20 +53,34 @@ def value(result: Result, element: Element, run: Ran, right: str, sheet: Sheet) 
     form = dtypes.form_of(element.dtype)
     if form is not None and abs(element.recorded) > form.overflow:
         return _beyond(element, lines, where, form.overflow, shown)
-    if form is not None and math.isfinite(form.overflow) and abs(element.recorded) + element.admitted >= form.overflow:
+    if (
+        form is not None
+        and math.isfinite(form.overflow)
+        and abs(element.recorded) + element.admitted >= form.overflow
+    ):
         lines.append(
-            f"got = max(min(got, 2.0**{form.max_exponent + 1}), -(2.0**{form.max_exponent + 1}))  # what infinity stands for"
+            f"got = max(min(got, 2.0**{form.max_exponent + 1}), "
+            f"-(2.0**{form.max_exponent + 1})) "
+            f" # what infinity stands for"
         )
-    lines.append(f"admitted = {_admitted(element)}  # the largest error that rounding explains there")
+    lines.append(
+        f"admitted = {_admitted(element)}  # the largest error that rounding explains there"
+    )
     lines.append(f'print(f"{where}: {{device}} gives {{got!r}}; {shown}")')
-    lines.append('print(f"{abs(got - recorded) / admitted:,.3g} times the error that rounding explains")')
+    lines.append(
+        'print(f"{abs(got - recorded) / admitted:,.3g} times the error that rounding explains")'
+    )
     return [*lines, 'assert abs(got - recorded) <= admitted, "no rounding explains this"']
 
 
 def _source(result: Result, element: Element) -> str:
     """Where the number that is right comes from."""
     proof = result.proof
-    if proof is None or proof.output != result.output or proof.index != element.index[: len(proof.index)]:
+    if (
+        proof is None
+        or proof.output != result.output
+        or proof.index != element.index[: len(proof.index)]
+    ):
         return "what is right, as it was computed when this was found"
     return f"proved in ball arithmetic (Arb, {proof.bits} bits): {proof.digits}"
 
@@ -76,9 +90,14 @@ def _admitted(element: Element) -> str:
 
 
 def _beyond(element: Element, lines: list[str], where: str, limit: float, shown: str) -> list[str]:
-    """What is right lies so far beyond the format that only an infinity, or next to it the largest number, can stand for it."""
+    """What is right lies so far beyond the format that only an infinity, or next to it the largest
+    number, can stand for it."""
     least = f"got >= {limit!r} * 0.99" if element.recorded > 0.0 else f"got <= {-limit!r} * 0.99"
-    return [*lines, f'print(f"{where}: {{device}} gives {{got!r}}; {shown}")', f'assert {least}, "no rounding explains this"']
+    return [
+        *lines,
+        f'print(f"{where}: {{device}} gives {{got!r}}; {shown}")',
+        f'assert {least}, "no rounding explains this"',
+    ]
 
 
 def special(result: Result, element: Element, run: Ran, right: str, sheet: Sheet) -> list[str]:
@@ -87,7 +106,10 @@ def special(result: Result, element: Element, run: Ran, right: str, sheet: Sheet
     lines += [f"right = {_picked(right, element)}"] if right else []
     shown = "; float64 on the CPU {right!r}" if right else ""
     recorded = scalar(element.recorded, sheet)
-    lines.append(f'print(f"{place_of(element)}: {{device}} gives {{got!r}}, where {recorded} is right{shown}")')
+    lines.append(
+        f'print(f"{place_of(element)}: {{device}} gives {{got!r}}, where {recorded} is '
+        f'right{shown}")'
+    )
     return [*lines, f"assert {_condition(result, element, recorded, sheet)}"]
 
 
@@ -107,7 +129,11 @@ def _condition(result: Result, element: Element, recorded: str, sheet: Sheet) ->
     sheet.modules.add("math")
     if "zero-sign" in kinds and element.recorded == 0.0 and element.actual == 0.0:
         return f"got == 0.0 and math.copysign(1.0, got) == {math.copysign(1.0, element.recorded)}"
-    return "math.isfinite(got)" if isinstance(element.actual, float) and math.isinf(element.actual) else "not math.isnan(got)"
+    return (
+        "math.isfinite(got)"
+        if isinstance(element.actual, float) and math.isinf(element.actual)
+        else "not math.isnan(got)"
+    )
 
 
 def spread(result: Result, element: Element, run: Ran, right: str) -> list[str]:
@@ -119,5 +145,8 @@ def spread(result: Result, element: Element, run: Ran, right: str) -> list[str]:
         f"error = ({run()}.cpu().to({as_double}) - right).abs().square().mean().sqrt().item()",
         f"usual = {usual:.3g}  # what rounding in {element.dtype} leaves of this",
         'print(f"RMS error on {device}: {error:.3g}, {error / usual:.1f} times the usual one")',
-        f'assert error <= {math.sqrt(times):.3g} * usual, "more than rounding in this dtype explains"',
+        (
+            f'assert error <= {math.sqrt(times):.3g} * usual, "more than rounding in this dtype '
+            f'explains"'
+        ),
     ]

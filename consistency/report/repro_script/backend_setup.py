@@ -1,4 +1,5 @@
-"""Where a script runs by default: a backend's spec as the lines that choose its device and set its switches."""
+"""Where a script runs by default: a backend's spec as the lines that choose its device and set its
+switches."""
 
 from __future__ import annotations
 
@@ -19,10 +20,12 @@ _HALVES = ("float16", "bfloat16")
 
 @dataclass
 class Place:
-    """``before`` stands above ``import torch``, ``after`` below it and ends with the line that sets ``device``.
+    """``before`` stands above ``import torch``, ``after`` below it and ends with the line that sets
+    ``device``.
 
-    ``usage`` is the command that runs the script, ``kind`` how messages call the device. ``foreign`` says why the script cannot run
-    what was tested (a backend that is no torch device); empty where it can.
+    ``usage`` is the command that runs the script, ``kind`` how messages call the device.
+    ``foreign`` says why the script cannot run what was tested (a backend that is no torch device);
+    empty where it can.
     """
 
     kind: str
@@ -34,7 +37,8 @@ class Place:
 
 
 def place_of(result: Result, spec: str | None, sheet: Sheet) -> Place:
-    """The place of a result; ``spec`` is what the user wrote for its backend (for a recorded one: the recording's folder)."""
+    """The place of a result; ``spec`` is what the user wrote for its backend (for a recorded one:
+    the recording's folder)."""
     text = result.backend.partition("#")[0] if result.recorded_id else spec or result.backend
     text = _meant(text)
     try:
@@ -45,15 +49,22 @@ def place_of(result: Result, spec: str | None, sheet: Sheet) -> Place:
     if result.recorded_id and parsed is not None and parsed.kind not in ("cpu", "cuda"):
         parsed = _known_switches(parsed, sheet)
     place = _place(parsed, inner.spec, result, sheet)
-    outside = {name: value for name, value in inner.environment.items() if name.startswith(_FROM_OUTSIDE)}
+    outside = {
+        name: value for name, value in inner.environment.items() if name.startswith(_FROM_OUTSIDE)
+    }
     inside = {name: value for name, value in inner.environment.items() if name not in outside}
     if outside:
-        place.usage = " ".join(f"{name}={shlex.quote(value)}" for name, value in outside.items()) + f" {place.usage}"
+        place.usage = (
+            " ".join(f"{name}={shlex.quote(value)}" for name, value in outside.items())
+            + f" {place.usage}"
+        )
     if inside:
         sheet.modules.add("os")
         place.before += [f"os.environ[{name!r}] = {value!r}" for name, value in inside.items()]
     if inner.python:
-        sheet.note(f"Found with another interpreter than this project's own: {inner.python!r:.200}.")
+        sheet.note(
+            f"Found with another interpreter than this project's own: {inner.python!r:.200}."
+        )
     return place
 
 
@@ -67,29 +78,49 @@ def _meant(text: str) -> str:
 
 def _known_switches(parsed: Spec, sheet: Sheet) -> Spec:
     """Recordings name their configurations like switches; those that are none are told."""
-    known = {key: value for key, value in parsed.switches.items() if parsed.kind == "directml" and key == "tiled"}
+    known = {
+        key: value
+        for key, value in parsed.switches.items()
+        if parsed.kind == "directml" and key == "tiled"
+    }
     for key in parsed.switches:
         if key not in known:
-            sheet.note(f"It was recorded in a configuration called {key!r:.60} there, which this script does not know how to set.")
+            sheet.note(
+                f"It was recorded in a configuration called {key!r:.60} there, which this "
+                f"script "
+                f"does not know how to set."
+            )
     return Spec(parsed.text, parsed.kind, parsed.place, known)
 
 
 def _place(parsed: Spec | None, text: str, result: Result, sheet: Sheet) -> Place:
     sheet.modules.add("sys")
-    if parsed is None or (parsed.place and not parsed.place.isdecimal() and parsed.kind != "directml"):
-        why = f"It was found on a backend of your own ({text!r:.120}), whose code is not here: this calls torch itself."
+    if parsed is None or (
+        parsed.place and not parsed.place.isdecimal() and parsed.kind != "directml"
+    ):
+        why = (
+            f"It was found on a backend of your own ({text!r:.120}), whose code is not here: "
+            f"this calls torch itself."
+        )
         return Place(result.backend, after=_device("cpu"), foreign=why)
     match parsed.kind:
         case "numpy":
             why = (
-                "It was found on this project's NumPy formula of the operator, which is not part of torch: this calls torch itself."
+                "It was found on this project's NumPy formula of the operator, which is not "
+                "part of torch: this calls torch itself."
             )
             return Place("cpu", after=_device("cpu"), foreign=why)
         case "cpu":
-            return Place("cpu", after=[*_cpu(parsed), *_device("cpu")], compiled="compile" in parsed.switches)
+            return Place(
+                "cpu", after=[*_cpu(parsed), *_device("cpu")], compiled="compile" in parsed.switches
+            )
         case "cuda":
             name = f"cuda:{parsed.place}" if parsed.place else "cuda"
-            return Place(name, before=_before_cuda(parsed, sheet), after=[*_cuda(parsed, result.dtype), *_device(name)])
+            return Place(
+                name,
+                before=_before_cuda(parsed, sheet),
+                after=[*_cuda(parsed, result.dtype), *_device(name)],
+            )
         case "directml":
             return Place("directml", after=_directml(parsed))
     name = f"{parsed.kind}:{parsed.place}" if parsed.place else parsed.kind
@@ -117,7 +148,8 @@ def _before_cuda(spec: Spec, sheet: Sheet) -> list[str]:
 
 
 def _cuda(spec: Spec, dtype: str) -> list[str]:
-    """The switches in the state in which the backend has them, which is not torch's default for every one."""
+    """The switches in the state in which the backend has them, which is not torch's default for
+    every one."""
     tf32 = "tf32" in spec.switches
     lines = [f"torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = {tf32}"]
     if dtype in _HALVES:
@@ -131,12 +163,22 @@ def _cuda(spec: Spec, dtype: str) -> list[str]:
 
 
 def _directml(spec: Spec) -> list[str]:
-    lines = ["if len(sys.argv) > 1:", "    device = torch.device(sys.argv[1])", "else:", "    import torch_directml", ""]
+    lines = [
+        "if len(sys.argv) > 1:",
+        "    device = torch.device(sys.argv[1])",
+        "else:",
+        "    import torch_directml",
+        "",
+    ]
     if spec.switches.get("tiled") == "off":
         lines.append("    torch_directml.disable_tiled_resources(True)")
     chosen = spec.place
     if chosen and not chosen.isdecimal():
-        names = "torch_directml.device_name(i).lower() for i in range(torch_directml.device_count())"
-        lines.append(f"    chosen = next(i for i, name in enumerate({names}) if {chosen.lower()!r} in name)")
+        names = (
+            "torch_directml.device_name(i).lower() for i in range(torch_directml.device_count())"
+        )
+        lines.append(
+            f"    chosen = next(i for i, name in enumerate({names}) if {chosen.lower()!r} in name)"
+        )
         chosen = "chosen"
     return [*lines, f"    device = torch_directml.device({chosen})"]

@@ -1,4 +1,5 @@
-"""The last lines of scripts that look at no single number: bits that change, shapes, what is raised, what ends the process."""
+"""The last lines of scripts that look at no single number: bits that change, shapes, what is
+raised, what ends the process."""
 
 from __future__ import annotations
 
@@ -17,14 +18,20 @@ def repeats(run: Ran, variation: str = "") -> list[str]:
     """The same bits each time? ``variation`` is a line between the first run and the others."""
     lines = [
         "def bits(tensors):",
-        "    return [t.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes() for t in tensors]",
+        (
+            "    return "
+            "[t.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes() for t "
+            "in "
+            "tensors]"
+        ),
         "",
         "",
         f"first = bits({run()})",
     ]
     if variation:
         return [
-            *lines, variation, f"other = bits({run()})", 'print("the same bits" if first == other else "other bits")',
+            *lines, variation, f"other = bits({run()})", ('print("the same bits" if first == '
+            'other else "other bits")'),
             "assert first == other",
         ]  # fmt: skip
     return [
@@ -45,7 +52,8 @@ def alone(run: Ran) -> list[str]:
 
 
 def scaling(result: Result, largest: float, run: Ran) -> list[str]:
-    """Errors of float32 and float64 on the device: rounding shrinks by 2**29 from one to the other."""
+    """Errors of float32 and float64 on the device: rounding shrinks by 2**29 from one to the
+    other."""
     least, ratio = 16.0 * 2.0**-52 * largest, result.metrics.get("scaling_ratio", 1.0)
     if "float32 path is degraded" in result.explanation:
         condition = f"narrow <= 2.0**{round(math.log2(HIGHEST))} * max(wide, {least / 32.0:.3g})"
@@ -63,9 +71,14 @@ def scaling(result: Result, largest: float, run: Ran) -> list[str]:
 
 def structure(shapes: list[tuple[tuple[int, ...], str] | str], run: Ran) -> list[str]:
     """Number, shapes and dtypes of what comes back."""
-    wanted = ", ".join(item if isinstance(item, str) else f"({item[0]}, torch.{item[1]})" for item in shapes)
+    wanted = ", ".join(
+        item if isinstance(item, str) else f"({item[0]}, torch.{item[1]})" for item in shapes
+    )
     return [
-        f"found = [(tuple(t.shape), t.dtype) if isinstance(t, torch.Tensor) else type(t) for t in {run()}]",
+        (
+            f"found = [(tuple(t.shape), t.dtype) if isinstance(t, torch.Tensor) else type(t) for t "
+            f"in {run()}]"
+        ),
         f"right = [{wanted}]",
         'print("got", found)',
         'print("right is", right)',
@@ -78,7 +91,10 @@ def modified(position: int, run: Ran) -> list[str]:
     return [
         f"before, after = {run()}",
         'print("before", before.tolist()[:8], "after", after.tolist()[:8])',
-        'assert torch.equal(before.view(torch.uint8), after.view(torch.uint8)), "an input was modified"',
+        (
+            'assert torch.equal(before.view(torch.uint8), after.view(torch.uint8)), "an input was '
+            'modified"'
+        ),
     ]
 
 
@@ -92,18 +108,22 @@ def raises(result: Result, run: Ran) -> list[str]:
 
 def lenient(run: Ran, message: str) -> list[str]:
     """A call that must raise."""
+    ending = ("returned a result, where float64 on the CPU raises: " + message)[:160]
     return [
         "try:",
         f"    out = {run()}",
         "except Exception as error:",
         '    print("raises, as it should:", str(error).splitlines()[0])',
         "else:",
-        f"    sys.exit({('returned a result, where float64 on the CPU raises: ' + message)[:160]!r})",
+        f"    sys.exit({ending!r})",
     ]
 
 
 def crash(run: Ran) -> list[str]:
-    return [f"out = {run()}  # the process ended here", 'print("survived", [tuple(t.shape) for t in out if t is not None])']
+    return [
+        f"out = {run()}  # the process ended here",
+        'print("survived", [tuple(t.shape) for t in out if t is not None])',
+    ]
 
 
 def hang(result: Result, run: Ran, sheet: Sheet) -> list[str]:

@@ -1,4 +1,5 @@
-"""The functions of a script: ``run``, and where they are needed ``inputs``, ``call``, ``seen`` and ``reference``."""
+"""The functions of a script: ``run``, and where they are needed ``inputs``, ``call``, ``seen`` and
+``reference``."""
 
 from __future__ import annotations
 
@@ -25,8 +26,16 @@ _VALUES = ("value", "special", "spread", "flags")  # kinds that look at one numb
 
 
 class Program:
-    def __init__(self, result: Result, operator: Operator, materials: Materials, sheet: Sheet, place: Place) -> None:
-        self.result, self.operator, self.materials, self.sheet, self.place = result, operator, materials, sheet, place
+    def __init__(
+        self, result: Result, operator: Operator, materials: Materials, sheet: Sheet, place: Place
+    ) -> None:
+        self.result, self.operator, self.materials, self.sheet, self.place = (
+            result,
+            operator,
+            materials,
+            sheet,
+            place,
+        )
         self.kind = kind_of(result, operator)
         self.direction = result.direction
         self.hook = observed(operator, result.direction) if self.kind in _VALUES else None
@@ -51,14 +60,23 @@ class Program:
         return [*body, "", "", *ending.lines]
 
     def _look_at_one(self) -> None:
-        """Where a single output is looked at, the lines that make the others are left out; and what observing does not change."""
-        if self.hook is not None and self.reference.outcome.status == "ok" and self._same_when_observed():
+        """Where a single output is looked at, the lines that make the others are left out; and what
+        observing does not change."""
+        if (
+            self.hook is not None
+            and self.reference.outcome.status == "ok"
+            and self._same_when_observed()
+        ):
             self.hook = None
         if self.hook is None and self.reference.outcome.status == "ok":
             name = self.result.output or "out/0"
             names = [output.name for output in self.reference.outcome.outputs]
             self.caller.only = names.index(name) if name in names else 0
-            written = names[self.caller.only].removeprefix("arg/") if self.caller.only < len(names) else ""
+            written = (
+                names[self.caller.only].removeprefix("arg/")
+                if self.caller.only < len(names)
+                else ""
+            )
             self.caller.watched = {int(written)} if written.isdecimal() else set()
 
     def _same_when_observed(self) -> bool:
@@ -66,13 +84,20 @@ class Program:
             position = self.element.position
             if position >= len(self.reference.outcome.outputs):
                 return False
-            raw, seen = (outputs[position].tensor for outputs in (self.reference.outcome.outputs, self.reference.outputs))
+            raw, seen = (
+                outputs[position].tensor
+                for outputs in (self.reference.outcome.outputs, self.reference.outputs)
+            )
             if raw is None or seen is None or raw.dtype != seen.dtype or raw.shape != seen.shape:
                 return False
-            return not raw.is_complex() and bool(torch.isclose(raw, seen, rtol=0.0, atol=0.0, equal_nan=True).all())
+            return not raw.is_complex() and bool(
+                torch.isclose(raw, seen, rtol=0.0, atol=0.0, equal_nan=True).all()
+            )
         return False
 
-    def run(self, where: str = "device", dtype: str = "", *, wide: bool = False, alone: bool = False) -> str:
+    def run(
+        self, where: str = "device", dtype: str = "", *, wide: bool = False, alone: bool = False
+    ) -> str:
         given = [where, f"torch.{dtype or self.result.case.dtype}"]
         given += ["wide=True"] if wide and self.caller.lines.takes_wide else []
         given += ["alone=True"] if alone else []
@@ -82,7 +107,8 @@ class Program:
         return f"seen({text})" if self.hook is not None else text
 
     def right(self) -> str:
-        """What computes the same in float64 on the CPU; empty where that is what was tested, or cannot be written."""
+        """What computes the same in float64 on the CPU; empty where that is what was tested, or
+        cannot be written."""
         if self.result.case.dtype in ("float64", "complex128") and self.place.kind == "cpu":
             return ""
         text = self.run('"cpu"', self._wide_dtype(), wide=True)
@@ -92,31 +118,51 @@ class Program:
         name = self.result.case.dtype
         if dtypes.floats(name):
             return "complex128" if name in dtypes.PARTS else "float64"
-        return "float64" if self.reference.independent and not self.random else _WIDER.get(name, name)
+        return (
+            "float64" if self.reference.independent and not self.random else _WIDER.get(name, name)
+        )
 
     @functools.cached_property
     def otherwise(self) -> list[str] | None:
-        """The body of a reference that is computed otherwise than the operator; None where there is none."""
-        if self.operator.reference is None or self.kind not in _VALUES or self.direction == "backward" or self._same_as_plain():
+        """The body of a reference that is computed otherwise than the operator; None where there is
+        none."""
+        if (
+            self.operator.reference is None
+            or self.kind not in _VALUES
+            or self.direction == "backward"
+            or self._same_as_plain()
+        ):
             return None
         own = self.materials.build("float64")
-        names = {id(t): name for t, name in zip(own.tensors, self.caller.lines.variables, strict=True)}
-        types = {torch.float64: "dtype", torch.complex128: "dtype"} if dtypes.floats(self.result.case.dtype) else {}
-        traced = trace(self.operator.reference, own.args, own.kwargs, names, self.sheet, types, prefix="r")
+        names = {
+            id(t): name for t, name in zip(own.tensors, self.caller.lines.variables, strict=True)
+        }
+        types = (
+            {torch.float64: "dtype", torch.complex128: "dtype"}
+            if dtypes.floats(self.result.case.dtype)
+            else {}
+        )
+        traced = trace(
+            self.operator.reference, own.args, own.kwargs, names, self.sheet, types, prefix="r"
+        )
         returned = [traced.expressions.get(id(item), "None") for item in leaves_of(traced.result)]
         returned += self.caller.storages()
         return _returning(list(traced.lines), self.of(returned))
 
     def _same_as_plain(self) -> bool:
-        """Whether the operator itself gives the same in float64 here: then nothing else need be written."""
+        """Whether the operator itself gives the same in float64 here: then nothing else need be
+        written."""
         plain = [item for item in leaves_of(self.caller.plain) if isinstance(item, torch.Tensor)]
         if not plain or self.operator.mutates:
             return False
-        pairs = zip(plain, (output.tensor for output in self.reference.outcome.outputs), strict=False)
+        pairs = zip(
+            plain, (output.tensor for output in self.reference.outcome.outputs), strict=False
+        )
         return all(right is not None and _same(found, right) for found, right in pairs)
 
     def of(self, outputs: list[str]) -> str:
-        """What a function returns: the one output that is looked at, or all of them where they are observed together."""
+        """What a function returns: the one output that is looked at, or all of them where they are
+        observed together."""
         if self.hook is not None:
             return f"[{', '.join(outputs)}]"
         position = self.element.position if self.kind in _VALUES else 0
@@ -127,20 +173,27 @@ class Program:
     @functools.cached_property
     def element(self) -> Element:
         if self.reference.outcome.status != "ok":
-            raise UnscriptableError(f"float64 on the CPU raises here: {self.reference.outcome.message}")
+            raise UnscriptableError(
+                f"float64 on the CPU raises here: {self.reference.outcome.message}"
+            )
         return element_of(self.result, self.reference)
 
     def _functions(self, calling: Lines, returned: str) -> list[str]:
         seen, uses = self._seen(calling) if self.hook is not None else ([], False)
         split = uses or self._needs_reference or self.place.compiled
         parameters = "device, dtype" + (", wide=False" if calling.takes_wide else "")
-        seed = [f"torch.manual_seed({int(self.result.case.digest[:15], 16)})"] if self.random else []
+        seed = (
+            [f"torch.manual_seed({int(self.result.case.digest[:15], 16)})"] if self.random else []
+        )
         call = [*seed, *calling.call]
         if not calling.variables:
             call = ["with torch.device(device):", *(f"    {line}" for line in call)]
         extra = ", alone=False" if self.kind == "batch" else ""
         if not split:
-            return [*_def(f"run({parameters}{extra})", [*calling.inputs, *_returning(call, returned)]), *seen]
+            return [
+                *_def(f"run({parameters}{extra})", [*calling.inputs, *_returning(call, returned)]),
+                *seen,
+            ]
         names = _names(calling)
         found: list[str] = []
         unpacked: list[str] = []
@@ -148,13 +201,25 @@ class Program:
             found += _def(f"inputs({parameters})", _returning(calling.inputs, names))
             unpacked = [f"{names} = inputs(device, dtype{', wide' if calling.takes_wide else ''})"]
         if self.place.compiled:
-            given, forward = f"{names}{', ' if names else ''}device, dtype", calling.forward or len(call)
+            given, forward = (
+                f"{names}{', ' if names else ''}device, dtype",
+                calling.forward or len(call),
+            )
             if calling.forward and not calling.call[forward - 1].startswith("out = "):
-                raise UnscriptableError("the gradient of what several calls make is not compiled in one graph")
-            after = [f"out = call({given})", *call[forward:]] if calling.forward else [f"return call({given})"]
-            found += _def(f"call({given})", _returning(call[:forward], "out" if calling.forward else returned))
+                raise UnscriptableError(
+                    "the gradient of what several calls make is not compiled in one graph"
+                )
+            after = (
+                [f"out = call({given})", *call[forward:]]
+                if calling.forward
+                else [f"return call({given})"]
+            )
             found += _def(
-                f"run({parameters}, call=call)", [*unpacked, *(_returning(after, returned) if calling.forward else after)]
+                f"call({given})", _returning(call[:forward], "out" if calling.forward else returned)
+            )
+            found += _def(
+                f"run({parameters}, call=call)",
+                [*unpacked, *(_returning(after, returned) if calling.forward else after)],
             )
         else:
             found += _def(f"run({parameters})", [*unpacked, *_returning(call, returned)])
@@ -165,26 +230,40 @@ class Program:
 
     @property
     def _needs_reference(self) -> bool:
-        return self.otherwise is not None and bool(self.right()) and self.kind in ("value", "special", "spread")
+        return (
+            self.otherwise is not None
+            and bool(self.right())
+            and self.kind in ("value", "special", "spread")
+        )
 
     def _seen(self, calling: Lines) -> tuple[list[str], bool]:
-        """The function that makes what is compared from the outputs, what is unique about them; whether it uses the inputs."""
+        """The function that makes what is compared from the outputs, what is unique about them;
+        whether it uses the inputs."""
         arguments = self.reference.arguments
         known = {id(t): name for t, name in zip(arguments.tensors, calling.variables, strict=True)}
-        outputs = tuple(o.tensor if o.tensor is None or not dtypes.floats(o.dtype) else _widened(o.tensor)
+        outputs = tuple(o.tensor if o.tensor is None or not dtypes.floats(o.dtype)
+                        else _widened(o.tensor)
                         for o in self.reference.outcome.outputs)  # fmt: skip
         known |= {id(tensor): f"out[{i}]" for i, tensor in enumerate(outputs) if tensor is not None}
         hook = self.hook
         assert hook is not None
-        traced = trace(lambda *a: hook(tuple(arguments.args), arguments.kwargs, a), outputs, {}, known, self.sheet, {}, prefix="s",
+        traced = trace(lambda *a: hook(tuple(arguments.args), arguments.kwargs, a), outputs, {},
+        known, self.sheet, {}, prefix="s",
                        only=self.element.position)  # fmt: skip
         seen = traced.result[self.element.position]
         if seen is None:
             raise UnscriptableError("there is nothing to observe in its outputs")
         converted = "t.cpu().double() if t.is_floating_point() else t.cpu()"
         if any(t is not None and t.is_complex() for t in outputs):
-            converted = f"t.cpu().resolve_conj().to(torch.complex128) if t.is_complex() else {converted}"
-        convert = f"out = [{'t if t is None else ' if any(t is None for t in outputs) else ''}{converted} for t in out]"
+            converted = (
+                f"t.cpu().resolve_conj().to(torch.complex128) if t.is_complex() else {converted}"
+            )
+        convert = (
+            f"out = "
+            f"[{'t if t is None else ' if any(t is None for t in outputs) else ''}{converted} for "
+            f"t "
+            f"in out]"
+        )
         lines = [*traced.lines, f"return {traced.expressions[id(seen)]}"]
         uses = any(re.search(rf"\b{name}\b", line) for name in calling.variables for line in lines)
         given = f'"cpu", torch.{self._wide_dtype()}{", wide=True" if calling.takes_wide else ""}'
@@ -202,7 +281,12 @@ def _widened(tensor: torch.Tensor) -> torch.Tensor:
 
 def _same(found: torch.Tensor, right: torch.Tensor) -> bool:
     """Whether both hold the same numbers, NaN where there is NaN, and zeros of the same sign."""
-    if found.shape != right.shape or found.dtype != right.dtype or found.is_complex() or not found.dtype.is_floating_point:
+    if (
+        found.shape != right.shape
+        or found.dtype != right.dtype
+        or found.is_complex()
+        or not found.dtype.is_floating_point
+    ):
         return False
     signs = torch.equal(torch.signbit(found) | found.isnan(), torch.signbit(right) | right.isnan())
     return signs and bool(torch.isclose(found, right, rtol=0.0, atol=0.0, equal_nan=True).all())
@@ -213,7 +297,8 @@ def _def(head: str, body: list[str]) -> list[str]:
 
 
 def _returning(lines: list[str], returned: str) -> list[str]:
-    """The lines, and what is returned of them; in one line where it is the last one's result that is returned."""
+    """The lines, and what is returned of them; in one line where it is the last one's result that
+    is returned."""
     made = re.fullmatch(r"(\w+) = (.+[)\]])", lines[-1]) if lines else None
     if made is not None and len(re.findall(rf"\b{made[1]}\b", returned)) == 1:
         return [*lines[:-1], "return " + re.sub(rf"\b{made[1]}\b", lambda _: made[2], returned)]

@@ -1,7 +1,8 @@
 """One case as lines of a script: its tensors, the call, and an expression for each of its outputs.
 
-Nothing of our own source is copied: a function that stands in torch under the operator's name is called by that name, any other one
-is followed to the functions of torch that it calls (:mod:`.tracing`).
+Nothing of our own source is copied: a function that stands in torch under the operator's name is
+called by that name, any other one is followed to the functions of torch that it calls
+(:mod:`.tracing`).
 """
 
 from __future__ import annotations
@@ -30,9 +31,11 @@ from .variables import drawn, dtypes_in, paths, variables_of
 
 @dataclass
 class Lines:
-    """``inputs`` define ``variables`` from ``device`` and ``dtype``; ``call`` runs the operator; ``outputs`` are as an Outcome's.
+    """``inputs`` define ``variables`` from ``device`` and ``dtype``; ``call`` runs the operator;
+    ``outputs`` are as an Outcome's.
 
-    ``memories`` are the flat storages of tensors that are written. ``returned`` is the result of the call as it was here.
+    ``memories`` are the flat storages of tensors that are written. ``returned`` is the result of
+    the call as it was here.
     """
 
     variables: list[str] = field(default_factory=list)
@@ -45,15 +48,20 @@ class Lines:
 
 
 class Caller:
-    """Writes the lines for one operator, case and direction. Raises UnscriptableError where that cannot be done."""
+    """Writes the lines for one operator, case and direction. Raises UnscriptableError where that
+    cannot be done."""
 
-    def __init__(self, operator: Operator, materials: Materials, direction: str, sheet: Sheet) -> None:
+    def __init__(
+        self, operator: Operator, materials: Materials, direction: str, sheet: Sheet
+    ) -> None:
         self.operator, self.materials, self.sheet = operator, materials, sheet
         self.backward = direction == "backward"
         self.case = materials.case
         self.gradients = operator.leaves if self.backward else False
         self.own = materials.build(gradients=self.gradients)
-        self.written = [i for i in operator.mutates if i < len(self.own.bases)] if not self.backward else []
+        self.written = (
+            [i for i in operator.mutates if i < len(self.own.bases)] if not self.backward else []
+        )
         self.watched = set(self.written)  # tensors whose storages the script must have by name
         self.unused = False  # whether some tensor is known to have no gradient
         self.plain: Any = None  # what the operator itself gives in float64
@@ -75,21 +83,29 @@ class Caller:
         self._inputs()
         with quiet():
             function, args = self._function()
-            names = {id(tensor): name for tensor, name in zip(self.own.tensors, self.lines.variables, strict=True)}
+            names = {
+                id(tensor): name
+                for tensor, name in zip(self.own.tensors, self.lines.variables, strict=True)
+            }
             if self.backward and self.operator.mutates:
                 copied = _on_copies(self.own, self.operator.mutates)
                 for before, after in zip(self.own.args, copied, strict=True):
                     if after is not before:
                         names[id(after)] = f"{names[id(before)]}_copy"
-                        self.lines.inputs.append(f"{names[id(before)]}_copy = {names[id(before)]}.clone()")
+                        self.lines.inputs.append(
+                            f"{names[id(before)]}_copy = {names[id(before)]}.clone()"
+                        )
                 args = list(copied)
             self._call(function, args, names)
         return self.lines
 
     def _inputs(self) -> None:
-        for position, (recipe, raw) in enumerate(zip(self.case.tensors, self.materials.bases, strict=True)):
+        for position, (recipe, raw) in enumerate(
+            zip(self.case.tensors, self.materials.bases, strict=True)
+        ):
             name, views = self.lines.variables[position], chain(recipe)
-            made = f"{flat(raw, recipe.dtype, name, self.sheet)}.to({self._target(dtypes.TORCH[recipe.dtype])})"
+            target = self._target(dtypes.TORCH[recipe.dtype])
+            made = f"{flat(raw, recipe.dtype, name, self.sheet)}.to({target})"
             if position in self.watched and views:
                 memory = f"{name}_memory"
                 self.lines.memories[position] = memory
@@ -97,8 +113,13 @@ class Caller:
                 made = memory
             elif position in self.watched:
                 self.lines.memories[position] = name
-            if views.startswith(".view(())") and made.startswith("torch.tensor(["):  # a number without dimensions
-                made, views = made.replace("[", "", 1).replace("]", "", 1), views.removeprefix(".view(())")
+            if views.startswith(".view(())") and made.startswith(
+                "torch.tensor(["
+            ):  # a number without dimensions
+                made, views = (
+                    made.replace("[", "", 1).replace("]", "", 1),
+                    views.removeprefix(".view(())"),
+                )
             leaf = ".requires_grad_()" if self.own.tensors[position].requires_grad else ""
             self.lines.inputs.append(f"{name} = {made}{views}{leaf}")
 
@@ -110,13 +131,18 @@ class Caller:
         if not dtypes.floats(name):
             return "device"
         self.lines.takes_wide = True
-        return f"device, torch.{'complex128' if name in dtypes.PARTS else 'float64'} if wide else {dtype}"
+        return (
+            f"device, torch.{'complex128' if name in dtypes.PARTS else 'float64'} if wide "
+            f"else {dtype}"
+        )
 
     def _function(self) -> tuple[Callable[..., Any] | str, list[Any]]:
         """What is called: a dotted name, or a function to be followed."""
         args = list(self.own.args)
         if self.case.source.startswith(f"{torch_functions.NAME}/"):
-            name = self.case.source.removeprefix(f"{torch_functions.NAME}/").partition("/writes=")[0]
+            name = self.case.source.removeprefix(f"{torch_functions.NAME}/").partition("/writes=")[
+                0
+            ]
             kind, _, last = name.rpartition(".")
             if kind == "operator":
                 kind, last = "torch.Tensor", f"__{last.strip('_')}__"
@@ -131,18 +157,30 @@ class Caller:
             return (direct or function), args
         path, _, last = self.operator.name.rpartition(".")
         module = f"torch.{path}" if path else "torch"
-        return (f"{module}.{last}" if path or hasattr(torch, last) else f"torch.Tensor.{last}"), args
+        return (
+            f"{module}.{last}" if path or hasattr(torch, last) else f"torch.Tensor.{last}"
+        ), args
 
-    def _call(self, function: Callable[..., Any] | str, args: list[Any], names: dict[int, str]) -> None:
+    def _call(
+        self, function: Callable[..., Any] | str, args: list[Any], names: dict[int, str]
+    ) -> None:
         kwargs = self.own.kwargs
-        if self.operator.name.startswith("optim.") and isinstance(function, functools.partial) and function.func is optimizers.step:
-            speller = Speller(self.sheet, lambda tensor: names.get(id(tensor)), self._spelled_types())
+        if (
+            self.operator.name.startswith("optim.")
+            and isinstance(function, functools.partial)
+            and function.func is optimizers.step
+        ):
+            speller = Speller(
+                self.sheet, lambda tensor: names.get(id(tensor)), self._spelled_types()
+            )
             lines, outputs = steps.optimizer(function.args[0], args, kwargs, speller)
             self.lines.call += lines
             self.lines.outputs += [*outputs, *self.storages()]
             return
         if isinstance(function, str):
-            speller = Speller(self.sheet, lambda tensor: names.get(id(tensor)), self._spelled_types())
+            speller = Speller(
+                self.sheet, lambda tensor: names.get(id(tensor)), self._spelled_types()
+            )
             last = function.rpartition(".")[2]
             if last == "__setitem__":
                 self.lines.call.append(speller.statement(function, args, kwargs))
@@ -152,7 +190,8 @@ class Caller:
         else:
             with _seeded(self.case.digest):
                 types = self._spelled_types()
-                traced = trace(function, args, kwargs, names, self.sheet, types, only=None if self.backward else self.only,
+                traced = trace(function, args, kwargs, names, self.sheet, types,
+                only=None if self.backward else self.only,
                                written=[self.own.bases[i] for i in self.written])  # fmt: skip
             self.lines.call += traced.lines
             structure, expressions = traced.result, traced.expressions
@@ -165,7 +204,8 @@ class Caller:
         self.lines.outputs += self.storages()
 
     def storages(self) -> list[str]:
-        """The storages of the tensors that are written, by name, as an outcome lists them behind its results."""
+        """The storages of the tensors that are written, by name, as an outcome lists them behind
+        its results."""
         return [self.lines.memories.get(i, "None") for i in self.written]
 
     def _spelled_types(self) -> dict[torch.dtype, str]:
@@ -184,9 +224,17 @@ class Caller:
         try:
             with _seeded(self.case.digest):
                 arguments = self.materials.build("float64", gradients=self.gradients)
-                given = _on_copies(arguments, self.operator.mutates) if self.backward else arguments.args
+                given = (
+                    _on_copies(arguments, self.operator.mutates)
+                    if self.backward
+                    else arguments.args
+                )
                 self._wide = arguments
-                call = self.operator.reference if self.case.source.startswith(f"{aten.NAME}/") else None
+                call = (
+                    self.operator.reference
+                    if self.case.source.startswith(f"{aten.NAME}/")
+                    else None
+                )
                 self.plain = (call or self.operator)(*given, **arguments.kwargs)
                 return self.plain
         except Exception:  # what it raises, or that it does, is not the question here
@@ -199,15 +247,29 @@ class Caller:
         roots: list[str] = []
         against: list[str] = []
         for root, cotangent in pairs:
-            roots.append(next(path for path, item in zip(paths, tensors, strict=True) if item is root))
-            against.append(self._cotangent(root, cotangent, str(len(against)) if len(pairs) > 1 else ""))
-        leaves = [name for name, t in zip(self.lines.variables, self.own.tensors, strict=True) if t.requires_grad]
+            roots.append(
+                next(path for path, item in zip(paths, tensors, strict=True) if item is root)
+            )
+            against.append(
+                self._cotangent(root, cotangent, str(len(against)) if len(pairs) > 1 else "")
+            )
+        leaves = [
+            name
+            for name, t in zip(self.lines.variables, self.own.tensors, strict=True)
+            if t.requires_grad
+        ]
         if not roots or not leaves:
             raise UnscriptableError("nothing here has a gradient")
         several = ", allow_unused=True" if len(leaves) > 1 or self.unused else ""
         asked = leaves[0] if len(leaves) == 1 else f"({', '.join(leaves)})"
-        taken, against_text = (roots[0], against[0]) if len(roots) == 1 else (f"({', '.join(roots)})", f"({', '.join(against)})")
-        self.lines.call.append(f"grads = torch.autograd.grad({taken}, {asked}, {against_text}{several})")
+        taken, against_text = (
+            (roots[0], against[0])
+            if len(roots) == 1
+            else (f"({', '.join(roots)})", f"({', '.join(against)})")
+        )
+        self.lines.call.append(
+            f"grads = torch.autograd.grad({taken}, {asked}, {against_text}{several})"
+        )
         self.lines.outputs += [f"grads[{i}]" for i in range(len(leaves))]
 
     def _cotangent(self, root: torch.Tensor, cotangent: torch.Tensor, number: str) -> str:
@@ -217,5 +279,8 @@ class Caller:
         while variable in self.lines.variables:
             variable += "_"
         shape = "" if root.ndim == 1 else f".view({', '.join(map(str, root.shape)) or '()'})"
-        self.lines.call.append(f"{variable} = {flat(raw, name, variable, self.sheet)}.to({self._target(narrow.dtype)}){shape}")
+        self.lines.call.append(
+            f"{variable} = "
+            f"{flat(raw, name, variable, self.sheet)}.to({self._target(narrow.dtype)}){shape}"
+        )
         return variable

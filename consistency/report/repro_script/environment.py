@@ -25,9 +25,31 @@ _FIRST = (
     "numpy",
     "processor",
 )
-_BUILD = ("torch commit", "compiler", "built for", "build type", "blas", "lapack", "mkl", "onednn version")
-_NAMED = {"os": "OS", "python": "Python", "numpy": "NumPy", "cuda": "CUDA", "cudnn": "cuDNN", "hip": "HIP"}
-_TOLD = ("backend", "adapter_name", "driver_version", "recorded", "description")  # of recordings: said elsewhere, or no switch
+_BUILD = (
+    "torch commit",
+    "compiler",
+    "built for",
+    "build type",
+    "blas",
+    "lapack",
+    "mkl",
+    "onednn version",
+)
+_NAMED = {
+    "os": "OS",
+    "python": "Python",
+    "numpy": "NumPy",
+    "cuda": "CUDA",
+    "cudnn": "cuDNN",
+    "hip": "HIP",
+}
+_TOLD = (
+    "backend",
+    "adapter_name",
+    "driver_version",
+    "recorded",
+    "description",
+)  # of recordings: said elsewhere, or no switch
 _LONG = 400  # characters of one value
 
 
@@ -35,7 +57,8 @@ def here() -> dict[str, str]:
     """This process: what judged the result, and on the CPU what made it, too."""
     system = f"{platform.system()} {platform.release()}, {platform.machine()}"
     return {
-        "os": system, "python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__,
+        "os": system, "python": platform.python_version(), "torch": torch.__version__,
+        "numpy": np.__version__,
         "consistency": __version__,
     }  # fmt: skip
 
@@ -46,17 +69,35 @@ def of_backend(result: Result, identity: Mapping[str, str]) -> dict[str, str]:
     if result.recorded_id:
         return given
     ours = here()
-    return {"torch": ours["torch"], "numpy": ours["numpy"], "os": ours["os"], "python": ours["python"]} | given
+    return {
+        "torch": ours["torch"],
+        "numpy": ours["numpy"],
+        "os": ours["os"],
+        "python": ours["python"],
+    } | given
 
 
 def rows(result: Result, identity: Mapping[str, str]) -> list[tuple[str, str]]:
-    """What a table of versions shows: the well-known entries one by one, all others in a last row."""
+    """What a table of versions shows: the well-known entries one by one, all others in a last
+    row."""
     found = of_backend(result, identity)
-    known = [(_NAMED.get(key, key), found[key]) for key in _FIRST if found.get(key) and (key, found[key]) != ("device", "cpu")]
-    built = [value if key in ("compiler", "built for") else f"{key} {value}" for key in _BUILD if (value := found.get(key))]
+    known = [
+        (_NAMED.get(key, key), found[key])
+        for key in _FIRST
+        if found.get(key) and (key, found[key]) != ("device", "cpu")
+    ]
+    built = [
+        value if key in ("compiler", "built for") else f"{key} {value}"
+        for key in _BUILD
+        if (value := found.get(key))
+    ]
     if built:
         known.append(("build", "; ".join(built)))
-    others = [f"{key} {value}" for key, value in sorted(found.items()) if key not in (*_FIRST, *_TOLD, *_BUILD)]
+    others = [
+        f"{key} {value}"
+        for key, value in sorted(found.items())
+        if key not in (*_FIRST, *_TOLD, *_BUILD)
+    ]
     if others:
         known.append(("switches", "; ".join(others)))
     if result.recorded_id:

@@ -1,4 +1,5 @@
-"""What a script must show of a result: of which kind, at which element, what is right there, and what is admitted."""
+"""What a script must show of a result: of which kind, at which element, what is right there, and
+what is admitted."""
 
 from __future__ import annotations
 
@@ -26,8 +27,9 @@ _FEWEST = 1.2  # times the usual RMS error, from which on a script can tell the 
 def kind_of(result: Result, operator: Operator | None) -> str:
     """The kind of a failure, by which a script's last lines are chosen.
 
-    ``value``, ``spread``, ``special``, ``structure``, ``modified``, ``raises``, ``lenient`` (should raise), ``crash``, ``timeout``,
-    ``repeats``, ``threads``, ``batch``, ``scaling`` or ``flags`` (of random operators).
+    ``value``, ``spread``, ``special``, ``structure``, ``modified``, ``raises``, ``lenient`` (should
+    raise), ``crash``, ``timeout``, ``repeats``, ``threads``, ``batch``, ``scaling`` or ``flags``
+    (of random operators).
     """
     verdict, comparison = result.verdict.value, result.comparison
     if verdict in ("crash", "timeout"):
@@ -35,14 +37,22 @@ def kind_of(result: Result, operator: Operator | None) -> str:
     if verdict == "unsupported":
         return "raises"
     if verdict == "nondeterministic":
-        return next((kind for kind in ("threads", "batch") if KINDS[kind] in result.explanation), "repeats")
+        return next(
+            (kind for kind in ("threads", "batch") if KINDS[kind] in result.explanation), "repeats"
+        )
     if verdict == "precision-scaling" and result.worst is None:
         return "scaling"
     status = comparison.status if comparison is not None else ""
     if verdict == "error" or status in ("raised", "no-reference"):
         lenient = status == "no-reference" or "where the reference raised" in result.explanation
         return "lenient" if lenient else "raises"
-    structure = comparison.structure if comparison is not None else result.explanation if verdict == "structure" else ""
+    structure = (
+        comparison.structure
+        if comparison is not None
+        else result.explanation
+        if verdict == "structure"
+        else ""
+    )
     if structure or verdict == "structure":
         return "modified" if modified(result) is not None else "structure"
     if operator is not None and "random" in operator.traits:
@@ -52,7 +62,11 @@ def kind_of(result: Result, operator: Operator | None) -> str:
         return "special"
     if operator is not None and operator.error.of(result.dtype).kind == "structure":
         return "structure"
-    return "spread" if result.worst is not None and result.verdict.fails and rho_of(result) <= 1.0 else "value"
+    return (
+        "spread"
+        if result.worst is not None and result.verdict.fails and rho_of(result) <= 1.0
+        else "value"
+    )
 
 
 def rho_of(result: Result) -> float:
@@ -61,7 +75,9 @@ def rho_of(result: Result) -> float:
 
 def modified(result: Result) -> int | None:
     """The position of the input that was modified."""
-    found = _MODIFIED.search(result.comparison.structure if result.comparison is not None else result.explanation)
+    found = _MODIFIED.search(
+        result.comparison.structure if result.comparison is not None else result.explanation
+    )
     return int(found.group(1)) if found is not None else None
 
 
@@ -83,7 +99,8 @@ class EmptyError(UnscriptableError):
 
 @dataclass(frozen=True)
 class Element:
-    """The element that is looked at: the number of its output, its index there (of complex numbers the part stands last)."""
+    """The element that is looked at: the number of its output, its index there (of complex numbers
+    the part stands last)."""
 
     position: int
     index: tuple[int, ...]
@@ -105,9 +122,13 @@ def observed(operator: Operator, direction: str) -> Any:
 
 
 def element_of(result: Result, reference: Reference) -> Element:
-    """The worst element, or, where nothing is wrong, the middle one. Raises UnscriptableError where there is no element."""
+    """The worst element, or, where nothing is wrong, the middle one. Raises UnscriptableError where
+    there is no element."""
     outputs = reference.outputs
-    names = [output.name for output in (result.comparison.outputs if result.comparison is not None else outputs)]
+    names = [
+        output.name
+        for output in (result.comparison.outputs if result.comparison is not None else outputs)
+    ]
     position = names.index(result.output) if result.output in names else 0
     if position >= len(outputs):
         raise UnscriptableError("float64 on the CPU gives no such output here")
@@ -118,29 +139,52 @@ def element_of(result: Result, reference: Reference) -> Element:
     dtype = measured.dtype if measured is not None else _own(outputs[position].dtype, result.dtype)
     if right is not None and not paired and not right.dtype.is_floating_point:
         kept = right[worst.index].item() if _fits(worst.index, right) else worst.expected
-        return Element(position, worst.index, False, dtype, kept if not isinstance(kept, float) else int(kept), 0.0, worst.actual)
+        return Element(
+            position,
+            worst.index,
+            False,
+            dtype,
+            kept if not isinstance(kept, float) else int(kept),
+            0.0,
+            worst.actual,
+        )
     if right is None:
         return Element(position, (), False, dtype, outputs[position].value, 0.0, worst.actual)
     rho, error = rho_of(result), abs(worst.actual - worst.expected)
-    if result.worst is None:  # of what passes no element was kept: the budget elsewhere is of that size
+    if (
+        result.worst is None
+    ):  # of what passes no element was kept: the budget elsewhere is of that size
         error = _ELSEWHERE * result.metrics.get("abs_max", 0.0)
-    unknown = _half_an_ulp(worst.expected, dtype) * (1.0 if result.verdict.fails or result.verdict.passes else _ELSEWHERE**2)
+    unknown = _half_an_ulp(worst.expected, dtype) * (
+        1.0 if result.verdict.fails or result.verdict.passes else _ELSEWHERE**2
+    )
     free = _uncounted(result, dtype) if result.worst is not None else 0.0
     admitted = max(error - free, 0.0) / rho + free if rho > 0.0 and error > free else unknown
-    if not math.isfinite(admitted) and math.isfinite(worst.expected) and math.isfinite(worst.actual):
+    if (
+        not math.isfinite(admitted)
+        and math.isfinite(worst.expected)
+        and math.isfinite(worst.actual)
+    ):
         raise UnscriptableError("what its numbers say of its budget makes no sense")
-    return Element(position, worst.index, paired, dtype, float(worst.expected), admitted, worst.actual)
+    return Element(
+        position, worst.index, paired, dtype, float(worst.expected), admitted, worst.actual
+    )
 
 
 def _uncounted(result: Result, dtype: str) -> float:
-    """The error of gradients that is not counted at all: their intermediates may leave the normal numbers."""
+    """The error of gradients that is not counted at all: their intermediates may leave the normal
+    numbers."""
     form = dtypes.form_of(dtype)
     return form.smallest_normal if result.direction == "backward" and form is not None else 0.0
 
 
 def _own(wide: str, dtype: str) -> str:
     """The dtype of an output that was only computed in float64."""
-    return (dtypes.PARTS.get(dtype, dtype) if dtypes.floats(dtype) else "float32") if dtypes.floats(wide) else wide
+    return (
+        (dtypes.PARTS.get(dtype, dtype) if dtypes.floats(dtype) else "float32")
+        if dtypes.floats(wide)
+        else wide
+    )
 
 
 def _ordinary(right: torch.Tensor | None, value: Any) -> Worst:
@@ -155,7 +199,8 @@ def _ordinary(right: torch.Tensor | None, value: Any) -> Worst:
 
 
 def rounded_up(admitted: float, error: float) -> str:
-    """``admitted`` with few digits, never less than it is, and never so much that an ``error`` above it would be admitted."""
+    """``admitted`` with few digits, never less than it is, and never so much that an ``error``
+    above it would be admitted."""
     for digits in (3, 6, 12):
         text = f"{admitted:.{digits}g}"
         if float(text) < admitted:
@@ -166,7 +211,9 @@ def rounded_up(admitted: float, error: float) -> str:
 
 
 def _fits(index: tuple[int, ...], tensor: torch.Tensor) -> bool:
-    return len(index) == tensor.ndim and all(0 <= i < size for i, size in zip(index, tensor.shape, strict=True))
+    return len(index) == tensor.ndim and all(
+        0 <= i < size for i, size in zip(index, tensor.shape, strict=True)
+    )
 
 
 def _half_an_ulp(value: float, dtype: str) -> float:
@@ -176,12 +223,17 @@ def _half_an_ulp(value: float, dtype: str) -> float:
 
 
 def healthy_rms(result: Result) -> tuple[float, float]:
-    """The RMS error that is usual, and how many times as large the one found is. Raises UnscriptableError where both are alike."""
+    """The RMS error that is usual, and how many times as large the one found is. Raises
+    UnscriptableError where both are alike."""
     measured = measured_of(result)
     ratio = result.metrics.get("rmse_ratio", 1.0)
     if measured is None or not measured.rms:
-        raise UnscriptableError("only the distribution of its errors is unusual, of which no numbers were kept")
+        raise UnscriptableError(
+            "only the distribution of its errors is unusual, of which no numbers were kept"
+        )
     times = max(ratio, min(measured.sigma_rms, 1e6))
     if times < _FEWEST:
-        raise UnscriptableError("only the distribution of its errors is unusual, and no single number tells that")
+        raise UnscriptableError(
+            "only the distribution of its errors is unusual, and no single number tells that"
+        )
     return measured.rms / times, times

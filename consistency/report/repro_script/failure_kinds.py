@@ -24,12 +24,16 @@ def value(program: Program, calling: Lines) -> assertions.Ending:
     except EmptyError:
         program.hook = None
         return structure(program, calling)
-    lines = assertions.value(program.result, program.element, program.run, program.right(), program.sheet)
+    lines = assertions.value(
+        program.result, program.element, program.run, program.right(), program.sheet
+    )
     return assertions.Ending(program.of(calling.outputs), lines)
 
 
 def special(program: Program, calling: Lines) -> assertions.Ending:
-    lines = assertions.special(program.result, program.element, program.run, program.right(), program.sheet)
+    lines = assertions.special(
+        program.result, program.element, program.run, program.right(), program.sheet
+    )
     return assertions.Ending(program.of(calling.outputs), lines)
 
 
@@ -37,7 +41,10 @@ def spread(program: Program, calling: Lines) -> assertions.Ending:
     right = program.right()
     if not right:
         raise UnscriptableError("only the distribution of the errors of float64 is unusual")
-    return assertions.Ending(program.of(calling.outputs), assertions.spread(program.result, program.element, program.run, right))
+    return assertions.Ending(
+        program.of(calling.outputs),
+        assertions.spread(program.result, program.element, program.run, right),
+    )
 
 
 def flags(program: Program, calling: Lines) -> assertions.Ending:
@@ -46,8 +53,14 @@ def flags(program: Program, calling: Lines) -> assertions.Ending:
     if right is None or right.dtype != torch.bool:
         return value(program, calling)
     if position > 0:
-        raise UnscriptableError("how likely random numbers are is told by tests of their distribution, which are this project's")
-    lines = [f"possible = {program.run()}", 'print(f"{(~possible).sum().item()} of {possible.numel()} numbers are impossible")']
+        raise UnscriptableError(
+            "how likely random numbers are is told by tests of their distribution, which are "
+            "this project's"
+        )
+    lines = [
+        f"possible = {program.run()}",
+        'print(f"{(~possible).sum().item()} of {possible.numel()} numbers are impossible")',
+    ]
     return assertions.Ending(program.of(calling.outputs), [*lines, "assert possible.all()"])
 
 
@@ -56,7 +69,10 @@ def _all(calling: Lines, lines: list[str]) -> assertions.Ending:
 
 
 def structure(program: Program, calling: Lines) -> assertions.Ending:
-    shapes = [_described(o, _expected_dtype(program, i)) for i, o in enumerate(program.reference.outcome.outputs)]
+    shapes = [
+        _described(o, _expected_dtype(program, i))
+        for i, o in enumerate(program.reference.outcome.outputs)
+    ]
     return _all(calling, behavior_assertions.structure(shapes, program.run))
 
 
@@ -72,7 +88,10 @@ def modified(program: Program, calling: Lines) -> assertions.Ending:
     assert position is not None
     memory = calling.memories[position]
     calling.inputs.append(f"before = {memory}.reshape(-1).clone()")
-    return assertions.Ending(f"before.cpu(), {memory}.reshape(-1).cpu()", behavior_assertions.modified(position, program.run))
+    return assertions.Ending(
+        f"before.cpu(), {memory}.reshape(-1).cpu()",
+        behavior_assertions.modified(position, program.run),
+    )
 
 
 def raises(program: Program, calling: Lines) -> assertions.Ending:
@@ -80,7 +99,9 @@ def raises(program: Program, calling: Lines) -> assertions.Ending:
 
 
 def lenient(program: Program, calling: Lines) -> assertions.Ending:
-    return _all(calling, behavior_assertions.lenient(program.run, program.reference.outcome.message))
+    return _all(
+        calling, behavior_assertions.lenient(program.run, program.reference.outcome.message)
+    )
 
 
 def crash(program: Program, calling: Lines) -> assertions.Ending:
@@ -100,22 +121,37 @@ def threads(program: Program, calling: Lines) -> assertions.Ending:
 
 
 def batch(program: Program, calling: Lines) -> assertions.Ending:
-    calling.inputs.append(f"{calling.variables[0]} = {calling.variables[0]}[:1] if alone else {calling.variables[0]}")
+    calling.inputs.append(
+        f"{calling.variables[0]} = {calling.variables[0]}[:1] if alone else {calling.variables[0]}"
+    )
     return assertions.Ending(calling.outputs[0], behavior_assertions.alone(program.run))
 
 
 def scaling(program: Program, calling: Lines) -> assertions.Ending:
-    """Errors of float32 and float64 on the device, against a reference above float64, whose numbers the script holds."""
+    """Errors of float32 and float64 on the device, against a reference above float64, whose numbers
+    the script holds."""
     if program.reference.outcome.status != "ok" or program.result.case.dtype != "float64":
         raise UnscriptableError("it is about many cases together, none of which shows it alone")
     sharpen(program.reference, "float64")
     right = program.reference.outputs[0].tensor
-    if right is None or right.is_complex() or not right.numel() or program.operator.observe is not None:
-        raise UnscriptableError("how its errors shrink from float32 to float64 is not a matter of one tensor")
+    if (
+        right is None
+        or right.is_complex()
+        or not right.numel()
+        or program.operator.observe is not None
+    ):
+        raise UnscriptableError(
+            "how its errors shrink from float32 to float64 is not a matter of one tensor"
+        )
     shape = "" if right.ndim == 1 else f".view({', '.join(map(str, right.shape)) or '()'})"
-    numbers = flat(right.detach().contiguous().reshape(-1).numpy(), "float64", "right", program.sheet)
+    numbers = flat(
+        right.detach().contiguous().reshape(-1).numpy(), "float64", "right", program.sheet
+    )
     largest = float(torch.nan_to_num(right.abs(), nan=0.0, posinf=0.0).max())
-    lines = [f"right = {numbers}{shape}", *behavior_assertions.scaling(program.result, largest, program.run)]
+    lines = [
+        f"right = {numbers}{shape}",
+        *behavior_assertions.scaling(program.result, largest, program.run),
+    ]
     return assertions.Ending(program.of(calling.outputs), lines)
 
 

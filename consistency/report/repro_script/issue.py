@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 MOST_SCRIPT = 48 << 10  # bytes; trackers cut off a text of 64 KiB
 MOST_CASE = 1500  # characters of a command
 _NAMES = re.compile(r"\b(out|arg|grad|seen)/([0-9]+)\b")
-_WORDS = {"out": "result", "arg": "what was written to argument", "grad": "gradient", "seen": "result"}
+_WORDS = {
+    "out": "result",
+    "arg": "what was written to argument",
+    "grad": "gradient",
+    "seen": "result",
+}
 _ORDINALS = ("first", "second", "third", "fourth", "fifth")
 _SAME = 0.5  # share of an error that float64 has as well
 
@@ -38,10 +43,19 @@ def text(
     minimal: Minimal | None,
 ) -> str:
     """The text of issue.md."""
-    title = prose(words.title(result), 200).replace(prose(words.called(result)), code(words.called(result)), 1)
+    title = prose(words.title(result), 200).replace(
+        prose(words.called(result)), code(words.called(result)), 1
+    )
     parts = [f"# {title}", "\n".join(_what(result)), "\n".join(_points(result, others, minimal))]
     parts.append(_script(made))
-    parts.append(table([("", ""), *((prose(name), cell(value)) for name, value in environment.rows(result, identity))]))
+    parts.append(
+        table(
+            [
+                ("", ""),
+                *((prose(name), cell(value)) for name, value in environment.rows(result, identity)),
+            ]
+        )
+    )
     parts.append(_again(result, spec))
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -61,11 +75,23 @@ def _what(result: Result) -> Iterator[str]:
     place = f"at index {list(worst.index)}" if worst.index else "for its only element"
     floats = dtypes.form_of(dtype_of(result)) is not None
     values = values_of(worst, dtype_of(result))
-    values = values.replace("float64 says", "right is") if _itself(result) or _wide(result) or not floats else values
+    values = (
+        values.replace("float64 says", "right is")
+        if _itself(result) or _wide(result) or not floats
+        else values
+    )
     yield f"{subject}{of} in {result.dtype} {where}: {place} {values}."
     rho = result.metrics.get("rho_max", 0.0)
-    sizes = [f"{number(rho)} × the largest error that rounding explains"] if rho > 1.0 and floats else []
-    sizes += [text.strip() for text in size_of(result)] if floats and failure_facts.kind_of(result, None) != "special" else []
+    sizes = (
+        [f"{number(rho)} × the largest error that rounding explains"]
+        if rho > 1.0 and floats
+        else []
+    )
+    sizes += (
+        [text.strip() for text in size_of(result)]
+        if floats and failure_facts.kind_of(result, None) != "special"
+        else []
+    )
     if sizes:
         yield f"That is {'; '.join(sizes)}."
     elif failure_facts.kind_of(result, None) not in ("value", "repeats"):
@@ -81,12 +107,14 @@ def _itself(result: Result) -> bool:
 
 
 def _wide(result: Result) -> bool:
-    """Whether what is right is no float64 of the same function on the CPU, because that is what failed."""
+    """Whether what is right is no float64 of the same function on the CPU, because that is what
+    failed."""
     return result.dtype in ("float64", "complex128") and result.backend.startswith("cpu")
 
 
 def _brief(result: Result) -> str:
-    """The first part of the verdict's sentence, without what is told as a point of its own, and without this project's names."""
+    """The first part of the verdict's sentence, without what is told as a point of its own, and
+    without this project's names."""
     told, evidence = result.explanation.removeprefix(f"{result.operator}: "), result.evidence
     more = [f"{result.workaround} makes it vanish"] if result.workaround else []
     if evidence is not None:
@@ -95,7 +123,10 @@ def _brief(result: Result) -> str:
     for text in (*more, "float64 has the same error"):
         told = told.partition(f": {text}")[0].partition(f"; {text}")[0]
     return _NAMES.sub(
-        lambda found: f"{_WORDS[found[1]]} {int(found[2]) + 1}" if found[0] != "out/0" else "the result", told
+        lambda found: (
+            f"{_WORDS[found[1]]} {int(found[2]) + 1}" if found[0] != "out/0" else "the result"
+        ),
+        told,
     ).rstrip(".")
 
 
@@ -109,7 +140,12 @@ def _workaround(text: str) -> str:
 def _by(result: Result) -> str:
     """By which of several tensors a gradient is."""
     number = result.output.removeprefix("grad/")
-    known = result.output.startswith("grad/") and number.isdecimal() and len(result.shapes) > 1 and int(number) < len(_ORDINALS)
+    known = (
+        result.output.startswith("grad/")
+        and number.isdecimal()
+        and len(result.shapes) > 1
+        and int(number) < len(_ORDINALS)
+    )
     return f" by its {_ORDINALS[int(number)]} tensor" if known else ""
 
 
@@ -117,7 +153,11 @@ def _points(result: Result, others: Sequence[Result], minimal: Minimal | None) -
     evidence = result.evidence
     if result.proof is not None:
         yield f"- {prose(_proved(result.proof), 300)}"
-    if evidence is not None and evidence.cause is not None and evidence.cause.name != "nondeterministic":
+    if (
+        evidence is not None
+        and evidence.cause is not None
+        and evidence.cause.name != "nondeterministic"
+    ):
         cause = str(evidence.cause)
         yield f"- Likely cause: {prose(cause + ' of the error' if cause.endswith('%') else cause)}"
     if result.workaround:
@@ -126,7 +166,10 @@ def _points(result: Result, others: Sequence[Result], minimal: Minimal | None) -
     if wide:
         yield f"- {wide}"
     if evidence is not None and evidence.repeats and evidence.other:
-        yield f"- Of {evidence.repeats} repeats {evidence.other} gave another answer, and {evidence.within} passed"
+        yield (
+            f"- Of {evidence.repeats} repeats {evidence.other} gave another answer, and "
+            f"{evidence.within} passed"
+        )
     if result.comparison is not None and result.comparison.unsteady:
         yield f"- {_capital(prose(result.comparison.unsteady))}"
     if minimal is not None:
@@ -136,7 +179,9 @@ def _points(result: Result, others: Sequence[Result], minimal: Minimal | None) -
         for threshold in minimal.thresholds[:4]:
             yield f"- Threshold: {prose(threshold)}"
         if minimal.steps:
-            yield f"- Made smaller: {prose('; '.join(minimal.steps), 300)}" + (" (interrupted)" if minimal.interrupted else "")
+            yield f"- Made smaller: {prose('; '.join(minimal.steps), 300)}" + (
+                " (interrupted)" if minimal.interrupted else ""
+            )
     shown = [other for other in others if other.backend != result.backend]
     for other in shown[:8]:
         also = "Also on" if other.verdict.fails else "Not on" if other.verdict.passes else "On"
@@ -148,7 +193,10 @@ def _points(result: Result, others: Sequence[Result], minimal: Minimal | None) -
 def _proved(proof: Proof) -> str:
     """What is exactly right, and how that is known."""
     place = f" at index {list(proof.index)}" if proof.index else ""
-    how = f"enclosed in ball arithmetic of {proof.bits} bits (Arb), from the definition and without any kernel of torch's"
+    how = (
+        f"enclosed in ball arithmetic of {proof.bits} bits (Arb), from the definition and "
+        f"without any kernel of torch's"
+    )
     return f"The exact value{place} is {proof.digits}: {how}"
 
 
@@ -158,7 +206,11 @@ def _of_float64(result: Result) -> str:
     if _itself(result):
         return "The right value was computed apart from torch, with more digits than float64 has"
     if _wide(result):
-        return "" if result.worst is None else "The right value was computed in another way than by this function"
+        return (
+            ""
+            if result.worst is None
+            else "The right value was computed in another way than by this function"
+        )
     if evidence is None or evidence.wide is None or result.dtype in ("float64", "complex128"):
         return ""
     if evidence.wide > _SAME:
@@ -173,7 +225,9 @@ def _of_float64(result: Result) -> str:
 def _short(other: Result) -> str:
     rho = other.metrics.get("rho_max")
     if other.verdict.passes:
-        return "right" + (f" ({number(rho)} × the largest error that rounding explains)" if rho else "")
+        return "right" + (
+            f" ({number(rho)} × the largest error that rounding explains)" if rho else ""
+        )
     if other.verdict.fails and rho and rho > 1.0 and failure_facts.kind_of(other, None) == "value":
         return f"wrong by {number(rho)} × what rounding explains"
     return _brief(other) if other.verdict.fails else f"{other.verdict}: {other.explanation}"
@@ -184,7 +238,11 @@ def _script(made: Script) -> str:
     if len(made.text.encode("utf-8")) > MOST_SCRIPT or made.files:
         names = ", ".join(code(name) for name in ("repro.py", *made.files))
         return f"Too long to stand here: attached is {names}, which needs torch only."
-    head = f"Not all of it can be shown by a script of torch alone: {prose(made.limits[0])}\n\n" if made.limits else ""
+    head = (
+        f"Not all of it can be shown by a script of torch alone: {prose(made.limits[0])}\n\n"
+        if made.limits
+        else ""
+    )
     return head + block(made.text, "python")
 
 
@@ -195,7 +253,12 @@ def _again(result: Result, spec: str | None) -> str:
     told = command(result, spec=spec)
     inline = all(len(tensor.data) <= INLINE_BYTES for tensor in result.case.literals)
     if len(told) > MOST_CASE or not (inline or result.recorded_id):
-        told = f"consistency repro FOLDER --backend {quote(spec or result.backend)} --direction {result.direction}"
-        return "Found with consistency, which shows it again from the attached folder:\n\n" + block(line(told), "console")
+        told = (
+            f"consistency repro FOLDER --backend {quote(spec or result.backend)} --direction "
+            f"{result.direction}"
+        )
+        return "Found with consistency, which shows it again from the attached folder:\n\n" + block(
+            line(told), "console"
+        )
     what = "which judges the recorded outputs" if result.recorded_id else "which shows it again"
     return f"Found with consistency, {what} so:\n\n" + block(line(told, MOST_CASE), "console")

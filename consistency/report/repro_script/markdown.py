@@ -1,4 +1,5 @@
-"""Texts that may come from anywhere, inside Markdown: nothing in them ends a fence, a table or a line, or is HTML or a mention."""
+"""Texts that may come from anywhere, inside Markdown: nothing in them ends a fence, a table or a
+line, or is HTML or a mention."""
 
 from __future__ import annotations
 

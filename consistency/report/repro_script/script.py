@@ -1,4 +1,5 @@
-"""A result as a script of torch alone: the lines of its call (:mod:`.call_code`) and of its check (:mod:`.assertions`)."""
+"""A result as a script of torch alone: the lines of its call (:mod:`.call_code`) and of its check
+(:mod:`.assertions`)."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from .script_context import Sheet, UnscriptableError
 
 @dataclass(frozen=True)
 class Script:
-    """The text of repro.py, the files that must lie beside it, and why it shows less than it should (empty: it shows all)."""
+    """The text of repro.py, the files that must lie beside it, and why it shows less than it should
+    (empty: it shows all)."""
 
     text: str
     files: Mapping[str, bytes] = field(default_factory=dict)
@@ -28,11 +30,16 @@ class Script:
 
 
 def script_of(
-    result: Result, spec: str | None = None, identity: Mapping[str, str] | None = None, operator: Operator | None = None
+    result: Result,
+    spec: str | None = None,
+    identity: Mapping[str, str] | None = None,
+    operator: Operator | None = None,
 ) -> Script:
-    """The script for a result. Never raises for what cannot be scripted: then the text says so, and does what can be done.
+    """The script for a result. Never raises for what cannot be scripted: then the text says so, and
+    does what can be done.
 
-    ``operator`` is the one that was called where no registry knows it. Raises RecipeError for a case that makes no sense.
+    ``operator`` is the one that was called where no registry knows it. Raises RecipeError for a
+    case that makes no sense.
     """
     sheet = Sheet()
     place = place_of(result, spec, sheet)
@@ -49,28 +56,57 @@ def script_of(
     except ConsistencyError:
         raise
     except Exception as error:  # a result from elsewhere may say what does not fit its case
-        return _without(result, sheet, place, identity, f"writing it failed ({type(error).__name__}: {str(error)[:160]})")
+        return _without(
+            result,
+            sheet,
+            place,
+            identity,
+            f"writing it failed ({type(error).__name__}: {str(error)[:160]})",
+        )
     return _text(result, sheet, place, identity, body)
 
 
-def _without(result: Result, sheet: Sheet, place: Place, identity: Mapping[str, str] | None, why: str) -> Script:
+def _without(
+    result: Result, sheet: Sheet, place: Place, identity: Mapping[str, str] | None, why: str
+) -> Script:
     fresh = Sheet({"sys"}, notes=sheet.notes)
     fresh.note(f"This cannot be shown by a script of torch alone: {why}.")
-    return _text(result, fresh, place, identity, ['print("nothing is asserted: see the comment above")'], limits=(why,))
+    return _text(
+        result,
+        fresh,
+        place,
+        identity,
+        ['print("nothing is asserted: see the comment above")'],
+        limits=(why,),
+    )
 
 
 def _text(
-    result: Result, sheet: Sheet, place: Place, identity: Mapping[str, str] | None, body: list[str], limits: tuple[str, ...] = ()
+    result: Result,
+    sheet: Sheet,
+    place: Place,
+    identity: Mapping[str, str] | None,
+    body: list[str],
+    limits: tuple[str, ...] = (),
 ) -> Script:
     if place.foreign:
         sheet.note(place.foreign)
         limits = (*limits, place.foreign)
     head = [words.title(result), *words.provenance(result, identity or {}), *sheet.notes]
     head.append(f"Run: {place.usage} [DEVICE]")
-    comments = [f"# {line}" for text in head for line in words.wrapped(printable(text.replace("\n", " ")))]
+    comments = [
+        f"# {line}" for text in head for line in words.wrapped(printable(text.replace("\n", " ")))
+    ]
     imports = list(sheet.imports())
     setting = ["", *place.after] if place.after else []
-    lines = [*comments, *imports, *(["", *place.before] if place.before else []), "", "import torch", *setting]
+    lines = [
+        *comments,
+        *imports,
+        *(["", *place.before] if place.before else []),
+        "",
+        "import torch",
+        *setting,
+    ]
     if sheet.constants:
         lines += ["", *sheet.constants]
     return Script("\n".join([*lines, *body]) + "\n", dict(sheet.files), limits)

@@ -1,11 +1,20 @@
-"""A script while it is being written: what it imports, what stands at its top, and what lies beside it."""
+"""A script while it is being written: what it imports, what stands at its top, and what lies beside
+it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-_ORDER = ("base64", "faulthandler", "math", "os", "pathlib", "sys", "zlib")  # of the standard library; torch comes behind a blank
+_ORDER = (
+    "base64",
+    "faulthandler",
+    "math",
+    "os",
+    "pathlib",
+    "sys",
+    "zlib",
+)  # of the standard library; torch comes behind a blank
 
 
 class UnscriptableError(Exception):
@@ -14,7 +23,8 @@ class UnscriptableError(Exception):
 
 @dataclass
 class Sheet:
-    """``constants`` are lines of the module's top, ``files`` what does not fit in, ``notes`` what readers must know."""
+    """``constants`` are lines of the module's top, ``files`` what does not fit in, ``notes`` what
+    readers must know."""
 
     modules: set[str] = field(default_factory=set)
     names: set[str] = field(default_factory=set)  # of ``math``: nan, inf

@@ -1,6 +1,7 @@
 """Arguments, views and calls as Python source.
 
-What is spelled may come from somebody else's file: names become source only where they are identifiers, text only as a literal.
+What is spelled may come from somebody else's file: names become source only where they are
+identifiers, text only as a literal.
 """
 
 from __future__ import annotations
@@ -20,20 +21,29 @@ from .tensor_literals import scalar
 
 # Methods that Python writes as operators; the others are called by their names.
 _INFIX = {
-    "__add__": "+", "__sub__": "-", "__mul__": "*", "__truediv__": "/", "__floordiv__": "//", "__mod__": "%", "__pow__": "**",
-    "__matmul__": "@", "__and__": "&", "__or__": "|", "__xor__": "^", "__lshift__": "<<", "__rshift__": ">>",
+    "__add__": "+", "__sub__": "-", "__mul__": "*", "__truediv__": "/", "__floordiv__": "//",
+    "__mod__": "%", "__pow__": "**",
+    "__matmul__": "@", "__and__": "&", "__or__": "|", "__xor__": "^", "__lshift__": "<<",
+    "__rshift__": ">>",
     "__eq__": "==", "__ne__": "!=", "__lt__": "<", "__le__": "<=", "__gt__": ">", "__ge__": ">=",
 }  # fmt: skip
 _REFLECTED = {f"__r{name[2:]}": sign for name, sign in _INFIX.items()} | {"__rdiv__": "/"}
 ASSIGNED = {f"__i{name[2:]}": f"{sign}=" for name, sign in _INFIX.items()} | {"__idiv__": "/="}
 _PREFIX = {"__neg__": "-", "__invert__": "~", "__pos__": "+"}
-_HIDDEN = ("_nn", "_linalg", "_special", "_fft", "")  # modules of torch._C that hold what has no public name
+_HIDDEN = (
+    "_nn",
+    "_linalg",
+    "_special",
+    "_fft",
+    "",
+)  # modules of torch._C that hold what has no public name
 
 Name = Callable[[torch.Tensor], str | None]
 
 
 class Speller:
-    """Values as source. ``name`` tells what a tensor is called, ``types`` what a dtype is called that the script converts."""
+    """Values as source. ``name`` tells what a tensor is called, ``types`` what a dtype is called
+    that the script converts."""
 
     def __init__(self, sheet: Sheet, name: Name, types: Mapping[torch.dtype, str]) -> None:
         self.sheet, self.name, self.types = sheet, name, types
@@ -50,14 +60,21 @@ class Speller:
             case torch.memory_format() | torch.layout():
                 return str(value)
             case slice():
-                return f"slice({self.value(value.start)}, {self.value(value.stop)}, {self.value(value.step)})"
+                return (
+                    f"slice({self.value(value.start)}, {self.value(value.stop)}, "
+                    f"{self.value(value.step)})"
+                )
             case torch.Size() | tuple():
                 items = [self.value(item) for item in value]
                 return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
             case list():
                 return f"[{', '.join(map(self.value, value))}]"
             case dict():
-                return "{" + ", ".join(f"{key!r}: {self.value(item)}" for key, item in value.items()) + "}"
+                return (
+                    "{"
+                    + ", ".join(f"{key!r}: {self.value(item)}" for key, item in value.items())
+                    + "}"
+                )
             case _ if value is Ellipsis:
                 return "..."
             case None | bool() | int() | float() | complex() | str():
@@ -69,13 +86,20 @@ class Speller:
         if found is not None:
             return found
         if tensor.ndim == 0 and not tensor.requires_grad:
-            return f"torch.tensor({scalar(tensor.item(), self.sheet)}, dtype={self.value(tensor.dtype)})"
+            return (
+                f"torch.tensor({scalar(tensor.item(), self.sheet)}, "
+                f"dtype={self.value(tensor.dtype)})"
+            )
         raise UnscriptableError("a tensor comes from somewhere that cannot be followed")
 
     def call(self, function: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-        """The expression for ``function(*args, **kwargs)``, where ``function`` is a dotted name such as ``torch.Tensor.add``."""
+        """The expression for ``function(*args, **kwargs)``, where ``function`` is a dotted name
+        such as ``torch.Tensor.add``."""
         kind, _, last = function.rpartition(".")
-        given = [*map(self.value, args), *(f"{identifier(key)}={self.value(value)}" for key, value in kwargs.items())]
+        given = [
+            *map(self.value, args),
+            *(f"{identifier(key)}={self.value(value)}" for key, value in kwargs.items()),
+        ]
         if kind != "torch.Tensor" or not args:
             return f"{function}({', '.join(given)})"
         first, *rest = given
@@ -102,7 +126,10 @@ class Speller:
     def index(self, key: Any) -> str:
         """What stands between square brackets."""
         items = list(key) if isinstance(key, tuple) else [key]
-        text = ", ".join(_slice(item, self.value) if isinstance(item, slice) else self.value(item) for item in items)
+        text = ", ".join(
+            _slice(item, self.value) if isinstance(item, slice) else self.value(item)
+            for item in items
+        )
         return text + "," if isinstance(key, tuple) and len(items) == 1 else text or "()"
 
 
@@ -114,28 +141,38 @@ def operand(text: str) -> str:
 
 
 def _slice(item: slice, value: Callable[[Any], str]) -> str:
-    start, stop, step = ("" if part is None else value(part) for part in (item.start, item.stop, item.step))
+    start, stop, step = (
+        "" if part is None else value(part) for part in (item.start, item.stop, item.step)
+    )
     return f"{start}:{stop}:{step}" if step else f"{start}:{stop}"
 
 
 def identifier(name: str) -> str:
-    """``name``, which may come from a file. Raises UnscriptableError where it is no name of an argument."""
+    """``name``, which may come from a file. Raises UnscriptableError where it is no name of an
+    argument."""
     if not name.isidentifier() or keyword.iskeyword(name) or not name.isascii():
         raise UnscriptableError(f"{name!r:.40} is no name of an argument")
     return name
 
 
 def dotted(function: Any) -> str | None:
-    """Where a function of torch is found: ``torch.nn.functional.gelu``, ``torch.Tensor.add``, ``torch.Tensor.T.__get__``."""
+    """Where a function of torch is found: ``torch.nn.functional.gelu``, ``torch.Tensor.add``,
+    ``torch.Tensor.T.__get__``."""
     name = torch.overrides.resolve_name(function)
     if name is None:
         name = _index().get(id(function))
     if name is None:
         last = getattr(function, "__name__", "")
-        return next((f"torch.{last}" for _ in [0] if last and getattr(torch, last, None) == function), None)
+        return next(
+            (f"torch.{last}" for _ in [0] if last and getattr(torch, last, None) == function), None
+        )
     if name.startswith("aten"):
         return f"torch.ops.{name.replace('::', '.')}"
-    return "torch." + name.removeprefix("torch.functional.") if name.startswith("torch.functional.") else str(name)
+    return (
+        "torch." + name.removeprefix("torch.functional.")
+        if name.startswith("torch.functional.")
+        else str(name)
+    )
 
 
 @functools.cache
@@ -152,7 +189,8 @@ def _index() -> dict[int, str]:
 
 
 def chain(arg: TensorRecipe | Literal) -> str:
-    """The views that lead from the flat base to the argument: ``.view(2, 4)[:, ::2].transpose(0, 1)``."""
+    """The views that lead from the flat base to the argument: ``.view(2, 4)[:, ::2].transpose(0,
+    1)``."""
     if isinstance(arg, Literal) and not arg.view:
         return _strided(arg)
     text = "" if len(arg.base) == 1 else f".view({', '.join(map(str, arg.base)) or '()'})"

@@ -1,4 +1,5 @@
-"""Numbers as Python source that gives the same bits: short decimals where there are few numbers, bytes where there are many.
+"""Numbers as Python source that gives the same bits: short decimals where there are few numbers,
+bytes where there are many.
 
 Every decimal is checked when it is written: torch must make of it the bits that it stands for.
 """
@@ -19,13 +20,19 @@ FEW = 48  # numbers that are written one by one
 _SPARSE = 12  # numbers other than 0 that a long tensor may have to be written as zeros and these
 _HEX_BYTES = 192
 _IN_A_SCRIPT = 1 << 20  # bytes; what is longer lies beside it
-_BITS = {1: (np.int8, "int8"), 2: (np.int16, "int16"), 4: (np.int32, "int32"), 8: (np.int64, "int64")}
+_BITS = {
+    1: (np.int8, "int8"),
+    2: (np.int16, "int16"),
+    4: (np.int32, "int32"),
+    8: (np.int64, "int64"),
+}
 
 Array = np.ndarray[Any, Any]
 
 
 def flat(raw: Array, dtype: str, name: str, sheet: Sheet) -> str:
-    """An expression for a one-dimensional tensor on the CPU with the bits of ``raw`` (bfloat16 as its uint16 patterns).
+    """An expression for a one-dimensional tensor on the CPU with the bits of ``raw`` (bfloat16 as
+    its uint16 patterns).
 
     ``name`` is the variable it is meant for.
     """
@@ -33,12 +40,17 @@ def flat(raw: Array, dtype: str, name: str, sheet: Sheet) -> str:
         part = dtypes.PARTS[dtype]
         pairs = raw.view(part).reshape(-1, 2)
         if raw.size <= FEW:
-            real, imaginary = (flat(np.ascontiguousarray(pairs[:, i]), part, name, sheet) for i in (0, 1))
+            real, imaginary = (
+                flat(np.ascontiguousarray(pairs[:, i]), part, name, sheet) for i in (0, 1)
+            )
             return f"torch.complex({real}, {imaginary})"
         return _bytes(raw, dtype, name, sheet)
     if raw.size > FEW:
         return _long(raw, dtype, name, sheet)
-    return _few(raw, dtype, sheet) or f"torch.tensor({_patterns(raw)}, dtype=torch.{_bits_of(raw)}).view(torch.{dtype})"
+    return (
+        _few(raw, dtype, sheet)
+        or f"torch.tensor({_patterns(raw)}, dtype=torch.{_bits_of(raw)}).view(torch.{dtype})"
+    )
 
 
 def scalar(value: Any, sheet: Sheet) -> str:
@@ -58,7 +70,8 @@ def _named(text: str, sheet: Sheet) -> str:
 
 
 def _few(raw: Array, dtype: str, sheet: Sheet) -> str:
-    """``torch.tensor([0.1, -0.0], dtype=torch.float32)``; empty where no decimals give these bits (unusual NaN)."""
+    """``torch.tensor([0.1, -0.0], dtype=torch.float32)``; empty where no decimals give these bits
+    (unusual NaN)."""
     texts = _decimals(raw, dtype)
     if texts is None:
         return ""
@@ -75,7 +88,9 @@ def _decimals(raw: Array, dtype: str) -> list[str] | None:
     texts = [_shortest(value, dtype) for value in _as_floats(raw, dtype)]
     made = _made(texts, dtype)
     pattern = raw.view(_bits(raw))
-    for i in np.flatnonzero(made != pattern):  # rounded twice on its way from decimal to float64 to the dtype
+    for i in np.flatnonzero(
+        made != pattern
+    ):  # rounded twice on its way from decimal to float64 to the dtype
         texts[i] = repr(float(_as_floats(raw[i : i + 1], dtype)[0]))
     return texts if bool((_made(texts, dtype) == pattern).all()) else None
 
@@ -129,7 +144,10 @@ def _long(raw: Array, dtype: str, name: str, sheet: Sheet) -> str:
     places = np.flatnonzero(pattern)
     if places.size <= _SPARSE:
         some = flat(raw[places], dtype, name, sheet)
-        return f"torch.zeros({raw.size}, dtype=torch.{dtype}).index_put((torch.tensor({places.tolist()}),), {some})"
+        return (
+            f"torch.zeros({raw.size}, "
+            f"dtype=torch.{dtype}).index_put((torch.tensor({places.tolist()}),), {some})"
+        )
     return _bytes(raw, dtype, name, sheet)
 
 
@@ -141,10 +159,17 @@ def _bytes(raw: Array, dtype: str, name: str, sheet: Sheet) -> str:
     constant = f"{name.upper()}_BYTES"
     if len(packed) <= _IN_A_SCRIPT:
         sheet.modules |= {"base64", "zlib"}
-        sheet.constants.append(f'{constant} = zlib.decompress(base64.b64decode("{base64.b64encode(packed).decode("ascii")}"))')
+        sheet.constants.append(
+            f"{constant} = "
+            f'zlib.decompress(base64.b64decode("{base64.b64encode(packed).decode("ascii")}"))'
+        )
     else:
         sheet.modules.add("pathlib")
         sheet.files[f"{name}.bin"] = data
-        sheet.constants.append(f'{constant} = pathlib.Path(__file__).with_name("{name}.bin").read_bytes()')
-        sheet.note(f"The numbers of {name} are too many for a script: they lie beside it, in {name}.bin.")
+        sheet.constants.append(
+            f'{constant} = pathlib.Path(__file__).with_name("{name}.bin").read_bytes()'
+        )
+        sheet.note(
+            f"The numbers of {name} are too many for a script: they lie beside it, in {name}.bin."
+        )
     return f"torch.frombuffer(bytearray({constant}), dtype=torch.{dtype})"

@@ -1,7 +1,7 @@
 """What torch functions a function of ours calls on given arguments, as straight-line code.
 
-Only the outermost calls are kept, as a user would write them; what happens between them in Python (conditions, numbers made from
-shapes) has happened, and stands in the code as its outcome.
+Only the outermost calls are kept, as a user would write them; what happens between them in Python
+(conditions, numbers made from shapes) has happened, and stands in the code as its outcome.
 """
 
 from __future__ import annotations
@@ -38,7 +38,12 @@ class Step:
         """Whether it is called for its effect as well."""
         last = self.function.rpartition(".")[2]
         inplace = last.endswith("_") and not last.endswith("__")
-        return inplace or last in ("__setitem__", "__set__", *ASSIGNED) or "out" in self.kwargs or self.changed
+        return (
+            inplace
+            or last in ("__setitem__", "__set__", *ASSIGNED)
+            or "out" in self.kwargs
+            or self.changed
+        )
 
 
 class _Recorder(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
@@ -46,7 +51,9 @@ class _Recorder(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
         super().__init__()
         self.steps: list[Step] = []
         # Some kernels tell nobody that they write.
-        self._written = [torch.tensor([], dtype=torch.uint8).set_(base.untyped_storage()) for base in written]
+        self._written = [
+            torch.tensor([], dtype=torch.uint8).set_(base.untyped_storage()) for base in written
+        ]
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
@@ -61,8 +68,12 @@ class _Recorder(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
                 self.steps.append(Step(name, tuple(args), kwargs, None, True))
             raise
         if name is not None:
-            changed = any(tensor._version != version for tensor, version in zip(given, before, strict=True))
-            changed = changed or any(not torch.equal(now, then) for now, then in zip(self._written, held, strict=True))
+            changed = any(
+                tensor._version != version for tensor, version in zip(given, before, strict=True)
+            )
+            changed = changed or any(
+                not torch.equal(now, then) for now, then in zip(self._written, held, strict=True)
+            )
             self.steps.append(Step(name, tuple(args), kwargs, result, changed))
         return result
 
@@ -78,13 +89,16 @@ class Traced:
 
 
 def trace(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], names: Mapping[int, str], sheet: Sheet,
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any],
+    names: Mapping[int, str], sheet: Sheet,
     types: Mapping[torch.dtype, str], prefix: str = "t", only: int | None = None,
     written: Sequence[torch.Tensor] = (),
 ) -> Traced:  # fmt: skip
-    """The calls of ``function(*args, **kwargs)``. ``names`` are those of tensors by ``id``; new ones are ``prefix`` and a number.
+    """The calls of ``function(*args, **kwargs)``. ``names`` are those of tensors by ``id``; new
+    ones are ``prefix`` and a number.
 
-    ``only`` is the number of the one result that is wanted, of several. ``written`` are the storages that may be written to.
+    ``only`` is the number of the one result that is wanted, of several. ``written`` are the
+    storages that may be written to.
 
     Raises UnscriptableError where a result cannot be followed to its arguments.
     """
@@ -109,7 +123,9 @@ def trace(
     speller = Speller(sheet, name, types)
     for number, step in enumerate(recorder.steps):
         kept.append(step)
-        if not step.writes and not any(isinstance(item, torch.Tensor) for item in leaves_of(step.result)):
+        if not step.writes and not any(
+            isinstance(item, torch.Tensor) for item in leaves_of(step.result)
+        ):
             continue
         used.clear()
         try:
@@ -124,22 +140,35 @@ def trace(
             step.makes = f"{prefix}{number + 1}"
             _name(step.result, step.makes, known)
     used.clear()
-    wanted = [item for i, item in enumerate(leaves_of(result)) if isinstance(item, torch.Tensor) and only in (None, i)]
+    wanted = [
+        item
+        for i, item in enumerate(leaves_of(result))
+        if isinstance(item, torch.Tensor) and only in (None, i)
+    ]
     expressions = {id(item): _found(item, speller) for item in wanted}
     lines = _needed(recorder.steps, set(used))
     numbers = dict.fromkeys(re.findall(rf"\b{prefix}[0-9]+\b", "\n".join(lines)))
     renamed = {old: f"{prefix}{new}" for new, old in enumerate(numbers, start=1)}
 
     def rename(text: str) -> str:
-        return re.sub(rf"\b{prefix}[0-9]+\b", lambda found: renamed.get(found.group(), found.group()), text)
+        return re.sub(
+            rf"\b{prefix}[0-9]+\b", lambda found: renamed.get(found.group(), found.group()), text
+        )
 
-    return Traced(tuple(map(rename, lines)), result, {key: rename(text) for key, text in expressions.items()}, tuple(kept))
+    return Traced(
+        tuple(map(rename, lines)),
+        result,
+        {key: rename(text) for key, text in expressions.items()},
+        tuple(kept),
+    )
 
 
 def _found(tensor: torch.Tensor, speller: Speller) -> str:
     found = speller.name(tensor)
     if found is None:
-        raise UnscriptableError("its result is made in ways that cannot be written as calls of torch")
+        raise UnscriptableError(
+            "its result is made in ways that cannot be written as calls of torch"
+        )
     return found
 
 
@@ -148,8 +177,12 @@ def _expression(speller: Speller, step: Step) -> str:
     if last == "__get__":
         return f"{speller.value(step.args[0])}.{kind.rpartition('.')[2]}"
     if last == "__set__":
-        return f"{speller.value(step.args[0])}.{kind.rpartition('.')[2]} = {speller.value(step.args[1])}"
-    return speller.statement(step.function, step.args, step.kwargs) if step.writes else speller.call(
+        return (
+            f"{speller.value(step.args[0])}.{kind.rpartition('.')[2]} = "
+            f"{speller.value(step.args[1])}"
+        )
+    return speller.statement(step.function, step.args,
+    step.kwargs) if step.writes else speller.call(
         step.function, step.args, step.kwargs
     )  # fmt: skip
 

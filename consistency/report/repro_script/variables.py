@@ -17,7 +17,8 @@ from .source_repr import identifier
 
 _TAKEN = frozenset(
     {
-        "torch", "sys", "os", "math", "device", "dtype", "wide", "run", "inputs", "seen", "reference", "out", "nan", "inf", "got",
+        "torch", "sys", "os", "math", "device", "dtype", "wide", "run", "inputs", "seen",
+        "reference", "out", "nan", "inf", "got",
         "right", "call", "alone", "grads", "before", "leaves", "optimizer",
     }
 )  # fmt: skip
@@ -33,13 +34,23 @@ def variables_of(operator: Operator, arguments: Arguments) -> list[str]:
         if isinstance(value, torch.Tensor):
             wanted[id(value)] = name
         elif isinstance(value, (list, tuple)):
-            wanted |= {id(item): f"{name}{place}" for place, item in enumerate(value) if isinstance(item, torch.Tensor)}
-    letters = itertools.chain(_LETTERS if count <= len(_LETTERS) else (), (f"x{i}" for i in itertools.count()))
+            wanted |= {
+                id(item): f"{name}{place}"
+                for place, item in enumerate(value)
+                if isinstance(item, torch.Tensor)
+            }
+    letters = itertools.chain(
+        _LETTERS if count <= len(_LETTERS) else (), (f"x{i}" for i in itertools.count())
+    )
     found: list[str] = []
     for tensor in arguments.tensors:
         name = wanted.get(id(tensor), "")
         if not name or name in _NO_NAME or name in _TAKEN or name in found:
-            name = next(letter for letter in letters if letter not in found and letter not in wanted.values())
+            name = next(
+                letter
+                for letter in letters
+                if letter not in found and letter not in wanted.values()
+            )
         found.append(name)
     return found
 
@@ -51,14 +62,17 @@ def _bound(operator: Operator, arguments: Arguments) -> Iterator[tuple[str, Any]
         signature = inspect.signature(function) if inspect.isfunction(function) else None
     except (TypeError, ValueError):
         signature = None
-    if signature is not None and not any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values()):
+    if signature is not None and not any(
+        p.kind is p.VAR_POSITIONAL for p in signature.parameters.values()
+    ):
         yield from zip(signature.parameters, arguments.args, strict=False)
     for name, value in arguments.kwargs.items():
         yield identifier(name), value
 
 
 def drawn(cotangent: torch.Tensor, dtype: str) -> tuple[torch.Tensor, np.ndarray[Any, Any], str]:
-    """A cotangent in the dtype in which it was drawn (exactly), its flat numbers (bfloat16 as bits), and that dtype."""
+    """A cotangent in the dtype in which it was drawn (exactly), its flat numbers (bfloat16 as
+    bits), and that dtype."""
     wide = cotangent.detach().resolve_conj()
     name = dtype if dtypes.floats(dtype) else dtypes.name_of(wide.dtype)
     if not wide.is_complex() and name in dtypes.PARTS:
@@ -66,12 +80,17 @@ def drawn(cotangent: torch.Tensor, dtype: str) -> tuple[torch.Tensor, np.ndarray
     elif wide.is_complex() and name not in dtypes.PARTS:
         name = dtypes.beside(name)
     narrow = wide.to(dtypes.TORCH[name]).contiguous()
-    raw: np.ndarray[Any, Any] = (narrow.view(torch.int16) if name == "bfloat16" else narrow).reshape(-1).numpy()
+    raw: np.ndarray[Any, Any] = (
+        (narrow.view(torch.int16) if name == "bfloat16" else narrow).reshape(-1).numpy()
+    )
     return narrow, raw.view(np.uint16) if name == "bfloat16" else raw, name
 
 
-def paths(value: Any, text: str, expressions: Mapping[int, str] | None) -> Iterator[tuple[str, Any]]:
-    """The leaves of a result with expressions for them, in the order in which an outcome lists them."""
+def paths(
+    value: Any, text: str, expressions: Mapping[int, str] | None
+) -> Iterator[tuple[str, Any]]:
+    """The leaves of a result with expressions for them, in the order in which an outcome lists
+    them."""
     if isinstance(value, (tuple, list)):
         for position, item in enumerate(value):
             yield from paths(item, f"{text}[{position}]", expressions)

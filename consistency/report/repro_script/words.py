@@ -18,16 +18,21 @@ from ..failure import dtype_of, number
 from .failure_facts import kind_of
 
 _KINDS = {
-    "special": "wrong NaN, infinity or sign of zero", "structure": "wrong shape or dtype", "modified": "writes to an input",
-    "raises": "raises where it should not", "lenient": "returns a result where it should raise", "crash": "ends the process",
-    "timeout": "does not return", "repeats": "not the same answer each time", "threads": "another answer with other threads",
-    "batch": "another answer alone than in a batch", "scaling": "float64 is no more precise than float32",
+    "special": "wrong NaN, infinity or sign of zero", "structure": "wrong shape or dtype",
+    "modified": "writes to an input",
+    "raises": "raises where it should not", "lenient": "returns a result where it should raise",
+    "crash": "ends the process",
+    "timeout": "does not return", "repeats": "not the same answer each time",
+    "threads": "another answer with other threads",
+    "batch": "another answer alone than in a batch",
+    "scaling": "float64 is no more precise than float32",
     "flags": "impossible or unlikely random numbers", "spread": "errs more than rounding explains",
 }  # fmt: skip
 
 
 def called(result: Result) -> str:
-    """``torch.nn.functional.gelu``: the operator as its users know it, or what else was called in words."""
+    """``torch.nn.functional.gelu``: the operator as its users know it, or what else was called in
+    words."""
     source, name = result.case.source, result.operator
     if source.startswith(f"{CALL}/"):
         named = source.removeprefix(f"{CALL}/").partition("/writes=")[0]
@@ -44,7 +49,9 @@ def called(result: Result) -> str:
         return f"torch.{name.removesuffix('.out')}(out=…)"
     if name.endswith(".method") or (hasattr(torch.Tensor, name) and not hasattr(torch, name)):
         return f"torch.Tensor.{name.removesuffix('.method').rpartition('.')[2]}"
-    known = operators.registry().get(name)  # a name from a file is looked up, nothing is imported for it
+    known = operators.registry().get(
+        name
+    )  # a name from a file is looked up, nothing is imported for it
     return f"torch.{name}" if source or (known is not None and resolve(name) is not None) else name
 
 
@@ -54,7 +61,11 @@ def title(result: Result) -> str:
     what = _KINDS.get(kind, "")
     if not what:
         floats = dtypes.form_of(dtype_of(result)) is not None
-        what = f"wrong by {number(rho)} × what rounding explains" if rho > 1.0 and floats else "wrong values"
+        what = (
+            f"wrong by {number(rho)} × what rounding explains"
+            if rho > 1.0 and floats
+            else "wrong values"
+        )
     if not (result.verdict.fails or result.verdict.warns):
         what = "nothing wrong" if result.verdict.passes else f"not tested ({result.verdict})"
     gradient = "gradient of " if result.direction == "backward" else ""
@@ -68,9 +79,16 @@ def device(result: Result) -> str:
 def provenance(result: Result, identity: Mapping[str, str]) -> list[str]:
     """Where it was found, as far as that is known."""
     known = [f"torch {identity['torch']}"] if identity.get("torch") else []
-    known += [identity[key] for key in ("device", "driver") if identity.get(key) and identity[key] != "cpu"]
+    known += [
+        identity[key]
+        for key in ("device", "driver")
+        if identity.get(key) and identity[key] != "cpu"
+    ]
     if result.recorded_id:
-        text = f"Its outputs were recorded elsewhere ({', '.join(known) or result.backend}), not where this was written"
+        text = (
+            f"Its outputs were recorded elsewhere ({', '.join(known) or result.backend}), not "
+            f"where this was written"
+        )
         return [f"{text}; run this where that device is."]
     return [f"Found with {', '.join(known)}."] if known else []
 

@@ -1,4 +1,5 @@
-"""The folder of a failure: the case, its tensors, the environment, the script and the text of an issue."""
+"""The folder of a failure: the case, its tensors, the environment, the script and the text of an
+issue."""
 
 from __future__ import annotations
 
@@ -31,11 +32,13 @@ def write(
     minimal: Minimal | None = None,
     operator: Operator | None = None,
 ) -> None:
-    """Write case.json, result.json, tensors.safetensors, environment.json, repro.py, issue.md and message.txt into ``folder``.
+    """Write case.json, result.json, tensors.safetensors, environment.json, repro.py, issue.md and
+    message.txt into ``folder``.
 
-    ``spec`` is what the user wrote for the backend (for a recorded result the recording's folder), ``identity`` what it ran on,
-    ``others`` are results of the same case on other backends. ``operator`` is the one that was called, where no registry knows it.
-    What cannot be made is told in a text file of its own. Raises OSError where the folder cannot be written.
+    ``spec`` is what the user wrote for the backend (for a recorded result the recording's folder),
+    ``identity`` what it ran on, ``others`` are results of the same case on other backends.
+    ``operator`` is the one that was called, where no registry knows it. What cannot be made is told
+    in a text file of its own. Raises OSError where the folder cannot be written.
     """
     from ...storage.bundle import row_of
 
@@ -43,7 +46,11 @@ def write(
     folder.mkdir(parents=True, exist_ok=True)
     _write(folder / "case.json", result.case.line + "\n")
     literals.write(folder, result.case)
-    found = {"backend": environment.of_backend(result, identity), "judged with": environment.here(), "spec": spec or result.backend}
+    found = {
+        "backend": environment.of_backend(result, identity),
+        "judged with": environment.here(),
+        "spec": spec or result.backend,
+    }
     _write(folder / "environment.json", json.dumps(found, indent=1) + "\n")
     bundle = folder.parent.parent if folder.parent.name == "failures" else None
     _write(folder / "message.txt", message(result, bundle=bundle, spec=spec) + "\n")
@@ -66,8 +73,11 @@ def write(
     manifest.seal(folder)
 
 
-def keep(folder: str | Path, result: Result, *, spec: str | None = None, operator: Operator | None = None) -> Path:
-    """The same in a new or empty folder, which is returned. Raises UsageError where it cannot be written, or holds something."""
+def keep(
+    folder: str | Path, result: Result, *, spec: str | None = None, operator: Operator | None = None
+) -> Path:
+    """The same in a new or empty folder, which is returned. Raises UsageError where it cannot be
+    written, or holds something."""
     path = Path(folder)
     try:
         if path.exists() and any(path.iterdir()):

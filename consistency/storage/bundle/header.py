@@ -1,7 +1,9 @@
-"""bundle.json and environment.json: what a run was, on what; older formats are brought up to date while they are read.
+"""bundle.json and environment.json: what a run was, on what; older formats are brought up to date
+while they are read.
 
-Format 2 (format 1 had none of these): ``id`` of the run, unique; ``label``, what the matrix calls the environment; ``machine``,
-what all backends share; ``corpus``, the cases that were replayed (``name``, ``digest``, ``cases``, ``replayed``), or null.
+Format 2 (format 1 had none of these): ``id`` of the run, unique; ``label``, what the matrix calls
+the environment; ``machine``, what all backends share; ``corpus``, the cases that were replayed
+(``name``, ``digest``, ``cases``, ``replayed``), or null.
 """
 
 from __future__ import annotations
@@ -32,14 +34,16 @@ def new_id(now: datetime.datetime | None = None) -> str:
 
 
 def new_header(
-    identity: str, settings: Mapping[str, Any], *, machine: Mapping[str, Any], label: str, corpus: Mapping[str, Any] | None,
+    identity: str, settings: Mapping[str, Any], *, machine: Mapping[str, Any], label: str,
+    corpus: Mapping[str, Any] | None,
     unavailable: Mapping[str, str],
 ) -> dict[str, Any]:  # fmt: skip
     """What bundle.json says while a run is under way."""
     return {
         "format": FORMAT, "id": identity, "label": label, "consistency": __version__,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "machine": dict(machine), "corpus": dict(corpus) if corpus is not None else None, "settings": dict(settings),
+        "machine": dict(machine), "corpus": dict(corpus) if corpus is not None else None,
+        "settings": dict(settings),
         "unavailable": dict(unavailable),
     }  # fmt: skip
 
@@ -63,8 +67,13 @@ def read_header(folder: Path) -> dict[str, Any]:
 
 
 def _unreadable(path: Path, version: object, wrote: object) -> str:
-    text = f"{path} has format {version!r:.40}; this version ({__version__}) reads formats 1 to {FORMAT}"
-    newer = type(version) is int and version > FORMAT and isinstance(wrote, str) and wrote.isprintable()
+    text = (
+        f"{path} has format {version!r:.40}; this version ({__version__}) reads formats 1 to "
+        f"{FORMAT}"
+    )
+    newer = (
+        type(version) is int and version > FORMAT and isinstance(wrote, str) and wrote.isprintable()
+    )
     return f"{text}: install consistency {str(wrote)[:40]} or newer" if newer else text
 
 
@@ -73,14 +82,20 @@ def _identify(header: dict[str, Any], folder: Path) -> dict[str, Any]:
     environment = read_environment(folder)
     said = {key: value for key, value in header.items() if key not in ("seconds", "complete")}
     text = json.dumps([said, environment], sort_keys=True, default=str)
-    first: Mapping[str, Any] = next((keys for keys in environment.values() if keys.get("torch")), {})
+    first: Mapping[str, Any] = next(
+        (keys for keys in environment.values() if keys.get("torch")), {}
+    )
     about = {"cpu": str(first.get("processor", "")), "numpy": str(first.get("numpy", ""))}
     capable = about["cpu"].rpartition(" ")[2]
-    known = {"capability": capable if re.fullmatch(r"AVX\w*|NEON|SVE\w*|DEFAULT|VSX", capable) else ""}
+    known = {
+        "capability": capable if re.fullmatch(r"AVX\w*|NEON|SVE\w*|DEFAULT|VSX", capable) else ""
+    }
     label = label_of(known | {"host": "?"}, str(first.get("torch", ""))).removesuffix("-?")
     return header | {
-        "format": 2, "id": f"format1-{hashlib.sha256(text.encode()).hexdigest()[:24]}", "label": label,
-        "created": header.get("created", _EPOCH), "machine": {k: v for k, v in (about | known).items() if v}, "corpus": None,
+        "format": 2, "id": f"format1-{hashlib.sha256(text.encode()).hexdigest()[:24]}",
+        "label": label,
+        "created": header.get("created", _EPOCH), "machine": {k: v for k,
+        v in (about | known).items() if v}, "corpus": None,
     }  # fmt: skip
 
 
@@ -89,22 +104,34 @@ _MIGRATIONS: tuple[Callable[[dict[str, Any], Path], dict[str, Any]], ...] = (_id
 
 
 def _checked(path: Path, header: dict[str, Any]) -> dict[str, Any]:
-    """The fields that many bundles are sorted and told apart by; the others are looked at where they are used."""
-    identity, label, machine, corpus = (header.get(key) for key in ("id", "label", "machine", "corpus"))
+    """The fields that many bundles are sorted and told apart by; the others are looked at where
+    they are used."""
+    identity, label, machine, corpus = (
+        header.get(key) for key in ("id", "label", "machine", "corpus")
+    )
     if not isinstance(identity, str) or not _ID.fullmatch(identity):
         raise BundleError(f"{path} has no usable id: {str(identity)[:40]!r}")
     if not isinstance(label, str):
         raise BundleError(f"{path} has no usable label: {str(label)[:40]!r}")
     if not isinstance(machine, dict) or len(machine) > MAX_KEYS:
         raise BundleError(f"{path} does not say what machine it is of")
-    if corpus is not None and not (isinstance(corpus, dict) and isinstance(corpus.get("digest"), str)):
+    if corpus is not None and not (
+        isinstance(corpus, dict) and isinstance(corpus.get("digest"), str)
+    ):
         raise BundleError(f"{path} does not say which corpus was replayed")
     try:
         created = datetime.datetime.fromisoformat(str(header.get("created")))
-        created = (created if created.tzinfo else created.replace(tzinfo=datetime.UTC)).astimezone(datetime.UTC)
+        created = (created if created.tzinfo else created.replace(tzinfo=datetime.UTC)).astimezone(
+            datetime.UTC
+        )
     except (ValueError, OverflowError):
-        raise BundleError(f"{path} does not say when it was made: {str(header.get('created'))[:40]!r}") from None
-    return header | {"label": tidy(label) or "unknown", "created": created.isoformat(timespec="seconds")}
+        raise BundleError(
+            f"{path} does not say when it was made: {str(header.get('created'))[:40]!r}"
+        ) from None
+    return header | {
+        "label": tidy(label) or "unknown",
+        "created": created.isoformat(timespec="seconds"),
+    }
 
 
 def read_environment(folder: Path) -> dict[str, dict[str, Any]]:

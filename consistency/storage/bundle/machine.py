@@ -1,4 +1,5 @@
-"""The machine that a run is made on, without saying whose it is: its host is a hash, unless the user gives a label."""
+"""The machine that a run is made on, without saying whose it is: its host is a hash, unless the
+user gives a label."""
 
 from __future__ import annotations
 
@@ -18,19 +19,30 @@ import torch
 
 MAX_LABEL = 80  # characters
 _FEATURES = re.compile(r"sse4_?[12]|fma3?|f16c|i8mm|bf16|rvv|neon|(avx|amx|asimd|sve)[a-z0-9_]*")
-# Variables that change numbers and hold for every backend: two runs that differ in them are two environments.
+# Variables that change numbers and hold for every backend: two runs that differ in them are two
+# environments.
 _LABELLED = ("ATEN_CPU_CAPABILITY", "MKL_CBWR", "ONEDNN_MAX_CPU_ISA", "NVIDIA_TF32_OVERRIDE")
 
 
 def machine() -> dict[str, Any]:
-    """What numbers may depend on and all backends of a run share, as JSON data; what cannot be found out is left out.
+    """What numbers may depend on and all backends of a run share, as JSON data; what cannot be
+    found out is left out.
 
     ``memory`` is in bytes, ``capability`` what torch's own kernels use of ``vector sets``.
     """
     import psutil
 
-    found: dict[str, Any] = {"host": host(), "os": platform.system(), "os version": _system_version()}
-    found |= {"architecture": platform.machine(), "cpu": _cpu(), "vector sets": vector_sets(), "capability": capability()}
+    found: dict[str, Any] = {
+        "host": host(),
+        "os": platform.system(),
+        "os version": _system_version(),
+    }
+    found |= {
+        "architecture": platform.machine(),
+        "cpu": _cpu(),
+        "vector sets": vector_sets(),
+        "capability": capability(),
+    }
     found |= {"cores": os.cpu_count() or 0, "memory": int(psutil.virtual_memory().total)}
     found |= {"python": platform.python_version(), "numpy": np.__version__}
     return {key: value for key, value in found.items() if value}
@@ -41,13 +53,17 @@ def host() -> str:
     parts = [platform.node()]
     with contextlib.suppress(OSError):
         parts.append(Path("/etc/machine-id").read_text(encoding="ascii", errors="replace").strip())
-    return hashlib.sha256("/".join(["consistency", *parts]).encode("utf-8", "replace")).hexdigest()[:12]
+    return hashlib.sha256("/".join(["consistency", *parts]).encode("utf-8", "replace")).hexdigest()[
+        :12
+    ]
 
 
 def label_of(about: Mapping[str, Any], versions: str) -> str:
-    """What tells this environment from others by default, such as ``linux-x86_64-avx512-torch2.13-py3.12-1f03ab``.
+    """What tells this environment from others by default, such as
+    ``linux-x86_64-avx512-torch2.13-py3.12-1f03ab``.
 
-    Not in it is what is updated from night to night (driver, patch versions), nor the host of machines that are new for every run.
+    Not in it is what is updated from night to night (driver, patch versions), nor the host of
+    machines that are new for every run.
     """
     short = ".".join(str(versions).partition("+")[0].split(".")[:2])
     python = ".".join(str(about.get("python", "")).split(".")[:2])
@@ -56,7 +72,14 @@ def label_of(about: Mapping[str, Any], versions: str) -> str:
     parts += [f"{name}={os.environ[name]}" for name in _LABELLED[1:] if os.environ.get(name)]
     if os.environ.get("RUNNER_ENVIRONMENT") != "github-hosted":
         parts.append(str(about.get("host", ""))[:6])
-    return tidy("-".join(str(part).lower() if i < 3 else str(part) for i, part in enumerate(parts) if part)) or "unknown"
+    return (
+        tidy(
+            "-".join(
+                str(part).lower() if i < 3 else str(part) for i, part in enumerate(parts) if part
+            )
+        )
+        or "unknown"
+    )
 
 
 def tidy(label: str) -> str:
@@ -65,27 +88,40 @@ def tidy(label: str) -> str:
 
 
 def capability() -> str:
-    """What torch's kernels use of this CPU, ``ATEN_CPU_CAPABILITY`` obeyed: DEFAULT, AVX2, AVX512 …"""
+    """What torch's kernels use of this CPU, ``ATEN_CPU_CAPABILITY`` obeyed: DEFAULT, AVX2, AVX512
+    …"""
     return str(torch.backends.cpu.get_cpu_capability()) if hasattr(torch.backends, "cpu") else ""
 
 
 def vector_sets() -> str:
-    """The CPU's vector instruction sets, by name: as Linux lists them; elsewhere as NumPy finds those that it knows."""
+    """The CPU's vector instruction sets, by name: as Linux lists them; elsewhere as NumPy finds
+    those that it knows."""
     with contextlib.suppress(OSError):
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
         listed = re.search(r"^(?:flags|Features|isa)\s*:\s*(.+)$", text, re.MULTILINE)
         if listed:
-            return " ".join(sorted({name for name in listed[1].lower().split() if _FEATURES.fullmatch(name)}))
+            return " ".join(
+                sorted({name for name in listed[1].lower().split() if _FEATURES.fullmatch(name)})
+            )
     found: Mapping[str, bool] = {}
     for name in ("numpy._core._multiarray_umath", "numpy.core._multiarray_umath"):
         found = getattr(sys.modules.get(name), "__cpu_features__", None) or found
-    return " ".join(sorted(name.lower() for name, there in found.items() if there and _FEATURES.fullmatch(name.lower())))
+    return " ".join(
+        sorted(
+            name.lower()
+            for name, there in found.items()
+            if there and _FEATURES.fullmatch(name.lower())
+        )
+    )
 
 
 def _system_version() -> str:
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
-            return f"{platform.freedesktop_os_release().get('PRETTY_NAME', 'Linux')}, kernel {platform.release()}"
+            return (
+                f"{platform.freedesktop_os_release().get('PRETTY_NAME', 'Linux')}, kernel "
+                f"{platform.release()}"
+            )
     return platform.mac_ver()[0] or f"{platform.release()} {platform.version()}"
 
 
@@ -99,10 +135,14 @@ def _cpu() -> str:
                 return found[1].strip()
         elif sys.platform == "darwin":
             asked = ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]
-            return subprocess.run(asked, capture_output=True, encoding="utf-8", timeout=5, check=True).stdout.strip()
+            return subprocess.run(
+                asked, capture_output=True, encoding="utf-8", timeout=5, check=True
+            ).stdout.strip()
         elif sys.platform == "win32":
             import winreg
 
-            with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, r"HARDWARE\DESCRIPTION\System\CentralProcessor\0") as key:
+            with winreg.OpenKey(
+                winreg.HKEY_LOCAL_MACHINE, r"HARDWARE\DESCRIPTION\System\CentralProcessor\0"
+            ) as key:
                 return str(winreg.QueryValueEx(key, "ProcessorNameString")[0]).strip()
     return platform.processor() or platform.machine()

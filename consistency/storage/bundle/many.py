@@ -1,4 +1,5 @@
-"""Many bundles: found in folders, in the order in which they were made, each run once; what is damaged is told and passed over."""
+"""Many bundles: found in folders, in the order in which they were made, each run once; what is
+damaged is told and passed over."""
 
 from __future__ import annotations
 
@@ -38,10 +39,11 @@ class Listed:
 
 
 def gather(places: Iterable[Path]) -> tuple[list[Listed], list[str]]:
-    """The bundles that ``places`` are or hold, oldest first, and a line for each that cannot be read or is there twice.
+    """The bundles that ``places`` are or hold, oldest first, and a line for each that cannot be
+    read or is there twice.
 
-    Of a run whose id is there twice (a copy, or a part of it) the bundle with more results is taken. Raises BundleError where a
-    place is neither a bundle nor a folder.
+    Of a run whose id is there twice (a copy, or a part of it) the bundle with more results is
+    taken. Raises BundleError where a place is neither a bundle nor a folder.
     """
     found: dict[str, Listed] = {}
     problems: list[str] = []
@@ -54,7 +56,9 @@ def gather(places: Iterable[Path]) -> tuple[list[Listed], list[str]]:
         twin = found.get(one.id)
         if twin is not None:
             kept, left = (one, twin) if _size(one) > _size(twin) else (twin, one)
-            problems.append(f"passed over: {left.folder} is the same run as {kept.folder} ({one.id})")
+            problems.append(
+                f"passed over: {left.folder} is the same run as {kept.folder} ({one.id})"
+            )
             found[one.id] = kept
         else:
             found[one.id] = one

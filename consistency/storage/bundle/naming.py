@@ -15,9 +15,11 @@ _UNPORTABLE = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 def failure_id(result: Result) -> str:
-    """A folder name that every file system takes: case id, backend and direction, made of letters, digits, minus and _.
+    """A folder name that every file system takes: case id, backend and direction, made of letters,
+    digits, minus and _.
 
-    What is no spec, or too long, ends with a hash instead: no two failures share a folder, not even where case is ignored.
+    What is no spec, or too long, ends with a hash instead: no two failures share a folder, not even
+    where case is ignored.
     """
     return folder_name(result.case.id, result.backend, result.direction)
 
@@ -28,4 +30,5 @@ def folder_name(case_id: str, backend: str, direction: str) -> str:
     if _SPEC.fullmatch(backend) and _PORTABLE.fullmatch(name) and len(name) <= MAX_NAME:
         return name
     full = f"{case_id}\n{backend}\n{direction}".encode("utf-8", "surrogatepass")
-    return f"{_UNPORTABLE.sub('_', name).lstrip('-')[: MAX_NAME - 9]}-{hashlib.sha256(full).hexdigest()[:8]}"
+    digest = hashlib.sha256(full).hexdigest()[:8]
+    return f"{_UNPORTABLE.sub('_', name).lstrip('-')[: MAX_NAME - 9]}-{digest}"

@@ -1,4 +1,5 @@
-"""Old bundles take less room: cases and results of a run packed as ``….jsonl.gz``, which everything reads that reads bundles."""
+"""Old bundles take less room: cases and results of a run packed as ``….jsonl.gz``, which everything
+reads that reads bundles."""
 
 from __future__ import annotations
 
@@ -11,13 +12,18 @@ from ...core.files import PACKED, mend, opened
 from ...core.locking import Lock
 from .header import read_header
 
-FILES = ("cases.jsonl", "results.jsonl")  # the second one last: it is the one that copies and the matrix are told apart by
+FILES = (
+    "cases.jsonl",
+    "results.jsonl",
+)  # the second one last: it is the one that copies and the matrix are told apart by
 
 
 def pack(folder: Path) -> tuple[int, int]:
-    """Pack the lines of a run that has ended; bytes before and after, which are 0 where there is nothing to pack.
+    """Pack the lines of a run that has ended; bytes before and after, which are 0 where there is
+    nothing to pack.
 
-    A kill leaves the plain file, the packed one, or both, of which the plain one counts. Raises BundleError, OSError.
+    A kill leaves the plain file, the packed one, or both, of which the plain one counts. Raises
+    BundleError, OSError.
     """
     before = after = 0
     if not any((folder / name).is_file() for name in FILES):
@@ -37,7 +43,8 @@ def pack(folder: Path) -> tuple[int, int]:
 
 
 def unpack(folder: Path) -> None:
-    """Make a bundle plain again, so that a run can add to it; by the run that holds the folder. Raises BundleError, OSError."""
+    """Make a bundle plain again, so that a run can add to it; by the run that holds the folder.
+    Raises BundleError, OSError."""
     for name in FILES:
         plain, packed = folder / name, folder / f"{name}{PACKED}"
         if packed.exists():

@@ -39,4 +39,7 @@ def read_results(folder: str | Path) -> list[Result]:
     folder = Path(folder)
     read_header(folder)
     cases = _cases(folder)
-    return [result_from_json(folder / "results.jsonl", number, row, cases) for number, row in lines(folder / "results.jsonl")]
+    return [
+        result_from_json(folder / "results.jsonl", number, row, cases)
+        for number, row in lines(folder / "results.jsonl")
+    ]

@@ -6,30 +6,50 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...core.model import Case, Cause, Comparison, Evidence, Known, Measured, Proof, Result, Span, Verdict, Worst
+from ...core.model import (
+    Case,
+    Cause,
+    Comparison,
+    Evidence,
+    Known,
+    Measured,
+    Proof,
+    Result,
+    Span,
+    Verdict,
+    Worst,
+)
 from ...errors import BundleError
 
 
-def result_from_json(path: Path, number: int, row: dict[str, Any], cases: Mapping[str, Case]) -> Result:
+def result_from_json(
+    path: Path, number: int, row: dict[str, Any], cases: Mapping[str, Case]
+) -> Result:
     """The result in line ``number`` of ``path``, whose cases are known. Raises BundleError."""
     try:
         case = cases.get(row["case_id"])
         if case is None:
-            raise BundleError(f"{path}:{number}  damaged: cases.jsonl has no case {str(row['case_id'])[:80]!r}")
+            raise BundleError(
+                f"{path}:{number}  damaged: cases.jsonl has no case {str(row['case_id'])[:80]!r}"
+            )
         metrics = {str(name): float(value) for name, value in row["metrics"].items()}
         worst = _worst(row["worst"]) if "worst" in row else None
         comparison = _comparison(row["comparison"]) if "comparison" in row else None
         verdict = Verdict(row["verdict"], allowed=_allowed(row))
         return Result(
             case, str(row["backend"]), str(row["direction"]), verdict, str(row["explanation"]),
-            metrics, str(row["family"]), worst, str(row["output"]), tuple(map(str, row["shapes"])), comparison, str(row["sha256"]),
-            _evidence(row["evidence"]) if "evidence" in row else None, str(row.get("recorded_id", "")),
+            metrics, str(row["family"]), worst, str(row["output"]), tuple(map(str, row["shapes"])),
+            comparison, str(row["sha256"]),
+            _evidence(row["evidence"]) if "evidence" in row else None, str(row.get("recorded_id",
+            "")),
             known_of(row.get("expectation")), _proof(row.get("proof")),
         )  # fmt: skip
     except KeyError as error:
         raise BundleError(f"{path}:{number}  damaged: it has no {error}") from None
     except (TypeError, ValueError, AttributeError, OverflowError, IndexError) as error:
-        raise BundleError(f"{path}:{number}  damaged: {type(error).__name__} {str(error)[:100]}") from None
+        raise BundleError(
+            f"{path}:{number}  damaged: {type(error).__name__} {str(error)[:100]}"
+        ) from None
 
 
 def known_of(data: Any) -> Known | None:
@@ -38,14 +58,21 @@ def known_of(data: Any) -> Known | None:
         return None
     entry, place, verdict = (str(data[key])[:400] for key in ("entry", "place", "verdict"))
     ratchet = data["max_rho"]
-    return Known(entry, place, verdict, None if ratchet is None else float(ratchet), bool(data["flaky"]))
+    return Known(
+        entry, place, verdict, None if ratchet is None else float(ratchet), bool(data["flaky"])
+    )
 
 
 def _proof(data: Any) -> Proof | None:
     """What was certified of a failing result's worst element."""
     if data is None:
         return None
-    return Proof(str(data["output"])[:40], tuple(int(i) for i in data["index"]), str(data["digits"])[:200], int(data["bits"]))
+    return Proof(
+        str(data["output"])[:40],
+        tuple(int(i) for i in data["index"]),
+        str(data["digits"])[:200],
+        int(data["bits"]),
+    )
 
 
 def _allowed(row: Mapping[str, Any]) -> bool:
@@ -53,7 +80,11 @@ def _allowed(row: Mapping[str, Any]) -> bool:
 
 
 def _worst(data: Any) -> Worst:
-    return Worst(tuple(int(i) for i in data.get("index", ())), float(data.get("actual", 0.0)), float(data.get("expected", 0.0)))
+    return Worst(
+        tuple(int(i) for i in data.get("index", ())),
+        float(data.get("actual", 0.0)),
+        float(data.get("expected", 0.0)),
+    )
 
 
 def _comparison(data: Any) -> Comparison:
@@ -65,11 +96,13 @@ def _comparison(data: Any) -> Comparison:
 def _evidence(data: Any) -> Evidence:
     cause = data.get("cause")
     return Evidence(
-        str(data["first"]), int(data.get("repeats", 0)), int(data.get("other", 0)), int(data.get("within", 0)),
+        str(data["first"]), int(data.get("repeats", 0)), int(data.get("other", 0)),
+        int(data.get("within", 0)),
         float(data.get("conditioned", 0.0)), float(data.get("rounded", 0.0)),
         float(data["wide"]) if data.get("wide") is not None else None,
         {str(words): float(rho) for words, rho in data.get("trials", {}).items()},
-        Cause(str(cause["name"]), str(cause["words"]), float(cause["share"])) if cause else None, str(data.get("company", "")),
+        Cause(str(cause["name"]), str(cause["words"]), float(cause["share"])) if cause else None,
+        str(data.get("company", "")),
     )  # fmt: skip
 
 
@@ -78,9 +111,17 @@ def _measured(data: Any) -> Measured:
     texts = {k: str(v) for k, v in plain.items() if k in ("name", "dtype", "vacuous", "pattern")}
     special = {str(k): int(v) for k, v in plain.pop("special", {}).items()}
     flags = {k: bool(v) for k, v in plain.items() if k in ("exact", "independent")}
-    counts = {k: int(v) for k, v in plain.items() if k in ("elements", "differing", "positive", "negative", "outward")}
-    floats = {k: float(v) for k, v in plain.items() if k in ("rms", "sigma_rms", "sigma_max", "terms")}
-    values: dict[str, Any] = {"name": "", "dtype": "", "elements": 0} | texts | flags | counts | floats
+    counts = {
+        k: int(v)
+        for k, v in plain.items()
+        if k in ("elements", "differing", "positive", "negative", "outward")
+    }
+    floats = {
+        k: float(v) for k, v in plain.items() if k in ("rms", "sigma_rms", "sigma_max", "terms")
+    }
+    values: dict[str, Any] = (
+        {"name": "", "dtype": "", "elements": 0} | texts | flags | counts | floats
+    )
     spans = tuple(_span(item) for item in data.get("spans", ()))
     special_worst = _worst(data["special_worst"]) if "special_worst" in data else None
     cluster = data.get("cluster")
@@ -88,7 +129,11 @@ def _measured(data: Any) -> Measured:
     of_steps = data.get("of_steps")
     values["of_steps"] = (float(of_steps[0]), float(of_steps[1])) if of_steps else None
     return Measured(
-        **values, shape=tuple(map(int, data.get("shape", ()))), spans=spans, special=special, special_worst=special_worst
+        **values,
+        shape=tuple(map(int, data.get("shape", ()))),
+        spans=spans,
+        special=special,
+        special_worst=special_worst,
     )
 
 
@@ -96,8 +141,10 @@ def _span(data: Any) -> Span:
     interval = tuple(map(float, data["range"])) if "range" in data else None
     return Span(
         (int(interval[0]), interval[1], interval[2]) if interval else None,
-        float(data.get("ulp_max", 0.0)), float(data.get("scaled_max", 0.0)), float(data.get("abs_max", 0.0)),
-        _corners(data.get("hull", ())) or (), tuple(_worst(item) for item in data.get("worst", ())), _corners(data.get("flushed")),
+        float(data.get("ulp_max", 0.0)), float(data.get("scaled_max", 0.0)),
+        float(data.get("abs_max", 0.0)),
+        _corners(data.get("hull", ())) or (), tuple(_worst(item) for item in data.get("worst", ())),
+        _corners(data.get("flushed")),
     )  # fmt: skip
 
 

@@ -11,19 +11,33 @@ from ...core.model import Result
 
 
 def result_to_json(result: Result, *, case: bool = True) -> dict[str, Any]:
-    """The fields of a Result as JSON data (``--json`` rows); with ``case=False`` only the case's id stands for it."""
+    """The fields of a Result as JSON data (``--json`` rows); with ``case=False`` only the case's id
+    stands for it."""
     row: dict[str, Any] = {
-        "operator": result.operator, "dtype": result.dtype, "direction": result.direction, "backend": result.backend,
-        "verdict": result.verdict.value, "fails": result.verdict.fails, "explanation": result.explanation,
-        "metrics": {name: _number(value) for name, value in result.metrics.items()}, "case_id": result.case.id,
-        "family": result.family, "output": result.output, "shapes": list(result.shapes), "sha256": result.sha256,
+        "operator": result.operator, "dtype": result.dtype, "direction": result.direction,
+        "backend": result.backend,
+        "verdict": result.verdict.value, "fails": result.verdict.fails,
+        "explanation": result.explanation,
+        "metrics": {name: _number(value) for name, value in result.metrics.items()},
+        "case_id": result.case.id,
+        "family": result.family, "output": result.output, "shapes": list(result.shapes),
+        "sha256": result.sha256,
     }  # fmt: skip
     if result.worst is not None:
         worst = result.worst
-        row["worst"] = {"index": list(worst.index), "actual": _number(worst.actual), "expected": _number(worst.expected)}
+        row["worst"] = {
+            "index": list(worst.index),
+            "actual": _number(worst.actual),
+            "expected": _number(worst.expected),
+        }
     if result.proof is not None:
         proof = result.proof
-        row["proof"] = {"output": proof.output, "index": list(proof.index), "digits": proof.digits, "bits": proof.bits}
+        row["proof"] = {
+            "output": proof.output,
+            "index": list(proof.index),
+            "digits": proof.digits,
+            "bits": proof.bits,
+        }
     if result.cause:
         row |= {"cause": result.cause, "share": round(result.share, 6)}
     if result.workaround:
@@ -42,7 +56,8 @@ def _number(value: float) -> float | str:
 
 
 def _compact(value: Any) -> Any:
-    """JSON data without what is empty or zero, which is most of a comparison; reading puts the defaults back."""
+    """JSON data without what is empty or zero, which is most of a comparison; reading puts the
+    defaults back."""
     if isinstance(value, float):
         return _number(value)
     if isinstance(value, Mapping):
@@ -54,11 +69,16 @@ def _compact(value: Any) -> Any:
 
 def _says_something(key: str, value: Any) -> bool:
     """No hull of flushed errors differs from an empty one, and -0.0 from the default."""
-    return bool(value) or (key == "flushed" and value is not None) or (isinstance(value, float) and math.copysign(1.0, value) < 0.0)
+    return (
+        bool(value)
+        or (key == "flushed" and value is not None)
+        or (isinstance(value, float) and math.copysign(1.0, value) < 0.0)
+    )
 
 
 def row_of(result: Result) -> dict[str, Any]:
-    """A result as it is kept, with all that judging it again needs; its case stands elsewhere, under ``case_id``."""
+    """A result as it is kept, with all that judging it again needs; its case stands elsewhere,
+    under ``case_id``."""
     row = result_to_json(result, case=False)
     if result.comparison is not None:
         row["comparison"] = _compact(asdict(result.comparison))

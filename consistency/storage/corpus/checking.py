@@ -1,4 +1,5 @@
-"""Whether a corpus can be replayed here: damaged lines, unknown operators, cases that take much memory, duplicates."""
+"""Whether a corpus can be replayed here: damaged lines, unknown operators, cases that take much
+memory, duplicates."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ MOST = 1000  # lines that are told
 
 @dataclass
 class Checked:
-    """What a corpus holds, and what is wrong with it. ``damaged`` lines make it unusable; the others are only not replayed here."""
+    """What a corpus holds, and what is wrong with it. ``damaged`` lines make it unusable; the
+    others are only not replayed here."""
 
     name: str
     digest: str = ""
@@ -43,9 +45,12 @@ class Checked:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "name": self.name, "digest": self.digest, "cases": self.cases, "elements": self.elements,
-            "operators": dict(self.operators), "dtypes": dict(self.dtypes), "sources": dict(self.sources),
-            "found": self.found, "kinds": [[*kind, count] for kind, count in self.kinds.most_common()],
+            "name": self.name, "digest": self.digest, "cases": self.cases,
+            "elements": self.elements,
+            "operators": dict(self.operators), "dtypes": dict(self.dtypes),
+            "sources": dict(self.sources),
+            "found": self.found, "kinds": [[*kind, count] for kind,
+            count in self.kinds.most_common()],
             "damaged": self.damaged, "duplicates": self.duplicates, "unknown": dict(self.unknown),
             "large": [list(one) for one in self.large],
         }  # fmt: skip

@@ -1,8 +1,9 @@
 """Corpora and the failures of runs as one corpus: the same whatever the order, and however often.
 
-Drawn cases are all kept. Cases with which failures were found are many and much alike, so that of each *kind* (operator, dtype,
-direction, verdict, cause, backend) a few are kept: the smallest of those that a search made small, and some as they were drawn,
-chosen by their digests. The choice is the first few of one fixed order: so merging is idempotent, commutative and associative.
+Drawn cases are all kept. Cases with which failures were found are many and much alike, so that of
+each *kind* (operator, dtype, direction, verdict, cause, backend) a few are kept: the smallest of
+those that a search made small, and some as they were drawn, chosen by their digests. The choice is
+the first few of one fixed order: so merging is idempotent, commutative and associative.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ PER_KIND = {SMALL: 2, DRAWN: 3}
 
 @dataclass
 class Merged:
-    """What is merged so far, by the digests of cases; ``sources`` says how many cases each place offered."""
+    """What is merged so far, by the digests of cases; ``sources`` says how many cases each place
+    offered."""
 
     lines: dict[str, Line] = field(default_factory=dict)
     always: set[str] = field(default_factory=set)  # digests of drawn cases
@@ -49,7 +51,9 @@ class Merged:
             found = find(str(place))
             self._take(place, "failure", _minimised(found.case, found.results))
         else:
-            raise BundleError(f"{place} is neither a corpus, nor a bundle, nor the folder of a failure")
+            raise BundleError(
+                f"{place} is neither a corpus, nor a bundle, nor the folder of a failure"
+            )
 
     def _take(self, place: Path, what: str, offered: Iterator[Line]) -> None:
         count = 0
@@ -58,7 +62,9 @@ class Merged:
             digest = line.case.digest
             known = self.lines.get(digest, line)
             directions = tuple(sorted({*known.directions, *line.directions}, reverse=True))
-            self.lines[digest] = Line(known.case, directions, tuple(sorted({*known.found, *line.found})))
+            self.lines[digest] = Line(
+                known.case, directions, tuple(sorted({*known.found, *line.found}))
+            )
             if not line.found:
                 self.always.add(digest)
             if len(self.lines) > MAX_CASES:
@@ -73,21 +79,34 @@ class Merged:
                 kinds[kind].append(digest)
         stands: defaultdict[str, list[Kind]] = defaultdict(list)
         for kind, digests in sorted(kinds.items()):
-            for digest in sorted(digests, key=lambda one: self._rank(kind, one))[: PER_KIND.get(kind[-1], 1)]:
+            for digest in sorted(digests, key=lambda one: self._rank(kind, one))[
+                : PER_KIND.get(kind[-1], 1)
+            ]:
                 stands[digest].append(kind)
         kept = [
             Line(line.case, line.directions, tuple(stands[digest][:MAX_KINDS]))
             for digest, line in self.lines.items()
             if digest in self.always or digest in stands
         ]
-        return [*sorted(kept, key=lambda line: (line.case.operator, line.case.dtype, not line.found, line.case.digest))]
+        return [
+            *sorted(
+                kept,
+                key=lambda line: (
+                    line.case.operator,
+                    line.case.dtype,
+                    not line.found,
+                    line.case.digest,
+                ),
+            )
+        ]
 
     def _rank(self, kind: Kind, digest: str) -> tuple[int, str]:
         return (_size(self.lines[digest].case) if kind[-1] == SMALL else 0, digest)
 
 
 def failures(folder: Path) -> Iterator[Line]:
-    """The failing cases of a bundle that were not replayed from a corpus. Raises BundleError with file and line."""
+    """The failing cases of a bundle that were not replayed from a corpus. Raises BundleError with
+    file and line."""
     read_header(folder)
     path = folder / "results.jsonl"
     wanted = {number: row for number, row in lines(path) if _explored(row)}
@@ -101,17 +120,26 @@ def failures(folder: Path) -> Iterator[Line]:
 
 
 def _explored(row: Mapping[str, Any]) -> bool:
-    return (row.get("fails") is True or row.get("verdict") == "expected") and row.get("origin") != "replayed"
+    return (row.get("fails") is True or row.get("verdict") == "expected") and row.get(
+        "origin"
+    ) != "replayed"
 
 
 def _minimised(case: Case, results: Sequence[Result]) -> Iterator[Line]:
-    failing = [result for result in results if result.verdict.fails or result.verdict.value == "expected"]
+    failing = [
+        result for result in results if result.verdict.fails or result.verdict.value == "expected"
+    ]
     yield Line(case, found=tuple(sorted(kind_of(result, small=True) for result in failing)))
 
 
 def kind_of(result: Result, *, small: bool) -> Kind:
-    """What makes failures near-duplicates; devices and switches of one sort of backend are alike."""
-    cause = result.evidence.cause.name if result.evidence is not None and result.evidence.cause is not None else ""
+    """What makes failures near-duplicates; devices and switches of one sort of backend are
+    alike."""
+    cause = (
+        result.evidence.cause.name
+        if result.evidence is not None and result.evidence.cause is not None
+        else ""
+    )
     backend = result.backend.partition("+")[0].partition("@")[0].partition(":")[0]
     parts = (result.operator, result.dtype, result.direction, result.verdict.value, cause, backend)
     return (*(part[:200] for part in parts), SMALL if small else DRAWN)
@@ -122,7 +150,8 @@ def _size(case: Case) -> int:
 
 
 def write(folder: Path, merged: Sequence[Line], name: str) -> None:
-    """A corpus in place of what is in ``folder``; a kill leaves the old or the new one. Raises UsageError."""
+    """A corpus in place of what is in ``folder``; a kill leaves the old or the new one. Raises
+    UsageError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = Lock(folder)
@@ -130,13 +159,17 @@ def write(folder: Path, merged: Sequence[Line], name: str) -> None:
             for line in merged:
                 literals.write(folder, line.case)
             header = Header(CORPUS, settings={"name": name}, complete=True)
-            replace(folder / "cases.jsonl", "\n".join(json.dumps(line.to_json()) for line in merged))
+            replace(
+                folder / "cases.jsonl", "\n".join(json.dumps(line.to_json()) for line in merged)
+            )
             replace(folder / "recording.json", json.dumps(header.to_json(), indent=1))
             _forget(folder, merged)
         finally:
             lock.release()
     except OSError as error:
-        raise UsageError(f"cannot write {folder}: {error.strerror}; name another folder with -o") from None
+        raise UsageError(
+            f"cannot write {folder}: {error.strerror}; name another folder with -o"
+        ) from None
 
 
 def _forget(folder: Path, merged: Sequence[Line]) -> None:

@@ -25,7 +25,8 @@ Kind = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One case of a corpus: with the directions to be run, and the kinds of failure it was found with (none: it was drawn)."""
+    """One case of a corpus: with the directions to be run, and the kinds of failure it was found
+    with (none: it was drawn)."""
 
     case: Case
     directions: tuple[str, ...] = DIRECTIONS
@@ -41,10 +42,15 @@ def header_of(folder: Path) -> Header:
     """recording.json of a corpus. Raises BundleError."""
     if not (folder / "recording.json").exists():
         why = "it has no recording.json" if folder.is_dir() else "there is no such folder"
-        raise BundleError(f"{folder} is not a corpus: {why}; consistency corpus make -o FOLDER makes one")
+        raise BundleError(
+            f"{folder} is not a corpus: {why}; consistency corpus make -o FOLDER makes one"
+        )
     header = read_header(folder)
     if header.kind != CORPUS:
-        raise BundleError(f"{folder} is a recording of {header.backend}, not a corpus: name the one that it was made of")
+        raise BundleError(
+            f"{folder} is a recording of {header.backend}, not a corpus: name the one that it "
+            f"was made of"
+        )
     return header
 
 
@@ -53,9 +59,13 @@ def load(folder: Path) -> Corpus:
     header = header_of(folder)
     cases = tuple({line.case.id: line.case for line in read(folder)}.values())
     if not cases:
-        raise BundleError(f"{folder} holds no case; consistency corpus make -o FOLDER makes a corpus")
+        raise BundleError(
+            f"{folder} holds no case; consistency corpus make -o FOLDER makes a corpus"
+        )
     named = header.settings.get("name")
-    return Corpus(tidy(named) if isinstance(named, str) and named else tidy(folder.resolve().name), cases)
+    return Corpus(
+        tidy(named) if isinstance(named, str) and named else tidy(folder.resolve().name), cases
+    )
 
 
 def read(folder: Path) -> Iterator[Line]:
@@ -76,16 +86,28 @@ def parsed(row: Mapping[str, Any], beside: Mapping[str, bytes]) -> Line:
     if row.get("id") != case.id:
         raise BundleError(f"damaged: case {case.id} is filed under another id")
     directions = row.get("directions", list(DIRECTIONS))
-    if not isinstance(directions, list) or not directions or not all(d in DIRECTIONS for d in directions):
+    if (
+        not isinstance(directions, list)
+        or not directions
+        or not all(d in DIRECTIONS for d in directions)
+    ):
         raise BundleError(f"damaged: its directions are {str(directions)[:60]}")
     found = row.get("found", [])
-    if not isinstance(found, list) or len(found) > MAX_KINDS or not all(_is_kind(kind) for kind in found):
+    if (
+        not isinstance(found, list)
+        or len(found) > MAX_KINDS
+        or not all(_is_kind(kind) for kind in found)
+    ):
         raise BundleError(f"damaged: it was found as {str(found)[:60]}")
     return Line(case, tuple(directions), tuple(tuple(kind) for kind in found))
 
 
 def _is_kind(kind: object) -> bool:
-    return isinstance(kind, list) and 0 < len(kind) <= 8 and all(isinstance(part, str) and len(part) <= 200 for part in kind)
+    return (
+        isinstance(kind, list)
+        and 0 < len(kind) <= 8
+        and all(isinstance(part, str) and len(part) <= 200 for part in kind)
+    )
 
 
 def elements(case: Case) -> int:

@@ -15,7 +15,8 @@ from ...core.model import Case
 class Corpus:
     """``name`` is for people; ``problems`` are lines about what of it cannot be replayed here.
 
-    ``groups``: of a standard corpus that there was no time to draw, how many operators × dtypes are in it; 0 where all are.
+    ``groups``: of a standard corpus that there was no time to draw, how many operators × dtypes are
+    in it; 0 where all are.
     """
 
     name: str
@@ -30,9 +31,16 @@ class Corpus:
     def to_json(self) -> dict[str, Any]:
         """As bundle.json has it; ``replayed`` counts what was run of it."""
         part = {"groups": self.groups} if self.groups else {}
-        return {"name": self.name, "digest": self.digest, "cases": len(self.cases), "replayed": 0} | part
+        return {
+            "name": self.name,
+            "digest": self.digest,
+            "cases": len(self.cases),
+            "replayed": 0,
+        } | part
 
 
 def digest_of(digests: Iterable[str]) -> str:
     """The same for the same cases in any order: SHA-256 over their sorted digests, a line each."""
-    return hashlib.sha256("".join(f"{one}\n" for one in sorted(set(digests))).encode("ascii")).hexdigest()
+    return hashlib.sha256(
+        "".join(f"{one}\n" for one in sorted(set(digests))).encode("ascii")
+    ).hexdigest()

@@ -1,5 +1,5 @@
-"""What is in the folder that :mod:`consistency.storage.recording` describes: its header, its cases, and the lines of its
-outcomes.
+"""What is in the folder that :mod:`consistency.storage.recording` describes: its header, its cases,
+and the lines of its outcomes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ MAX_TEXT = 2000
 
 @dataclass(frozen=True)
 class Header:
-    """recording.json. ``configurations`` are further environments of the same backend, by name, that single outcomes refer to."""
+    """recording.json. ``configurations`` are further environments of the same backend, by name,
+    that single outcomes refer to."""
 
     kind: str
     backend: str = ""
@@ -37,24 +38,38 @@ class Header:
     complete: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        body: dict[str, Any] = {"format": FORMAT, "kind": self.kind, "consistency": __version__, "torch": torch.__version__}
-        body |= {"created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), "complete": self.complete}
+        body: dict[str, Any] = {
+            "format": FORMAT,
+            "kind": self.kind,
+            "consistency": __version__,
+            "torch": torch.__version__,
+        }
+        body |= {
+            "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "complete": self.complete,
+        }
         if self.kind == RECORDING:
             body |= {"backend": self.backend, "environment": dict(self.environment)}
-            body |= {"configurations": {k: dict(v) for k, v in self.configurations.items()}} if self.configurations else {}
+            body |= (
+                {"configurations": {k: dict(v) for k, v in self.configurations.items()}}
+                if self.configurations
+                else {}
+            )
         return body | {"settings": dict(self.settings)}
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of outcomes.jsonl: what is known of one case in one direction without reading a tensor."""
+    """One line of outcomes.jsonl: what is known of one case in one direction without reading a
+    tensor."""
 
     id: str
     case_id: str
     direction: str
     configuration: str
     problem: str
-    outcome: Outcome  # its tensors are empty ones on the meta device until :meth:`Recording.outcome` reads them
+    # its tensors are empty ones on the meta device until :meth:`Recording.outcome` reads them
+    outcome: Outcome
     keys: tuple[str, ...]
 
 
@@ -81,16 +96,28 @@ def read_header(folder: Path) -> Header:
     if not isinstance(data, dict) or data.get("kind") not in (CORPUS, RECORDING):
         raise BundleError(f"{path} does not describe a recording")
     if data.get("format") != FORMAT:
-        raise BundleError(f"{path} has format {data.get('format')!r:.40}; this version reads format {FORMAT}")
+        raise BundleError(
+            f"{path} has format {data.get('format')!r:.40}; this version reads format {FORMAT}"
+        )
     configurations = data.get("configurations", {})
     backend, settings = data.get("backend", ""), data.get("settings", {})
-    if not isinstance(configurations, dict) or not isinstance(backend, str) or not isinstance(settings, dict):
-        raise BundleError(f"{path} does not describe a recording: 'backend', 'settings' or 'configurations' is malformed")
+    if (
+        not isinstance(configurations, dict)
+        or not isinstance(backend, str)
+        or not isinstance(settings, dict)
+    ):
+        raise BundleError(
+            f"{path} does not describe a recording: 'backend', 'settings' or 'configurations' "
+            f"is "
+            f"malformed"
+        )
     if data["kind"] == RECORDING and not backend:
         raise BundleError(f"{path} does not say which backend was recorded")
     named = {str(name): _texts(path, found) for name, found in configurations.items()}
     environment = _texts(path, data.get("environment", {}))
-    return Header(data["kind"], backend[:200], environment, settings, named, data.get("complete") is True)
+    return Header(
+        data["kind"], backend[:200], environment, settings, named, data.get("complete") is True
+    )
 
 
 def _texts(path: Path, data: Any) -> dict[str, str]:
@@ -110,6 +137,12 @@ def read_cases(folder: Path) -> Iterator[Entry]:
         if data.get("id") != case.id:
             raise BundleError(f"{path}:{number}  damaged: case {case.id} is filed under another id")
         directions = data.get("directions", list(DIRECTIONS))
-        if not isinstance(directions, list) or not directions or not all(d in DIRECTIONS for d in directions):
-            raise BundleError(f"{path}:{number}  damaged: its directions are {str(directions)[:60]}")
+        if (
+            not isinstance(directions, list)
+            or not directions
+            or not all(d in DIRECTIONS for d in directions)
+        ):
+            raise BundleError(
+                f"{path}:{number}  damaged: its directions are {str(directions)[:60]}"
+            )
         yield Entry(case, tuple(directions))

@@ -1,7 +1,8 @@
 """Converts a folder of somebody else's making into a recording.
 
-The format: ``manifest.jsonl`` (a case a line), ``tensors.safetensors`` (every tensor that a line names by a key), and
-``environment.json`` (versions, adapter, and the configurations of the device). docs/record-and-judge.md describes the fields.
+The format: ``manifest.jsonl`` (a case a line), ``tensors.safetensors`` (every tensor that a line
+names by a key), and ``environment.json`` (versions, adapter, and the configurations of the device).
+docs/record-and-judge.md describes the fields.
 """
 
 from __future__ import annotations
@@ -25,22 +26,38 @@ from .writing import Writer
 
 MAX_BYTES = 1 << 34
 _SIGNALS = {"abort": "crash", "segfault": "crash", "timeout": "timeout"}
-_WORDS = {"abort": "the process was aborted", "segfault": "the process died of a segmentation fault", "timeout": "timed out"}
+_WORDS = {
+    "abort": "the process was aborted",
+    "segfault": "the process died of a segmentation fault",
+    "timeout": "timed out",
+}
 _STAGES = {
-    "inputs": "while its inputs were copied to the device", "call": "in the call", "backward": "in the backward pass",
+    "inputs": "while its inputs were copied to the device", "call": "in the call",
+    "backward": "in the backward pass",
     "readback": "while its result was read back",
 }  # fmt: skip
 _DEFAULT = ("", "default")
 
 
 def convert(source: Path, folder: Path) -> tuple[int, int]:
-    """Write ``source`` as a recording into ``folder``; returns how many outcomes there are, and how many cannot be judged.
+    """Write ``source`` as a recording into ``folder``; returns how many outcomes there are, and how
+    many cannot be judged.
 
     Raises BundleError with file and line for what is damaged.
     """
     environment, configurations = _environment(source)
-    named = {name: {**environment, **found} for name, found in configurations.items() if name not in _DEFAULT}
-    header = Header(RECORDING, environment.get("backend") or source.name, environment, {"imported": source.name}, named)
+    named = {
+        name: {**environment, **found}
+        for name, found in configurations.items()
+        if name not in _DEFAULT
+    }
+    header = Header(
+        RECORDING,
+        environment.get("backend") or source.name,
+        environment,
+        {"imported": source.name},
+        named,
+    )
     manifest, problems = source / "manifest.jsonl", 0
     if not manifest.is_file():
         raise BundleError(f"{source} holds no manifest.jsonl: it is no recording of this kind")
@@ -53,12 +70,23 @@ def convert(source: Path, folder: Path) -> tuple[int, int]:
                 except (BundleError, RecipeError) as error:
                     raise BundleError(f"{manifest}:{number}  {error}") from None
                 except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-                    raise BundleError(f"{manifest}:{number}  malformed: {type(error).__name__} {str(error)[:120]}") from None
+                    raise BundleError(
+                        f"{manifest}:{number}  malformed: {type(error).__name__} {str(error)[:120]}"
+                    ) from None
                 if made.id in writer.done:
-                    raise BundleError(f"{manifest}:{number}  the id {made.id[:80]!r} stands there twice")
+                    raise BundleError(
+                        f"{manifest}:{number}  the id {made.id[:80]!r} stands there twice"
+                    )
                 writer.case(made.case, (made.direction,))
                 setting = "" if made.configuration in _DEFAULT else made.configuration
-                writer.outcome(made.id, made.case, made.direction, made.outcome, configuration=setting, problem=made.problem)
+                writer.outcome(
+                    made.id,
+                    made.case,
+                    made.direction,
+                    made.outcome,
+                    configuration=setting,
+                    problem=made.problem,
+                )
                 problems += bool(made.problem)
         if not writer.done:
             raise BundleError(f"{manifest} holds no case")
@@ -77,9 +105,18 @@ def _environment(source: Path) -> tuple[dict[str, str], dict[str, dict[str, str]
     if not isinstance(data, dict) or not isinstance(data.get("configurations", {}), dict):
         raise BundleError(f"{path} does not describe an environment")
     plain = {str(key): str(value) for key, value in data.items() if key != "configurations"}
-    plain |= {"device": plain.get("adapter_name", ""), "driver": plain.get("driver_version") or plain.get("driver", "")}
-    found = {str(name): more for name, more in data.get("configurations", {}).items() if isinstance(more, dict)}
-    return plain, {name: {str(key): str(value) for key, value in more.items()} for name, more in found.items()}
+    plain |= {
+        "device": plain.get("adapter_name", ""),
+        "driver": plain.get("driver_version") or plain.get("driver", ""),
+    }
+    found = {
+        str(name): more
+        for name, more in data.get("configurations", {}).items()
+        if isinstance(more, dict)
+    }
+    return plain, {
+        name: {str(key): str(value) for key, value in more.items()} for name, more in found.items()
+    }
 
 
 class _Tensors:
@@ -95,7 +132,9 @@ class _Tensors:
             self._handle: Any = safe_open(path, framework="pt")
             self._keys = frozenset(self._handle.keys())  # type: ignore[no-untyped-call]
         except (OSError, SafetensorError) as error:
-            raise BundleError(f"{path} cannot be read: {str(error).splitlines()[0][:120]}") from None
+            raise BundleError(
+                f"{path} cannot be read: {str(error).splitlines()[0][:120]}"
+            ) from None
 
     def __enter__(self) -> _Tensors:
         self._handle.__enter__()
@@ -105,7 +144,8 @@ class _Tensors:
         self._handle.__exit__(*args)
 
     def get(self, said: Mapping[str, Any], *, whole: bool = True) -> torch.Tensor:
-        """The tensor that ``said`` names by its key, checked against its dtype, and against its shape where it is the ``whole``."""
+        """The tensor that ``said`` names by its key, checked against its dtype, and against its
+        shape where it is the ``whole``."""
         key = said["key"]
         if key not in self._keys:
             raise BundleError(f"{self._path.name} has no tensor {str(key)[:120]!r}")
@@ -113,12 +153,16 @@ class _Tensors:
         name = dtypes.name_of(tensor.dtype)
         if name != said["dtype"] or (whole and list(tensor.shape) != said["shape"]):
             told = f"{said['dtype']} {said['shape']}"
-            raise BundleError(f"the tensor {str(key)[:120]!r} is {name} {list(tensor.shape)}, the manifest says {told}")
+            raise BundleError(
+                f"the tensor {str(key)[:120]!r} is {name} {list(tensor.shape)}, the manifest "
+                f"says {told}"
+            )
         return tensor
 
 
 class _Line:
-    """One line of the manifest as a case and its outcome. ``problem`` says why it can have no reference, where it has none."""
+    """One line of the manifest as a case and its outcome. ``problem`` says why it can have no
+    reference, where it has none."""
 
     def __init__(self, line: Mapping[str, Any], tensors: _Tensors) -> None:
         self._line, self._tensors = line, tensors
@@ -132,16 +176,29 @@ class _Line:
         backward = self.direction == "backward"
         made = {name: self._tensor(said, backward) for name, said in line["tensors"].items()}
         if len(set(self.order)) < len(self.order) and (backward or line.get("mutates")):
-            self.problem = self.problem or "one tensor is given twice, and written or differentiated: a recipe cannot say that"
+            self.problem = self.problem or (
+                "one tensor is given twice, and written or differentiated: a recipe cannot say that"
+            )
         args = tuple(_argument(value, made) for value in line["args"])
-        kwargs = {name: _argument(value, made) for name, value in line["kwargs"].items() if not _is_device(value)}
-        writes = tuple(i for i, name in enumerate(self.order) if name in (line.get("mutates") or ()))
-        cotangents = tuple(None if c is None else _literal(tensors.get(c)) for c in line.get("cotangents") or ())
-        self.case = Case(operator, _text(line["dtype"]), args, kwargs, 0, source_of(call, writes), cotangents)
+        kwargs = {
+            name: _argument(value, made)
+            for name, value in line["kwargs"].items()
+            if not _is_device(value)
+        }
+        writes = tuple(
+            i for i, name in enumerate(self.order) if name in (line.get("mutates") or ())
+        )
+        cotangents = tuple(
+            None if c is None else _literal(tensors.get(c)) for c in line.get("cotangents") or ()
+        )
+        self.case = Case(
+            operator, _text(line["dtype"]), args, kwargs, 0, source_of(call, writes), cotangents
+        )
         self.outcome = self._outcome(writes)
 
     def _called(self) -> tuple[str, str]:
-        """The operator's name, ours where we declare the same function, and the name of what is called."""
+        """The operator's name, ours where we declare the same function, and the name of what is
+        called."""
         line, call = self._line, _text(self._line["call"])
         own = ".".join(filter(None, (_text(line["operator"]), _text(line.get("variant", "")))))
         try:
@@ -157,10 +214,21 @@ class _Line:
         base = self._tensors.get(said, whole=not strided)
         if not strided:
             return _literal(base, leaf)
-        shape, stride, offset = tuple(said["shape"]), tuple(said["stride"]), said.get("storage_offset", 0)
+        shape, stride, offset = (
+            tuple(said["shape"]),
+            tuple(said["stride"]),
+            said.get("storage_offset", 0),
+        )
         chain = chain_of(base, said.get("view") or (), (shape, stride, offset))
         return recipe.Literal(
-            _bits(base), dtypes.name_of(base.dtype), shape, stride, offset, leaf, tuple(base.shape) if chain else (), chain
+            _bits(base),
+            dtypes.name_of(base.dtype),
+            shape,
+            stride,
+            offset,
+            leaf,
+            tuple(base.shape) if chain else (),
+            chain,
         )
 
     def _outcome(self, writes: tuple[int, ...]) -> Outcome:
@@ -168,13 +236,23 @@ class _Line:
         texts = tuple(dict.fromkeys(_text(w["message"]) for w in line.get("warnings", ())))
         seconds, unsteady = float(line.get("wall_ms") or 0.0) / 1000.0, ""
         if line.get("repeats_identical") is False:
-            unsteady = f"{line.get('repeated', 'further')} more recordings of this call did not all give the same bits"
+            unsteady = (
+                f"{line.get('repeated', 'further')} more recordings of this call did not "
+                f"all give the same bits"
+            )
         more: dict[str, Any] = {"warnings": texts, "seconds": seconds, "unsteady": unsteady}
         how, exception = line["outcome"], line.get("exception") or {}
-        text, stage = _text(exception.get("message") or ""), _STAGES.get(line.get("stage") or "", "")
+        text, stage = (
+            _text(exception.get("message") or ""),
+            _STAGES.get(line.get("stage") or "", ""),
+        )
         if how in _SIGNALS:
             return Outcome(
-                _SIGNALS[how], (), "", " ".join(filter(None, (_WORDS[how], stage))) + (f": {text}" if text else ""), **more
+                _SIGNALS[how],
+                (),
+                "",
+                " ".join(filter(None, (_WORDS[how], stage))) + (f": {text}" if text else ""),
+                **more,
             )
         if how == "raises":
             found = raised(_text(exception.get("type") or ""), text)
@@ -183,8 +261,16 @@ class _Line:
         if how != "ok":
             raise BundleError(f"unknown outcome {how!r:.40}")
         outputs = tuple(self._outputs(writes))
-        came = [output for output in outputs if output.tensor is not None and not output.name.startswith("arg/")]
-        elsewhere = bool(came) and all(output.device == "cpu" for output in came) and line["call"] != "Tensor.cpu"
+        came = [
+            output
+            for output in outputs
+            if output.tensor is not None and not output.name.startswith("arg/")
+        ]
+        elsewhere = (
+            bool(came)
+            and all(output.device == "cpu" for output in came)
+            and line["call"] != "Tensor.cpu"
+        )
         reason = fallback_in(texts) or (f"{came[0].name} came back on the CPU" if elsewhere else "")
         return Outcome("fallback" if reason else "ok", outputs, "", reason, **more)
 
@@ -193,7 +279,10 @@ class _Line:
         if self.direction == "backward":
             said = {_text(o["name"]).partition("/")[2]: o for o in self._line["outputs"]}
             if set(said) - set(leaves):
-                self.problem = self.problem or f"a gradient of {sorted(set(said) - set(leaves))[0]!r:.40}, which needs none"
+                self.problem = (
+                    self.problem
+                    or f"a gradient of {sorted(set(said) - set(leaves))[0]!r:.40}, which needs none"
+                )
             for number, name in enumerate(leaves):
                 yield self._output(f"grad/{number}", said.get(name, {"value": None}))
             return
@@ -211,7 +300,9 @@ class _Line:
     def _output(self, name: str, said: Mapping[str, Any]) -> Output:
         if "key" not in said:
             return Output(name, None, device="", value=_argument(said.get("value"), {}))
-        return Output(name, self._tensors.get(said), _text(said["dtype"]), _text(said.get("device", "")))
+        return Output(
+            name, self._tensors.get(said), _text(said["dtype"]), _text(said.get("device", ""))
+        )
 
 
 def _argument(value: Any, tensors: Mapping[str, recipe.Literal]) -> recipe.Arg:
@@ -246,11 +337,22 @@ def _named(value: Any) -> Iterator[str]:
 
 def _literal(tensor: torch.Tensor, leaf: bool = True) -> recipe.Literal:
     tensor = tensor.contiguous()
-    return recipe.Literal(_bits(tensor), dtypes.name_of(tensor.dtype), tuple(tensor.shape), tuple(tensor.stride()), 0, leaf)
+    return recipe.Literal(
+        _bits(tensor),
+        dtypes.name_of(tensor.dtype),
+        tuple(tensor.shape),
+        tuple(tensor.stride()),
+        0,
+        leaf,
+    )
 
 
 def _bits(tensor: torch.Tensor) -> bytes:
-    return tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
+    return (
+        tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+        if tensor.numel()
+        else b""
+    )
 
 
 def _text(value: Any) -> str:

@@ -1,4 +1,5 @@
-"""Tensors in a folder of safetensors files: appended outcome by outcome, gathered into shards, read one at a time."""
+"""Tensors in a folder of safetensors files: appended outcome by outcome, gathered into shards, read
+one at a time."""
 
 from __future__ import annotations
 
@@ -13,21 +14,26 @@ import torch
 from ...errors import BundleError
 
 FOLDER = "tensors"
-SHARD_BYTES = 64 << 20  # a shard is closed at this size; only a single larger tensor makes a larger file
+SHARD_BYTES = (
+    64 << 20
+)  # a shard is closed at this size; only a single larger tensor makes a larger file
 MOST_PENDING = 256  # files of single outcomes, before they are gathered
 MAX_FILE_BYTES = 1 << 34
 MAX_FILES = 1 << 16
 _KINDS = ("shard", "pending")
 _NAME = re.compile(r"(?:shard|pending)-[0-9]{6}\.safetensors")
-# What safetensors holds under this name; others are kept as their bytes, and the outcome's line says what they are.
+# What safetensors holds under this name; others are kept as their bytes, and the outcome's line
+# says what they are.
 _PLAIN = {
-    torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64",
+    torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16",
+    torch.int64: "I64",
     torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8", torch.bool: "BOOL",
 }  # fmt: skip
 
 
 def packed(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor as safetensors takes it: contiguous, of a plain dtype; of another dtype its bytes, along a last dimension."""
+    """The tensor as safetensors takes it: contiguous, of a plain dtype; of another dtype its bytes,
+    along a last dimension."""
     tensor = tensor.detach().resolve_conj().resolve_neg().contiguous()
     if tensor.dtype in _PLAIN:
         return tensor.clone() if tensor.untyped_storage().nbytes() != tensor.nbytes else tensor
@@ -35,7 +41,8 @@ def packed(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def unpacked(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """What :func:`packed` was given. Raises ValueError where the bits are not those of ``dtype``."""
+    """What :func:`packed` was given. Raises ValueError where the bits are not those of
+    ``dtype``."""
     if dtype in _PLAIN:
         if tensor.dtype != dtype:
             raise ValueError(f"it is stored as {tensor.dtype}, not as {dtype}")
@@ -47,15 +54,20 @@ def unpacked(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 class Appending:
-    """Writes tensors: each outcome's into a file of its own at once, and these by and by into shards."""
+    """Writes tensors: each outcome's into a file of its own at once, and these by and by into
+    shards."""
 
     def __init__(self, folder: Path, wanted: frozenset[str]) -> None:
-        """``wanted``: the keys that outcomes refer to already; files of an outcome that was never written are removed."""
+        """``wanted``: the keys that outcomes refer to already; files of an outcome that was never
+        written are removed."""
         self._folder = folder / FOLDER
         self._folder.mkdir(parents=True, exist_ok=True)
         self._pending: dict[Path, dict[str, torch.Tensor]] = {}
         names = sorted(path.name for path in self._folder.glob("*.safetensors"))
-        self._next = {kind: 1 + max((int(n[-18:-12]) for n in names if n.startswith(kind)), default=-1) for kind in _KINDS}
+        self._next = {
+            kind: 1 + max((int(n[-18:-12]) for n in names if n.startswith(kind)), default=-1)
+            for kind in _KINDS
+        }
         for path in self._folder.glob("*.tmp"):
             path.unlink()
         for name in (n for n in names if n.startswith("pending-")):
@@ -75,7 +87,8 @@ class Appending:
             self.gather()
 
     def gather(self) -> None:
-        """The files of single outcomes into shards; a kill in between leaves tensors twice, never not at all."""
+        """The files of single outcomes into shards; a kill in between leaves tensors twice, never
+        not at all."""
         shard: dict[str, torch.Tensor] = {}
         for held in self._pending.values():
             if shard and _nbytes(shard) + _nbytes(held) > SHARD_BYTES:
@@ -98,21 +111,29 @@ class Appending:
 
 
 class Reading:
-    """Tensors by key, read when they are asked for. Raises BundleError for what is no tensor of ours."""
+    """Tensors by key, read when they are asked for. Raises BundleError for what is no tensor of
+    ours."""
 
     def __init__(self, folder: Path) -> None:
         self._where: dict[str, Path] = {}
         self._open: dict[Path, Any] = {}
         self._stack = contextlib.ExitStack()
-        paths = sorted((folder / FOLDER).glob("*.safetensors"), reverse=True)  # shards are complete: they win
+        paths = sorted(
+            (folder / FOLDER).glob("*.safetensors"), reverse=True
+        )  # shards are complete: they win
         if len(paths) > MAX_FILES:
-            raise BundleError(f"{folder / FOLDER} holds {len(paths)} files; a recording has at most {MAX_FILES}")
+            raise BundleError(
+                f"{folder / FOLDER} holds {len(paths)} files; a recording has at most {MAX_FILES}"
+            )
         for path in paths:
             if not _NAME.fullmatch(path.name):
                 continue
             with _complaints(path):
                 if path.stat().st_size > MAX_FILE_BYTES:
-                    raise BundleError(f"{path} is larger than a file of a recording may be ({MAX_FILE_BYTES} bytes)")
+                    raise BundleError(
+                        f"{path} is larger than a file of a recording may be ({MAX_FILE_BYTES} "
+                        f"bytes)"
+                    )
                 for key in self._handle(path).keys():  # noqa: SIM118 - a handle is no dictionary
                     self._where.setdefault(key, path)
 
@@ -120,7 +141,8 @@ class Reading:
         return key in self._where
 
     def get(self, key: str, dtype: torch.dtype) -> torch.Tensor:
-        """The tensor ``key``. Raises BundleError where there is none, or its bits are of another dtype."""
+        """The tensor ``key``. Raises BundleError where there is none, or its bits are of another
+        dtype."""
         path = self._where.get(key)
         if path is None:
             raise BundleError(f"no file of the recording holds the tensor {key!r:.120}")
@@ -161,11 +183,14 @@ def _load(path: Path) -> dict[str, torch.Tensor]:
     from safetensors.torch import load
 
     with _complaints(path):
-        return load(path.read_bytes())  # not mapped into memory: Windows could not remove the file then
+        return load(
+            path.read_bytes()
+        )  # not mapped into memory: Windows could not remove the file then
 
 
 def _save(path: Path, tensors: dict[str, torch.Tensor]) -> Path:
-    """Write a file in one step; two outcomes may hold one and the same tensor, which safetensors would refuse."""
+    """Write a file in one step; two outcomes may hold one and the same tensor, which safetensors
+    would refuse."""
     from safetensors.torch import save
 
     scratch = path.with_suffix(".tmp")

@@ -1,6 +1,8 @@
-"""Small models that show where two runs part, and where they only seem to: ``consistency model examples:NAME``.
+"""Small models that show where two runs part, and where they only seem to: ``consistency model
+examples:NAME``.
 
-One module each, to be read; this one lists them. Data and weights come from the tape, so every machine starts from the same bits.
+One module each, to be read; this one lists them. Data and weights come from the tape, so every
+machine starts from the same bits.
 """
 
 from __future__ import annotations
@@ -20,10 +22,11 @@ PREFIX = "examples:"
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A built-in example: its name, what it is about in one line, where its factory is (``module:function`` below this package).
+    """A built-in example: its name, what it is about in one line, where its factory is
+    (``module:function`` below this package).
 
-    ``wrong``: it is wrong on purpose, and says what the tool says then. ``ways``: other factories of the same module, each with its
-    name, that should give the same numbers as the first.
+    ``wrong``: it is wrong on purpose, and says what the tool says then. ``ways``: other factories
+    of the same module, each with its name, that should give the same numbers as the first.
     """
 
     name: str
@@ -48,33 +51,46 @@ def _made(place: str) -> Any:
 
 
 _ALL = (
-    Example("linear-regression", "SGD, 100 epochs: what one rounding has done the next step undoes", "linear_regression:subject"),
-    Example("mlp", "10-20-1 with ReLU and Adam, 100 epochs: two things that amplify rounding", "mlp:subject"),
+    Example("linear-regression", "SGD, 100 epochs: what one rounding has done the next step undoes",
+    "linear_regression:subject"),
+    Example("mlp", "10-20-1 with ReLU and Adam, 100 epochs: two things that amplify rounding",
+    "mlp:subject"),
     Example("recurrent", "linear + tanh fed back 10 times, with gradients", "recurrent:subject"),
-    Example("batch-norm", "training, then evaluation with the running statistics", "batch_norm:subject"),
-    Example("batch-norm-eval-forgotten", "predictions of a model that still trains", "batch_norm:eval_forgotten", wrong=True),
-    Example("batch-norm-stale-statistics", "running statistics that nobody updates", "batch_norm:stale_statistics", wrong=True),
+    Example("batch-norm", "training, then evaluation with the running statistics",
+    "batch_norm:subject"),
+    Example("batch-norm-eval-forgotten", "predictions of a model that still trains",
+    "batch_norm:eval_forgotten", wrong=True),
+    Example("batch-norm-stale-statistics", "running statistics that nobody updates",
+    "batch_norm:stale_statistics", wrong=True),
     Example("dropout", "training with the same masks everywhere", "dropout:subject"),
     Example("dropout-eval", "evaluation: dropout does nothing", "dropout:evaluated"),
-    Example("dropout-own-masks", "masks from torch's global generator", "dropout:own_masks", wrong=True),
+    Example("dropout-own-masks", "masks from torch's global generator", "dropout:own_masks",
+    wrong=True),
     Example("cnn", "convolutions, group norm, pooling", "cnn:subject"),
     Example("lstm", "two layers of LSTM over an embedding", "lstm:subject"),
     Example("transformer", "an encoder block with attention", "transformer:subject"),
-    Example("autocast-bfloat16", "mixed precision with 8 bits", "mixed_precision:bfloat16", ways=("mixed_precision:plain",)),
-    Example("autocast-float16", "mixed precision with 11 bits", "mixed_precision:float16", ways=("mixed_precision:plain",)),
-    Example("autocast-layer-norm", "a gradient that torch sums up in 8 bits", "mixed_precision:layer_norm", wrong=True),
-    Example("mixed-dtypes", "float32 layers around a part in float64", "mixed_precision:wide_middle"),
-    Example("in-place", "in place against out of place", "in_place:subject", ways=("in_place:otherwise",)),
+    Example("autocast-bfloat16", "mixed precision with 8 bits", "mixed_precision:bfloat16",
+    ways=("mixed_precision:plain",)),
+    Example("autocast-float16", "mixed precision with 11 bits", "mixed_precision:float16",
+    ways=("mixed_precision:plain",)),
+    Example("autocast-layer-norm", "a gradient that torch sums up in 8 bits",
+    "mixed_precision:layer_norm", wrong=True),
+    Example("mixed-dtypes", "float32 layers around a part in float64",
+    "mixed_precision:wide_middle"),
+    Example("in-place", "in place against out of place", "in_place:subject",
+    ways=("in_place:otherwise",)),
     Example(
         "no-grad", "inference with gradients, no_grad and inference_mode", "no_grad:subject",
         ways=("no_grad:without_grad", "no_grad:inference"),
     ),
     Example(
-        "deterministic", "sums whose order may change; deterministic flags on and off", "deterministic:subject",
+        "deterministic", "sums whose order may change; deterministic flags on and off",
+        "deterministic:subject",
         ways=("deterministic:flagged",),
     ),
     Example("drift", "float32 beside float64 for 200 steps", "drift:subject"),
-    Example("chaos", "a recurrence that stretches half an ulp until no digit is left", "drift:chaos"),
+    Example("chaos", "a recurrence that stretches half an ulp until no digit is left",
+    "drift:chaos"),
 )  # fmt: skip
 EXAMPLES = {example.name: example for example in _ALL}
 
@@ -84,11 +100,17 @@ def example(name: str) -> Example:
     plain = name.removeprefix(PREFIX)
     if plain not in EXAMPLES:
         hint = did_you_mean(plain, EXAMPLES)
-        raise UsageError(f"there is no example {plain!r:.60}{hint or '; `consistency model examples` lists them'}")
+        raise UsageError(
+            f"there is no example "
+            f"{plain!r:.60}{hint or '; `consistency model examples` lists them'}"
+        )
     return EXAMPLES[plain]
 
 
 def listing() -> str:
     """All examples, a line each."""
     width = max(map(len, EXAMPLES))
-    return "\n".join(f"{PREFIX}{e.name:<{width}}  {e.line}{' (wrong on purpose)' if e.wrong else ''}" for e in _ALL)
+    return "\n".join(
+        f"{PREFIX}{e.name:<{width}}  {e.line}{' (wrong on purpose)' if e.wrong else ''}"
+        for e in _ALL
+    )

@@ -1,9 +1,11 @@
-"""Batch normalisation is two programs: training normalises with the batch's own mean and variance and writes a running average
-of them down; evaluation reads the average. A device that gets one of the two wrong trains well and then fails.
+"""Batch normalisation is two programs: training normalises with the batch's own mean and variance
+and writes a running average of them down; evaluation reads the average. A device that gets one of
+the two wrong trains well and then fails.
 
-``subject`` is right. ``eval_forgotten`` asks for predictions of a model that still trains: each answer depends on who else is in
-the batch, and asking changes the model. ``stale_statistics`` trains with statistics that are never written, as a device has done
-(its running mean stayed 0 and its running variance 1): every loss is right, and ``.eval()`` computes something else.
+``subject`` is right. ``eval_forgotten`` asks for predictions of a model that still trains: each
+answer depends on who else is in the batch, and asking changes the model. ``stale_statistics``
+trains with statistics that are never written, as a device has done (its running mean stayed 0 and
+its running variance 1): every loss is right, and ``.eval()`` computes something else.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ class LosesStatistics(nn.BatchNorm1d):
         assert self.running_mean is not None
         assert self.running_var is not None
         copies = self.running_mean.clone(), self.running_var.clone()
-        return F.batch_norm(x, *copies, self.weight, self.bias, True, self.momentum or 0.0, self.eps)
+        return F.batch_norm(
+            x, *copies, self.weight, self.bias, True, self.momentum or 0.0, self.eps
+        )
 
 
 def network(normalisation: type[nn.BatchNorm1d] = nn.BatchNorm1d) -> nn.Module:
@@ -43,7 +47,8 @@ def _trained(normalisation: type[nn.BatchNorm1d], name: str) -> Subject:
     model = built(lambda: network(normalisation), tape)
     return Subject(
         model=model, inputs=batches[0], batches=batches, loss=F.cross_entropy, targets=(target,),
-        optimizer=partial(torch.optim.SGD, lr=0.05, momentum=0.9), steps=STEPS, after=evaluate, name=name,
+        optimizer=partial(torch.optim.SGD, lr=0.05, momentum=0.9), steps=STEPS, after=evaluate,
+        name=name,
     )  # fmt: skip
 
 
@@ -52,7 +57,8 @@ def evaluate(model: nn.Module) -> None:
 
 
 def subject() -> Subject:
-    """20 steps on four batches in turn, then evaluation: outputs, running statistics and predictions are compared."""
+    """20 steps on four batches in turn, then evaluation: outputs, running statistics and
+    predictions are compared."""
     return _trained(nn.BatchNorm1d, "batch-norm")
 
 

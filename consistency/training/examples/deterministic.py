@@ -1,7 +1,9 @@
-"""Operators with a deterministic and a faster variant: many rows added to few places, forward and in the gradient of an embedding.
+"""Operators with a deterministic and a faster variant: many rows added to few places, forward and
+in the gradient of an embedding.
 
-The order of a sum decides its rounding. With ``torch.use_deterministic_algorithms(True)`` the order is fixed; without it a device
-may take any, and the same program gives other bits each time. Both are rounding.
+The order of a sum decides its rounding. With ``torch.use_deterministic_algorithms(True)`` the order
+is fixed; without it a device may take any, and the same program gives other bits each time. Both
+are rounding.
 """
 
 from __future__ import annotations
@@ -39,9 +41,14 @@ class Votes(nn.Module):
 def subject() -> Subject:
     """400 tokens in five groups, three steps of SGD."""
     tape = Tape(28 << 12)
-    tokens, group, target = tape.whole(400, low=0, high=11), tape.whole(400, low=0, high=4), tape.whole(5, low=0, high=2)
+    tokens, group, target = (
+        tape.whole(400, low=0, high=11),
+        tape.whole(400, low=0, high=4),
+        tape.whole(5, low=0, high=2),
+    )
     return Subject(
-        model=built(lambda: Votes(5), tape), inputs=(tokens, group), loss=F.cross_entropy, targets=(target,),
+        model=built(lambda: Votes(5), tape), inputs=(tokens, group), loss=F.cross_entropy,
+        targets=(target,),
         optimizer=partial(torch.optim.SGD, lr=1.0), steps=STEPS, name="deterministic (any order)",
     )  # fmt: skip
 

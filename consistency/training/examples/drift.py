@@ -1,8 +1,9 @@
 """How far float32 walks away from float64, step by step.
 
-``subject`` trains long and calmly: the parameters drift apart steadily, and the loss does not mind. ``chaos`` feeds a network back
-to itself that stretches every small difference: after 40 times hardly a digit is left, on any device and without any defect. The
-band knows that, because the float64 model itself answers to half an ulp in the same way.
+``subject`` trains long and calmly: the parameters drift apart steadily, and the loss does not mind.
+``chaos`` feeds a network back to itself that stretches every small difference: after 40 times
+hardly a digit is left, on any device and without any defect. The band knows that, because the
+float64 model itself answers to half an ulp in the same way.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def subject() -> Subject:
     y = x[:, :1] * x[:, 1:2] - x[:, 2:3] * x[:, 2:3]
     model = built(lambda: nn.Sequential(nn.Linear(4, 24), nn.Tanh(), nn.Linear(24, 1)), tape)
     return Subject(
-        model=model, inputs=(x,), loss=F.mse_loss, targets=(y,), optimizer=partial(torch.optim.SGD, lr=0.02, momentum=0.9),
+        model=model, inputs=(x,), loss=F.mse_loss, targets=(y,), optimizer=partial(torch.optim.SGD,
+        lr=0.02, momentum=0.9),
         steps=STEPS, name="drift",
     )  # fmt: skip
 
@@ -37,4 +39,6 @@ def chaos() -> Subject:
     tape = Tape(36 << 12)
     state = tape.uniform(4, 24)
     model = built(lambda: FedBack(24, 40), tape, gain=5.0)
-    return Subject(model=model, inputs=(state,), loss=lambda states: states[-1].square().mean(), name="chaos")
+    return Subject(
+        model=model, inputs=(state,), loss=lambda states: states[-1].square().mean(), name="chaos"
+    )

@@ -1,10 +1,12 @@
-"""Dropout draws numbers, and another draw is no error: two runs can be compared only if both draw the same mask.
+"""Dropout draws numbers, and another draw is no error: two runs can be compared only if both draw
+the same mask.
 
-Measured on the CPU: after the same seed, ``F.dropout(x, p)``, ``x.bernoulli_(p)`` and the dropout inside of attention give the
-same mask in float64, float32, bfloat16 and float16; ``torch.rand`` and ``torch.bernoulli(tensor of p)`` do not, as they spend
-another number of random bits on an element of another dtype. And torch 2.4.1 and 2.13 drop other elements for the same seed, though
-their ``torch.rand`` is the same in float32. So what holds is a mask that is drawn on the CPU by ``torch.rand`` in one dtype, and
-then moved: that is what ``SharedMask`` does.
+Measured on the CPU: after the same seed, ``F.dropout(x, p)``, ``x.bernoulli_(p)`` and the dropout
+inside of attention give the same mask in float64, float32, bfloat16 and float16; ``torch.rand`` and
+``torch.bernoulli(tensor of p)`` do not, as they spend another number of random bits on an element
+of another dtype. And torch 2.4.1 and 2.13 drop other elements for the same seed, though their
+``torch.rand`` is the same in float32. So what holds is a mask that is drawn on the CPU by
+``torch.rand`` in one dtype, and then moved: that is what ``SharedMask`` does.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ STEPS = 10
 
 
 class SharedMask(nn.Module):
-    """Dropout whose mask is drawn on the CPU from a generator of its own, once per training step, whatever the dtype and device."""
+    """Dropout whose mask is drawn on the CPU from a generator of its own, once per training step,
+    whatever the dtype and device."""
 
     def __init__(self, p: float, seed: int) -> None:
         super().__init__()
@@ -46,7 +49,8 @@ def _trained(dropout: nn.Module, name: str) -> Subject:
     x, target = tape.normal(24, 12), tape.whole(24, low=0, high=3)
     model = built(lambda: _network(dropout), tape)
     return Subject(
-        model=model, inputs=(x,), loss=F.cross_entropy, targets=(target,), optimizer=partial(torch.optim.SGD, lr=0.1), steps=STEPS,
+        model=model, inputs=(x,), loss=F.cross_entropy, targets=(target,),
+        optimizer=partial(torch.optim.SGD, lr=0.1), steps=STEPS,
         name=name,
     )  # fmt: skip
 
@@ -57,7 +61,8 @@ def subject() -> Subject:
 
 
 def own_masks() -> Subject:
-    """``nn.Dropout`` draws from torch's global generator: right on one device, another mask on the next."""
+    """``nn.Dropout`` draws from torch's global generator: right on one device, another mask on the
+    next."""
     return _trained(nn.Dropout(0.4), "dropout-own-masks")
 
 
@@ -65,4 +70,8 @@ def evaluated() -> Subject:
     """In evaluation mode dropout does nothing, and there is nothing to share."""
     tape = Tape(5 << 12)
     x = tape.normal(24, 12)
-    return Subject(model=built(lambda: _network(nn.Dropout(0.4)), tape).eval(), inputs=(x,), name="dropout-eval")
+    return Subject(
+        model=built(lambda: _network(nn.Dropout(0.4)), tape).eval(),
+        inputs=(x,),
+        name="dropout-eval",
+    )

@@ -1,4 +1,5 @@
-"""The same formulas in place and out of place: a device that loses writes to views is right in one and wrong in the other."""
+"""The same formulas in place and out of place: a device that loses writes to views is right in one
+and wrong in the other."""
 
 from __future__ import annotations
 
@@ -44,13 +45,16 @@ def _subject(in_place: bool, name: str) -> Subject:
     tape = Tape(20 << 12)
     x, target = tape.normal(8, 16), tape.normal(8, 16)
     return Subject(
-        model=built(partial(Blocks, in_place), tape), inputs=(x,), loss=F.mse_loss, targets=(target,),
-        optimizer=partial(torch.optim.SGD, lr=0.1, momentum=0.9, foreach=in_place), steps=STEPS, name=name,
+        model=built(partial(Blocks, in_place), tape), inputs=(x,), loss=F.mse_loss, targets=(target,
+        ),
+        optimizer=partial(torch.optim.SGD, lr=0.1, momentum=0.9, foreach=in_place), steps=STEPS,
+        name=name,
     )  # fmt: skip
 
 
 def subject() -> Subject:
-    """In place: add_, relu_, assignments to slices, mul_, clamp_; and an optimizer that updates lists of tensors at once."""
+    """In place: add_, relu_, assignments to slices, mul_, clamp_; and an optimizer that updates
+    lists of tensors at once."""
     return _subject(True, "in-place")
 
 

@@ -1,4 +1,5 @@
-"""Linear regression with SGD: the smallest thing that trains. What one rounding has done the next step undoes."""
+"""Linear regression with SGD: the smallest thing that trains. What one rounding has done the next
+step undoes."""
 
 from __future__ import annotations
 
@@ -22,6 +23,7 @@ def subject() -> Subject:
     y = 2.0 * x[:, :1] - 3.0 * x[:, 1:2] + 0.5 * x[:, 2:] + 1.0 + tape.normal(64, 1, deviation=0.05)
     model = built(lambda: nn.Linear(3, 1), tape)
     return Subject(
-        model=model, inputs=(x,), loss=F.mse_loss, targets=(y,), optimizer=partial(torch.optim.SGD, lr=0.1), steps=EPOCHS,
+        model=model, inputs=(x,), loss=F.mse_loss, targets=(y,), optimizer=partial(torch.optim.SGD,
+        lr=0.1), steps=EPOCHS,
         name="linear-regression",
     )  # fmt: skip

@@ -1,4 +1,5 @@
-"""Two layers of LSTM over an embedding: one fused operator forward and backward on the CPU (oneDNN), many small ones without it."""
+"""Two layers of LSTM over an embedding: one fused operator forward and backward on the CPU
+(oneDNN), many small ones without it."""
 
 from __future__ import annotations
 
@@ -34,6 +35,7 @@ def subject() -> Subject:
     tape = Tape(8 << 12)
     tokens, target = tape.whole(6, 12, low=0, high=19), tape.whole(6, low=0, high=19)
     return Subject(
-        model=built(lambda: Reader(20, 16), tape), inputs=(tokens,), loss=F.cross_entropy, targets=(target,),
+        model=built(lambda: Reader(20, 16), tape), inputs=(tokens,), loss=F.cross_entropy,
+        targets=(target,),
         optimizer=partial(torch.optim.Adam, lr=0.01), steps=STEPS, name="lstm",
     )  # fmt: skip

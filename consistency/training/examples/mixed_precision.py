@@ -1,7 +1,9 @@
-"""Fewer bits on purpose, and more: autocast to bfloat16 and float16, and a part of a model that computes in float64.
+"""Fewer bits on purpose, and more: autocast to bfloat16 and float16, and a part of a model that
+computes in float64.
 
-Under autocast every matrix product rounds its inputs to 8 bits (bfloat16) or 11 (float16) while sums of many terms stay in float32.
-That is what was asked for; it is no backend's fault, and what a backend owes is the same rounding of the same numbers.
+Under autocast every matrix product rounds its inputs to 8 bits (bfloat16) or 11 (float16) while
+sums of many terms stay in float32. That is what was asked for; it is no backend's fault, and what a
+backend owes is the same rounding of the same numbers.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ class Autocast(nn.Module):
 
 
 class WideMiddle(nn.Module):
-    """float32 layers around a standardisation in float64, cast back by hand: what one does where a variance needs the digits."""
+    """float32 layers around a standardisation in float64, cast back by hand: what one does where a
+    variance needs the digits."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +47,9 @@ class WideMiddle(nn.Module):
 
 
 def network() -> nn.Module:
-    return nn.Sequential(nn.Linear(12, 32), nn.GELU(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 4))
+    return nn.Sequential(
+        nn.Linear(12, 32), nn.GELU(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 4)
+    )
 
 
 def _subject(model: nn.Module, tape: Tape, name: str) -> Subject:
@@ -67,7 +72,9 @@ def float16() -> Subject:
 def plain() -> Subject:
     """The same network without autocast, to see what that costs in digits."""
     tape = Tape(16 << 12)
-    return _subject(Within(built(network, tape), contextlib.nullcontext), tape, "float32 throughout")
+    return _subject(
+        Within(built(network, tape), contextlib.nullcontext), tape, "float32 throughout"
+    )
 
 
 def wide_middle() -> Subject:
@@ -79,13 +86,16 @@ def wide_middle() -> Subject:
 def layer_norm() -> Subject:
     """2,048 rows through a layer norm under autocast to bfloat16.
 
-    Its bias gets as gradient the sum over all rows, in float32, or so it says: torch's CPU kernel (2.4.1 and 2.13 alike) adds the
-    rows up in bfloat16. What is added to a number 256 times its size is lost there, so the sum stops growing, while every output
-    and the loss are right.
+    Its bias gets as gradient the sum over all rows, in float32, or so it says: torch's CPU kernel
+    (2.4.1 and 2.13 alike) adds the rows up in bfloat16. What is added to a number 256 times its
+    size is lost there, so the sum stops growing, while every output and the loss are right.
     """
     tape = Tape(18 << 12)
     x = tape.normal(2048, 8)
     model = built(lambda: nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.Linear(8, 2)), tape)
     return Subject(
-        model=Autocast(model, torch.bfloat16), inputs=(x,), loss=lambda scores: scores.square().sum(), name="autocast-layer-norm"
+        model=Autocast(model, torch.bfloat16),
+        inputs=(x,),
+        loss=lambda scores: scores.square().sum(),
+        name="autocast-layer-norm",
     )

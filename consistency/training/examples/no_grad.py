@@ -1,5 +1,6 @@
-"""Inference in three modes. Without gradients torch may take another way: ``TransformerEncoderLayer`` then is one fused operator,
-with other formulas for the same mathematics. The results may differ by rounding, and only by that.
+"""Inference in three modes. Without gradients torch may take another way:
+``TransformerEncoderLayer`` then is one fused operator, with other formulas for the same
+mathematics. The results may differ by rounding, and only by that.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ def _model() -> tuple[nn.Module, torch.Tensor]:
 def subject() -> Subject:
     """Gradients are tracked, as in training."""
     model, x = _model()
-    return Subject(model=Within(model, torch.enable_grad), inputs=(x,), name="no-grad (with gradients)")
+    return Subject(
+        model=Within(model, torch.enable_grad), inputs=(x,), name="no-grad (with gradients)"
+    )
 
 
 def without_grad() -> Subject:

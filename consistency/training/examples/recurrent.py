@@ -1,4 +1,5 @@
-"""A linear layer and tanh, fed back ten times: each step sees the rounding of the one before, forward and in the gradient."""
+"""A linear layer and tanh, fed back ten times: each step sees the rounding of the one before,
+forward and in the gradient."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ TIMES = 10
 
 
 class FedBack(nn.Module):
-    """h ← tanh(W·h + b), ``times`` times over; all states are returned, [times, batch, features]."""
+    """h ← tanh(W·h + b), ``times`` times over; all states are returned, [times, batch,
+    features]."""
 
     def __init__(self, features: int, times: int) -> None:
         super().__init__()
@@ -28,8 +30,14 @@ class FedBack(nn.Module):
 
 
 def subject() -> Subject:
-    """16 features, a batch of 8; the loss is taken of the last state, so the gradient goes back through all ten."""
+    """16 features, a batch of 8; the loss is taken of the last state, so the gradient goes back
+    through all ten."""
     tape = Tape(3 << 12)
     state = tape.uniform(8, 16)
     model = built(lambda: FedBack(16, TIMES), tape, gain=1.5)
-    return Subject(model=model, inputs=(state,), loss=lambda states: states[-1].square().mean(), name="recurrent")
+    return Subject(
+        model=model,
+        inputs=(state,),
+        loss=lambda states: states[-1].square().mean(),
+        name="recurrent",
+    )

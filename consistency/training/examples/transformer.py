@@ -1,4 +1,5 @@
-"""One encoder block of a transformer: attention, layer norm, GELU, residual connections. Dropout is off (there is an example)."""
+"""One encoder block of a transformer: attention, layer norm, GELU, residual connections. Dropout is
+off (there is an example)."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ class Classifier(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.inwards = nn.Linear(12, 32)
-        self.encoder = nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, activation="gelu", batch_first=True, norm_first=True)
+        self.encoder = nn.TransformerEncoderLayer(
+            32, 4, 64, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
+        )
         self.outwards = nn.Linear(32, 4)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,5 @@
-"""From a call of the running program to a case: its tensors as literals, taken before the call can write to them."""
+"""From a call of the running program to a case: its tensors as literals, taken before the call can
+write to them."""
 
 from __future__ import annotations
 
@@ -25,14 +26,21 @@ from . import kinds
 from .modules import Modules
 
 MOST_CALLS = 100_000  # of which a record is kept; further ones are counted
-WITHOUT = ("device", "pin_memory", "layout", "non_blocking")  # what the backend decides, or what changes no number
+WITHOUT = (
+    "device",
+    "pin_memory",
+    "layout",
+    "non_blocking",
+)  # what the backend decides, or what changes no number
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call that the program made: its number (from 1), operator, the module that it belongs to, and what became of it.
+    """One call that the program made: its number (from 1), operator, the module that it belongs to,
+    and what became of it.
 
-    ``case`` is None where the call was left out, and ``left_out`` says why. ``own`` is what was computed in the program itself.
+    ``case`` is None where the call was left out, and ``left_out`` says why. ``own`` is what was
+    computed in the program itself.
     """
 
     number: int
@@ -50,7 +58,8 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What is kept: the first ``keep`` calls of a kind (0: all), of each call tensors of ``tensors`` bytes, ``memory`` in all."""
+    """What is kept: the first ``keep`` calls of a kind (0: all), of each call tensors of
+    ``tensors`` bytes, ``memory`` in all."""
 
     keep: int
     tensors: int
@@ -59,7 +68,8 @@ class Bounds:
 
 
 class Calls:
-    """The calls of a program as they come: records, counts, and what they hold in memory. Threads take turns."""
+    """The calls of a program as they come: records, counts, and what they hold in memory. Threads
+    take turns."""
 
     def __init__(self, bounds: Bounds, taken: Callable[[Call], None]) -> None:
         self.bounds, self._taken = bounds, taken
@@ -81,14 +91,19 @@ class Calls:
                 made = self._case(made, overload, args, kwargs)
             except LeftOutError as reason:
                 made = replace(made, left_out=str(reason))
-            except Exception as error:  # whatever it is that we did not think of, the program is not to suffer from it
+            except Exception as error:
+                # whatever it is that we did not think of, the program is not to suffer from it
                 made = replace(made, left_out=f"{kinds.NOT_CAPTURED} ({type(error).__name__})")
         try:
             result = overload(*args, **kwargs)
         except BaseException:
             self._note(replace(made, case=None, left_out=kinds.RAISED))
             raise
-        if made.case is not None and self.bounds.own is not False and (self.bounds.own or made.device != "cpu"):
+        if (
+            made.case is not None
+            and self.bounds.own is not False
+            and (self.bounds.own or made.device != "cpu")
+        ):
             with _unseen():
                 made = replace(made, own=own_outcome(made.case, overload, args, kwargs, result))
         self._note(made)
@@ -103,7 +118,9 @@ class Calls:
         if made.case is not None:
             self._taken(made)
 
-    def _case(self, made: Call, overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:
+    def _case(
+        self, made: Call, overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Call:
         reason = kinds.left_out(overload)
         if reason:
             raise LeftOutError(reason)
@@ -118,10 +135,14 @@ class Calls:
         self._within_bounds(overload, given)
         try:
             taken = tuple(self._argument(value) for value in args)
-            named = {name: self._argument(value) for name, value in kwargs.items() if name not in WITHOUT}
+            named = {
+                name: self._argument(value) for name, value in kwargs.items() if name not in WITHOUT
+            }
         except RecipeError:
             raise LeftOutError(kinds.ARGUMENT) from None
-        case = Case(aten.title_of(overload), dtype_of(given), taken, named, source=aten.source_of(overload))
+        case = Case(
+            aten.title_of(overload), dtype_of(given), taken, named, source=aten.source_of(overload)
+        )
         return replace(made, case=case, device=device)
 
     def _within_bounds(self, overload: Any, given: Sequence[torch.Tensor]) -> None:
@@ -133,8 +154,8 @@ class Calls:
             raise LeftOutError(f"more than {megabytes(self.bounds.memory)} would be held")
 
     def _count(self, kind: tuple[Any, ...], given: Sequence[torch.Tensor]) -> None:
-        """Take the call if it is among the first of its kind. Those with a tensor of zeros only, as an optimizer's state is,
-        are counted apart: little can be told of them."""
+        """Take the call if it is among the first of its kind. Those with a tensor of zeros only, as
+        an optimizer's state is, are counted apart: little can be told of them."""
         if self.bounds.keep and self._kinds[kind] >= self.bounds.keep:
             raise LeftOutError(kinds.REPEATED)
         if any(t.is_floating_point() and t.numel() and not bool(t.any()) for t in given):
@@ -161,8 +182,11 @@ def _literally(tensor: torch.Tensor) -> recipe.TensorRecipe | recipe.Literal:
     return literal(tensor, before=BEFORE)
 
 
-def argument(value: Any, taken: Callable[[torch.Tensor], recipe.TensorRecipe | recipe.Literal] = _literally) -> recipe.Arg:
-    """An argument as part of a case; ``taken`` is asked of each tensor. Raises RecipeError for what no case can hold."""
+def argument(
+    value: Any, taken: Callable[[torch.Tensor], recipe.TensorRecipe | recipe.Literal] = _literally
+) -> recipe.Arg:
+    """An argument as part of a case; ``taken`` is asked of each tensor. Raises RecipeError for what
+    no case can hold."""
     if isinstance(value, torch.Tensor):
         return taken(value)
     if isinstance(value, (list, tuple)):
@@ -188,9 +212,12 @@ class Capturing(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _unseen() -> AbstractContextManager[Any]:
-    """Our own copies of tensors are nobody else's business: other modes that the program is in do not see them."""
+    """Our own copies of tensors are nobody else's business: other modes that the program is in do
+    not see them."""
     known: Any = torch._C
-    return _disable_current_modes() if known._len_torch_dispatch_stack() else contextlib.nullcontext()
+    return (
+        _disable_current_modes() if known._len_torch_dispatch_stack() else contextlib.nullcontext()
+    )
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
@@ -212,13 +239,19 @@ def _usable(given: Sequence[torch.Tensor], kwargs: Mapping[str, Any]) -> None:
     for tensor in given:
         if type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
             raise LeftOutError(kinds.SUBCLASS)
-        odd = tensor.layout != torch.strided or tensor.is_quantized or tensor.is_nested or tensor.is_meta
+        odd = (
+            tensor.layout != torch.strided
+            or tensor.is_quantized
+            or tensor.is_nested
+            or tensor.is_meta
+        )
         if odd or tensor.dtype not in dtypes.NAMES:
             raise LeftOutError(kinds.UNUSUAL)
 
 
 def _device(given: Sequence[torch.Tensor], kwargs: Mapping[str, Any]) -> str:
-    """The one device that the call is about; numbers may stand beside it as tensors without dimensions on the CPU."""
+    """The one device that the call is about; numbers may stand beside it as tensors without
+    dimensions on the CPU."""
     found = {str(t.device) for t in given}
     asked = kwargs.get("device")
     found |= {str(torch.device(asked))} if asked is not None else set()
@@ -239,7 +272,8 @@ def bytes_of(tensor: torch.Tensor) -> int:
 
 
 def dtype_of(given: Sequence[torch.Tensor]) -> str:
-    """The case's dtype: the first floating one among its tensors, else the first; single numbers come last, as for torch."""
+    """The case's dtype: the first floating one among its tensors, else the first; single numbers
+    come last, as for torch."""
     names = [dtypes.name_of(t.dtype) for t in sorted(given, key=lambda t: t.ndim == 0)]
     return next((name for name in names if dtypes.floats(name)), names[0])
 
@@ -248,21 +282,37 @@ def megabytes(size: int) -> str:
     return f"{size / (1 << 20):,.4g} MiB"
 
 
-def own_outcome(case: Case, overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Outcome | None:
-    """What the program's own call returned, and what the tensors that it wrote to hold now; None if that cannot be had."""
+def own_outcome(
+    case: Case, overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any
+) -> Outcome | None:
+    """What the program's own call returned, and what the tensors that it wrote to hold now; None if
+    that cannot be had."""
     base = overload.__name__.partition(".")[0]
     entry = entry_of(base, case)
     returned = [result] if not isinstance(result, (list, tuple)) else list(result)
-    flat = [item for value in returned for item in (value if isinstance(value, (list, tuple)) else [value])]
+    flat = [
+        item
+        for value in returned
+        for item in (value if isinstance(value, (list, tuple)) else [value])
+    ]
     flat = flat[: entry.kept] if entry is not None and entry.kept is not None else flat
     try:
         outputs = [_own_output(f"out/{i}", item) for i, item in enumerate(flat)]
-        given = list(tensors_in((args, {name: value for name, value in sorted(kwargs.items()) if name not in WITHOUT})))
+        given = list(
+            tensors_in(
+                (
+                    args,
+                    {name: value for name, value in sorted(kwargs.items()) if name not in WITHOUT},
+                )
+            )
+        )
         for position in aten.written(overload, case.args, case.kwargs, entry):
             tensor = given[position]
             after = literal(tensor, before=BEFORE)
             whole = recipe.Literal(after.data, after.dtype, (_elements(after),), (1,))
-            outputs.append(Output(f"arg/{position}", _tensor(whole), after.dtype, str(tensor.device)))
+            outputs.append(
+                Output(f"arg/{position}", _tensor(whole), after.dtype, str(tensor.device))
+            )
     except Exception:  # a result of another kind: it is judged on the backends all the same
         return None
     return Outcome("ok", tuple(outputs))

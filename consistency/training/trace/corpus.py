@@ -1,4 +1,5 @@
-"""The calls of a program as a corpus: small enough to be sent around, and still the calls that the program makes."""
+"""The calls of a program as a corpus: small enough to be sent around, and still the calls that the
+program makes."""
 
 from __future__ import annotations
 
@@ -19,21 +20,32 @@ from .capture import Bounds, Call, Calls, LeftOutError, bytes_of, megabytes
 from .recipes import coupled, range_of, recipe_like
 
 LITERAL = 64 << 10  # bytes of a tensor that is kept bit by bit; larger ones become recipes
-COUPLED = 16 << 20  # bytes of one whose numbers belong together with another's, and which is kept or not at all
+COUPLED = (
+    16 << 20
+)  # bytes of one whose numbers belong together with another's, and which is kept or not at all
 MEMORY = 64 << 20  # bytes of all literal tensors
 RANGES = 4  # calls of one kind whose numbers have different ranges
 _STEP = 4099  # on the tape, from one recipe to the next
 
 TOO_LARGE = f"belong together and are larger than {megabytes(COUPLED)}"
 OTHER_RANGES = "of a kind that was kept before, with numbers in other ranges"
-_NOTHING = (kinds.VIEW, kinds.RANDOM, kinds.UNINITIALISED, kinds.FACTORY, kinds.NUMBER, kinds.FOREIGN, kinds.NOT_CALLED)
+_NOTHING = (
+    kinds.VIEW,
+    kinds.RANDOM,
+    kinds.UNINITIALISED,
+    kinds.FACTORY,
+    kinds.NUMBER,
+    kinds.FOREIGN,
+    kinds.NOT_CALLED,
+)
 _EXPECTED = (kinds.REPEATED, OTHER_RANGES, *_NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What became of a program's calls: how many there were, of how many operators, how many distinct ones were kept, of how many
-    operators; bytes on disk; how many tensors are literal and how many recipes; and why the rest was left out."""
+    """What became of a program's calls: how many there were, of how many operators, how many
+    distinct ones were kept, of how many operators; bytes on disk; how many tensors are literal and
+    how many recipes; and why the rest was left out."""
 
     calls: int
     operators: int
@@ -45,17 +57,29 @@ class Kept:
     left_out: dict[str, int]
 
     def __str__(self) -> str:
-        lost = [f"not kept: {count:,} × {why}" for why, count in self.left_out.items() if why not in _EXPECTED]
+        lost = [
+            f"not kept: {count:,} × {why}"
+            for why, count in self.left_out.items()
+            if why not in _EXPECTED
+        ]
         size = f"{self.size / 1e6:,.1f} MB" if self.size >= 1e5 else f"{self.size / 1e3:,.1f} kB"
         lines = [
-            f"{self.calls:,} calls: {self.cases:,} distinct ones kept, {self.covered} of {self.operators} operators covered",
-            f"{size} on disk: {self.literals:,} tensors bit by bit, {self.recipes:,} large ones as recipes on the same scale",
+            (
+                f"{self.calls:,} calls: {self.cases:,} distinct ones kept, {self.covered} of "
+                f"{self.operators} operators covered"
+            ),
+            (
+                f"{size} on disk: {self.literals:,} tensors bit by bit, {self.recipes:,} large "
+                f"ones "
+                f"as recipes on the same scale"
+            ),
         ]
         return "\n".join(lines + lost)
 
 
 class CorpusCalls(Calls):
-    """Calls with large tensors as recipes; of one kind the first, and others whose numbers lie in other ranges."""
+    """Calls with large tensors as recipes; of one kind the first, and others whose numbers lie in
+    other ranges."""
 
     def __init__(self, literal: int = LITERAL, memory: int = MEMORY, ranges: int = RANGES) -> None:
         super().__init__(Bounds(1, COUPLED, memory, own=False), lambda call: None)
@@ -89,24 +113,39 @@ class CorpusCalls(Calls):
                 self._position += _STEP
                 return found
             if bytes_of(value) > COUPLED:
-                raise LeftOutError(f"a tensor larger than {megabytes(COUPLED)} that no recipe stands for")
+                raise LeftOutError(
+                    f"a tensor larger than {megabytes(COUPLED)} that no recipe stands for"
+                )
         return super()._tensor(value)
 
     def kept(self, size: int) -> Kept:
         """The figures; ``size`` is what lies on disk."""
         cases = {call.case.digest: call for call in self.records if call.case is not None}
-        tensors = [tensor for call in cases.values() if call.case is not None for tensor in call.case.tensors]
+        tensors = [
+            tensor
+            for call in cases.values()
+            if call.case is not None
+            for tensor in call.case.tensors
+        ]
         literals = sum(isinstance(tensor, recipe.Literal) for tensor in tensors)
         # Of what could be judged: views, factories and random draws are no loss.
         computing = {c.operator for c in self.records if c.left_out not in _NOTHING}
         covered = {call.operator for call in cases.values()}
         return Kept(
-            self.count, len(computing), len(cases), len(covered), size, literals, len(tensors) - literals, dict(self.left_out)
+            self.count,
+            len(computing),
+            len(cases),
+            len(covered),
+            size,
+            literals,
+            len(tensors) - literals,
+            dict(self.left_out),
         )
 
 
 def write(calls: Iterable[Call], folder: Path, header: Header) -> int:
-    """Write the cases of ``calls`` (and what the program itself computed, where that was kept); returns how many there are.
+    """Write the cases of ``calls`` (and what the program itself computed, where that was kept);
+    returns how many there are.
 
     Raises BundleError where the folder holds something already.
     """

@@ -13,15 +13,18 @@ BACKWARD = "backward of "
 
 
 class Modules:
-    """While it is entered, knows in which module each thread is, and through which one a gradient goes.
+    """While it is entered, knows in which module each thread is, and through which one a gradient
+    goes.
 
-    Names are those of the first module around that was called: ``Linear "encoder.fc1"``. A second such module's names begin with
-    its class.
+    Names are those of the first module around that was called: ``Linear "encoder.fc1"``. A second
+    such module's names begin with its class.
     """
 
     def __init__(self) -> None:
         self._here = threading.local()
-        self._names: dict[int, tuple[torch.nn.Module, str]] = {}  # by id: a module need not be hashable
+        self._names: dict[
+            int, tuple[torch.nn.Module, str]
+        ] = {}  # by id: a module need not be hashable
         self._roots = 0
         self._nodes: dict[int, str] = {}
         self._hooks: list[Any] = []
@@ -63,10 +66,13 @@ class Modules:
         self._roots += 1
         for name, module in root.named_modules():
             kind = type(module).__name__
-            self._names.setdefault(id(module), (module, f'{kind} "{prefix}{name}"' if name else title))
+            self._names.setdefault(
+                id(module), (module, f'{kind} "{prefix}{name}"' if name else title)
+            )
 
     def name(self) -> str:
-        """``Linear "encoder.fc1"``, ``backward of Linear "encoder.fc1"``, or nothing outside of every module."""
+        """``Linear "encoder.fc1"``, ``backward of Linear "encoder.fc1"``, or nothing outside of
+        every module."""
         known: Any = torch._C
         inside = self._inside()
         if inside:
@@ -82,7 +88,8 @@ class Modules:
         return f"{BACKWARD}{forward or str(node.name()).rpartition(':')[2]}"
 
     def _remember(self, number: int, name: str) -> None:
-        """The node that autograd made last was made for this call, or for one before it, which then has claimed it."""
+        """The node that autograd made last was made for this call, or for one before it, which then
+        has claimed it."""
         if len(self._nodes) >= REMEMBERED:
             self._nodes.clear()
         self._nodes.setdefault(number, name)

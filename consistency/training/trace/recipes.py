@@ -1,9 +1,11 @@
-"""A tensor of a running program as a recipe: its shape and strides, and other numbers on the same scale.
+"""A tensor of a running program as a recipe: its shape and strides, and other numbers on the same
+scale.
 
-What an operator does with a large weight hardly depends on which numbers it holds, so a corpus can keep twenty numbers in place of
-twenty million. It does depend on their signs, their range, and whether many are zero: these are measured and kept. Where the
-numbers of two arguments belong together (what attention has saved beside its gradient), or make sense only as they are
-(a matrix to be factored), no recipe stands in for them: :func:`coupled`.
+What an operator does with a large weight hardly depends on which numbers it holds, so a corpus can
+keep twenty numbers in place of twenty million. It does depend on their signs, their range, and
+whether many are zero: these are measured and kept. Where the numbers of two arguments belong
+together (what attention has saved beside its gradient), or make sense only as they are (a matrix to
+be factored), no recipe stands in for them: :func:`coupled`.
 """
 
 from __future__ import annotations
@@ -26,15 +28,18 @@ _COUPLED = re.compile(
 
 
 def coupled(base: str) -> bool:
-    """Whether an operator's arguments belong together, so that none of them can be drawn by itself."""
+    """Whether an operator's arguments belong together, so that none of them can be drawn by
+    itself."""
     return _COUPLED.fullmatch(base) is not None
 
 
 def recipe_like(tensor: torch.Tensor, stop: int, before: int = 0) -> TensorRecipe | None:
-    """A recipe with the shape, strides and range of ``tensor``, read from the tape behind position ``stop``.
+    """A recipe with the shape, strides and range of ``tensor``, read from the tape behind position
+    ``stop``.
 
-    None where no value class stands for its numbers (NaN or infinities among them, a dtype that cannot be drawn) or where there is
-    nothing in it. At most ``before`` elements lie before its first one.
+    None where no value class stands for its numbers (NaN or infinities among them, a dtype that
+    cannot be drawn) or where there is nothing in it. At most ``before`` elements lie before its
+    first one.
     """
     name = dtypes.name_of(tensor.dtype)
     kind = _values(tensor, name)
@@ -46,7 +51,8 @@ def recipe_like(tensor: torch.Tensor, stop: int, before: int = 0) -> TensorRecip
 
 
 def _layout(tensor: torch.Tensor, before: int) -> tuple[tuple[int, ...], tuple[Step, ...]]:
-    """A base and the views that lead from it to the same strides: none, a permutation, or whatever else by as_strided."""
+    """A base and the views that lead from it to the same strides: none, a permutation, or whatever
+    else by as_strided."""
     shape, strides = tuple(tensor.shape), tensor.stride()
     offset = min(int(tensor.storage_offset()), before)
     if not offset:
@@ -70,7 +76,10 @@ def _values(tensor: torch.Tensor, name: str) -> tuple[Any, ...] | None:
         return ("integers", int(plain.min()), int(plain.max())) if plain.numel() else None
     if name not in dtypes.FORMATS or not plain.numel():
         return None
-    low, high = (float(value) for value in torch.aminmax(plain.float() if plain.element_size() < 4 else plain))
+    low, high = (
+        float(value)
+        for value in torch.aminmax(plain.float() if plain.element_size() < 4 else plain)
+    )
     if not (math.isfinite(low) and math.isfinite(high)):
         return None
     if low == high:
@@ -82,7 +91,9 @@ def _values(tensor: torch.Tensor, name: str) -> tuple[Any, ...] | None:
     largest = max(-low, high)
     if float(nonzero.median()) < largest / 64 and (low >= 0 or high > 0):
         few = float(nonzero.kthvalue(1 + nonzero.numel() // 20).values)
-        top = math.floor(math.log2(largest)) - 1  # below the largest: it may be where the operator's domain ends
+        top = (
+            math.floor(math.log2(largest)) - 1
+        )  # below the largest: it may be where the operator's domain ends
         return ("wide", min(max(math.floor(math.log2(few)), top - 40), top), top, int(low < 0))
     mean, deviation = float(sample.mean()), float(sample.std())
     reach = 2 * math.sqrt(3.0) * deviation  # of the class "normal", a sum of four even numbers
@@ -105,10 +116,19 @@ def _sample(plain: torch.Tensor) -> torch.Tensor:
 
 
 def range_of(tensor: torch.Tensor) -> tuple[Any, ...]:
-    """What tensors of about the same numbers have in common: the power of two of the largest, and which signs there are."""
-    if not (tensor.is_floating_point() and tensor.numel()) or dtypes.name_of(tensor.dtype) not in dtypes.FORMATS:
+    """What tensors of about the same numbers have in common: the power of two of the largest, and
+    which signs there are."""
+    if (
+        not (tensor.is_floating_point() and tensor.numel())
+        or dtypes.name_of(tensor.dtype) not in dtypes.FORMATS
+    ):
         return ()
-    low, high = (float(value) for value in torch.aminmax(tensor.detach().float() if tensor.element_size() < 4 else tensor.detach()))
+    low, high = (
+        float(value)
+        for value in torch.aminmax(
+            tensor.detach().float() if tensor.element_size() < 4 else tensor.detach()
+        )
+    )
     if not (math.isfinite(low) and math.isfinite(high)):
         return ("not finite",)
     return (math.frexp(max(-low, high))[1] if low or high else "zeros", low < 0, high > 0)

@@ -1,4 +1,5 @@
-"""``with consistency.watch(backends=[…]) as w:`` around a model or a script: which of its calls goes wrong first, and where."""
+"""``with consistency.watch(backends=[…]) as w:`` around a model or a script: which of its calls
+goes wrong first, and where."""
 
 from __future__ import annotations
 
@@ -38,13 +39,20 @@ _OWN_NAMES = {"privateuseone": "directml"}
 class Watch:
     """What :func:`watch` returns: a context manager, and afterwards what was found.
 
-    ``results`` are the judged calls on every backend, in the order of the calls; ``failures`` those that fail; ``first`` is the
-    first of them, or None. ``calls`` are records of all calls (of the first 100,000, and of all that are judged), each with the
-    module that it belongs to and, where it was left out, the reason. ``print(w)`` says it in words.
+    ``results`` are the judged calls on every backend, in the order of the calls; ``failures`` those
+    that fail; ``first`` is the first of them, or None. ``calls`` are records of all calls (of the
+    first 100,000, and of all that are judged), each with the module that it belongs to and, where
+    it was left out, the reason. ``print(w)`` says it in words.
     """
 
     def __init__(
-        self, bounds: Bounds, backends: tuple[Backend, ...], specs: dict[str, str], rules: Tolerances, when: str, out: Path | None
+        self,
+        bounds: Bounds,
+        backends: tuple[Backend, ...],
+        specs: dict[str, str],
+        rules: Tolerances,
+        when: str,
+        out: Path | None,
     ) -> None:
         self.backends, self.specs, self._out = backends, specs, out
         self.saved: dict[tuple[str, str, str], Path] = {}  # folders of failures, by Result.key
@@ -63,14 +71,23 @@ class Watch:
 
     def __enter__(self) -> Self:
         if self._mode is not None:
-            raise UsageError("this watch is being used already; make another one with consistency.watch(…)")
-        self.absent = {b.name: reason for b in self.backends if (reason := _backends.availability(b))}
+            raise UsageError(
+                "this watch is being used already; make another one with consistency.watch(…)"
+            )
+        self.absent = {
+            b.name: reason for b in self.backends if (reason := _backends.availability(b))
+        }
         self._calls.modules.__enter__()
         self._mode = Capturing(self._calls)
         self._mode.__enter__()  # type: ignore[no-untyped-call]
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         assert self._mode is not None
         self._mode.__exit__(kind, error, trace)  # type: ignore[no-untyped-call]
         self._calls.modules.__exit__()
@@ -79,8 +96,13 @@ class Watch:
             self.judge()
 
     def judge(self) -> None:
-        """Judge what has been captured and not judged yet. A block that raised leaves that to you; one that ended has done it."""
-        waiting = [call for call in self._calls.records if call.case is not None and call.number not in self._judged]
+        """Judge what has been captured and not judged yet. A block that raised leaves that to you;
+        one that ended has done it."""
+        waiting = [
+            call
+            for call in self._calls.records
+            if call.case is not None and call.number not in self._judged
+        ]
         self._stop.clear()
         try:
             elsewhere(lambda: self._judge_all(waiting), self._stop)
@@ -97,7 +119,11 @@ class Watch:
             if self._stop.is_set():
                 return
             for backend in self._present():
-                backend.ahead((operator_of(c.case), c.case, "forward") for c in waiting[position : position + AHEAD] if c.case)
+                backend.ahead(
+                    (operator_of(c.case), c.case, "forward")
+                    for c in waiting[position : position + AHEAD]
+                    if c.case
+                )
             self._judge(call)
 
     def _judge(self, call: Call) -> None:
@@ -106,7 +132,9 @@ class Watch:
         if call.own is not None:
             present.append(self._recorded(call.device, call.own))
         operator = operator_of(call.case)
-        results = engine.judge_case(call.case, operator, present, self._rules, ("forward",), looks=self._looks)
+        results = engine.judge_case(
+            call.case, operator, present, self._rules, ("forward",), looks=self._looks
+        )
         self._judged[call.number] = tuple(results)
         for result in results:
             if result.verdict.fails and self._out is not None:
@@ -114,11 +142,16 @@ class Watch:
 
     def _keep(self, out: Path, result: Result) -> None:
         """A folder for the first failures of each operator and backend: nobody reads every one."""
-        alike = sum(key[1] == result.backend and known.case.operator == result.operator for key, known in self._kept.items())
+        alike = sum(
+            key[1] == result.backend and known.case.operator == result.operator
+            for key, known in self._kept.items()
+        )
         if result.key in self._kept or alike >= SAVED:
             return
         self._kept[result.key] = result
-        self.saved[result.key] = repro_script.keep(out / failure_id(result), result, spec=self.specs.get(result.backend))
+        self.saved[result.key] = repro_script.keep(
+            out / failure_id(result), result, spec=self.specs.get(result.backend)
+        )
 
     def _present(self) -> list[Backend]:
         return [backend for backend in self.backends if backend.name not in self.absent]
@@ -180,20 +213,30 @@ class Watch:
         return text.told(self)
 
     def save(self, folder: str | Path) -> int:
-        """Write the captured cases as a corpus, for ``consistency record --corpus``; returns how many there are.
+        """Write the captured cases as a corpus, for ``consistency record --corpus``; returns how
+        many there are.
 
-        Where what the program itself computed was kept, it is written beside them, and ``consistency judge`` takes the folder.
-        Raises BundleError where the folder holds something already.
+        Where what the program itself computed was kept, it is written beside them, and
+        ``consistency judge`` takes the folder. Raises BundleError where the folder holds something
+        already.
         """
         kept = [call for call in self.calls if call.case is not None]
         own = {call.device for call in kept if call.own is not None}
         if len(own) > 1:
-            raise UsageError(f"the program computed on {', '.join(sorted(own))}; a recording is of one device: watch them apart")
+            raise UsageError(
+                f"the program computed on {', '.join(sorted(own))}; a recording is of one "
+                f"device: watch them apart"
+            )
         settings = {"source": "watched", "calls": self.count}
         header = Header(CORPUS, settings=settings)
         if own:
             device = own.pop()
-            header = Header(RECORDING, self._recorded(device, Outcome("ok")).ruled_as, text.environment(device), settings)
+            header = Header(
+                RECORDING,
+                self._recorded(device, Outcome("ok")).ruled_as,
+                text.environment(device),
+                settings,
+            )
         return corpus.write(kept, Path(folder), header)
 
 
@@ -210,14 +253,17 @@ def watch(
     tolerances: str | Path | Tolerances | None = None,
     case_timeout: float = CASE_SECONDS,
 ) -> Watch:
-    """Capture the calls that a program makes of torch's operators, and judge each on ``backends`` against float64.
+    """Capture the calls that a program makes of torch's operators, and judge each on ``backends``
+    against float64.
 
-    ``backends``: specs or Backend objects; None for every one available here. ``when``: judge after the block (``"after"``) or
-    each call as it goes (``"now"``). Of calls with the same operator, shapes, dtypes, layouts and arguments the first ``keep`` are
-    judged, or ``all``. Tensors of more than ``largest`` bytes, and what goes beyond ``memory`` bytes in all, are left out, counted
-    and told. ``own``: judge also what the program itself computed; None does so where it computes on an accelerator.
-    ``out``: a folder in which failures are kept, each in one of its own, as by :func:`consistency.save`. ``tolerances``: a
-    tolerances.yaml. ``case_timeout``: seconds that a case may take on a backend in a process of its own.
+    ``backends``: specs or Backend objects; None for every one available here. ``when``: judge after
+    the block (``"after"``) or each call as it goes (``"now"``). Of calls with the same operator,
+    shapes, dtypes, layouts and arguments the first ``keep`` are judged, or ``all``. Tensors of more
+    than ``largest`` bytes, and what goes beyond ``memory`` bytes in all, are left out, counted and
+    told. ``own``: judge also what the program itself computed; None does so where it computes on an
+    accelerator. ``out``: a folder in which failures are kept, each in one of its own, as by
+    :func:`consistency.save`. ``tolerances``: a tolerances.yaml. ``case_timeout``: seconds that a
+    case may take on a backend in a process of its own.
 
     Raises UsageError or ConfigurationError with one clear line.
     """
@@ -225,10 +271,15 @@ def watch(
         raise UsageError(f"when = {when!r:.40}; judge 'after' the block, or 'now', as it goes")
     for what, value in (("keep", keep), ("largest", largest), ("memory", memory)):
         if type(value) is not int or value < 1:
-            raise UsageError(f"{what} = {value!r:.40}; give a whole number of at least 1{'' if what == 'keep' else ' (bytes)'}")
+            raise UsageError(
+                f"{what} = {value!r:.40}; give a whole number of at least "
+                f"1{'' if what == 'keep' else ' (bytes)'}"
+            )
     resolved, specs = _resolve(backends, Limits(case_timeout))
     bounds = Bounds(0 if all else keep, largest, memory, own)
-    return Watch(bounds, resolved, specs, _loaded(tolerances), when, Path(out) if out is not None else None)
+    return Watch(
+        bounds, resolved, specs, _loaded(tolerances), when, Path(out) if out is not None else None
+    )
 
 
 def _loaded(given: str | Path | Tolerances | None) -> Tolerances:
@@ -236,7 +287,8 @@ def _loaded(given: str | Path | Tolerances | None) -> Tolerances:
 
 
 def elsewhere(work: Callable[[], None], stop: threading.Event) -> None:
-    """Do ``work`` in a thread of its own and wait: the modes that the program is in (autocast, no_grad, devices) do not hold there.
+    """Do ``work`` in a thread of its own and wait: the modes that the program is in (autocast,
+    no_grad, devices) do not hold there.
 
     An interruption reaches it between two cases.
     """

@@ -19,17 +19,26 @@ REASONS = 12  # shown; further ones are added up
 
 
 def told(watch: Watch) -> str:
-    """The whole story: how many calls, how many were judged, what differs first, and everything that was left out."""
+    """The whole story: how many calls, how many were judged, what differs first, and everything
+    that was left out."""
     lines = [_headline(watch)]
     lines += [f"  {line}" for line in _verdicts(watch)]
     lines += [f"– {name}: cannot run here: {reason}" for name, reason in watch.absent.items()]
     first = watch.first
     if first is not None:
-        lines += [f"the first that diverges: {watch.call_of(first)}", f"✗ {message(first, again=False)}"]
-        lines += again(first, "w.first", spec=watch.specs.get(first.backend), folder=watch.saved.get(first.key))
+        lines += [
+            f"the first that diverges: {watch.call_of(first)}",
+            f"✗ {message(first, again=False)}",
+        ]
+        lines += again(
+            first, "w.first", spec=watch.specs.get(first.backend), folder=watch.saved.get(first.key)
+        )
         others = Counter(f"{r.operator} on {r.backend}" for r in watch.failures)
         if len(watch.failures) > 1:
-            lines.append(f"all that differ: {', '.join(f'{count} × {what}' for what, count in others.most_common(8))}")
+            lines.append(
+                f"all that differ: "
+                f"{', '.join(f'{count} × {what}' for what, count in others.most_common(8))}"
+            )
     lines += [f"not judged: {line}" for line in _left_out(watch)]
     return "\n".join(lines)
 
@@ -52,11 +61,17 @@ def _headline(watch: Watch) -> str:
 def _verdicts(watch: Watch) -> list[str]:
     """How many results have which verdict, and of those that tell nothing the commonest reasons."""
     counts = Counter(result.verdict.value for result in watch.results)
-    lines = [" · ".join(f"{count:,} {verdict}" for verdict, count in counts.most_common())] if counts else []
+    lines = (
+        [" · ".join(f"{count:,} {verdict}" for verdict, count in counts.most_common())]
+        if counts
+        else []
+    )
     untold: Counter[str] = Counter()
     for result in watch.results:
         if not result.verdict.tested:
-            untold[f"{result.verdict} {result.operator}: {_NUMBER.sub('N', result.explanation)}"] += 1
+            untold[
+                f"{result.verdict} {result.operator}: {_NUMBER.sub('N', result.explanation)}"
+            ] += 1
     return lines + _most(untold)
 
 

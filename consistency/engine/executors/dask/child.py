@@ -1,7 +1,8 @@
-"""The process in which a worker judges: the engine itself, told by frames what to judge, answering with its events as they come.
+"""The process in which a worker judges: the engine itself, told by frames what to judge, answering
+with its events as they come.
 
-It is apart from Dask's worker so that a case which ends it costs the worker nothing, and so that the numbers are computed by as
-many threads as the worker was given. It ends when the worker does.
+It is apart from Dask's worker so that a case which ends it costs the worker nothing, and so that
+the numbers are computed by as many threads as the worker was given. It ends when the worker does.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ class Judge:
         self._reply = reply
         self._orders: Any = None
         self._chosen: Any = None
-        self._effort: float | None = None  # seconds left for full looks at failures; of one run, as in a serial one
+        self._effort: float | None = (
+            None  # seconds left for full looks at failures; of one run, as in a serial one
+        )
 
     def answer(self, header: framing.Header, blobs: Sequence[bytes]) -> None:
         """Do what a request asks for. Whatever goes wrong is a reply, too."""
@@ -53,11 +56,15 @@ class Judge:
                 case "probe":
                     self._probe(header, blobs)
                 case "fingerprint":
-                    self._reply({"kind": "fingerprinted", "lines": self._fingerprints(header["only"])}, ())
+                    self._reply(
+                        {"kind": "fingerprinted", "lines": self._fingerprints(header["only"])}, ()
+                    )
         except ConsistencyError as error:
             self._reply({"kind": "wrong", "text": str(error)}, ())
         except Exception as error:
-            self._reply({"kind": "wrong", "text": f"{type(error).__name__}: {str(error)[:300]}"}, ())
+            self._reply(
+                {"kind": "wrong", "text": f"{type(error).__name__}: {str(error)[:300]}"}, ()
+            )
 
     def _open(self, orders: Any) -> None:
         """Settings as the front has them; the same as before where the same is asked for."""
@@ -70,14 +77,24 @@ class Judge:
             for backend in self._chosen.backends:
                 backend.close()
         self._orders = self._chosen = None
-        rules = tolerances.load() if orders["tolerances"] is None else tolerances.from_text(*orders["tolerances"])
+        rules = (
+            tolerances.load()
+            if orders["tolerances"] is None
+            else tolerances.from_text(*orders["tolerances"])
+        )
         chosen = config.settings(
-            orders["operators"], orders["backends"], orders["dtypes"], orders["directions"], orders["examples"], orders["seed"],
-            None, tolerances.with_texts(rules, orders["expectations"]), orders["shrink"], orders["reference"], orders["source"],
+            orders["operators"], orders["backends"], orders["dtypes"], orders["directions"],
+            orders["examples"], orders["seed"],
+            None, tolerances.with_texts(rules, orders["expectations"]), orders["shrink"],
+            orders["reference"], orders["source"],
             orders["case_timeout"], orders["worker_memory"], orders["repeat"],
         )  # fmt: skip
         if chosen.tolerances.digest != orders["digest"]:
-            raise UsageError("its rules are others (tolerances.yaml); install the same version of consistency there")
+            raise UsageError(
+                "its rules are others (tolerances.yaml); install the same version of "
+                "consistency "
+                "there"
+            )
         self._orders, self._chosen, self._effort = orders, chosen, None
 
     def _described(self) -> dict[str, Any]:
@@ -93,9 +110,14 @@ class Judge:
         for backend in self._chosen.backends:
             reason = backends.availability(backend)
             found[backend.name] = {"reason": reason, "identity": {} if reason else backend.identity}
-        about = machine() | {"torch": str(torch.__version__), "threads": str(torch.get_num_threads())}
+        about = machine() | {
+            "torch": str(torch.__version__),
+            "threads": str(torch.get_num_threads()),
+        }
         label = tidy(os.environ.get(LABEL, ""))
-        called = label_of({key: value for key, value in about.items() if key != "host"}, about["torch"])
+        called = label_of(
+            {key: value for key, value in about.items() if key != "host"}, about["torch"]
+        )
         return {"machine": about, "label": label, "called": called, "backends": found}
 
     def _fingerprints(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -103,7 +125,11 @@ class Judge:
         from ....probes.fingerprint import cache
 
         chosen = [b for b in self._chosen.backends if b.name in names]
-        return {b.name: cache.before(b) or (cache.probe(b) if cache.due(b, cache.LONG_SECONDS, None) else {}) for b in chosen}
+        return {
+            b.name: cache.before(b)
+            or (cache.probe(b) if cache.due(b, cache.LONG_SECONDS, None) else {})
+            for b in chosen
+        }
 
     def _group(self, header: framing.Header, blobs: Sequence[bytes]) -> Any:
         from ...plan import REPLAYED, Group, operator_in
@@ -113,7 +139,9 @@ class Judge:
         if header["origin"] == REPLAYED:
             operator = operator_in(self._chosen, cases[0])
         else:
-            operator = next((o for o in self._chosen.operators if o.name == header["operator"]), None)
+            operator = next(
+                (o for o in self._chosen.operators if o.name == header["operator"]), None
+            )
         if operator is None:
             raise UsageError(f"the operator {header['operator']} is unknown there")
         more = {key: header[key] for key in ("problem", "turn", "origin", "seed", "part", "more")}
@@ -133,20 +161,27 @@ class Judge:
         looks = Looks() if self._effort is None else Looks(effort=self._effort)
         state = State(
             {}, earlier, deadline=float("inf") if until is None else time.monotonic() + until,
-            effort=header["effort"], cases_only=header["plain"], looks=looks, searched={tuple(kind) for kind in header["searched"]},
+            effort=header["effort"], cases_only=header["plain"], looks=looks,
+            searched={tuple(kind) for kind in header["searched"]},
         )  # fmt: skip
         half = ""  # a case of which some results were there already: the others come next
         for event in judge_group(chosen, group, state):
-            through = [half] if half and not (isinstance(event, Judged) and event.case.id == half) else []
+            through = (
+                [half] if half and not (isinstance(event, Judged) and event.case.id == half) else []
+            )
             half = ""
             if isinstance(event, Judged) and event.fresh:
                 through.append(event.case.id)
-            elif isinstance(event, Judged) and any(r.comparison is not None or r.verdict.tested for r in event.results):
+            elif isinstance(event, Judged) and any(
+                r.comparison is not None or r.verdict.tested for r in event.results
+            ):
                 half = event.case.id
             self._reply({"kind": "event", "judged": through}, (pack_event(event, known),))
         self._effort = looks.effort
         searched = [list(kind) for kind in state.searched]
-        self._reply({"kind": "done", "spent": header["effort"] - state.effort, "searched": searched}, ())
+        self._reply(
+            {"kind": "done", "spent": header["effort"] - state.effort, "searched": searched}, ()
+        )
 
     def _earlier(self, header: framing.Header, known: Any, family: str) -> Any:
         """Results that are there already, and those of cases that ended a process like this one."""
@@ -155,12 +190,17 @@ class Judge:
         from ...events import Earlier
 
         path = Path("earlier")
-        there = [result_from_json(path, n, row, known) for n, row in enumerate(header["earlier"], start=1)]
+        there = [
+            result_from_json(path, n, row, known)
+            for n, row in enumerate(header["earlier"], start=1)
+        ]
         there += [
             Result(known[case], backend, direction, Verdict(verdict), text, family=family)
             for case, backend, direction, verdict, text in header["crashed"]
         ]
-        ended = {kind(r): r for r in reversed(there) if r.comparison is None and r.verdict.fails}  # not to be made smaller
+        ended = {
+            kind(r): r for r in reversed(there) if r.comparison is None and r.verdict.fails
+        }  # not to be made smaller
         return Earlier({result.key: result for result in there}, ended)
 
     def _probe(self, header: framing.Header, blobs: Sequence[bytes]) -> None:
@@ -170,7 +210,14 @@ class Judge:
         group = self._group(header, blobs)
         backends = [b for b in self._chosen.backends if b.name in header["only"]]
         case = next(case for case in group.cases if case.id == header["case"])
-        judge_case(case, group.operator, backends, self._chosen.tolerances, (header["direction"],), against=self._chosen.reference)
+        judge_case(
+            case,
+            group.operator,
+            backends,
+            self._chosen.tolerances,
+            (header["direction"],),
+            against=self._chosen.reference,
+        )
         self._reply({"kind": "survived"}, ())
 
 

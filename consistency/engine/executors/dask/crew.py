@@ -1,4 +1,5 @@
-"""The workers of a Dask cluster, as the front sees them: who is there, tasks for one of them, what they say."""
+"""The workers of a Dask cluster, as the front sees them: who is there, tasks for one of them, what
+they say."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ class LostSchedulerError(ConsistencyError):
 
 @dataclass(frozen=True)
 class Mail:
-    """Some events of a group, as JSON text; ``number`` counts the messages of one attempt (``token``) from 0."""
+    """Some events of a group, as JSON text; ``number`` counts the messages of one attempt
+    (``token``) from 0."""
 
     token: str
     number: int
@@ -38,7 +40,8 @@ class Mail:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a task returned; ``lost`` says why it returned nothing, where the worker is gone, ``failed`` what it raised."""
+    """What a task returned; ``lost`` says why it returned nothing, where the worker is gone,
+    ``failed`` what it raised."""
 
     token: str
     text: str = ""
@@ -51,8 +54,12 @@ class Crew(Protocol):
 
     def members(self) -> dict[str, Member]: ...
     def describe(self, address: str, token: str, orders: str) -> None: ...
-    def judge(self, address: str, token: str, labels: Iterable[str], text: str, blobs: list[bytes]) -> None: ...
-    def fingerprint(self, address: str, token: str, labels: Iterable[str], orders: str, names: Sequence[str]) -> None: ...
+    def judge(
+        self, address: str, token: str, labels: Iterable[str], text: str, blobs: list[bytes]
+    ) -> None: ...
+    def fingerprint(
+        self, address: str, token: str, labels: Iterable[str], orders: str, names: Sequence[str]
+    ) -> None: ...
     def forget(self, token: str) -> None: ...
     def next(self, seconds: float) -> Mail | Answer | None: ...
     def close(self) -> None: ...
@@ -71,14 +78,20 @@ class DaskCrew:
         self._messages: queue.Queue[Any] = queue.Queue()
         self._futures: dict[str, Any] = {}
         self._topic = f"consistency-{uuid.uuid4().hex}"
-        where: dict[str, Any] = {"scheduler_file": address} if Path(address).is_file() else {"address": address}
+        where: dict[str, Any] = (
+            {"scheduler_file": address} if Path(address).is_file() else {"address": address}
+        )
         try:
             with _unwarned():
-                self._client = distributed.Client(**where, timeout=CONNECT_SECONDS, set_as_default=False, name="consistency")
+                self._client = distributed.Client(
+                    **where, timeout=CONNECT_SECONDS, set_as_default=False, name="consistency"
+                )
                 self._client.subscribe_topic(self._topic, self._messages.put)
         except (OSError, TimeoutError, ValueError, KeyError, ImportError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0][:120]
-            raise UsageError(f"no Dask scheduler answers at {address}: {reason}; start one with: dask scheduler") from None
+            raise UsageError(
+                f"no Dask scheduler answers at {address}: {reason}; start one with: dask scheduler"
+            ) from None
         every = "n_workers" in inspect.signature(self._client.scheduler_info).parameters
         self._every: dict[str, Any] = {"n_workers": -1} if every else {}
 
@@ -86,29 +99,47 @@ class DaskCrew:
         """The workers that are connected now. Raises LostSchedulerError."""
         try:
             found = self._client.scheduler_info(**self._every)["workers"]
-        except (OSError, KeyError, RuntimeError, TimeoutError):  # a client that has lost its scheduler knows nothing
+        except (
+            OSError,
+            KeyError,
+            RuntimeError,
+            TimeoutError,
+        ):  # a client that has lost its scheduler knows nothing
             raise LostSchedulerError(
-                f"the Dask scheduler at {self._address} went away; what was judged is kept, and --resume --out FOLDER completes it"
+                f"the Dask scheduler at {self._address} went away; what was judged is kept, "
+                f"and "
+                f"--resume --out FOLDER completes it"
             ) from None
         return {
-            address: Member(address, int(about["nthreads"]), frozenset(label for label, n in about["resources"].items() if n >= 1))
+            address: Member(
+                address,
+                int(about["nthreads"]),
+                frozenset(label for label, n in about["resources"].items() if n >= 1),
+            )
             for address, about in found.items()
         }
 
     def describe(self, address: str, token: str, orders: str) -> None:
         self._submit(address, token, (), worker.describe, orders)
 
-    def judge(self, address: str, token: str, labels: Iterable[str], text: str, blobs: list[bytes]) -> None:
+    def judge(
+        self, address: str, token: str, labels: Iterable[str], text: str, blobs: list[bytes]
+    ) -> None:
         self._submit(address, token, labels, worker.judge, text, blobs, self._topic, token)
 
-    def fingerprint(self, address: str, token: str, labels: Iterable[str], orders: str, names: Sequence[str]) -> None:
+    def fingerprint(
+        self, address: str, token: str, labels: Iterable[str], orders: str, names: Sequence[str]
+    ) -> None:
         self._submit(address, token, labels, worker.fingerprint, orders, list(names))
 
-    def _submit(self, address: str, token: str, labels: Iterable[str], task: Any, *args: Any) -> None:
+    def _submit(
+        self, address: str, token: str, labels: Iterable[str], task: Any, *args: Any
+    ) -> None:
         with _unwarned():  # cases may be large
             self._futures[token] = future = self._client.submit(
                 task, *args, workers=[address], allow_other_workers=False, pure=False, retries=0,
-                resources=dict.fromkeys(labels, 1) or None, key=f"consistency-{token}-{uuid.uuid4().hex[:8]}",
+                resources=dict.fromkeys(labels, 1) or None,
+                key=f"consistency-{token}-{uuid.uuid4().hex[:8]}",
             )  # fmt: skip
         future.add_done_callback(lambda _: self._messages.put(token))
 
@@ -122,7 +153,11 @@ class DaskCrew:
     def next(self, seconds: float) -> Mail | Answer | None:
         """What comes next, or None where nothing does in time."""
         try:
-            message = self._messages.get(timeout=seconds) if seconds > 0.0 else self._messages.get_nowait()
+            message = (
+                self._messages.get(timeout=seconds)
+                if seconds > 0.0
+                else self._messages.get_nowait()
+            )
         except queue.Empty:
             return None
         if isinstance(message, str):
@@ -137,7 +172,12 @@ class DaskCrew:
         try:
             return Answer(token, text=str(future.result(timeout=GATHER_SECONDS)))
         except Exception as error:
-            if type(error).__name__ in ("KilledWorker", "CancelledError", "FutureCancelledError", "TimeoutError"):
+            if type(error).__name__ in (
+                "KilledWorker",
+                "CancelledError",
+                "FutureCancelledError",
+                "TimeoutError",
+            ):
                 return Answer(token, lost="the worker was lost")
             return Answer(token, failed=_told(error))
 
@@ -160,7 +200,9 @@ def _distributed() -> Any:
         with _unwarned():
             import distributed
     except ImportError as error:
-        raise UsageError(f"--cluster needs Dask distributed ({str(error)[:80]}); install it with: {INSTALL}") from None
+        raise UsageError(
+            f"--cluster needs Dask distributed ({str(error)[:80]}); install it with: {INSTALL}"
+        ) from None
     return distributed
 
 

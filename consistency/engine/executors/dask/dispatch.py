@@ -37,7 +37,8 @@ class Jobs:
             queue.appendleft(job) if first else queue.append(job)
 
     def next_for(self, environment: Environment, member: Member) -> Job | None:
-        """A job that this worker can do, which has it from now on. Those that need more come first: fewer can do them."""
+        """A job that this worker can do, which has it from now on. Those that need more come first:
+        fewer can do them."""
         queue = self._waiting.get(environment.key, deque())
         able = [job for job in queue if job.part.labels <= member.labels]
         if not able:

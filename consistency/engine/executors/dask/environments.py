@@ -1,4 +1,5 @@
-"""Which workers are alike, what each kind can run, and what it is called: one environment, one bundle."""
+"""Which workers are alike, what each kind can run, and what it is called: one environment, one
+bundle."""
 
 from __future__ import annotations
 
@@ -20,14 +21,18 @@ from ...events import Earlier
 # What is tried where nobody names backends; what a machine has not got is left out there.
 BY_DEFAULT = ("cpu", "cpu+onednn=off", "numpy", "cuda", "directml", "mps", "xpu")
 _NO_LABEL = ("cpu", "numpy")
-_NOT_TOLD_APART = ("host", "memory")  # parts of a description in which machines of one kind may differ
+_NOT_TOLD_APART = (
+    "host",
+    "memory",
+)  # parts of a description in which machines of one kind may differ
 _UNUSABLE = re.compile(r"[^A-Za-z0-9._=-]+")
 MAX_NAME = 80
 
 
 @dataclass(frozen=True)
 class Member:
-    """A Dask worker: its address, how many threads it was given, and the resources that it was started with."""
+    """A Dask worker: its address, how many threads it was given, and the resources that it was
+    started with."""
 
     address: str
     threads: int = 1
@@ -35,7 +40,8 @@ class Member:
 
 
 class Remote(Backend):
-    """A backend on other machines, as the front knows it: by name, and by what it said of itself there."""
+    """A backend on other machines, as the front knows it: by name, and by what it said of itself
+    there."""
 
     stored = True
 
@@ -52,7 +58,8 @@ class Remote(Backend):
 
 @dataclass(frozen=True)
 class Part:
-    """Backends of an environment that are judged together, and the resources that a worker needs for them."""
+    """Backends of an environment that are judged together, and the resources that a worker needs
+    for them."""
 
     backends: tuple[str, ...]
     labels: frozenset[str]
@@ -62,7 +69,8 @@ class Part:
 class Environment:
     """Workers that compute alike.
 
-    ``settings`` are the run's with the backends as they are there; ``absent`` says why one of them cannot be used.
+    ``settings`` are the run's with the backends as they are there; ``absent`` says why one of them
+    cannot be used.
     """
 
     key: str
@@ -81,7 +89,8 @@ class Environment:
 
 
 def label_for(spec: str, chosen: Mapping[str, str]) -> str:
-    """The resource that a worker must have for a backend: its kind (``cuda``, ``directml`` …), none for the CPU; or as chosen."""
+    """The resource that a worker must have for a backend: its kind (``cuda``, ``directml`` …), none
+    for the CPU; or as chosen."""
     if spec in chosen:
         return chosen[spec]
     elsewhere = apart(spec)
@@ -89,44 +98,83 @@ def label_for(spec: str, chosen: Mapping[str, str]) -> str:
     if is_users_file(inner):
         return ""
     parsed = parse(inner)
-    return "" if parsed.kind in _NO_LABEL or (parsed.place and not parsed.place.isdecimal()) else parsed.kind
+    return (
+        ""
+        if parsed.kind in _NO_LABEL or (parsed.place and not parsed.place.isdecimal())
+        else parsed.kind
+    )
 
 
 def labels_chosen(texts: Iterable[str]) -> dict[str, str]:
-    """``SPEC=LABEL`` as the user wrote it; the last ``=`` counts, as specs may hold some. Raises UsageError."""
+    """``SPEC=LABEL`` as the user wrote it; the last ``=`` counts, as specs may hold some. Raises
+    UsageError."""
     found = {}
     for text in texts:
         spec, separator, label = text.rpartition("=")
         if not separator or not spec.strip():
-            raise UsageError(f"--resource {text!r} is not SPEC=LABEL; write for instance --resource mine.py:Backend=fpga")
+            raise UsageError(
+                f"--resource {text!r} is not SPEC=LABEL; write for instance --resource "
+                f"mine.py:Backend=fpga"
+            )
         found[spec.strip()] = "" if label.strip() == "none" else label.strip()
     return found
 
 
-def described(reply: Any, member: Member, chosen: Settings, specs: Mapping[str, str], asked: bool) -> Environment:
-    """The environment of one worker from what it said of itself. Raises BundleError where that is no description."""
+def described(
+    reply: Any, member: Member, chosen: Settings, specs: Mapping[str, str], asked: bool
+) -> Environment:
+    """The environment of one worker from what it said of itself. Raises BundleError where that is
+    no description."""
     try:
-        about = {str(key): value for key, value in reply["machine"].items() if isinstance(value, (str, int, float))}
+        about = {
+            str(key): value
+            for key, value in reply["machine"].items()
+            if isinstance(value, (str, int, float))
+        }
         found = {str(name): item for name, item in reply["backends"].items()}
         label, called = str(reply["label"]), str(reply["called"])
-        reasons = {name: None if item["reason"] is None else str(item["reason"]) for name, item in found.items()}
-        identities = {name: {str(k): str(v) for k, v in item["identity"].items()} for name, item in found.items()}
+        reasons = {
+            name: None if item["reason"] is None else str(item["reason"])
+            for name, item in found.items()
+        }
+        identities = {
+            name: {str(k): str(v) for k, v in item["identity"].items()}
+            for name, item in found.items()
+        }
     except (KeyError, TypeError, AttributeError) as error:
-        raise BundleError(f"worker {member.address} does not say what it is: {type(error).__name__} {str(error)[:100]}") from None
-    absent = {name: reasons.get(name, "the worker does not know it") or "" for name in specs if reasons.get(name, "") is not None}
+        raise BundleError(
+            f"worker {member.address} does not say what it is: {type(error).__name__} "
+            f"{str(error)[:100]}"
+        ) from None
+    absent = {
+        name: reasons.get(name, "the worker does not know it") or ""
+        for name in specs
+        if reasons.get(name, "") is not None
+    }
     kept = [name for name in specs if asked or name not in absent]
     backends = tuple(Remote(name, identities.get(name, {})) for name in kept)
     settings = replace(chosen, backends=backends, specs={name: specs[name] for name in kept})
     alike = {key: value for key, value in about.items() if key not in _NOT_TOLD_APART}
-    key = canonical([alike, label, {name: identities.get(name) for name in kept if name not in absent}])
+    key = canonical(
+        [alike, label, {name: identities.get(name) for name in kept if name not in absent}]
+    )
     here = {name: why for name, why in absent.items() if name in kept}
-    return Environment(hashlib.sha256(key.encode()).hexdigest(), about, label, called, settings, here, {member.address: member})
+    return Environment(
+        hashlib.sha256(key.encode()).hexdigest(),
+        about,
+        label,
+        called,
+        settings,
+        here,
+        {member.address: member},
+    )
 
 
 def arrange(environments: Sequence[Environment], labels: Mapping[str, str]) -> None:
     """Say for each environment which backends are judged together, and give it a name of its own.
 
-    A backend that some environment can run is left out of those that cannot: it is not missing. Changes ``environments``.
+    A backend that some environment can run is left out of those that cannot: it is not missing.
+    Changes ``environments``.
     """
     for environment in environments:
         _without_workers(environment, labels)
@@ -135,9 +183,15 @@ def arrange(environments: Sequence[Environment], labels: Mapping[str, str]) -> N
         elsewhere = set().union(*everywhere) - set(_present(environment))
         kept = tuple(b for b in environment.settings.backends if b.name not in elsewhere)
         specs = {b.name: environment.settings.specs[b.name] for b in kept}
-        identity = f"{environment.settings.identity or new_id()}-{environment.key[:8]}"  # of its bundle
-        environment.settings = replace(environment.settings, backends=kept, specs=specs, identity=identity)
-        environment.absent = {name: why for name, why in environment.absent.items() if name not in elsewhere}
+        identity = (
+            f"{environment.settings.identity or new_id()}-{environment.key[:8]}"  # of its bundle
+        )
+        environment.settings = replace(
+            environment.settings, backends=kept, specs=specs, identity=identity
+        )
+        environment.absent = {
+            name: why for name, why in environment.absent.items() if name not in elsewhere
+        }
         environment.parts = _parts(environment, labels)
     _name(environments)
 
@@ -152,11 +206,14 @@ def _without_workers(environment: Environment, labels: Mapping[str, str]) -> Non
     for name in _present(environment):
         label = label_for(environment.settings.specs[name], labels)
         if label and label not in there:
-            environment.absent[name] = f'no worker has the resource {label}: start one with --resources "{label}=1"'
+            environment.absent[name] = (
+                f'no worker has the resource {label}: start one with --resources "{label}=1"'
+            )
 
 
 def _parts(environment: Environment, labels: Mapping[str, str]) -> tuple[Part, ...]:
-    """Backends that need no resource with those whose resource every worker has; the others by their resource."""
+    """Backends that need no resource with those whose resource every worker has; the others by
+    their resource."""
     common = frozenset.intersection(*(member.labels for member in environment.workers.values()))
     by_label: dict[str, list[str]] = {}
     needed: set[str] = set()
@@ -164,11 +221,15 @@ def _parts(environment: Environment, labels: Mapping[str, str]) -> tuple[Part, .
         label = label_for(environment.settings.specs[name], labels)
         needed |= {label} & common
         by_label.setdefault("" if label in common else label, []).append(name)
-    return tuple(Part(tuple(names), frozenset({label} if label else needed)) for label, names in by_label.items())
+    return tuple(
+        Part(tuple(names), frozenset({label} if label else needed))
+        for label, names in by_label.items()
+    )
 
 
 def _name(environments: Sequence[Environment]) -> None:
-    """A folder's name for each: its label, or what it is; with some digits of its hash where two would be called alike."""
+    """A folder's name for each: its label, or what it is; with some digits of its hash where two
+    would be called alike."""
     for environment in environments:
         text = environment.label or environment.called
         environment.name = _UNUSABLE.sub("_", text).strip("._-")[:MAX_NAME] or "unknown"

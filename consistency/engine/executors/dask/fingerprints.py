@@ -1,4 +1,5 @@
-"""How the backends of each environment compute, asked of one of its workers when the run is over."""
+"""How the backends of each environment compute, asked of one of its workers when the run is
+over."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ PATIENCE_SECONDS = 120.0
 
 
 def collect(crew: Crew, orders: Mapping[str, Any], environments: Sequence[Environment]) -> None:
-    """Give each :class:`Remote` what its machine knows of it. Nothing where no worker answers in time."""
+    """Give each :class:`Remote` what its machine knows of it. Nothing where no worker answers in
+    time."""
     numbers, waiting = itertools.count(), {}
     for environment in environments:
         for part in environment.parts:
@@ -24,7 +26,9 @@ def collect(crew: Crew, orders: Mapping[str, Any], environments: Sequence[Enviro
             if address:
                 token = f"fingerprint.{next(numbers)}"
                 waiting[token] = environment
-                crew.fingerprint(address, token, sorted(part.labels), json.dumps(orders), part.backends)
+                crew.fingerprint(
+                    address, token, sorted(part.labels), json.dumps(orders), part.backends
+                )
     until = time.monotonic() + PATIENCE_SECONDS
     while waiting and time.monotonic() < until:
         message = crew.next(1.0)
@@ -38,7 +42,14 @@ def _able(environment: Environment, part: Part) -> str:
     """A worker of the environment that has what the backends need."""
     if environment.lost:
         return ""
-    return next((address for address, member in environment.workers.items() if part.labels <= member.labels), "")
+    return next(
+        (
+            address
+            for address, member in environment.workers.items()
+            if part.labels <= member.labels
+        ),
+        "",
+    )
 
 
 def _take(environment: Environment, answer: Answer) -> None:

@@ -1,8 +1,10 @@
-"""The front of a cluster run: who is there, which cases go where, and the events of every environment.
+"""The front of a cluster run: who is there, which cases go where, and the events of every
+environment.
 
-Cases are drawn here, and every environment gets all of them. One job is one operator × dtype: what the engine finds out about a
-failure, and how float32 errors compare with those in float64, depends on the cases of a group before it. So each worker judges
-whole groups, as a serial run does; the workers of an environment share the groups.
+Cases are drawn here, and every environment gets all of them. One job is one operator × dtype: what
+the engine finds out about a failure, and how float32 errors compare with those in float64, depends
+on the cases of a group before it. So each worker judges whole groups, as a serial run does; the
+workers of an environment share the groups.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ class Front(Roll):
     :class:`~consistency.storage.bundle.Fingerprints` has.
     """
 
-    def __init__(self, chosen: Settings, crew: Crew, *, fingerprints: bool | None = None, **more: Any) -> None:
+    def __init__(
+        self, chosen: Settings, crew: Crew, *, fingerprints: bool | None = None, **more: Any
+    ) -> None:
         super().__init__(chosen, crew, **more)
         self.fingerprints = fingerprints
         self.deadline = math.inf
@@ -54,7 +58,9 @@ class Front(Roll):
 
     # The run.
 
-    def run(self, earlier: Callable[[Environment], Earlier] = lambda environment: Earlier()) -> Iterator[Told]:
+    def run(
+        self, earlier: Callable[[Environment], Earlier] = lambda environment: Earlier()
+    ) -> Iterator[Told]:
         """The events of every environment, interleaved as they come. :meth:`gather` comes first."""
         started = time.monotonic()
         if self.chosen.time_budget is not None:
@@ -63,7 +69,10 @@ class Front(Roll):
             environment.earlier = earlier(environment)
             environment.searched = set(environment.earlier.shrunk)
             first = begun(environment.settings, environment.absent)
-            yield environment, dataclasses.replace(first, cases=first.cases * max(len(environment.parts), 1))
+            yield (
+                environment,
+                dataclasses.replace(first, cases=first.cases * max(len(environment.parts), 1)),
+            )
         planned = plan(self.chosen, lambda: self._out_of_time)
         while True:
             yield from self._look_around()
@@ -71,12 +80,22 @@ class Front(Roll):
             if not self.jobs.running and (self._out_of_time or not (self._more or self.jobs.open)):
                 break
             message = self.crew.next(0.0)
-            if message is None and self._more and self.jobs.waiting < AHEAD * self._workers and not self._out_of_time:
+            if (
+                message is None
+                and self._more
+                and self.jobs.waiting < AHEAD * self._workers
+                and not self._out_of_time
+            ):
                 yield from self._draw(planned)
                 continue
-            yield from self._heard(message if message is not None else self.crew.next(roll.LOOK_SECONDS / 4))
+            yield from self._heard(
+                message if message is not None else self.crew.next(roll.LOOK_SECONDS / 4)
+            )
         seconds = time.monotonic() - started
-        if self.fingerprints or (self.fingerprints is None and (self.chosen.time_budget is None or seconds >= LONG_SECONDS)):
+        if self.fingerprints or (
+            self.fingerprints is None
+            and (self.chosen.time_budget is None or seconds >= LONG_SECONDS)
+        ):
             fingerprints.collect(self.crew, self.orders, self.environments)
         for environment in self.environments:
             yield environment, Finished(seconds, self._out_of_time)
@@ -103,9 +122,14 @@ class Front(Roll):
                 continue
             if group.turn == group.part == 0:
                 case = group.cases[0] if group.cases else Case(group.operator.name, group.dtype)
-                for event in not_run(environment.settings, group.operator, case, environment.absent, (), group):
+                for event in not_run(
+                    environment.settings, group.operator, case, environment.absent, (), group
+                ):
                     yield environment, event
-            made = [Job(next(self._numbers), serial, environment, part, group) for part in environment.parts]
+            made = [
+                Job(next(self._numbers), serial, environment, part, group)
+                for part in environment.parts
+            ]
             self.jobs.add(made)
 
     def _give_out(self, planned: Iterator[Group]) -> Iterator[Told]:
@@ -115,9 +139,15 @@ class Front(Roll):
                 while member.address not in self.jobs.busy and not self._out_of_time:
                     job = self.jobs.next_for(environment, member)
                     if job is not None:
-                        left = None if self.deadline == math.inf else max(self.deadline - time.monotonic(), 0.0)
+                        left = (
+                            None
+                            if self.deadline == math.inf
+                            else max(self.deadline - time.monotonic(), 0.0)
+                        )
                         text, blobs = job.parcel(self.orders, left)
-                        self.crew.judge(member.address, job.token, sorted(job.part.labels), text, blobs)
+                        self.crew.judge(
+                            member.address, job.token, sorted(job.part.labels), text, blobs
+                        )
                     elif self._more and self.jobs.waiting < 4 * AHEAD * self._workers:
                         yield from self._draw(planned)
                     else:
@@ -154,14 +184,21 @@ class Front(Roll):
             job.since = time.monotonic()
             yield from self._perhaps_done(job)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise BundleError(f"worker {job.address} sent what is no answer: {type(error).__name__} {str(error)[:100]}") from None
+            raise BundleError(
+                f"worker {job.address} sent what is no answer: {type(error).__name__} "
+                f"{str(error)[:100]}"
+            ) from None
 
     def _perhaps_done(self, job: Job) -> Iterator[Told]:
         """The group is through when its last message has come, too."""
         if job.end is None or job.received < int(job.end["messages"]):
             return
         if job.end["kind"] == "wrong":
-            yield from self._given_up(job, f"{JUDGING_FAILED} ({str(job.end['text'])[:200]}); please report it", "undecidable")
+            yield from self._given_up(
+                job,
+                f"{JUDGING_FAILED} ({str(job.end['text'])[:200]}); please report it",
+                "undecidable",
+            )
             return
         job.environment.effort -= float(job.end["spent"])
         job.environment.searched.update(tuple(map(str, kind)) for kind in job.end["searched"])
@@ -226,7 +263,8 @@ class Front(Roll):
                         yield from _untested(one, Group(operator, dtype, ()))
 
     def _lost(self, job: Job) -> Iterator[Told]:
-        """A worker went away over a group: another one judges it; after some losses it is parted to find the case that does it."""
+        """A worker went away over a group: another one judges it; after some losses it is parted to
+        find the case that does it."""
         self.crew.forget(job.token)
         self.jobs.remove(job)
         job.losses += 1
@@ -239,7 +277,9 @@ class Front(Roll):
             self.jobs.replaced(job)
         else:
             job.group = dataclasses.replace(job.group, cases=rest)
-            yield from self._given_up(job, f"{job.losses} workers were lost while this case ran there", "crash")
+            yield from self._given_up(
+                job, f"{job.losses} workers were lost while this case ran there", "crash"
+            )
 
 
 def _untested(environment: Environment, group: Group) -> Iterator[Told]:

@@ -1,7 +1,9 @@
-"""What goes between the front of a cluster run and its workers: JSON text, and the bytes of literal tensors beside it.
+"""What goes between the front of a cluster run and its workers: JSON text, and the bytes of literal
+tensors beside it.
 
-Dask pickles what it carries. What it is handed here are text and bytes only, and what comes back is read like a bundle: checked,
-and a :class:`~consistency.errors.BundleError` with the worker's name where it is not what it should be.
+Dask pickles what it carries. What it is handed here are text and bytes only, and what comes back is
+read like a bundle: checked, and a :class:`~consistency.errors.BundleError` with the worker's name
+where it is not what it should be.
 """
 
 from __future__ import annotations
@@ -30,18 +32,23 @@ Json = dict[str, Any]
 
 
 def orders(chosen: Settings, specs: Iterable[str], expectations: Iterable[str] = ()) -> Json:
-    """What a worker must know of a run: everything but the cases. ``specs`` name the backends, ``expectations`` the files of these.
+    """What a worker must know of a run: everything but the cases. ``specs`` name the backends,
+    ``expectations`` the files of these.
 
     Raises ConfigurationError where a file cannot be read.
     """
     path = chosen.tolerances_path
     limits = chosen.limits
     return {
-        "consistency": __version__, "run": uuid.uuid4().hex, "operators": [o.name for o in chosen.operators],
+        "consistency": __version__, "run": uuid.uuid4().hex,
+        "operators": [o.name for o in chosen.operators],
         "backends": list(specs),
-        "dtypes": list(chosen.dtypes) if chosen.dtypes else None, "directions": list(chosen.directions),
-        "examples": chosen.examples, "seed": chosen.seed, "shrink": chosen.shrink, "reference": chosen.reference,
-        "source": chosen.source, "repeat": chosen.repeat, "case_timeout": limits.seconds, "worker_memory": limits.memory,
+        "dtypes": list(chosen.dtypes) if chosen.dtypes else None,
+        "directions": list(chosen.directions),
+        "examples": chosen.examples, "seed": chosen.seed, "shrink": chosen.shrink,
+        "reference": chosen.reference,
+        "source": chosen.source, "repeat": chosen.repeat, "case_timeout": limits.seconds,
+        "worker_memory": limits.memory,
         "tolerances": None if path is None else read_text(path, "a tolerances file"),
         "expectations": [read_text(Path(name), "an expectations file") for name in expectations],
         "digest": chosen.tolerances.digest,
@@ -50,8 +57,12 @@ def orders(chosen: Settings, specs: Iterable[str], expectations: Iterable[str] =
 
 def pack_cases(cases: Sequence[Case]) -> tuple[Json, list[bytes]]:
     """Cases as JSON data, and the literal tensors that are too long for it, each once."""
-    found = {x.digest: x.data for case in cases for x in case.literals if len(x.data) > INLINE_BYTES}
-    return {"cases": [case.to_json() for case in cases], "literals": list(found)}, list(found.values())
+    found = {
+        x.digest: x.data for case in cases for x in case.literals if len(x.data) > INLINE_BYTES
+    }
+    return {"cases": [case.to_json() for case in cases], "literals": list(found)}, list(
+        found.values()
+    )
 
 
 def unpack_cases(data: Json, blobs: Sequence[bytes]) -> list[Case]:
@@ -66,7 +77,8 @@ def rows_of(results: Iterable[Result]) -> list[Json]:
 
 
 def pack_event(event: Event, known: Collection[str]) -> bytes:
-    """An event of a group as JSON text. The cases whose ids are ``known`` at the other end are not sent again."""
+    """An event of a group as JSON text. The cases whose ids are ``known`` at the other end are not
+    sent again."""
     data: Json
     match event:
         case Judged():
@@ -86,9 +98,19 @@ def pack_event(event: Event, known: Collection[str]) -> bytes:
         case Repeated():
             data = {"kind": "repeated", "rows": [item.to_json() for item in event.found]}
         case Grown():
-            data = {"kind": "grown", "operator": event.operator, "backend": event.backend, "bytes": event.bytes}
+            data = {
+                "kind": "grown",
+                "operator": event.operator,
+                "backend": event.backend,
+                "bytes": event.bytes,
+            }
         case GroupDone():
-            data = {"kind": "done", "operator": event.operator, "dtype": event.dtype, "cases": event.cases}
+            data = {
+                "kind": "done",
+                "operator": event.operator,
+                "dtype": event.dtype,
+                "cases": event.cases,
+            }
         case _:
             raise TypeError(f"{type(event).__name__} is no event of a group")
     return json.dumps(data, default=str).encode("utf-8")
@@ -100,7 +122,10 @@ def _strangers(cases: Sequence[Case], known: Collection[str]) -> Json:
     if not strange:
         return {}
     packed, blobs = pack_cases(list(strange.values()))
-    return {"strangers": packed, "blobs": [base64.b64encode(blob).decode("ascii") for blob in blobs]}
+    return {
+        "strangers": packed,
+        "blobs": [base64.b64encode(blob).decode("ascii") for blob in blobs],
+    }
 
 
 def unpack_event(text: bytes, known: Mapping[str, Case], sender: str) -> Event:
@@ -112,8 +137,17 @@ def unpack_event(text: bytes, known: Mapping[str, Case], sender: str) -> Event:
         return _event(data, known, Path(sender))
     except (BundleError, RecipeError) as error:
         raise BundleError(f"worker {sender} sent what is no result: {error}") from None
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, binascii.Error) as error:
-        raise BundleError(f"worker {sender} sent what is no result: {type(error).__name__} {str(error)[:120]}") from None
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        RecursionError,
+        binascii.Error,
+    ) as error:
+        raise BundleError(
+            f"worker {sender} sent what is no result: {type(error).__name__} {str(error)[:120]}"
+        ) from None
 
 
 def _event(data: Json, known: Mapping[str, Case], sender: Path) -> Event:
@@ -123,11 +157,16 @@ def _event(data: Json, known: Mapping[str, Case], sender: Path) -> Event:
         cases = {**known, **{case.id: case for case in unpack_cases(data["strangers"], literals)}}
 
     def results() -> tuple[Result, ...]:
-        return tuple(result_from_json(sender, number, row, cases) for number, row in enumerate(data["rows"], start=1))
+        return tuple(
+            result_from_json(sender, number, row, cases)
+            for number, row in enumerate(data["rows"], start=1)
+        )
 
     match data["kind"]:
         case "judged":
-            return Judged(cases[data["case"]], results(), data["fresh"] is True, str(data["origin"]))
+            return Judged(
+                cases[data["case"]], results(), data["fresh"] is True, str(data["origin"])
+            )
         case "shrunk":
             original, small = results()
             return Shrunk(original, small)

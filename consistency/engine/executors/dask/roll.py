@@ -1,4 +1,5 @@
-"""Who takes part in a cluster run: workers are asked what they are, and grouped with those that are like them."""
+"""Who takes part in a cluster run: workers are asked what they are, and grouped with those that are
+like them."""
 
 from __future__ import annotations
 
@@ -23,18 +24,25 @@ class NoWorkersError(ConsistencyError):
 
 
 class Roll:
-    """The workers of one run, by environment. ``asked``: the user named the backends. ``labels``: resources by backend, in place
-    of the usual ones.
+    """The workers of one run, by environment. ``asked``: the user named the backends. ``labels``:
+    resources by backend, in place of the usual ones.
 
-    ``wait_for``: how many workers must be there before the run begins. ``expectations`` are the files of ``chosen``. ``said`` is
-    told what a person should know meanwhile.
+    ``wait_for``: how many workers must be there before the run begins. ``expectations`` are the
+    files of ``chosen``. ``said`` is told what a person should know meanwhile.
     """
 
     def __init__(
-        self, chosen: Settings, crew: Crew, *, asked: bool = True, labels: Mapping[str, str] | None = None, wait_for: int = 1,
+        self, chosen: Settings, crew: Crew, *, asked: bool = True, labels: Mapping[str,
+        str] | None = None, wait_for: int = 1,
         expectations: Sequence[str] = (), said: Callable[[str], None] = lambda text: None,
     ) -> None:  # fmt: skip
-        self.chosen, self.crew, self.asked, self.labels, self.wait_for = chosen, crew, asked, labels or {}, max(wait_for, 1)
+        self.chosen, self.crew, self.asked, self.labels, self.wait_for = (
+            chosen,
+            crew,
+            asked,
+            labels or {},
+            max(wait_for, 1),
+        )
         self.said = said
         self.specs = {b.name: chosen.specs.get(b.name, b.name) for b in chosen.backends}
         self.orders = orders(chosen, self.specs.values(), expectations)
@@ -48,8 +56,13 @@ class Roll:
         until = time.monotonic() + JOIN_SECONDS
         while len(members := self.crew.members()) < self.wait_for:
             if time.monotonic() > until:
-                many = f"{len(members)} of {self.wait_for} workers are" if members else "no worker is"
-                raise NoWorkersError(f"{many} connected to the scheduler after {JOIN_SECONDS:.0f} s; start one with: dask worker …")
+                many = (
+                    f"{len(members)} of {self.wait_for} workers are" if members else "no worker is"
+                )
+                raise NoWorkersError(
+                    f"{many} connected to the scheduler after {JOIN_SECONDS:.0f} s; start one "
+                    f"with: dask worker …"
+                )
             time.sleep(0.1)
         for member in members.values():
             self.ask(member)
@@ -68,7 +81,9 @@ class Roll:
             for address in [a for a in self.joining if a not in there]:
                 del self.joining[address]
         if not found:
-            raise NoWorkersError("no worker can take part: " + (self._last or "they went away, or did not answer"))
+            raise NoWorkersError(
+                "no worker can take part: " + (self._last or "they went away, or did not answer")
+            )
         self.environments = sorted(found.values(), key=lambda e: e.key)
         arrange(self.environments, self.labels)
         for environment in self.environments:
@@ -86,7 +101,9 @@ class Roll:
             return None
         try:
             if answer.failed:
-                hint = "; install consistency there" if "ModuleNotFoundError" in answer.failed else ""
+                hint = (
+                    "; install consistency there" if "ModuleNotFoundError" in answer.failed else ""
+                )
                 raise BundleError(f"worker {member.address}: {answer.failed}{hint}")
             reply = json.loads(answer.text)
             if reply.get("kind") != "described":
@@ -102,13 +119,17 @@ class Roll:
         self.said(f"not used: {why}")
 
     def joined(self, answer: Answer) -> None:
-        """A worker that came, or came back, while the run goes on: it helps where others are like it."""
+        """A worker that came, or came back, while the run goes on: it helps where others are like
+        it."""
         found = self._introduced(answer)
         if found is None:
             return
         known = next((e for e in self.environments if e.key == found.key), None)
         (member,) = found.workers.values()
         if known is None or known.lost:
-            self.refuse(member.address, f"worker {member.address} came after the run had begun, and no other is like it")
+            self.refuse(
+                member.address,
+                f"worker {member.address} came after the run had begun, and no other is like it",
+            )
         else:
             known.workers[member.address] = member

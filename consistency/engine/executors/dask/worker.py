@@ -1,6 +1,8 @@
-"""What runs in a Dask worker: it keeps the process that judges, passes on what that says, and finds out which case ended it.
+"""What runs in a Dask worker: it keeps the process that judges, passes on what that says, and finds
+out which case ended it.
 
-Needs neither torch nor NumPy: Dask's own process stays small, and answers the scheduler whatever a case does.
+Needs neither torch nor NumPy: Dask's own process stays small, and answers the scheduler whatever a
+case does.
 """
 
 from __future__ import annotations
@@ -20,11 +22,18 @@ from ....backends.subprocess.framing import Frame, Header
 from ....backends.subprocess.process import START_SECONDS, LostError, Program, Worker
 
 PROGRAM = "from consistency.engine.executors.dask.child import main\nmain()\n"
-SILENCE = 300.0  # seconds without a word from the process, or ten times a case's limit, before it is ended
+# seconds without a word from the process, or ten times a case's limit, before it is ended
+SILENCE = 300.0
 SEND_SECONDS, SEND_BYTES = 0.3, 1 << 16  # events travel together, but not for long
 LOOK_SECONDS = 0.5
 TRIES = 2  # at one place, before a case that ends the process only in company of others is given up
-_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "NUMEXPR_NUM_THREADS")
+_THREADS = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+)
 
 Send = Callable[[int, list[bytes]], None]
 Judges = Callable[[], Any]  # a process that judges: a workers.process.Worker, or what acts like one
@@ -37,7 +46,9 @@ class CancelledError(Exception):
 def describe(orders: str) -> str:
     """A task: what this worker is, as JSON text."""
     with _held() as held:
-        return json.dumps(held.ask({"kind": "describe", "orders": json.loads(orders)}, (), START_SECONDS))
+        return json.dumps(
+            held.ask({"kind": "describe", "orders": json.loads(orders)}, (), START_SECONDS)
+        )
 
 
 def fingerprint(orders: str, names: Sequence[str]) -> str:
@@ -48,7 +59,8 @@ def fingerprint(orders: str, names: Sequence[str]) -> str:
 
 
 def judge(text: str, blobs: list[bytes], topic: str, token: str) -> str:
-    """A task: judge a group. Its events go out under ``topic`` as they come; what is returned says how many messages these were."""
+    """A task: judge a group. Its events go out under ``topic`` as they come; what is returned says
+    how many messages these were."""
     from distributed import get_worker
 
     dask = get_worker()
@@ -77,7 +89,8 @@ def _cancelled(dask: Any) -> Callable[[], None]:
 
 
 class Held:
-    """The process that judges for one Dask worker, made when it is needed and again where it ended."""
+    """The process that judges for one Dask worker, made when it is needed and again where it
+    ended."""
 
     def __init__(self, start: Judges) -> None:
         self.start = start
@@ -94,7 +107,13 @@ class Held:
             self._process.kill()
         self._process = None
 
-    def ask(self, request: Header, blobs: Sequence[bytes], seconds: float, meanwhile: Callable[[], None] | None = None) -> Header:
+    def ask(
+        self,
+        request: Header,
+        blobs: Sequence[bytes],
+        seconds: float,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> Header:
         """One request with one reply. Raises LostError."""
         self.process().send(request, blobs)
         try:
@@ -114,7 +133,8 @@ _FIRST = threading.Lock()
 
 @contextlib.contextmanager
 def _held() -> Iterator[Held]:
-    """This worker's process, for one group at a time: the threads of a worker are those that the numbers are computed with."""
+    """This worker's process, for one group at a time: the threads of a worker are those that the
+    numbers are computed with."""
     from distributed import get_worker
 
     dask = get_worker()
@@ -126,7 +146,10 @@ def _held() -> Iterator[Held]:
 
 
 def _start(threads: str) -> Worker:
-    return Worker(Program(sys.executable, dict.fromkeys(_THREADS, threads), PROGRAM), psutil.virtual_memory().total * 3 // 4)
+    return Worker(
+        Program(sys.executable, dict.fromkeys(_THREADS, threads), PROGRAM),
+        psutil.virtual_memory().total * 3 // 4,
+    )
 
 
 class _Mail:
@@ -143,7 +166,9 @@ class _Mail:
         self.look()
 
     def look(self) -> None:
-        if self._waiting and (self._bytes >= SEND_BYTES or time.monotonic() - self._since > SEND_SECONDS):
+        if self._waiting and (
+            self._bytes >= SEND_BYTES or time.monotonic() - self._since > SEND_SECONDS
+        ):
             self.flush()
 
     def flush(self) -> None:
@@ -153,10 +178,14 @@ class _Mail:
         self._waiting, self._bytes, self._since = [], 0, time.monotonic()
 
 
-def judged(header: Header, blobs: Sequence[bytes], held: Held, send: Send, cancelled: Callable[[], None]) -> Header:
-    """Have a group judged, however often the process ends over it: a case that ends it again and again is a ``crash``.
+def judged(
+    header: Header, blobs: Sequence[bytes], held: Held, send: Send, cancelled: Callable[[], None]
+) -> Header:
+    """Have a group judged, however often the process ends over it: a case that ends it again and
+    again is a ``crash``.
 
-    The group is judged from its beginning each time, as what is found about a failure depends on those before it.
+    The group is judged from its beginning each time, as what is found about a failure depends on
+    those before it.
     """
     mail = _Mail(send)
     crashed: list[list[str]] = []
@@ -174,20 +203,30 @@ def judged(header: Header, blobs: Sequence[bytes], held: Held, send: Send, cance
             place = next((case for case in header["ids"] if case not in judged), None)
             if place is None:  # while something was repeated, scaled or made smaller
                 if plain:
-                    return {"kind": "wrong", "text": f"it ended when all cases were judged: {lost}", "messages": mail.sent}
+                    return {
+                        "kind": "wrong",
+                        "text": f"it ended when all cases were judged: {lost}",
+                        "messages": mail.sent,
+                    }
                 plain = True
                 continue
             tries[place] += 1
             found = _killers(header, blobs, held, place, quiet, cancelled)
             if not found and tries[place] >= TRIES:
-                found = [[place, b, d, lost.status, f"{lost}, {TRIES} times"] for b in header["only"] for d in header["towards"]]
+                found = [
+                    [place, b, d, lost.status, f"{lost}, {TRIES} times"]
+                    for b in header["only"]
+                    for d in header["towards"]
+                ]
             crashed += [item for item in found if item not in crashed]
         except BaseException:
             held.drop()  # it is in the middle of a group
             raise
 
 
-def _follow(held: Held, mail: _Mail, judged: set[str], quiet: float, cancelled: Callable[[], None]) -> Header:
+def _follow(
+    held: Held, mail: _Mail, judged: set[str], quiet: float, cancelled: Callable[[], None]
+) -> Header:
     """Pass on events until the group is done."""
 
     def meanwhile() -> None:
@@ -204,15 +243,34 @@ def _follow(held: Held, mail: _Mail, judged: set[str], quiet: float, cancelled: 
 
 
 def _killers(
-    header: Header, blobs: Sequence[bytes], held: Held, case: str, quiet: float, cancelled: Callable[[], None]
+    header: Header,
+    blobs: Sequence[bytes],
+    held: Held,
+    case: str,
+    quiet: float,
+    cancelled: Callable[[], None],
 ) -> list[list[str]]:
     """On which backends, each by itself, a case ends the process, and how."""
     found = []
     for direction in header["towards"]:
         for backend in header["only"]:
-            probe = {**header, "kind": "probe", "only": [backend], "case": case, "direction": direction}
+            probe = {
+                **header,
+                "kind": "probe",
+                "only": [backend],
+                "case": case,
+                "direction": direction,
+            }
             try:
                 held.ask(probe, blobs, quiet, cancelled)
             except LostError as lost:
-                found.append([case, backend, direction, lost.status, f"{lost}, again when the case was tried by itself"])
+                found.append(
+                    [
+                        case,
+                        backend,
+                        direction,
+                        lost.status,
+                        f"{lost}, again when the case was tried by itself",
+                    ]
+                )
     return found

@@ -1,7 +1,7 @@
 """One step of ``torch.optim``'s optimizers, of the algorithms in its documentation.
 
-Arguments are those of ``step`` in :mod:`consistency.operators.optimizers`; ``foreach`` and ``fused`` say how a step is computed,
-not what it is.
+Arguments are those of ``step`` in :mod:`consistency.operators.optimizers`; ``foreach`` and
+``fused`` say how a step is computed, not what it is.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ def _left(parameters: list[Tensor], *states: list[Tensor]) -> list[Tensor]:
 
 
 def sgd(
-    parameters: list[Tensor], gradients: list[Tensor], states: Lists, steps: int = 1, *, lr: float = 0.001, momentum: float = 0.0,
-    dampening: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False, maximize: bool = False, **how: Any,
+    parameters: list[Tensor], gradients: list[Tensor], states: Lists, steps: int = 1, *,
+    lr: float = 0.001, momentum: float = 0.0,
+    dampening: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False,
+    maximize: bool = False, **how: Any,
 ) -> list[Tensor]:  # fmt: skip
     for i, (p, given) in enumerate(zip(parameters, gradients, strict=True)):
         g = _gradient(p, given, weight_decay, maximize)
@@ -43,8 +45,10 @@ def sgd(
 
 
 def adam(
-    parameters: list[Tensor], gradients: list[Tensor], states: Lists, steps: int = 1, *, lr: float = 0.001,
-    betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.0, amsgrad: bool = False,
+    parameters: list[Tensor], gradients: list[Tensor], states: Lists, steps: int = 1, *,
+    lr: float = 0.001,
+    betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.0,
+    amsgrad: bool = False,
     maximize: bool = False, decoupled: bool = False, **how: Any,
 ) -> list[Tensor]:  # fmt: skip
     beta1, beta2 = map(_number, betas)
@@ -67,8 +71,10 @@ def adamw(*args: Any, weight_decay: float = 0.01, **options: Any) -> list[Tensor
 
 
 def rmsprop(
-    parameters: list[Tensor], gradients: list[Tensor], states: Lists, steps: int = 1, *, lr: float = 0.01, alpha: float = 0.99,
-    eps: float = 1e-8, weight_decay: float = 0.0, momentum: float = 0.0, maximize: bool = False, **how: Any,
+    parameters: list[Tensor], gradients: list[Tensor], states: Lists, steps: int = 1, *,
+    lr: float = 0.01, alpha: float = 0.99,
+    eps: float = 1e-8, weight_decay: float = 0.0, momentum: float = 0.0, maximize: bool = False,
+    **how: Any,
 ) -> list[Tensor]:  # fmt: skip
     for i, (p, given) in enumerate(zip(parameters, gradients, strict=True)):
         g = _gradient(p, given, weight_decay, maximize)
@@ -83,7 +89,8 @@ def rmsprop(
 
 
 def adagrad(
-    parameters: list[Tensor], gradients: list[Tensor], states: Lists, steps: int = 1, *, lr: float = 0.01, lr_decay: float = 0.0,
+    parameters: list[Tensor], gradients: list[Tensor], states: Lists, steps: int = 1, *,
+    lr: float = 0.01, lr_decay: float = 0.0,
     weight_decay: float = 0.0, eps: float = 1e-10, maximize: bool = False, **how: Any,
 ) -> list[Tensor]:  # fmt: skip
     rate = _number(lr) / (1 + steps * _number(lr_decay))

@@ -41,7 +41,9 @@ def kaiser(count: int, *, beta: float = 12.0, sym: bool = True, dtype: Any = Non
     return torch.kaiser_window(count, periodic=not sym, beta=beta, dtype=dtype)
 
 
-def general_cosine(count: int, *, a: Sequence[Tensor | float], sym: bool = True, dtype: Any = None) -> Tensor:
+def general_cosine(
+    count: int, *, a: Sequence[Tensor | float], sym: bool = True, dtype: Any = None
+) -> Tensor:
     """Σⱼ (−1)ʲ·aⱼ·cos(2πji/n)."""
     i, last = _positions(count, sym)
     if count == 1:
@@ -55,10 +57,14 @@ def general_cosine(count: int, *, a: Sequence[Tensor | float], sym: bool = True,
 
 def nuttall(count: int, *, sym: bool = True, dtype: Any = None) -> Tensor:
     millions = (3635819, 4891775, 1365995, 106411)
-    return general_cosine(count, a=[_number(float(w)) / 10_000_000 for w in millions], sym=sym, dtype=dtype)
+    return general_cosine(
+        count, a=[_number(float(w)) / 10_000_000 for w in millions], sym=sym, dtype=dtype
+    )
 
 
-def general_hamming(count: int, *, alpha: Tensor | float = 0.54, sym: bool = True, dtype: Any = None) -> Tensor:
+def general_hamming(
+    count: int, *, alpha: Tensor | float = 0.54, sym: bool = True, dtype: Any = None
+) -> Tensor:
     share = _number(54.0) / 100 if alpha == 0.54 else _number(float(alpha))
     return general_cosine(count, a=[share, 1 - share], sym=sym, dtype=dtype)
 
@@ -69,7 +75,10 @@ def hamming(count: int, *, sym: bool = True, dtype: Any = None) -> Tensor:
 
 def _from_center(count: int, sym: bool) -> Tensor:
     """i − n/2."""
-    return torch.arange(count, dtype=torch.float64) - (count if not sym and count > 1 else count - 1) / 2
+    return (
+        torch.arange(count, dtype=torch.float64)
+        - (count if not sym and count > 1 else count - 1) / 2
+    )
 
 
 def exponential(count: int, *, tau: float = 1.0, sym: bool = True, dtype: Any = None) -> Tensor:
@@ -87,5 +96,17 @@ def cosine(count: int, *, sym: bool = True, dtype: Any = None) -> Tensor:
     return torch.sin(i / (count + 1 if not sym and count > 1 else count) * _pi()).to(dtype)
 
 
-_ALL = (bartlett, hann, blackman, kaiser, general_cosine, nuttall, general_hamming, hamming, exponential, gaussian, cosine)
+_ALL = (
+    bartlett,
+    hann,
+    blackman,
+    kaiser,
+    general_cosine,
+    nuttall,
+    general_hamming,
+    hamming,
+    exponential,
+    gaussian,
+    cosine,
+)
 DEFINITIONS: dict[str, Callable[..., Any]] = {f"signal.windows.{of.__name__}": of for of in _ALL}

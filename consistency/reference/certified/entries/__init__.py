@@ -1,9 +1,10 @@
 """What torch's ATen operators compute, one entry per operator, in nodes.
 
-An entry is a function whose parameters have the names of torch's schema (``self``, ``other``, ``alpha`` …); it is handed nodes in
-place of tensors and gives the node of the result, or a tuple where there are several. One entry serves all overloads, the in-place
-and the ``out=`` form, which differ by where the result goes. A parameter called ``result`` is handed what the call really gave, for
-its shape and dtype; its numbers are never looked at.
+An entry is a function whose parameters have the names of torch's schema (``self``, ``other``,
+``alpha`` …); it is handed nodes in place of tensors and gives the node of the result, or a tuple
+where there are several. One entry serves all overloads, the in-place and the ``out=`` form, which
+differ by where the result goes. A parameter called ``result`` is handed what the call really gave,
+for its shape and dtype; its numbers are never looked at.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from ..balls import Unsure
 
 Entry = Callable[..., Any]
 ENTRIES: dict[str, Entry] = {}
-# Arguments that say how results are held, not what they are: the tensors that come back are read for that.
+# Arguments that say how results are held, not what they are: the tensors that come back are read
+# for that.
 _IGNORED = frozenset(
     [
         "dtype",
@@ -63,9 +65,14 @@ def load() -> None:
 
 
 def lookup(name: str) -> Callable[[Mapping[str, Any], Any], Any] | None:
-    """The entry of an ATen operator, called with (arguments by name, what the call gave); None where there is none."""
+    """The entry of an ATen operator, called with (arguments by name, what the call gave); None
+    where there is none."""
     load()
-    found = ENTRIES.get(name) or ENTRIES.get(name.removesuffix("_")) or ENTRIES.get(name.removesuffix("_copy"))
+    found = (
+        ENTRIES.get(name)
+        or ENTRIES.get(name.removesuffix("_"))
+        or ENTRIES.get(name.removesuffix("_copy"))
+    )
     if found is not None:
         return functools.partial(call_entry, found)
     if name.startswith("_foreach_"):
@@ -81,7 +88,11 @@ def call_entry(function: Entry, given: Mapping[str, Any], result: Any) -> Any:
     for name, value in given.items():
         if name in known:
             arguments[name] = value
-        elif name not in _IGNORED and not (value is None or value is False) and not _OUT.fullmatch(name):
+        elif (
+            name not in _IGNORED
+            and not (value is None or value is False)
+            and not _OUT.fullmatch(name)
+        ):
             raise Unsure(f"argument {name} = {value!r:.60}")
     if "result" in known:
         arguments["result"] = result

@@ -23,7 +23,11 @@ def relu(self: Any) -> Any:
 
 @entry("hardtanh")
 def hardtanh(self: Any, min_val: Any = -1, max_val: Any = 1) -> Any:
-    return minimum(maximum(self, min_val), max_val) if whole(self, min_val, max_val) else a.hardtanh(self, min_val, max_val)
+    return (
+        minimum(maximum(self, min_val), max_val)
+        if whole(self, min_val, max_val)
+        else a.hardtanh(self, min_val, max_val)
+    )
 
 
 @entry("relu6")
@@ -89,7 +93,11 @@ def softplus(self: Any, beta: Any = 1, threshold: Any = 20) -> Any:
 def log_sigmoid(self: Any, result: Any) -> Any:
     """The buffer beside it is torch's own affair."""
     made = a.log_sigmoid(self)
-    return (made, Unknown(tuple(result[1].shape), "a buffer")) if isinstance(result, (list, tuple)) else made
+    return (
+        (made, Unknown(tuple(result[1].shape), "a buffer"))
+        if isinstance(result, (list, tuple))
+        else made
+    )
 
 
 @entry("hardsigmoid")

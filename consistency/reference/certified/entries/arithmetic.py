@@ -1,4 +1,5 @@
-"""Sums, products, quotients and choices of corresponding elements; whole numbers exactly, wrapping around."""
+"""Sums, products, quotients and choices of corresponding elements; whole numbers exactly, wrapping
+around."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def nonfinite(*xs: Any) -> Node | None:
 def beyond_doubt(made: Any, *operands: Any) -> Any:
     """Complex ``made``, of which nothing is known where an operand is infinite or NaN.
 
-    C99 recovers infinities from products that are NaN part by part, torch's vector code does not, and nothing is documented.
+    C99 recovers infinities from products that are NaN part by part, torch's vector code does not,
+    and nothing is documented.
     """
     doubt = nonfinite(*operands) if isinstance(made, Pair) else None
     return made if doubt is None else Pair(doubted(made.re, doubt), doubted(made.im, doubt))
@@ -159,11 +161,14 @@ def addcdiv(self: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Any:
 
 @entry("lerp")
 def lerp(self: Any, end: Any, weight: Any) -> Any:
-    """start + weight·(end − start). Where an end is infinite, torch's two ways of writing it differ: nothing is said."""
+    """start + weight·(end − start). Where an end is infinite, torch's two ways of writing it
+    differ: nothing is said."""
     found = c.add(self, c.mul(weight, c.sub(end, self)))
     if isinstance(found, Pair):
         return beyond_doubt(found, self, end, weight)
-    return doubted(found, or_(e.is_infinite(to_real(node_of(self))), e.is_infinite(to_real(node_of(end)))))
+    return doubted(
+        found, or_(e.is_infinite(to_real(node_of(self))), e.is_infinite(to_real(node_of(end))))
+    )
 
 
 @entry("hypot")

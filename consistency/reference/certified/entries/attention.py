@@ -26,16 +26,21 @@ def scaling(width: int, scale: float | None) -> Node:
 
 
 def in_groups(x: Node, heads: int) -> Node:
-    """Keys or values (batch, heads, length, width), repeated for every query head of their group."""
+    """Keys or values (batch, heads, length, width), repeated for every query head of their
+    group."""
     batch, own, *rest = x.shape
     if own == heads:
         return x
     if heads % own:
         raise Unsure("query heads that no number of keys' heads divides")
-    return reshape(expand(unsqueeze(x, 2), (batch, own, heads // own, *rest)), (batch, heads, *rest))
+    return reshape(
+        expand(unsqueeze(x, 2), (batch, own, heads // own, *rest)), (batch, heads, *rest)
+    )
 
 
-def scores_of(query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scale: float | None) -> tuple[Node, Node]:
+def scores_of(
+    query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scale: float | None
+) -> tuple[Node, Node]:
     """Scores, −∞ where nothing is seen, and the values for every head of the query."""
     query, key, value = (to_real(t) for t in (query, key, value))
     if query.ndim == 4:
@@ -45,23 +50,30 @@ def scores_of(query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scal
         seen = np.tri(*scores.shape[-2:], dtype=np.bool_)
         scores = e.where(Constant(seen), scores, float("-inf"))
     if mask is not None:
-        scores = e.where(mask, scores, float("-inf")) if mask.kind == "bool" else e.add(scores, mask)
+        scores = (
+            e.where(mask, scores, float("-inf")) if mask.kind == "bool" else e.add(scores, mask)
+        )
     return scores, value
 
 
 def _shares(scores: Node) -> Node:
     """Queries that see nothing have shares of 0 since torch 2.5; before, of 0/0."""
-    return (exponentials.softmax if torch.__version__ < "2.5" else exponentials.safe_softmax)(scores, -1)
+    return (exponentials.softmax if torch.__version__ < "2.5" else exponentials.safe_softmax)(
+        scores, -1
+    )
 
 
-def attention(query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scale: float | None) -> Node:
+def attention(
+    query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scale: float | None
+) -> Node:
     scores, value = scores_of(query, key, value, mask, is_causal, scale)
     return sums.matmul(_shares(scores), value)
 
 
 @entry("_scaled_dot_product_flash_attention_for_cpu")
 def flash(
-    query: Any, key: Any, value: Any, dropout_p: float = 0.0, is_causal: bool = False, attn_mask: Any = None, scale: Any = None
+    query: Any, key: Any, value: Any, dropout_p: float = 0.0, is_causal: bool = False,
+    attn_mask: Any = None, scale: Any = None
 ) -> Any:  # fmt: skip
     if dropout_p:
         raise Unsure("dropout is random")
@@ -71,7 +83,8 @@ def flash(
 
 @whole(F.scaled_dot_product_attention)
 def scaled_dot_product_attention(
-    query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
+    query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
+    is_causal: bool = False,
     scale: float | None = None, enable_gqa: bool = False,
 ) -> Node:  # fmt: skip
     """As a whole: ATen is handed √scale, rounded."""
@@ -97,29 +110,49 @@ def _part(x: Any, number: int) -> Any:
 
 @whole(F.multi_head_attention_forward)
 def multi_head_attention(
-    query: Any, key: Any, value: Any, embed_dim_to_check: int, num_heads: int, in_proj_weight: Any, in_proj_bias: Any, bias_k: Any,
-    bias_v: Any, add_zero_attn: bool, dropout_p: float, out_proj_weight: Any, out_proj_bias: Any, training: bool = True,
-    key_padding_mask: Any = None, need_weights: bool = True, attn_mask: Any = None, use_separate_proj_weight: bool = False,
-    q_proj_weight: Any = None, k_proj_weight: Any = None, v_proj_weight: Any = None, static_k: Any = None, static_v: Any = None,
+    query: Any, key: Any, value: Any, embed_dim_to_check: int, num_heads: int, in_proj_weight: Any,
+    in_proj_bias: Any, bias_k: Any,
+    bias_v: Any, add_zero_attn: bool, dropout_p: float, out_proj_weight: Any, out_proj_bias: Any,
+    training: bool = True,
+    key_padding_mask: Any = None, need_weights: bool = True, attn_mask: Any = None,
+    use_separate_proj_weight: bool = False,
+    q_proj_weight: Any = None, k_proj_weight: Any = None, v_proj_weight: Any = None,
+    static_k: Any = None, static_v: Any = None,
     average_attn_weights: bool = True, is_causal: bool = False,
 ) -> Any:  # fmt: skip
-    """Heads of attention between projections (Vaswani et al. 2017), lengths first; as a whole: torch rounds 1/√width."""
+    """Heads of attention between projections (Vaswani et al. 2017), lengths first; as a whole:
+    torch rounds 1/√width."""
     others = (bias_k, bias_v, key_padding_mask, static_k, static_v)
-    if any(x is not None for x in others) or add_zero_attn or is_causal or query.ndim != 3 or (training and dropout_p):
+    if (
+        any(x is not None for x in others)
+        or add_zero_attn
+        or is_causal
+        or query.ndim != 3
+        or (training and dropout_p)
+    ):
         raise Unsure("a form of attention that has no formula here")
     weights = (
-        [q_proj_weight, k_proj_weight, v_proj_weight] if use_separate_proj_weight else [_part(in_proj_weight, i) for i in range(3)]
+        [q_proj_weight, k_proj_weight, v_proj_weight]
+        if use_separate_proj_weight
+        else [_part(in_proj_weight, i) for i in range(3)]
     )
     tensors = zip((query, key, value), weights, range(3), strict=True)
-    q, k, v = (_heads(_projected(to_real(x), to_real(w), _part(in_proj_bias, i)), num_heads) for x, w, i in tensors)
+    q, k, v = (
+        _heads(_projected(to_real(x), to_real(w), _part(in_proj_bias, i)), num_heads)
+        for x, w, i in tensors
+    )
     if attn_mask is not None and attn_mask.kind == "bool":  # here True is what is hidden
         attn_mask = e.where(attn_mask, float("-inf"), 0.0)
     if attn_mask is not None and attn_mask.ndim == 3:
         attn_mask = reshape(attn_mask, (q.shape[0], num_heads, *attn_mask.shape[1:]))
     scores, v = scores_of(q, k, v, attn_mask, False, None)
     shares = _shares(scores) if not need_weights else exponentials.softmax(scores, -1)
-    joined = reshape(permute(sums.matmul(shares, v), (2, 0, 1, 3)), (*query.shape[:2], embed_dim_to_check))
-    return _projected(joined, to_real(out_proj_weight), out_proj_bias), _seen(shares, need_weights, average_attn_weights)
+    joined = reshape(
+        permute(sums.matmul(shares, v), (2, 0, 1, 3)), (*query.shape[:2], embed_dim_to_check)
+    )
+    return _projected(joined, to_real(out_proj_weight), out_proj_bias), _seen(
+        shares, need_weights, average_attn_weights
+    )
 
 
 def _heads(x: Node, count: int) -> Node:

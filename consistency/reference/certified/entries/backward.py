@@ -1,7 +1,9 @@
-"""Gradients that a program's trace holds as calls of their own: ``convolution_backward`` and its like.
+"""Gradients that a program's trace holds as calls of their own: ``convolution_backward`` and its
+like.
 
-Each is the gradient of its forward entry, by :mod:`..gradients`, at the arguments that it is given. Where such an operator is
-given the result going forward in place of the argument, it is a function of that result.
+Each is the gradient of its forward entry, by :mod:`..gradients`, at the arguments that it is given.
+Where such an operator is given the result going forward in place of the argument, it is a function
+of that result.
 """
 
 from __future__ import annotations
@@ -21,8 +23,17 @@ from ..nodes import Alias, Constant, Node, whole_numbers
 from . import ENTRIES, entry
 
 
-def pulled(name: str, gradient: Any, by: Sequence[Any], mask: Sequence[bool], *more: Any, first: bool = True, **named: Any) -> Any:
-    """Gradients of entry ``name`` of (by…, more…), by those of ``by`` that ``mask`` asks for; the others are None."""
+def pulled(
+    name: str,
+    gradient: Any,
+    by: Sequence[Any],
+    mask: Sequence[bool],
+    *more: Any,
+    first: bool = True,
+    **named: Any,
+) -> Any:
+    """Gradients of entry ``name`` of (by…, more…), by those of ``by`` that ``mask`` asks for; the
+    others are None."""
     leaves = [None if x is None else Alias(to_real(x)) for x in by]
     result = ENTRIES[name](*leaves, *more, **named)
     root = result[0] if isinstance(result, tuple) and first else result
@@ -31,28 +42,41 @@ def pulled(name: str, gradient: Any, by: Sequence[Any], mask: Sequence[bool], *m
     made: list[Node | None] = []
     for leaf, asked in zip(leaves, mask, strict=True):
         part = next(found) if leaf is not None and asked else None
-        made.append(Constant(np.zeros(leaf.shape)) if part is None and leaf is not None and asked else part)
+        made.append(
+            Constant(np.zeros(leaf.shape)) if part is None and leaf is not None and asked else part
+        )
     return tuple(made)
 
 
 @entry("convolution_backward")
 def convolution_backward(
-    grad_output: Any, input: Any, weight: Any, bias_sizes: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
+    grad_output: Any, input: Any, weight: Any, bias_sizes: Any, stride: Any, padding: Any,
+    dilation: Any, transposed: bool,
     output_padding: Any, groups: int, output_mask: Sequence[bool],
 ) -> Any:  # fmt: skip
     if isinstance(grad_output, Pair):
         raise NotImplementedError("complex convolutions")
-    how = {"stride": stride, "padding": padding, "dilation": dilation, "transposed": transposed, "groups": groups}
-    by_input, by_weight = pulled("convolution", grad_output, (input, weight), output_mask[:2], grad_output, **how)
+    how = {
+        "stride": stride,
+        "padding": padding,
+        "dilation": dilation,
+        "transposed": transposed,
+        "groups": groups,
+    }
+    by_input, by_weight = pulled(
+        "convolution", grad_output, (input, weight), output_mask[:2], grad_output, **how
+    )
     dims = [d for d in range(grad_output.ndim) if d != 1]
     return by_input, by_weight, sums.sum_(grad_output, dims) if output_mask[2] else None
 
 
 @entry("native_layer_norm_backward")
 def native_layer_norm_backward(
-    grad_out: Any, input: Any, normalized_shape: Any, mean: Any, rstd: Any, weight: Any, bias: Any, output_mask: Sequence[bool]
+    grad_out: Any, input: Any, normalized_shape: Any, mean: Any, rstd: Any, weight: Any, bias: Any,
+    output_mask: Sequence[bool]
 ) -> Any:  # fmt: skip
-    """From the mean and the reciprocal deviation that were kept, which are numbers of their own here."""
+    """From the mean and the reciprocal deviation that were kept, which are numbers of their own
+    here."""
     rank = len(normalized_shape)
     dims = list(range(input.ndim - rank, input.ndim))
     center, scale = (_broadcast_kept(x, input.ndim) for x in (mean, rstd))
@@ -60,12 +84,20 @@ def native_layer_norm_backward(
     pushed = e.mul(grad_out, weight) if weight is not None else to_real(grad_out)
     by_input = e.mul(
         scale,
-        e.sub(e.sub(pushed, sums.mean(pushed, dims, True)), e.mul(normalized, sums.mean(e.mul(pushed, normalized), dims, True))),
+        e.sub(
+            e.sub(pushed, sums.mean(pushed, dims, True)),
+            e.mul(normalized, sums.mean(e.mul(pushed, normalized), dims, True)),
+        ),
     )
     rest = list(range(input.ndim - rank))
-    by_weight = sums.sum_(e.mul(grad_out, normalized), rest) if rest else e.mul(grad_out, normalized)
+    by_weight = (
+        sums.sum_(e.mul(grad_out, normalized), rest) if rest else e.mul(grad_out, normalized)
+    )
     by_bias = sums.sum_(grad_out, rest) if rest else grad_out
-    return tuple(g if asked else None for g, asked in zip((by_input, by_weight, by_bias), output_mask, strict=True))
+    return tuple(
+        g if asked else None
+        for g, asked in zip((by_input, by_weight, by_bias), output_mask, strict=True)
+    )
 
 
 def _broadcast_kept(x: Node, ndim: int) -> Node:
@@ -120,19 +152,25 @@ def adaptive_avg_pool2d_backward(grad_output: Any, self: Any) -> Any:
 
 @entry("avg_pool2d_backward")
 def avg_pool2d_backward(
-    grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
+    grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
+    count_include_pad: bool,
     divisor_override: Any,
 ) -> Any:  # fmt: skip
-    named = {"kernel_size": kernel_size, "stride": stride, "padding": padding, "ceil_mode": ceil_mode,
-             "count_include_pad": count_include_pad, "divisor_override": divisor_override, "result": grad_output}  # fmt: skip
+    named = {"kernel_size": kernel_size, "stride": stride, "padding": padding,
+    "ceil_mode": ceil_mode,
+             "count_include_pad": count_include_pad, "divisor_override": divisor_override,
+             "result": grad_output}  # fmt: skip
     return pulled("avg_pool2d", grad_output, (self,), (True,), **named)[0]
 
 
 @entry("nll_loss_backward")
 def nll_loss_backward(
-    grad_output: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int, total_weight: Any
+    grad_output: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int,
+    total_weight: Any
 ) -> Any:  # fmt: skip
-    return pulled("nll_loss_forward", grad_output, (self,), (True,), target, weight, reduction, ignore_index)[0]
+    return pulled(
+        "nll_loss_forward", grad_output, (self,), (True,), target, weight, reduction, ignore_index
+    )[0]
 
 
 @entry("embedding_dense_backward")
@@ -141,12 +179,22 @@ def embedding_dense_backward(
 ) -> Any:  # fmt: skip
     table = Constant(np.zeros((num_weights, grad_output.shape[-1])))
     padding = padding_idx if padding_idx >= 0 else -1
-    return pulled("embedding", grad_output, (table,), (True,), indices, grad_output, padding, scale_grad_by_freq)[0]
+    return pulled(
+        "embedding",
+        grad_output,
+        (table,),
+        (True,),
+        indices,
+        grad_output,
+        padding,
+        scale_grad_by_freq,
+    )[0]
 
 
 @entry("max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward")
 def max_pool_backward(
-    grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, indices: Any
+    grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
+    ceil_mode: bool, indices: Any
 ) -> Any:  # fmt: skip
     """Every gradient to the place in its plane that the index names."""
     rank = 2 if isinstance(kernel_size, int) else max(len(kernel_size), 2)
@@ -158,21 +206,35 @@ def max_pool_backward(
 
 @entry("_scaled_dot_product_flash_attention_for_cpu_backward")
 def attention_backward(
-    grad_out: Any, query: Any, key: Any, value: Any, out: Any, logsumexp: Any, dropout_p: float, is_causal: bool,
+    grad_out: Any, query: Any, key: Any, value: Any, out: Any, logsumexp: Any, dropout_p: float,
+    is_causal: bool,
     attn_mask: Any = None, scale: Any = None,
 ) -> Any:  # fmt: skip
     """Of the arguments alone: what was kept of the result is not looked at."""
     name, everyone = "_scaled_dot_product_flash_attention_for_cpu", (True, True, True)
-    return pulled(name, grad_out, (query, key, value), everyone, dropout_p, is_causal, attn_mask, scale)
+    return pulled(
+        name, grad_out, (query, key, value), everyone, dropout_p, is_causal, attn_mask, scale
+    )
 
 
-for _kind in ("nearest1d", "nearest2d", "nearest3d", "linear1d", "bilinear2d", "trilinear3d", "bicubic2d"):
+for _kind in (
+    "nearest1d",
+    "nearest2d",
+    "nearest3d",
+    "linear1d",
+    "bilinear2d",
+    "trilinear3d",
+    "bicubic2d",
+):
 
     def _upsample_backward(
-        grad_output: Any, output_size: Any, input_size: Any, align_corners: bool | None = None, scales: Any = None,
-        scales_d: Any = None, scales_h: Any = None, scales_w: Any = None, _name: str = f"upsample_{_kind}",
+        grad_output: Any, output_size: Any, input_size: Any, align_corners: bool | None = None,
+        scales: Any = None,
+        scales_d: Any = None, scales_h: Any = None, scales_w: Any = None,
+        _name: str = f"upsample_{_kind}",
     ) -> Any:  # fmt: skip
-        given = {"output_size": output_size, "align_corners": bool(align_corners), "scales": scales, "scales_d": scales_d,
+        given = {"output_size": output_size, "align_corners": bool(align_corners), "scales": scales,
+        "scales_d": scales_d,
                  "scales_h": scales_h, "scales_w": scales_w}  # fmt: skip
         leaf = Alias(Constant(np.zeros(tuple(input_size))))
         root = ENTRIES[_name](self=leaf, result=grad_output, **given)

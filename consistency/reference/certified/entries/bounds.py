@@ -7,7 +7,20 @@ from typing import Any
 from .. import balls
 from .. import whole_numbers as w
 from ..balls import Element
-from ..elementwise import Function, and_, doubted, equal, is_nan, less, less_equal, node_of, on_numbers, or_, unless, where
+from ..elementwise import (
+    Function,
+    and_,
+    doubted,
+    equal,
+    is_nan,
+    less,
+    less_equal,
+    node_of,
+    on_numbers,
+    or_,
+    unless,
+    where,
+)
 from ..nodes import Node
 from ..whole_numbers import whole
 from . import entry
@@ -65,11 +78,15 @@ def _within(x: Element, low: Element, high: Element) -> Element:
 
 def _inside(x: Node, low: Node, high: Node, y: Node) -> Node:
     """At the bounds it flows. Of NaN nobody says where."""
-    return unless(where(and_(less_equal(low, x), less_equal(x, high)), 1.0, 0.0), or_(is_nan(x), or_(is_nan(low), is_nan(high))))
+    return unless(
+        where(and_(less_equal(low, x), less_equal(x, high)), 1.0, 0.0),
+        or_(is_nan(x), or_(is_nan(low), is_nan(high))),
+    )
 
 
 def _empty(x: Node, low: Node, high: Node) -> Node:
-    """Both bounds are equal, and the number is neither: then torch gives the gradient to none of them."""
+    """Both bounds are equal, and the number is neither: then torch gives the gradient to none of
+    them."""
     return or_(is_nan(x), and_(equal(low, high), or_(less(x, low), less(high, x))))
 
 
@@ -90,7 +107,10 @@ def clamp(self: Any, min: Any = None, max: Any = None) -> Any:
     if whole(self, *(b for b in (min, max) if b is not None)):
         found = self if min is None else w.maximum(self, min)
         return found if max is None else w.minimum(found, max)
-    low, high = (node_of(end if bound is None else bound) for bound, end in ((min, -float("inf")), (max, float("inf"))))
+    low, high = (
+        node_of(end if bound is None else bound)
+        for bound, end in ((min, -float("inf")), (max, float("inf")))
+    )
     return doubted(between(self, low, high), or_(is_nan(low), is_nan(high)))
 
 

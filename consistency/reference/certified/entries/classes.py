@@ -14,7 +14,9 @@ def nll_loss(self: Any, target: Any, weight: Any, reduction: int, ignore_index: 
 
 
 @entry("multi_margin_loss")
-def multi_margin_loss(self: Any, target: Any, p: Any = 1, margin: Any = 1, weight: Any = None, reduction: int = 1) -> Any:
+def multi_margin_loss(
+    self: Any, target: Any, p: Any = 1, margin: Any = 1, weight: Any = None, reduction: int = 1
+) -> Any:
     return k.multi_margin(self, target, p, margin, weight, reduction)
 
 

@@ -116,11 +116,21 @@ def logical_xor(self: Any, other: Any) -> Any:
     return or_(and_(a, not_(b)), and_(not_(a), b))
 
 
-# --- whole numbers ---------------------------------------------------------------------------------------------------------
+# --- whole numbers
 
-for _name, _of in {"bitwise_and": w.bit_and, "bitwise_or": w.bit_or, "bitwise_xor": w.bit_xor, "gcd": w.gcd, "lcm": w.lcm}.items():
+for _name, _of in {
+    "bitwise_and": w.bit_and,
+    "bitwise_or": w.bit_or,
+    "bitwise_xor": w.bit_xor,
+    "gcd": w.gcd,
+    "lcm": w.lcm,
+}.items():
     ENTRIES[_name] = (lambda of: lambda self, other: of(self, other))(_of)
-for _operator, _name in {"__and__": "bitwise_and", "__or__": "bitwise_or", "__xor__": "bitwise_xor"}.items():
+for _operator, _name in {
+    "__and__": "bitwise_and",
+    "__or__": "bitwise_or",
+    "__xor__": "bitwise_xor",
+}.items():
     ENTRIES[_operator] = ENTRIES[_name]
 
 
@@ -143,7 +153,7 @@ def right_shift(self: Any, other: Any, result: Any) -> Any:
     return w.shifts(_bits(result))[1](self, other)
 
 
-# --- several at once -------------------------------------------------------------------------------------------------------
+# --- several at once
 
 
 def _all(tests: list[bool | None]) -> bool | None:
@@ -176,19 +186,24 @@ def _close(rtol: float, atol: float, equal_nan: bool) -> Function:
 
 
 @entry("isclose")
-def isclose(self: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+def isclose(
+    self: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> Any:
     if c.is_complex(self, other):
         raise Unknowable("complex numbers that are close")
     return _close(rtol, atol, equal_nan)(self, other)
 
 
 @entry("allclose")
-def allclose(self: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+def allclose(
+    self: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> Any:
     return reduce_rows(_all, isclose(self, other, rtol, atol, equal_nan), kind="bool")
 
 
 @entry("isin")
-def isin(elements: Any = None, test_elements: Any = None, element: Any = None, test_element: Any = None,
+def isin(elements: Any = None, test_elements: Any = None, element: Any = None,
+test_element: Any = None,
          assume_unique: bool = False, invert: bool = False) -> Any:  # fmt: skip
     """Whether an element occurs among others; NaN does not."""
     x = node_of(elements if elements is not None else element)

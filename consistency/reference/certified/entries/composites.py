@@ -1,4 +1,5 @@
-"""Functions that torch composes of operators with rounded numbers among them, such as log 2π: taken as a whole."""
+"""Functions that torch composes of operators with rounded numbers among them, such as log 2π: taken
+as a whole."""
 
 from __future__ import annotations
 
@@ -11,7 +12,19 @@ from torch.nn import functional as F
 from .. import balls
 from ..balls import Unsure
 from ..classes import cross_entropy
-from ..elementwise import Function, Number, add, div, less_equal, mul, node_of, on_numbers, sub, to_real, where
+from ..elementwise import (
+    Function,
+    Number,
+    add,
+    div,
+    less_equal,
+    mul,
+    node_of,
+    on_numbers,
+    sub,
+    to_real,
+    where,
+)
 from ..error_functions import ndtr
 from ..functions import exp, log, square
 from ..losses import MEAN, NONE, SUM, reduced
@@ -26,40 +39,66 @@ def _log_two_pi() -> arb:
 
 
 @whole(F.gaussian_nll_loss)
-def gaussian(input: Node, target: Node, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> Node:
-    """½·(log max(var, eps) + (x − t)²/max(var, eps)), and ½·log 2π. Gradients do not see that the variance was clamped."""
+def gaussian(
+    input: Node,
+    target: Node,
+    var: Any,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Node:
+    """½·(log max(var, eps) + (x − t)²/max(var, eps)), and ½·log 2π. Gradients do not see that the
+    variance was clamped."""
     held = _clamped(node_of(var), eps)
     terms = mul(add(log(held), div(square(sub(input, target)), held)), 0.5)
-    return reduced(add(terms, mul(Number(_log_two_pi), 0.5)) if full else terms, REDUCTIONS[reduction])
+    return reduced(
+        add(terms, mul(Number(_log_two_pi), 0.5)) if full else terms, REDUCTIONS[reduction]
+    )
 
 
-_clamped = Function("clamped from below", on_numbers(balls.maximum), (lambda x, bound, y: 1.0, None))
+_clamped = Function(
+    "clamped from below", on_numbers(balls.maximum), (lambda x, bound, y: 1.0, None)
+)
 
 
 @whole(F.poisson_nll_loss)
 def poisson(
-    input: Node, target: Node, log_input: bool = True, full: bool = False, size_average: Any = None, eps: float = 1e-8,
+    input: Node, target: Node, log_input: bool = True, full: bool = False, size_average: Any = None,
+    eps: float = 1e-8,
     reduce: Any = None, reduction: str = "mean",
 ) -> Node:  # fmt: skip
-    """eˣ − t·x or x − t·log(x + eps), and for targets above 1 Stirling's t·log t − t + ½·log(2πt)."""
+    """eˣ − t·x or x − t·log(x + eps), and for targets above 1 Stirling's t·log t − t +
+    ½·log(2πt)."""
     if size_average is not None or reduce is not None:
         raise Unsure("a reduction said in the old way")
-    terms = sub(exp(input), mul(target, input)) if log_input else sub(input, mul(target, log(add(input, eps))))
+    terms = (
+        sub(exp(input), mul(target, input))
+        if log_input
+        else sub(input, mul(target, log(add(input, eps))))
+    )
     if full:
-        held, target = target, where(less_equal(target, 1.0), 2.0, target)  # elsewhere there may be no logarithm
-        stirling = add(sub(mul(target, log(target)), target), mul(add(Number(_log_two_pi), log(target)), 0.5))
+        held, target = (
+            target,
+            where(less_equal(target, 1.0), 2.0, target),
+        )  # elsewhere there may be no logarithm
+        stirling = add(
+            sub(mul(target, log(target)), target), mul(add(Number(_log_two_pi), log(target)), 0.5)
+        )
         terms = add(terms, where(less_equal(held, 1.0), 0.0, stirling))
     return reduced(terms, REDUCTIONS[reduction])
 
 
 @whole(F.cross_entropy)
 def smoothed(
-    input: Node, target: Node, weight: Node | None = None, size_average: Any = None, ignore_index: int = -100, reduce: Any = None,
+    input: Node, target: Node, weight: Node | None = None, size_average: Any = None,
+    ignore_index: int = -100, reduce: Any = None,
     reduction: str = "mean", label_smoothing: float = 0.0,
 ) -> Node:  # fmt: skip
     if size_average is not None or reduce is not None:
         raise Unsure("a reduction said in the old way")
-    return cross_entropy(input, target, weight, REDUCTIONS[reduction], ignore_index, label_smoothing)
+    return cross_entropy(
+        input, target, weight, REDUCTIONS[reduction], ignore_index, label_smoothing
+    )
 
 
 @whole(torch.special.ndtr)

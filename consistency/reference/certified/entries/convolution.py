@@ -28,18 +28,27 @@ def _spread(value: Any, rank: int) -> list[int]:
     "thnn_conv2d",
 )
 def convolution(
-    input: Any, weight: Any, result: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-    transposed: bool = False, output_padding: Any = None, groups: int = 1, benchmark: bool = False, deterministic: bool = False,
+    input: Any, weight: Any, result: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
+    dilation: Any = 1,
+    transposed: bool = False, output_padding: Any = None, groups: int = 1, benchmark: bool = False,
+    deterministic: bool = False,
     cudnn_enabled: bool = False, allow_tf32: bool = False, kernel_size: Any = None,
 ) -> Any:  # fmt: skip
-    """Transposed, the input stands where the result of a convolution would, and the result where its image would."""
+    """Transposed, the input stands where the result of a convolution would, and the result where
+    its image would."""
     out = result[0] if isinstance(result, tuple) else result
     rank = weight.ndim - 2
     shape = tuple(out.shape)
     image, kind = (shape, IMAGE) if transposed else (input.shape, RESULT)
     windowed = input.shape if transposed else shape
     axes, shapes = meetings(
-        image, weight.shape, windowed, groups, _spread(stride, rank), _spread(padding, rank), _spread(dilation, rank)
+        image,
+        weight.shape,
+        windowed,
+        groups,
+        _spread(stride, rank),
+        _spread(padding, rank),
+        _spread(dilation, rank),
     )
 
     def of(x: Node, w: Node) -> Node:
@@ -52,16 +61,28 @@ def convolution(
 
 
 @entry("im2col")
-def im2col(self: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any, result: Any) -> Any:
+def im2col(
+    self: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any, result: Any
+) -> Any:
     def move(x: Node) -> Node:
         numbers = np.arange(x.size).reshape(x.shape)
-        return gather(x, lambda: windows(numbers, kernel_size, dilation, padding, stride), tuple(result.shape))
+        return gather(
+            x, lambda: windows(numbers, kernel_size, dilation, padding, stride), tuple(result.shape)
+        )
 
     return c.each(move, self)
 
 
 @entry("col2im")
-def col2im(self: Any, output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any, result: Any) -> Any:
+def col2im(
+    self: Any,
+    output_size: Any,
+    kernel_size: Any,
+    dilation: Any,
+    padding: Any,
+    stride: Any,
+    result: Any,
+) -> Any:
     def move(x: Node) -> Node:
         shape = tuple(result.shape)
         numbers = np.arange(result.numel()).reshape(shape)

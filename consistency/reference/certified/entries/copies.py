@@ -31,10 +31,19 @@ def copy(self: Any, src: Any, result: Any) -> Any:
 
 
 def converted(source: Any, dtype: torch.dtype) -> Any:
-    """Floats as whole numbers lose their fraction; beyond the dtype's range, and of NaN, C++ leaves open what they become."""
-    if isinstance(source, Pair) and not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool):
+    """Floats as whole numbers lose their fraction; beyond the dtype's range, and of NaN, C++ leaves
+    open what they become."""
+    if isinstance(source, Pair) and not (
+        dtype.is_floating_point or dtype.is_complex or dtype == torch.bool
+    ):
         source = source.re
-    if isinstance(source, Pair) or source.kind != "real" or dtype.is_floating_point or dtype.is_complex or dtype == torch.bool:
+    if (
+        isinstance(source, Pair)
+        or source.kind != "real"
+        or dtype.is_floating_point
+        or dtype.is_complex
+        or dtype == torch.bool
+    ):
         return source
     form = torch.iinfo(dtype)
     return _truncation(form.min, form.max)(source)

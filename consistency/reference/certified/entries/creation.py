@@ -34,7 +34,13 @@ def full(fill_value: Any, self: Any = None, size: Any = None) -> Any:
 
 @entry("fill")
 def fill(self: Any, value: Any) -> Any:
-    return pair(value) if isinstance(value, complex) else node_of(value) if not hasattr(value, "shape") else value
+    return (
+        pair(value)
+        if isinstance(value, complex)
+        else node_of(value)
+        if not hasattr(value, "shape")
+        else value
+    )
 
 
 @entry("scalar_tensor")

@@ -1,4 +1,5 @@
-"""The loss of connectionist temporal classification (Graves et al. 2006): −log of the probability of all paths to a target."""
+"""The loss of connectionist temporal classification (Graves et al. 2006): −log of the probability
+of all paths to a target."""
 
 from __future__ import annotations
 
@@ -18,11 +19,14 @@ from . import entry
 
 
 def _lengths(values: Any) -> list[int]:
-    return [int(v) for v in (whole_numbers(values).reshape(-1) if isinstance(values, Node) else values)]
+    return [
+        int(v) for v in (whole_numbers(values).reshape(-1) if isinstance(values, Node) else values)
+    ]
 
 
 def _probability(frames: Node, target: list[int], blank: int) -> Node:
-    """Of frames (time, classes): the sum over all paths, frame after frame. Between labels, and around them, there may be blanks.
+    """Of frames (time, classes): the sum over all paths, frame after frame. Between labels, and
+    around them, there may be blanks.
 
     A label follows the one before it directly if the two differ.
     """
@@ -30,24 +34,33 @@ def _probability(frames: Node, target: list[int], blank: int) -> Node:
     count, (steps, classes) = len(labels), frames.shape
     here = np.array(labels, dtype=np.int64)
     before = np.arange(-1, count - 1)
-    skipped = np.array([s - 2 if s > 1 and labels[s] not in (blank, labels[s - 2]) else -1 for s in range(count)], dtype=np.int64)
+    skipped = np.array(
+        [s - 2 if s > 1 and labels[s] not in (blank, labels[s - 2]) else -1 for s in range(count)],
+        dtype=np.int64,
+    )
     if not steps:
         raise Unsure("a sequence without frames")
     start = np.where(np.arange(count) < 2, here, -1)
     alpha = gather(frames, start, (count,))
     for t in range(1, steps):
-        reached = e.add(e.add(alpha, gather(alpha, before, (count,))), gather(alpha, skipped, (count,)))
+        reached = e.add(
+            e.add(alpha, gather(alpha, before, (count,))), gather(alpha, skipped, (count,))
+        )
         alpha = e.mul(reached, gather(frames, t * classes + here, (count,)))
     last = view(alpha, (), (), count - 1)
     return last if count == 1 else e.add(last, view(alpha, (), (), count - 2))
 
 
 def _losses(
-    log_probs: Node, targets: Node, input_lengths: Any, target_lengths: Any, blank: int, zero_infinity: bool
+    log_probs: Node, targets: Node, input_lengths: Any, target_lengths: Any, blank: int,
+    zero_infinity: bool
 ) -> Node:  # fmt: skip
     """One per sequence, whose targets are rows of a matrix or follow each other."""
-    # torch's gradient is that by the numbers from which a log_softmax made these, which is not the derivative of the loss.
-    log_probs = WithoutGradient(log_probs, "the gradient of the ctc loss is one by what stands before a softmax")
+    # torch's gradient is that by the numbers from which a log_softmax made these, which is not the
+    # derivative of the loss.
+    log_probs = WithoutGradient(
+        log_probs, "the gradient of the ctc loss is one by what stands before a softmax"
+    )
     steps, classes = log_probs.shape[0], log_probs.shape[-1]
     batch = 1 if log_probs.ndim == 2 else log_probs.shape[1]
     frames, numbers = _lengths(input_lengths), whole_numbers(targets)
@@ -56,7 +69,11 @@ def _losses(
     probabilities = f.exp(log_probs)
     made = []
     for n in range(batch):
-        target = numbers[n, : counts[n]] if numbers.ndim == 2 else numbers.reshape(-1)[begins[n] : begins[n + 1]]
+        target = (
+            numbers[n, : counts[n]]
+            if numbers.ndim == 2
+            else numbers.reshape(-1)[begins[n] : begins[n + 1]]
+        )
         if frames[n] > steps:
             raise Unsure("a sequence longer than its frames")
         own = view(probabilities, (frames[n], classes), (batch * classes, 1), n * classes)
@@ -67,19 +84,24 @@ def _losses(
 
 @entry("_ctc_loss")
 def _ctc_loss(
-    log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, result: Any, blank: int = 0, zero_infinity: bool = False
+    log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, result: Any,
+    blank: int = 0, zero_infinity: bool = False
 ) -> Any:  # fmt: skip
     losses = _losses(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity)
-    table = Unknown(tuple(result[1].shape), "the table of the paths' probabilities", inputs=[log_probs])
+    table = Unknown(
+        tuple(result[1].shape), "the table of the paths' probabilities", inputs=[log_probs]
+    )
     return reshape(losses, tuple(result[0].shape)), table
 
 
 @whole(F.ctc_loss)
 def ctc_loss(
-    log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: str = "mean",
+    log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0,
+    reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Node:  # fmt: skip
-    """As a whole, for lengths become tensors that no operator writes. The mean is of losses over their targets' lengths, 0 as 1."""
+    """As a whole, for lengths become tensors that no operator writes. The mean is of losses over
+    their targets' lengths, 0 as 1."""
     losses = _losses(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity)
     if reduction == "sum":
         return sums.sum_(losses)

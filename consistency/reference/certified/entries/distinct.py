@@ -20,13 +20,17 @@ from . import entry
 
 
 class _Runs:
-    """Rows that are equal, one after the other in an order: the first of each run, the run of each row, how long runs are.
+    """Rows that are equal, one after the other in an order: the first of each run, the run of each
+    row, how long runs are.
 
-    Of rows that are equal the first one in the tensor stands for all; zeros of either sign are equal.
+    Of rows that are equal the first one in the tensor stands for all; zeros of either sign are
+    equal.
     """
 
     def __init__(self, rows: list[tuple[Any, ...]], ordered: bool) -> None:
-        order = sorted(range(len(rows)), key=rows.__getitem__) if ordered else list(range(len(rows)))
+        order = (
+            sorted(range(len(rows)), key=rows.__getitem__) if ordered else list(range(len(rows)))
+        )
         self.first: list[int] = []
         self.counts: list[int] = []
         self.inverse = np.zeros(len(rows), dtype=np.int64)
@@ -50,13 +54,19 @@ def _runs(self: Any, dim: int | None, ordered: bool) -> Callable[[], _Runs]:
         made = np.empty(self.size, dtype=object)
         made[:] = keys(values.reshape(-1).tolist())
         table = made.reshape(self.shape)
-        rows = table.reshape(-1, 1) if dim is None else np.moveaxis(table, dim, 0).reshape(self.shape[dim], -1)
+        rows = (
+            table.reshape(-1, 1)
+            if dim is None
+            else np.moveaxis(table, dim, 0).reshape(self.shape[dim], -1)
+        )
         return _Runs([tuple(row) for row in rows.tolist()], ordered)
 
     return find
 
 
-def _made(self: Any, runs: Callable[[], _Runs], dim: int | None, result: Any) -> tuple[Node, Node, Node]:
+def _made(
+    self: Any, runs: Callable[[], _Runs], dim: int | None, result: Any
+) -> tuple[Node, Node, Node]:
     labels = np.arange(self.size).reshape(self.shape)
     flat = labels.reshape(-1) if dim is None else labels
     shape = tuple(result[0].shape)
@@ -69,32 +79,54 @@ def _made(self: Any, runs: Callable[[], _Runs], dim: int | None, result: Any) ->
 
     def later(position: int, make: Callable[[], Any]) -> Node:
         empty = not result[position].numel()
-        return Constant(np.zeros(tuple(result[position].shape), np.int64)) if empty else Later(tuple(result[position].shape), make)
+        return (
+            Constant(np.zeros(tuple(result[position].shape), np.int64))
+            if empty
+            else Later(tuple(result[position].shape), make)
+        )
 
     inverse = later(1, lambda: runs().inverse.reshape(tuple(result[1].shape)))
     return gather(self, first, shape), inverse, later(2, lambda: np.asarray(runs().counts))
 
 
 @entry("_unique2")
-def unique(self: Any, result: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False) -> Any:
+def unique(
+    self: Any,
+    result: Any,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+) -> Any:
     return _made(self, _runs(self, None, True), None, result)
 
 
 @entry("unique_dim")
 def unique_dim(
-    self: Any, dim: int, result: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+    self: Any,
+    dim: int,
+    result: Any,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
 ) -> Any:
     """Slices in lexicographic order."""
     return _made(self, _runs(self, dim, True), dim, result)
 
 
 @entry("unique_consecutive")
-def unique_consecutive(self: Any, result: Any, return_inverse: bool = False, return_counts: bool = False, dim: Any = None) -> Any:
+def unique_consecutive(
+    self: Any,
+    result: Any,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: Any = None,
+) -> Any:
     return _made(self, _runs(self, dim, False), dim, result)
 
 
 def _bin(x: Element, low: Element, high: Element, bins: int) -> int:
-    """The bin of a number, −1 outside; bins are half open but for the last, which holds its upper bound."""
+    """The bin of a number, −1 outside; bins are half open but for the last, which holds its upper
+    bound."""
     if type(x) is float and x - x != 0.0:
         return -1
     outside = [balls.less(x, low), balls.less(high, x)]
@@ -112,5 +144,7 @@ def histc(self: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> Any:
     if min == max:
         raise Unknowable("a histogram whose range is that of its numbers")
     low, high = balls.element(float(min)), balls.element(float(max))
-    place = Function("bin", lambda x: _bin(balls.real(x), low, high, bins), kind="int")(to_real(self))
+    place = Function("bin", lambda x: _bin(balls.real(x), low, high, bins), kind="int")(
+        to_real(self)
+    )
     return scatter(Constant(np.ones(self.shape)), lambda: whole_numbers(place).reshape(-1), (bins,))

@@ -1,4 +1,5 @@
-"""Exponentials, logarithms, roots, circular and hyperbolic functions, of real and complex numbers."""
+"""Exponentials, logarithms, roots, circular and hyperbolic functions, of real and complex
+numbers."""
 
 from __future__ import annotations
 

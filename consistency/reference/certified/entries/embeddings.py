@@ -19,11 +19,21 @@ SUM, MEAN, MAX = 0, 1, 2
 
 
 class Rows(Gather):
-    """Rows of a table. Of the padding's row no gradient is told; the others' may be divided by how often they come."""
+    """Rows of a table. Of the padding's row no gradient is told; the others' may be divided by how
+    often they come."""
 
     def __init__(self, table: Node, rows: Labels, padding: int, by_frequency: bool) -> None:
-        self.rows, self.padding, self.by_frequency, self.width = rows, padding, by_frequency, table.shape[1]
-        super().__init__(table, (rows[:, None] * self.width + np.arange(self.width)).reshape(-1), (rows.size, self.width))
+        self.rows, self.padding, self.by_frequency, self.width = (
+            rows,
+            padding,
+            by_frequency,
+            table.shape[1],
+        )
+        super().__init__(
+            table,
+            (rows[:, None] * self.width + np.arange(self.width)).reshape(-1),
+            (rows.size, self.width),
+        )
 
     def pull(self, gradient: Node) -> Sequence[Node | None]:
         if self.by_frequency:
@@ -35,7 +45,12 @@ class Rows(Gather):
 
 @entry("embedding")
 def embedding(
-    weight: Any, indices: Any, result: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
+    weight: Any,
+    indices: Any,
+    result: Any,
+    padding_idx: int = -1,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
 ) -> Any:
     rows = wrapped(whole_numbers(indices).reshape(-1), weight.shape[0])
     return reshape(Rows(weight, rows, padding_idx, scale_grad_by_freq), tuple(result.shape))
@@ -43,16 +58,22 @@ def embedding(
 
 @entry("_embedding_bag", "_embedding_bag_forward_only")
 def embedding_bag(
-    weight: Any, indices: Any, offsets: Any, result: Any, scale_grad_by_freq: bool = False, mode: int = 0, sparse: bool = False,
+    weight: Any, indices: Any, offsets: Any, result: Any, scale_grad_by_freq: bool = False,
+    mode: int = 0, sparse: bool = False,
     per_sample_weights: Any = None, include_last_offset: bool = False, padding_idx: int = -1,
 ) -> Any:  # fmt: skip
-    """Bags of rows, by where each bag begins; rows of the padding take no part, and empty bags are 0."""
+    """Bags of rows, by where each bag begins; rows of the padding take no part, and empty bags are
+    0."""
     if scale_grad_by_freq:
         raise Unknowable("gradients of bags that are divided by how often a row comes")
     rows = wrapped(whole_numbers(indices).reshape(-1), weight.shape[0])
     starts = whole_numbers(offsets).reshape(-1)
     bags, width = int(result[0].shape[0]), weight.shape[1]
-    if (np.diff(starts) < 0).any() or (starts.size and starts[0] != 0) or (starts > rows.size).any():
+    if (
+        (np.diff(starts) < 0).any()
+        or (starts.size and starts[0] != 0)
+        or (starts > rows.size).any()
+    ):
         raise Unknowable("offsets that do not ascend from 0")
     if include_last_offset and int(starts[-1]) != rows.size:
         raise Unknowable("a last offset that is not the end")
@@ -60,7 +81,9 @@ def embedding_bag(
     used = rows != padding_idx
     if mode == MAX:
         return _largest(weight, rows[used], bag[used], bags)
-    taken = gather(weight, (rows[:, None] * width + np.arange(width)).reshape(-1), (rows.size, width))
+    taken = gather(
+        weight, (rows[:, None] * width + np.arange(width)).reshape(-1), (rows.size, width)
+    )
     if per_sample_weights is not None:
         taken = mul(taken, reshape(per_sample_weights, (rows.size, 1)))
     places = np.where(used[:, None], bag[:, None] * width + np.arange(width), -1)
@@ -78,11 +101,15 @@ def _largest(weight: Node, rows: Labels, bag: Labels, bags: int) -> tuple[Node, 
     table = np.full((bags, max(int(counts.max(initial=0)), 1)), -1, dtype=np.int64)
     for b in range(bags):
         table[b, : counts[b]] = rows[bag == b]
-    labels = np.where(table[:, None, :] >= 0, table[:, None, :] * width + np.arange(width)[:, None], -1)
+    labels = np.where(
+        table[:, None, :] >= 0, table[:, None, :] * width + np.arange(width)[:, None], -1
+    )
     filled = np.flatnonzero(counts)
     size = filled.size * width
     chosen = labels[filled].reshape(size, table.shape[1])
     zeros = np.zeros(size, dtype=np.int64)
-    found = Lookup(weight, Largest(weight, chosen, False), zeros, unique=Largest(weight, chosen, True))
+    found = Lookup(
+        weight, Largest(weight, chosen, False), zeros, unique=Largest(weight, chosen, True)
+    )
     places = (filled[:, None] * width + np.arange(width)).reshape(-1)
     return (scatter(found, places, (bags, width)),)

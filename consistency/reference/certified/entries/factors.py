@@ -1,4 +1,5 @@
-"""Eigenvalues and singular values. Vectors are not unique: what is unique of them, :mod:`..definitions` gives."""
+"""Eigenvalues and singular values. Vectors are not unique: what is unique of them,
+:mod:`..definitions` gives."""
 
 from __future__ import annotations
 
@@ -15,11 +16,19 @@ def eigh(A: Any, result: Any, UPLO: str = "L", compute_v: bool = True) -> Any:
     """Of the Hermitian matrix with this triangle; the gradient is that by a Hermitian matrix."""
     a = adjoint(real(A)) if UPLO.upper() == "U" else real(A)
     values = m.eigen(stack(a))[0]
-    return reshaped(values, tuple(result[0].shape)), unfollowed(result[1], "eigenvectors are not unique", A)
+    return reshaped(values, tuple(result[0].shape)), unfollowed(
+        result[1], "eigenvectors are not unique", A
+    )
 
 
 @entry("_linalg_svd")
-def svd(A: Any, result: Any, full_matrices: bool = False, compute_uv: bool = True, driver: Any = None) -> Any:
+def svd(
+    A: Any, result: Any, full_matrices: bool = False, compute_uv: bool = True, driver: Any = None
+) -> Any:
     values = m.singular_values(stack(real(A)))[0]
     why = "singular vectors are not unique"
-    return unfollowed(result[0], why, A), reshaped(values, tuple(result[1].shape)), unfollowed(result[2], why, A)
+    return (
+        unfollowed(result[0], why, A),
+        reshaped(values, tuple(result[1].shape)),
+        unfollowed(result[2], why, A),
+    )

@@ -1,4 +1,5 @@
-"""Sampling at places that are computed: affine_grid and grid_sample, as torch.nn.functional documents them."""
+"""Sampling at places that are computed: affine_grid and grid_sample, as torch.nn.functional
+documents them."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ ZEROS, BORDER, REFLECTION = 0, 1, 2
 
 
 def _base(size: int, aligned: bool) -> Node:
-    """Centers of so many pixels between −1 and 1; with aligned corners the outermost ones lie on the ends."""
+    """Centers of so many pixels between −1 and 1; with aligned corners the outermost ones lie on
+    the ends."""
     if aligned:
         values = [Fraction(2 * i, size - 1) - 1 if size > 1 else Fraction(0) for i in range(size)]
     else:
@@ -39,7 +41,8 @@ def affine_grid(theta: Any, size: Any, align_corners: bool) -> Any:
     axes = [_base(n, align_corners) for n in reversed(spatial)]  # x is the last dimension
     shape = tuple(spatial)
     coordinates = [
-        expand(reshape(axis, (*(1,) * (len(shape) - 1 - i), axis.size, *(1,) * i)), shape) for i, axis in enumerate(axes)
+        expand(reshape(axis, (*(1,) * (len(shape) - 1 - i), axis.size, *(1,) * i)), shape)
+        for i, axis in enumerate(axes)
     ]
     ones: Node = Constant(np.ones(shape))
     found: Node | None = None
@@ -56,10 +59,12 @@ def _last(x: Node, k: int) -> Node:
     return labelled(x, lambda labels: labels[..., k])
 
 
-# --- places ---------------------------------------------------------------------------------------------------------------
+# --- places
 
 _whole = Function("whole number", whole, kind="int")
-_nearest = Function("nearest whole number", on_numbers(lambda x: x if type(x) is float else nearest_even(x)))
+_nearest = Function(
+    "nearest whole number", on_numbers(lambda x: x if type(x) is float else nearest_even(x))
+)
 
 
 def _unnormalized(grid: Node, size: int, aligned: bool) -> Node:
@@ -100,19 +105,29 @@ def _padded(x: Node, size: int, padding: int, aligned: bool) -> Node:
     return _clipped(_reflected(x, size, aligned) if padding == REFLECTION else x, size)
 
 
-# --- samples --------------------------------------------------------------------------------------------------------------
+# --- samples
 
 
 @entry("grid_sampler_2d", "grid_sampler_3d")
-def grid_sampler(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool, result: Any) -> Any:
+def grid_sampler(
+    input: Any,
+    grid: Any,
+    interpolation_mode: int,
+    padding_mode: int,
+    align_corners: bool,
+    result: Any,
+) -> Any:
     sizes = input.shape[2:]
     parts = [_last(grid, d) for d in range(len(sizes))]
     places = [
-        _unnormalized(part, size, align_corners) for part, size in zip(reversed(parts), sizes, strict=True)
+        _unnormalized(part, size, align_corners)
+        for part, size in zip(reversed(parts), sizes, strict=True)
     ]  # x comes first in the grid and last in the picture
     if interpolation_mode == BICUBIC:
         return _bicubic(input, places, padding_mode, align_corners, result)
-    places = [_padded(x, size, padding_mode, align_corners) for x, size in zip(places, sizes, strict=True)]
+    places = [
+        _padded(x, size, padding_mode, align_corners) for x, size in zip(places, sizes, strict=True)
+    ]
     if interpolation_mode == NEAREST:
         return _pixel(input, [_whole(_nearest(x)) for x in places], result)
     lows = [floor(x) for x in places]
@@ -120,8 +135,12 @@ def grid_sampler(input: Any, grid: Any, interpolation_mode: int, padding_mode: i
     corners = []
     for corner in itertools.product((0, 1), repeat=len(sizes)):
         at = [_whole(add(low, float(step))) for low, step in zip(lows, corner, strict=True)]
-        weights = [share if step else sub(1.0, share) for share, step in zip(shares, corner, strict=True)]
-        corners.append(mul(_pixel(input, at, result), _of_channels(functools.reduce(mul, weights), result)))
+        weights = [
+            share if step else sub(1.0, share) for share, step in zip(shares, corner, strict=True)
+        ]
+        corners.append(
+            mul(_pixel(input, at, result), _of_channels(functools.reduce(mul, weights), result))
+        )
     return functools.reduce(add, corners)
 
 
@@ -133,7 +152,9 @@ def _of_channels(x: Node, result: Any) -> Node:
 def _pixel(picture: Node, at: list[Node], result: Any) -> Node:
     """The pixels at whole places in every channel, 0 outside."""
     sizes = picture.shape[2:]
-    padded = labelled(picture, lambda x: np.pad(x, [(0, 0), (0, 0)] + [(1, 1)] * len(sizes), constant_values=-1))
+    padded = labelled(
+        picture, lambda x: np.pad(x, [(0, 0), (0, 0)] + [(1, 1)] * len(sizes), constant_values=-1)
+    )
 
     def place(*found: int | None) -> int | None:
         flat = 0
@@ -146,7 +167,8 @@ def _pixel(picture: Node, at: list[Node], result: Any) -> Node:
     index = _of_channels(Function("place in the plane", place, kind="int")(*at), result)
     plane = int(np.prod([n + 2 for n in sizes]))
     offset: Labels = np.repeat(
-        np.arange(picture.shape[0] * picture.shape[1]) * plane, index.size // (picture.shape[0] * picture.shape[1])
+        np.arange(picture.shape[0] * picture.shape[1]) * plane,
+        index.size // (picture.shape[0] * picture.shape[1]),
     )
     return Lookup(padded, index, offset)
 
@@ -165,7 +187,8 @@ def _cubic_weights(t: Node) -> list[Node]:
 
 
 def _bicubic(picture: Node, places: list[Node], padding: int, aligned: bool, result: Any) -> Node:
-    """Sixteen pixels around a place that is not padded itself; each of them is, outside of the picture."""
+    """Sixteen pixels around a place that is not padded itself; each of them is, outside of the
+    picture."""
     lows = [floor(x) for x in places]
     weights = [_cubic_weights(sub(x, low)) for x, low in zip(places, lows, strict=True)]
     found: list[Node] = []
@@ -174,5 +197,9 @@ def _bicubic(picture: Node, places: list[Node], padding: int, aligned: bool, res
             _whole(_padded(add(low, float(step - 1)), size, padding, aligned))
             for low, step, size in zip(lows, (i, j), picture.shape[2:], strict=True)
         ]
-        found.append(mul(_pixel(picture, at, result), _of_channels(mul(weights[0][i], weights[1][j]), result)))
+        found.append(
+            mul(
+                _pixel(picture, at, result), _of_channels(mul(weights[0][i], weights[1][j]), result)
+            )
+        )
     return functools.reduce(add, found)

@@ -19,7 +19,8 @@ from . import entry
 
 
 def taken(self: Any, labels: Callable[[], Labels], shape: Sequence[int], *indices: Any) -> Any:
-    """A tensor at flat positions that follow from the numbers of ``indices``: right away where those are given."""
+    """A tensor at flat positions that follow from the numbers of ``indices``: right away where
+    those are given."""
     known = all(isinstance(i, Constant) for i in indices)
     found: Any = labels() if known else _checked(labels, math.prod(shape))
     return c.each(lambda x: gather(x, found, shape), self)
@@ -41,7 +42,8 @@ def positions(self: Any) -> Labels:
 
 
 def along(shape: Sequence[int], dim: int, index: Labels) -> Labels:
-    """Flat positions in a tensor of ``shape`` of the elements that an index picks along one dimension (gather, scatter)."""
+    """Flat positions in a tensor of ``shape`` of the elements that an index picks along one
+    dimension (gather, scatter)."""
     if not shape:
         return np.zeros(index.size, dtype=np.int64)
     places = list(np.indices(index.shape, sparse=True)) if index.ndim else [index.reshape(1)]
@@ -58,14 +60,20 @@ def gather_(self: Any, dim: int, index: Any) -> Any:
 def index_select(self: Any, dim: int, index: Any, result: Any) -> Any:
     def labels() -> Labels:
         where = whole_numbers(index).reshape(-1)
-        return np.take(positions(self), wrapped(where, self.shape[dim]), dim).reshape(-1) if self.shape else where
+        return (
+            np.take(positions(self), wrapped(where, self.shape[dim]), dim).reshape(-1)
+            if self.shape
+            else where
+        )
 
     return taken(self, labels, tuple(result.shape), index)
 
 
 @entry("take")
 def take(self: Any, index: Any) -> Any:
-    return taken(self, lambda: wrapped(whole_numbers(index), self.size).reshape(-1), index.shape, index)
+    return taken(
+        self, lambda: wrapped(whole_numbers(index), self.size).reshape(-1), index.shape, index
+    )
 
 
 def key_of(indices: Any) -> tuple[Any, ...]:
@@ -76,7 +84,9 @@ def key_of(indices: Any) -> tuple[Any, ...]:
 @entry("index", "_unsafe_index")
 def index_(self: Any, indices: Any, result: Any) -> Any:
     given = [i for i in indices if i is not None]
-    return taken(self, lambda: positions(self)[key_of(indices)].reshape(-1), tuple(result.shape), *given)
+    return taken(
+        self, lambda: positions(self)[key_of(indices)].reshape(-1), tuple(result.shape), *given
+    )
 
 
 def chosen(mask: Any, shape: Sequence[int]) -> Labels:
@@ -111,7 +121,8 @@ def nonzero_numpy(self: Any, result: Any) -> Any:
 
 
 class Bisection(Node):
-    """How many of the ascending numbers in a row lie below a value; with ``right`` also those that equal it."""
+    """How many of the ascending numbers in a row lie below a value; with ``right`` also those that
+    equal it."""
 
     kind = "int"
 
@@ -126,7 +137,10 @@ class Bisection(Node):
         return row[:, None] * width + np.arange(width), positions
 
     def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
-        return [self._count(row, value) for row, value in zip(given[0].tolist(), given[1].tolist(), strict=True)]
+        return [
+            self._count(row, value)
+            for row, value in zip(given[0].tolist(), given[1].tolist(), strict=True)
+        ]
 
     def _count(self, row: list[Element], value: Element) -> int:
         value = balls.real(value)
@@ -150,7 +164,12 @@ def _below(a: Element, b: Element, inclusive: bool) -> bool:
 
 @entry("searchsorted")
 def searchsorted(
-    sorted_sequence: Any, self: Any, right: bool = False, side: str | None = None, sorter: Any = None, out_int32: bool = False
+    sorted_sequence: Any,
+    self: Any,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Any = None,
+    out_int32: bool = False,
 ) -> Any:
     if sorter is not None:
         where = along(sorter.shape, -1, whole_numbers(sorter))

@@ -1,7 +1,9 @@
-"""Resampling at regular places: each output element is a sum of neighbours, weighted along one axis after the other.
+"""Resampling at regular places: each output element is a sum of neighbours, weighted along one axis
+after the other.
 
-Scales and places are rational numbers and computed as such: a scale is the input's size divided by the output's, or one divided by
-the scale factor where one is given; with aligned corners it is that of the outermost pixels' centers.
+Scales and places are rational numbers and computed as such: a scale is the input's size divided by
+the output's, or one divided by the scale factor where one is given; with aligned corners it is that
+of the outermost pixels' centers.
 """
 
 from __future__ import annotations
@@ -22,16 +24,21 @@ from ..sums import sum_
 from . import ENTRIES
 
 Taps = list[tuple[int, Fraction]]  # input positions and their weights
-Axis = Callable[[int, int, Fraction, bool], list[Taps]]  # of (input size, output size, scale, align_corners)
+Axis = Callable[
+    [int, int, Fraction, bool], list[Taps]
+]  # of (input size, output size, scale, align_corners)
 
 
 def weighted(x: Node, dim: int, taps: list[Taps]) -> Node:
-    """Along one dimension, element i is the sum of the input's elements in ``taps[i]`` times their weights."""
+    """Along one dimension, element i is the sum of the input's elements in ``taps[i]`` times their
+    weights."""
     matrix, back = rows_along(x, dim)
     rows, width = matrix.shape
     count = max(map(len, taps))
     table = [[*of_one, *[(-1, Fraction(0))] * (count - len(of_one))] for of_one in taps]
-    places = np.array([[place for place, _ in row] for row in table], dtype=np.int64).reshape(1, len(taps), count)
+    places = np.array([[place for place, _ in row] for row in table], dtype=np.int64).reshape(
+        1, len(taps), count
+    )
     labels = np.where(places >= 0, np.arange(rows)[:, None, None] * width + places, -1)
     weights = Fractions([weight for row in table for _, weight in row], (1, len(taps), count))
     return back(sum_(mul(gather(matrix, labels, labels.shape), expand(weights, labels.shape)), 2))
@@ -42,7 +49,10 @@ def nearest(size: int, wanted: int, scale: Fraction, aligned: bool) -> list[Taps
 
 
 def nearest_exact(size: int, wanted: int, scale: Fraction, aligned: bool) -> list[Taps]:
-    return [[(min(math.floor((i + Fraction(1, 2)) * scale), size - 1), Fraction(1))] for i in range(wanted)]
+    return [
+        [(min(math.floor((i + Fraction(1, 2)) * scale), size - 1), Fraction(1))]
+        for i in range(wanted)
+    ]
 
 
 def _place(i: int, scale: Fraction, aligned: bool) -> Fraction:
@@ -62,7 +72,8 @@ def linear(size: int, wanted: int, scale: Fraction, aligned: bool) -> list[Taps]
 
 
 def keys_filter(distance: Fraction, a: Fraction) -> Fraction:
-    """R. Keys' cubic convolution kernel (IEEE Trans. ASSP 29, 1981): of a = −1/2 and, in torch's bicubic, −3/4."""
+    """R. Keys' cubic convolution kernel (IEEE Trans. ASSP 29, 1981): of a = −1/2 and, in torch's
+    bicubic, −3/4."""
     x = abs(distance)
     if x <= 1:
         return ((a + 2) * x - (a + 3)) * x * x + 1
@@ -88,7 +99,8 @@ def catmull_rom(distance: Fraction) -> Fraction:
 
 
 def antialiased(kernel: Callable[[Fraction], Fraction], reach: int) -> Axis:
-    """The kernel is stretched by the scale where the picture shrinks; weights are divided by their sum, as PIL does it."""
+    """The kernel is stretched by the scale where the picture shrinks; weights are divided by their
+    sum, as PIL does it."""
 
     def axis(size: int, wanted: int, scale: Fraction, aligned: bool) -> list[Taps]:
         stretch = max(scale, Fraction(1))
@@ -111,14 +123,20 @@ def _towards_zero(x: Fraction) -> int:
 
 def _entry(rank: int, axis: Axis) -> Callable[..., Any]:
     def call(
-        result: Any, self: Any = None, input: Any = None, output_size: Any = None, align_corners: bool = False, scales: Any = None,
+        result: Any, self: Any = None, input: Any = None, output_size: Any = None,
+        align_corners: bool = False, scales: Any = None,
         scales_d: Any = None, scales_h: Any = None, scales_w: Any = None, scale_factors: Any = None,
     ) -> Any:  # fmt: skip
         x: Node = self if input is None else input
-        factors: Sequence[Any] = scale_factors or [scales_d, scales_h, scales_w if scales is None else scales][3 - rank :]
+        factors: Sequence[Any] = (
+            scale_factors
+            or [scales_d, scales_h, scales_w if scales is None else scales][3 - rank :]
+        )
         for d, factor in enumerate(factors, x.ndim - rank):
             size, wanted = x.shape[d], int(result.shape[d])
-            x = weighted(x, d, axis(size, wanted, _scale(size, wanted, factor, align_corners), align_corners))
+            x = weighted(
+                x, d, axis(size, wanted, _scale(size, wanted, factor, align_corners), align_corners)
+            )
         return reshape(x, tuple(result.shape))
 
     return call

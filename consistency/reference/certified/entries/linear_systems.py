@@ -1,4 +1,5 @@
-"""Inverses, solutions of linear systems, determinants, Cholesky's factor, and what is made of these."""
+"""Inverses, solutions of linear systems, determinants, Cholesky's factor, and what is made of
+these."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ NOT_UNIQUE = "factors and pivots are not unique"
 
 
 def unfollowed(result: torch.Tensor, why: str, *arguments: Any) -> Any:
-    """In place of a result of which nothing is said; it depends on these arguments, and so its gradient is unknown, too."""
+    """In place of a result of which nothing is said; it depends on these arguments, and so its
+    gradient is unknown, too."""
     from ..tracing import _nodes_in, _unknown
 
     return _unknown(result, why, _nodes_in(list(arguments)))
@@ -51,7 +53,9 @@ def solved(a: Any, b: Any) -> tuple[Any, Any]:
     """A·X = B with batches broadcast, and what says that A is regular."""
     a, b = real(a), real(b)
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    found, info = m.solution(stack(expanded(a, (*batch, *a.shape[-2:]))), stack(expanded(b, (*batch, *b.shape[-2:]))))
+    found, info = m.solution(
+        stack(expanded(a, (*batch, *a.shape[-2:]))), stack(expanded(b, (*batch, *b.shape[-2:])))
+    )
     return reshaped(found, (*batch, *b.shape[-2:])), info
 
 
@@ -64,7 +68,8 @@ def on_either_side(a: Any, b: Any, left: bool) -> tuple[Any, Any]:
 
 
 def is_vector(a: Any, b: Any) -> bool:
-    """Whether the right side is one vector per matrix, as the documentation of torch.linalg.solve says."""
+    """Whether the right side is one vector per matrix, as the documentation of torch.linalg.solve
+    says."""
     return bool(b.ndim == 1 or (a.ndim - 1 == b.ndim and b.shape == a.shape[:-1]))
 
 
@@ -76,11 +81,17 @@ def solve(A: Any, B: Any, result: Any, left: bool = True) -> Any:
         raise Unsure("a vector on the left")
     found, info = on_either_side(A, b, left)
     shape = tuple(result[0].shape)
-    return reshaped(found, shape), *[unfollowed(r, NOT_UNIQUE, A) for r in result[1:3]], _info(info, result[3])
+    return (
+        reshaped(found, shape),
+        *[unfollowed(r, NOT_UNIQUE, A) for r in result[1:3]],
+        _info(info, result[3]),
+    )
 
 
 @entry("linalg_solve_triangular")
-def solve_triangular(self: Any, B: Any, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
+def solve_triangular(
+    self: Any, B: Any, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Any:
     """Of A one triangle is read, without its diagonal where that is taken as ones."""
     a = _triangle(real(self), upper, unitriangular)
     return on_either_side(a, B, left)[0]
@@ -162,7 +173,14 @@ def pseudo_inverse(a: Any, absolute: float, relative: float) -> Any:
 
 
 @entry("linalg_pinv")
-def pinv(self: Any, result: Any, atol: Any = None, rtol: Any = None, rcond: Any = None, hermitian: bool = False) -> Any:
+def pinv(
+    self: Any,
+    result: Any,
+    atol: Any = None,
+    rtol: Any = None,
+    rcond: Any = None,
+    hermitian: bool = False,
+) -> Any:
     if hermitian:
         raise Unsure("a pseudo-inverse of Hermitian matrices")
     absolute = _exact(atol)
@@ -177,7 +195,9 @@ def lstsq(self: Any, b: Any, result: Any, rcond: Any = None, driver: Any = None)
     """Of full rank: the least-squares solution, or the shortest one."""
     if is_vector(self, b):
         b = reshaped(b, (*b.shape, 1))
-    relative = max(self.shape[-2:]) * torch.finfo(result[0].dtype).eps if rcond is None else float(rcond)
+    relative = (
+        max(self.shape[-2:]) * torch.finfo(result[0].dtype).eps if rcond is None else float(rcond)
+    )
     a, b = real(self), real(b)
     inverted = pseudo_inverse(a, 0.0, max(relative, 0.0))
     found = c.matmul(reshaped(inverted, (*a.shape[:-2], *reversed(a.shape[-2:]))), b)
@@ -199,7 +219,8 @@ def cross(self: Any, other: Any, dim: int = -1) -> Any:
 
 @entry("linalg_householder_product")
 def householder_product(input: Any, tau: Any) -> Any:
-    """The first columns of H₁·H₂·…·Hₖ, with Hᵢ = I − τᵢ·vᵢ·vᵢᴴ and vᵢ = (0, …, 0, 1, what is below the diagonal in column i)."""
+    """The first columns of H₁·H₂·…·Hₖ, with Hᵢ = I − τᵢ·vᵢ·vᵢᴴ and vᵢ = (0, …, 0, 1, what is below
+    the diagonal in column i)."""
     a = stack(real(input))
     batch, rows, columns = a.shape
     t = reshaped(real(tau), (batch, 1, tau.shape[-1]))

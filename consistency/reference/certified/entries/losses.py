@@ -32,8 +32,12 @@ def binary_cross_entropy(self: Any, target: Any, weight: Any = None, reduction: 
 
 
 @entry("binary_cross_entropy_with_logits")
-def binary_cross_entropy_with_logits(self: Any, target: Any, weight: Any = None, pos_weight: Any = None, reduction: int = 1) -> Any:
-    return l.reduced(l.weighted(l.cross_entropy_with_logits(self, target, pos_weight), weight), reduction)
+def binary_cross_entropy_with_logits(
+    self: Any, target: Any, weight: Any = None, pos_weight: Any = None, reduction: int = 1
+) -> Any:
+    return l.reduced(
+        l.weighted(l.cross_entropy_with_logits(self, target, pos_weight), weight), reduction
+    )
 
 
 @entry("soft_margin_loss")

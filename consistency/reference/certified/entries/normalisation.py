@@ -34,7 +34,9 @@ def _affine(x: Node, weight: Any, bias: Any, shape: Sequence[int]) -> Node:
 
 
 @entry("native_layer_norm")
-def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+def layer_norm(
+    input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Any:
     x = to_real(input)
     dims = tuple(range(x.ndim - len(normalized_shape), x.ndim))
     mean, variance = _moments(x, dims)
@@ -44,14 +46,19 @@ def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any 
 
 @entry("native_group_norm")
 def group_norm(
-    input: Any, N: int, C: int, HxW: int, group: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
+    input: Any, N: int, C: int, HxW: int, group: int, weight: Any = None, bias: Any = None,
+    eps: float = 1e-5
 ) -> Any:  # fmt: skip
     x = to_real(input)
     grouped = reshape(x, (N, group, C * HxW // max(group, 1)))
     mean, variance = _moments(grouped, (2,))
     scale = _inverse_root(variance, eps)
     y = reshape(e.mul(e.sub(grouped, mean), scale), x.shape)
-    return _affine(y, weight, bias, (C, *[1] * (x.ndim - 2))), reshape(mean, (N, group)), reshape(scale, (N, group))
+    return (
+        _affine(y, weight, bias, (C, *[1] * (x.ndim - 2))),
+        reshape(mean, (N, group)),
+        reshape(scale, (N, group)),
+    )
 
 
 @entry(
@@ -62,10 +69,13 @@ def group_norm(
     "_native_batch_norm_legit_no_training",
 )
 def batch_norm(
-    input: Any, weight: Any = None, bias: Any = None, running_mean: Any = None, running_var: Any = None, training: bool = False,
-    momentum: float = 0.1, eps: float = 1e-5, epsilon: float | None = None, exponential_average_factor: float | None = None,
+    input: Any, weight: Any = None, bias: Any = None, running_mean: Any = None,
+    running_var: Any = None, training: bool = False,
+    momentum: float = 0.1, eps: float = 1e-5, epsilon: float | None = None,
+    exponential_average_factor: float | None = None,
 ) -> Any:  # fmt: skip
-    """In training also new running statistics, which the schema does not say: (1 − momentum)·old + momentum·the batch's.
+    """In training also new running statistics, which the schema does not say: (1 − momentum)·old +
+    momentum·the batch's.
 
     The running variance is that of a sample (n − 1); the one that is divided by is not.
     """
@@ -77,22 +87,34 @@ def batch_norm(
     if not training:
         mean, variance = (reshape(to_real(t), shape) for t in (running_mean, running_var))
         made = _affine(e.mul(e.sub(x, mean), _inverse_root(variance, eps)), weight, bias, shape)
-        return made, reshape(mean, (x.shape[1],)), reshape(_inverse_root(variance, eps), (x.shape[1],))
+        return (
+            made,
+            reshape(mean, (x.shape[1],)),
+            reshape(_inverse_root(variance, eps), (x.shape[1],)),
+        )
     mean, variance = _moments(x, dims)
     scale = _inverse_root(variance, eps)
-    outputs = _affine(e.mul(e.sub(x, mean), scale), weight, bias, shape), *(reshape(t, (x.shape[1],)) for t in (mean, scale))
+    outputs = (
+        _affine(e.mul(e.sub(x, mean), scale), weight, bias, shape),
+        *(reshape(t, (x.shape[1],)) for t in (mean, scale)),
+    )
     count = math.prod(x.shape[d] for d in dims)
     flat_mean, flat_variance = (reshape(t, (x.shape[1],)) for t in (mean, variance))
     sample = e.div(e.mul(flat_variance, float(count)), float(count - 1))
     written = {}
-    for name, old, new in (("running_mean", running_mean, flat_mean), ("running_var", running_var, sample)):
+    for name, old, new in (
+        ("running_mean", running_mean, flat_mean),
+        ("running_var", running_var, sample),
+    ):
         if old is not None:
             written[name] = e.add(e.mul(to_real(old), e.sub(1.0, momentum)), e.mul(new, momentum))
     return Written(outputs, written)
 
 
 @entry("_fused_rms_norm")
-def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
+def rms_norm(
+    input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None
+) -> Any:
     if eps is None:
         raise Unsure("the default eps depends on the dtype of the call")
     x = to_real(input)
@@ -103,7 +125,8 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
 
 @entry("renorm")
 def renorm(self: Any, p: Any, dim: int, maxnorm: Any) -> Any:
-    """Documented is what happens to short rows: nothing. By how much longer ones are shortened is documented as an inequality."""
+    """Documented is what happens to short rows: nothing. By how much longer ones are shortened is
+    documented as an inequality."""
     from ..norms import vector_norm
 
     dims = [d for d in range(self.ndim) if d != dim % self.ndim]

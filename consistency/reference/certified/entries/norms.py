@@ -36,19 +36,23 @@ def dist(self: Any, other: Any, p: Any = 2) -> Any:
 
 
 # max(x, bound): at the bound itself the gradient is that of x.
-_at_least = e.Function("at least", e.maximum.of, (lambda a, b, y: e.where(e.less(a, b), 0.0, 1.0), None))
+_at_least = e.Function(
+    "at least", e.maximum.of, (lambda a, b, y: e.where(e.less(a, b), 0.0, 1.0), None)
+)
 
 
 @whole(torch.cosine_similarity)
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
-    """Σ x·y ÷ (max(‖x‖, eps)·max(‖y‖, eps)); as a whole, for torch takes the maxima where no gradient sees them."""
+    """Σ x·y ÷ (max(‖x‖, eps)·max(‖y‖, eps)); as a whole, for torch takes the maxima where no
+    gradient sees them."""
     a, b = broadcast(to_real(x1), to_real(x2))
     lengths = (_at_least(norms.vector_norm(x, 2, dim), eps) for x in (a, b))
     return e.div(sums.sum_(e.mul(a, b), dim), e.mul(*lengths))
 
 
 def _distance(difference: Any, p: float) -> Any:
-    """Along the last dim. Of the maximum norm, which of several equal differences a gradient goes to is not documented."""
+    """Along the last dim. Of the maximum norm, which of several equal differences a gradient goes
+    to is not documented."""
     if math.isinf(p):
         return norms.farthest(difference, -1)
     return norms.vector_norm(difference, p, -1)
@@ -69,5 +73,8 @@ def pdist(self: Any, p: float = 2) -> Any:
     """Between every two rows i < j, in the order of (i, j)."""
     count, width = self.shape
     first, second = np.triu_indices(count, 1)
-    a, b = (gather(self, rows[:, None] * width + np.arange(width), (rows.size, width)) for rows in (first, second))
+    a, b = (
+        gather(self, rows[:, None] * width + np.arange(width), (rows.size, width))
+        for rows in (first, second)
+    )
     return _distance(c.sub(a, b), p)

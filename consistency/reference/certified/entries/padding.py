@@ -13,15 +13,20 @@ from .rearrangements import moved
 
 
 def _padded(x: Labels, pads: Sequence[int], inside: Callable[[Labels, int], Labels]) -> Labels:
-    """Of every dimension, from the last one on, (left, right) more elements: ``inside`` says which stands there (−1: none)."""
+    """Of every dimension, from the last one on, (left, right) more elements: ``inside`` says which
+    stands there (−1: none)."""
     for i in range(len(pads) // 2):
         axis = x.ndim - 1 - i
         size = x.shape[axis]
         places = inside(np.arange(-pads[2 * i], size + pads[2 * i + 1]), size)
         taken = (
-            np.take(x, np.maximum(places, 0), axis) if size else np.zeros((*x.shape[:axis], places.size, *x.shape[axis + 1 :]), int)
+            np.take(x, np.maximum(places, 0), axis)
+            if size
+            else np.zeros((*x.shape[:axis], places.size, *x.shape[axis + 1 :]), int)
         )
-        x = np.where((places >= 0).reshape([-1 if d == axis else 1 for d in range(x.ndim)]), taken, -1)
+        x = np.where(
+            (places >= 0).reshape([-1 if d == axis else 1 for d in range(x.ndim)]), taken, -1
+        )
     return x
 
 
@@ -37,7 +42,8 @@ def constant(self: Any, pad: Any, value: Any = 0) -> Any:
 
 @entry("reflection_pad1d", "reflection_pad2d", "reflection_pad3d")
 def reflection(self: Any, padding: Any) -> Any:
-    """Mirrored at the outermost elements, which are not repeated: torch allows less padding than the dimension is long."""
+    """Mirrored at the outermost elements, which are not repeated: torch allows less padding than
+    the dimension is long."""
 
     def inside(places: Labels, size: int) -> Labels:
         places = np.abs(places)
@@ -49,4 +55,6 @@ def reflection(self: Any, padding: Any) -> Any:
 @entry("replication_pad1d", "replication_pad2d", "replication_pad3d")
 def replication(self: Any, padding: Any) -> Any:
     """The outermost element goes on."""
-    return moved(self, lambda x: _padded(x, padding, lambda places, size: np.clip(places, 0, size - 1)))
+    return moved(
+        self, lambda x: _padded(x, padding, lambda places, size: np.clip(places, 0, size - 1))
+    )

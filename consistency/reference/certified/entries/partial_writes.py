@@ -18,8 +18,14 @@ from . import entry
 from .rearrangements import moved
 
 
-def overlaid(below: Any, above: Any, labels: Labels | Callable[[], Labels], shape: tuple[int, ...] | None = None) -> Any:
-    """``below`` with the elements of ``above`` at ``labels``, of its shape or of a ``shape`` that it is broadcast to."""
+def overlaid(
+    below: Any,
+    above: Any,
+    labels: Labels | Callable[[], Labels],
+    shape: tuple[int, ...] | None = None,
+) -> Any:
+    """``below`` with the elements of ``above`` at ``labels``, of its shape or of a ``shape`` that
+    it is broadcast to."""
 
     def of(x: Node, y: Node) -> Node:
         if x.kind != y.kind:
@@ -42,8 +48,14 @@ def select_scatter(self: Any, src: Any, dim: int, index: int) -> Any:
 
 
 @entry("slice_scatter")
-def slice_scatter(self: Any, src: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
-    return overlaid(self, src, part(self, lambda x: x[(slice(None),) * (dim % x.ndim) + (slice(start, end, step),)]))
+def slice_scatter(
+    self: Any, src: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
+) -> Any:
+    return overlaid(
+        self,
+        src,
+        part(self, lambda x: x[(slice(None),) * (dim % x.ndim) + (slice(start, end, step),)]),
+    )
 
 
 @entry("diagonal_scatter")
@@ -52,7 +64,15 @@ def diagonal_scatter(self: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: 
 
 
 @entry("as_strided_scatter")
-def as_strided_scatter(self: Any, src: Any, places: Labels, own_places: Labels, size: Any, stride: Any, storage_offset: Any) -> Any:
+def as_strided_scatter(
+    self: Any,
+    src: Any,
+    places: Labels,
+    own_places: Labels,
+    size: Any,
+    stride: Any,
+    storage_offset: Any,
+) -> Any:
     """Elements are addressed as they lie in the memory of ``self``."""
     if c.is_complex(self):  # two numbers each
         places, own_places = places[::2] // 2, own_places[::2] // 2
@@ -61,7 +81,9 @@ def as_strided_scatter(self: Any, src: Any, places: Labels, own_places: Labels, 
     owner = dict(zip(own_places.tolist(), range(own_places.size), strict=True))
     if not all(place in owner for place in places.tolist()):
         raise Unknowable("places that are no elements of the tensor")
-    return overlaid(self, src, np.array([owner[place] for place in places.tolist()], dtype=np.int64))
+    return overlaid(
+        self, src, np.array([owner[place] for place in places.tolist()], dtype=np.int64)
+    )
 
 
 @entry("fill_diagonal")
@@ -69,7 +91,12 @@ def fill_diagonal(self: Any, fill_value: Any, wrap: bool = False) -> Any:
     """The main diagonal of all dimensions; ``wrap`` starts it again below, in tall matrices."""
     step = sum(math.prod(self.shape[d + 1 :]) for d in range(len(self.shape)))
     labels = np.arange(0, self.size, step)[: None if wrap else min(self.shape)]
-    return overlaid(self, node_of(fill_value) if not isinstance(fill_value, complex) else c.pair(fill_value), labels, labels.shape)
+    return overlaid(
+        self,
+        node_of(fill_value) if not isinstance(fill_value, complex) else c.pair(fill_value),
+        labels,
+        labels.shape,
+    )
 
 
 @entry("diag_embed")
@@ -94,14 +121,20 @@ def block_diag(tensors: Any, result: Any) -> Any:
 
 def _zeros(like: Any, shape: tuple[int, ...]) -> Node:
     kind = "real" if c.is_complex(like) else like.kind
-    return Constant(np.zeros(shape, dtype={"real": np.float64, "int": np.int64, "bool": np.bool_}[kind]))
+    return Constant(
+        np.zeros(shape, dtype={"real": np.float64, "int": np.int64, "bool": np.bool_}[kind])
+    )
 
 
 @entry("repeat_interleave")
-def repeat_interleave(repeats: Any, result: Any, self: Any = None, dim: Any = None, output_size: Any = None) -> Any:
+def repeat_interleave(
+    repeats: Any, result: Any, self: Any = None, dim: Any = None, output_size: Any = None
+) -> Any:
     """Of counts alone the positions 0, 0, 1 …, each as often as it says."""
     if self is None:
-        return Later(tuple(result.shape), lambda: np.repeat(np.arange(repeats.size), whole_numbers(repeats)))
+        return Later(
+            tuple(result.shape), lambda: np.repeat(np.arange(repeats.size), whole_numbers(repeats))
+        )
     counts = repeats if isinstance(repeats, int) else whole_numbers(repeats).reshape(-1)
     if dim is None:
         return moved(c.each(lambda x: reshape(x, (-1,)), self), lambda x: np.repeat(x, counts))

@@ -29,9 +29,17 @@ def _sums(x: Node, windows: Windows) -> Node:
 
 
 def _average(
-    self: Any, rank: int, result: Any, kernel_size: Any, stride: Any, padding: Any, count_include_pad: bool, divisor_override: Any
+    self: Any,
+    rank: int,
+    result: Any,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    count_include_pad: bool,
+    divisor_override: Any,
 ) -> Node:
-    """Divided by the window's elements, with the padding or without; never by what lies beyond the padding (ceil_mode)."""
+    """Divided by the window's elements, with the padding or without; never by what lies beyond the
+    padding (ceil_mode)."""
     kernel, spatial = spread(kernel_size, rank), self.shape[-rank:]
     steps, pads = spread(stride or kernel_size, rank), spread(padding, rank)
     wanted = tuple(result.shape[-rank:])
@@ -42,20 +50,25 @@ def _average(
     elif not count_include_pad:
         divisor = windows.counts(planes)
     else:
-        sizes = [[min(i * s - p + k, size + p) - (i * s - p) for i in range(n)]
-                 for n, k, s, p, size in zip(wanted, kernel, steps, pads, spatial, strict=True)]  # fmt: skip
+        sizes = [
+            [min(i * s - p + k, size + p) - (i * s - p) for i in range(n)]
+            for n, k, s, p, size in zip(wanted, kernel, steps, pads, spatial, strict=True)
+        ]
         whole = np.ones((), dtype=np.int64)
         for of_axis in sizes:
             whole = np.multiply.outer(whole, np.asarray(of_axis))
         divisor = np.tile(whole.reshape(-1), planes)
     if (divisor == 0).any():
         raise Unknowable("the average of a window without elements")
-    return reshape(div(_sums(self, windows), Constant(divisor.astype(np.float64))), tuple(result.shape))
+    return reshape(
+        div(_sums(self, windows), Constant(divisor.astype(np.float64))), tuple(result.shape)
+    )
 
 
 @entry("avg_pool1d")
 def avg_pool1d(
-    self: Any, kernel_size: Any, result: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False,
+    self: Any, kernel_size: Any, result: Any, stride: Any = (), padding: Any = 0,
+    ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Any:  # fmt: skip
     return _average(self, 1, result, kernel_size, stride, padding, count_include_pad, None)
@@ -63,25 +76,34 @@ def avg_pool1d(
 
 @entry("avg_pool2d")
 def avg_pool2d(
-    self: Any, kernel_size: Any, result: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False,
+    self: Any, kernel_size: Any, result: Any, stride: Any = (), padding: Any = 0,
+    ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: Any = None,
 ) -> Any:  # fmt: skip
-    return _average(self, 2, result, kernel_size, stride, padding, count_include_pad, divisor_override)
+    return _average(
+        self, 2, result, kernel_size, stride, padding, count_include_pad, divisor_override
+    )
 
 
 @entry("avg_pool3d")
 def avg_pool3d(
-    self: Any, kernel_size: Any, result: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False,
+    self: Any, kernel_size: Any, result: Any, stride: Any = (), padding: Any = 0,
+    ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: Any = None,
 ) -> Any:  # fmt: skip
-    return _average(self, 3, result, kernel_size, stride, padding, count_include_pad, divisor_override)
+    return _average(
+        self, 3, result, kernel_size, stride, padding, count_include_pad, divisor_override
+    )
 
 
 @entry("adaptive_avg_pool1d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d")
 def adaptive_average(self: Any, output_size: Any, result: Any) -> Any:
     windows = adaptive(self.shape[-len(output_size) :], result.shape[-len(output_size) :])
     planes = _planes(self, len(output_size))
-    return reshape(div(_sums(self, windows), Constant(windows.counts(planes).astype(np.float64))), tuple(result.shape))
+    return reshape(
+        div(_sums(self, windows), Constant(windows.counts(planes).astype(np.float64))),
+        tuple(result.shape),
+    )
 
 
 def _largest(row: list[Element]) -> int:
@@ -95,9 +117,11 @@ def _largest(row: list[Element]) -> int:
 
 
 class Largest(Node):
-    """Of every window the flat position of its largest element; what lies in the padding takes no part.
+    """Of every window the flat position of its largest element; what lies in the padding takes no
+    part.
 
-    A maximum is NaN where NaN is in the window; which of several it is nobody documents, and with ``unique`` nobody is told.
+    A maximum is NaN where NaN is in the window; which of several it is nobody documents, and with
+    ``unique`` nobody is told.
     """
 
     kind = "int"
@@ -129,23 +153,41 @@ def _maximum(self: Node, windows: Windows, shape: tuple[int, ...]) -> tuple[Node
     rank = len(windows.axes)
     labels = windows.labels(_planes(self, rank))
     at = Largest(self, labels, True)
-    values = Lookup(self, Largest(self, labels, False), np.zeros(at.size, dtype=np.int64), unique=at)
+    values = Lookup(
+        self, Largest(self, labels, False), np.zeros(at.size, dtype=np.int64), unique=at
+    )
     return reshape(values, shape), reshape(_within(at, math.prod(windows.spatial)), shape)
 
 
 def _within(at: Node, plane: int) -> Node:
 
-    return Function("position in its plane", lambda p: None if p is None else p % plane, kind="int")(at)
+    return Function(
+        "position in its plane", lambda p: None if p is None else p % plane, kind="int"
+    )(at)
 
 
-@entry("max_pool1d", "max_pool2d_with_indices", "max_pool3d_with_indices", "max_pool2d", "max_pool3d", "max_pool1d_with_indices")
+@entry(
+    "max_pool1d",
+    "max_pool2d_with_indices",
+    "max_pool3d_with_indices",
+    "max_pool2d",
+    "max_pool3d",
+    "max_pool1d_with_indices",
+)
 def max_pool(
-    self: Any, kernel_size: Any, result: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+    self: Any,
+    kernel_size: Any,
+    result: Any,
+    stride: Any = (),
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
 ) -> Any:
     shape = tuple((result[0] if isinstance(result, (tuple, list)) else result).shape)
     rank = len(kernel_size)
     windows = sliding(
-        self.shape[-rank:], shape[-rank:], spread(kernel_size, rank), spread(stride or kernel_size, rank), spread(padding, rank),
+        self.shape[-rank:], shape[-rank:], spread(kernel_size, rank), spread(stride or kernel_size,
+        rank), spread(padding, rank),
         spread(dilation, rank),
     )  # fmt: skip
     found = _maximum(self, windows, shape)
@@ -155,11 +197,15 @@ def max_pool(
 @entry("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
 def adaptive_max_pool(self: Any, output_size: Any, result: Any) -> Any:
     rank = len(output_size)
-    return _maximum(self, adaptive(self.shape[-rank:], result[0].shape[-rank:]), tuple(result[0].shape))
+    return _maximum(
+        self, adaptive(self.shape[-rank:], result[0].shape[-rank:]), tuple(result[0].shape)
+    )
 
 
 @entry("max_unpool2d", "max_unpool3d")
-def max_unpool(self: Any, indices: Any, output_size: Any, result: Any, stride: Any = None, padding: Any = None) -> Any:
+def max_unpool(
+    self: Any, indices: Any, output_size: Any, result: Any, stride: Any = None, padding: Any = None
+) -> Any:
     """Every element at its place in a plane of zeros."""
     rank = len(output_size)
     plane = math.prod(result.shape[-rank:])

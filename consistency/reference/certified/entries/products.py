@@ -68,8 +68,18 @@ def addr(self: Any, vec1: Any, vec2: Any, beta: Any = 1, alpha: Any = 1) -> Any:
 
 
 @entry("_trilinear")
-def trilinear(i1: Any, i2: Any, i3: Any, expand1: Any, expand2: Any, expand3: Any, sumdim: Any, unroll_dim: int = 1) -> Any:
-    """Σ i1·i2·i3 over ``sumdim``, with dimensions of size 1 put into each at its ``expand`` before."""
+def trilinear(
+    i1: Any,
+    i2: Any,
+    i3: Any,
+    expand1: Any,
+    expand2: Any,
+    expand3: Any,
+    sumdim: Any,
+    unroll_dim: int = 1,
+) -> Any:
+    """Σ i1·i2·i3 over ``sumdim``, with dimensions of size 1 put into each at its ``expand``
+    before."""
     factors = []
     for x, dims in ((i1, expand1), (i2, expand2), (i3, expand3)):
         for dim in sorted(dims):

@@ -1,4 +1,5 @@
-"""Movements of one tensor that are no views: turned, rolled, repeated, shuffled; and views' twins that copy."""
+"""Movements of one tensor that are no views: turned, rolled, repeated, shuffled; and views' twins
+that copy."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ Move = Callable[[Labels], Labels]
 
 
 def moved(x: Any, move: Move, fill: Any = 0.0) -> Any:
-    """A real or a complex tensor, moved as ``move`` moves labels; −1 stands for ``fill``, and the imaginary part's 0."""
+    """A real or a complex tensor, moved as ``move`` moves labels; −1 stands for ``fill``, and the
+    imaginary part's 0."""
     if not c.is_complex(x):
         return labelled(x, move, fill)
     return c.Pair(labelled(x.re, move, fill), labelled(x.im, move))
@@ -42,7 +44,9 @@ def _enter(*names: str) -> Callable[[Callable[..., Move]], Callable[..., Move]]:
 def _signature(names: Sequence[str]) -> Any:
     from inspect import Parameter, Signature
 
-    return Signature([Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in ("self", *names)])
+    return Signature(
+        [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in ("self", *names)]
+    )
 
 
 @_enter("flip")
@@ -54,12 +58,15 @@ def flip(dims: Any) -> Move:
 def roll(shifts: Any, dims: Any = ()) -> Move:
     """Of the flat tensor where no dimensions are named."""
     shifts, dims = _tuple(shifts), _tuple(dims)
-    return lambda x: np.roll(x.reshape(-1), shifts[0]).reshape(x.shape) if not dims else np.roll(x, shifts, dims)
+    return lambda x: (
+        np.roll(x.reshape(-1), shifts[0]).reshape(x.shape) if not dims else np.roll(x, shifts, dims)
+    )
 
 
 @_enter("rot90")
 def rot90(k: int, dims: Any) -> Move:
-    """Turned from the first towards the second dimension: rot90([[0, 1], [2, 3]]) is [[1, 3], [0, 2]]."""
+    """Turned from the first towards the second dimension: rot90([[0, 1], [2, 3]]) is [[1, 3], [0,
+    2]]."""
 
     def turn(x: Labels) -> Labels:
         for _ in range(k % 4):
@@ -126,7 +133,7 @@ def channel_shuffle(groups: int) -> Move:
     return move
 
 
-# --- twins of views -------------------------------------------------------------------------------------------------------
+# --- twins of views
 
 
 @_enter("diagonal_copy")
@@ -190,7 +197,11 @@ def view(self: Any, size: Any, result: Any, stride: Any = None) -> Any:
 
 @entry("squeeze_copy")
 def squeeze(self: Any, result: Any, dim: Any = None) -> Any:
-    dims = range(len(self.shape)) if dim is None else [d % max(len(self.shape), 1) for d in _tuple(dim)]
+    dims = (
+        range(len(self.shape))
+        if dim is None
+        else [d % max(len(self.shape), 1) for d in _tuple(dim)]
+    )
     shape = tuple(n for d, n in enumerate(self.shape) if n != 1 or d not in dims)
     return moved(self, lambda x: x.reshape(shape))
 
@@ -226,7 +237,10 @@ def split_with_sizes(self: Any, split_sizes: Any, dim: int = 0) -> Any:
 def split(self: Any, split_size: int, dim: int = 0) -> Any:
     """Parts of equal sizes, the last one perhaps smaller."""
     size = self.shape[dim]
-    return [_range(self, dim, begin, min(begin + split_size, size)) for begin in range(0, max(size, 1), max(split_size, 1))]
+    return [
+        _range(self, dim, begin, min(begin + split_size, size))
+        for begin in range(0, max(size, 1), max(split_size, 1))
+    ]
 
 
 @entry("unbind_copy")

@@ -25,7 +25,11 @@ def mean(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
 
 
 # NaN as 0, with a slope of 0: an infinite gradient times that is NaN, where a mean is of nothing.
-_numbers = Function("numbers", lambda x: 0.0 if type(x) is float and x != x else x, (lambda x, y: e.where(e.is_nan(x), 0.0, 1.0),))
+_numbers = Function(
+    "numbers",
+    lambda x: 0.0 if type(x) is float and x != x else x,
+    (lambda x, y: e.where(e.is_nan(x), 0.0, 1.0),),
+)
 
 
 @entry("nansum")

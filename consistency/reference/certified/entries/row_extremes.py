@@ -29,14 +29,22 @@ def max_(self: Any, dim: Any = None, keepdim: bool = False, other: Any = None) -
     """Of two tensors, of all elements, or along a dim: then with places."""
     if other is not None:
         return e.maximum(self, other)
-    return row_extremes.of_all(self, True) if dim is None else row_extremes.chosen(self, dim, keepdim, True)
+    return (
+        row_extremes.of_all(self, True)
+        if dim is None
+        else row_extremes.chosen(self, dim, keepdim, True)
+    )
 
 
 @entry("min")
 def min_(self: Any, dim: Any = None, keepdim: bool = False, other: Any = None) -> Any:
     if other is not None:
         return e.minimum(self, other)
-    return row_extremes.of_all(self, False) if dim is None else row_extremes.chosen(self, dim, keepdim, False)
+    return (
+        row_extremes.of_all(self, False)
+        if dim is None
+        else row_extremes.chosen(self, dim, keepdim, False)
+    )
 
 
 @entry("argmax")

@@ -25,7 +25,8 @@ def cumprod(self: Any, dim: int) -> Any:
 
 @entry("logcumsumexp")
 def logcumsumexp(self: Any, dim: int) -> Any:
-    """log Σ exp(x), of the elements up to each. Any number may be taken out of the sums: here the row's largest finite one."""
+    """log Σ exp(x), of the elements up to each. Any number may be taken out of the sums: here the
+    row's largest finite one."""
     if c.is_complex(self):
         raise Unsure("which branch of the logarithm a running sum is on is not documented")
     x = to_real(self)

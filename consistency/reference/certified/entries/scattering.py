@@ -23,7 +23,8 @@ _HOW = {"add": "sum", "multiply": "prod"}
 
 
 def written(self: Any, source: Any, labels: Callable[[], Labels], shape: tuple[int, ...]) -> Any:
-    """The elements of ``source``, broadcast to ``shape``, at labels of ``self``. One number may go to a place twice."""
+    """The elements of ``source``, broadcast to ``shape``, at labels of ``self``. One number may go
+    to a place twice."""
     source = _node(source)
     single = source.size == 1
     return overlaid(self, source, labels if single else lambda: once_each(labels()), shape)
@@ -51,7 +52,9 @@ def _part(source: Any, index: Any) -> Any:
 
 
 @entry("scatter")
-def scatter_(self: Any, dim: int, index: Any, src: Any = None, value: Any = None, reduce: str | None = None) -> Any:
+def scatter_(
+    self: Any, dim: int, index: Any, src: Any = None, value: Any = None, reduce: str | None = None
+) -> Any:
     source = _part(src, index) if src is not None else _node(value)
     labels = lambda: along(self.shape, dim, whole_numbers(index))  # noqa: E731
     if reduce is None:
@@ -63,14 +66,28 @@ def scatter_(self: Any, dim: int, index: Any, src: Any = None, value: Any = None
 
 @entry("scatter_add")
 def scatter_add(self: Any, dim: int, index: Any, src: Any) -> Any:
-    return added(self, _part(src, index), lambda: along(self.shape, dim, whole_numbers(index)), index.shape)
+    return added(
+        self, _part(src, index), lambda: along(self.shape, dim, whole_numbers(index)), index.shape
+    )
 
 
 @entry("scatter_reduce")
-def scatter_reduce(self: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool = True, result: Any = None) -> Any:
+def scatter_reduce(
+    self: Any,
+    dim: int,
+    index: Any,
+    src: Any,
+    reduce: str,
+    include_self: bool = True,
+    result: Any = None,
+) -> Any:
     _means_of_floats(reduce, self)
     return reduced(
-        _HOW.get(reduce, reduce), self, _part(src, index), lambda: along(self.shape, dim, whole_numbers(index)), include_self
+        _HOW.get(reduce, reduce),
+        self,
+        _part(src, index),
+        lambda: along(self.shape, dim, whole_numbers(index)),
+        include_self,
     )
 
 
@@ -80,22 +97,36 @@ def _means_of_floats(how: str, x: Any) -> None:
 
 
 def slices(self: Any, dim: int, index: Any) -> Callable[[], Labels]:
-    """The flat positions of the slices along a dimension that an index names, in the order of the source's elements."""
+    """The flat positions of the slices along a dimension that an index names, in the order of the
+    source's elements."""
 
     def find() -> Labels:
         where = whole_numbers(index).reshape(-1)
-        return np.take(positions(self), wrapped(where, self.shape[dim]), dim).reshape(-1) if self.shape else where
+        return (
+            np.take(positions(self), wrapped(where, self.shape[dim]), dim).reshape(-1)
+            if self.shape
+            else where
+        )
 
     return find
 
 
 def _sliced(self: Any, dim: int, index: Any) -> tuple[int, ...]:
-    return tuple(index.size if d == dim % len(self.shape) else n for d, n in enumerate(self.shape)) if self.shape else (index.size,)
+    return (
+        tuple(index.size if d == dim % len(self.shape) else n for d, n in enumerate(self.shape))
+        if self.shape
+        else (index.size,)
+    )
 
 
 @entry("index_add")
 def index_add(self: Any, dim: int, index: Any, source: Any, alpha: Any = 1) -> Any:
-    return added(self, source if alpha == 1 else c.mul(source, alpha), slices(self, dim, index), _sliced(self, dim, index))
+    return added(
+        self,
+        source if alpha == 1 else c.mul(source, alpha),
+        slices(self, dim, index),
+        _sliced(self, dim, index),
+    )
 
 
 @entry("index_copy")
@@ -109,15 +140,21 @@ def index_fill(self: Any, dim: int, index: Any, value: Any) -> Any:
 
 
 @entry("index_reduce")
-def index_reduce(self: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True) -> Any:
+def index_reduce(
+    self: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True
+) -> Any:
     _means_of_floats(reduce, self)
     return reduced(reduce, self, source, slices(self, dim, index), include_self)
 
 
 @entry("index_put", "_index_put_impl", "_unsafe_index_put")
-def index_put(self: Any, indices: Any, values: Any, accumulate: bool = False, unsafe: bool = False) -> Any:
+def index_put(
+    self: Any, indices: Any, values: Any, accumulate: bool = False, unsafe: bool = False
+) -> Any:
     """Values are broadcast to what the indices select."""
-    shape = positions(self)[key_of(indices)].shape  # masks must be known here: how many they select is the shape
+    shape = positions(self)[
+        key_of(indices)
+    ].shape  # masks must be known here: how many they select is the shape
     labels = lambda: positions(self)[key_of(indices)].reshape(-1)  # noqa: E731
     return (added if accumulate else written)(self, values, labels, shape)
 

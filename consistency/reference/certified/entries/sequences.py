@@ -1,4 +1,5 @@
-"""Tensors of regular numbers: ranges, identity matrices, indices of triangles, windows of signal processing."""
+"""Tensors of regular numbers: ranges, identity matrices, indices of triangles, windows of signal
+processing."""
 
 from __future__ import annotations
 
@@ -50,7 +51,10 @@ def linspace(start: Any, end: Any, steps: int, result: Any) -> Any:
         raise Unknowable("how whole numbers between two others are rounded")
     shares = [Fraction(i, max(steps - 1, 1)) for i in range(steps)]
     if isinstance(start, (int, float)) and isinstance(end, (int, float)):
-        return Fractions([Fraction(start) + (Fraction(end) - Fraction(start)) * share for share in shares], (steps,))
+        return Fractions(
+            [Fraction(start) + (Fraction(end) - Fraction(start)) * share for share in shares],
+            (steps,),
+        )
     return add(start, mul(sub(end, start), Fractions(shares, (steps,))))
 
 
@@ -74,7 +78,7 @@ def triu_indices(result: Any, row: int, col: int, offset: int = 0) -> Any:
     return Constant(np.array(np.triu_indices(row, offset, col), dtype=np.int64))
 
 
-# --- windows: symmetric ones of n points, periodic ones without the last of n + 1 -------------------------------------------
+# --- windows: symmetric ones of n points, periodic ones without the last of n + 1
 
 
 def _window(count: int, periodic: bool, of: Callable[[int, int], Element]) -> Node:
@@ -82,7 +86,9 @@ def _window(count: int, periodic: bool, of: Callable[[int, int], Element]) -> No
     if count == 1:
         return Constant(np.ones(1))
     last = count if periodic else count - 1
-    return Sequence(count, lambda i: of(min(i, last - i), last))  # windows are symmetric; the first half has the exact zeros
+    return Sequence(
+        count, lambda i: of(min(i, last - i), last)
+    )  # windows are symmetric; the first half has the exact zeros
 
 
 def cosine(i: int, last: int, times: int = 1) -> arb:
@@ -101,7 +107,9 @@ def hann_window(window_length: int, periodic: bool = True) -> Any:
 
 
 @entry("hamming_window")
-def hamming_window(window_length: int, periodic: bool = True, alpha: Any = None, beta: Any = None) -> Any:
+def hamming_window(
+    window_length: int, periodic: bool = True, alpha: Any = None, beta: Any = None
+) -> Any:
     """α − β·cos(2πi/n); 0.54 and 0.46 unless it says otherwise."""
     a = Fraction(54, 100) if alpha is None else Fraction(alpha)
     b = Fraction(46, 100) if beta is None else Fraction(beta)
@@ -110,7 +118,11 @@ def hamming_window(window_length: int, periodic: bool = True, alpha: Any = None,
 
 @entry("blackman_window")
 def blackman_window(window_length: int, periodic: bool = True) -> Any:
-    return _window(window_length, periodic, lambda i, last: (42 - 50 * cosine(i, last) + 8 * cosine(i, last, 2)) / 100)
+    return _window(
+        window_length,
+        periodic,
+        lambda i, last: (42 - 50 * cosine(i, last) + 8 * cosine(i, last, 2)) / 100,
+    )
 
 
 @entry("kaiser_window")

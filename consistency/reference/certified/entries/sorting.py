@@ -1,4 +1,5 @@
-"""Sorting and what selects by order. Ties go to the element that comes first, unless it says otherwise."""
+"""Sorting and what selects by order. Ties go to the element that comes first, unless it says
+otherwise."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ def _looked_up(matrix: Node, index: Node) -> Node:
     return Lookup(matrix, index, offset)
 
 
-def _sorted(self: Any, dim: int, descending: bool, begin: int = 0, end: int | None = None) -> tuple[Node, Node]:
+def _sorted(
+    self: Any, dim: int, descending: bool, begin: int = 0, end: int | None = None
+) -> tuple[Node, Node]:
     matrix, back = rows_along(_real(self), dim)
     index: Node = Orders(matrix, descending)
     if begin or end is not None:
@@ -56,7 +59,8 @@ def msort(self: Any) -> Any:
 
 @entry("topk")
 def topk(self: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
-    """In descending order; in which order they come where ``sorted`` is False nobody says, and so not what their gradients are."""
+    """In descending order; in which order they come where ``sorted`` is False nobody says, and so
+    not what their gradients are."""
     if not sorted and k > 1 and isinstance(self, Node):
         self = WithoutGradient(self, "the order of what topk gives without sorting it")
     return _sorted(self, dim, largest, 0, k)

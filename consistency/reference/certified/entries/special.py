@@ -13,12 +13,18 @@ from ..elementwise import Function
 from . import ENTRIES, entry
 
 _ONE = {
-    "erf": ef.erf, "erfc": ef.erfc, "special_erfcx": ef.erfcx, "erfinv": ef.erfinv, "special_ndtr": ef.ndtr,
-    "special_ndtri": ef.ndtri, "special_log_ndtr": ef.log_ndtr, "lgamma": g.lgamma, "digamma": g.digamma, "i0": b.i0,
-    "special_i0e": b.i0e, "special_i1": b.i1, "special_i1e": b.i1e, "special_bessel_j0": b.j0, "special_bessel_j1": b.j1,
-    "special_bessel_y0": b.y0, "special_bessel_y1": b.y1, "special_modified_bessel_i0": b.i0, "special_modified_bessel_i1": b.i1,
-    "special_modified_bessel_k0": b.k0, "special_modified_bessel_k1": b.k1, "special_scaled_modified_bessel_k0": b.k0e,
-    "special_spherical_bessel_j0": b.spherical_j0, "special_airy_ai": b.airy_ai, "special_scaled_modified_bessel_k1": b.k1e,
+    "erf": ef.erf, "erfc": ef.erfc, "special_erfcx": ef.erfcx, "erfinv": ef.erfinv,
+    "special_ndtr": ef.ndtr,
+    "special_ndtri": ef.ndtri, "special_log_ndtr": ef.log_ndtr, "lgamma": g.lgamma,
+    "digamma": g.digamma, "i0": b.i0,
+    "special_i0e": b.i0e, "special_i1": b.i1, "special_i1e": b.i1e, "special_bessel_j0": b.j0,
+    "special_bessel_j1": b.j1,
+    "special_bessel_y0": b.y0, "special_bessel_y1": b.y1, "special_modified_bessel_i0": b.i0,
+    "special_modified_bessel_i1": b.i1,
+    "special_modified_bessel_k0": b.k0, "special_modified_bessel_k1": b.k1,
+    "special_scaled_modified_bessel_k0": b.k0e,
+    "special_spherical_bessel_j0": b.spherical_j0, "special_airy_ai": b.airy_ai,
+    "special_scaled_modified_bessel_k1": b.k1e,
     "special_entr": lg.entropy, "sinc": lg.sinc,
 }  # fmt: skip
 

@@ -1,4 +1,5 @@
-"""LU factors, where they are unique, and solutions with them; products with Householder's reflections."""
+"""LU factors, where they are unique, and solutions with them; products with Householder's
+reflections."""
 
 from __future__ import annotations
 
@@ -30,7 +31,10 @@ def lu(A: Any, result: Any, pivot: bool = True) -> Any:
 def lu_factor(A: Any, result: Any, pivot: bool = True) -> Any:
     """Both factors in one matrix, the pivots counted from 1, and 0 for success."""
     found = (t.pivoted if pivot else t.plain)(stack(real(A)))
-    return tuple(reshaped(x, tuple(r.shape)) for x, r in zip((found[4], found[3], found[5]), result, strict=True))
+    return tuple(
+        reshaped(x, tuple(r.shape))
+        for x, r in zip((found[4], found[3], found[5]), result, strict=True)
+    )
 
 
 def _permuted(x: Any, pivots: Any, back: bool) -> Any:
@@ -70,7 +74,9 @@ def _product(packed: Any, pivots: Any) -> Any:
 
 
 @entry("triangular_solve")
-def triangular_solve(self: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False) -> Any:
+def triangular_solve(
+    self: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> Any:
     """A·X = B or Aᵀ·X = B, and A itself."""
     if transpose:
         return solve_triangular(transposed(real(A)), self, not upper, True, unitriangular), A
@@ -89,7 +95,10 @@ def ormqr(self: Any, input2: Any, input3: Any, left: bool = True, transpose: boo
     unit = c.add(lower(a, -1), Constant(np.eye(rows, a.shape[-1])))
     forwards = left == transpose  # H₁ comes first
     for i in range(count) if forwards else reversed(range(count)):
-        v, t_i = (c.each(lambda node, i=i: labelled(node, lambda labels: labels[:, :, i : i + 1]), x) for x in (unit, tau))
+        v, t_i = (
+            c.each(lambda node, i=i: labelled(node, lambda labels: labels[:, :, i : i + 1]), x)
+            for x in (unit, tau)
+        )
         weight = c.conj(t_i) if transpose else t_i
         if left:
             found = c.sub(found, c.matmul(c.mul(v, weight), c.matmul(adjoint(v), found)))

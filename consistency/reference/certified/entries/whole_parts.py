@@ -15,7 +15,18 @@ from .. import functions as f
 from .. import whole_numbers as w
 from ..balls import Element, Unsure
 from ..complex_numbers import Pair
-from ..elementwise import Function, div, doubted, equal, is_nan, mul, not_, on_numbers, to_real, where
+from ..elementwise import (
+    Function,
+    div,
+    doubted,
+    equal,
+    is_nan,
+    mul,
+    not_,
+    on_numbers,
+    to_real,
+    where,
+)
 from ..whole_numbers import whole
 from . import ENTRIES, entry
 
@@ -70,12 +81,18 @@ def _replaced(nan: float, high: float, low: float) -> Function:
 
 
 @entry("nan_to_num")
-def nan_to_num(self: Any, result: Any, nan: Any = None, posinf: Any = None, neginf: Any = None) -> Any:
+def nan_to_num(
+    self: Any, result: Any, nan: Any = None, posinf: Any = None, neginf: Any = None
+) -> Any:
     """By default NaN is 0 and an infinity the dtype's largest number."""
     if not isinstance(self, Pair) and whole(self):
         return self
     form = torch.finfo(result.dtype)
-    given = (0.0 if nan is None else nan, form.max if posinf is None else posinf, form.min if neginf is None else neginf)
+    given = (
+        0.0 if nan is None else nan,
+        form.max if posinf is None else posinf,
+        form.min if neginf is None else neginf,
+    )
     of = _replaced(*map(float, given))
     return c.each(of, self)
 

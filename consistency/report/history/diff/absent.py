@@ -1,4 +1,5 @@
-"""What an older run judged and a newer one, which was asked for the same, does not have: not tested is not passed."""
+"""What an older run judged and a newer one, which was asked for the same, does not have: not tested
+is not passed."""
 
 from __future__ import annotations
 
@@ -14,13 +15,21 @@ _PLAN = ("seed", "examples", "source")  # which cases a run without a corpus dra
 def results(old: Mapping[str, Any], new: Mapping[str, Any], before: Results, after: Results) -> int:
     """How many results are missing on the cases that both runs meant to judge."""
     then, now = old["settings"], new["settings"]
-    if not _same_corpus(old, new) or (old["corpus"] is None and any(then.get(key) != now.get(key) for key in _PLAN)):
+    if not _same_corpus(old, new) or (
+        old["corpus"] is None and any(then.get(key) != now.get(key) for key in _PLAN)
+    ):
         return 0
-    return sum(one.origin != "explored" and key not in after and _asked(key[0], now) for key, one in before.items())
+    return sum(
+        one.origin != "explored" and key not in after and _asked(key[0], now)
+        for key, one in before.items()
+    )
 
 
-def groups(old: Mapping[str, Any], new: Mapping[str, Any], before: Results, after: Results) -> Iterator[Change]:
-    """What was tested of operators of which the newer run has nothing on that backend, unless its time was up."""
+def groups(
+    old: Mapping[str, Any], new: Mapping[str, Any], before: Results, after: Results
+) -> Iterator[Change]:
+    """What was tested of operators of which the newer run has nothing on that backend, unless its
+    time was up."""
     out_of_time = "seconds" in new and new.get("complete") is False
     says = all(isinstance(new["settings"].get(key), list) for key in ("operators", "backends"))
     if out_of_time or not says or not _same_corpus(old, new):
@@ -28,13 +37,22 @@ def groups(old: Mapping[str, Any], new: Mapping[str, Any], before: Results, afte
     there = {(group[0], group[3]) for group, _ in after}
     lost: defaultdict[Group, list[tuple[str, Seen]]] = defaultdict(list)
     for (group, case), one in before.items():
-        if one.tested and one.origin != "explored" and (group[0], group[3]) not in there and _asked(group, new["settings"]):
+        if (
+            one.tested
+            and one.origin != "explored"
+            and (group[0], group[3]) not in there
+            and _asked(group, new["settings"])
+        ):
             lost[group].append((case, one))
     gone = new.get("unavailable")
     reasons = gone if isinstance(gone, dict) else {}
     for group, pairs in lost.items():
         case, worst = max(pairs, key=lambda pair: pair[1].rho)
-        why = str(reasons.get(group[3], "no results" if "seconds" in new else "no results: the run did not end"))
+        why = str(
+            reasons.get(
+                group[3], "no results" if "seconds" in new else "no results: the run did not end"
+            )
+        )
         yield Change("untested", group, len(pairs), len(pairs), worst.rho, 0.0, why[:400], case)
 
 
@@ -45,5 +63,9 @@ def _same_corpus(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 
 def _asked(group: Group, settings: Mapping[str, Any]) -> bool:
     """Whether a run with these settings was to judge such results, as far as they say."""
-    named = zip((settings.get(key) for key in ("operators", "dtypes", "directions", "backends")), group, strict=True)
+    named = zip(
+        (settings.get(key) for key in ("operators", "dtypes", "directions", "backends")),
+        group,
+        strict=True,
+    )
     return all(name in chosen for chosen, name in named if isinstance(chosen, list))

@@ -1,6 +1,8 @@
-"""Whether errors have grown although they pass: asked of each group, of an operator in all dtypes, and of a dtype in all operators.
+"""Whether errors have grown although they pass: asked of each group, of an operator in all dtypes,
+and of a dtype in all operators.
 
-One group of a shared corpus has few cases, too few to be sure of a shift where everything moves a little; together they have more.
+One group of a shared corpus has few cases, too few to be sure of a shift where everything moves a
+little; together they have more.
 """
 
 from __future__ import annotations
@@ -29,9 +31,12 @@ def drifts(groups: Mapping[Group, Sequence[Pair]]) -> Iterator[Change]:
     """The shifts that are alarms. One chance of a false alarm holds for all questions together
     (:mod:`consistency.report.history.changes`).
 
-    What a narrower group shows is not told again of a wider one, unless the wider one shifts without it.
+    What a narrower group shows is not told again of a wider one, unless the wider one shifts
+    without it.
     """
-    passing = {group: [p for p in pairs if p[1].passes and p[2].passes] for group, pairs in groups.items()}
+    passing = {
+        group: [p for p in pairs if p[1].passes and p[2].passes] for group, pairs in groups.items()
+    }
     passing = {group: pairs for group, pairs in passing.items() if pairs}
     alone: list[tuple[Group, tuple[Group, ...]]] = [(group, (group,)) for group in passing]
     levels = [alone, _joined(passing, _all_dtypes), _joined(passing, _all_operators)]
@@ -60,26 +65,41 @@ def _all_operators(group: Group) -> Group:
     return ("*", group[1], group[2], group[3])
 
 
-def _joined(passing: Iterable[Group], wider: Callable[[Group], Group]) -> list[tuple[Group, tuple[Group, ...]]]:
+def _joined(
+    passing: Iterable[Group], wider: Callable[[Group], Group]
+) -> list[tuple[Group, tuple[Group, ...]]]:
     found: defaultdict[Group, list[Group]] = defaultdict(list)
     for group in passing:
         found[wider(group)].append(group)
     return [(name, tuple(members)) for name, members in found.items() if len(members) > 1]
 
 
-def _ask(name: Group, members: tuple[Group, ...], passing: Mapping[Group, Sequence[Pair]]) -> _Asked:
+def _ask(
+    name: Group, members: tuple[Group, ...], passing: Mapping[Group, Sequence[Pair]]
+) -> _Asked:
     pairs = [pair for member in members for pair in passing[member]]
-    moves = in_octaves([new.rho for _, _, new in pairs]) - in_octaves([old.rho for _, old, _ in pairs])
+    moves = in_octaves([new.rho for _, _, new in pairs]) - in_octaves(
+        [old.rho for _, old, _ in pairs]
+    )
     return _Asked(name, pairs, shift_of(moves), members)
 
 
 def _change(one: _Asked, like: int) -> Change:
     moved = [pair for pair in one.pairs if pair[1].rho != pair[2].rho]
-    old, new = float(np.median([then.rho for _, then, _ in moved])), float(np.median([now.rho for _, _, now in moved]))
+    old, new = (
+        float(np.median([then.rho for _, then, _ in moved])),
+        float(np.median([now.rho for _, _, now in moved])),
+    )
     up = one.shift.size > 0.0
-    farthest = max(moved, key=lambda pair: (pair[2].rho / max(pair[1].rho, 1e-3)) ** (1 if up else -1))
+    farthest = max(
+        moved, key=lambda pair: (pair[2].rho / max(pair[1].rho, 1e-3)) ** (1 if up else -1)
+    )
     size = one.shift.factor if up else 1.0 / one.shift.factor
-    words = f"errors have {'grown' if up else 'shrunk'} by {size:.2g}×, still within budget (p = {one.shift.chance:.0e})"
+    words = (
+        f"errors have {'grown' if up else 'shrunk'} by {size:.2g}×, still within budget (p = "
+        f"{one.shift.chance:.0e})"
+    )
     return Change(
-        "drifted" if up else "calmed", one.group, one.shift.moved, like, old, new, words, farthest[0], len(one.members)
+        "drifted" if up else "calmed", one.group, one.shift.moved, like, old, new, words,
+        farthest[0], len(one.members)
     )  # fmt: skip

@@ -13,9 +13,22 @@ from ....storage import bundle
 from ....storage.bundle.results import known_of
 
 Group = tuple[str, str, str, str]  # operator, dtype, direction, backend; "*" stands for all of them
-KINDS = ("trouble", "new", "grown", "changed", "drifted", "untested", "expected", "fixed", "gone", "calmed")
+KINDS = (
+    "trouble",
+    "new",
+    "grown",
+    "changed",
+    "drifted",
+    "untested",
+    "expected",
+    "fixed",
+    "gone",
+    "calmed",
+)
 REGRESSIONS = ("trouble", "new", "grown", "drifted", "untested")
-RATCHET = 10.0  # × its error before: what a known divergence may grow by where its entry has no max_rho
+RATCHET = (
+    10.0  # × its error before: what a known divergence may grow by where its entry has no max_rho
+)
 SENSELESS = 1e6  # × budget: not a digit is right, and nothing can be worse
 
 
@@ -34,7 +47,8 @@ class Seen:
 
     @property
     def passes(self) -> bool:
-        """Within the budget, or excused by the numbers themselves; not because somebody expects the failure."""
+        """Within the budget, or excused by the numbers themselves; not because somebody expects the
+        failure."""
         return self.tested and not self.fails and self.verdict != "expected"
 
     @property
@@ -43,20 +57,29 @@ class Seen:
         return self.known is not None and self.known.flaky
 
     def grown_to(self, now: Seen) -> bool:
-        """Whether a known divergence errs more than its entry admits, or, where that does not say, far more than before."""
+        """Whether a known divergence errs more than its entry admits, or, where that does not say,
+        far more than before."""
         if self.known is None or self.flaky or self.rho >= SENSELESS:
             return False
         if now.fails:
-            return now.verdict == self.known.verdict and now.rho > max(self.rho, self.known.max_rho or 0.0)
-        return now.verdict == "expected" and self.known.max_rho is None and now.rho > RATCHET * max(self.rho, 1.0)
+            return now.verdict == self.known.verdict and now.rho > max(
+                self.rho, self.known.max_rho or 0.0
+            )
+        return (
+            now.verdict == "expected"
+            and self.known.max_rho is None
+            and now.rho > RATCHET * max(self.rho, 1.0)
+        )
 
 
 @dataclass(frozen=True)
 class Change:
-    """What changed in one group (operator, dtype, direction, backend), over ``cases`` of the ``like`` that were compared.
+    """What changed in one group (operator, dtype, direction, backend), over ``cases`` of the
+    ``like`` that were compared.
 
-    ``before`` and ``after`` are × budget: the worst of the cases concerned, of drifts the median. ``case`` is the id of the worst.
-    ``groups`` counts the operators × dtypes × directions that a change stands for which is about many of them.
+    ``before`` and ``after`` are × budget: the worst of the cases concerned, of drifts the median.
+    ``case`` is the id of the worst. ``groups`` counts the operators × dtypes × directions that a
+    change stands for which is about many of them.
     """
 
     kind: str
@@ -75,8 +98,18 @@ class Change:
 
     def to_json(self) -> dict[str, Any]:
         names = dict(zip(("operator", "dtype", "direction", "backend"), self.group, strict=True))
-        numbers = {"cases": self.cases, "like_for_like": self.like, "before": self.before, "after": self.after}
-        words = {"words": self.words, "case": self.case, "groups": self.groups, "regression": self.regression}
+        numbers = {
+            "cases": self.cases,
+            "like_for_like": self.like,
+            "before": self.before,
+            "after": self.after,
+        }
+        words = {
+            "words": self.words,
+            "case": self.case,
+            "groups": self.groups,
+            "regression": self.regression,
+        }
         return {"kind": self.kind, **names, **numbers, **words}
 
 
@@ -84,23 +117,43 @@ Results = Mapping[tuple[Group, str], Seen]
 
 
 def results(folder: Path) -> Results:
-    """The results of a bundle by group and case, without shrunk ones. Raises BundleError with file and line."""
+    """The results of a bundle by group and case, without shrunk ones. Raises BundleError with file
+    and line."""
     path = folder / "results.jsonl"
     found: dict[tuple[Group, str], Seen] = {}
     for number, row in bundle.lines(path):
         try:
             if row.get("shrunk") is True:
                 continue
-            group = (_text(row["operator"]), _text(row["dtype"]), _text(row["direction"]), _text(row["backend"]))
+            group = (
+                _text(row["operator"]),
+                _text(row["dtype"]),
+                _text(row["direction"]),
+                _text(row["backend"]),
+            )
             case = _text(row["case_id"])
             if row["verdict"] not in VERDICTS:
                 raise ValueError(f"{row['verdict']!r:.40} is no verdict")
-            verdict = Verdict(row["verdict"], allowed=row["verdict"] == "reduced-precision" and row.get("fails") is False)
+            verdict = Verdict(
+                row["verdict"],
+                allowed=row["verdict"] == "reduced-precision" and row.get("fails") is False,
+            )
             cause = (row.get("evidence") or {}).get("cause") or {}
             rho = float(row["metrics"].get("rho_max", 0.0))
-            words, name, origin = _text(row["explanation"]), _text(cause.get("name", "")), _text(row.get("origin", ""))
+            words, name, origin = (
+                _text(row["explanation"]),
+                _text(cause.get("name", "")),
+                _text(row.get("origin", "")),
+            )
             found[group, case] = Seen(
-                verdict.value, verdict.fails, verdict.tested, rho, words, name, origin, known_of(row.get("expectation"))
+                verdict.value,
+                verdict.fails,
+                verdict.tested,
+                rho,
+                words,
+                name,
+                origin,
+                known_of(row.get("expectation")),
             )
         except KeyError as error:
             raise BundleError(f"{path}:{number}  damaged: it has no {error}") from None

@@ -20,7 +20,8 @@ Moved = tuple[tuple[str, str, str], ...]  # name, then, now
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two runs. ``corpus`` is its digest, ``explored`` how many results only this run has because it explored."""
+    """One of the two runs. ``corpus`` is its digest, ``explored`` how many results only this run
+    has because it explored."""
 
     folder: Path
     id: str
@@ -34,14 +35,17 @@ class Side:
 
 @dataclass(frozen=True)
 class Difference:
-    """Two runs compared. ``environments``: by backend, what is not the same on both sides; under ``machine`` what is about all."""
+    """Two runs compared. ``environments``: by backend, what is not the same on both sides; under
+    ``machine`` what is about all."""
 
     before: Side
     after: Side
     like: int
     changes: tuple[Change, ...] = ()
     environments: Mapping[str, Moved] = field(default_factory=dict)
-    not_reached: int = 0  # results on the same corpus, or on the same draws, that the newer run does not have
+    not_reached: int = (
+        0  # results on the same corpus, or on the same draws, that the newer run does not have
+    )
 
     @property
     def regressions(self) -> tuple[Change, ...]:
@@ -60,8 +64,14 @@ def difference(old: Path, new: Path) -> Difference:
             groups[group].append((case, then, now))
             like += 1
     rest, troubled = trouble.apart(groups, before, after)
-    changes = [*troubled, *verdicts.changes(rest, absent.groups(headers[0], headers[1], before, after)), *drifts.drifts(groups)]
-    changes.sort(key=lambda c: (KINDS.index(c.kind), -c.after if c.after == c.after else 0.0, c.group))
+    changes = [
+        *troubled,
+        *verdicts.changes(rest, absent.groups(headers[0], headers[1], before, after)),
+        *drifts.drifts(groups),
+    ]
+    changes.sort(
+        key=lambda c: (KINDS.index(c.kind), -c.after if c.after == c.after else 0.0, c.group)
+    )
     sides = (_side(old, headers[0], before, after), _side(new, headers[1], after, before))
     left = absent.results(headers[0], headers[1], before, after)
     return Difference(*sides, like, tuple(changes), _environments(old, new, *headers), left)
@@ -71,11 +81,23 @@ def _side(folder: Path, header: Mapping[str, Any], ours: Results, theirs: Result
     only = Counter(one.origin for key, one in ours.items() if key not in theirs)
     corpus = header["corpus"]["digest"] if header["corpus"] else ""
     ended = "seconds" in header and header.get("complete") is not False
-    return Side(folder, header["id"], header["label"], header["created"], corpus, only.total(), only["explored"], ended)
+    return Side(
+        folder,
+        header["id"],
+        header["label"],
+        header["created"],
+        corpus,
+        only.total(),
+        only["explored"],
+        ended,
+    )
 
 
-def _environments(old: Path, new: Path, before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Moved]:
-    """What moved, backend by backend; what moved in the same way on several stands under all of their names, once."""
+def _environments(
+    old: Path, new: Path, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> dict[str, Moved]:
+    """What moved, backend by backend; what moved in the same way on several stands under all of
+    their names, once."""
     then, now = _read(old), _read(new)
     backends = [*then, *(name for name in now if name not in then)]
     whose: dict[tuple[str, str, str], list[str]] = {}
@@ -96,11 +118,17 @@ def _environments(old: Path, new: Path, before: Mapping[str, Any], after: Mappin
     return {name: tuple(rows) for name, rows in found.items()}
 
 
-def _both_probed(then: dict[str, Any], now: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Without fingerprints where one side has none: short runs take none, which is no change of the machine."""
+def _both_probed(
+    then: dict[str, Any], now: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Without fingerprints where one side has none: short runs take none, which is no change of the
+    machine."""
     if all(any(name.startswith("fingerprint") for name in side) for side in (then, now)):
         return then, now
-    without = [{name: value for name, value in side.items() if not name.startswith("fingerprint")} for side in (then, now)]
+    without = [
+        {name: value for name, value in side.items() if not name.startswith("fingerprint")}
+        for side in (then, now)
+    ]
     return without[0], without[1]
 
 
@@ -108,7 +136,9 @@ def _read(folder: Path) -> dict[str, dict[str, Any]]:
     found = {name: dict(keys) for name, keys in bundle.read_environment(folder).items()}
     for name, keys in found.items():
         if len(name) > _LONG or len(keys) > 1000:
-            raise BundleError(f"{folder / 'environment.json'} does not describe what backends ran on")
+            raise BundleError(
+                f"{folder / 'environment.json'} does not describe what backends ran on"
+            )
         probed = keys.pop("fingerprint", None)
         facts = probed if isinstance(probed, dict) else {"": probed} if probed else {}
         keys |= {f"fingerprint {fact}".strip(): value for fact, value in list(facts.items())[:1000]}
@@ -116,5 +146,8 @@ def _read(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def _moved(then: Mapping[str, Any], now: Mapping[str, Any]) -> Moved:
-    pairs = ((name, str(then.get(name, ""))[:_LONG], str(now.get(name, ""))[:_LONG]) for name in sorted({*then, *now}))
+    pairs = (
+        (name, str(then.get(name, ""))[:_LONG], str(now.get(name, ""))[:_LONG])
+        for name in sorted({*then, *now})
+    )
     return tuple(pair for pair in pairs if pair[1] != pair[2])

@@ -1,7 +1,8 @@
-"""A machine in trouble, and no operator to blame: cases of many operators crashed or timed out in one run.
+"""A machine in trouble, and no operator to blame: cases of many operators crashed or timed out in
+one run.
 
-What was lost so is no news of each operator; it is told once. Two runs (:func:`apart`) and many nights
-(:mod:`consistency.report.history.outages`) go by the same rule.
+What was lost so is no news of each operator; it is told once. Two runs (:func:`apart`) and many
+nights (:mod:`consistency.report.history.outages`) go by the same rule.
 """
 
 from __future__ import annotations
@@ -14,11 +15,17 @@ from .seen import Change, Group, Results
 from .verdicts import Pair
 
 LOSSES = ("crash", "timeout")
-SHARE, OPERATORS = 0.005, 10  # of the run's results, and of how many operators: one operator that hangs is that operator's news
+SHARE, OPERATORS = (
+    0.005,
+    10,
+    # of the run's results, and of how many operators: one operator that hangs is that operator's
+    # news
+)
 
 
 def is_trouble(lost: int, operators: int, results: int) -> bool:
-    """Whether so many results that were lost, of so many operators, are the machine's doing; ``results`` counts all of the run."""
+    """Whether so many results that were lost, of so many operators, are the machine's doing;
+    ``results`` counts all of the run."""
     return operators >= OPERATORS and lost >= SHARE * results
 
 
@@ -28,7 +35,8 @@ def in_words(lost: int, operators: int) -> str:
 
 @dataclass
 class Lost:
-    """What a backend lost in a run. ``words`` counts what was said of it; ``case`` is the id of one."""
+    """What a backend lost in a run. ``words`` counts what was said of it; ``case`` is the id of
+    one."""
 
     results: int = 0
     groups: set[Group] = field(default_factory=set)
@@ -52,22 +60,31 @@ def lost(results: Results) -> dict[str, Lost]:
             mine.results, mine.case = mine.results + 1, mine.case or case
             mine.groups.add(group)
             mine.words[f"{one.verdict}: {one.explanation}"] += 1
-    return {b: mine for b, mine in found.items() if is_trouble(mine.results, mine.operators, every[b])}
+    return {
+        b: mine for b, mine in found.items() if is_trouble(mine.results, mine.operators, every[b])
+    }
 
 
 def apart(
     groups: Mapping[Group, Sequence[Pair]], before: Results, after: Results
 ) -> tuple[Mapping[Group, Sequence[Pair]], list[Change]]:
-    """The pairs without those that a machine in trouble lost, and a change for each backend that fell into trouble or got out."""
+    """The pairs without those that a machine in trouble lost, and a change for each backend that
+    fell into trouble or got out."""
     then, now = lost(before), lost(after)
     if not then and not now:
         return groups, []
     rest: dict[Group, list[Pair]] = {}
-    fell, rose = defaultdict[str, list[tuple[Group, Pair]]](list), defaultdict[str, list[tuple[Group, Pair]]](list)
+    fell, rose = (
+        defaultdict[str, list[tuple[Group, Pair]]](list),
+        defaultdict[str, list[tuple[Group, Pair]]](list),
+    )
     for group, pairs in groups.items():
         backend, kept = group[3], rest.setdefault(group, [])
         for pair in pairs:
-            was, is_ = (backend in side and one.verdict in LOSSES for side, one in ((then, pair[1]), (now, pair[2])))
+            was, is_ = (
+                backend in side and one.verdict in LOSSES
+                for side, one in ((then, pair[1]), (now, pair[2]))
+            )
             if is_ and not was:
                 fell[backend].append((group, pair))
             elif was and pair[2].passes:
@@ -80,18 +97,36 @@ def apart(
     changes = []
     for backend, mine in now.items():
         if fell[backend] or backend not in then:
-            words = f"{mine}{', as some did before' if backend in then else ''}; most often {mine.words.most_common(1)[0][0]}"
+            words = (
+                f"{mine}{', as some did before' if backend in then else ''}; most often "
+                f"{mine.words.most_common(1)[0][0]}"
+            )
             changes.append(_change("trouble", backend, fell[backend], like[backend], words, mine))
     changes += [
-        _change("fixed", backend, rose[backend], like[backend], f"the machine was in trouble: {mine}", mine)
+        _change("fixed", backend, rose[backend], like[backend],
+        f"the machine was in trouble: {mine}", mine)
         for backend, mine in then.items() if rose[backend]
     ]  # fmt: skip
     return {group: pairs for group, pairs in rest.items() if pairs}, changes
 
 
-def _change(kind: str, backend: str, pairs: Sequence[tuple[Group, Pair]], like: int, words: str, lost: Lost) -> Change:
-    """One line about many groups: those of ``pairs``, or of ``lost`` where all that was lost had been explored."""
-    worst = max((pair for _, pair in pairs), key=lambda pair: max(pair[1].rho, pair[2].rho), default=None)
+def _change(
+    kind: str, backend: str, pairs: Sequence[tuple[Group, Pair]], like: int, words: str, lost: Lost
+) -> Change:
+    """One line about many groups: those of ``pairs``, or of ``lost`` where all that was lost had
+    been explored."""
+    worst = max(
+        (pair for _, pair in pairs), key=lambda pair: max(pair[1].rho, pair[2].rho), default=None
+    )
     rhos = (worst[1].rho, worst[2].rho) if worst else (0.0, 0.0)
     groups = len({group for group, _ in pairs} or lost.groups)
-    return Change(kind, ("*", "*", "*", backend), len(pairs), like, *rhos, words, worst[0] if worst else lost.case, groups)
+    return Change(
+        kind,
+        ("*", "*", "*", backend),
+        len(pairs),
+        like,
+        *rhos,
+        words,
+        worst[0] if worst else lost.case,
+        groups,
+    )
