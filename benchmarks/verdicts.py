@@ -5,7 +5,7 @@ cases.
     [--markdown FILE] python benchmarks/verdicts.py --table [--repeats N]
 
 Plays the catalogue of faulty and healthy backends (tests/catalogue). A backend counts as detected,
-or falsely accused, when at least one of its results is flagged. *Undecidable* are rows that the
+or falsely accused, when at least one of its results is flagged. *Inconclusive* are rows that the
 catalogue itself calls so, *not drawn* decidable faults that changed no bit of any drawn case, so
 that no rule could see them; neither counts as missed. ``cause`` is how often the cause that ours
 names most often for a row is the planted one. Every rule flags what differs in structure (number,
@@ -103,7 +103,7 @@ class Scored:
         if not isinstance(self.row, Fault):
             return "healthy"
         if not self.row.decidable:
-            return "undecidable"
+            return "inconclusive"
         return "decidable" if self.touched else "not drawn"
 
 
@@ -173,7 +173,7 @@ def table(scored: list[Scored]) -> list[dict[str, Any]]:
             "rule": name,
             "detected": hit.get("decidable", 0),
             "missed": len(kinds["decidable"]) - hit.get("decidable", 0),
-            "undecidable flagged": f"{hit.get('undecidable', 0)}/{len(kinds['undecidable'])}",
+            "inconclusive flagged": f"{hit.get('inconclusive', 0)}/{len(kinds['inconclusive'])}",
             "not drawn": len(kinds["not drawn"]),
             "false alarms": f"{hit.get('healthy', 0)}/{len(kinds['healthy'])}", "cause": "–",
         }  # fmt: skip
@@ -213,8 +213,8 @@ def details(scored: list[Scored]) -> str:
             )
         elif score.kind == "not drawn":
             text.append(f"not drawn: {name}")
-        elif score.kind == "undecidable" and "ours" in score.flagged:
-            text.append(f"called undecidable, flagged: {name}: {score.cases[0][0]}")
+        elif score.kind == "inconclusive" and "ours" in score.flagged:
+            text.append(f"called inconclusive, flagged: {name}: {score.cases[0][0]}")
         elif score.kind == "healthy" and "ours" in score.flagged:
             text.append(
                 f"false alarm: {name} ({len(score.cases)} of {score.results}): "

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from .api.functions import assert_consistent, compare, run, save
     from .api.recordings import judge_recordings, record
     from .backends.base import Backend, TorchBackend
-    from .core.model import Case, Comparison, Outcome, Result, Verdict
+    from .core.model import Case, Comparison, Outcome, Result
+    from .core.verdict import Verdict
     from .engine.engine import Run
     from .errors import (
         BundleError,

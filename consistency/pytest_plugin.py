@@ -249,7 +249,7 @@ class Item:
         for verdict, reason in (
             ("unavailable", availability(backend)),
             ("unsupported", refusal(backend, operator, self.dtype, self.direction)),
-            ("undecidable", problem),
+            ("inconclusive", problem),
         ):
             if reason:
                 stand_in = cases[0] if cases else Case(operator.name, self.dtype)

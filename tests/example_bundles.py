@@ -10,18 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import consistency
-from consistency.core.model import (
-    Case,
-    Cause,
-    Comparison,
-    Evidence,
-    Measured,
-    Result,
-    Span,
-    Verdict,
-    Worst,
-)
+from consistency.core.model import Case, Cause, Comparison, Evidence, Measured, Result, Span, Worst
 from consistency.core.recipe import TensorRecipe
+from consistency.core.verdict import Verdict
 from consistency.diagnose.determinism import Repeatability
 from consistency.diagnose.precision_scaling import Scaling
 from consistency.engine import engine
@@ -130,7 +121,7 @@ def ordinary() -> Iterator[Result]:
         "tan",
         "float32",
         "mine",
-        "undecidable",
+        "inconclusive",
         explanation="cannot tell: no element is finite in both",
     )
     nan = "NaN differs in 1 of 32 elements; it's a 'quoted' thing"

@@ -26,17 +26,9 @@ from hypothesis import strategies as st
 
 from consistency import backends, operators
 from consistency.core import dtypes
-from consistency.core.model import (
-    Case,
-    Cause,
-    Comparison,
-    Evidence,
-    Measured,
-    Result,
-    Verdict,
-    Worst,
-)
+from consistency.core.model import Case, Cause, Comparison, Evidence, Measured, Result, Worst
 from consistency.core.recipe import Literal, TensorRecipe
+from consistency.core.verdict import Verdict
 from consistency.engine import engine
 from consistency.generate.materialize import case_of, prepare
 from consistency.judge import tolerances
@@ -209,7 +201,7 @@ def healthy(names: list[str], seed: int, folder: Path) -> tuple[dict[str, Any], 
             for result in engine.judge_case(
                 case, operator, [backends.resolve("cpu")], RULES, directions
             ):
-                if result.verdict.fails or result.verdict.value == "expected":
+                if result.verdict.fails or result.verdict.value == "known":
                     continue
                 made = repro_script.script_of(result)
                 if made.limits:
@@ -474,9 +466,7 @@ def test_errors_that_no_single_element_shows(tmp_path: Path) -> None:
 
 
 def test_an_expected_divergence_is_shown_like_any_other() -> None:
-    assert "assert abs(got - recorded) <= admitted" in repro_script.script(
-        faulty(verdict="expected")
-    )
+    assert "assert abs(got - recorded) <= admitted" in repro_script.script(faulty(verdict="known"))
 
 
 def test_gradients_may_leave_the_normal_numbers() -> None:

@@ -21,7 +21,8 @@ import torch
 
 from consistency import backends, operators
 from consistency.backends.subprocess.backend import Isolated
-from consistency.core.model import Result, Verdict
+from consistency.core.model import Result
+from consistency.core.verdict import Verdict
 from consistency.engine import engine
 from consistency.generate.materialize import case_of, prepare
 from consistency.judge import tolerances

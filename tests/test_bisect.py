@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from consistency.cli.main import main
 from consistency.core import paths
-from consistency.core.model import Case, Result, Verdict
+from consistency.core.model import Case, Result
+from consistency.core.verdict import Verdict
 from consistency.diagnose import environments
 from consistency.diagnose.bisect import (
     KNOWN,

@@ -31,8 +31,9 @@ import consistency
 from consistency.cli.main import main
 from consistency.core import files
 from consistency.core.locking import Lock
-from consistency.core.model import Case, Comparison, Measured, Result, Span, Verdict, Worst
+from consistency.core.model import Case, Comparison, Measured, Result, Span, Worst
 from consistency.core.recipe import TensorRecipe
+from consistency.core.verdict import Verdict
 from consistency.engine import bundle_writer, engine
 from consistency.errors import BundleError
 from consistency.generate.materialize import prepare

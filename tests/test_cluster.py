@@ -596,7 +596,7 @@ def test_expectations_hold_at_the_worker(tmp_path: Path) -> None:
     front = Front(chosen, FakeCrew({"a": PLAIN}), expectations=[str(known)])
     front.gather()
     events = [event for _, event in front.run()]
-    assert verdicts(events)["expected"] > 0
+    assert verdicts(events)["known"] > 0
     assert verdicts(events)["divergent"] == 0
     assert rows(events) == rows(engine.run(chosen))
 

@@ -103,7 +103,7 @@ def known(row: Row, rho: float, max_rho: float | None = None, flaky: bool = Fals
         "flaky": flaky,
     }
     changes = {
-        "verdict": "expected",
+        "verdict": "known",
         "fails": False,
         "explanation": "expected (r)",
         "expectation": entry,

@@ -29,7 +29,7 @@ def seen(rho: float, verdict: str = "rounding", words: str = "", origin: str = "
     return Seen(
         verdict,
         verdict == "divergent",
-        verdict not in ("unsupported", "unavailable", "undecidable"),
+        verdict not in ("unsupported", "unavailable", "inconclusive"),
         rho,
         words,
         "",
@@ -129,7 +129,7 @@ def test_what_one_operator_shows_is_not_told_again_of_its_dtype() -> None:
 
 
 def test_failures_and_known_divergences_are_no_drift() -> None:
-    pairs = [(f"c{i}", seen(2.0, "expected"), seen(20.0, "expected")) for i in range(40)]
+    pairs = [(f"c{i}", seen(2.0, "known"), seen(20.0, "known")) for i in range(40)]
     pairs += [(f"d{i}", seen(2.0, "divergent"), seen(20.0, "divergent")) for i in range(40)]
     assert list(drifts({("op", "float32", "forward", "cpu"): pairs})) == []
 
@@ -172,7 +172,7 @@ def test_what_somebody_expects_now_is_neither_fixed_nor_a_regression() -> None:
 
 
 def test_cases_that_tell_nothing_any_more_are_lost_only_where_most_are() -> None:
-    nothing = seen(0.0, "undecidable", "cannot tell: all elements are equal")
+    nothing = seen(0.0, "inconclusive", "cannot tell: all elements are equal")
     assert of((seen(0.1), nothing), (seen(0.1), seen(0.1)), (seen(0.2), seen(0.2))) == []
     (change,) = of((seen(0.1), nothing), (seen(0.1), nothing), (seen(0.2), seen(0.2)))
     assert (change.kind, change.cases) == ("untested", 2)

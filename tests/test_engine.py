@@ -234,8 +234,8 @@ def test_a_failure_of_the_harness_is_that_cases_own(monkeypatch: pytest.MonkeyPa
     found = results(events(chosen))
     broken = [r for r in found if "the harness itself" in r.explanation]
     assert [(r.backend, r.verdict.value) for r in broken] == [
-        ("cpu", "undecidable"),
-        ("numpy", "undecidable"),
+        ("cpu", "inconclusive"),
+        ("numpy", "inconclusive"),
     ]
     assert broken[0].explanation == (
         "the harness itself failed to judge this case (ZeroDivisionError: a bug of ours); please "
@@ -252,7 +252,7 @@ def test_a_case_that_cannot_be_built_is_undecidable(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(evaluation, "prepare", prepare)
     found = results(events(settings(["exp"], ["cpu"], directions=["forward"])))
     assert {(r.verdict.value, r.explanation) for r in found} == {
-        ("undecidable", "the case cannot be built: too large for here")
+        ("inconclusive", "the case cannot be built: too large for here")
     }
 
 
@@ -267,7 +267,7 @@ def test_an_operator_that_cannot_be_drawn_costs_itself_only() -> None:
         events(engine.settings([broken, "neg"], ["cpu"], ["float32"], ["forward"], examples=2))
     )
     (told,) = [r for r in found if r.operator == "broken"]
-    assert (told.verdict.value, told.backend) == ("undecidable", "cpu")
+    assert (told.verdict.value, told.backend) == ("inconclusive", "cpu")
     assert told.explanation == "no case could be drawn (KeyError: 'a slip'); please report it"
     assert any(r.verdict.passes for r in found if r.operator == "neg")
 

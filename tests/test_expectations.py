@@ -16,8 +16,9 @@ from click.testing import CliRunner
 
 import consistency
 from consistency.cli.main import main
-from consistency.core.model import Case, Known, Result, Verdict
+from consistency.core.model import Case, Known, Result
 from consistency.core.recipe import TensorRecipe
+from consistency.core.verdict import Verdict
 from consistency.diagnose.evaluation import expected
 from consistency.engine import engine
 from consistency.engine.known.status import (
@@ -146,7 +147,7 @@ def test_a_planted_fault_is_excused_where_the_predicate_says_and_nowhere_else(
 ) -> None:
     assert len(unexpected.failures) >= 5
     found, standings = run(Faulty(), write(), seed=1)
-    excused = [r for r in found.results if r.verdict.value == "expected"]
+    excused = [r for r in found.results if r.verdict.value == "known"]
     assert not found.failures
     assert {r.case.id for r in excused} == {r.case.id for r in unexpected.failures}
     assert all(r.explanation.startswith("expected (planted; T-1): ") for r in excused)
@@ -173,7 +174,7 @@ def test_an_entry_about_something_else_excuses_nothing(
     write: Write, unexpected: Any, change: dict[str, Any]
 ) -> None:
     found = again(unexpected.failures, write(**change))
-    assert not [r for r in found if r.verdict.value == "expected"]
+    assert not [r for r in found if r.verdict.value == "known"]
 
 
 @pytest.mark.parametrize(
@@ -254,7 +255,7 @@ def standing(entry: Expectation, failed: int, passed: int) -> Standing:
                 case,
                 "cpu",
                 "forward",
-                Verdict("expected" if known else "rounding"),
+                Verdict("known" if known else "rounding"),
                 "",
                 {"rho_max": 2.0},
                 known=known,

@@ -228,7 +228,7 @@ FAULTY: dict[str, Deed] = {
 }
 
 OPERATORS = ("matmul", "sum", "softmax", "nn.functional.layer_norm", "nn.functional.conv2d", "exp")
-DECIDED = {"exact", "rounding", "undecidable"}
+DECIDED = {"exact", "rounding", "inconclusive"}
 Results = dict[str, list[Result]]
 
 

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 import consistency
-from consistency.core.model import Cause, Verdict
+from consistency.core.model import Cause
+from consistency.core.verdict import Verdict
 from consistency.diagnose import evaluation
 from consistency.generate.materialize import case_of
 from consistency.judge import tolerances
@@ -244,7 +245,7 @@ def test_suspicion_needs_more_than_the_last_rounding_and_elements() -> None:
     assert suspicious(found("rounding", 0.7, 1000, leans=7.0))
     assert not suspicious(found("rounding", 9.0, 127, ulp=9.0, leans=7.0))
     assert not suspicious(found("divergent", 9.0, 1000)), "the second look is for these"
-    assert not suspicious(found("undecidable", 9.0, 1000))
+    assert not suspicious(found("inconclusive", 9.0, 1000))
 
 
 def test_only_what_errs_more_than_the_cpu_or_to_one_side_is_looked_at_in_full() -> None:

@@ -303,7 +303,7 @@ def everything(folder: Path) -> dict[str, str]:
     )
     add(
         "both raise",
-        "undecidable",
+        "inconclusive",
         "torch.mm",
         [T("a"), T("b")],
         {"a": x, "b": y},
@@ -332,7 +332,7 @@ def everything(folder: Path) -> dict[str, str]:
         dtype="float8_e4m3fn",
         outcome="abort",
     )
-    add("unknown", "undecidable", "torch.os.getcwd", [], {}, {"out/0": "/"})
+    add("unknown", "inconclusive", "torch.os.getcwd", [], {}, {"out/0": "/"})
     add("hidden", "crash", "torch.made_up", [T("a")], {"a": x}, {}, outcome="segfault")
     fell = (
         "The operator 'aten::exp.out' is not currently supported on the DML backend and will "
@@ -385,7 +385,7 @@ def everything(folder: Path) -> dict[str, str]:
     add("beyond a cast", good, "Tensor.to", [T("a"), {"dtype": "int32"}], {"a": torch.tensor([1.5,
     3e9, -3e9])},
         {"out/0": torch.tensor([1, 2**31 - 1, -(2**31)], dtype=torch.int32)})  # fmt: skip
-    add("all beyond a cast", "undecidable", "Tensor.to", [T("a"), {"dtype": "int32"}],
+    add("all beyond a cast", "inconclusive", "Tensor.to", [T("a"), {"dtype": "int32"}],
     {"a": torch.tensor([3e9, -3e9])},
         {"out/0": torch.tensor([2**31 - 1, -(2**31)], dtype=torch.int32)})  # fmt: skip
     s.write()

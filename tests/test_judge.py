@@ -72,7 +72,7 @@ def test_only_shape_and_dtype() -> None:
 def test_both_raised() -> None:
     comparison = Comparison("both-raised", note="RuntimeError: sizes differ")
     verdict, text = said(judge(comparison, None, RULE, STRICT))
-    assert verdict == "undecidable"
+    assert verdict == "inconclusive"
     assert text == (
         "raises, and so does float64 on the CPU, so nothing could be compared: RuntimeError: "
         "sizes differ"
@@ -95,21 +95,21 @@ def test_no_reference_at_all() -> None:
     comparison = Comparison("no-reference", note="RuntimeError: singular")
     for baseline in (None, comparison, Comparison("ok")):
         assert said(judge(comparison, baseline, RULE, STRICT)) == (
-            "undecidable", "float64 on the CPU gives no reference: RuntimeError: singular",
+            "inconclusive", "float64 on the CPU gives no reference: RuntimeError: singular",
         )  # fmt: skip
 
 
 def test_nothing_came_back() -> None:
     assert said(judge(Comparison("ok"), None, RULE, STRICT)) == (
-        "undecidable",
+        "inconclusive",
         "the operator returned nothing to compare",
     )
 
 
 def test_the_reference_itself() -> None:
     words = "the CPU in this dtype is itself the reference: nothing independent to compare with"
-    assert said(verdict_of(measured(), itself=True)) == ("undecidable", words)
-    assert said(verdict_of(measured(ulp=0.7), itself=True)) == ("undecidable", words)
+    assert said(verdict_of(measured(), itself=True)) == ("inconclusive", words)
+    assert said(verdict_of(measured(ulp=0.7), itself=True)) == ("inconclusive", words)
     assert verdict_of(measured(ulp=7.0), itself=True).verdict.value == "divergent"
 
 
@@ -442,7 +442,7 @@ VACUOUS = "700 of 1000 elements are zero or not finite"
 def test_what_could_not_have_told_is_no_pass() -> None:
     for ulp in (0.0, 0.7):
         assert said(verdict_of(measured(ulp=ulp, vacuous=VACUOUS))) == (
-            "undecidable",
+            "inconclusive",
             f"cannot tell: {VACUOUS}",
         )
 
@@ -483,7 +483,7 @@ def test_numbers_are_the_largest_of_all_outputs() -> None:
 def test_one_decided_output_decides() -> None:
     told, not_told = measured(ulp=0.7), measured(vacuous=VACUOUS, name="out/1")
     assert verdict_of(told, not_told).verdict.value == "rounding"
-    assert verdict_of(not_told, replace(not_told, name="out/2")).verdict.value == "undecidable"
+    assert verdict_of(not_told, replace(not_told, name="out/2")).verdict.value == "inconclusive"
     assert verdict_of(not_told, measured(ulp=9.0)).verdict.value == "divergent"
 
 

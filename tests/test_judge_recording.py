@@ -155,7 +155,7 @@ def test_every_recorded_case_has_one_verdict(rows: Rows, folder: Path) -> None:
     assert "363 recorded outcomes in 1 recording" in (folder / "screen.txt").read_text(
         encoding="utf-8"
     )
-    assert counts["undecidable"] == len(UNDECIDED)
+    assert counts["inconclusive"] == len(UNDECIDED)
 
 
 @pytest.mark.parametrize("name", DEFECTS)
@@ -181,7 +181,7 @@ def test_what_raised_crashed_fell_back_or_is_unsupported_has_a_verdict_of_its_ow
                 or case["exception"]["type"] == "NotImplementedError"
             )
             expected = (
-                "undecidable" if case["id"] in UNDECIDED else "unsupported" if refused else "error"
+                "inconclusive" if case["id"] in UNDECIDED else "unsupported" if refused else "error"
             )
             assert row["verdict"] == expected, row["explanation"]
             assert text[:60].split("\n")[0] in row["explanation"]
@@ -191,7 +191,7 @@ def test_what_raised_crashed_fell_back_or_is_unsupported_has_a_verdict_of_its_ow
 
 @pytest.mark.parametrize("name", UNDECIDED)
 def test_what_cannot_be_decided_says_why(name: str, rows: Rows) -> None:
-    assert rows[name]["verdict"] == "undecidable"
+    assert rows[name]["verdict"] == "inconclusive"
     assert UNDECIDED[name] in rows[name]["explanation"]
 
 

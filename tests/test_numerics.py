@@ -10,7 +10,8 @@ import torch
 
 from consistency import backends
 from consistency.backends import _numerics
-from consistency.core.model import Case, Result, Verdict
+from consistency.core.model import Case, Result
+from consistency.core.verdict import Verdict
 from consistency.report.repro_script import environment
 
 OLDER = """PyTorch built with:

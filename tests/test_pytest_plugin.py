@@ -449,24 +449,25 @@ def item(**changes: Any) -> pytest_plugin.Item:
 
 def test_what_was_not_tested_never_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even where every case was judged, and none could tell anything."""
-    from consistency.core.model import Case, Result, Verdict
+    from consistency.core.model import Case, Result
+    from consistency.core.verdict import Verdict
 
     nothing = [
         Result(
             Case("exp", "float32"),
             "cpu",
             "forward",
-            Verdict("undecidable"),
+            Verdict("inconclusive"),
             "cannot tell: all blank",
         )
     ] * 2
     monkeypatch.setattr(pytest_plugin.Item, "_results", lambda self: nothing)
     recorded: dict[str, object] = {}
     with pytest.raises(
-        pytest.skip.Exception, match=r"undecidable: cannot tell: all blank \(2 cases\)"
+        pytest.skip.Exception, match=r"inconclusive: cannot tell: all blank \(2 cases\)"
     ):
         item().check(recorded.__setitem__)
-    assert recorded["verdicts"] == "undecidable:2"
+    assert recorded["verdicts"] == "inconclusive:2"
     assert "rho_max" not in recorded
 
 
@@ -475,13 +476,14 @@ def test_an_operator_that_cannot_be_drawn_is_skipped(monkeypatch: pytest.MonkeyP
         engine, "draw", lambda *args: ([], "no case could be drawn (KeyError: x); please report it")
     )
     pytest_plugin._cases.cache_clear()
-    with pytest.raises(pytest.skip.Exception, match="undecidable: no case could be drawn"):
+    with pytest.raises(pytest.skip.Exception, match="inconclusive: no case could be drawn"):
         item().check(lambda name, value: None)
     pytest_plugin._cases.cache_clear()
 
 
 def test_where_every_item_fails_the_searching_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    from consistency.core.model import Case, Result, Verdict
+    from consistency.core.model import Case, Result
+    from consistency.core.verdict import Verdict
 
     found = [
         Result(
@@ -501,7 +503,8 @@ def test_where_every_item_fails_the_searching_ends(monkeypatch: pytest.MonkeyPat
 
 
 def test_an_exception_is_worse_than_any_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    from consistency.core.model import Case, Result, Verdict
+    from consistency.core.model import Case, Result
+    from consistency.core.verdict import Verdict
 
     monkeypatch.setattr(engine, "shrunk", lambda *args: None)
     found = [

@@ -596,8 +596,8 @@ def test_an_outcome_that_cannot_have_a_reference_still_has_a_verdict(tmp_path: P
     unknown = Case("x", "float32", (), source="call/torch.no_such_function")
     tensor = Output("out/0", torch.ones(4), "float32")
     said = {
-        "a": (Outcome("ok", (tensor,)), "undecidable"), "b": (Outcome("raised", (), "E", "no"),
-        "undecidable"),
+        "a": (Outcome("ok", (tensor,)), "inconclusive"), "b": (Outcome("raised", (), "E", "no"),
+        "inconclusive"),
         "c": (Outcome("crash", message="SIGSEGV"), "crash"), "d": (Outcome("timeout",
         message="30 s"), "timeout"),
         "e": (Outcome("unsupported", message="no"), "unsupported"),

@@ -14,8 +14,9 @@ import pytest
 
 import consistency
 from consistency.core import text
-from consistency.core.model import Case, Comparison, Measured, Result, Span, Verdict, Worst
+from consistency.core.model import Case, Comparison, Measured, Result, Span, Worst
 from consistency.core.recipe import DType, Index, MemoryFormat, TensorRecipe
+from consistency.core.verdict import Verdict
 from consistency.engine import engine
 from consistency.engine.engine import Finished, GroupDone, Judged, Shrunk, Started
 from consistency.report import failure, progress, terminal
@@ -153,7 +154,7 @@ def test_the_worst_of_an_operator_counts() -> None:
     lines = table(
         result("divergent", rho=3.0),
         result("rounding", rho=0.1),
-        result("undecidable"),
+        result("inconclusive"),
         backends=["cpu"],
     )
     assert lines[1] == "unary   ✗ 1 of 1"
@@ -198,7 +199,7 @@ def test_the_last_line_counts_by_verdict() -> None:
             "divergent",
             "error",
             "divergent",
-            "undecidable",
+            "inconclusive",
             "unsupported",
             "unavailable",
             "expected",
@@ -206,7 +207,7 @@ def test_the_last_line_counts_by_verdict() -> None:
     ]
     text = last(*many, *others)
     assert text.startswith(
-        "✗ 2 divergent · 1 error · 1,234 rounding or exact · 1 expected · 1 undecidable · 2 "
+        "✗ 2 divergent · 1 error · 1,234 rounding or exact · 1 expected · 1 inconclusive · 2 "
         "not "
         "tested (why: --not-tested)"
     )
@@ -221,10 +222,10 @@ def test_a_run_in_which_nothing_was_tested_says_so() -> None:
 
 def test_failures_of_the_harness_do_not_hide_among_the_undecidable() -> None:
     broken = result(
-        "undecidable",
+        "inconclusive",
         explanation=f"{engine.JUDGING_FAILED} (ValueError: x); please report it with this case",
     )
-    assert "1 undecidable · 1 of them failures of the harness itself: please report one" in last(
+    assert "1 inconclusive · 1 of them failures of the harness itself: please report one" in last(
         result("exact"), broken
     )
 
@@ -240,11 +241,11 @@ def test_the_last_line_tells_that_time_was_up() -> None:
 def test_why_something_was_not_tested() -> None:
     absent = result("unavailable", backend="cuda", explanation="no driver\nand more")
     lines = shown(
-        [absent, absent, result("undecidable", explanation="cannot tell: " + "x" * 200)],
+        [absent, absent, result("inconclusive", explanation="cannot tell: " + "x" * 200)],
         not_tested=True,
     )
     assert lines[-2] == "        2  unavailable  cuda: no driver"
-    assert lines[-1].startswith("        1  undecidable  cpu: cannot tell: xxx")
+    assert lines[-1].startswith("        1  inconclusive  cpu: cannot tell: xxx")
     assert len(lines[-1]) < 130
     assert "--not-tested" not in "".join(lines)
 
@@ -471,7 +472,7 @@ def test_text_from_elsewhere_is_only_text() -> None:
     bad = result("error", HOSTILE, HOSTILE, HOSTILE, explanation=HOSTILE)
     text = "\n".join(
         shown(
-            [bad, result("undecidable", backend=HOSTILE, explanation=HOSTILE)],
+            [bad, result("inconclusive", backend=HOSTILE, explanation=HOSTILE)],
             chosen,
             not_tested=True,
         )

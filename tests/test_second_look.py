@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 import consistency
-from consistency.core.model import Cause, Evidence, Result, Verdict
+from consistency.core.model import Cause, Evidence, Result
+from consistency.core.verdict import Verdict
 from consistency.engine import engine
 from consistency.judge.judge import Judgement, reconsider
 from consistency.judge.tolerances import Policy

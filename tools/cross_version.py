@@ -34,7 +34,7 @@ def families(results: Iterable[Result], other: str) -> Iterator[str]:
         there = [r for r in found if r.backend == other]
         failing = sorted({r.operator for r in there if r.verdict.fails})
         untested = {r.operator for r in there} - {
-            r.operator for r in there if r.verdict.tested or r.verdict.value == "undecidable"
+            r.operator for r in there if r.verdict.tested or r.verdict.value == "inconclusive"
         }
         judged = sum(r.verdict.tested for r in there)
         here, elsewhere = (

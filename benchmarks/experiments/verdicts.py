@@ -286,10 +286,10 @@ def zeros() -> None:
                 case_of("matmul", "float32", (a, b), {}), backends, rules, directions=("forward",)
             ):
                 hits[result.backend] += result.verdict.fails
-                hits["undecidable"] += (
-                    result.backend == "healthy" and result.verdict.value == "undecidable"
+                hits["inconclusive"] += (
+                    result.backend == "healthy" and result.verdict.value == "inconclusive"
                 )
-        names = ("TF32", "one argument shifted", "truncating", "healthy", "undecidable")
+        names = ("TF32", "one argument shifted", "truncating", "healthy", "inconclusive")
         rows.append((f"{share:.0%}", *(f"{hits[name] / 0.4:.0f}%" for name in names)))
     table(
         [
@@ -298,7 +298,7 @@ def zeros() -> None:
             "shifted flagged",
             "truncating flagged",
             "healthy flagged",
-            "healthy undecidable",
+            "healthy inconclusive",
         ],
         rows,
     )

@@ -15,6 +15,7 @@ import torch
 
 from ..errors import RecipeError
 from . import recipe
+from .verdict import Verdict
 
 DIRECTIONS = ("forward", "backward")
 Key = tuple[str, str, str]  # of a result: case, backend, direction
@@ -324,66 +325,6 @@ class Evidence:
     company: str = ""
 
 
-_PASSES = frozenset({"exact", "rounding"})
-_WARNS = frozenset({"ill-conditioned", "expected"})
-_FAILS = frozenset(
-    {
-        "divergent", "reduced-precision", "special-values", "structure", "nondeterministic",
-        "precision-scaling",
-        "error", "crash", "timeout",
-    }
-)  # fmt: skip
-_NOT_TESTED = frozenset({"undecidable", "unsupported", "fallback", "unavailable"})
-VERDICTS = (*sorted(_PASSES), *sorted(_WARNS), *sorted(_FAILS), *sorted(_NOT_TESTED))
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """A verdict by its name. ``allowed`` marks a ``reduced-precision`` that was asked for and so
-    only warns."""
-
-    value: str
-    allowed: bool = False
-
-    def __post_init__(self) -> None:
-        if self.value not in VERDICTS:
-            raise ValueError(f"{self.value!r} is no verdict; known: {', '.join(VERDICTS)}")
-
-    @property
-    def passes(self) -> bool:
-        return self.value in _PASSES
-
-    @property
-    def warns(self) -> bool:
-        return self.value in _WARNS or (self.value in _FAILS and self.allowed)
-
-    @property
-    def fails(self) -> bool:
-        return self.value in _FAILS and not self.allowed
-
-    @property
-    def tested(self) -> bool:
-        """False for verdicts that are neither a pass nor a failure, because nothing was
-        established."""
-        return self.value not in _NOT_TESTED
-
-    @property
-    def group(self) -> str:
-        """``passed``, ``warned``, ``failed`` or ``not tested``."""
-        return (
-            "passed"
-            if self.passes
-            else "warned"
-            if self.warns
-            else "failed"
-            if self.fails
-            else "not tested"
-        )
-
-    def __str__(self) -> str:
-        return self.value
-
-
 @dataclass(frozen=True, slots=True)
 class Known:
     """The expectation that a failure met: its id and its place, the verdict that there would be
@@ -416,7 +357,7 @@ class Result:
     ``metrics`` maps names to numbers: ``rho_max`` (× budget), ``ulp_max``, ``scaled_max`` (×
     G·u·S), ``rmse_ratio`` (to the CPU in the same dtype) and others. ``worst`` names the worst
     element, where there is one. ``recorded_id`` is the recording's own id of an outcome that was
-    recorded elsewhere. ``known``: where the verdict is ``expected``, by which entry. ``proof`` is
+    recorded elsewhere. ``known``: where the verdict is ``known``, by which entry. ``proof`` is
     what was certified of the worst element, where the result fails by its numbers.
     """
 

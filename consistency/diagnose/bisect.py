@@ -26,15 +26,11 @@ class Try:
 
     @property
     def state(self) -> str:
-        """``fails`` (also where somebody has explained the failure: ``expected``), ``passes`` or
+        """``fails`` (also where somebody has explained the failure: ``known``), ``passes`` or
         ``not tested``."""
         if self.result is None or not self.result.verdict.tested:
             return "not tested"
-        return (
-            "fails"
-            if self.result.verdict.fails or self.result.verdict.value == "expected"
-            else "passes"
-        )
+        return "fails" if self.result.verdict.diverges else "passes"
 
 
 @dataclass(frozen=True)

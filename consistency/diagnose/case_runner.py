@@ -6,7 +6,8 @@ import functools
 from collections.abc import Sequence
 
 from ..backends.base import Backend
-from ..core.model import DIRECTIONS, Case, Key, Result, Verdict
+from ..core.model import DIRECTIONS, Case, Key, Result
+from ..core.verdict import Verdict, VerdictKind
 from ..errors import RecipeError, Untestable
 from ..generate.calls import opinfo
 from ..judge.tolerances import Tolerances
@@ -56,7 +57,7 @@ def judge_case(
             f"{JUDGING_FAILED} ({type(error).__name__}: {str(error)[:200]}); please report it "
             f"with this case"
         )
-    verdict = Verdict("undecidable")
+    verdict = Verdict(VerdictKind.INCONCLUSIVE)
     results = [
         Result(case, b.name, d, verdict, text, family=operator.family)
         for d in directions

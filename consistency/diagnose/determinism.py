@@ -20,7 +20,8 @@ import torch
 
 from ..backends.base import Backend
 from ..core import dtypes
-from ..core.model import Case, Outcome, Result, Verdict
+from ..core.model import Case, Outcome, Result
+from ..core.verdict import Verdict, VerdictKind
 from ..errors import ConsistencyError
 from ..generate.materialize import Materials, case_of, prepare
 from ..operators.declare import Operator
@@ -253,7 +254,7 @@ def failure(found: Repeatability, operator: Operator, allowed: str) -> Result | 
         f"{_size(found.ulp)}"
     )
     numbers = {"ulp_max": min(found.ulp, 1e300)}
-    verdict = Verdict("nondeterministic")
+    verdict = Verdict(VerdictKind.NONDETERMINISTIC)
     return Result(
         found.example,
         found.backend,

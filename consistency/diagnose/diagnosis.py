@@ -16,6 +16,7 @@ import numpy as np
 
 from ..core.dtypes import FORMATS, floats, form_of
 from ..core.model import Cause, Evidence, Outcome
+from ..core.verdict import VerdictKind
 from ..judge.compare import compare
 from ..judge.judge import Judgement, unusual
 from ..operators.declare import Operator
@@ -118,7 +119,7 @@ def look(flagged: Flagged, *, only: tuple[str, ...] | None = None, quick: bool =
         return evidence
     if scene is not None and not quick and _may_be_ill_conditioned(flagged):
         evidence = _conditioned(flagged, evidence, scene)
-    if found.verdict.value == "structure" and "was modified" in found.explanation:
+    if found.verdict.kind is VerdictKind.STRUCTURE and "was modified" in found.explanation:
         evidence = replace(evidence, cause=Cause("input-modified", "writing to an input", 1.0))
     if scene is not None and only != ():
         evidence = replace(
@@ -264,7 +265,7 @@ def _may_be_ill_conditioned(flagged: Flagged) -> bool:
         floating
         and error.kind == "accumulated"
         and "elementwise" not in traits
-        and flagged.found.verdict.value == "divergent"
+        and flagged.found.verdict.kind is VerdictKind.DIVERGENT
     )
 
 

@@ -12,17 +12,8 @@ from typing import Protocol
 from ..backends.base import Backend, refusal
 from ..backends.cpu import Cpu
 from ..core.dtypes import FORMATS, PARTS, floats
-from ..core.model import (
-    DIRECTIONS,
-    Case,
-    Comparison,
-    Evidence,
-    Known,
-    Outcome,
-    Proof,
-    Result,
-    Verdict,
-)
+from ..core.model import DIRECTIONS, Case, Comparison, Evidence, Known, Outcome, Proof, Result
+from ..core.verdict import Verdict, VerdictKind
 from ..generate.calls import opinfo
 from ..generate.materialize import Materials, prepare
 from ..judge.compare import compare
@@ -348,7 +339,7 @@ def _result(
 
 
 def expected(result: Result, rules: Rules, backend: Backend) -> Result:
-    """A failure that somebody has already explained: verdict ``expected``, with the reason and the
+    """A failure that somebody has already explained: verdict ``known``, with the reason and the
     ticket.
 
     One that an entry would explain if it had not expired, or the error not grown, stays a failure
@@ -372,8 +363,8 @@ def expected(result: Result, rules: Rules, backend: Backend) -> Result:
     )
     return replace(
         result,
-        verdict=Verdict("expected"),
-        explanation=f"expected ({reason}): {result.explanation}",
+        verdict=Verdict(VerdictKind.KNOWN),
+        explanation=f"known ({reason}): {result.explanation}",
         known=known,
     )
 

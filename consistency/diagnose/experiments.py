@@ -14,6 +14,7 @@ import torch
 from ..backends.base import Backend
 from ..core.dtypes import PARTS, TORCH, beside, floats
 from ..core.model import Comparison, Outcome, Output
+from ..core.verdict import VerdictKind
 from ..generate.materialize import Materials, case_of, prepare
 from ..judge.compare import compare
 from ..judge.judge import Judgement
@@ -59,7 +60,7 @@ class Flagged:
 
 
 def _rho(judgement: Judgement) -> float:
-    if judgement.verdict.fails and judgement.verdict.value != "divergent":
+    if judgement.verdict.fails and judgement.verdict.kind is not VerdictKind.DIVERGENT:
         return float("inf")
     rho = judgement.metrics.get("rho_max", 0.0)
     return max(rho, 1.0 + 1e-9) if judgement.verdict.fails else min(rho, 1.0)

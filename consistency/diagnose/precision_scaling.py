@@ -29,8 +29,9 @@ import torch
 
 from ..backends.base import Backend, refusal
 from ..core import recipe
-from ..core.model import Case, Outcome, Result, Verdict
+from ..core.model import Case, Outcome, Result
 from ..core.recipe import TensorRecipe
+from ..core.verdict import Verdict, VerdictKind
 from ..errors import RecipeError
 from ..generate.materialize import prepare
 from ..judge.compare import compare
@@ -330,7 +331,7 @@ def failure(scaling: Scaling, case: Case, family: str) -> Result:
         worst,
         scaling.backend,
         "forward",
-        Verdict("precision-scaling"),
+        Verdict(VerdictKind.PRECISION_SCALING),
         scaling.problem,
         kept,
         family,

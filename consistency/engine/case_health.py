@@ -21,7 +21,7 @@ from ..judge.compare import compare
 from ..operators.declare import Operator
 from ..reference import Reference, quiet
 
-VALID, UNDECIDABLE = (
+VALID, INCONCLUSIVE = (
     0.98,
     0.05,
 )  # at least so many draws are valid; at most so many of the ordinary ones can tell nothing
@@ -66,8 +66,8 @@ class Health:
     def good(self) -> bool:
         """Within both limits, as far as so few draws can tell: three standard deviations are
         forgiven."""
-        chance = 3.0 * math.sqrt(UNDECIDABLE * self.ordinary)
-        return self.valid_share >= VALID and self.blind <= UNDECIDABLE * self.ordinary + chance
+        chance = 3.0 * math.sqrt(INCONCLUSIVE * self.ordinary)
+        return self.valid_share >= VALID and self.blind <= INCONCLUSIVE * self.ordinary + chance
 
     def to_json(self) -> dict[str, Any]:
         """All numbers and shares."""

@@ -300,7 +300,7 @@ def not_run(
             elif group.problem:
                 rows.append(
                     evaluation.unavailable(
-                        case, operator, backend, direction, group.problem, "undecidable"
+                        case, operator, backend, direction, group.problem, "inconclusive"
                     )
                 )
     if rows:

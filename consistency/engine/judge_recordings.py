@@ -13,7 +13,8 @@ from pathlib import Path
 
 from .. import operators
 from ..backends.base import Backend
-from ..core.model import DIRECTIONS, Case, Outcome, Result, Verdict
+from ..core.model import DIRECTIONS, Case, Outcome, Result
+from ..core.verdict import Verdict, VerdictKind
 from ..diagnose.diagnosis import Looks
 from ..errors import BundleError, ConsistencyError, UsageError
 from ..generate.calls import opinfo
@@ -215,7 +216,7 @@ def _without_reference(
         text = ": ".join(filter(None, (outcome.exception, outcome.message))) or outcome.status
         verdict = Verdict(outcome.status)
     else:
-        text, verdict = f"cannot be judged: {reason}", Verdict("undecidable")
+        text, verdict = f"cannot be judged: {reason}", Verdict(VerdictKind.INCONCLUSIVE)
     family = operator.family if operator is not None else opinfo.GENERIC
     return Result(case, item.backend.name, direction, verdict, text, family=family)
 

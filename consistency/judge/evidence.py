@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core import dtypes
-from ..core.model import Outcome, Proof, Verdict
+from ..core.model import Outcome, Proof
+from ..core.verdict import Verdict, VerdictKind
 from ..reference import Reference
 from .elements import flat
 from .judge import Judgement
@@ -50,7 +51,7 @@ def needs_proof(found: Judgement, reference: Reference) -> bool:
     ):
         return False
     return (
-        found.verdict.value != "special-values"
+        found.verdict.kind is not VerdictKind.SPECIAL_VALUES
         or reference.materials.case.dtype not in dtypes.PARTS
     )
 
@@ -112,7 +113,9 @@ def inconclusive(reference: Reference, found: Judgement, who: str) -> Judgement:
         f"{UNPROVED}: {who} says {both}, and neither is proved ({reason}); would be "
         f"{found.verdict}: {found.explanation}"
     )
-    return Judgement(Verdict("undecidable"), text, found.metrics, found.worst, found.output)
+    return Judgement(
+        Verdict(VerdictKind.INCONCLUSIVE), text, found.metrics, found.worst, found.output
+    )
 
 
 def words(proved: Proof) -> str:

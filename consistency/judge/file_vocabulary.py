@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from ..core.dtypes import ALL
-from ..core.model import VERDICTS, Verdict
+from ..core.verdict import VERDICTS, Verdict
 from ..errors import did_you_mean
 
 COMPLEX = {

@@ -11,7 +11,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ..core.model import Cause, Comparison, Evidence, Measured, Span, Verdict, Worst
+from ..core.model import Cause, Comparison, Evidence, Measured, Span, Worst
+from ..core.verdict import Verdict, VerdictKind
 from . import metrics
 from .tolerances import Policy, Rule
 
@@ -49,7 +50,7 @@ def judge(
         once = judge(replace(comparison, unsteady=""), baseline, rule, policy, itself=itself)
         return replace(
             once,
-            verdict=Verdict("nondeterministic"),
+            verdict=Verdict(VerdictKind.NONDETERMINISTIC),
             explanation=f"{comparison.unsteady}; here: {once.explanation}",
         )
     if comparison.status == "fallback":
@@ -57,17 +58,17 @@ def judge(
     if comparison.status != "ok":
         return _without_outputs(comparison, baseline)
     if comparison.structure:
-        return Judgement(Verdict("structure"), comparison.structure)
+        return Judgement(Verdict(VerdictKind.STRUCTURE), comparison.structure)
     found = [
         _judge_output(output, _twin(output, baseline), rule, policy)
         for output in comparison.outputs
     ]
     if not found:
-        return Judgement(_UNDECIDABLE, "the operator returned nothing to compare")
+        return Judgement(_INCONCLUSIVE, "the operator returned nothing to compare")
     worst = found[0] if len(found) == 1 else _worst_of(found)
     if itself and worst.verdict.passes:
         text = "the CPU in this dtype is itself the reference: nothing independent to compare with"
-        return Judgement(_UNDECIDABLE, text, worst.metrics)
+        return Judgement(_INCONCLUSIVE, text, worst.metrics)
     return worst
 
 
@@ -81,7 +82,7 @@ def _fallen_back(
             return replace(
                 found, explanation=f"{found.explanation} (it fell back: {comparison.note})"
             )
-    return Judgement(Verdict("fallback"), comparison.note or "fallback")
+    return Judgement(Verdict(VerdictKind.FALLBACK), comparison.note or "fallback")
 
 
 def _worst_of(found: list[Judgement]) -> Judgement:
@@ -117,26 +118,30 @@ def reconsider(found: Judgement, evidence: Evidence, policy: Policy) -> Judgemen
     cause = evidence.cause.name if evidence.cause is not None else ""
     verdict, more = found.verdict, []
     if evidence.other:
-        verdict = Verdict("nondeterministic")
+        verdict = Verdict(VerdictKind.NONDETERMINISTIC)
         more.append(
             f"{evidence.other} of {evidence.repeats} repeats gave another answer, "
             f"{evidence.within} passed"
         )
     if (
-        found.verdict.value == "special-values"
+        found.verdict.kind is VerdictKind.SPECIAL_VALUES
         and verdict == found.verdict
         and cause == "float32-instead-of-float64"
     ):
-        verdict = Verdict("precision-scaling")  # it overflowed or vanished there
-    if found.verdict.value == "divergent" and verdict == found.verdict and cause != "approximation":
+        verdict = Verdict(VerdictKind.PRECISION_SCALING)  # it overflowed or vanished there
+    if (
+        found.verdict.kind is VerdictKind.DIVERGENT
+        and verdict == found.verdict
+        and cause != "approximation"
+    ):
         if cause == "float32-instead-of-float64":
-            verdict = Verdict("precision-scaling")
+            verdict = Verdict(VerdictKind.PRECISION_SCALING)
         elif cause in _REDUCED:
-            verdict = Verdict("reduced-precision", allowed=policy.reduced_precision)
+            verdict = Verdict(VerdictKind.REDUCED_PRECISION, allowed=policy.reduced_precision)
         elif (
             not cause and min(evidence.conditioned or math.inf, evidence.rounded or math.inf) <= 1.0
         ):
-            verdict = Verdict("ill-conditioned")
+            verdict = Verdict(VerdictKind.ILL_CONDITIONED)
             more.append(
                 "no more than half an ulp in the inputs changes"
                 if 0.0 < evidence.conditioned <= 1.0
@@ -179,7 +184,7 @@ def suspicious(found: Judgement) -> bool:
     numbers = found.metrics
     few = numbers.get("differing", 0.0) < _SUSPECT_FROM
     return (
-        found.verdict.value == "rounding"
+        found.verdict.kind is VerdictKind.ROUNDING
         and not few
         and (numbers.get("ulp_max", 0.0) > _SUSPECT_ULP or unusual(found))
     )
@@ -199,7 +204,7 @@ def far_from_the_cpu(found: Judgement) -> bool:
     """Whether a result within budget is so much worse than the CPU's that a mistaken formula may
     hide in the budget."""
     return (
-        found.verdict.value == "rounding"
+        found.verdict.kind is VerdictKind.ROUNDING
         and found.metrics.get("rmse_ratio", 0.0) > BETTER_ELSEWHERE
     )
 
@@ -211,9 +216,9 @@ def convicted(found: Judgement, cause: Cause | None, policy: Policy) -> Judgemen
         return found
     reduced = cause.name in _REDUCED
     verdict = (
-        Verdict("reduced-precision", allowed=policy.reduced_precision)
+        Verdict(VerdictKind.REDUCED_PRECISION, allowed=policy.reduced_precision)
         if reduced
-        else Verdict("divergent")
+        else Verdict(VerdictKind.DIVERGENT)
     )
     ratio = found.metrics.get("rmse_ratio", 0.0)
     rho = times(found.metrics.get("rho_max", 0.0))
@@ -230,7 +235,7 @@ _SAME_IN_FLOAT64 = 0.5  # of the error here; rounding would leave 2⁻²⁹ of i
 
 
 def _severity(judgement: Judgement) -> tuple[int, float]:
-    """Failures first (by ρ), then passes, and `undecidable` only when no output could be
+    """Failures first (by ρ), then passes, and `inconclusive` only when no output could be
     decided."""
     rank = {"failed": 3, "warned": 2, "passed": 1, "not tested": 0}[judgement.verdict.group]
     return rank, judgement.metrics.get("rho_max", 0.0)
@@ -247,24 +252,27 @@ def _without_outputs(comparison: Comparison, baseline: Comparison | None) -> Jud
     match comparison.status:
         case "both-raised":
             return Judgement(
-                _UNDECIDABLE,
+                _INCONCLUSIVE,
                 f"raises, and so does float64 on the CPU, so nothing could be compared: {note}",
             )
         case "raised":
-            return Judgement(Verdict("error"), f"raised where the reference did not: {note}")
+            return Judgement(
+                Verdict(VerdictKind.ERROR), f"raised where the reference did not: {note}"
+            )
         case "no-reference":
             if baseline is None or baseline.status in ("ok", "no-reference"):
                 return Judgement(
-                    Verdict("undecidable"), f"float64 on the CPU gives no reference: {note}"
+                    Verdict(VerdictKind.INCONCLUSIVE),
+                    f"float64 on the CPU gives no reference: {note}",
                 )
             return Judgement(
-                Verdict("error"), f"returned a result where the reference raised: {note}"
+                Verdict(VerdictKind.ERROR), f"returned a result where the reference raised: {note}"
             )
     return Judgement(Verdict(comparison.status), note or comparison.status)
 
 
-_EXACT, _ROUNDING, _DIVERGENT, _UNDECIDABLE = (
-    Verdict(v) for v in ("exact", "rounding", "divergent", "undecidable")
+_EXACT, _ROUNDING, _DIVERGENT, _INCONCLUSIVE = (
+    Verdict(v) for v in ("exact", "rounding", "divergent", "inconclusive")
 )
 
 
@@ -273,7 +281,7 @@ def _judge_output(output: Measured, twin: Measured | None, rule: Rule, policy: P
     if special:
         numbers = {"special_mismatches": float(sum(output.special.values()))}
         return Judgement(
-            Verdict("special-values"), special, numbers, output.special_worst, output.name
+            Verdict(VerdictKind.SPECIAL_VALUES), special, numbers, output.special_worst, output.name
         )
     if not output.spans:
         return Judgement(
@@ -315,7 +323,7 @@ def _judge_output(output: Measured, twin: Measured | None, rule: Rule, policy: P
             f"{times(rho)} × budget, within what the reduced precision that was asked for explains"
         )
         return Judgement(
-            Verdict("reduced-precision", allowed=True), text, numbers, worst, output.name
+            Verdict(VerdictKind.REDUCED_PRECISION, allowed=True), text, numbers, worst, output.name
         )
     if rho > 1.0:
         text = f"{times(rho)} × budget{_where(output)}"
@@ -325,7 +333,9 @@ def _judge_output(output: Measured, twin: Measured | None, rule: Rule, policy: P
             _DIVERGENT, f"{times(rho)} × budget, but {statistics}", numbers, worst, output.name
         )
     if output.vacuous:
-        return Judgement(_UNDECIDABLE, f"cannot tell: {output.vacuous}", numbers, None, output.name)
+        return Judgement(
+            _INCONCLUSIVE, f"cannot tell: {output.vacuous}", numbers, None, output.name
+        )
     if output.differing == 0 or (output.exact and rho <= 1.0):
         return Judgement(
             _EXACT,

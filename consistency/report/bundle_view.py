@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..core.model import DIRECTIONS, Case, Comparison, Result, Verdict, kind
+from ..core.model import DIRECTIONS, Case, Comparison, Result, kind
 from ..core.text import printable
+from ..core.verdict import Verdict
 from ..diagnose.determinism import Repeatability
 from ..diagnose.precision_scaling import Scaling
 from ..engine.known import status

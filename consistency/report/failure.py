@@ -12,6 +12,7 @@ from ..core import recipe
 from ..core.dtypes import FORMATS
 from ..core.model import Result, Worst
 from ..core.text import printable, quote
+from ..core.verdict import VerdictKind
 from ..generate.calls.opinfo import YOURS
 from ..reference.high_precision import ITSELF_OFF
 
@@ -64,7 +65,7 @@ def message(
         if result.explanation.startswith(ITSELF_OFF):
             values = values.replace("float64 says", "right is")
         lines.append(f"  worst {where} of {result.output or 'out/0'}: {values}")
-    if result.verdict.value == "divergent":
+    if result.verdict.kind is VerdictKind.DIVERGENT:
         lines += size_of(result)
     lines.append(f"  call:    {_call(result)}")
     if again and not result.case.source.startswith(f"{YOURS}/"):

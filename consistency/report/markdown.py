@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from ..core.model import Result, Verdict
+from ..core.model import Result
 from ..core.text import printable, quote
+from ..core.verdict import Verdict
 from ..engine.known import status
 from . import failure
 from .bundle_view import Stored

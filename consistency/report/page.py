@@ -95,7 +95,7 @@ def page(stored: Stored) -> str:
         environments=compared(stored.environment, stored.backends),
         fingerprints=compared(stored.fingerprints, stored.backends),
         reasons=_reasons(stored), unavailable=stored.unavailable,
-        rates=stored.tally.undecidable_rates()[:12],
+        rates=stored.tally.inconclusive_rates()[:12],
     )  # fmt: skip
 
 

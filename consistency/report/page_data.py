@@ -9,9 +9,10 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..core.model import VERDICTS, Result, Verdict
+from ..core.model import Result
 from ..core.model import kind as kind_of
 from ..core.text import printable, quote
+from ..core.verdict import VERDICTS, Verdict
 from ..storage.bundle import failure_id
 from . import failure
 from .bundle_view import Stored, short

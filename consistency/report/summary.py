@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from ..core.model import Result, kind
+from ..core.verdict import VerdictKind
 from ..diagnose.determinism import Repeatability
 from ..diagnose.precision_scaling import Scaling
 from ..engine.engine import JUDGING_FAILED
@@ -33,7 +34,7 @@ class Cell:
         )
         if group == "not tested":
             self.reasons[result.verdict.value] += 1
-        if result.verdict.value == "rounding":
+        if result.verdict.kind is VerdictKind.ROUNDING:
             self.rho = max(self.rho or 0.0, result.metrics.get("rho_max", 0.0))
 
     def text(self) -> tuple[str, str]:
@@ -73,7 +74,7 @@ class Tally:
         ] = {}  # by operator and backend: differences without a proof
         self.decided: dict[str, list[int]] = defaultdict(
             lambda: [0, 0]
-        )  # of each operator: undecidable, all that ran
+        )  # of each operator: inconclusive, all that ran
         self.results = 0
         self.lost = 0
         self.harness_failures = 0
@@ -85,13 +86,13 @@ class Tally:
         self.groups[verdict.group] += 1
         self.cells[result.family][result.backend].add(result)
         if result.comparison is not None:
-            self.decided[result.operator][0] += verdict.value == "undecidable"
+            self.decided[result.operator][0] += verdict.kind is VerdictKind.INCONCLUSIVE
             self.decided[result.operator][1] += 1
         if not verdict.tested:
             reason = (verdict.value, f"{result.backend}: {_short(result.explanation)}")
             if reason in self.reasons or len(self.reasons) < MOST_REASONS:
                 self.reasons[reason] += 1
-            self.lost += verdict.value == "unavailable"
+            self.lost += verdict.kind is VerdictKind.UNAVAILABLE
             if result.explanation.startswith(UNPROVED):
                 self.disputes.setdefault((result.operator, result.backend), result)
             self.harness_failures += result.explanation.startswith(JUDGING_FAILED)
@@ -136,7 +137,7 @@ class Tally:
 
         return sorted(found.values(), key=weight, reverse=True)
 
-    def undecidable_rates(self) -> list[tuple[str, float]]:
+    def inconclusive_rates(self) -> list[tuple[str, float]]:
         """Operators with the share of their results that could not tell anything, the largest
         first; those with none left out."""
         rates = [(name, count / every) for name, (count, every) in self.decided.items() if count]
@@ -144,14 +145,14 @@ class Tally:
 
     def undecided(self) -> str:
         """One line about them; empty where everything could be decided."""
-        rates = self.undecidable_rates()
+        rates = self.inconclusive_rates()
         if not rates:
             return ""
         worst = ", ".join(f"{name} {share:.0%}" for name, share in rates[:4])
         median = sorted([share for _, share in rates] + [0.0] * (len(self.decided) - len(rates)))[
             len(self.decided) // 2
         ]
-        return f"undecidable: {worst}; the median operator {median:.0%} (all: --not-tested)"
+        return f"inconclusive: {worst}; the median operator {median:.0%} (all: --not-tested)"
 
 
 def _severity(result: Result) -> float:

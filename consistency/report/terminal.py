@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from ..core.model import Result, Verdict, kind
+from ..core.model import Result, kind
 from ..core.text import printable
+from ..core.verdict import Verdict
 from ..diagnose import determinism
 from ..diagnose.precision_scaling import summary
 from ..engine.config import Settings, examples_of
@@ -222,8 +223,8 @@ class Screen:
         if self.not_tested:
             for (verdict, reason), count in self.tally.reasons.most_common():
                 self._line(f"  {count:>7,}  {verdict:<12} {reason}")
-            for operator, share in self.tally.undecidable_rates():
-                self._line(f"  {share:>7.0%}  undecidable of {operator}")
+            for operator, share in self.tally.inconclusive_rates():
+                self._line(f"  {share:>7.0%}  inconclusive of {operator}")
 
     def _failure(self, kinds: Sequence[Result]) -> None:
         """The worst failure of an operator in full, the others by name."""
@@ -254,10 +255,10 @@ class Screen:
         parts += [f"{good:,} rounding or exact"] if good or not groups["not tested"] else []
         parts += [
             f"{verdicts[name]:,} {name}"
-            for name in ("expected", "ill-conditioned", "undecidable")
+            for name in ("known", "ill-conditioned", "inconclusive")
             if verdicts[name]
         ]
-        rest = groups["not tested"] - verdicts["undecidable"]
+        rest = groups["not tested"] - verdicts["inconclusive"]
         parts += (
             [f"{rest:,} not tested{'' if self.not_tested else ' (why: --not-tested)'}"]
             if rest

@@ -51,7 +51,8 @@ class Found:
     def failing(self) -> Result | None:
         """The failure that is meant: the first result that fails, or is a known one."""
         return next(
-            (r for r in self.results if r.verdict.fails or r.verdict.value == "expected"), None
+            (r for r in self.results if r.verdict.diverges),
+            None,
         )
 
     def runnable(self, name: str = "") -> str:

@@ -349,7 +349,7 @@ class Isolated(Backend):
         text = str(header["wrong"])
         if header.get("recipe"):
             return Outcome("unbuilt", message=text.removeprefix("RecipeError: "))
-        return Outcome("undecidable", message=f"its worker could not run the case: {text}")
+        return Outcome("inconclusive", message=f"its worker could not run the case: {text}")
 
     def _replace(self) -> None:
         """A new worker, when the next reply is waited for."""

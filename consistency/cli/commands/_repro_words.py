@@ -70,7 +70,7 @@ def compare_with_before(
                 f"{', '.join(sorted({r.backend for r in others}))} as well"
             )
         return
-    if again.verdict.fails or again.verdict.value == "expected":
+    if again.verdict.diverges:
         same = (
             "reproduced"
             if again.verdict == before.verdict

@@ -185,7 +185,7 @@ def show_health(chosen: Sequence[Operator], as_json: bool, examples: int) -> Non
 
 def health_lines(found: Sequence[Health]) -> Iterator[str]:
     """What is wrong, operator by operator, then the figures of all."""
-    from ...engine.case_health import UNDECIDABLE, VALID
+    from ...engine.case_health import INCONCLUSIVE, VALID
 
     for one in found:
         if not one.good:
@@ -200,7 +200,7 @@ def health_lines(found: Sequence[Health]) -> Iterator[str]:
     ordinary, blind = sum(one.ordinary for one in found), sum(one.blind for one in found)
     good = sum(one.good for one in found)
     times = sorted(1000.0 * one.seconds for one in found if one.drawn)
-    bounds = f"valid ≥ {VALID:.0%}, ordinary draws that can tell nothing ≤ {UNDECIDABLE:.0%}"
+    bounds = f"valid ≥ {VALID:.0%}, ordinary draws that can tell nothing ≤ {INCONCLUSIVE:.0%}"
     yield f"{good} of {len(found)} operators within bounds ({bounds})"
     distinct = sum(one.distinct for one in found) / max(drawn, 1)
     yield (

@@ -19,12 +19,12 @@ _TITLES = {
     "changed": "fails otherwise",
     "drifted": "errs more, still passing",
     "untested": "no longer tested",
-    "expected": "fails as expected now", "fixed": "fixed",
+    "known": "is a known divergence now", "fixed": "fixed",
     "gone": "known divergence no longer happens", "calmed": "errs less",
 }  # fmt: skip
 _MARKS = {
     "trouble": "✗", "new": "✗", "grown": "↑", "changed": "≠", "drifted": "↗", "untested": "–",
-    "expected": "!", "fixed": "✓",
+    "known": "!", "fixed": "✓",
     "gone": "✓", "calmed": "↘",
 }  # fmt: skip
 MOST = 40  # lines of a kind

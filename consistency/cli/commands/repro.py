@@ -137,7 +137,7 @@ def repro(
 
 def _failed(result: Result) -> bool:
     """Whether it fails, or somebody has explained why it does."""
-    return result.verdict.fails or result.verdict.value == "expected"
+    return result.verdict.diverges
 
 
 @dataclass

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from ...backends.base import Backend, availability
 from ...core.model import Result
+from ...core.verdict import VerdictKind
 from ...errors import UsageError
 from ...judge.tolerances import Tolerances
 from ...operators.declare import Operator
@@ -43,11 +44,11 @@ def minimise(
     ``progress`` is called before every judgement. Ctrl-C ends the search; the best so far is
     returned.
 
-    A known divergence (``expected``) is made small as what it would be if nobody had listed it.
+    A known divergence (``known``) is made small as what it would be if nobody had listed it.
 
     Raises UsageError for a result that does not fail, and for a backend that cannot run here.
     """
-    known = result.verdict.value == "expected"
+    known = result.verdict.kind is VerdictKind.KNOWN
     if not result.verdict.fails and not known:
         raise UsageError(
             f"{result.case.id} is {result.verdict} on {result.backend}: only what fails can be "

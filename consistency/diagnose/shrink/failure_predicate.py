@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...backends.base import Backend
-from ...core.model import Case, Result, Verdict
+from ...core.model import Case, Result
+from ...core.verdict import Verdict, VerdictKind
 from ...generate.calls.aten import changed_safely
 from ...judge.tolerances import Tolerances
 from ...operators.declare import UNCHECKED, Operator
@@ -104,7 +105,7 @@ class Oracle:
             case,
             self.backend.name,
             self.direction,
-            Verdict("undecidable"),
+            Verdict(VerdictKind.INCONCLUSIVE),
             why,
             family=self.operator.family,
         )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ...core.model import Case, Result
 from ...core.recipe import TensorRecipe
+from ...core.verdict import VerdictKind
 from ...errors import RecipeError
 from ...generate import search as generate
 from ..diagnosis import Looks
@@ -103,7 +104,7 @@ class Course:
         if not failed:
             before = (
                 "; it may depend on what ran before"
-                if self.original.verdict.value == "nondeterministic"
+                if self.original.verdict.kind is VerdictKind.NONDETERMINISTIC
                 else ""
             )
             self.notes.append(

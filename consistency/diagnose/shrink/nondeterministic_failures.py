@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 from ...core.model import Case, Result
 from ...core.recipe import TensorRecipe
+from ...core.verdict import VerdictKind
 from ...errors import RecipeError
 from ...generate import search
 from .. import determinism, diagnosis, evaluation, precision_scaling
@@ -27,7 +28,7 @@ def of_repeating(result: Result) -> bool:
     """Whether a result says that other bits came out of another call, thread count or batch (and
     nothing was judged wrong)."""
     return (
-        result.verdict.value == "nondeterministic"
+        result.verdict.kind is VerdictKind.NONDETERMINISTIC
         and result.evidence is None
         and bool(kind_of(result))
     )
@@ -74,7 +75,9 @@ def of_scaling(result: Result) -> bool:
     """Whether a result says that float64 does not err as much less than float32 as rounding
     would."""
     return (
-        result.verdict.value == "precision-scaling" and result.evidence is None and not result.cause
+        result.verdict.kind is VerdictKind.PRECISION_SCALING
+        and result.evidence is None
+        and not result.cause
     )
 
 

@@ -227,7 +227,7 @@ class _One:
     ) -> Mapping[str, Fate]:
         """What became of each fault; tried once for backends with the same rule."""
         if not healthy.verdict.passes:
-            return {}  # undecidable: whatever this case cannot tell is no fault of a tolerance
+            return {}  # inconclusive: whatever this case cannot tell is no fault of a tolerance
         if (rule, policy) not in self.tried:
             self.tried[rule, policy] = {
                 name: self._fate(compare(faulty, self.reference, self.baseline), rule, policy)

@@ -185,7 +185,7 @@ def _target(asked: Asked, chosen: Settings, absent: str) -> tuple[Result, list[R
         looks=engine.Looks(),
         against=engine.EACH,
     )
-    failing = [r for r in here if r.verdict.fails or r.verdict.value == "expected"]
+    failing = [r for r in here if r.verdict.diverges]
     if not failing:
         told = "; ".join(f"{r.direction}: {r.verdict}" for r in here) or "it was not judged"
         raise UsageError(
@@ -211,7 +211,7 @@ def _refuse_known(target: Result, occasion: Occasion, entries: Sequence[Expectat
     place = (
         entry.place if entry is not None else target.known.place if target.known is not None else ""
     )
-    if entry is not None or verdict == "expected":
+    if entry is not None or verdict == "known":
         raise UsageError(
             f"{target.case.id} is expected already, by {place or 'another entry'}; nothing is "
             f"written"

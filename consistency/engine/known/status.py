@@ -19,6 +19,7 @@ from typing import Any
 
 from ... import backends, operators
 from ...core.model import Result
+from ...core.verdict import VerdictKind
 from ...errors import BundleError, did_you_mean
 from ...generate.calls import opinfo
 from ...judge.file_vocabulary import base_of
@@ -150,7 +151,7 @@ class Ledger:
         if result.known is not None:
             return "failed" if result.known.entry == entry.id else ""
         if not result.verdict.fails:
-            if result.verdict.value == "expected" or (
+            if result.verdict.kind is VerdictKind.KNOWN or (
                 not self.repeated and _ONLY_IF_REPEATED.issuperset(entry.verdicts)
             ):
                 return ""

@@ -49,7 +49,7 @@ def _check_predicate(text: str) -> str:
 
 
 class ExpectationEntry(FileModel):
-    """A known divergence: results that match become the verdict `expected`."""
+    """A known divergence: results that match become the verdict `known`."""
 
     operator: Text = Field(description="name or glob")
     dtype: DtypeGlob = "*"

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from ...backends.base import Backend
 from ...core.model import Case, Result
+from ...core.verdict import VerdictKind
 from ...generate.calls.opinfo import operator_of
 from ...generate.materialize import prepare
 from ...operators.declare import Operator
@@ -96,7 +97,7 @@ def remarks(results: Iterable[Result], backends: Iterable[Backend]) -> Iterator[
         try:
             if result.verdict.fails:
                 told = confirmation(result, backend)
-            elif result.verdict.value == "rounding":
+            elif result.verdict.kind is VerdictKind.ROUNDING:
                 told = explained(result.case, operator_of(result.case), backend)
         finally:
             backend.close()

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core.model import VERDICTS
 from ...core.text import quote
+from ...core.verdict import VERDICTS
 from ..page_data import embedded
 from .entries import flaky, identity_of, kind, names, since
 from .series import Environment

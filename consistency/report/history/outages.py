@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...core.model import VERDICTS
+from ...core.verdict import VERDICTS
 from .diff.trouble import LOSSES, is_trouble
 
 if TYPE_CHECKING:

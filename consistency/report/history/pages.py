@@ -62,9 +62,7 @@ def about_morning(board: Board, files: Mapping[str, str]) -> dict[str, Any]:
     troubled = [
         one for one in board.environments.values() if one.env not in late and one.nights[-1].lost[0]
     ]
-    known = [
-        cell for cell in board.cells.values() if cell.expectation or cell.verdict == "expected"
-    ]
+    known = [cell for cell in board.cells.values() if cell.expectation or cell.verdict == "known"]
     return {
         "night": newest.strftime("%Y-%m-%d") if newest else "", "parts": parts,
         "summary": _summary(board, rows, len(troubled)),

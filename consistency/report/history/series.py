@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core.model import VERDICTS, Verdict
+from ...core.verdict import VERDICTS, Verdict
 from . import outages
 from .changes import octaves
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...core.model import VERDICTS, Verdict
+from ...core.verdict import VERDICTS, Verdict
 from . import expected
 from .change_points import Line, Turn, follow
 from .diff.trouble import LOSSES

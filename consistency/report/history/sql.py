@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...core.model import VERDICTS
+from ...core.verdict import VERDICTS
 from ...errors import UsageError, did_you_mean
 from .snapshot import NAME_OF, RANK_OF, RANKS, stamp
 from .store import Store

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...core.model import VERDICTS
 from ...core.text import printable
+from ...core.verdict import OLD_VERDICTS, VERDICTS
 from ...errors import BundleError, UsageError
 from .finding import Found
 
@@ -62,7 +62,8 @@ SELECT f.bundle, f.label, left(r.operator, {NAME}) AS operator, left(r.dtype, 40
     r.direction, left(r.backend,
     {NAME}) AS backend,
     CASE WHEN r.verdict = 'reduced-precision' AND r.fails = false THEN {ALLOWED}
-         ELSE list_position(?, r.verdict) - 1 END::UTINYINT AS verdict,
+         ELSE list_position(?, coalesce(({dict(OLD_VERDICTS)!r})[r.verdict], r.verdict)) - 1
+         END::UTINYINT AS verdict,
     coalesce(r.fails, false) AS fails, left(r.case_id, {NAME}) AS case_id, left(r.family, {NAME})
         AS family,
     CASE WHEN r.metrics.rho_max IS NULL THEN NULL WHEN isnan(TRY_CAST(r.metrics.rho_max AS DOUBLE))
@@ -111,7 +112,7 @@ DROP TABLE incoming; DROP TABLE known; DROP TABLE numbered;
 _TOLD = [
     i
     for i, name in enumerate(VERDICTS)
-    if name not in ("exact", "rounding", "undecidable", "unsupported")
+    if name not in ("exact", "rounding", "inconclusive", "unsupported")
 ] + [ALLOWED]
 
 

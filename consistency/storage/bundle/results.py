@@ -16,9 +16,9 @@ from ...core.model import (
     Proof,
     Result,
     Span,
-    Verdict,
     Worst,
 )
+from ...core.verdict import Verdict
 from ...errors import BundleError
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from ...core.locking import Lock
 from ...core.model import Case, Result
+from ...core.verdict import verdict_name
 from ...errors import BundleError, UsageError
 from ...generate import literals
 from ...generate.calls.opinfo import YOURS
@@ -120,15 +121,13 @@ def failures(folder: Path) -> Iterator[Line]:
 
 
 def _explored(row: Mapping[str, Any]) -> bool:
-    return (row.get("fails") is True or row.get("verdict") == "expected") and row.get(
-        "origin"
-    ) != "replayed"
+    return (
+        row.get("fails") is True or verdict_name(str(row.get("verdict"))) == "known"
+    ) and row.get("origin") != "replayed"
 
 
 def _minimised(case: Case, results: Sequence[Result]) -> Iterator[Line]:
-    failing = [
-        result for result in results if result.verdict.fails or result.verdict.value == "expected"
-    ]
+    failing = [result for result in results if result.verdict.diverges]
     yield Line(case, found=tuple(sorted(kind_of(result, small=True) for result in failing)))
 
 

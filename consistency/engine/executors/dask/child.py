@@ -185,7 +185,8 @@ class Judge:
 
     def _earlier(self, header: framing.Header, known: Any, family: str) -> Any:
         """Results that are there already, and those of cases that ended a process like this one."""
-        from ....core.model import Result, Verdict, kind
+        from ....core.model import Result, kind
+        from ....core.verdict import Verdict
         from ....storage.bundle import result_from_json
         from ...events import Earlier
 

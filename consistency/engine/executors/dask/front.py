@@ -197,7 +197,7 @@ class Front(Roll):
             yield from self._given_up(
                 job,
                 f"{JUDGING_FAILED} ({str(job.end['text'])[:200]}); please report it",
-                "undecidable",
+                "inconclusive",
             )
             return
         job.environment.effort -= float(job.end["spent"])

@@ -7,7 +7,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from ....core.model import Case, Key, Result, Verdict
+from ....core.model import Case, Key, Result
+from ....core.verdict import Verdict, VerdictKind
 from ...config import directions_of
 from ...engine import Group
 from ...events import Event, Judged
@@ -146,4 +147,4 @@ class Job:
 
 def _refused(result: Result) -> bool:
     """Whether a result stands for all cases of its group, with the first of them that were sent."""
-    return result.verdict.value == "unsupported" and result.comparison is None
+    return result.verdict.kind is VerdictKind.UNSUPPORTED and result.comparison is None

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ....core.model import VERDICTS, Known, Verdict
+from ....core.model import Known
+from ....core.verdict import VERDICTS, Verdict, verdict_name
 from ....errors import BundleError
 from ....storage import bundle
 from ....storage.bundle.results import known_of
@@ -20,7 +21,7 @@ KINDS = (
     "changed",
     "drifted",
     "untested",
-    "expected",
+    "known",
     "fixed",
     "gone",
     "calmed",
@@ -49,7 +50,7 @@ class Seen:
     def passes(self) -> bool:
         """Within the budget, or excused by the numbers themselves; not because somebody expects the
         failure."""
-        return self.tested and not self.fails and self.verdict != "expected"
+        return self.tested and not self.fails and self.verdict != "known"
 
     @property
     def flaky(self) -> bool:
@@ -66,7 +67,7 @@ class Seen:
                 self.rho, self.known.max_rho or 0.0
             )
         return (
-            now.verdict == "expected"
+            now.verdict == "known"
             and self.known.max_rho is None
             and now.rho > RATCHET * max(self.rho, 1.0)
         )
@@ -132,11 +133,12 @@ def results(folder: Path) -> Results:
                 _text(row["backend"]),
             )
             case = _text(row["case_id"])
-            if row["verdict"] not in VERDICTS:
-                raise ValueError(f"{row['verdict']!r:.40} is no verdict")
+            name = verdict_name(_text(row["verdict"]))
+            if name not in VERDICTS:
+                raise ValueError(f"{name!r:.40} is no verdict")
             verdict = Verdict(
-                row["verdict"],
-                allowed=row["verdict"] == "reduced-precision" and row.get("fails") is False,
+                name,
+                allowed=name == "reduced-precision" and row.get("fails") is False,
             )
             cause = (row.get("evidence") or {}).get("cause") or {}
             rho = float(row["metrics"].get("rho_max", 0.0))

@@ -64,11 +64,9 @@ def _of_group(group: Group, pairs: Sequence[Pair]) -> Iterator[Change]:
     grown = [p for p in pairs if p[1].grown_to(p[2])]
     worse = [p for p in pairs if p[2].fails and not p[1].fails and p not in grown]
     better = [p for p in pairs if p[1].fails and p[2].passes]
-    gone = [p for p in pairs if p[1].verdict == "expected" and p[2].passes and not p[1].flaky]
+    gone = [p for p in pairs if p[1].verdict == "known" and p[2].passes and not p[1].flaky]
     known = [
-        p
-        for p in pairs
-        if p[2].verdict == "expected" and p[1].tested and p[1].verdict != "expected"
+        p for p in pairs if p[2].verdict == "known" and p[1].tested and p[1].verdict != "known"
     ]
     lost = _lost(pairs)
     other = [
@@ -101,12 +99,12 @@ def _of_group(group: Group, pairs: Sequence[Pair]) -> Iterator[Change]:
     if lost:
         yield told("untested", lost)
     if known:
-        yield told("expected", known, max(known, key=lambda pair: pair[2].rho)[2].explanation)
+        yield told("known", known, max(known, key=lambda pair: pair[2].rho)[2].explanation)
     if better and not worse:
         was = max(better, key=lambda pair: pair[1].rho)[1]
         yield told("fixed", better, f"was {was.verdict}: {was.explanation}")
     if gone and not worse:
-        still = sum(p[2].verdict == "expected" for p in pairs)
+        still = sum(p[2].verdict == "known" for p in pairs)
         rest = f"; {still} others still are" if still else ""
         yield told(
             "gone", gone, f"was {max(gone, key=lambda pair: pair[1].rho)[1].explanation}{rest}"
@@ -118,5 +116,5 @@ def _lost(pairs: Sequence[Pair]) -> list[Pair]:
     it happens to most of them."""
     tested = [p for p in pairs if p[1].tested]
     lost = [p for p in tested if not p[2].tested]
-    refused = [p for p in lost if p[2].verdict != "undecidable"]
+    refused = [p for p in lost if p[2].verdict != "inconclusive"]
     return lost if 2 * len(lost) > len(tested) else refused

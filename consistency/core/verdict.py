@@ -1,0 +1,127 @@
+"""The vocabulary of judgements: what can be said of a result, and how a call can end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+
+class VerdictKind(StrEnum):
+    """What is said of one result: passes, warnings, failures, and what was not tested.
+
+    Stores of nights on disk hold a kind's position, so that new ones are appended.
+    """
+
+    EXACT = "exact"
+    ROUNDING = "rounding"
+    KNOWN = "known"
+    ILL_CONDITIONED = "ill-conditioned"
+    CRASH = "crash"
+    DIVERGENT = "divergent"
+    ERROR = "error"
+    NONDETERMINISTIC = "nondeterministic"
+    PRECISION_SCALING = "precision-scaling"
+    REDUCED_PRECISION = "reduced-precision"
+    SPECIAL_VALUES = "special-values"
+    STRUCTURE = "structure"
+    TIMEOUT = "timeout"
+    FALLBACK = "fallback"
+    UNAVAILABLE = "unavailable"
+    INCONCLUSIVE = "inconclusive"
+    UNSUPPORTED = "unsupported"
+
+
+class OutcomeStatus(StrEnum):
+    """How a call ended, and, of a comparison, how the call and its reference ended together."""
+
+    OK = "ok"
+    RAISED = "raised"
+    CRASH = "crash"
+    TIMEOUT = "timeout"
+    FALLBACK = "fallback"
+    UNSUPPORTED = "unsupported"
+    UNAVAILABLE = "unavailable"
+    BOTH_RAISED = "both-raised"
+    NO_REFERENCE = "no-reference"
+
+
+VERDICTS = tuple(kind.value for kind in VerdictKind)
+# Words of earlier versions, which their bundles, corpora and expectation files still hold.
+OLD_VERDICTS = MappingProxyType({"undecidable": "inconclusive", "expected": "known"})
+
+_PASSES = frozenset({VerdictKind.EXACT, VerdictKind.ROUNDING})
+_WARNS = frozenset({VerdictKind.ILL_CONDITIONED, VerdictKind.KNOWN})
+_NOT_TESTED = frozenset(
+    {
+        VerdictKind.FALLBACK,
+        VerdictKind.INCONCLUSIVE,
+        VerdictKind.UNAVAILABLE,
+        VerdictKind.UNSUPPORTED,
+    }
+)
+_FAILS = frozenset(VerdictKind) - _PASSES - _WARNS - _NOT_TESTED
+
+
+def verdict_name(text: str) -> str:
+    """The verdict that a text of any version names: ``undecidable`` is ``inconclusive`` now.
+
+    Text that names no verdict comes back as it is.
+    """
+    return OLD_VERDICTS.get(text, text)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A verdict by its kind, or the name of one. ``allowed`` marks a ``reduced-precision`` that was
+    asked for and so only warns. Raises ValueError for a name that is none."""
+
+    kind: VerdictKind
+    allowed: bool = False
+
+    def __init__(self, kind: VerdictKind | str, allowed: bool = False) -> None:
+        name = verdict_name(kind)
+        if name not in VERDICTS:
+            raise ValueError(f"{name!r} is no verdict; known: {', '.join(VERDICTS)}")
+        object.__setattr__(self, "kind", VerdictKind(name))
+        object.__setattr__(self, "allowed", allowed)
+
+    @property
+    def value(self) -> str:
+        """The name, as JSON and tables have it."""
+        return self.kind.value
+
+    @property
+    def passes(self) -> bool:
+        return self.kind in _PASSES
+
+    @property
+    def warns(self) -> bool:
+        return self.kind in _WARNS or (self.kind in _FAILS and self.allowed)
+
+    @property
+    def fails(self) -> bool:
+        return self.kind in _FAILS and not self.allowed
+
+    @property
+    def diverges(self) -> bool:
+        """A failure, or a known divergence that would be one."""
+        return self.fails or self.kind is VerdictKind.KNOWN
+
+    @property
+    def tested(self) -> bool:
+        """False for verdicts that are neither a pass nor a failure, because nothing was
+        established."""
+        return self.kind not in _NOT_TESTED
+
+    @property
+    def group(self) -> str:
+        """``passed``, ``warned``, ``failed`` or ``not tested``."""
+        if self.passes:
+            return "passed"
+        if self.warns:
+            return "warned"
+        return "failed" if self.fails else "not tested"
+
+    def __str__(self) -> str:
+        return self.kind.value
