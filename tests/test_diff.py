@@ -105,7 +105,7 @@ def known(row: Row, rho: float, max_rho: float | None = None, flaky: bool = Fals
     changes = {
         "verdict": "known",
         "fails": False,
-        "explanation": "expected (r)",
+        "explanation": "known (r)",
         "expectation": entry,
     }
     return row | changes | {"metrics": {"rho_max": rho}}

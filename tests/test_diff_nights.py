@@ -150,12 +150,12 @@ def of(*pairs: tuple[Seen, Seen]) -> list[Change]:
 
 
 def test_expectations_that_end_are_told_with_their_reason() -> None:
-    known = seen(50.0, "expected", "expected (driver 31 sums in float16, ISSUE-7): 50 × budget")
+    known = seen(50.0, "known", "known (driver 31 sums in float16, ISSUE-7): 50 × budget")
     (gone,) = of((known, seen(0.3)), (known, known))
     assert gone.kind == "gone"
     assert (
         gone.words
-        == "was expected (driver 31 sums in float16, ISSUE-7): 50 × budget; 1 others still are"
+        == "was known (driver 31 sums in float16, ISSUE-7): 50 × budget; 1 others still are"
     )
     assert not gone.regression
     (new,) = of((known, seen(5000.0, "divergent", "5000 × budget")))
@@ -163,11 +163,11 @@ def test_expectations_that_end_are_told_with_their_reason() -> None:
 
 
 def test_what_somebody_expects_now_is_neither_fixed_nor_a_regression() -> None:
-    known = seen(50.0, "expected", "expected (ISSUE-7): 50 × budget")
+    known = seen(50.0, "known", "known (ISSUE-7): 50 × budget")
     for before in (seen(50.0, "divergent"), seen(0.3)):
         (change,) = of((before, known))
-        assert (change.kind, change.regression) == ("expected", False)
-        assert change.words == "expected (ISSUE-7): 50 × budget"
+        assert (change.kind, change.regression) == ("known", False)
+        assert change.words == "known (ISSUE-7): 50 × budget"
     assert of((known, known)) == []
 
 

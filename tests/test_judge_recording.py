@@ -149,7 +149,7 @@ UNDECIDED = {
 def test_every_recorded_case_has_one_verdict(rows: Rows, folder: Path) -> None:
     assert set(rows) == {case["id"] for case in manifest()}
     for row in rows.values():
-        assert row["verdict"] in consistency.core.model.VERDICTS  # type: ignore[attr-defined]
+        assert row["verdict"] in consistency.core.verdict.VERDICTS  # type: ignore[attr-defined]
         assert row["explanation"]
     counts = Counter(row["verdict"] for row in rows.values())
     assert "363 recorded outcomes in 1 recording" in (folder / "screen.txt").read_text(

@@ -518,7 +518,7 @@ def test_expectations_of_the_last_night(tmp_path: Path) -> None:
         "flaky": False,
     }
     rows = quiet()
-    rows[0] = row("exp", rows[0]["case_id"], "expected", 12.0, expectation=known)
+    rows[0] = row("exp", rows[0]["case_id"], "known", 12.0, expectation=known)
     here = night(tmp_path, 0, rows)
     told = [
         {"entry": "DML-431", "place": "expectations.yaml:3", "about": "exp", "reason": "flushes",

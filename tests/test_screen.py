@@ -137,7 +137,7 @@ def test_the_table_counts_operators_that_fail_or_were_not_tested() -> None:
         result("exact", "neg"),
         result("rounding", rho=0.2, backend="numpy"), result("unsupported", "log", backend="numpy"),
         result("unsupported", "exp", backend="numpy", direction="backward"),
-        result("rounding", "mm", "matmul", rho=0.5), result("expected", "mm", "matmul", rho=9.0,
+        result("rounding", "mm", "matmul", rho=0.5), result("known", "mm", "matmul", rho=9.0,
         backend="numpy"),
         result("fallback", "sum", "reduction"), result("unavailable", "sum", "reduction",
         backend="numpy"),
@@ -202,12 +202,12 @@ def test_the_last_line_counts_by_verdict() -> None:
             "inconclusive",
             "unsupported",
             "unavailable",
-            "expected",
+            "known",
         )
     ]
     text = last(*many, *others)
     assert text.startswith(
-        "✗ 2 divergent · 1 error · 1,234 rounding or exact · 1 expected · 1 inconclusive · 2 "
+        "✗ 2 divergent · 1 error · 1,234 rounding or exact · 1 known · 1 inconclusive · 2 "
         "not "
         "tested (why: --not-tested)"
     )
@@ -220,7 +220,7 @@ def test_a_run_in_which_nothing_was_tested_says_so() -> None:
     )
 
 
-def test_failures_of_the_harness_do_not_hide_among_the_undecidable() -> None:
+def test_failures_of_the_harness_do_not_hide_among_the_inconclusive() -> None:
     broken = result(
         "inconclusive",
         explanation=f"{engine.JUDGING_FAILED} (ValueError: x); please report it with this case",
@@ -244,7 +244,7 @@ def test_why_something_was_not_tested() -> None:
         [absent, absent, result("inconclusive", explanation="cannot tell: " + "x" * 200)],
         not_tested=True,
     )
-    assert lines[-2] == "        2  unavailable  cuda: no driver"
+    assert lines[-2] == "        2  unavailable   cuda: no driver"
     assert lines[-1].startswith("        1  inconclusive  cpu: cannot tell: xxx")
     assert len(lines[-1]) < 130
     assert "--not-tested" not in "".join(lines)

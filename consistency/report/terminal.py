@@ -222,7 +222,7 @@ class Screen:
         )
         if self.not_tested:
             for (verdict, reason), count in self.tally.reasons.most_common():
-                self._line(f"  {count:>7,}  {verdict:<12} {reason}")
+                self._line(f"  {count:>7,}  {verdict:<13} {reason}")
             for operator, share in self.tally.inconclusive_rates():
                 self._line(f"  {share:>7.0%}  inconclusive of {operator}")
 

@@ -56,13 +56,14 @@ _COLUMNS = {
     "cause": "VARCHAR", "share": "VARCHAR",
     "workaround": "VARCHAR", "expectation": "JSON", "metrics": "STRUCT(rho_max VARCHAR)",
 }  # fmt: skip
+_RENAMED = " ".join(f"WHEN {old!r} THEN {new!r}" for old, new in OLD_VERDICTS.items())
 _INCOMING = f"""
 CREATE OR REPLACE TEMP TABLE incoming AS
 SELECT f.bundle, f.label, left(r.operator, {NAME}) AS operator, left(r.dtype, 40) AS dtype,
     r.direction, left(r.backend,
     {NAME}) AS backend,
     CASE WHEN r.verdict = 'reduced-precision' AND r.fails = false THEN {ALLOWED}
-         ELSE list_position(?, coalesce(({dict(OLD_VERDICTS)!r})[r.verdict], r.verdict)) - 1
+         ELSE list_position(?, CASE r.verdict {_RENAMED} ELSE r.verdict END) - 1
          END::UTINYINT AS verdict,
     coalesce(r.fails, false) AS fails, left(r.case_id, {NAME}) AS case_id, left(r.family, {NAME})
         AS family,
