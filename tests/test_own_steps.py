@@ -15,10 +15,12 @@ from torch.nn import functional as F
 
 import consistency
 from consistency.cli.main import main as cli
+from consistency.core import dtypes
 from consistency.core.dtypes import name_of
 from consistency.generate.materialize import case_of, prepare
 from consistency.operators.declare import Operator, call
-from consistency.reference.recorded_steps import Steps, UntraceableError, ulp
+from consistency.reference.perturbation import ulp
+from consistency.reference.recorded_steps import Steps, UntraceableError
 
 HALF = (torch.float16, torch.bfloat16)
 OFF = 1.0 + 2.0**-6
@@ -277,7 +279,13 @@ def test_what_passes_through_numpy_is_judged_as_before() -> None:
 
 def test_ulp() -> None:
     numbers = torch.tensor([1.0, 1.99, -2.0, 0.0, 1e-9], dtype=torch.float64)
-    assert ulp(numbers, torch.float16).tolist() == [2.0**-10, 2.0**-10, 2.0**-9, 2.0**-24, 2.0**-24]
+    assert ulp(numbers, dtypes.FORMATS["float16"]).tolist() == [
+        2.0**-10,
+        2.0**-10,
+        2.0**-9,
+        2.0**-24,
+        2.0**-24,
+    ]
 
 
 def test_the_same_numbers_every_time() -> None:

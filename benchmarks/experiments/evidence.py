@@ -14,14 +14,13 @@ from matmul_rules import Given
 
 from consistency import operators
 from consistency.core.model import Case, Outcome, Output
-from consistency.diagnose import perturbation
 from consistency.diagnose.attribution import access, calls, explain, formulas, precision, results
 from consistency.diagnose.attribution.context import REFUSALS, Scene
 from consistency.diagnose.evaluation import evaluate
 from consistency.generate import search
 from consistency.generate.materialize import case_of, prepare
 from consistency.judge import tolerances
-from consistency.reference import Reference, quiet
+from consistency.reference import Reference, perturbation, quiet
 
 from .sums import truncating
 from .tables import table
@@ -38,12 +37,14 @@ def excuses(
         assert expected is not None
         error = np.abs(result.double().numpy().reshape(-1) - expected.double().numpy().reshape(-1))
         guilty = np.ones(error.size, dtype=bool) if only is None else np.arange(error.size) == only
-        measure = functools.partial(perturbation.in_sigmas, index=0, error=error, guilty=guilty)
+        measure = functools.partial(
+            perturbation.error_in_sigmas, index=0, error=error, guilty=guilty
+        )
         found = evaluate(
             case, [Given("given", result)], tolerances.load(), directions=("forward",)
         )[0]
-        inputs = measure(functools.partial(perturbation.perturbed, reference))
-        steps = measure(functools.partial(perturbation.randomly_rounded, reference))
+        inputs = measure(functools.partial(perturbation.with_perturbed_inputs, reference))
+        steps = measure(functools.partial(perturbation.with_random_rounding, reference))
     return found.metrics.get("rho_max", math.inf), inputs, steps
 
 
@@ -152,23 +153,23 @@ def _steps(operator: operators.Operator) -> int:
     """How many results Monte Carlo arithmetic rounds on the way to the outputs of one case."""
     counted = 0
 
-    class Counting(perturbation._Rounding):
+    class Counting(perturbation.RandomRounding):
         def _round(self, value: Any) -> Any:
             nonlocal counted
             counted += isinstance(value, torch.Tensor) and value.dtype == torch.float64
             return value
 
-    original, perturbation._Rounding = perturbation._Rounding, Counting  # type: ignore[misc]
+    original, perturbation.RandomRounding = perturbation.RandomRounding, Counting  # type: ignore[misc]
     try:
         with quiet():
             reference = Reference(
                 operator, prepare(search.batch(operator, "float32", 1, 3)[0]), "forward"
             )
-            perturbation.randomly_rounded(reference, torch.Generator())
+            perturbation.with_random_rounding(reference, torch.Generator())
     except Exception:  # whatever a decomposition raises: then the second look does not look
         return 0
     finally:
-        perturbation._Rounding = original  # type: ignore[misc]
+        perturbation.RandomRounding = original  # type: ignore[misc]
     return counted
 
 

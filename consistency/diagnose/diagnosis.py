@@ -20,9 +20,8 @@ from ..core.verdict import VerdictKind
 from ..judge.compare import compare
 from ..judge.judge import Judgement, unusual
 from ..operators.declare import Operator
-from ..reference import Reference
+from ..reference import Reference, perturbation
 from ..reference.own_steps import NAME as OWN_STEPS
-from . import perturbation
 from .attribution import Scene, explain, shorter
 from .attribution.context import REFUSALS
 from .attribution.devices import VARIANCES
@@ -274,14 +273,16 @@ def _conditioned(flagged: Flagged, evidence: Evidence, scene: Scene) -> Evidence
         return evidence  # only statistics objected, and these no element explains
     guilty, error = scene.guilty, np.abs(scene.actual - scene.expected)
     measure = functools.partial(
-        perturbation.in_sigmas, index=scene.index, error=error, guilty=guilty
+        perturbation.error_in_sigmas, index=scene.index, error=error, guilty=guilty
     )
     try:
-        conditioned = measure(functools.partial(perturbation.perturbed, flagged.reference))
+        conditioned = measure(
+            functools.partial(perturbation.with_perturbed_inputs, flagged.reference)
+        )
     except REFUSALS:
         conditioned = 0.0
     try:
-        rounded = measure(functools.partial(perturbation.randomly_rounded, flagged.reference))
+        rounded = measure(functools.partial(perturbation.with_random_rounding, flagged.reference))
     except (
         Exception
     ):  # torch's decompositions raise whatever they like; then this was not looked at

@@ -4,20 +4,15 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..generate.materialize import Adjust
+from .perturbation import change_signs, largest, responses, scale_one, shift_by_norm
 
 if TYPE_CHECKING:
     from . import Reference
-
-# Relative size of the perturbations that measure sensitivity: far above float64's rounding, far
-# below any curvature.
-_STEP = 2.0**-28
 
 _FACTORS = frozenset({"alpha", "beta", "value", "divisor_override"})
 
@@ -89,7 +84,7 @@ def _pointwise(reference: Reference, count: int) -> Magnitudes:
     ]
     inputs = len(reference.materials.bases) + (reference.direction == "backward")
     for chosen in range(inputs):
-        for i, response in enumerate(_responses(reference, functools.partial(_grow, chosen))):
+        for i, response in enumerate(responses(reference, functools.partial(scale_one, chosen))):
             if total[i] is not None and response is not None:
                 total[i] = total[i] + torch.nan_to_num(response, nan=0.0, posinf=0.0)
     if reference.direction == "backward":
@@ -112,45 +107,40 @@ def _reduced_floor(reference: Reference, index: int, magnitude: Any) -> Any:
     ):
         return magnitude
     resigned = (
-        reference.evaluate(functools.partial(_resign, pattern, len(reference.materials.bases)))[
-            index
-        ]
+        reference.evaluate(
+            functools.partial(change_signs, pattern, len(reference.materials.bases))
+        )[index]
         for pattern in range(3)
     )
     return max(
-        _largest(magnitude),
+        largest(magnitude),
         _scale(reference),
-        *(_largest(o.tensor.abs()) for o in resigned if o.tensor is not None),
+        *(largest(o.tensor.abs()) for o in resigned if o.tensor is not None),
     )
-
-
-def _resign(pattern: int, cotangent: int, base: torch.Tensor, position: int) -> torch.Tensor:
-    """The cotangents all positive, or with signs from the sequences of :func:`_signs`."""
-    if position != cotangent:
-        return base
-    return base.abs() if pattern == 0 else _signs(pattern, base.numel(), 0.0) * base.abs()
 
 
 def _scale(reference: Reference) -> float:
     """Root of the number of summed terms × the largest element: what a cancelled sum was made
     of."""
-    largest = [float(torch.nan_to_num(o.tensor.abs(), nan=0.0, posinf=0.0).max())
-               for o in reference.outputs if o.tensor is not None and o.tensor.numel()]  # fmt: skip
-    return max(largest, default=0.0)
+    return max(
+        (largest(o.tensor.abs()) for o in reference.outputs if o.tensor is not None), default=0.0
+    )
 
 
 def _normwise(reference: Reference, count: int) -> Magnitudes:
     """max |ref| plus the largest response of any element to perturbations of the inputs' norms, per
     unit of perturbation."""
-    largest: list[Any] = [
-        _largest(o.tensor.abs()) if o.tensor is not None and floats(o.tensor) else None
+    sums: list[Any] = [
+        largest(o.tensor.abs()) if o.tensor is not None and floats(o.tensor) else None
         for o in reference.outputs
     ]
     for pattern in range(3):
-        for i, response in enumerate(_responses(reference, functools.partial(_push, pattern))):
-            if largest[i] is not None and response is not None:
-                largest[i] += _largest(response)
-    return tuple(largest)
+        for i, response in enumerate(
+            responses(reference, functools.partial(shift_by_norm, pattern))
+        ):
+            if sums[i] is not None and response is not None:
+                sums[i] += largest(response)
+    return tuple(sums)
 
 
 def _own_steps(reference: Reference, count: int) -> Magnitudes:
@@ -163,50 +153,6 @@ def _own_steps(reference: Reference, count: int) -> Magnitudes:
         return magnitudes(reference, count)
     except UntraceableError:
         return _normwise(reference, count)
-
-
-def _responses(reference: Reference, adjust: Adjust) -> list[torch.Tensor | None]:
-    """|change of each output| per unit of relative change of the inputs, as float64; None where it
-    cannot be measured."""
-    pairs = zip(reference.outputs, reference.evaluate(adjust), strict=False)
-    changes = ((before.tensor, after.tensor) for before, after in pairs)
-    return [
-        (b - a).abs() / _STEP
-        if a is not None and b is not None and floats(a) and a.shape == b.shape
-        else None
-        for a, b in changes
-    ]
-
-
-def _grow(chosen: int, base: torch.Tensor, position: int) -> torch.Tensor:
-    return base * (1.0 - _STEP) if position == chosen else base
-
-
-def _push(pattern: int, base: torch.Tensor, position: int) -> torch.Tensor:
-    """base + δ·max|base|·(±1), both parts of a complex one, the signs from :func:`_signs`."""
-    step = _STEP * _largest(base.abs())
-    signs = _signs(pattern, base.numel(), 0.1 * position)
-    return base + step * (
-        torch.complex(signs, _signs(pattern, base.numel(), 0.1 * position + 0.05))
-        if base.is_complex()
-        else signs
-    )
-
-
-def _signs(pattern: int, count: int, shift: float) -> torch.Tensor:
-    """A fixed, aperiodic sequence of ±1 (from the fractional parts of multiples of √2, √3, √5)."""
-    root = math.sqrt((2.0, 3.0, 5.0)[pattern])
-    return (
-        torch.frac(torch.arange(1, count + 1, dtype=torch.float64) * (root + shift)) - 0.5
-    ).sign()
-
-
-def _largest(tensor: torch.Tensor) -> float:
-    return (
-        float(torch.nan_to_num(tensor, nan=0.0, posinf=0.0, neginf=0.0).max())
-        if tensor.numel()
-        else 0.0
-    )
 
 
 MAGNITUDES: dict[str, Callable[[Reference, int], Magnitudes]] = {

@@ -25,7 +25,8 @@ from ..core import dtypes
 from ..generate.materialize import Arguments, Materials
 from ..operators.declare import ErrorModel, Operator, one
 from .magnitudes import Magnitudes, unsigned
-from .recorded_steps import Lifted, Step, Steps, UntraceableError, ulp
+from .perturbation import rounding_noise, scale_by_signs, seeded_generator, ulp
+from .recorded_steps import Lifted, Step, Steps, UntraceableError
 from .rounding_variance import healthy_variance
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ _LOOKED_AT = 1 << 14  # elements, evenly, of which the mean square is taken
 _SHIFT = 2.0**-20  # of a real rounding error
 _SPREAD = 6.0  # standard deviations of the mean square, as replays show them
 _USUAL = 1.5  # at least: real roundings are not quite even (ties)
-_BINADES = 16  # that are told apart
 _SAME = (
     2.0**-3
     # of the largest response to a small change: the steps in float64 are those of the function in
@@ -109,7 +109,7 @@ def of_its_own(operator: Operator, materials: Materials) -> Operator | None:
 def _faithful(steps: Steps, operator: Operator, materials: Materials) -> bool:
     """Whether a small change of the inputs moves the recorded steps as it moves the function: not
     what passes through NumPy."""
-    plain, moved = (materials.build("float64", adjust=adjust) for adjust in (None, _nudged))
+    plain, moved = (materials.build("float64", adjust=adjust) for adjust in (None, scale_by_signs))
     found = []
     for arguments in (plain, moved):
         recorded = steps.again(arguments)
@@ -133,17 +133,6 @@ def _faithful(steps: Steps, operator: Operator, materials: Materials) -> bool:
         ):
             return False
     return True
-
-
-def _nudged(base: torch.Tensor, position: int) -> torch.Tensor:
-    signs = (
-        torch.frac(
-            torch.arange(1, base.numel() + 1, dtype=torch.float64) * (2.0**0.5 + 0.1 * position)
-        )
-        .sub_(0.5)
-        .sign_()
-    )
-    return base * (1.0 + 2.0**-28 * signs.reshape(base.shape))
 
 
 def _in_float64(operator: Operator, arguments: Arguments) -> list[torch.Tensor | None]:
@@ -176,8 +165,8 @@ def magnitudes(reference: Reference, count: int) -> Magnitudes:
     steps = Steps(reference.operator, reference.materials, reference.direction)
     arguments = reference.materials.build("float64")
     replays = max(FEWEST, min(REPLAYS, _AT_ONCE // max(steps.elements, 1)))
-    random = torch.Generator().manual_seed(0)
-    noisy = functools.partial(_rounded, random)
+    generator = seeded_generator()
+    noisy = functools.partial(_rounded, generator)
     plain = steps.again(arguments)
     squares: list[Any] = [None if p is None else torch.zeros_like(p) for p in plain]
     kept: list[list[torch.Tensor]] = [[] for _ in plain]
@@ -222,13 +211,13 @@ def _format(tensor: torch.Tensor | None) -> str:
 
 
 def _rounded(
-    random: torch.Generator, step: Step, number: int, value: torch.Tensor, operands: list[Any]
+    generator: torch.Generator, step: Step, number: int, value: torch.Tensor, operands: list[Any]
 ) -> torch.Tensor:
     """A step's result as rounding would change it: evenly within half an ulp, and by what is lost
     where many terms are added."""
     recorded = step.results[number]
     assert recorded is not None
-    spread = ulp(value, recorded.dtype)
+    spread = ulp(value, dtypes.FORMATS[dtypes.name_of(recorded.dtype)])
     if step.name in _SUMS:
         p, q = _of_a_sum(step, value, operands)
         size = unsigned_again(step, operands)
@@ -242,30 +231,7 @@ def _rounded(
             * float(torch.nan_to_num(value).abs().max())
         )
         spread = (spread.square() + 12.0 * min(step.off[number], most) ** 2).sqrt_()
-    return value + _even(random, value).mul_(spread).mul_(_SHIFT)
-
-
-def _even(random: torch.Generator, value: torch.Tensor) -> torch.Tensor:
-    """Numbers evenly between −½ and ½: mostly one for each element, now and then one for each
-    binade.
-
-    What is subtracted from numbers on a coarse grid, such as a mean in bfloat16, is rounded in the
-    same way for all of a binade, and what is multiplied by few numbers with the sign of the
-    product.
-    """
-    kind = int(torch.randint(0, 4, (), generator=random))
-    if kind < 2:
-        return (
-            torch.rand(value.shape, generator=random, dtype=torch.float32)
-            .to(torch.float64)
-            .sub_(0.5)
-        )
-    by_binade = torch.rand(_BINADES, generator=random, dtype=torch.float64).sub_(0.5)
-    binade = torch.bitwise_and(
-        torch.bitwise_right_shift(value.contiguous().view(torch.int64), 52), _BINADES - 1
-    )
-    found = by_binade[binade]
-    return found if kind == 2 else found.mul_(value.sign())
+    return value + rounding_noise(generator, value).mul_(spread).mul_(_SHIFT)
 
 
 def _of_a_sum(step: Step, value: torch.Tensor, operands: list[Any]) -> tuple[float, float]:

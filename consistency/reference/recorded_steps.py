@@ -22,6 +22,7 @@ from ..backends.base import collect
 from ..core import dtypes
 from ..generate.materialize import Arguments, Materials
 from ..operators.declare import Operator
+from .perturbation import ulp
 
 # ulp, in a format shorter than float32; up to that, functions of torch's err in float32, too
 _ROUNDED_ONCE = 0.6
@@ -224,7 +225,9 @@ def _look_at(step: Step, args: Any, kwargs: Any) -> None:
             continue
         error = torch.nan_to_num((given.to(torch.float64) - true).abs_(), nan=0.0, posinf=0.0)
         step.rounds = step.rounds or bool(error.any())
-        if bool((error > _ROUNDED_ONCE * ulp(true, given.dtype)).any()):
+        if bool(
+            (error > _ROUNDED_ONCE * ulp(true, dtypes.FORMATS[dtypes.name_of(given.dtype)])).any()
+        ):
             off[-1] = float(error.square().mean().sqrt())
     step.off = tuple(off)
 
@@ -274,15 +277,6 @@ def _room(tensor: torch.Tensor) -> int:
 
 def _placed(flat: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     return flat.as_strided(like.shape, like.stride(), like.storage_offset())
-
-
-def ulp(numbers: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """The spacing of ``dtype`` at float64 numbers, never below that of its smallest normal
-    number."""
-    form = dtypes.FORMATS[dtypes.name_of(dtype)]
-    contiguous = numbers.contiguous()
-    power = torch.bitwise_and(contiguous.view(torch.int64), 0x7FF0000000000000).view(torch.float64)
-    return power.clamp_(min=form.smallest_normal).mul_(2.0 ** (1 - form.precision))
 
 
 class Lifted(TorchDispatchMode):  # type: ignore[no-untyped-call]

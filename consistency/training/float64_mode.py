@@ -17,11 +17,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..core import dtypes
 from ..core.trees import flatten
+from ..reference.perturbation import ReplicaPerturbation
 from .op_facts import WIDER, Facts, facts, mapped, written
 from .sums import SHARE, sizes
 from .trace import kinds
 from .trace.modules import Modules
-from .ulp_perturbation import Signs
 
 SINGLE = 24
 _NARROW = {24: torch.float32, 11: torch.float16, 8: torch.bfloat16, 53: torch.float64}
@@ -65,12 +65,14 @@ class Noting(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class Wide(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Runs everything in float64. With ``signs`` what comes out of each operator that rounds is
-    moved by half an ulp."""
+    """Runs everything in float64. With ``perturbation`` what comes out of each operator that rounds
+    is moved by half an ulp."""
 
-    def __init__(self, formats: Formats, modules: Modules, signs: Signs | None = None) -> None:
+    def __init__(
+        self, formats: Formats, modules: Modules, perturbation: ReplicaPerturbation | None = None
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._formats, self._modules, self._signs = formats, modules, signs
+        self._formats, self._modules, self._perturbation = formats, modules, perturbation
         self.paused = False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -89,7 +91,7 @@ class Wide(TorchDispatchMode):  # type: ignore[no-untyped-call]
             args, kwargs = _widened(known, args, kwargs)
         torch.set_default_dtype(torch.float64)
         try:
-            if self._signs is not None and known.base in _TAKEN_APART:
+            if self._perturbation is not None and known.base in _TAKEN_APART:
                 out = self._apart(func, args, kwargs)
                 if out is not NotImplemented:
                     return out
@@ -98,17 +100,17 @@ class Wide(TorchDispatchMode):  # type: ignore[no-untyped-call]
             torch.set_default_dtype(torch.float32)
         if known.view:
             return out
-        if self._signs is not None and (
+        if self._perturbation is not None and (
             not known.moves or (precision < SINGLE and known.base in ("_to_copy", "copy_"))
         ):
             summed = sizes(known.base, args, out)
             if summed is None:
                 for tensor in _fresh(known, out, args, kwargs):
-                    self._signs.move(tensor, precision)
+                    self._perturbation.apply(tensor, precision)
             else:
                 for tensor, size in zip(flatten(out), summed, strict=False):
                     if isinstance(tensor, torch.Tensor):
-                        self._signs.move(
+                        self._perturbation.apply(
                             tensor, precision, SHARE * 2.0 ** -max(precision, SINGLE) * size
                         )
         return out

@@ -9,13 +9,13 @@ from collections.abc import Callable
 
 import torch
 
+from ..reference.perturbation import ReplicaPerturbation
 from . import rounding_envelope
 from .float64_mode import Formats, Noting, Wide
 from .runs import World, quietly
 from .trace.modules import Modules
 from .traces import Distances, Key, Samples, Tap, Trace
 from .training_task import Subject, users_own
-from .ulp_perturbation import Signs
 
 Progress = Callable[[str, int, int], None]
 _SINGLE = 24  # bits of an input's significand
@@ -63,19 +63,24 @@ class Reference:
         )
 
     def _replica(self, number: int, times: float = 1.0) -> Distances:
-        found, signs = Distances(self.trace), Signs(number, times)
+        found = Distances(self.trace)
+        perturbation = ReplicaPerturbation(number, times)
         self._run(
             "in float64, with every number moved by half an ulp", self._subject,
-            lambda modules, one: self._wide(one, found, modules, signs),
+            lambda modules, one: self._wide(one, found, modules, perturbation),
             f"float64 moved by {times / 2:g} ulp, number {number + 1}",
-            lambda tensor: signs.move(tensor, _SINGLE),
+            lambda tensor: perturbation.apply(tensor, _SINGLE),
         )  # fmt: skip
         return found
 
     def _wide(
-        self, subject: Subject, tap: Tap, modules: Modules, signs: Signs | None = None
+        self,
+        subject: Subject,
+        tap: Tap,
+        modules: Modules,
+        perturbation: ReplicaPerturbation | None = None,
     ) -> World:
-        return World(subject, tap, Wide(self._formats, modules, signs), dtype=torch.float64)
+        return World(subject, tap, Wide(self._formats, modules, perturbation), dtype=torch.float64)
 
     def _run(
         self, where: str, subject: Subject, made: Callable[[Modules, Subject], World],
