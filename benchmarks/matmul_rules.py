@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from catalogue import precision
 from torch import Tensor
 from verdict_rules import close, same_as_dynamo, ulp_distance
 
@@ -21,6 +20,7 @@ import consistency
 from consistency.diagnose import evaluation
 from consistency.generate.materialize import case_of
 from consistency.judge import tolerances
+from tests.support.catalog import precision
 
 SIZES = (16, 256, 2048)
 SIDE = 16

@@ -17,14 +17,13 @@ from pathlib import Path
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-from compared_models import resnet, transformer
-
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from consistency import Subject, backends, compare_models
 from consistency.judge import tolerances
 from consistency.training.judging import Judging
 from consistency.training.per_op_check import Local
 from consistency.training.runs import World, quietly
+from tests.support.compared_models import resnet, transformer
 
 TURNS = 5
 

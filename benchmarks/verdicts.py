@@ -4,11 +4,11 @@ cases.
     python benchmarks/verdicts.py [--examples N] [--seeds 0,1] [--only GLOB] [--json FILE]
     [--markdown FILE] python benchmarks/verdicts.py --table [--repeats N]
 
-Plays the catalogue of faulty and healthy backends (tests/catalogue). A backend counts as detected,
-or falsely accused, when at least one of its results is flagged. *Inconclusive* are rows that the
-catalogue itself calls so, *not drawn* decidable faults that changed no bit of any drawn case, so
-that no rule could see them; neither counts as missed. ``cause`` is how often the cause that ours
-names most often for a row is the planted one. Every rule flags what differs in structure (number,
+Plays the catalog of faulty and healthy backends (tests/support/catalog). A backend counts as
+detected, or falsely accused, when at least one of its results is flagged. *Inconclusive* are rows
+that the catalog itself calls so, *not drawn* decidable faults that changed no bit of any drawn
+case, so that no rule could see them; neither counts as missed. ``cause`` is how often the cause
+that ours names most often for a row is the planted one. Every rule flags what differs in structure (number,
 shape, dtype of results, None), raises where the CPU does not, or differs in numbers that are no
 floats; only ours sees inputs that were modified.
 
@@ -46,10 +46,8 @@ from typing import Any
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from catalogue import FAULTS, HEALTHY, Fault, Row, groups
-from catalogue.play import Played, play
 from verdict_rules import RULES, Evidence, overrides
 
 from consistency import operators
@@ -57,6 +55,8 @@ from consistency.backends.cpu import Cpu
 from consistency.core.model import Outcome
 from consistency.generate.materialize import Materials
 from consistency.reference import Reference, quiet
+from tests.support.catalog import FAULTS, HEALTHY, Fault, Row, groups
+from tests.support.catalog.play import Played, play
 
 
 @dataclass

@@ -18,8 +18,8 @@ from torch.nn import functional as F
 
 import consistency
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-from watched_models import MODELS, Made
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from tests.support.watched_models import MODELS, Made
 
 STEPS = 20
 

@@ -1,7 +1,7 @@
 """Run a command as if on another CPU: ``python tools/another_cpu.py VARIANT|all COMMAND …``;
 without one it lists the variants.
 
-    python tools/another_cpu.py intel-avx512 python -m pytest -q tests/test_sweep.py
+    python tools/another_cpu.py intel-avx512 python -m pytest -q tests/probes/test_sweep.py
     python tools/another_cpu.py all python -m consistency run 'family:fft' --examples 5
 
 Which kernels MKL and torch choose depends on the CPU. Environment variables choose among those for

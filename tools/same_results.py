@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT))
 
 EVERY = 10  # of the catalogue's rows one in so many
 EXAMPLES = 12
@@ -32,12 +32,11 @@ RENAMED = {"undecidable": "inconclusive", "expected": "known"}  # verdicts befor
 
 def judged(every: int) -> Iterator[tuple[str, Any]]:
     """Results with their part of the corpus; operators are taken one in ``every``."""
-    from catalogue import FAULTS, HEALTHY, groups
-    from catalogue.play import play
-
     from consistency import backends, operators
     from consistency.engine import engine
     from consistency.engine.events import Judged
+    from tests.support.catalog import FAULTS, HEALTHY, groups
+    from tests.support.catalog.play import play
 
     chosen = engine.settings(
         list(operators.registry().values())[::every],
