@@ -8,9 +8,9 @@ Plays the catalog of faulty and healthy backends (tests/support/catalog). A back
 detected, or falsely accused, when at least one of its results is flagged. *Inconclusive* are rows
 that the catalog itself calls so, *not drawn* decidable faults that changed no bit of any drawn
 case, so that no rule could see them; neither counts as missed. ``cause`` is how often the cause
-that ours names most often for a row is the planted one. Every rule flags what differs in structure (number,
-shape, dtype of results, None), raises where the CPU does not, or differs in numbers that are no
-floats; only ours sees inputs that were modified.
+that ours names most often for a row is the planted one. Every rule flags what differs in structure
+(number, shape, dtype of results, None), raises where the CPU does not, or differs in numbers that
+are no floats; only ours sees inputs that were modified.
 
 The rules:
 - ``assert_close (CPU)``, ``assert_close (float64)``: torch.testing.assert_close with its defaults,
