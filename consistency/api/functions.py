@@ -35,6 +35,7 @@ from ..judge import tolerances as _tolerances
 from ..judge.compare import compare as _compare
 from ..judge.judge import judge, reconsider
 from ..judge.tolerances import Rule, Tolerances
+from ..operators.catalog.functions import name_of
 from ..operators.declare import ErrorModel, Operator, call
 from ..reference import Reference, own_steps, quiet
 from ..report import bundles
@@ -155,7 +156,7 @@ def assert_consistent(
             )
             raise UsageError(f"backend {backend.name!r} {text} +isolated")
     loaded: Rules = _tolerances.load() if rule is None else _OneRule(rule)
-    composed = rule is None and not torch_functions.name_of(fn) and _by_function(fn) is None
+    composed = rule is None and not name_of(fn) and _by_function(fn) is None
     results = _judged(
         model,
         functools.partial(evaluate, case, chosen, loaded, directions=directions),
@@ -201,7 +202,7 @@ def _judged(
 def _source(fn: Callable[..., Any], reference: Callable[..., Any] | None, model: Operator) -> str:
     """Who is called: a function of torch's that a case can name, where it is its own reference, or
     one of the user's."""
-    name = torch_functions.name_of(fn) if reference is None or reference is fn else ""
+    name = name_of(fn) if reference is None or reference is fn else ""
     if name:
         return torch_functions.source_of(name, model.mutates)
     return f"{YOURS}/{getattr(fn, '__qualname__', type(fn).__name__)}"

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from .catalog.signature import signature
+
 
 class Reached(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """While it is entered, notes what is called: ``names`` without overloads, ``random`` those that
@@ -26,7 +28,7 @@ class Reached(TorchDispatchMode):  # type: ignore[no-untyped-call]
         name = func._schema.name
         if name not in self.names:
             self.names.add(name)
-            if torch.Tag.nondeterministic_seeded in func.tags:
+            if signature(func).is_random:
                 self.random.add(name)
         if self.seed is not None and name in self.random:
             torch.default_generator.manual_seed(self.seed)

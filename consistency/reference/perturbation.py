@@ -31,6 +31,7 @@ from ..core.dtypes import Format
 from ..core.model import Output
 from ..generate import bitstream
 from ..generate.materialize import Adjust
+from ..operators.catalog.signature import signature
 
 if TYPE_CHECKING:
     from . import Reference
@@ -230,7 +231,7 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if result is not NotImplemented:
                 return result
         result = func(*args, **kwargs)
-        if any(returned.alias_info is not None for returned in func._schema.returns):
+        if signature(func).aliases:
             # a view, or written in place: no new numbers, or ones that were rounded already
             return result
         return tree_map(self._round, result)

@@ -10,7 +10,7 @@ floating number (positions, masks) is kept as it was.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,26 +21,14 @@ from torch.utils._pytree import tree_flatten, tree_map
 from ..backends.base import collect
 from ..core import dtypes
 from ..generate.materialize import Arguments, Materials
+from ..operators.catalog.aten import moves_numbers
+from ..operators.catalog.signature import signature
 from ..operators.declare import Operator
 from .perturbation import ulp
 
 # ulp, in a format shorter than float32; up to that, functions of torch's err in float32, too
 _ROUNDED_ONCE = 0.6
 _FEW = 32  # numbers, which may all be exact by chance
-# Steps whose result is one of the numbers that went in, or its negative.
-_MOVES = frozenset(
-    {
-        "amax", "amin", "max", "min", "maximum", "minimum", "where", "neg", "abs", "relu",
-        "threshold", "clamp", "clamp_min",
-        "clamp_max", "cat", "stack", "index", "gather", "index_select", "embedding", "clone",
-        "copy", "_to_copy", "fill", "zero",
-        "masked_fill", "constant_pad_nd", "flip", "roll", "repeat", "sort", "topk", "slice_scatter",
-        "select_backward",
-        "slice_backward", "new_zeros", "zeros_like", "ones_like", "full_like", "full", "zeros",
-        "ones", "arange", "scalar_tensor",
-        "lift_fresh_copy", "sign",
-    }
-)  # fmt: skip
 
 
 class UntraceableError(Exception):
@@ -60,14 +48,18 @@ class Step:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     results: tuple[torch.Tensor | None, ...]
-    writes: tuple[int | str, ...]
     rounds: bool = False
     off: tuple[float, ...] = ()
 
     @property
+    def writes(self) -> bool:
+        """Whether its results are arguments that it writes to, not what it returns."""
+        return bool(signature(self.call).written)
+
+    @property
     def name(self) -> str:
         """``mean`` of ``aten::mean.dim``, ``mul`` of ``aten::mul_.Tensor``."""
-        return str(self.call._schema.name).rpartition("::")[2].removesuffix("_")
+        return signature(self.call).name.removesuffix("_")
 
 
 # Of a step and its floating results in float64: the same results, changed.
@@ -146,7 +138,7 @@ def _take(
 ) -> None:
     args, kwargs = tree_map(wide, step.args), tree_map(wide, step.kwargs)
     returned = step.call(*args, **kwargs)
-    found = _written(step.writes, args, kwargs) if step.writes else _leaves(returned)
+    found = _results(step.call, returned, args, kwargs)
     for number, (recorded, new) in enumerate(zip(step.results, found, strict=True)):
         if recorded is None or not recorded.is_floating_point():
             continue
@@ -174,23 +166,22 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         given = [t for t in (*_leaves(args), *_leaves(kwargs)) if isinstance(t, torch.Tensor)]
         for tensor in given:
             self._meet(tensor)
-        if torch.Tag.nondeterministic_seeded in func.tags:
+        if signature(func).is_random:
             raise UntraceableError(f"{func} draws random numbers")
-        writes = _writes(func, args, kwargs)
         with torch.no_grad():
             before = tree_map(_copied, (args, kwargs))
         result = func(*args, **kwargs)
-        results = _written(writes, args, kwargs) if writes else _leaves(result)
+        results = _results(func, result, args, kwargs)
         theirs = {_storage(tensor) for tensor in given}
         tensors = tuple(r if isinstance(r, torch.Tensor) else None for r in results)
-        if not writes and tensors and all(r is None or _storage(r) in theirs for r in tensors):
+        step = Step(func, args, kwargs, tensors)
+        if not step.writes and tensors and all(r is None or _storage(r) in theirs for r in tensors):
             return result  # a view
         if any(
-            r is not None and (r.is_complex() or (writes and not r.is_floating_point()))
+            r is not None and (r.is_complex() or (step.writes and not r.is_floating_point()))
             for r in tensors
         ):
             raise UntraceableError(f"{func} makes complex numbers, or writes whole ones in place")
-        step = Step(func, args, kwargs, tensors, writes)
         _look_at(step, *before)
         self.steps.append(step)
         self.known |= {_storage(r) for r in tensors if r is not None and r.is_floating_point()}
@@ -215,8 +206,9 @@ def _look_at(step: Step, args: Any, kwargs: Any) -> None:
     if not floating:
         return
     returned = step.call(*args, **kwargs)
-    exact = _written(step.writes, args, kwargs) if step.writes else _leaves(returned)
-    few = step.name not in _MOVES and sum(r.numel() for r in floating) < _FEW
+    exact = _results(step.call, returned, args, kwargs)
+    moves = moves_numbers(step.name) or step.name == "arange"
+    few = not moves and sum(r.numel() for r in floating) < _FEW
     step.rounds = few and any(bool((r != 0).any()) for r in floating)
     off = []
     for given, true in zip(step.results, exact, strict=True):
@@ -232,24 +224,12 @@ def _look_at(step: Step, args: Any, kwargs: Any) -> None:
     step.off = tuple(off)
 
 
-def _writes(func: Any, args: Any, kwargs: Any) -> tuple[int | str, ...]:
-    """Positions and names of the arguments that are written."""
-    schema = func._schema
-    if not schema.is_mutable:
-        return ()
-    found: list[int | str] = []
-    for position, argument in enumerate(schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            found.append(position if position < len(args) else argument.name)
-    return tuple(found)
-
-
-def _written(places: Sequence[int | str], args: Any, kwargs: Any) -> list[Any]:
-    return [
-        item
-        for place in places
-        for item in _leaves(args[place] if isinstance(place, int) else kwargs.get(place))
-    ]
+def _results(func: Any, returned: Any, args: Any, kwargs: Any) -> list[Any]:
+    """What a call gives: the arguments that it writes to, or else what it returns."""
+    known = signature(func)
+    return _leaves(
+        known.arguments_named(known.written, args, kwargs) if known.written else returned
+    )
 
 
 def _copied(value: Any) -> Any:

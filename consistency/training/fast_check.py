@@ -39,7 +39,7 @@ def reference(
 ) -> tuple[list[Any], list[torch.Tensor]]:
     """What the call returns in float64 (in its own dtype where numbers are only moved), and what it
     writes. Raises Refused."""
-    copied = {id(t) for t in flatten(written(known, args, kwargs))} if known.writes else set()
+    copied = {id(t) for t in flatten(written(known, args, kwargs))}
 
     def wide(value: Any) -> Any:
         if isinstance(value, torch.Tensor):

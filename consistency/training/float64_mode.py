@@ -17,10 +17,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..core import dtypes
 from ..core.trees import flatten
+from ..operators.catalog.signature import draws_numbers
 from ..reference.perturbation import ReplicaPerturbation
 from .op_facts import WIDER, Facts, facts, mapped, written
 from .sums import SHARE, sizes
-from .trace import kinds
 from .trace.modules import Modules
 
 SINGLE = 24
@@ -85,7 +85,7 @@ class Wide(TorchDispatchMode):  # type: ignore[no-untyped-call]
         precision = (
             SINGLE if self._formats.uniform else self._formats.of(self._modules.name(), known.base)
         )
-        if known.random and kinds.draws(func, args, kwargs):
+        if known.random and draws_numbers(func, args, kwargs):
             return drawn(func, known, args, kwargs, _NARROW[precision])
         if known.base != "view":  # which may look at the same bits as another dtype
             args, kwargs = _widened(known, args, kwargs)
@@ -147,7 +147,7 @@ _TAKEN_APART = frozenset(
 
 
 def _widened(known: Facts, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
-    kept = {id(t) for t in flatten(written(known, args, kwargs))} if known.writes else ()
+    kept = {id(t) for t in flatten(written(known, args, kwargs))}
 
     def wider(value: Any) -> Any:
         if isinstance(value, torch.Tensor):

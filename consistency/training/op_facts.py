@@ -15,6 +15,8 @@ from torch.nn.utils.rnn import PackedSequence
 
 from .. import operators
 from ..generate.calls import aten, error_models
+from ..operators.catalog.aten import VIEWS_OF_BITS, base_name, moves_numbers
+from ..operators.catalog.signature import Signature, signature
 from ..operators.declare import Operator, call
 from .trace import kinds
 
@@ -22,34 +24,14 @@ WIDER = {
     torch.float32: torch.float64, torch.float16: torch.float64, torch.bfloat16: torch.float64,
     torch.complex64: torch.complex128,
 }  # fmt: skip
-_VIEWS_OF_BITS = frozenset({"view_as_real", "view_as_complex", "_conj", "_neg_view"})
-# Nothing is rounded: numbers are moved, chosen, or get another sign.
-_MOVED = frozenset(
-    {
-        "clone", "copy_", "cat", "stack", "where", "masked_fill", "masked_fill_", "neg", "neg_",
-        "abs", "index", "index_select",
-        "gather", "slice_backward", "select_backward", "constant_pad_nd", "repeat", "flip", "roll",
-        "sort", "topk", "zero_",
-        "fill_",
-        "contiguous", "_unsafe_view", "embedding", "max_pool2d_with_indices", "relu", "relu_",
-        "threshold_backward", "tril", "triu",
-        "_to_copy", "bernoulli_", "scalar_tensor", "lift_fresh", "lift_fresh_copy", "index_put_",
-        "scatter", "masked_select",
-        "slice_scatter", "select_scatter", "full", "zeros", "ones", "new_zeros", "expand_copy",
-        "maximum", "minimum", "clamp",
-        "clamp_", "clamp_min", "clamp_max", "amax", "amin", "max", "min", "sign", "squeeze_copy",
-        "unsqueeze_copy", "hardtanh",
-    }
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
     """``view``: metadata only. ``left_out``: why it is not judged. ``moves``: nothing is rounded.
     ``elementwise``: each number stands by itself, and with ``strict`` it errs by a few ulp at most.
-    ``rules``: name and family that tolerances are looked up by. ``writes``: positions and names of
-    the arguments that are written to. ``observe``: what is unique of a factorisation, whose factors
-    have a free sign."""
+    ``rules``: name and family that tolerances are looked up by. ``observe``: what is unique of a
+    factorisation, whose factors have a free sign."""
 
     base: str
     view: bool
@@ -59,23 +41,22 @@ class Facts:
     elementwise: bool
     strict: bool
     rules: tuple[str, str]
-    writes: tuple[int | str, ...]
+    schema: Signature
     entry: error_models.Entry | None
     operator: Operator
     observe: Callable[..., Any] | None
 
+    @property
+    def writes(self) -> bool:
+        return bool(self.schema.all_written)
+
 
 @functools.lru_cache(maxsize=8192)
 def facts(overload: Any) -> Facts:
-    base = overload.__name__.partition(".")[0]
+    base, schema = base_name(overload), signature(overload)
     left_out = kinds.left_out(overload)
     # A convolution's entry depends on its rank, and it writes nothing.
     entry = error_models.named(base)
-    writes: list[int | str] = []
-    for position, argument in enumerate(overload._schema.arguments):
-        marked = argument.alias_info is not None and argument.alias_info.is_write
-        if marked or (entry is not None and argument.name in entry.writes):
-            writes += [argument.name] if argument.kwarg_only else [position]
     known = entry or aten.declared_as(base)
     exact = known is not None and known.error.kind == "exact"
     elementwise = error_models.is_pointwise(base) or (
@@ -84,10 +65,10 @@ def facts(overload: Any) -> Facts:
     strict = elementwise and known is not None and known.error.kind == "rounded"
     declared = operators.registry().get(entry.rules) if entry is not None else known
     rules = declared.ruled_by if isinstance(declared, Operator) else (f"aten.{base}", "aten")
-    view = left_out == kinds.VIEW or base in _VIEWS_OF_BITS
+    view = left_out == kinds.VIEW or base in VIEWS_OF_BITS
     return Facts(
-        base, view, kinds.is_random(overload), left_out, base in _MOVED or exact, elementwise,
-        strict, rules, tuple(writes), entry,
+        base, view, schema.is_random, left_out, moves_numbers(base) or exact, elementwise,
+        strict, rules, schema, entry,
         _operator(overload, base),
         known.observe if known is not None and rules[1] == "linalg" else None,
     )  # fmt: skip
@@ -107,15 +88,7 @@ def _operator(overload: Any, base: str) -> Operator:
 
 def written(found: Facts, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
     """The arguments that the call writes to."""
-    values = [
-        args[place]
-        if isinstance(place, int) and place < len(args)
-        else kwargs.get(place)
-        if isinstance(place, str)
-        else None
-        for place in found.writes
-    ]
-    return [value for value in values if value is not None]
+    return found.schema.arguments_named(found.schema.all_written, args, kwargs)
 
 
 def mapped(change: Callable[[torch.Tensor], Any], value: Any) -> Any:

@@ -22,13 +22,14 @@ from ..core.trees import flatten
 from ..errors import ConsistencyError, UsageError
 from ..generate.calls import aten
 from ..generate.calls.opinfo import BEFORE
+from ..operators.catalog.signature import draws_numbers
 from . import fast_check
 from .call_markers import Mark
 from .float64_mode import drawn
 from .freivalds import combined
 from .judging import Place
 from .op_facts import Facts, facts, mapped, written
-from .trace import capture, kinds
+from .trace import capture
 from .trace.modules import Modules
 
 OFTEN = 8  # calls of one kind in one module and step that are looked at
@@ -86,7 +87,7 @@ class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._modules.name()
         )  # of every call: on the way back it is known what a gradient goes through
         known = facts(func)
-        if known.random and kinds.draws(func, args, kwargs):
+        if known.random and draws_numbers(func, args, kwargs):
             return (
                 func(*args, **kwargs)
                 if self._device == "cpu"

@@ -22,7 +22,7 @@ from consistency.cli.main import main
 from consistency.core import manifest
 from consistency.core.model import Case
 from consistency.errors import Divergence, UsageError
-from consistency.generate.calls import torch_functions
+from consistency.operators.catalog.functions import function_named, name_of
 
 
 class Off(consistency.Backend):
@@ -70,9 +70,9 @@ def test_a_function_of_torch_ends_with_its_command() -> None:
     ],
 )  # fmt: skip
 def test_the_names_of_torchs_functions(function: Any, name: str) -> None:
-    assert torch_functions.name_of(function) == name
+    assert name_of(function) == name
     if name:
-        assert torch_functions.function_of(name) is function
+        assert function_named(name) is function
 
 
 def test_large_tensors_take_two_steps(tmp_path: Path) -> None:

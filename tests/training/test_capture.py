@@ -14,11 +14,12 @@ import consistency
 from consistency.core.recipe import Literal, TensorRecipe
 from consistency.errors import BundleError
 from consistency.generate.materialize import prepare
+from consistency.operators.catalog.aten import has_coupled_arguments
 from consistency.storage.recording.folder import read_cases, read_header
 from consistency.training.capture import record
 from consistency.training.examples import EXAMPLES
 from consistency.training.trace import corpus, kinds
-from consistency.training.trace.recipes import coupled, range_of, recipe_like
+from consistency.training.trace.recipes import range_of, recipe_like
 from consistency.training.training_task import Subject
 from tests.support.architectures import SMALL
 
@@ -112,9 +113,9 @@ def test_ranges() -> None:
 
 
 def test_what_belongs_together() -> None:
-    assert coupled("_scaled_dot_product_flash_attention_for_cpu_backward")
-    assert coupled("max_pool2d_with_indices_backward")
-    assert coupled("linalg_cholesky_ex")
+    assert has_coupled_arguments("_scaled_dot_product_flash_attention_for_cpu_backward")
+    assert has_coupled_arguments("max_pool2d_with_indices_backward")
+    assert has_coupled_arguments("linalg_cholesky_ex")
     for base in (
         "convolution",
         "convolution_backward",
@@ -124,8 +125,10 @@ def test_what_belongs_together() -> None:
         "native_layer_norm_backward",
         "_foreach_add_",
     ):
-        assert not coupled(base), base
-    assert not coupled("linalg_vector_norm")  # of the gradients that are to be clipped
+        assert not has_coupled_arguments(base), base
+    assert not has_coupled_arguments(
+        "linalg_vector_norm"
+    )  # of the gradients that are to be clipped
 
 
 @pytest.fixture(scope="module", params=SMALL)
@@ -156,7 +159,7 @@ def test_a_model_becomes_a_corpus(captured: tuple[Path, corpus.Kept]) -> None:
         large = [t for t in case.tensors if isinstance(t, Literal) and math.prod(t.shape) > 128]
         assert (
             not large
-            or coupled(case.operator.removeprefix("aten."))
+            or has_coupled_arguments(case.operator.removeprefix("aten."))
             or any(not t.dtype.startswith(("float", "int")) for t in large)
         )
     assert kept.size == sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import functools
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -25,32 +24,22 @@ from ...core import dtypes, recipe
 from ...core.model import Case
 from ...core.trees import flatten
 from ...errors import UsageError
+from ...operators.catalog.aten import (
+    CONVERSIONS,
+    base_name,
+    has_public_order,
+    is_public,
+    overload_named,
+    public_functions,
+    public_name,
+)
+from ...operators.catalog.signature import signature
 from ...operators.declare import REWRITTEN, UNCHECKED, Operator, accumulated, call, one
 from .error_models import Entry, entry_of
 from .opinfo import _BY_SENSITIVITY, GENERIC, longest
 from .torch_functions import NAMED
 
 NAME = "aten"
-_PATTERN = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*\.[a-zA-Z0-9_]+", re.ASCII)
-# They read files, print, hand out or replace storage, change what a tensor is, or are made for
-# torch's own tests.
-_NOT_CALLED = re.compile(
-    r"from_file|_print|_test_.*|.*_storage.*|set_|set_data|set|resize.*|_resize_.*|record_stream|data|_pin_memory|pin_memory|"
-    r"_?nested_.*|_nested.*|.*sparse.*|_coalesced.*|retain_grad|requires_grad_|_backward|_assert.*|_functional_assert.*|sym_.*|"
-    r"_cufft_.*|_dimI|_dimV|_nnz|_indices|_values|.*quantize.*|q_.*|_make_dual.*|_fw_primal.*|_propagate_xla_data|_lazy_clone|"
-    r"_sobol_engine_.*|_has_.*|_use_.*|_cudnn_init_.*|.*_copy_from.*|is_[a-z_]*|_is_[a-z_]*|_version|output_nr|can_cast"
-)
-# Functions of torch.nn.functional that aten has under the same name, with the same arguments first.
-_FUNCTIONAL = frozenset(
-    {
-        "gelu", "silu", "mish", "hardswish", "hardsigmoid", "hardtanh", "leaky_relu", "elu",
-        "softplus", "softshrink", "hardshrink",
-        "glu", "linear", "bilinear", "conv1d", "conv2d", "conv3d",
-        "adaptive_avg_pool2d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "relu6", "celu", "selu",
-        "relu",
-    }
-)  # fmt: skip
-_LINALG, _SPECIAL = "linalg_", "special_"
 
 
 def source_of(overload: Any) -> str:
@@ -60,14 +49,14 @@ def source_of(overload: Any) -> str:
 
 def title_of(overload: Any) -> str:
     """``aten.addmm``: what such a case is called."""
-    return f"{NAME}.{overload.__name__.partition('.')[0]}"
+    return f"{NAME}.{base_name(overload)}"
 
 
 def operator_of(case: Case) -> Operator:
     """The operator that a case with the source ``aten/…`` calls. Raises UsageError for a name that
     is not to be called."""
-    overload = overload_of(case.source.removeprefix(f"{NAME}/"))
-    base = overload.__name__.partition(".")[0]
+    overload = overload_named(case.source.removeprefix(f"{NAME}/"))
+    base = base_name(overload)
     if case.operator != f"{NAME}.{base}":
         raise UsageError(
             f"a case of {case.source!r:.60} is called {NAME}.{base}, not {case.operator!r:.40}"
@@ -76,7 +65,7 @@ def operator_of(case: Case) -> Operator:
     found = _operator(
         overload,
         case.operator,
-        written(overload, case.args, case.kwargs, entry),
+        written(overload, case.args, case.kwargs),
         entry,
         _cast_to(base, case),
     )
@@ -129,63 +118,29 @@ def _inexact(case: Case) -> bool:
     )
 
 
-@functools.lru_cache(maxsize=4096)
-def overload_of(name: str) -> Any:
-    """The overload called ``addmm.default``. Raises UsageError for one that torch lacks, and for
-    one that is not to be called."""
-    base, _, overload = name.partition(".")
-    registered = f"aten::{base}" + (f".{overload}" if overload != "default" else "")
-    if not _PATTERN.fullmatch(name) or registered not in _registered():
-        raise UsageError(f"torch {torch.__version__} has no operator {name!r:.80} under aten")
-    if _NOT_CALLED.fullmatch(base):
-        raise UsageError(f"the operator {name!r:.80} is not one that a case may call")
-    return getattr(getattr(torch.ops.aten, base), overload)
-
-
-@functools.cache
-def _registered() -> frozenset[str]:
-    known: Any = torch._C
-    return frozenset(known._dispatch_get_all_op_names())
-
-
-def written(
-    overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any], entry: Entry | None = None
-) -> tuple[int, ...]:
-    """The positions, in materialising order, of the tensors that the call writes to: by its schema,
-    and what that leaves out."""
-    found: list[int] = []
-    position = 0
-    # A case's keyword arguments are materialised in the order of their names.
+def written(overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[int, ...]:
+    """The positions, in the order of materializing, of the tensors that the call writes to."""
+    known, found, position = signature(overload), list[int](), 0
+    # A case's keyword arguments are materialized in the order of their names.
     given = [
-        *zip(overload._schema.arguments, args, strict=False),
-        *((_named(overload, k), v) for k, v in sorted(kwargs.items())),
+        *zip((p.name for p in known.parameters), args, strict=False),
+        *sorted(kwargs.items()),
     ]
-    for argument, value in given:
+    for name, value in given:
         count = sum(1 for _ in recipe.tensors(value))
-        marked = (
-            argument is not None
-            and argument.alias_info is not None
-            and argument.alias_info.is_write
-        )
-        if marked or (entry is not None and argument is not None and argument.name in entry.writes):
+        if name in known.all_written:
             found += range(position, position + count)
         position += count
     return tuple(found)
-
-
-def _named(overload: Any, name: str) -> Any:
-    return next(
-        (argument for argument in overload._schema.arguments if argument.name == name), None
-    )
 
 
 @functools.lru_cache(maxsize=4096)
 def _operator(
     overload: Any, title: str, writes: tuple[int, ...], entry: Entry | None, cast: str
 ) -> Operator:
-    base = overload.__name__.partition(".")[0]
+    base = base_name(overload)
     traits = frozenset({NAMED}) | (frozenset({"inplace"}) if base.endswith("_") else frozenset())
-    traits |= frozenset() if _is_public(base) else frozenset({UNCHECKED})
+    traits |= frozenset() if is_public(base) else frozenset({UNCHECKED})
     common: dict[str, Any] = {
         "name": title, "function": overload, "differentiable": False, "mutates": writes,
         "reference": None,
@@ -205,7 +160,7 @@ def _operator(
         )
     declared = operators.registry().get(cast) if cast else declared_as(base)
     if declared is not None:
-        common["traits"] |= declared.traits | (frozenset() if _same_order(base) else {REWRITTEN})
+        common["traits"] |= declared.traits | (set() if has_public_order(base) else {REWRITTEN})
         common["error"] = replace(
             declared.error,
             magnitude=_guarded(declared.error.magnitude),
@@ -258,23 +213,6 @@ def _guarded(hook: Any) -> Any:
     return asked
 
 
-@functools.cache
-def _is_public(base: str) -> bool:
-    """Whether torch offers the operator to everybody, and so checks what it is given; others are
-    called by torch itself."""
-    functions: Any = torch._C
-    offered = any(
-        hasattr(module, base)
-        for module in (torch, torch.Tensor, functions._nn, functions._linalg, functions._special)
-    )
-    return (
-        offered
-        and not base.startswith("_")
-        and "backward" not in base
-        and not base.startswith(("mkldnn", "cudnn", "miopen"))
-    )
-
-
 def changed_safely(before: Case, after: Case) -> bool:
     """Whether two cases of a kernel that checks nothing differ in floating numbers and words only,
     not in sizes or positions."""
@@ -319,11 +257,12 @@ def declared_as(base: str) -> Operator | None:
     """Our declaration of the function that aten calls ``base``, if there is one that takes the same
     arguments in the same order."""
     known = operators.registry()
-    found = known.get(_spelt(base))
+    name = base if base in known else public_name(base)
+    found = known.get(name)
     if found is None and base.endswith("_") and not base.endswith("__"):
         # In place, what is written is what the plain form returns; hooks that count the outputs
         # would find one more.
-        found = known.get(_spelt(base[:-1]))
+        found = known.get(public_name(base[:-1]))
         if found is not None and (
             found.observe is not None
             or found.alternatives is not None
@@ -332,47 +271,9 @@ def declared_as(base: str) -> Operator | None:
             return None
     if found is None or "random" in found.traits or found.form_of is not None:
         return None
-    if _spelt(base).startswith("nn.functional."):
+    if name.startswith("nn.functional."):
         return found
-    return found if found.callable in _under_that_name(base) else None
-
-
-def _spelt(base: str) -> str:
-    """How the registry calls it: ``linalg.svd``, ``nn.functional.gelu``."""
-    plain = base.rstrip("_")
-    if plain in _FUNCTIONAL and base not in operators.registry():
-        return f"nn.functional.{plain}"
-    for prefix, module in ((_LINALG, "linalg."), (_SPECIAL, "special.")):
-        if base.startswith(prefix):
-            return module + base.removeprefix(prefix)
-    return base
-
-
-def _under_that_name(base: str) -> list[Any]:
-    """What torch exports under this name: built from the very schema, and so with its arguments."""
-    places = [
-        (torch, base),
-        (torch.Tensor, base),
-        (torch, base.rstrip("_")),
-        (torch.nn.functional, base.rstrip("_")),
-    ]
-    places += [
-        (torch.linalg, base.removeprefix(_LINALG)),
-        (torch.special, base.removeprefix(_SPECIAL)),
-    ]
-    return [getattr(module, name) for module, name in places if hasattr(module, name)]
-
-
-def _same_order(base: str) -> bool:
-    """Whether an implementation that takes the declared arguments may be given these."""
-    return base.rstrip("_") not in ("elu", "hardtanh", "glu", "celu", "selu", "relu6")
-
-
-_CASTS = {
-    "float16": "half", "bfloat16": "bfloat16", "float32": "float", "float64": "double",
-    "int64": "long", "int32": "int",
-    "int16": "short", "int8": "char", "uint8": "byte", "bool": "bool",
-}  # fmt: skip
+    return found if found.callable in public_functions(base) else None
 
 
 def _cast_to(base: str, case: Case) -> str:
@@ -381,4 +282,4 @@ def _cast_to(base: str, case: Case) -> str:
     if base not in ("_to_copy", "to"):
         return ""
     asked = case.kwargs.get("dtype", case.args[1] if len(case.args) > 1 else None)
-    return _CASTS.get(asked.name, "clone") if isinstance(asked, recipe.DType) else "clone"
+    return CONVERSIONS.get(asked.name, "clone") if isinstance(asked, recipe.DType) else "clone"

@@ -30,14 +30,12 @@ from . import references
 @dataclass(frozen=True, slots=True)
 class Entry:
     """What is known of one operator. ``rules`` is the declaration whose c and λ hold; ``kept``
-    counts the outputs that mean something, from the first; ``writes`` names arguments that are
-    written although the schema does not say so. ``elsewhere`` is what a device calls that lacks a
-    kernel of the CPU's."""
+    counts the outputs that mean something, from the first. ``elsewhere`` is what a device calls
+    that lacks a kernel of the CPU's."""
 
     error: ErrorModel
     rules: str = ""
     kept: int | None = None
-    writes: tuple[str, ...] = ()
     reference: Callable[..., Any] | None = None
     traits: frozenset[str] = frozenset()
     observe: Callable[..., Any] | None = None
@@ -217,11 +215,8 @@ def _batch_norm(base: str) -> Entry:
         if elsewhere
         else None
     )
-    # Old schemas do not say that training writes to the running statistics.
     kept = None if base == "batch_norm" else 3
-    return Entry(
-        error, "nn.functional.batch_norm", kept, ("running_mean", "running_var"), reference
-    )
+    return Entry(error, "nn.functional.batch_norm", kept, reference)
 
 
 def _shortened(name: str, count: int) -> Entry:
@@ -488,7 +483,6 @@ def _entries() -> dict[str, Entry]:
         accumulated("normwise", _of_steps, wide_accumulation=False),
         "lstm",
         7,
-        ("workspace",),
         references.recurrent_layer_backward,
         observe=_gradients,
         elsewhere=references.recurrent_layer_backward,

@@ -30,6 +30,7 @@ from ...core.model import Case
 from ...core.recipe import Arg, Literal, tensors
 from ...core.trees import flatten
 from ...errors import ConsistencyError, Untestable, UsageError
+from ...operators.catalog.aten import is_uninitialized
 from ...operators.declare import EXACT, NORMWISE, ErrorModel, Operator, call
 from ...operators.reached import Reached
 from ..materialize import from_python, literal, prepare
@@ -44,7 +45,6 @@ GENERIC = (
 MOST_BYTES = 1 << 20  # of a case's tensors: a bundle holds thousands of cases
 LOOKED_AT = 400  # samples of one kind, unless more examples are asked for
 BEFORE = 64  # elements that are kept of what lies before a view
-_UNINITIALISED = ("empty", "new_empty", "resize_")
 _OF_THE_DECLARATION = (
     "family",
     "error",
@@ -235,7 +235,7 @@ def _cases(entry: Any, dtype: str, examples: int, seed: int) -> list[Case]:
     Untestable."""
     name = f"{entry.name}/{entry.variant_test_name}" if entry.variant_test_name else entry.name
     declared = operators.registry().get(entry.name)
-    if declared is None and entry.name.startswith(_UNINITIALISED):
+    if declared is None and (is_uninitialized(entry.name) or entry.name.startswith("resize_")):
         raise Untestable("its result is uninitialised memory")
     if declared is None and entry.name in _OF_THE_FORMAT:
         raise Untestable("its answer depends on the number format, so float64 cannot tell")

@@ -7,11 +7,11 @@ import functools
 import inspect
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from ... import operators
 from ...core.model import Case
 from ...generate.calls import aten
+from ...operators.catalog.signature import argument_names
 from ...operators.declare import Operator
 
 _LINE = re.compile(
@@ -58,7 +58,7 @@ def _keywords(name: str) -> frozenset[str]:
 def _signatures(name: str) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
     """(positional names, names by keyword only) of every form that is known of an operator."""
     if name.startswith(f"{aten.NAME}/"):
-        return tuple(_of_schemas(name.removeprefix(f"{aten.NAME}/").partition(".")[0]))
+        return tuple(argument_names(name.removeprefix(f"{aten.NAME}/").partition(".")[0]))
     declared = operators.registry().get(name)
     if declared is None:
         return ()
@@ -67,7 +67,7 @@ def _signatures(name: str) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...
         return tuple(
             ((*before, *names), words) for names, words in _signatures(declared.form_of.name)
         )
-    return (*_of_python(declared), *_of_schemas(name.rpartition(".")[2]))
+    return (*_of_python(declared), *argument_names(name.rpartition(".")[2]))
 
 
 def _of_python(declared: Operator) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
@@ -94,27 +94,6 @@ def _of_python(declared: Operator) -> Iterator[tuple[tuple[str, ...], tuple[str,
     yield (
         tuple(p.name for p in parameters if p.kind in plain),
         tuple(p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY),
-    )
-
-
-def _of_schemas(base: str) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
-    known: Any = torch_schemas(base)
-    for schema in known:
-        arguments = schema.arguments
-        positional = tuple(a.name for a in arguments if not a.kwarg_only)
-        yield positional, tuple(a.name for a in arguments if a.kwarg_only)
-
-
-def torch_schemas(base: str) -> list[Any]:
-    """What torch knows of ``aten::base``: a schema per overload, none where there is no such
-    operator."""
-    import torch
-
-    inner: Any = torch._C
-    return (
-        list(inner._jit_get_schemas_for_operator(f"{aten.NAME}::{base}"))
-        if base.isidentifier()
-        else []
     )
 
 

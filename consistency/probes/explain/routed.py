@@ -12,8 +12,9 @@ from torch.overrides import TorchFunctionMode
 from ...backends.base import Backend
 from ...core.model import Case
 from ...errors import UsageError
-from ...generate.calls.torch_functions import name_of, operator_of, source_of
+from ...generate.calls.torch_functions import operator_of, source_of
 from ...generate.materialize import from_python, prepare
+from ...operators.catalog.functions import name_of
 from ...operators.declare import Operator
 
 _VIEWS = frozenset(

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ...errors import UsageError, did_you_mean
-from ...generate.calls.torch_functions import function_of
+from ...operators.catalog.functions import function_named
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: python.add, ast.Sub: python.sub, ast.Mult: python.mul, ast.Div: python.truediv,
@@ -116,7 +116,7 @@ def _method(name: str, text: str) -> Callable[..., Any]:
 def _looked_up(places: Sequence[str], name: str, text: str) -> Callable[..., Any]:
     for place in places:
         try:
-            return function_of(place)
+            return function_named(place)
         except UsageError:
             continue
     raise UsageError(f"the formula {text!r:.80}: torch has no function {name!r:.40} of tensors")

@@ -20,6 +20,8 @@ from flint import arb
 from torch._decomp import decomposition_table
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ...operators.catalog.aten import METADATA_QUERIES, is_uninitialized
+from ...operators.catalog.signature import Signature, signature
 from .balls import Unsure
 from .complex_numbers import Pair, Tensor, neg, pair
 from .elementwise import node_of, or_, to_real, truth
@@ -27,26 +29,7 @@ from .entries import lookup
 from .movement import Overlay, cat, gather, reshape, unsqueeze, view
 from .nodes import Blocked, Constant, Deadline, Leaf, Node, Unknown, evaluate
 from .rounding import rounded_to
-from .signatures import Signature, signature
 from .whole_calls import WholeCalls
-
-_VIEWS_IN_PLACE = frozenset(
-    {"squeeze_", "unsqueeze_", "transpose_", "t_", "swapaxes_", "swapdims_"}
-)
-# Numbers that say how a tensor is held, whatever it holds.
-_METADATA = frozenset(
-    {
-        "is_same_size",
-        "_has_same_storage_numel",
-        "is_pinned",
-        "_debug_has_internal_overlap",
-        "_version",
-    }
-)
-_FIXED = frozenset(
-    {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted"}
-)
-
 
 # Gradients whose decomposition in torch is the derivative itself, without constants that are
 # rounded.
@@ -205,14 +188,14 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         name = known.name
         self.called.add(name)
         Deadline.spend(A_CALL)
-        if name in _VIEWS_IN_PLACE or known.is_view:
+        if known.is_view or (known.is_inplace_view and name != "detach_"):
             if name == "detach" and self.gradients:
                 return self._detached(args[0])
             return func(*args, **kwargs)
         if name in _DECOMPOSED and lookup(name) is None and func in decomposition_table:
             with self:
                 return decomposition_table[func](*args, **kwargs)
-        if name in _FIXED:
+        if is_uninitialized(name):
             return self._empty(func(*args, **kwargs))
         bound = known.bound(args, kwargs)
         given = {
@@ -234,7 +217,7 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     self._write(bound[argument], value)
             made = made.outputs
         self._hand_over(known, bound, out, made, sources)
-        if isinstance(out, (bool, int, float, complex)) and name not in _METADATA:
+        if isinstance(out, (bool, int, float, complex)) and name not in METADATA_QUERIES:
             self._check_number(name, out, made)
         return out
 

@@ -18,7 +18,8 @@ from ...backends._outputs import fallback_in, raised
 from ...core import dtypes, recipe
 from ...core.model import Case, Outcome, Output
 from ...errors import BundleError, ConsistencyError, RecipeError
-from ...generate.calls.torch_functions import declared_as, function_of, source_of
+from ...generate.calls.torch_functions import declared_as, source_of
+from ...operators.catalog.functions import function_named
 from ..bundle import lines
 from .folder import RECORDING, Header
 from .views import chain_of
@@ -202,7 +203,7 @@ class _Line:
         line, call = self._line, _text(self._line["call"])
         own = ".".join(filter(None, (_text(line["operator"]), _text(line.get("variant", "")))))
         try:
-            declared = declared_as(call, function_of(call))
+            declared = declared_as(call, function_named(call))
         except ConsistencyError as error:
             self.problem = str(error)
             return own, call

@@ -22,6 +22,8 @@ from ...generate.calls import aten
 from ...generate.calls.error_models import entry_of
 from ...generate.calls.opinfo import BEFORE
 from ...generate.materialize import from_python, literal
+from ...operators.catalog.aten import base_name
+from ...operators.catalog.signature import draws_numbers
 from . import kinds
 from .modules import Modules
 
@@ -124,7 +126,7 @@ class Calls:
         reason = kinds.left_out(overload)
         if reason:
             raise LeftOutError(reason)
-        if kinds.draws(overload, args, kwargs):
+        if draws_numbers(overload, args, kwargs):
             raise LeftOutError(kinds.RANDOM)
         given = list(tensors_in((args, kwargs)))
         if not given:
@@ -287,8 +289,7 @@ def own_outcome(
 ) -> Outcome | None:
     """What the program's own call returned, and what the tensors that it wrote to hold now; None if
     that cannot be had."""
-    base = overload.__name__.partition(".")[0]
-    entry = entry_of(base, case)
+    entry = entry_of(base_name(overload), case)
     returned = [result] if not isinstance(result, (list, tuple)) else list(result)
     flat = [
         item
@@ -306,7 +307,7 @@ def own_outcome(
                 )
             )
         )
-        for position in aten.written(overload, case.args, case.kwargs, entry):
+        for position in aten.written(overload, case.args, case.kwargs):
             tensor = given[position]
             after = literal(tensor, before=BEFORE)
             whole = recipe.Literal(after.data, after.dtype, (_elements(after),), (1,))

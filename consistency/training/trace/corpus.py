@@ -13,11 +13,12 @@ import torch
 
 from ...core import recipe
 from ...generate.calls.opinfo import BEFORE
+from ...operators.catalog.aten import base_name, has_coupled_arguments
 from ...storage.recording.folder import Header
 from ...storage.recording.writing import Writer
 from . import kinds
 from .capture import Bounds, Call, Calls, LeftOutError, bytes_of, megabytes
-from .recipes import coupled, range_of, recipe_like
+from .recipes import range_of, recipe_like
 
 LITERAL = 64 << 10  # bytes of a tensor that is kept bit by bit; larger ones become recipes
 COUPLED = (
@@ -92,13 +93,13 @@ class CorpusCalls(Calls):
         ranged = (kind, tuple(range_of(tensor) for tensor in given))
         if self._seen[ranged]:
             raise LeftOutError(kinds.REPEATED)
-        if self._seen[kind] >= (1 if coupled(kind[0].__name__.partition(".")[0]) else self._ranges):
+        if self._seen[kind] >= (1 if has_coupled_arguments(base_name(kind[0])) else self._ranges):
             raise LeftOutError(OTHER_RANGES)
         self._seen[ranged] += 1
         self._seen[kind] += 1
 
     def _within_bounds(self, overload: Any, given: Sequence[torch.Tensor]) -> None:
-        self._coupled = coupled(overload.__name__.partition(".")[0])
+        self._coupled = has_coupled_arguments(base_name(overload))
         limit = COUPLED if self._coupled else self._literal
         if self._coupled and max(map(bytes_of, given)) > limit:
             raise LeftOutError(TOO_LARGE)

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from ...errors import UsageError
-from ...generate.calls.aten import overload_of
+from ...operators.catalog import aten
+from ...operators.catalog.signature import signature
 
 VIEW = "views and metadata: nothing is computed"
 RANDOM = "random: another draw is no error"
@@ -27,28 +27,6 @@ RAISED = "raised an exception in your program"
 NOT_CAPTURED = "could not be captured"
 REPEATED = "of a kind that was kept before"
 
-_METADATA = frozenset(
-    {
-        "_unsafe_view", "_reshape_alias", "lift", "lift_fresh", "detach", "detach_", "alias",
-        "equal", "size", "stride", "numel",
-        "dim", "storage_offset", "_fused_sdp_choice", "is_same_size", "t_", "transpose_",
-        "squeeze_", "unsqueeze_", "as_strided_",
-        "swapaxes_", "swapdims_",
-    }
-)  # fmt: skip
-_FROM_NOTHING = frozenset(
-    {
-        "zeros_like",
-        "ones_like",
-        "full_like",
-        "new_zeros",
-        "new_ones",
-        "new_full",
-        "new_empty_strided",
-        "empty_quantized",
-    }
-)
-
 
 @functools.lru_cache(maxsize=8192)
 def left_out(overload: Any) -> str:
@@ -56,69 +34,22 @@ def left_out(overload: Any) -> str:
     their arguments."""
     if getattr(overload, "namespace", "") != "aten":
         return FOREIGN
-    base = overload.__name__.partition(".")[0]
-    if base in ("_local_scalar_dense", "item", "is_nonzero"):
+    base, known = aten.base_name(overload), signature(overload)
+    if known.reads_number:
         return NUMBER
-    if base.startswith(("empty", "new_empty", "_empty")):
+    if aten.is_uninitialized(base):
         return UNINITIALISED
-    if base in _METADATA or _is_view(overload):
-        return VIEW
-    schema = overload._schema
-    takes = any("Tensor" in str(argument.type) for argument in schema.arguments)
-    if base in _FROM_NOTHING or (not takes and not is_random(overload)):
-        return FACTORY
-    if not schema.returns and not any(
-        a.alias_info is not None and a.alias_info.is_write for a in schema.arguments
+    if (
+        base in aten.METADATA_QUERIES | aten.VIEWS_BY_ANOTHER_NAME
+        or known.is_inplace_view
+        or (known.is_view and not known.may_copy)
     ):
-        return NOT_CALLED
-    try:
-        overload_of(overload.__name__)
-    except UsageError:
+        return VIEW
+    if base in aten.CONSTANTS or (not known.takes_tensors and not known.is_random):
+        return FACTORY
+    if aten.is_forbidden(base) or (not known.returns and not known.written):
         return NOT_CALLED
     return ""
-
-
-def _is_view(overload: Any) -> bool:
-    """Whether what is returned is a view of an argument that is not written to."""
-    arguments, returns = overload._schema.arguments, overload._schema.returns
-    writes = any(a.alias_info is not None and a.alias_info.is_write for a in arguments)
-    if overload.__name__.startswith(
-        ("to.", "type_as.", "dropout.", "feature_dropout.")
-    ):  # they may return what they were given
-        return False
-    return not writes and any(r.alias_info is not None for r in returns)
-
-
-@functools.lru_cache(maxsize=8192)
-def is_random(overload: Any) -> bool:
-    return torch.Tag.nondeterministic_seeded in overload.tags
-
-
-def draws(overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether this call draws numbers: attention, dropout and recurrent layers may have a
-    probability of 0, or only evaluate."""
-    names = _switches(overload)
-    if not names:
-        return is_random(overload)
-    schema = overload._schema.arguments
-    given = {a.name: a.default_value for a in schema if a.has_default_value()}
-    given |= dict(zip((a.name for a in schema), args, strict=False)) | dict(kwargs)
-    probability = next(
-        (given[name] for name in ("dropout_p", "dropout", "p") if name in names), 1.0
-    )
-    return bool(given.get("train", True)) and probability != 0.0
-
-
-@functools.lru_cache(maxsize=8192)
-def _switches(overload: Any) -> frozenset[str]:
-    """The arguments of an operator with dropout that say whether there is any."""
-    names = {argument.name for argument in overload._schema.arguments}
-    of_dropout = (
-        "dropout_p" in names
-        or {"dropout", "train"} <= names
-        or ({"p", "train"} <= names and is_random(overload))
-    )
-    return frozenset(names & {"dropout_p", "dropout", "p", "train"}) if of_dropout else frozenset()
 
 
 def kind_of(overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -128,11 +59,9 @@ def kind_of(overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tu
     Of a number that multiplies or is added (a step size changes from step to step), the sign and
     the power of two.
     """
-    schema = overload._schema.arguments
-    given = tuple(
-        _kind(value, str(argument.type)) for value, argument in zip(args, schema, strict=False)
-    )
-    types = {argument.name: str(argument.type) for argument in schema} if kwargs else {}
+    parameters = signature(overload).parameters
+    given = tuple(_kind(value, p.type) for value, p in zip(args, parameters, strict=False))
+    types = {p.name: p.type for p in parameters} if kwargs else {}
     return (
         overload,
         given,

@@ -5,13 +5,13 @@ What an operator does with a large weight hardly depends on which numbers it hol
 keep twenty numbers in place of twenty million. It does depend on their signs, their range, and
 whether many are zero: these are measured and kept. Where the numbers of two arguments belong
 together (what attention has saved beside its gradient), or make sense only as they are (a matrix to
-be factored), no recipe stands in for them: :func:`coupled`.
+be factored), no recipe stands in for them
+(:func:`consistency.operators.catalog.aten.has_coupled_arguments`).
 """
 
 from __future__ import annotations
 
 import math
-import re
 from typing import Any
 
 import torch
@@ -20,17 +20,6 @@ from ...core import dtypes
 from ...core.recipe import Step, TensorRecipe
 
 SAMPLE = 1 << 16  # elements that are looked at, besides the smallest and the largest
-_COUPLED = re.compile(
-    r".*(attention|pool\dd|rnn|lstm|gru|ctc|cum|prod|logsumexp|weight_norm|grid_sampler).*backward.*|"
-    r"_?linalg_(?!vector_norm|norm|vecdot|matmul|multi_dot|cross|diagonal).*|_?cholesky.*|_?lu_.*|geqrf.*|ormqr.*|triangular_solve.*|.*inverse.*|_?embedding_bag.*|segment_reduce.*|"
-    r"_?unique.*|_?(pack|pad)_pa.*|histc.*|_?histogram.*|bucketize.*|searchsorted.*|_?flash_attention.*|_?efficient_attention.*"
-)
-
-
-def coupled(base: str) -> bool:
-    """Whether an operator's arguments belong together, so that none of them can be drawn by
-    itself."""
-    return _COUPLED.fullmatch(base) is not None
 
 
 def recipe_like(tensor: torch.Tensor, stop: int, before: int = 0) -> TensorRecipe | None:
