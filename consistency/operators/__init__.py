@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 
 from ..core.dtypes import TORCH
 from ..errors import UsageError, did_you_mean
-from .complex_numbers import also_complex
 from .declare import Operator
+from .variants import with_complex
 
 FAMILY_MODULES = (
     "unary", "special", "binary", "ternary", "predicates", "casts", "reductions", "moments",
@@ -42,8 +42,14 @@ def registry() -> dict[str, Operator]:
         for operator in importlib.import_module(f".{module}", __name__).OPERATORS:
             if operator.name in found:
                 raise ValueError(f"operator {operator.name} is declared twice")
-            found[operator.name] = also_complex(operator)
+            found[operator.name] = with_complex(operator)
     return found
+
+
+@functools.cache
+def by_aten_name() -> dict[str, str]:
+    """Names of operators by what ATen calls them, where that is another name."""
+    return {operator.aten: operator.name for operator in registry().values() if operator.aten}
 
 
 def get(name: str, known: Mapping[str, Operator] | None = None) -> Operator:

@@ -12,6 +12,7 @@ import torch
 from ._shared import Args, Kwargs, Outputs, finite, largest, magnitude, some
 from .declare import (
     EVERYWHERE,
+    EXACT,
     EXTREMUM,
     FINITE,
     FLOATS,
@@ -21,12 +22,14 @@ from .declare import (
     Domain,
     Drawing,
     ErrorModel,
+    InPlaceVariant,
     Operator,
     Sample,
     accumulated,
     call,
     one,
 )
+from .destinations import destination
 from .sampling import shape_of
 
 ELEMENTWISE = frozenset({"elementwise"})
@@ -162,6 +165,7 @@ def activation(
     error: ErrorModel = ROUNDED,
     dtypes: tuple[str, ...] = FLOATS,
     traits: frozenset[str] = ELEMENTWISE,
+    **more: Any,
 ) -> Operator:
     hook = without_nan if "elementwise" in traits else None
     return Operator(
@@ -172,6 +176,7 @@ def activation(
         dtypes=dtypes,
         traits=traits,
         observe_gradients=hook,
+        **more,
     )
 
 
@@ -183,37 +188,70 @@ NOT_LARGEST = tuple(
 )  # six times as much overflows
 
 OPERATORS = [
-    activation("relu", unary(near(0.0)), SELECTED, NUMERIC, SELECTING | EXTREMUM),
-    activation("relu6", unary(near(0.0, 6.0)), SELECTED, NUMERIC, SELECTING | EXTREMUM),
-    activation("hardtanh", bounded, SELECTED, NUMERIC, SELECTING | EXTREMUM),
+    activation(
+        "relu",
+        unary(near(0.0)),
+        SELECTED,
+        NUMERIC,
+        SELECTING | EXTREMUM,
+        inplace=InPlaceVariant(
+            "relu_",
+            destination(),
+            error=EXACT,
+            traits=ELEMENTWISE | EXTREMUM | {"inplace"},
+        ),
+        aten="relu",
+    ),
+    activation(
+        "relu6", unary(near(0.0, 6.0)), SELECTED, NUMERIC, SELECTING | EXTREMUM, aten="relu6"
+    ),
+    activation("hardtanh", bounded, SELECTED, NUMERIC, SELECTING | EXTREMUM, aten="hardtanh"),
     activation("threshold", threshold, SELECTED, NUMERIC, SELECTING),
     activation(
-        "hardshrink", unary(near(0.5, -0.5), lambd=(1.0, 0.0, 2.0)), SELECTED, traits=SELECTING
+        "hardshrink",
+        unary(near(0.5, -0.5), lambd=(1.0, 0.0, 2.0)),
+        SELECTED,
+        traits=SELECTING,
+        out=True,
+        aten="hardshrink",
     ),
-    activation("softshrink", unary(near(0.5, -0.5), lambd=(1.0, 0.0, 2.0)), traits=SELECTING),
-    activation("leaky_relu", unary(near(0.0), negative_slope=SLOPES)),
-    activation("elu", unary(near(0.0, -87.33, -17.33), alpha=(0.5, 2.0))),
-    activation("celu", unary(near(0.0, -87.33, -17.33), alpha=(0.5, 2.0))),
-    activation("selu", unary(near(0.0, -87.33, -17.33))),
-    activation("gelu", gelu, accumulated(of_distribution, one, backward=of_tail)),
+    activation(
+        "softshrink",
+        unary(near(0.5, -0.5), lambd=(1.0, 0.0, 2.0)),
+        traits=SELECTING,
+        out=True,
+        aten="softshrink",
+    ),
+    activation("leaky_relu", unary(near(0.0), negative_slope=SLOPES), aten="leaky_relu"),
+    activation("elu", unary(near(0.0, -87.33, -17.33), alpha=(0.5, 2.0)), aten="elu"),
+    activation("celu", unary(near(0.0, -87.33, -17.33), alpha=(0.5, 2.0)), aten="celu"),
+    activation("selu", unary(near(0.0, -87.33, -17.33)), aten="selu"),
+    activation(
+        "gelu", gelu, accumulated(of_distribution, one, backward=of_tail), out=True, aten="gelu"
+    ),
     replace(
         activation(
-            "silu", exponential(0.0, 20.0), ErrorModel(magnitude="pointwise", backward=of_tail)
+            "silu",
+            exponential(0.0, 20.0),
+            ErrorModel(magnitude="pointwise", backward=of_tail),
+            aten="silu",
         ),
         ranges=((0, -math.inf, -88.0),),
     ),
-    activation("mish", exponential(0.0, 20.0)),
+    activation("mish", exponential(0.0, 20.0), aten="mish"),
     activation(
         "softplus",
         unary(near(0.0, 20.0, 8.0, 30.0, -88.72, 88.72), beta=(2.0, 0.5), threshold=(5.0, 40.0)),
+        out=True,
+        aten="softplus",
     ),
     activation(
         "softsign", unary(near(0.0, 1.0)), ErrorModel(magnitude="pointwise", backward=of_quotient)
     ),
     activation("logsigmoid", unary(near(0.0, -88.72, 88.72, 103.97))),
     activation("tanhshrink", unary(near(0.0, 0.125, 9.01)), CANCELLING),
-    activation("hardsigmoid", unary(near(-3.0, 3.0)), traits=SELECTING),
-    activation("hardswish", unary(near(-3.0, 3.0, specials=NOT_LARGEST))),
+    activation("hardsigmoid", unary(near(-3.0, 3.0)), traits=SELECTING, aten="hardsigmoid"),
+    activation("hardswish", unary(near(-3.0, 3.0, specials=NOT_LARGEST)), aten="hardswish"),
     activation("prelu", prelu, ErrorModel(backward=of_parametric), traits=frozenset()),
-    activation("glu", glu, ErrorModel(backward=of_gate), traits=frozenset()),
+    activation("glu", glu, ErrorModel(backward=of_gate), traits=frozenset(), aten="glu"),
 ]

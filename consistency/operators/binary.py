@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from . import destinations
 from .declare import (
     EVERYWHERE,
     EXACT,
@@ -20,15 +21,18 @@ from .declare import (
     REAL,
     ROUNDED,
     Call,
+    ComplexVariant,
     Domain,
     Drawing,
     ErrorModel,
+    InPlaceVariant,
     Operator,
     Sample,
     accumulated,
     call,
     one,
 )
+from .destinations import ROUND, combined, divided_in_place, raised_in_place, shifted
 from .observing import (
     Args,
     Kwargs,
@@ -222,33 +226,66 @@ def op(
     )
 
 
+def complex_quotient(d: Drawing) -> Call:
+    """Without rounding modes, which complex numbers do not have."""
+    return call(*operands(d, COMPLEX_PLANE, COMPLEX_PLANE))
+
+
+def complex_power(d: Drawing) -> Call:
+    """Any base with a whole exponent, a root or a square; or both tensors. No powers of zero."""
+    shape = shape_of(d)
+    base = Domain(wide=(-3, 2))
+    match d.choice("whole", "root", "tensors", "base"):
+        case "whole":
+            return call(d.tensor(shape, base), d.choice(2, 3, -1, -2, 0, 1, 2.0))
+        case "root":
+            return call(d.tensor(shape, base), d.choice(0.5, -0.5, 2.5, complex(1.0, 0.5)))
+        case "base":
+            return call(d.choice(2.0, 0.5, complex(0.5, 1.0)), d.tensor(shape, BOUND))
+    return call(d.tensor(shape, base), d.tensor(d.broadcastable(shape), BOUND))
+
+
+COMPLEX_PLANE = Domain(wide=(-10, 10))
+# Through logarithm and exponential: the error is relative to the exponent.
+AS_POWER = ComplexVariant(error=ROUNDED)
 LEFT = from_left(FACTOR)
 OPERATORS = [
-    op("add", added, ADD, NUMERIC, traits=LINEAR),
-    op("sub", added, ADD, NUMERIC, traits=LINEAR),
-    op("rsub", added, RSUB, NUMERIC, traits=LINEAR),
-    op("mul", binary(FACTOR), MONOMIAL, NUMERIC),
-    op("div", divided, MONOMIAL, traits=STEPS, alternatives=quotient_neighbours),
-    op("true_divide", truly_divided, MONOMIAL, NUMERIC),
+    op("add", added, ADD, NUMERIC, traits=LINEAR,
+       complex=True, out=True, method=True, inplace=InPlaceVariant("add_", shifted, error=ROUND)),
+    op("sub", added, ADD, NUMERIC, traits=LINEAR,
+       complex=True, out=True, method=True, inplace=InPlaceVariant("sub_", shifted, error=ROUND)),
+    op("rsub", added, RSUB, NUMERIC, traits=LINEAR, complex=True),
+    op("mul", binary(FACTOR), MONOMIAL, NUMERIC,
+       complex=True, out=True, method=True,
+       inplace=InPlaceVariant("mul_", combined(destinations.FACTOR), error=ROUND)),
+    op("div", divided, MONOMIAL, traits=STEPS, alternatives=quotient_neighbours,
+       complex=ComplexVariant(sample=complex_quotient), out=True, method=True,
+       inplace=InPlaceVariant("div_", divided_in_place, error=ROUND)),
+    op("true_divide", truly_divided, MONOMIAL, NUMERIC, complex=True, out=True),
     op("floor_divide", wholly_divided, PLAIN, NUMERIC, traits=STEPS, differentiable=False,
     alternatives=quotient_neighbours),
     op("remainder", wholly_divided, MONOMIAL, NUMERIC, traits=STEPS, differentiable=False,
-    alternatives=remainder_neighbours),
+    alternatives=remainder_neighbours, out=True, method=True),
     op("fmod", wholly_divided, MONOMIAL, NUMERIC, traits=STEPS, differentiable=False,
-    alternatives=remainder_neighbours),
-    op("__radd__", from_left(), ROUNDED, NUMERIC, traits=LINEAR),
-    op("__rsub__", from_left(), ROUNDED, NUMERIC, traits=LINEAR),
-    op("__rmul__", LEFT, MONOMIAL, NUMERIC, traits=LINEAR),
-    op("__rdiv__", from_left(DIVISOR, half=COUNTABLE), MONOMIAL),
-    op("__rpow__", raised),
-    op("pow", power, dtypes=NUMERIC),
-    op("float_power", float_power, dtypes=NUMERIC),
+    alternatives=remainder_neighbours, out=True, method=True),
+    op("__radd__", from_left(), ROUNDED, NUMERIC, traits=LINEAR, complex=True),
+    op("__rsub__", from_left(), ROUNDED, NUMERIC, traits=LINEAR, complex=True),
+    op("__rmul__", LEFT, MONOMIAL, NUMERIC, traits=LINEAR, complex=True),
+    op("__rdiv__", from_left(DIVISOR, half=COUNTABLE), MONOMIAL, complex=True),
+    op("__rpow__", raised, complex=AS_POWER),
+    op("pow", power, dtypes=NUMERIC,
+       complex=ComplexVariant(sample=complex_power, error=ROUNDED),
+       inplace=InPlaceVariant("pow_", raised_in_place, error=ROUND, dtypes=FLOATS)),
+    op("float_power", float_power, dtypes=NUMERIC,
+       complex=AS_POWER, method=True),
     op("ldexp", scaled_by_exponent, reference=times_a_power_of_two),
-    op("hypot", pointwise(FAR, FAR, half=SMALL_PLANE)),
-    op("atan2", pointwise(PLANE, PLANE, half=SMALL_PLANE)),
-    op("copysign", binary(), EXACT),
-    op("maximum", pointwise(REAL, REAL), SELECTION, NUMERIC, traits=PICKS, observe=zeros_aside),
-    op("minimum", pointwise(REAL, REAL), SELECTION, NUMERIC, traits=PICKS, observe=zeros_aside),
+    op("hypot", pointwise(FAR, FAR, half=SMALL_PLANE), out=True),
+    op("atan2", pointwise(PLANE, PLANE, half=SMALL_PLANE), out=True, method=True),
+    op("copysign", binary(), EXACT, out=True),
+    op("maximum", pointwise(REAL, REAL), SELECTION, NUMERIC, traits=PICKS, observe=zeros_aside,
+       method=True),
+    op("minimum", pointwise(REAL, REAL), SELECTION, NUMERIC, traits=PICKS, observe=zeros_aside,
+       method=True),
     op("fmax", pointwise(REAL, REAL), SELECTION, NUMERIC, traits=TIES, observe=zeros_aside),
     op("fmin", pointwise(REAL, REAL), SELECTION, NUMERIC, traits=TIES, observe=zeros_aside),
     op("clamp_min", binary(REAL, BOUND, mixed=False), SELECTION, NUMERIC, traits=PICKS,
@@ -256,11 +293,11 @@ OPERATORS = [
     op("clamp_max", binary(REAL, BOUND, mixed=False), SELECTION, NUMERIC, traits=PICKS,
     observe=zeros_aside),
     op("heaviside", pointwise(Domain(points=(0.0, 1.0), specials=EVERYWHERE), REAL), EXACT, NUMERIC,
-    differentiable=False),
-    op("logaddexp", pointwise(LOGARITHMIC, LOGARITHMIC), CANCELLING),
+    differentiable=False, out=True),
+    op("logaddexp", pointwise(LOGARITHMIC, LOGARITHMIC), CANCELLING, out=True),
     op("logaddexp2", pointwise(LOGARITHMIC, LOGARITHMIC), CANCELLING),
     op("xlogy", binary(Domain(specials=("0", "-0", "1", "nan", "inf"), wide=(-10, 10)), POSITIVE,
-    mixed=False)),
+    mixed=False), out=True),
     op("special.xlog1py", binary(Domain(specials=("0", "-0", "1", "nan", "inf"), wide=(-10, 10)),
     Domain(-0.9375, points=(0.0,)),
                                  numbers=False, mixed=False)),

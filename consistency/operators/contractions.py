@@ -116,11 +116,19 @@ def of_chain(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
 
 CROSS = accumulated(cross_magnitude, one)
 OPERATORS = [
-    declare("einsum", einsum, products(contracted, integers_exact=True)),
-    declare("kron", kron, products(one, integers_exact=True)),
-    declare("tensordot", tensordot, products(tensordot_terms, integers_exact=True)),
-    declare("linalg.multi_dot", multi_dot, products(of_chain, integers_exact=True)),
-    declare("nn.functional.bilinear", bilinear, products(of_bilinear)),
-    declare("cross", cross, CROSS),
-    declare("linalg.cross", cross, CROSS),
+    declare("einsum", einsum, products(contracted, integers_exact=True), complex=True),
+    declare("kron", kron, products(one, integers_exact=True), complex=True, out=True),
+    declare(
+        "tensordot",
+        tensordot,
+        products(tensordot_terms, integers_exact=True),
+        complex=True,
+        out=True,
+    ),
+    declare("linalg.multi_dot", multi_dot, products(of_chain, integers_exact=True), complex=True),
+    declare(
+        "nn.functional.bilinear", bilinear, products(of_bilinear), complex=True, aten="bilinear"
+    ),
+    declare("cross", cross, CROSS, complex=True, out=True),
+    declare("linalg.cross", cross, CROSS, complex=True),
 ]

@@ -166,6 +166,8 @@ def conv(rank: int) -> Operator:
         error=error,
         dtypes=(*FLOATS, "int64"),
         traits=LINEAR,
+        complex=True,
+        aten=f"conv{rank}d",
     )
 
 
@@ -179,6 +181,7 @@ def conv_transpose(rank: int) -> Operator:
         error=error,
         dtypes=dtypes,
         traits=LINEAR,
+        complex=True,
     )
 
 

@@ -41,7 +41,8 @@ KNOWN: dict[str, Operator] = {
 
 def twin(name: str, of: str, **changes: Any) -> Operator:
     """The operator ``of`` under another name, with the same arguments and the same errors."""
-    return replace(KNOWN[of], name=name, **({"function": None, "reference": None} | changes))
+    settings = {"function": None, "reference": None, "inplace": "", "out": False, "method": False}
+    return replace(KNOWN[of], name=name, **(settings | changes))
 
 
 def copied(name: str, of: str, **changes: Any) -> Operator:
@@ -57,6 +58,7 @@ def whole(name: str, **more: Any) -> Operator:
         error=EXACT,
         dtypes=EVERY,
         traits=LINEAR,
+        complex=True,
         **more,
     )
 

@@ -124,28 +124,28 @@ def op(
     )
 
 
-def of_tensor(name: str, sample: Sample, error: ErrorModel = EXACT) -> Operator:
+def of_tensor(name: str, sample: Sample, error: ErrorModel = EXACT, **more: Any) -> Operator:
     """A method of Tensor."""
-    return op(name, sample, error, function=getattr(torch.Tensor, name))
+    return op(name, sample, error, function=getattr(torch.Tensor, name), **more)
 
 
 STEPS = accumulated(of_ends, one)
 OPERATORS = [
-    op("zeros", made()),
-    op("ones", made()),
-    op("full", made(value=True)),
-    op("empty", made(), STRUCTURE),
-    op("empty_strided", strided, STRUCTURE),
-    op("zeros_like", like()),
-    op("ones_like", like()),
-    op("full_like", like(value=True)),
-    op("empty_like", like(), STRUCTURE),
-    of_tensor("new_zeros", new()),
-    of_tensor("new_ones", new()),
-    of_tensor("new_full", new(value=True)),
-    of_tensor("new_empty", new(), STRUCTURE),
-    op("scalar_tensor", single),
-    op("eye", eye),
+    op("zeros", made(), complex=True),
+    op("ones", made(), complex=True),
+    op("full", made(value=True), complex=True),
+    op("empty", made(), STRUCTURE, complex=True),
+    op("empty_strided", strided, STRUCTURE, complex=True),
+    op("zeros_like", like(), complex=True),
+    op("ones_like", like(), complex=True),
+    op("full_like", like(value=True), complex=True),
+    op("empty_like", like(), STRUCTURE, complex=True),
+    of_tensor("new_zeros", new(), complex=True),
+    of_tensor("new_ones", new(), complex=True),
+    of_tensor("new_full", new(value=True), complex=True),
+    of_tensor("new_empty", new(), STRUCTURE, complex=True),
+    op("scalar_tensor", single, complex=True),
+    op("eye", eye, complex=True),
     op("tril_indices", triangle, dtypes=("int32", "int64")),
     op("triu_indices", triangle, dtypes=("int32", "int64")),
     op("arange", arange, STEPS, NUMERIC),

@@ -17,12 +17,14 @@ from .declare import (
     Domain,
     Drawing,
     ErrorModel,
+    InPlaceVariant,
     Operator,
     Sample,
     accumulated,
     call,
     products,
 )
+from .destinations import scanned
 from .observing import Args, Kwargs, Tensors, argument, extremum_along, tied_sums
 from .sampling import reducible
 
@@ -158,15 +160,31 @@ CHOSEN = replace(
 TIED = tied_sums(lambda args, kwargs: args[1])
 SUM = products(row, growth="linear", integers_exact=True)
 OPERATORS = [
-    op("cumsum", scan(SUMMED), SUM, NUMERIC, traits=LINEAR),
+    op(
+        "cumsum",
+        scan(SUMMED),
+        SUM,
+        NUMERIC,
+        traits=LINEAR,
+        complex=True,
+        out=True,
+        method=True,
+        inplace=InPlaceVariant("cumsum_", scanned),
+    ),
     op(
         "cumprod",
         factors,
         replace(accumulated("output", row), growth="linear", backward="products"),
         NUMERIC,
+        complex=True,
+        out=True,
+        method=True,
     ),
     op(
-        "logcumsumexp", scan(EXPONENTS), replace(accumulated(of_logcumsumexp, row), growth="linear")
+        "logcumsumexp",
+        scan(EXPONENTS),
+        replace(accumulated(of_logcumsumexp, row), growth="linear"),
+        out=True,
     ),
     op(
         "cummax",
@@ -176,6 +194,7 @@ OPERATORS = [
         traits=SCAN | {"ties"} | EXTREMUM,
         observe=extremum_along,
         observe_gradients=TIED,
+        method=True,
     ),
     op(
         "cummin",
@@ -192,12 +211,22 @@ OPERATORS = [
         accumulated(of_differences, row, backward=lambda args, kwargs, outputs: 2.0 ** kwargs["n"]),
         NUMERIC,
         traits=LINEAR,
+        complex=True,
+        out=True,
+        method=True,
     ),
-    op("trapezoid", areas, accumulated(of_areas, of_edges_too, backward="products"), traits=LINEAR),
+    op(
+        "trapezoid",
+        areas,
+        accumulated(of_areas, of_edges_too, backward="products"),
+        traits=LINEAR,
+        complex=True,
+    ),
     op(
         "cumulative_trapezoid",
         areas,
         replace(products(row), magnitude=of_running_areas, growth="linear"),
         traits=LINEAR,
+        complex=True,
     ),
 ]

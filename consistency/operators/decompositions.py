@@ -130,7 +130,7 @@ def of_lu_factor(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
 
 
 def factors(
-    name: str, sample: Sample, observe: Any = None, *, differentiable: bool = False
+    name: str, sample: Sample, observe: Any = None, *, differentiable: bool = False, **more: Any
 ) -> Operator:
     """Gradients of factors depend on the choice made, so only unique results are differentiated."""
     return Operator(
@@ -141,18 +141,19 @@ def factors(
         dtypes=FLOAT,
         differentiable=differentiable,
         observe=observe,
+        **more,
     )
 
 
 FACTORED = accumulated("normwise", of_size)
 OPERATORS = [
-    factors("linalg.svd", singular, of_svd),
-    factors("linalg.svdvals", rectangle(), differentiable=True),
-    factors("linalg.eigh", symmetric, of_eigh),
-    factors("linalg.eigvalsh", symmetric, differentiable=True),
-    factors("linalg.eigvals", dominant, of_eigenvalues),
-    factors("linalg.eig", dominant, of_eig),
-    factors("linalg.qr", rectangle(mode=("complete", "r")), of_qr),
-    factors("linalg.lu", rectangle(), of_lu),
-    factors("linalg.lu_factor", regular, of_lu_factor),
+    factors("linalg.svd", singular, of_svd, complex=True),
+    factors("linalg.svdvals", rectangle(), differentiable=True, complex=True),
+    factors("linalg.eigh", symmetric, of_eigh, complex=True),
+    factors("linalg.eigvalsh", symmetric, differentiable=True, complex=True),
+    factors("linalg.eigvals", dominant, of_eigenvalues, complex=True),
+    factors("linalg.eig", dominant, of_eig, complex=True),
+    factors("linalg.qr", rectangle(mode=("complete", "r")), of_qr, complex=True),
+    factors("linalg.lu", rectangle(), of_lu, complex=True),
+    factors("linalg.lu_factor", regular, of_lu_factor, complex=True),
 ]

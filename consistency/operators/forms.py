@@ -1,9 +1,10 @@
 """The same operators called otherwise: ``add.method`` is x.add(y), ``add.out`` writes into a tensor
 that is handed in.
 
-Both are made from the operator's own declaration: the same draws, the same float64, the same error
-model and tolerances. What an ``out=`` tensor held before must not matter, and what lies around it,
-where it is a view, must stay. In-place forms are declared in :mod:`.inplace`.
+Both are made from the declaration of the operator, where its fields ``method`` and ``out`` ask for
+them: the same draws, the same float64, the same error model and tolerances. What an ``out=`` tensor
+held before must not matter, and what lies around it, where it is a view, must stay. Asked for are
+those that reach code of their own: kernels that write where they are told, bindings of methods.
 
 ``tril`` and ``triu`` are left out of ``out=``: torch writes beyond a strided destination's end
 (docs/findings.md).
@@ -12,9 +13,8 @@ where it is a view, must stay. In-place forms are declared in :mod:`.inplace`.
 from __future__ import annotations
 
 import functools
-import importlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -23,59 +23,24 @@ import torch
 from ..core import dtypes
 from ..core.recipe import DType, Literal, TensorRecipe
 from ..core.views import view_of, written
-from .declare import HALF, INTEGERS, REAL, Call, Drawing, ErrorModel, Operator, Sample
-from .observing import Args, Kwargs, Tensors
+from .declare import (
+    HALF,
+    INTEGERS,
+    REAL,
+    Args,
+    Call,
+    Drawing,
+    ErrorModel,
+    Kwargs,
+    Operator,
+    Sample,
+    Tensors,
+)
+from .variants import NO_VARIANTS, declared
 
 # The second spelling's kernel is the operator's own in the wider format as well: float64 has no
 # form of its own.
 FORMATS = ("float32", *HALF, *INTEGERS)
-
-# Those whose second spelling reaches code of its own: kernels that write where they are told,
-# bindings of methods. By module.
-WITH_OUT = {
-    "unary": "abs neg sign ceil floor trunc frac reciprocal sqrt rsqrt square exp exp2 expm1 log "
-    "log2 log10 log1p sin cos "
-    "tan asin acos atan sinh cosh tanh sigmoid asinh acosh atanh nan_to_num",
-    "special": "erf erfc erfinv lgamma digamma i0 sinc special.i0e special.entr special.erfcx",
-    "binary": (
-        "add sub mul div true_divide remainder fmod atan2 hypot copysign logaddexp heaviside xlogy"
-    ),
-    "ternary": "addcmul addcdiv",
-    "predicates": "eq ne lt le gt ge signbit isposinf logical_and logical_or logical_not",
-    "reductions": "mean all any",
-    "moments": "var std norm linalg.vector_norm logsumexp",
-    "cumulative": "cumsum cumprod logcumsumexp diff",
-    "matmul": "matmul mm bmm mv dot outer addmm addmv addr baddbmm addbmm inner",
-    "contractions": "kron tensordot cross",
-    "softmax": "softmax log_softmax",
-    "activations": (
-        "nn.functional.gelu nn.functional.softplus nn.functional.hardshrink "
-        "nn.functional.softshrink"
-    ),
-    "pooling": "nn.functional.avg_pool2d",
-    "indexing": "gather take_along_dim index_select take",
-    "scattering": "scatter scatter_add index_add index_copy",
-    "joining": "cat stack hstack vstack",
-}
-METHODS = {
-    "unary": "abs neg sqrt exp log sin cos tanh sigmoid round nan_to_num",
-    "binary": "add sub mul div remainder fmod atan2 maximum minimum float_power",
-    "ternary": "addcmul addcdiv lerp clamp",
-    "predicates": "eq ne lt ge isnan isfinite logical_and logical_not",
-    "reductions": "sum mean prod amax amin argmax any all",
-    "moments": "var std norm logsumexp",
-    "cumulative": "cumsum cumprod cummax diff",
-    "matmul": "matmul mm bmm mv dot outer addmm baddbmm",
-    "softmax": "softmax log_softmax",
-    "indexing": "gather index_select take masked_select take_along_dim",
-    "scattering": "scatter scatter_add index_add masked_fill index_put",
-    "movement": (
-        "reshape transpose permute squeeze unsqueeze expand flip roll tril select narrow "
-        "unfold diagonal clone"
-    ),
-    "joining": "repeat",
-    "sorting": "sort topk argsort median unique",
-}
 
 
 def shape_of(call: Call, original: Operator) -> tuple[tuple[int, ...], str] | None:
@@ -190,6 +155,7 @@ def out_form(original: Operator) -> Operator:
         reference=functools.partial(copying, original.reference or original),
         alternatives=None if original.alternatives is None else functools.partial(also_written,
         original.alternatives),
+        **NO_VARIANTS,
     )  # fmt: skip
 
 
@@ -210,18 +176,11 @@ def method_form(original: Operator) -> Operator:
         original, name=f"{original.name}.method", family="forms", form_of=original,
         sample=tensor_first(original),
         function=getattr(torch.Tensor, original.name.rpartition(".")[2], None),
-        dtypes=tuple(dtype for dtype in FORMATS if dtype in original.dtypes),
+        dtypes=tuple(dtype for dtype in FORMATS if dtype in original.dtypes), **NO_VARIANTS,
     )  # fmt: skip
 
 
-def originals(table: dict[str, str]) -> Iterator[Operator]:
-    for module, names in table.items():
-        declared = {o.name: o for o in importlib.import_module(f".{module}", __package__).OPERATORS}
-        for name in names.split():
-            yield declared[name]
-
-
 OPERATORS = [
-    *(out_form(o) for o in originals(WITH_OUT)),
-    *(method_form(o) for o in originals(METHODS)),
+    *(out_form(operator) for operator in declared() if operator.out),
+    *(method_form(operator) for operator in declared() if operator.method),
 ]

@@ -150,6 +150,7 @@ def transform(name: str, sample: Sample) -> Operator:
         dtypes=FLOAT,
         traits=frozenset({"linear"}),
         observe=as_pairs,
+        complex=not name.startswith(("rfft", "ihfft")),  # those take real numbers only
     )
 
 
@@ -161,6 +162,7 @@ def shift(name: str) -> Operator:
         error=EXACT,
         dtypes=NUMERIC,
         traits=frozenset({"linear"}),
+        complex=True,
     )
 
 

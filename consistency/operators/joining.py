@@ -185,16 +185,16 @@ def op(name: str, sample: Sample, traits: frozenset[str] = LINEAR, **more: Any) 
         error=EXACT,
         dtypes=EVERY,
         traits=traits,
-        **more,
+        **{"complex": True} | more,
     )
 
 
 SPLIT = moved(split_up, 1)
 OPERATORS = [
-    op("cat", several(along_dim())),
-    op("stack", several(same, 0, 3)),
-    op("hstack", several(along_dim(1), 2)),
-    op("vstack", several(along_dim(0), 2)),
+    op("cat", several(along_dim()), out=True),
+    op("stack", several(same, 0, 3), out=True),
+    op("hstack", several(along_dim(1), 2), out=True),
+    op("vstack", several(along_dim(0), 2), out=True),
     op("dstack", several(along_dim(2), 3)),
     op("column_stack", several(along_dim(1), 2, 3)),
     op("block_diag", one_by_one(several(unlike, 0, 2))),
@@ -212,7 +212,7 @@ OPERATORS = [
     op("vsplit", moved(cuts(0), 2)),
     op("dsplit", moved(cuts(2), 3)),
     op("unbind", moved(lambda d, s: [d.dim(s)], 1, 4, least=2)),
-    op("repeat", moved(repeated)),
+    op("repeat", moved(repeated), method=True),
     op("tile", moved(repeated)),
     op("repeat_interleave", interleaved),
     op("nn.functional.pad", padded),

@@ -14,12 +14,14 @@ from .declare import (
     Call,
     Drawing,
     ErrorModel,
+    InPlaceVariant,
     Operator,
     Sample,
     call,
     one,
     products,
 )
+from .destinations import multiplied
 
 LINEAR = frozenset({"linear"})
 
@@ -27,6 +29,11 @@ LINEAR = frozenset({"linear"})
 def inner(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
     """The last dimension of the first factor."""
     return float(args[0].shape[-1] if args[0].ndim else 1)
+
+
+def inner_in_place(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+    """n of ``addmm_``: the terms of the product."""
+    return float(args[1].shape[-1])
 
 
 def inner_added(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
@@ -189,19 +196,31 @@ EXACT_ON_INTEGERS = products(inner, integers_exact=True)
 ADDED = products(inner_added)
 
 OPERATORS = [
-    declare("matmul", matmul, EXACT_ON_INTEGERS),
-    declare("mm", mm, EXACT_ON_INTEGERS),
-    declare("bmm", bmm, EXACT_ON_INTEGERS),
-    declare("mv", mv, EXACT_ON_INTEGERS),
-    declare("dot", dot, EXACT_ON_INTEGERS),
-    declare("vdot", dot, EXACT_ON_INTEGERS),
-    declare("inner", inner_product, EXACT_ON_INTEGERS),
-    declare("outer", outer, products(one, integers_exact=True)),
-    declare("addmm", addmm, ADDED),
-    declare("addmv", addmv, ADDED, reference=added_product),
-    declare("addr", addr, ADDED),
-    declare("baddbmm", baddbmm, ADDED),
-    declare("addbmm", addbmm, ADDED),
-    declare("nn.functional.linear", linear, EXACT_ON_INTEGERS),
-    declare("linalg.vecdot", vecdot, EXACT_ON_INTEGERS, FLOATS),
+    declare("matmul", matmul, EXACT_ON_INTEGERS, complex=True, out=True, method=True),
+    declare("mm", mm, EXACT_ON_INTEGERS, complex=True, out=True, method=True),
+    declare("bmm", bmm, EXACT_ON_INTEGERS, complex=True, out=True, method=True),
+    declare("mv", mv, EXACT_ON_INTEGERS, complex=True, out=True, method=True),
+    declare("dot", dot, EXACT_ON_INTEGERS, complex=True, out=True, method=True),
+    declare("vdot", dot, EXACT_ON_INTEGERS, complex=True),
+    declare("inner", inner_product, EXACT_ON_INTEGERS, complex=True, out=True),
+    declare(
+        "outer", outer, products(one, integers_exact=True), complex=True, out=True, method=True
+    ),
+    declare(
+        "addmm",
+        addmm,
+        ADDED,
+        complex=True,
+        out=True,
+        method=True,
+        inplace=InPlaceVariant(
+            "addmm_", multiplied, error=products(inner_in_place, integers_exact=True)
+        ),
+    ),
+    declare("addmv", addmv, ADDED, reference=added_product, complex=True, out=True),
+    declare("addr", addr, ADDED, complex=True, out=True),
+    declare("baddbmm", baddbmm, ADDED, complex=True, out=True, method=True),
+    declare("addbmm", addbmm, ADDED, complex=True, out=True),
+    declare("nn.functional.linear", linear, EXACT_ON_INTEGERS, complex=True, aten="linear"),
+    declare("linalg.vecdot", vecdot, EXACT_ON_INTEGERS, FLOATS, complex=True),
 ]

@@ -7,7 +7,17 @@ from typing import Any
 
 import torch
 
-from .declare import SUMMED, Call, Domain, Drawing, Sample, accumulated, call, reduced
+from .declare import (
+    SUMMED,
+    Call,
+    ComplexVariant,
+    Domain,
+    Drawing,
+    Sample,
+    accumulated,
+    call,
+    reduced,
+)
 from .observing import Args, Kwargs, Tensors
 from .reductions import SMALL, dims_of, op, over
 from .sampling import along, fitting, reducible
@@ -185,21 +195,26 @@ def of_norm(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     return tuple((4.0 + growth) * output.abs() for output in outputs)
 
 
+COMPLEX_NORM = ComplexVariant(error=accumulated("output", reduced))
 NORM = accumulated("output", reduced, backward=of_norm)
 
 
 OPERATORS = [
-    op("var", moments, accumulated(first_of(of_variance), reduced, backward=of_slope)),
-    op("std", moments, accumulated(first_of(of_deviation), reduced, backward=of_steep_slope)),
+    op("var", moments, accumulated(first_of(of_variance), reduced, backward=of_slope),
+       out=True, method=True),
+    op("std", moments, accumulated(first_of(of_deviation), reduced, backward=of_steep_slope),
+       out=True, method=True),
     op("var_mean", moments, accumulated(of_variance, reduced, backward=of_slope)),
     op("std_mean", moments, accumulated(of_deviation, reduced, backward=of_steep_slope)),
-    op("norm", norms(2, 1, 2.0, 3, math.inf, -math.inf, 0), NORM),
-    op("linalg.vector_norm", norms(2, 1, 2.0, 3, math.inf, -math.inf, 0), NORM),
+    op("norm", norms(2, 1, 2.0, 3, math.inf, -math.inf, 0), NORM,
+       complex=COMPLEX_NORM, out=True, method=True),
+    op("linalg.vector_norm", norms(2, 1, 2.0, 3, math.inf, -math.inf, 0), NORM,
+       complex=COMPLEX_NORM, out=True),
     op("dist", distance, accumulated(own, reduced, backward=of_distance),
     observe_gradients=of_farthest),
     op(
         "logsumexp",
         over(EXPONENTS, full=False),
         accumulated(of_logsumexp, reduced, backward=of_softmax_share, wide_accumulation=False),
-    ),
+       out=True, method=True),
 ]  # fmt: skip

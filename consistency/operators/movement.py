@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.recipe import Arg, MemoryFormat
-from .declare import EVERY, EXACT, REAL, Call, Drawing, Operator, Sample, call
+from .declare import EVERY, EXACT, REAL, Call, Drawing, InPlaceVariant, Operator, Sample, call
+from .destinations import triangle_in_place
 from .sampling import filled_shape
 
 LINEAR = frozenset({"linear"})
@@ -182,7 +183,7 @@ def op(name: str, sample: Sample, traits: frozenset[str] = LINEAR, **more: Any) 
         error=EXACT,
         dtypes=EVERY,
         traits=traits,
-        **more,
+        **{"complex": True} | more,
     )
 
 
@@ -191,52 +192,61 @@ def view(name: str, sample: Sample, **more: Any) -> Operator:
 
 
 OPERATORS = [
-    view("reshape", moved(lambda d, s: [factored(d, s)])),
+    view("reshape", moved(lambda d, s: [factored(d, s)]), method=True),
     view("view", moved(lambda d, s: [factored(d, s)], layout=False)),
     view("reshape_as", moved(lambda d, s: [d.tensor([math.prod(s)])])),
     view("view_as", moved(lambda d, s: [d.tensor([math.prod(s)])], layout=False)),
     view("flatten", moved(lambda d, s: [d.integer(0, 1), -1], 2)),
     view("ravel", moved()),
     view("unflatten", unflattened),
-    view("transpose", moved(lambda d, s: [d.dim(s), d.dim(s)])),
+    view("transpose", moved(lambda d, s: [d.dim(s), d.dim(s)]), method=True),
     view("swapaxes", moved(lambda d, s: [d.dim(s), d.dim(s)], 1)),
     view("swapdims", moved(lambda d, s: [d.dim(s), d.dim(s)], 1)),
     view("t", moved(low=0, high=2)),
     view("mT", moved(low=2), function=lambda x: x.mT),
     view("T", moved(low=2, high=2), function=lambda x: x.T),
-    view("permute", moved(lambda d, s: [order(d, s)])),
+    view("permute", moved(lambda d, s: [order(d, s)]), method=True),
     view("movedim", moved(moved_dims, 1)),
     view("moveaxis", moved(moved_dims, 1)),
-    view("squeeze", squeezed),
-    view("unsqueeze", moved(lambda d, s: [d.integer(-len(s) - 1, len(s))], high=3)),
-    view("expand", expanded),
+    view("squeeze", squeezed, method=True),
+    view("unsqueeze", moved(lambda d, s: [d.integer(-len(s) - 1, len(s))], high=3), method=True),
+    view("expand", expanded, method=True),
     view("expand_as", expanded_like),
     view("broadcast_to", expanded),
-    view("narrow", moved(part, 1)),
+    view("narrow", moved(part, 1), method=True),
     op("narrow_copy", moved(part, 1), differentiable=False),
-    view("select", moved(selected, 1)),
-    view("unfold", moved(windows, 1)),
+    view("select", moved(selected, 1), method=True),
+    view("unfold", moved(windows, 1), method=True),
     view("as_strided", strided),
-    view("diagonal", moved(diagonal, 2)),
+    view("diagonal", moved(diagonal, 2), method=True),
     op("diag", moved(lambda d, s: [d.integer(-2, 2)], 1, 2, least=3)),
     op("diagflat", moved(lambda d, s: [d.integer(-2, 2)], 0, 2, least=2)),
     op(
         "diag_embed",
         moved(lambda d, s: [d.integer(-2, 2), *d.choice((-2, -1), (0, 1), (-1, 0))], 1, 3, least=2),
     ),
-    op("tril", moved(lambda d, s: [d.integer(-3, 3)], 2)),
-    op("triu", moved(lambda d, s: [d.integer(-3, 3)], 2)),
-    op("flip", moved(lambda d, s: [list(d.dims(s, least=0))])),
+    op(
+        "tril",
+        moved(lambda d, s: [d.integer(-3, 3)], 2),
+        method=True,
+        inplace=InPlaceVariant("tril_", triangle_in_place, complex=False),
+    ),
+    op(
+        "triu",
+        moved(lambda d, s: [d.integer(-3, 3)], 2),
+        inplace=InPlaceVariant("triu_", triangle_in_place, complex=False),
+    ),
+    op("flip", moved(lambda d, s: [list(d.dims(s, least=0))]), method=True),
     op("fliplr", moved(low=2)),
     op("flipud", moved(low=1)),
     op("rot90", moved(quarter_turns, 2)),
-    op("roll", moved(rolled)),
+    op("roll", moved(rolled), method=True),
     view("atleast_1d", moved(high=2)),
     view("atleast_2d", moved(high=3)),
     view("atleast_3d", moved()),
     op("contiguous", in_format),
-    op("clone", in_format),
+    op("clone", in_format, method=True),
     op("nn.functional.pixel_shuffle", shuffled(up=True)),
     op("nn.functional.pixel_unshuffle", shuffled(up=False)),
-    op("nn.functional.channel_shuffle", channels_shuffled),
+    op("nn.functional.channel_shuffle", channels_shuffled, complex=False),
 ]

@@ -209,6 +209,8 @@ OPERATORS = [
             products(of_window(n)),
             FLOATS if n < 3 else FLOAT,
             traits=LINEAR,
+            out=n == 2,
+            aten=f"avg_pool{n}d",
         )
         for n in (1, 2, 3)
     ),
@@ -224,7 +226,13 @@ OPERATORS = [
         for n in (1, 2, 3)
     ),
     *(
-        pool(f"adaptive_avg_pool{n}d", adaptive(n), products(of_adaptive_window(n)), traits=LINEAR)
+        pool(
+            f"adaptive_avg_pool{n}d",
+            adaptive(n),
+            products(of_adaptive_window(n)),
+            traits=LINEAR,
+            aten="adaptive_avg_pool2d" if n == 2 else "",
+        )
         for n in (1, 2, 3)
     ),
     *(

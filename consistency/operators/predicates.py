@@ -5,7 +5,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from .declare import EVERY, EVERYWHERE, EXACT, Call, Domain, Drawing, Operator, Sample, call
+from .declare import (
+    EVERY,
+    EVERYWHERE,
+    EXACT,
+    Call,
+    Domain,
+    Drawing,
+    InPlaceVariant,
+    Operator,
+    Sample,
+    call,
+)
+from .destinations import destination
 from .sampling import filled_shape, scalar, shape_of, unary
 
 TRAITS = frozenset({"elementwise", "constant"})  # nothing but False is an answer like any other
@@ -93,17 +105,34 @@ def op(name: str, sample: Sample, dtypes: tuple[str, ...] = EVERY, **more: Any) 
 
 NO_BOOL = tuple(dtype for dtype in EVERY if dtype != "bool")
 OPERATORS = [
-    *(op(name, comparable) for name in ("eq", "ne", "lt", "le", "gt", "ge")),
-    *(
-        op(name, unary(SPECIAL))
-        for name in ("isnan", "isinf", "isfinite", "isposinf", "isneginf", "isreal", "signbit")
-    ),
-    op("isclose", close),
-    op("allclose", close, traits=frozenset({"constant"})),
-    op("equal", sameness, traits=frozenset({"constant"})),
+    op("eq", comparable, complex=True, out=True, method=True),
+    op("ne", comparable, complex=True, out=True, method=True),
+    op("lt", comparable, out=True, method=True),
+    op("le", comparable, out=True),
+    op("gt", comparable, out=True),
+    op("ge", comparable, out=True, method=True),
+    op("isnan", unary(SPECIAL), complex=True, method=True),
+    op("isinf", unary(SPECIAL), complex=True),
+    op("isfinite", unary(SPECIAL), complex=True, method=True),
+    op("isposinf", unary(SPECIAL), out=True),
+    op("isneginf", unary(SPECIAL)),
+    op("isreal", unary(SPECIAL), complex=True),
+    op("signbit", unary(SPECIAL), out=True),
+    op("isclose", close, complex=True),
+    op("allclose", close, traits=frozenset({"constant"}), complex=True),
+    op("equal", sameness, traits=frozenset({"constant"}), complex=True),
     op("isin", membership, NO_BOOL),
-    *(op(name, logical) for name in ("logical_and", "logical_or", "logical_xor")),
-    op("logical_not", unary(SPECIAL)),
+    op("logical_and", logical, complex=True, out=True, method=True),
+    op("logical_or", logical, complex=True, out=True),
+    op("logical_xor", logical, complex=True),
+    op(
+        "logical_not",
+        unary(SPECIAL),
+        complex=True,
+        out=True,
+        method=True,
+        inplace=InPlaceVariant("logical_not_", destination(), traits=TRAITS | {"inplace"}),
+    ),
     *(op(name, bits(), INTEGRAL) for name in ("bitwise_and", "bitwise_or", "bitwise_xor")),
     *(
         op(name, bits(0, 8), ("int32", "int64"))

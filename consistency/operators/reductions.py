@@ -16,6 +16,7 @@ from .declare import (
     NUMERIC,
     SUMMED,
     Call,
+    ComplexVariant,
     Domain,
     Drawing,
     ErrorModel,
@@ -197,6 +198,15 @@ def op(
     )
 
 
+def complex_product(d: Drawing) -> Call:
+    """Short enough that moduli of up to 1.5 stay in range."""
+    shape = d.shape(0, 3, elements=128)
+    return call(
+        d.tensor(shape, Domain(-4.0, 4.0), values=("uniform", 0.9375, 1.0625)),
+        **along(d, shape, several=False),
+    )
+
+
 SUM = products(reduced, integers_exact=True)
 MEAN = replace(SUM, integers_exact=False)  # some multiply by 1/n, which is rounded
 STORED = replace(SUM, wide_accumulation=False)  # partial sums are stored in the half formats
@@ -204,29 +214,30 @@ PRODUCT = accumulated(of_product, reduced, backward=of_factors, wide_accumulatio
 TIED = tied_sums(lambda args, kwargs: argument("dim", 1, None, args, kwargs))
 FIXED: dict[str, Any] = {"traits": CONSTANT, "differentiable": False}
 OPERATORS = [
-    op("sum", summing(SUMMED), SUM, (*NUMERIC, "bool"), traits=LINEAR),
-    op("mean", summing(SUMMED), MEAN, traits=LINEAR),
+    op("sum", summing(SUMMED), SUM, (*NUMERIC, "bool"), traits=LINEAR, complex=True, method=True),
+    op("mean", summing(SUMMED), MEAN, traits=LINEAR, complex=True, out=True, method=True),
     op("nansum", summing(SOME_NAN), STORED),
     op("nanmean", over(SOME_NAN, half=Domain(specials=("nan",))), STORED),
-    op("sum_to_size", smaller, SUM, NUMERIC, traits=LINEAR),
+    op("sum_to_size", smaller, SUM, NUMERIC, traits=LINEAR, complex=True),
     op(
         "trace",
         matrix,
         products(lambda args, kwargs, outputs: float(min(args[0].shape)), integers_exact=True),
         NUMERIC,
         traits=LINEAR | {"constant"},
-    ),
-    op("prod", product, PRODUCT, NUMERIC),
-    op("amax", extremes, EXACT, EVERY, traits=PICKS, observe=zeros_aside),
-    op("amin", extremes, EXACT, EVERY, traits=PICKS, observe=zeros_aside),
+       complex=True),
+    op("prod", product, PRODUCT, NUMERIC,
+       complex=ComplexVariant(sample=complex_product), method=True),
+    op("amax", extremes, EXACT, EVERY, traits=PICKS, observe=zeros_aside, method=True),
+    op("amin", extremes, EXACT, EVERY, traits=PICKS, observe=zeros_aside, method=True),
     op("aminmax", lowest_and_highest, EXACT, EVERY, traits=PICKS, observe=zeros_aside),
     op("max", extremum, EXACT, EVERY, traits=PICKS, observe=extremum_along, observe_gradients=TIED),
     op("min", extremum, EXACT, EVERY, traits=PICKS, observe=extremum_along, observe_gradients=TIED),
     op("argmax", place, EXACT, NUMERIC, traits=PICKS, differentiable=False,
-    observe=value_at_extremum),
+    observe=value_at_extremum, method=True),
     op("argmin", place, EXACT, NUMERIC, traits=PICKS, differentiable=False,
     observe=value_at_extremum),
-    op("all", truths, EXACT, EVERY, **FIXED),
-    op("any", truths, EXACT, EVERY, **FIXED),
-    op("count_nonzero", counted, EXACT, EVERY, **FIXED),
+    op("all", truths, EXACT, EVERY, **FIXED, complex=True, out=True, method=True),
+    op("any", truths, EXACT, EVERY, **FIXED, complex=True, out=True, method=True),
+    op("count_nonzero", counted, EXACT, EVERY, **FIXED, complex=True),
 ]  # fmt: skip

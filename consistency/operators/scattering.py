@@ -8,7 +8,19 @@ import math
 import torch
 
 from ..core.recipe import Arg
-from .declare import FLOAT, HALF, NUMERIC, SUMMED, Call, Domain, Drawing, call, products
+from .declare import (
+    FLOAT,
+    HALF,
+    NUMERIC,
+    SUMMED,
+    Call,
+    Domain,
+    Drawing,
+    InPlaceVariant,
+    call,
+    products,
+)
+from .destinations import without_overlap
 from .indexing import mask, op, replaced, somewhere
 from .observing import Args, Kwargs, Tensors
 from .sampling import filled_shape, permuted_positions, scalar
@@ -191,15 +203,29 @@ REDUCED = products(longest_side, growth="linear", wide_accumulation=False)
 
 
 OPERATORS = [
-    op("scatter", scattered),
-    op("index_copy", index_copied),
-    op("index_fill", index_filled),
-    op("masked_fill", masked_filled),
-    op("masked_scatter", masked_scattered),
-    op("scatter_add", scatter_summed, ADDED, NUMERIC),
-    op("index_add", index_added, ADDED, NUMERIC),
-    op("index_put", index_put, ADDED, NUMERIC),
-    op("put", put, ADDED, NUMERIC),
+    op("scatter", scattered,
+       complex=True, out=True, method=True,
+       inplace=InPlaceVariant("scatter_", without_overlap(scattered), complex=False)),
+    op("index_copy", index_copied,
+       complex=True, out=True,
+       inplace=InPlaceVariant("index_copy_", without_overlap(index_copied), complex=False)),
+    op("index_fill", index_filled,
+       complex=True,
+       inplace=InPlaceVariant("index_fill_", without_overlap(index_filled), complex=False)),
+    op("masked_fill", masked_filled,
+       complex=True, method=True,
+       inplace=InPlaceVariant("masked_fill_", without_overlap(masked_filled), complex=False)),
+    op("masked_scatter", masked_scattered, complex=True),
+    op("scatter_add", scatter_summed, ADDED, NUMERIC,
+       complex=True, out=True, method=True,
+       inplace=InPlaceVariant("scatter_add_", without_overlap(scatter_summed), complex=False)),
+    op("index_add", index_added, ADDED, NUMERIC,
+       complex=True, out=True, method=True,
+       inplace=InPlaceVariant("index_add_", without_overlap(index_added), complex=False)),
+    op("index_put", index_put, ADDED, NUMERIC,
+       complex=True, method=True,
+       inplace=InPlaceVariant("index_put_", without_overlap(index_put), complex=False)),
+    op("put", put, ADDED, NUMERIC, complex=True),
     op("scatter_reduce", scatter_reduced, REDUCED, NUMERIC, traits=frozenset({"ties"})),
     op("index_reduce", index_reduced, REDUCED, NUMERIC, traits=frozenset({"ties"})),
     op("bincount", counted, ADDED, FLOAT, differentiable=False, traits=frozenset({"constant"})),

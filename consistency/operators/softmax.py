@@ -109,8 +109,8 @@ def softmax(name: str, forward: Magnitude, backward: Magnitude, **more: Any) -> 
 
 
 OPERATORS = [
-    softmax("softmax", of_share(1.0), of_share_slope(1.0)),
-    softmax("log_softmax", of_logarithm, of_logarithm_slope),
+    softmax("softmax", of_share(1.0), of_share_slope(1.0), out=True, method=True),
+    softmax("log_softmax", of_logarithm, of_logarithm_slope, out=True, method=True),
     softmax(
         "softmax.with_dtype",
         of_share(1.0),

@@ -197,15 +197,22 @@ def op(
 
 
 OPERATORS = [
-    op("sort", sort, sorted_along, observe_gradients=tied("dim", 1, -1)),
-    op("argsort", sort, order_along, differentiable=False),
+    op("sort", sort, sorted_along, observe_gradients=tied("dim", 1, -1), method=True),
+    op("argsort", sort, order_along, differentiable=False, method=True),
     op("msort", msort, observe_gradients=tied("dim", 9, 0)),
-    op("topk", topk, selection_along, NUMERIC, observe_gradients=tied("dim", 2, -1)),
+    op("topk", topk, selection_along, NUMERIC, observe_gradients=tied("dim", 2, -1), method=True),
     op("kthvalue", kthvalue, value_selected, NUMERIC, observe_gradients=tied("dim", 2, -1)),
-    op("median", middle, extremum_along, NUMERIC, observe_gradients=tied("dim", 1, None)),
+    op(
+        "median",
+        middle,
+        extremum_along,
+        NUMERIC,
+        observe_gradients=tied("dim", 1, None),
+        method=True,
+    ),
     op("nanmedian", middle, extremum_along, NUMERIC, observe_gradients=tied("dim", 1, None)),
     op("mode", frequent, frequency, differentiable=False),
-    op("unique", unique, differentiable=False),
+    op("unique", unique, differentiable=False, method=True),
     op("unique_consecutive", unique, differentiable=False),
     op("quantile", quantile, None, FLOAT, error=accumulated(of_quantile, one)),
     op("nanquantile", quantile, None, FLOAT, error=accumulated(of_quantile, one)),

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from . import destinations
 from .declare import (
     EXACT,
     EXTREMUM,
@@ -18,6 +19,7 @@ from .declare import (
     Domain,
     Drawing,
     ErrorModel,
+    InPlaceVariant,
     Operator,
     Sample,
     accumulated,
@@ -25,6 +27,7 @@ from .declare import (
     one,
     products,
 )
+from .destinations import clamp_in_place, mixed, with_product
 from .observing import Args, Kwargs, Tensors, of_shares, zeros_aside
 from .sampling import scalar, shape_of
 
@@ -107,9 +110,34 @@ def op(
 
 
 OPERATORS = [
-    op("addcmul", added_product(TERM, TERM), products(one), NUMERIC),
-    op("addcdiv", added_product(TERM, DIVISOR), products(one)),
-    op("lerp", lerp, accumulated(between, one, backward="pointwise"), observe=zeros_aside),
+    op(
+        "addcmul",
+        added_product(TERM, TERM),
+        products(one),
+        NUMERIC,
+        complex=True,
+        out=True,
+        method=True,
+        inplace=InPlaceVariant("addcmul_", with_product(destinations.TERM)),
+    ),
+    op(
+        "addcdiv",
+        added_product(TERM, DIVISOR),
+        products(one),
+        complex=True,
+        out=True,
+        method=True,
+        inplace=InPlaceVariant("addcdiv_", with_product(DIVISOR)),
+    ),
+    op(
+        "lerp",
+        lerp,
+        accumulated(between, one, backward="pointwise"),
+        observe=zeros_aside,
+        complex=True,
+        method=True,
+        inplace=InPlaceVariant("lerp_", mixed, error=accumulated("pointwise", one)),
+    ),
     op(
         "clamp",
         clamp,
@@ -117,5 +145,7 @@ OPERATORS = [
         NUMERIC,
         traits=ELEMENTWISE | {"ties"} | EXTREMUM,
         observe=zeros_aside,
+        method=True,
+        inplace=InPlaceVariant("clamp_", clamp_in_place, error=EXACT),
     ),
 ]

@@ -13,16 +13,20 @@ from .declare import (
     EXACT,
     FLOATS,
     NUMERIC,
+    POSITIVE,
     REAL,
     ROUNDED,
     Call,
+    ComplexVariant,
     Domain,
     Drawing,
     ErrorModel,
+    InPlaceVariant,
     Operator,
     Sample,
     call,
 )
+from .destinations import DIVISOR, EXPONENT, HALF_EXPONENT, ROUND, TO_FOUR, destination
 from .observing import Args, Kwargs, Tensors, decimal_neighbours
 from .sampling import scalar, shape_of, unary
 
@@ -121,6 +125,18 @@ def replacing(d: Drawing) -> Call:
     return call(d.tensor(shape_of(d), REAL), **given)
 
 
+def sloping(step: Any, magnitude: str = "output") -> ErrorModel:
+    """Functions of complex numbers whose gradient is formed from their own rounded result, with
+    ``step(x)`` what is lost on the way."""
+    return ErrorModel("rounded", magnitude, backward=gradient_of(step))
+
+
+# Exact of real numbers; of complex ones the result of a square root, a quotient or an arctangent.
+OF_MODULUS = ComplexVariant(error=ErrorModel("rounded", "output", backward="pointwise"))
+# Where the slopes of tan, tanh and the sigmoid, 1 - tanh² and the like, are still more than the
+# rounding of float64.
+STEEP = Domain(-8.0, 8.0, points=(0.625, 3.0), wide=(-24, 2))
+COMPLEX_STEEP = ComplexVariant(sample=destination(STEEP))  # in place
 ZEROS = frozenset({"constant"})  # all may be rounded to 0
 
 
@@ -168,67 +184,108 @@ AROUND_ZERO = ((0, -1.0, 1.0),)
 ANGLE = Domain(points=(math.pi, math.pi / 2), specials=EVERYWHERE, wide=(-24, 16), tiny=True)
 TURNS = ((0, -100 * math.pi, 100 * math.pi),)
 
+# Of complex numbers the other part is an exponential: times a zero, its overflow is NaN.
+CIRCULAR = ComplexVariant(sample=unary(MODERATE))
+COMPLEX_TAN = ComplexVariant(
+    sample=unary(STEEP), error=sloping(lambda x: 2.0 * torch.cos(x).abs() ** 2 + x.abs())
+)
+COMPLEX_TANH = ComplexVariant(
+    sample=unary(STEEP), error=sloping(lambda x: 2.0 * torch.cosh(x).abs() ** 2 + x.abs())
+)
+# Near odd multiples of iπ, where 1 + exp(-x) vanishes, as relative as that is.
+COMPLEX_SIGMOID = ComplexVariant(
+    sample=unary(STEEP),
+    error=sloping(
+        lambda x: 1 + torch.exp(x).abs() + 2.0 * x.abs() * (1 + torch.sigmoid(x).abs()),
+        "pointwise",
+    ),
+)
+
 OPERATORS = [
-    op("abs", unary(), EXACT, NUMERIC),
-    op("neg", unary(), EXACT, NUMERIC, traits=frozenset({"linear"}), reference=negated),
-    op("positive", unary(), EXACT, NUMERIC, traits=frozenset({"linear", "view"})),
-    op("sign", unary(), EXACT, NUMERIC, differentiable=False),
-    op("sgn", unary(), EXACT, NUMERIC, differentiable=False),
-    op("ceil", stepping, EXACT, NUMERIC, differentiable=False),
-    op("floor", stepping, EXACT, NUMERIC, differentiable=False),
-    op("trunc", stepping, EXACT, NUMERIC, differentiable=False),
-    op("frac", stepping, EXACT),
+    op("abs", unary(), EXACT, NUMERIC,
+       complex=OF_MODULUS, out=True, method=True,
+       inplace=InPlaceVariant("abs_", destination(), complex=False)),
+    op("neg", unary(), EXACT, NUMERIC, traits=frozenset({"linear"}), reference=negated,
+       complex=True, out=True, method=True, inplace=InPlaceVariant("neg_", destination())),
+    op("positive", unary(), EXACT, NUMERIC, traits=frozenset({"linear", "view"}), complex=True),
+    op("sign", unary(), EXACT, NUMERIC, differentiable=False, out=True),
+    op("sgn", unary(), EXACT, NUMERIC, differentiable=False,
+       complex=OF_MODULUS),
+    op("ceil", stepping, EXACT, NUMERIC, differentiable=False, out=True),
+    op("floor", stepping, EXACT, NUMERIC, differentiable=False,
+       out=True, inplace=InPlaceVariant("floor_", destination())),
+    op("trunc", stepping, EXACT, NUMERIC, differentiable=False, out=True),
+    op("frac", stepping, EXACT, out=True),
     op("round", rounding, ErrorModel("rounded"), NUMERIC, differentiable=False,
-    alternatives=decimal_neighbours, traits=ZEROS),
-    op("nan_to_num", replacing, EXACT, NUMERIC),
+    alternatives=decimal_neighbours, traits=ZEROS, method=True),
+    op("nan_to_num", replacing, EXACT, NUMERIC, out=True, method=True),
     op("bitwise_not", unary(), EXACT, ("int32", "int64", "bool"), differentiable=False),
     op("frexp", unary(Domain(wide=(-100, 100))), EXACT, differentiable=False),
-    op("reciprocal", unary(Domain(specials=NICE, wide=(-20, 20)), half=Domain(2.0**-6, 64.0))),
-    op("sqrt", unary(NONNEGATIVE), dtypes=NUMERIC, ranges=SUBNORMAL),
+    op("reciprocal", unary(Domain(specials=NICE, wide=(-20, 20)), half=Domain(2.0**-6, 64.0)),
+       complex=True, out=True,
+       inplace=InPlaceVariant("reciprocal_", destination(DIVISOR), error=ROUND)),
+    op("sqrt", unary(NONNEGATIVE), dtypes=NUMERIC, ranges=SUBNORMAL,
+       complex=True, out=True, method=True,
+       inplace=InPlaceVariant("sqrt_", destination(POSITIVE), error=ROUND, dtypes=FLOATS)),
     op("rsqrt", unary(Domain(2.0**-24, specials=("1", "inf", "nan"), wide=(-24, 24)),
     half=Domain(2.0**-6, 64.0)),
-       ranges=SUBNORMAL),
-    op("square", unary(Domain(specials=NICE, wide=(-12, 7))), dtypes=NUMERIC),
-    op("exp", unary(MODERATE, EXP), dtypes=NUMERIC),
-    op("exp2", unary(MODERATE, EXP2)),
+       ranges=SUBNORMAL,
+       complex=True, out=True,
+       inplace=InPlaceVariant("rsqrt_", destination(POSITIVE), error=ROUND)),
+    op("square", unary(Domain(specials=NICE, wide=(-12, 7))), dtypes=NUMERIC,
+       complex=True, out=True),
+    op("exp", unary(MODERATE, EXP), dtypes=NUMERIC,
+       complex=True, out=True, method=True,
+       inplace=InPlaceVariant("exp_", destination(EXPONENT, HALF_EXPONENT), error=ROUND,
+                              dtypes=FLOATS)),
+    op("exp2", unary(MODERATE, EXP2), complex=ComplexVariant(error=ROUNDED), out=True),
     op("expm1", unary(MODERATE, EXP),
-    from_output(lambda x: (1 - torch.exp(-x)).abs() + torch.exp(-x).abs() + x.abs())),
+    from_output(lambda x: (1 - torch.exp(-x)).abs() + torch.exp(-x).abs() + x.abs()),
+       complex=ComplexVariant(sample=unary(STEEP)), out=True),
     op("log", unary(Domain(0.0, points=(1.0,), specials=EVERYWHERE, wide=(-24, 24), tiny=True)),
     dtypes=NUMERIC,
-       ranges=AROUND_ONE + SUBNORMAL),
+       ranges=AROUND_ONE + SUBNORMAL, complex=True, out=True, method=True),
     op("log2", unary(Domain(0.0, points=(1.0,), specials=NICE, wide=(-24, 24))),
-    ranges=AROUND_ONE + SUBNORMAL),
+    ranges=AROUND_ONE + SUBNORMAL, complex=True, out=True),
     op("log10", unary(Domain(0.0, points=(1.0,), specials=NICE, wide=(-24, 24))),
-    ranges=AROUND_ONE + SUBNORMAL),
+    ranges=AROUND_ONE + SUBNORMAL, complex=True, out=True),
     op("log1p", unary(Domain(-1.0, points=(-1.0, 0.0), specials=EVERYWHERE, wide=(-24, 24),
-    tiny=True))),
-    op("sin", unary(ANGLE), dtypes=NUMERIC, ranges=TURNS),
-    op("cos", unary(ANGLE), ranges=TURNS),
+    tiny=True)), complex=True, out=True),
+    op("sin", unary(ANGLE), dtypes=NUMERIC, ranges=TURNS,
+       complex=CIRCULAR, out=True, method=True),
+    op("cos", unary(ANGLE), ranges=TURNS,
+       complex=CIRCULAR, out=True, method=True),
     op("tan", unary(Domain(points=(math.pi / 4, 1.5), specials=EVERYWHERE, wide=(-24, 12),
     tiny=True), half=Domain(-1.5, 1.5)),
-       ranges=TURNS),
-    op("asin", unary(UNIT_CLOSED)),
-    op("acos", unary(UNIT_CLOSED)),
-    op("atan", unary(Domain(points=(1.0, -1.0), specials=EVERYWHERE, wide=(-24, 24), tiny=True))),
-    op("sinh", unary(MODERATE, SINH), ranges=AROUND_ZERO),
-    op("cosh", unary(MODERATE, SINH)),
+       ranges=TURNS, complex=COMPLEX_TAN, out=True),
+    op("asin", unary(UNIT_CLOSED), complex=True, out=True),
+    op("acos", unary(UNIT_CLOSED), complex=True, out=True),
+    op("atan", unary(Domain(points=(1.0, -1.0), specials=EVERYWHERE, wide=(-24, 24), tiny=True)),
+       complex=True, out=True),
+    op("sinh", unary(MODERATE, SINH), ranges=AROUND_ZERO, complex=True, out=True),
+    op("cosh", unary(MODERATE, SINH), complex=True, out=True),
     op("tanh", unary(Domain(points=(0.625, 9.01, -0.55), specials=EVERYWHERE, wide=(-24, 5),
     tiny=True)),
-       from_output(one_minus_tanh_squared), dtypes=NUMERIC),
+       from_output(one_minus_tanh_squared), dtypes=NUMERIC,
+       complex=COMPLEX_TANH, out=True, method=True,
+       inplace=InPlaceVariant("tanh_", destination(TO_FOUR), dtypes=FLOATS, complex=COMPLEX_STEEP)),
     op("asinh", unary(Domain(specials=NICE, wide=(-24, 24), tiny=True), half=Domain(wide=(-8, 5),
-    tiny=True)), ranges=AROUND_ZERO),
+    tiny=True)), ranges=AROUND_ZERO, complex=True, out=True),
     # Next to 1 the gradient 1/√(x² − 1) changes x²/(x² − 1) times as much as x, which rounding x²
     # does to it.
     op("acosh", unary(Domain(1.0, points=(1.0, 2.0), wide=(0, 24)), half=Domain(1.0, 100.0,
     points=(1.0, 2.0))),
-       error=from_output(lambda x: x * x / ((x - 1.0) * (x + 1.0)))),
+       error=from_output(lambda x: x * x / ((x - 1.0) * (x + 1.0))), complex=True, out=True),
     op("atanh", unary(Domain(-1.0, 1.0, points=(0.5, 1.0, -1.0), specials=("0", "-0", "1", "-1",
     "nan"), tiny=True)),
-       ranges=AROUND_ZERO),
+       ranges=AROUND_ZERO, complex=True, out=True),
     op("sigmoid", unary(MODERATE, SIGMOID), from_output(one_minus_sigmoid), dtypes=NUMERIC,
-       ranges=((0, -math.inf, -88.0),)),
+       ranges=((0, -math.inf, -88.0),),
+       complex=COMPLEX_SIGMOID, out=True, method=True,
+       inplace=InPlaceVariant("sigmoid_", destination(EXPONENT, HALF_EXPONENT), dtypes=FLOATS,
+                              complex=COMPLEX_STEEP)),
     op("deg2rad", unary(Domain(specials=EVERYWHERE, wide=(-24, 12)))),
     op("rad2deg", unary(Domain(specials=EVERYWHERE, wide=(-24, 7)))),
     op("angle", unary(Domain(-1024.0, 1024.0, specials=EVERYWHERE, wide=(-24, 10), tiny=True)),
-    ROUNDED, differentiable=False),
+    ROUNDED, differentiable=False, complex=OF_MODULUS),
 ]  # fmt: skip

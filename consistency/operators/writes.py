@@ -1,29 +1,18 @@
-"""Operators that write at positions, masks and slices of their first argument: those of
-:mod:`.scattering`, in place."""
+"""Operators that write at slices and on the diagonal of their first argument, and have no form that
+returns a new tensor."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from ..core.recipe import Index
-from .declare import EVERY, EXACT, NUMERIC, Call, Drawing, Sample, call
+from .declare import EVERY, EXACT, Call, Drawing, call
+from .destinations import target
 from .indexing import key
-from .inplace import op, target
+from .inplace import op
 from .sampling import scalar
-from .scattering import (
-    ADDED,
-    index_added,
-    index_copied,
-    index_filled,
-    index_put,
-    masked_filled,
-    scatter_summed,
-    scattered,
-)
 
 
 def set_item(d: Drawing) -> Call:
@@ -57,25 +46,7 @@ def diagonal(d: Drawing) -> Call:
     )
 
 
-def triangle(d: Drawing) -> Call:
-    return call(target(d, d.shape(2, 4)), d.integer(-3, 3))
-
-
-def apart(sample: Callable[..., Call]) -> Sample:
-    """The same arguments, but no two elements of the destination share memory."""
-    return functools.partial(sample, overlap=False)
-
-
 OPERATORS = [
-    op("masked_fill_", apart(masked_filled), EXACT, EVERY),
     op("__setitem__", set_item, EXACT, EVERY, function=assign),
     op("fill_diagonal_", diagonal, EXACT, EVERY),
-    op("tril_", triangle, EXACT, EVERY),
-    op("triu_", triangle, EXACT, EVERY),
-    op("scatter_", apart(scattered), EXACT, EVERY),
-    op("index_copy_", apart(index_copied), EXACT, EVERY),
-    op("index_fill_", apart(index_filled), EXACT, EVERY),
-    op("scatter_add_", apart(scatter_summed), ADDED, NUMERIC),
-    op("index_add_", apart(index_added), ADDED, NUMERIC),
-    op("index_put_", apart(index_put), ADDED, NUMERIC),
-]  # fmt: skip
+]
