@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ...errors import UsageError
+from .. import by_aten_name
 
 NAMESPACE = "aten"
 _OVERLOAD = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*\.[a-zA-Z0-9_]+", re.ASCII)
@@ -59,16 +60,7 @@ _COUPLED = re.compile(
     r"_?unique.*|_?(pack|pad)_pa.*|histc.*|_?histogram.*|bucketize.*|searchsorted.*|"
     r"_?flash_attention.*|_?efficient_attention.*"
 )
-# Functions of torch.nn.functional that aten has under the same name, with the same arguments first.
-_IN_NN_FUNCTIONAL = frozenset(
-    {
-        "gelu", "silu", "mish", "hardswish", "hardsigmoid", "hardtanh", "leaky_relu", "elu",
-        "softplus", "softshrink", "hardshrink", "glu", "linear", "bilinear", "conv1d", "conv2d",
-        "conv3d", "adaptive_avg_pool2d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "relu6", "celu",
-        "selu", "relu",
-    }
-)  # fmt: skip
-# Of these, the arguments after the first stand in another order.
+# Functions of torch.nn.functional whose arguments after the first ATen has in another order.
 _OTHER_ORDER = frozenset({"elu", "hardtanh", "glu", "celu", "selu", "relu6"})
 _LINALG, _SPECIAL = "linalg_", "special_"
 # The public function that converts to a dtype.
@@ -141,8 +133,8 @@ def is_public(base: str) -> bool:
 def public_name(base: str) -> str:
     """How torch's public functions spell it: ``linalg.svd``, ``nn.functional.gelu``; other names
     are the same."""
-    if base.rstrip("_") in _IN_NN_FUNCTIONAL:
-        return f"nn.functional.{base.rstrip('_')}"
+    if base.rstrip("_") in by_aten_name():
+        return by_aten_name()[base.rstrip("_")]
     for prefix, module in ((_LINALG, "linalg."), (_SPECIAL, "special.")):
         if base.startswith(prefix):
             return module + base.removeprefix(prefix)
