@@ -1,32 +1,68 @@
-"""The files of a bundle and of other folders that travel: written so that a kill leaves them
-readable, read with bounds."""
+"""Files that are replaced in one step, and the files of bundles and other folders that travel: a
+kill leaves them readable, and they are read with bounds."""
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import json
 import os
+import secrets
 import zlib
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 
 from ..errors import BundleError
 
 MAX_LINE = 1 << 24
 PACKED = ".gz"  # behind the name of a file of lines that is packed
-_SMALL, _RATIO = (
-    1 << 26,
-    200,
-)  # what a packed file may be larger once it is read: bytes, and times (runs here: 10 to 40 times)
+TEMPORARY = ".tmp"  # suffix of a file that is being written
+# What a packed file may be larger once it is read: bytes, and times (runs here: 10 to 40 times).
+_SMALL, _RATIO = 1 << 26, 200
+# Windows translates line ends without O_BINARY, and has no O_NOFOLLOW.
+_CREATE = (
+    os.O_WRONLY
+    | os.O_CREAT
+    | os.O_EXCL
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_BINARY", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+)
 
 
-def replace(path: Path, text: str) -> None:
-    """Write a small file in one step, so that a kill leaves the old or the new one."""
-    scratch = path.with_suffix(".tmp")
-    scratch.write_text(text + "\n", encoding="utf-8", newline="\n")
-    scratch.replace(path)
+@contextlib.contextmanager
+def replacing(path: Path, *, sync: bool = False) -> Iterator[BinaryIO]:
+    """A new file that takes the place of ``path`` at the end of the block, in one step: a kill
+    leaves the old or the new one, an exception the old one. ``sync``: its bytes reach the disk
+    before that. Raises OSError."""
+    temporary = path.with_name(f"{secrets.token_hex(16)}{TEMPORARY}")  # nobody can guess it
+    try:
+        with temporary.open("wb", opener=lambda name, _: os.open(name, _CREATE, 0o666)) as file:
+            yield file
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file in one step. Raises OSError."""
+    with replacing(path) as file:
+        file.write(data)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file in UTF-8 in one step, with the line ends that ``text`` has. Raises OSError."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Write a small JSON file in one step. Raises OSError."""
+    write_text(path, json.dumps(data, indent=1) + "\n")
 
 
 def mend(path: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ..errors import BundleError
+from .files import TEMPORARY, write_text
 
 FILE = "manifest.json"
 FORMAT = 1
@@ -25,16 +26,14 @@ def seal(folder: Path) -> None:
     """Write down every file under ``folder``."""
     files = {}
     for path in sorted(
-        p for p in folder.rglob("*") if p.is_file() and p.name != FILE and p.suffix != ".tmp"
+        p for p in folder.rglob("*") if p.is_file() and p.name != FILE and p.suffix != TEMPORARY
     ):
         files[path.relative_to(folder).as_posix()] = {
             "bytes": path.stat().st_size,
             "sha256": _digest(path),
         }
     text = json.dumps({"format": FORMAT, "files": files}, indent=1)
-    scratch = folder / f"{FILE}.tmp"
-    scratch.write_text(text + "\n", encoding="utf-8", newline="\n")
-    scratch.replace(folder / FILE)
+    write_text(folder / FILE, text + "\n")
 
 
 def check(folder: Path) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 CACHE = "CONSISTENCY_CACHE"  # a variable that names another folder
@@ -15,12 +14,6 @@ def cache() -> Path:
     chosen = os.environ.get(CACHE)
     if chosen:
         return Path(chosen)
-    if sys.platform == "win32":
-        return (
-            Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-            / "consistency"
-            / "cache"
-        )
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "consistency"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "consistency"
+    from platformdirs import user_cache_path
+
+    return user_cache_path("consistency", appauthor=False)

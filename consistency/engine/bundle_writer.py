@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from ..core.files import lines, mend, replace
+from ..core.files import lines, mend, write_json
 from ..core.locking import Lock
 from ..core.model import Key, Result
 from ..errors import BundleError
@@ -134,8 +134,8 @@ class Writer:
                     for row in rows
                 }
             else:
-                replace(self.folder / "bundle.json", json.dumps(self._header(event), indent=1))
-            replace(self.folder / "environment.json", json.dumps(self._identities, indent=1))
+                write_json(self.folder / "bundle.json", self._header(event))
+            write_json(self.folder / "environment.json", self._identities)
             for name in ("cases.jsonl", "results.jsonl"):
                 mend(self.folder / name)
             self._cases = (self.folder / "cases.jsonl").open("a", encoding="utf-8", newline="\n")
@@ -238,7 +238,7 @@ class Writer:
         header = read_header(self.folder) | more
         if self._corpus is not None:
             header["corpus"] = self._corpus | {"replayed": len(self._replayed)}
-        replace(self.folder / "bundle.json", json.dumps(header, indent=1))
+        write_json(self.folder / "bundle.json", header)
 
     def _write_failure(self, result: Result, others: Sequence[Result]) -> None:
         if self._keep_failure is None:

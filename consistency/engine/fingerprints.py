@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 from ..backends.base import Backend
-from ..core.files import replace
+from ..core.files import write_json
 from ..errors import BundleError
 from ..probes.fingerprint import cache
 from ..storage.bundle.header import read_environment
@@ -82,7 +81,7 @@ class Fingerprints:
         if lines:
             whole = {name: {**about, **lines.get(name, {})} for name, about in known.items()}
             try:
-                replace(self.folder / "environment.json", json.dumps(whole, indent=1))
+                write_json(self.folder / "environment.json", whole)
             except OSError as error:
                 raise BundleError(
                     f"cannot write the bundle {self.folder}: {error.strerror}; it lacks "

@@ -20,11 +20,11 @@ import torch
 
 from .. import operators
 from ..core import paths
+from ..core.files import lines, write_text
 from ..core.model import Case
 from ..core.version import __version__
 from ..errors import ConsistencyError
 from ..operators.declare import Operator
-from ..storage.bundle import lines, replace
 from ..storage.corpus.reading import STANDARD
 from ..storage.corpus.value import Corpus
 from .plan import draw
@@ -90,7 +90,7 @@ def _keep(path: Path, cases: Sequence[Case]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         rows = [json.dumps({"id": case.id, "case": case.to_json()}) for case in cases]
-        replace(path, "\n".join([*rows, json.dumps({"end": len(rows)})]))
+        write_text(path, "".join(f"{row}\n" for row in (*rows, json.dumps({"end": len(rows)}))))
     except OSError:
         return  # no cache, then
 

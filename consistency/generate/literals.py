@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..core.files import write_bytes
 from ..core.model import Case
 from ..core.recipe import INLINE_BYTES, MAX_ELEMENTS
 from ..errors import RecipeError
@@ -27,9 +28,7 @@ def write(folder: Path, case: Case) -> None:
         path = folder / FOLDER / f"{tensor.digest}.safetensors"
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            scratch = path.with_suffix(".tmp")
-            scratch.write_bytes(save({"bytes": np.frombuffer(tensor.data, dtype=np.uint8)}))
-            scratch.replace(path)
+            write_bytes(path, save({"bytes": np.frombuffer(tensor.data, dtype=np.uint8)}))
 
 
 class Beside(Mapping[str, bytes]):

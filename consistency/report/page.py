@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..core.files import write_text
 from ..core.model import Result
 from ..core.text import printable
 from ..diagnose import determinism
@@ -49,9 +50,7 @@ def write(folder: Path, path: Path | None = None) -> Path:
     path = path or folder / PAGE
     html = page(read(folder))
     try:
-        scratch = path.with_name(f"{path.name}.tmp")
-        scratch.write_text(html, encoding="utf-8", newline="\n")
-        scratch.replace(path)
+        write_text(path, html)
     except OSError as error:
         raise BundleError(
             f"cannot write {path}: {error.strerror}; name another file with -o"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ...core.files import write_text
 from ...errors import BundleError, UsageError
 from .coverage import console
 
@@ -185,10 +186,8 @@ def _earlier(path: Path, wanted: Result) -> Result:
 
 def _save(path: Path, text: str) -> None:
     """At once: an interruption leaves the old file or the new one."""
-    from ...storage.bundle import replace
-
     try:
-        replace(path, text)
+        write_text(path, text + "\n")
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
 

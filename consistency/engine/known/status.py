@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import backends, operators
+from ...core.files import write_text
 from ...core.model import Result
 from ...core.verdict import VerdictKind
 from ...errors import BundleError, did_you_mean
@@ -243,9 +244,7 @@ def write(folder: Path, standings: Iterable[Standing]) -> None:
     rows = [json.dumps(standing.to_json()) + "\n" for standing in standings]
     path = folder / FILE
     if rows or path.exists():
-        scratch = path.with_suffix(".tmp")
-        scratch.write_text("".join(rows), encoding="utf-8", newline="\n")
-        scratch.replace(path)
+        write_text(path, "".join(rows))
 
 
 def kept(folder: Path) -> list[Standing]:

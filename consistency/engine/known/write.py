@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from ...core.files import replacing
 from ...errors import UsageError
 from ...judge import tolerances
 from ...judge.known import schema
@@ -62,11 +63,11 @@ def append(path: Path, said: Mapping[str, Any], notes: Sequence[str] = ()) -> st
         newline = "\r\n" if "\r\n" in raw else "\n"
         text = raw.replace("\r\n", "\n")
     new = _added(text, said, notes, path)
-    scratch = path.with_name(f"{path.name}.tmp")
     try:
-        scratch.write_text(new, encoding="utf-8", newline=newline)
-        try:
-            after = read(scratch)
+        with replacing(path) as file:
+            file.write(new.replace("\n", newline).encode("utf-8"))
+            file.flush()
+            after = read(Path(file.name))
             if [e.id for e in after[: len(before)]] != [e.id for e in before] or len(after) != len(
                 before
             ) + 1:
@@ -74,9 +75,6 @@ def append(path: Path, said: Mapping[str, Any], notes: Sequence[str] = ()) -> st
                     f"{path}  its expectations are written in a way that nothing can be added "
                     f"to; name another file with -o"
                 )
-            scratch.replace(path)
-        finally:
-            scratch.unlink(missing_ok=True)
     except OSError as error:
         raise UsageError(
             f"cannot write {path}: {error.strerror}; name another file with -o"

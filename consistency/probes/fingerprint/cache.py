@@ -7,6 +7,7 @@ nobody knows whether its code is still the same.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ...backends.base import Backend, availability
+from ...core.files import write_text
 from ...core.paths import cache
 from ...core.recipe import canonical
 from ...core.version import __version__
@@ -62,13 +64,9 @@ def probe(backend: Backend, step: Callable[[str], None] | None = None) -> dict[s
         return {}
     lines, path = short(take(backend, step=step)), _file(backend)
     if path is not None and lines:
-        scratch = path.with_name(f"{path.name}.{os.getpid()}")
-        try:
+        with contextlib.suppress(OSError):  # such a home costs the next run some seconds
             path.parent.mkdir(parents=True, exist_ok=True)
-            scratch.write_text(json.dumps(lines, indent=1), encoding="utf-8", newline="\n")
-            scratch.replace(path)
-        except OSError:  # a home that cannot be written to costs the next run some seconds
-            scratch.unlink(missing_ok=True)
+            write_text(path, json.dumps(lines, indent=1))
     return lines
 
 

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...core.files import write_text
 from ...errors import UsageError
 from ...storage.bundle.naming import folder_name
 from ..page import in_one, policy_of, source
@@ -100,9 +101,7 @@ class _Pages:
         )  # fmt: skip
         if path.exists() and path.read_text(encoding="utf-8", errors="replace") == html:
             return
-        scratch = path.with_name(f"{path.name}.tmp")
-        scratch.write_text(html, encoding="utf-8", newline="\n")
-        scratch.replace(path)
+        write_text(path, html)
 
 
 def _own(name: str) -> str:

@@ -15,7 +15,7 @@ become paths unchecked.
 
 from __future__ import annotations
 
-from ...core.files import MAX_LINE, lines, mend, replace
+from ...core.files import MAX_LINE, lines, mend
 from .header import FORMAT, read_environment, read_header
 from .many import Listed, gather
 from .naming import failure_id
@@ -36,7 +36,6 @@ __all__ = [
     "read_environment",
     "read_header",
     "read_results",
-    "replace",
     "result_from_json",
     "result_to_json",
     "row_of",

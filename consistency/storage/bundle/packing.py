@@ -4,11 +4,10 @@ reads that reads bundles."""
 from __future__ import annotations
 
 import gzip
-import os
 import shutil
 from pathlib import Path
 
-from ...core.files import PACKED, mend, opened
+from ...core.files import PACKED, mend, opened, replacing
 from ...core.locking import Lock
 from .header import read_header
 
@@ -54,18 +53,11 @@ def unpack(folder: Path) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """From plain to packed or back, in one step."""
-    scratch = target.with_name(f"{target.name}.tmp")
-    try:
-        with scratch.open("wb") as file:
-            if target.suffix == PACKED:
-                with source.open("rb") as stream, gzip.GzipFile("", "wb", 6, file, 0) as packing:
-                    shutil.copyfileobj(stream, packing)
-            else:
-                with opened(target) as stream:
-                    shutil.copyfileobj(stream, file)
-            file.flush()
-            os.fsync(file.fileno())  # the other one is taken away next
-        scratch.replace(target)
-    finally:
-        scratch.unlink(missing_ok=True)
+    """From plain to packed or back, in one step; the caller removes ``source`` next."""
+    with replacing(target, sync=True) as file:
+        if target.suffix == PACKED:
+            with source.open("rb") as stream, gzip.GzipFile("", "wb", 6, file, 0) as packing:
+                shutil.copyfileobj(stream, packing)
+        else:
+            with opened(target) as stream:
+                shutil.copyfileobj(stream, file)

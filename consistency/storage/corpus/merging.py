@@ -16,13 +16,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...core.files import write_json, write_text
 from ...core.locking import Lock
 from ...core.model import Case, Result
 from ...core.verdict import verdict_name
 from ...errors import BundleError, UsageError
 from ...generate import literals
 from ...generate.calls.opinfo import YOURS
-from ..bundle import lines, read_header, replace, result_from_json
+from ..bundle import lines, read_header, result_from_json
 from ..bundle.reading import cases_of
 from ..lookup import find
 from ..recording.folder import CORPUS, Header
@@ -158,10 +159,11 @@ def write(folder: Path, merged: Sequence[Line], name: str) -> None:
             for line in merged:
                 literals.write(folder, line.case)
             header = Header(CORPUS, settings={"name": name}, complete=True)
-            replace(
-                folder / "cases.jsonl", "\n".join(json.dumps(line.to_json()) for line in merged)
+            write_text(
+                folder / "cases.jsonl",
+                "".join(f"{json.dumps(line.to_json())}\n" for line in merged),
             )
-            replace(folder / "recording.json", json.dumps(header.to_json(), indent=1))
+            write_json(folder / "recording.json", header.to_json())
             _forget(folder, merged)
         finally:
             lock.release()

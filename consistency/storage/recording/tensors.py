@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ...core.files import TEMPORARY, write_bytes
 from ...errors import BundleError
 
 FOLDER = "tensors"
@@ -68,7 +69,7 @@ class Appending:
             kind: 1 + max((int(n[-18:-12]) for n in names if n.startswith(kind)), default=-1)
             for kind in _KINDS
         }
-        for path in self._folder.glob("*.tmp"):
+        for path in self._folder.glob(f"*{TEMPORARY}"):
             path.unlink()
         for name in (n for n in names if n.startswith("pending-")):
             held = _load(self._folder / name)
@@ -193,9 +194,7 @@ def _save(path: Path, tensors: dict[str, torch.Tensor]) -> Path:
     would refuse."""
     from safetensors.torch import save
 
-    scratch = path.with_suffix(".tmp")
-    scratch.write_bytes(save(_apart(tensors)))
-    scratch.replace(path)
+    write_bytes(path, save(_apart(tensors)))
     return path
 
 

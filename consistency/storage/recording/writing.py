@@ -10,11 +10,11 @@ from typing import IO, Any
 import torch
 
 from ...core import dtypes, recipe
+from ...core.files import lines, mend, write_json
 from ...core.locking import Lock
 from ...core.model import Case, Outcome, Output
 from ...errors import BundleError, ConsistencyError
 from ...generate import literals
-from ..bundle import lines, mend, replace
 from .folder import RECORDING, Header, read_cases, read_header
 from .tensors import Appending
 
@@ -142,7 +142,7 @@ class Writer:
             body["created"] = json.loads(path.read_text(encoding="utf-8")).get(
                 "created", body["created"]
             )
-        replace(path, json.dumps(body, indent=1))
+        write_json(path, body)
 
     def _check_same(self) -> None:
         saved = read_header(self.folder)
