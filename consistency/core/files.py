@@ -32,6 +32,10 @@ _CREATE = (
 )
 
 
+def _create(path: str, _: int) -> int:
+    return os.open(path, _CREATE, 0o666)
+
+
 @contextlib.contextmanager
 def replacing(path: Path, *, sync: bool = False) -> Iterator[BinaryIO]:
     """A new file that takes the place of ``path`` at the end of the block, in one step: a kill
@@ -39,7 +43,7 @@ def replacing(path: Path, *, sync: bool = False) -> Iterator[BinaryIO]:
     before that. Raises OSError."""
     temporary = path.with_name(f"{secrets.token_hex(16)}{TEMPORARY}")  # nobody can guess it
     try:
-        with temporary.open("wb", opener=lambda name, _: os.open(name, _CREATE, 0o666)) as file:
+        with open(temporary, "wb", opener=_create) as file:
             yield file
             if sync:
                 file.flush()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ...core import recipe
 from ...core.model import DIRECTIONS, Case
+from ...core.verdict import verdict_name
 from ...errors import BundleError, ConsistencyError
 from ...generate import literals
 from ..bundle import lines
@@ -99,7 +100,12 @@ def parsed(row: Mapping[str, Any], beside: Mapping[str, bytes]) -> Line:
         or not all(_is_kind(kind) for kind in found)
     ):
         raise BundleError(f"damaged: it was found as {str(found)[:60]}")
-    return Line(case, tuple(directions), tuple(tuple(kind) for kind in found))
+    return Line(case, tuple(directions), tuple(_current(kind) for kind in found))
+
+
+def _current(kind: Sequence[str]) -> Kind:
+    """A kind of failure in today's words: its fourth part is a verdict."""
+    return (*kind[:3], *map(verdict_name, kind[3:4]), *kind[4:])
 
 
 def _is_kind(kind: object) -> bool:
