@@ -127,5 +127,5 @@ def test_a_bundle_is_resumed(tmp_path: Path) -> None:
 
 
 def test_an_expectations_file_is_read() -> None:
-    *_, entry = load([DATA / "known-divergences.yaml"])
+    (entry,), _ = load([DATA / "known-divergences.yaml"])
     assert (entry.operator, entry.verdicts) == ("neg", ("divergent",))
