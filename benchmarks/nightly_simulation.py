@@ -74,7 +74,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def simulate(options: argparse.Namespace, folder: Path) -> int:
-    from consistency.report.history import finding, snapshot, store
+    from consistency.report.history import bundle_sources, snapshot, store
     from consistency.report.history import sql as questions
     from consistency.report.history.site import write as write_site
 
@@ -83,7 +83,7 @@ def simulate(options: argparse.Namespace, folder: Path) -> int:
     planted, many = make(world, folder / "nights")
     used = sum(path.stat().st_size for path in (folder / "nights").rglob("*") if path.is_file())
     watch(f"writing {many:,} results in bundles ({used / 1e9:.2f} GB)")
-    found, problems = finding.bundles([folder / "nights"])
+    found, problems = bundle_sources.bundles([folder / "nights"])
     watch(f"finding {len(found):,} bundles")
     held = store.Store(folder / "store.duckdb")
     held.take(found)
@@ -92,15 +92,15 @@ def simulate(options: argparse.Namespace, folder: Path) -> int:
         f"  {len(problems) + len(held.problems)} complaints, such as: "
         f"{(problems + held.problems)[0] if problems + held.problems else '–'}"
     )
-    made = snapshot.board(held)
-    watch("finding changes, the board")
+    made = snapshot.snapshot(held)
+    watch("finding changes, the snapshot")
     site = write_site(made, folder / "site")
     size = sum(path.stat().st_size for path in site.rglob("*") if path.is_file())
     watch(
         f"writing the site ({size / 1e6:.0f} MB, "
         f"{sum(1 for p in site.rglob('*') if p.is_file())} files)"
     )
-    held.take(finding.bundles([folder / "nights"])[0])
+    held.take(bundle_sources.bundles([folder / "nights"])[0])
     watch(f"next morning with nothing new ({held.fresh - len(found)} bundles read)")
     result = score(made, planted)
     for sql in (
@@ -133,7 +133,7 @@ def report(world: World, result: Score, everything: bool) -> int:
             f"night"
         )
     regressions = [
-        words for words in result.false if words.startswith(("new", "drifted", "untested"))
+        words for words in result.false if words.startswith(("new", "error_grew", "untested"))
     ]
     print(
         f"false alarms over {months:.1f} months: {len(regressions)}; "
@@ -141,7 +141,7 @@ def report(world: World, result: Score, everything: bool) -> int:
     )
     for line in [*map(str, result.missed), *result.false][: None if everything else 12]:
         print(" ", line)
-    good = result.share("new", "drifted") >= 0.95 and len(regressions) <= months
+    good = result.share("new", "error_grew") >= 0.95 and len(regressions) <= months
     print("holds" if good else "does not hold", flush=True)
     return 0 if good else 1
 

@@ -28,11 +28,11 @@ class Score:
 
 
 def score(made, planted: Sequence[Planted]) -> Score:  # type: ignore[no-untyped-def]
-    """Compare a board's turns with what was planted. The right night is the first one from then on
-    that has the group's cases."""
+    """Compare the change points found with the planted ones. The right night is the first one
+    from then on that has the group's cases."""
     by_name = {environment.name: environment for environment in made.environments.values()}
     numbers = {(g.operator, g.dtype, g.direction): g.number for g in made.groups.values()}
-    told = {(t.env, t.group, t.night, t.kind): t for t in made.turns}
+    told = {(t.env, t.group, t.run, t.kind): t for t in made.change_points}
     result = Score({}, {}, [], [])
     for one in planted:
         environment = by_name[one.environment]
@@ -55,17 +55,15 @@ def _right(made, environment, group: int, night: int) -> int:  # type: ignore[no
     """The place, among the nights there are, of the first at or after this one on which the group
     was tested."""
     wanted = (FIRST_NIGHT + datetime.timedelta(days=night)).replace(tzinfo=None)
-    tested = made.lines[environment.env, group].tested
-    return next(
-        i for i, n in enumerate(environment.nights) if n.created >= wanted and tested[i] > 0
-    )
+    tested = made.series[environment.env, group].tested
+    return next(i for i, n in enumerate(environment.runs) if n.created >= wanted and tested[i] > 0)
 
 
 def mornings(store, made, planted: Sequence[Planted], quiet: int, seed: int) -> dict[str, float]:  # type: ignore[no-untyped-def]
     """What would have been told on the mornings after planted changes, and on ``quiet`` others,
     without knowing what came later."""
     from consistency.report.history.change_points import follow
-    from consistency.report.history.series import Block, blocks, until
+    from consistency.report.history.series import CaseHistories, case_histories, until
 
     rng = np.random.default_rng(seed)
     by_name = {environment.name: environment for environment in made.environments.values()}
@@ -80,27 +78,26 @@ def mornings(store, made, planted: Sequence[Planted], quiet: int, seed: int) -> 
         at.setdefault(environment.env, {}).setdefault(night, []).append(one)
     for environment in made.environments.values():
         for night in (
-            rng.choice(len(environment.nights) - 2, size=max(quiet // len(made.environments), 1))
-            + 2
+            rng.choice(len(environment.runs) - 2, size=max(quiet // len(made.environments), 1)) + 2
         ):
             at.setdefault(environment.env, {}).setdefault(int(night), [])
     counts = {"mornings": 0, "planted": 0, "told": 0, "silent": 0, "silent_told": 0, "false": 0}
     for environment in made.environments.values():
         fresh: dict[int, set[tuple[int, str]]] = {}
-        for block in blocks(store.db, environment):
+        for block in case_histories(store.db, environment):
             for night in {*at[environment.env], *(n + 1 for n in at[environment.env])} & set(
-                range(len(environment.nights))
+                range(len(environment.runs))
             ):
-                known = Block(
+                known = CaseHistories(
                     block.groups,
                     block.starts,
                     block.items,
                     block.state[:, : night + 1],
                     block.size[:, : night + 1],
                 )
-                turns, _ = follow(until(environment, night + 1), known)
+                points, _ = follow(until(environment, night + 1), known)
                 fresh.setdefault(night, set()).update(
-                    (t.group, t.kind) for t in turns if t.night == night or t.night == night - 1
+                    (t.group, t.kind) for t in points if t.run in (night - 1, night)
                 )
         for night, ones in at[environment.env].items():
             for one in ones:
@@ -113,7 +110,7 @@ def mornings(store, made, planted: Sequence[Planted], quiet: int, seed: int) -> 
             counts["mornings"] += 1
             near = {night - 1, night}
             counts["false"] += sum(
-                kind in ("new", "drifted", "untested")
+                kind in ("new", "error_grew", "untested")
                 and not any((environment.env, group, n) in truth for n in near)
                 for group, kind in fresh[night]
             )

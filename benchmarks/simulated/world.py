@@ -162,7 +162,7 @@ def _changes(
 
     for night in drivers:
         for kind in rng.choice(
-            ["new", "drifted", "calmed"], size=int(rng.integers(1, 4)), p=[0.5, 0.35, 0.15]
+            ["new", "error_grew", "error_shrank"], size=int(rng.integers(1, 4)), p=[0.5, 0.35, 0.15]
         ):
             group = int(free.pop())
             yield told(group, night, kind, True)
@@ -174,7 +174,7 @@ def _changes(
             _plant(rng, size, group, each, kind, night, until)
     for _ in range(max(nights // 90, 1)):  # a change of which the environment says nothing
         night, group = int(rng.integers(min(15, nights // 2), nights - 5)), int(free.pop())
-        kind = str(rng.choice(["new", "drifted"]))
+        kind = str(rng.choice(["new", "error_grew"]))
         yield told(group, night, kind, bool((drivers == night).any()))
         _plant(rng, size, group, each, kind, night, nights)
 
@@ -196,7 +196,7 @@ def _plant(
         ) + 0.02 * rng.standard_normal((len(chosen), until - night))
     else:
         chosen = rng.choice(cases, size=int(rng.integers(int(each * 0.7), each + 1)), replace=False)
-        move = rng.uniform(0.8, 2.5) * (1.0 if kind == "drifted" else -1.0)
-        if kind == "drifted":  # all of it within the budget
+        move = rng.uniform(0.8, 2.5) * (1.0 if kind == "error_grew" else -1.0)
+        if kind == "error_grew":  # all of it within the budget
             size[cases] += min(0.0, -0.35 - move - float(size[chosen].max()))
         size[chosen, night:until] += move

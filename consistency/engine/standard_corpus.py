@@ -30,7 +30,7 @@ from ..storage.corpus.value import Corpus
 from .plan import draw
 
 # cases of an operator × dtype: fewer could not settle that its errors have shifted
-# (consistency.report.history.changes)
+# (consistency.report.history.shift_test)
 EXAMPLES = 12
 SEED = 0
 SHARE = (

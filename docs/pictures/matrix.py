@@ -14,9 +14,9 @@ from pathlib import Path
 
 import screenshot
 
-from consistency.report.history.finding import bundles
+from consistency.report.history.bundle_sources import bundles
 from consistency.report.history.site import write
-from consistency.report.history.snapshot import board
+from consistency.report.history.snapshot import snapshot
 from consistency.report.history.store import Store
 
 HERE = Path(__file__)
@@ -53,7 +53,7 @@ def main() -> None:
                 shutil.rmtree(night)
         held = Store()
         held.take(bundles([folder])[0])
-        site = write(board(held), Path(scratch) / "site")
+        site = write(snapshot(held), Path(scratch) / "site")
         screenshot.take(site / "index.html", PICTURE, WIDTH, HEIGHT, MOST_BYTES)
 
 

@@ -20,7 +20,7 @@ from consistency.probes.fingerprint import collect
 from consistency.probes.fingerprint.facts import Fact, Fingerprint, unknown
 from consistency.probes.fingerprint.sections import sections
 from consistency.report import bundle_view
-from consistency.report.history.diff import summary
+from consistency.report.history.diff import difference
 from consistency.storage import bundle
 
 ASKED = ("matmul float32", "corner cases", "division float32")
@@ -144,7 +144,7 @@ def test_a_bundle_keeps_it_and_the_report_and_diff_show_it() -> None:
     assert bundle_view.environments(Path("with"))[1] == {"cpu": kept}
     assert "How the backends compute" in Path("with/report.html").read_text(encoding="utf-8")
     assert (
-        summary.difference(Path("with"), Path("without")).environments == {}
+        difference(Path("with"), Path("without")).environments == {}
     )  # what was not probed has not changed
     run_into("other", "--fingerprint")
     path = Path("other/environment.json")
@@ -152,7 +152,7 @@ def test_a_bundle_keeps_it_and_the_report_and_diff_show_it() -> None:
         path.read_text(encoding="utf-8").replace("products exact", "products rounded to 24 bits"),
         encoding="utf-8",
     )
-    rows = summary.difference(Path("with"), Path("other")).environments["cpu"]
+    rows = difference(Path("with"), Path("other")).environments["cpu"]
     assert [(name, now.rpartition("products ")[2].split(";")[0]) for name, _, now in rows] == [
         ("fingerprint sums of products float32", "rounded to 24 bits")
     ]

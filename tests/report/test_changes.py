@@ -5,20 +5,34 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import ArrayLike
 
-from consistency.report.history import changes
-from consistency.report.history.changes import Shift, alarms, critical, shift, shift_of
+from consistency.report.history import shift_test
+from consistency.report.history.shift_test import MIN_SHIFT, Shift, critical, octaves, shift_of
 
 GROUPS = 400
 
 
 def generator(seed: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(seed))
+
+
+def shift(before: ArrayLike, after: ArrayLike) -> Shift:
+    return shift_of(octaves(after) - octaves(before))
+
+
+def alarms(
+    shifts: Sequence[Shift], chance: float = shift_test.FALSE_ALARMS, least: float = MIN_SHIFT
+) -> list[int]:
+    """Places of the shifts that are significant together and large enough to matter."""
+    limit = critical([one.least for one in shifts], chance)
+    return [i for i, one in enumerate(shifts) if one.chance <= limit and abs(one.size) >= least]
 
 
 # --- one shift
@@ -46,7 +60,7 @@ def test_the_chance_is_that_of_all_patterns_of_signs(moves: list[int]) -> None:
 def test_the_approximation_continues_what_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     moves = generator(1).normal(size=150) + 0.15
     exact = shift_of(moves).chance
-    monkeypatch.setattr(changes, "EXACT", 10)
+    monkeypatch.setattr(shift_test, "EXACT", 10)
     assert shift_of(moves).chance == pytest.approx(exact, rel=0.1)
 
 

@@ -140,7 +140,7 @@ def test_a_known_divergence_that_grows_is_a_regression(
         assert "known divergence, 3 × budget then, 300 now (known.yaml:3: " in found[0].words
         shown = CliRunner().invoke(main, ["diff", str(first), str(second)])
         assert shown.exit_code == 1
-        assert "known divergence errs more: 1" in shown.output
+        assert "known divergence with a larger error: 1" in shown.output
 
 
 def test_a_flake_that_stays_away_for_a_night_is_no_news(old: Path, tmp_path: Path) -> None:
@@ -217,11 +217,11 @@ def test_errors_that_grow_within_the_budget_are_found(old: Path, tmp_path: Path)
         lambda i, row: times(row, 1.6 * noise(i, 0.4)) if of(row, "matmul", "cpu") else row,
     )
     (drift,) = difference(old, grown).changes
-    assert (drift.kind, drift.group[0], drift.group[3]) == ("drifted", "matmul", "cpu")
+    assert (drift.kind, drift.group[0], drift.group[3]) == ("error_grew", "matmul", "cpu")
     assert "errors have grown by 1." in drift.words
     assert drift.regression
     (calm,) = difference(grown, old).changes
-    assert calm.kind == "calmed"
+    assert calm.kind == "error_shrank"
     assert not calm.regression
 
 

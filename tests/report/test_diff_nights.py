@@ -14,19 +14,20 @@ import pytest
 from click.testing import CliRunner
 
 from consistency.cli.main import main
-from consistency.report.history.diff import Change, Seen, difference
-from consistency.report.history.diff.drifts import drifts
-from consistency.report.history.diff.seen import Group
-from consistency.report.history.diff.trouble import apart
-from consistency.report.history.diff.verdicts import Pair, changes
+from consistency.report.history.diff import ComparedResult, GroupKey, ResultChange, difference
+from consistency.report.history.diff.error_shifts import error_shifts
+from consistency.report.history.diff.outages import split_outages
+from consistency.report.history.diff.verdict_changes import ResultPair, changes
 
 Row = dict[str, Any]
 MACHINE = {"host": "0123456789ab", "os": "Linux", "cpu": "Model 1"}
 CORPUS = {"name": "shared", "digest": "d" * 64, "cases": 40, "replayed": 40}
 
 
-def seen(rho: float, verdict: str = "rounding", words: str = "", origin: str = "replayed") -> Seen:
-    return Seen(
+def seen(
+    rho: float, verdict: str = "rounding", words: str = "", origin: str = "replayed"
+) -> ComparedResult:
+    return ComparedResult(
         verdict,
         verdict == "divergent",
         verdict not in ("unsupported", "unavailable", "inconclusive"),
@@ -38,14 +39,14 @@ def seen(rho: float, verdict: str = "rounding", words: str = "", origin: str = "
 
 
 def night(
-    seed: int, noise: float, *, operators: int = 60, cases: int = 8, shift: Callable[[Group],
+    seed: int, noise: float, *, operators: int = 60, cases: int = 8, shift: Callable[[GroupKey],
     float] = lambda group: 0.0,
     moved: float = 0.6,
-) -> dict[Group, list[Pair]]:  # fmt: skip
+) -> dict[GroupKey, list[ResultPair]]:  # fmt: skip
     """Groups of three dtypes and two backends. Errors are log-normal, their moves heavy-tailed
     (Student's t, 1.5 degrees)."""
     random = np.random.Generator(np.random.Philox(seed))
-    found: dict[Group, list[Pair]] = {}
+    found: dict[GroupKey, list[ResultPair]] = {}
     for operator in range(operators):
         for dtype in ("float16", "float32", "float64"):
             for backend in ("cpu", "cuda"):
@@ -67,7 +68,7 @@ def night(
 
 @pytest.mark.parametrize("noise", [0.0, 0.1, 1.0])
 def test_healthy_nights_have_no_drift(noise: float) -> None:
-    assert [list(drifts(night(seed, noise))) for seed in range(4)] == [[]] * 4
+    assert [list(error_shifts(night(seed, noise))) for seed in range(4)] == [[]] * 4
 
 
 @pytest.mark.nightly
@@ -78,18 +79,18 @@ def test_nights_of_the_size_intended_have_no_false_alarm() -> None:
     alarms = [
         change
         for seed in range(72)
-        for change in drifts(night(seed, noise[seed % 3], operators=334, cases=20))
+        for change in error_shifts(night(seed, noise[seed % 3], operators=334, cases=20))
     ]
     assert alarms == []
 
 
 def test_a_shift_of_one_group_is_found_where_little_else_moves() -> None:
-    def planted(group: Group) -> float:
+    def planted(group: GroupKey) -> float:
         return 1.0 if group == ("op7", "float32", "forward", "cuda") else 0.0
 
-    (change,) = drifts(night(1, 0.1, cases=40, moved=0.02, shift=planted))
+    (change,) = error_shifts(night(1, 0.1, cases=40, moved=0.02, shift=planted))
     assert (change.kind, change.group, change.groups) == (
-        "drifted",
+        "error_grew",
         ("op7", "float32", "forward", "cuda"),
         1,
     )
@@ -100,29 +101,31 @@ def test_a_shift_of_an_operator_is_found_in_its_dtypes_together() -> None:
     """Eight cases of a dtype are too few among noise everywhere, twenty-four of three dtypes are
     enough."""
 
-    def planted(group: Group) -> float:
+    def planted(group: GroupKey) -> float:
         return math.log2(2.0) if group[0] == "op7" and group[3] == "cuda" else 0.0
 
-    (change,) = drifts(night(2, 0.1, shift=planted))
+    (change,) = error_shifts(night(2, 0.1, shift=planted))
     assert (change.group, change.groups) == (("op7", "*", "forward", "cuda"), 3)
     assert change.regression
 
 
 def test_a_small_shift_of_a_dtype_is_found_in_all_operators_together() -> None:
-    def planted(group: Group) -> float:
+    def planted(group: GroupKey) -> float:
         return math.log2(1.3) if group[1] == "float16" and group[3] == "cuda" else 0.0
 
-    found = list(drifts(night(3, 0.3, shift=planted)))
+    found = list(error_shifts(night(3, 0.3, shift=planted)))
     assert [change.group for change in found] == [("*", "float16", "forward", "cuda")]
     assert 1.25 <= 2.0 ** math.log2(found[0].after / found[0].before) < 1.6
-    assert [c.kind for c in drifts(night(4, 0.3, shift=lambda g: -planted(g)))] == ["calmed"]
+    assert [c.kind for c in error_shifts(night(4, 0.3, shift=lambda g: -planted(g)))] == [
+        "error_shrank"
+    ]
 
 
 def test_what_one_operator_shows_is_not_told_again_of_its_dtype() -> None:
-    def planted(group: Group) -> float:
+    def planted(group: GroupKey) -> float:
         return 2.0 if group[:2] == ("op7", "float16") else 0.0
 
-    found = list(drifts(night(5, 0.05, cases=40, moved=0.05, shift=planted)))
+    found = list(error_shifts(night(5, 0.05, cases=40, moved=0.05, shift=planted)))
     assert {change.group for change in found} == {
         ("op7", "float16", "forward", backend) for backend in ("cpu", "cuda")
     }
@@ -131,13 +134,13 @@ def test_what_one_operator_shows_is_not_told_again_of_its_dtype() -> None:
 def test_failures_and_known_divergences_are_no_drift() -> None:
     pairs = [(f"c{i}", seen(2.0, "known"), seen(20.0, "known")) for i in range(40)]
     pairs += [(f"d{i}", seen(2.0, "divergent"), seen(20.0, "divergent")) for i in range(40)]
-    assert list(drifts({("op", "float32", "forward", "cpu"): pairs})) == []
+    assert list(error_shifts({("op", "float32", "forward", "cpu"): pairs})) == []
 
 
 # --- verdicts
 
 
-def of(*pairs: tuple[Seen, Seen]) -> list[Change]:
+def of(*pairs: tuple[ComparedResult, ComparedResult]) -> list[ResultChange]:
     return list(
         changes(
             {
@@ -186,7 +189,7 @@ def test_cases_that_tell_nothing_any_more_are_lost_only_where_most_are() -> None
 
 def test_a_backend_that_is_gone_is_one_line() -> None:
     lost = seen(0.0, "unavailable", "no CUDA device")
-    groups: Mapping[Group, list[Pair]] = {
+    groups: Mapping[GroupKey, list[ResultPair]] = {
         (f"op{i}", "float32", "forward", "cuda"): [("c", seen(0.3), lost)] for i in range(300)
     }
     (change,) = changes(groups)
@@ -202,9 +205,9 @@ def test_a_backend_that_is_gone_is_one_line() -> None:
 
 def lossy(
     operators: int, lost: int, *, name: str = "crash", backend: str = "cuda"
-) -> dict[tuple[Group, str], Seen]:
+) -> dict[tuple[GroupKey, str], ComparedResult]:
     """A night of some operators × 20 cases on a backend, of which each loses a few."""
-    gone = Seen(name, True, True, 0.0, "killed by SIGBUS", "", "replayed")
+    gone = ComparedResult(name, True, True, 0.0, "killed by SIGBUS", "", "replayed")
     groups = [(f"op{i}", "float32", "forward", backend) for i in range(operators)]
     return {
         (group, f"{group[0]}-{n}"): gone if n < lost else seen(0.2)
@@ -214,12 +217,13 @@ def lossy(
 
 
 def told(
-    before: dict[tuple[Group, str], Seen], after: dict[tuple[Group, str], Seen]
-) -> list[Change]:
-    groups: dict[Group, list[Pair]] = {}
+    before: dict[tuple[GroupKey, str], ComparedResult],
+    after: dict[tuple[GroupKey, str], ComparedResult],
+) -> list[ResultChange]:
+    groups: dict[GroupKey, list[ResultPair]] = {}
     for (group, case), now in after.items():
         groups.setdefault(group, []).append((case, before[group, case], now))
-    rest, troubled = apart(groups, before, after)
+    rest, troubled = split_outages(groups, before, after)
     return [*troubled, *changes(rest)]
 
 

@@ -18,11 +18,11 @@ from consistency.core.verdict import VERDICTS
 from consistency.errors import UsageError
 from consistency.report.history import series
 from consistency.report.history import sql as questions
-from consistency.report.history.entries import entries, names
+from consistency.report.history.bundle_sources import bundles
 from consistency.report.history.filter_query import parse
-from consistency.report.history.finding import bundles
-from consistency.report.history.pages import about_morning, about_operator
-from consistency.report.history.snapshot import Board, board
+from consistency.report.history.pages import latest_page, operator_page
+from consistency.report.history.query_entries import entries, names
+from consistency.report.history.snapshot import Snapshot, snapshot
 from consistency.report.history.store import Store
 from tests.support.nights import night, quiet, row
 from tests.support.paths import DATA
@@ -38,14 +38,14 @@ def stored(folder: Path) -> Store:
     return held
 
 
-def made(folder: Path) -> Board:
-    return board(stored(folder))
+def made(folder: Path) -> Snapshot:
+    return snapshot(stored(folder))
 
 
-def told(found: Board) -> list[tuple[str, str, int, str]]:
+def told(found: Snapshot) -> list[tuple[str, str, int, str]]:
     return [
-        (found.environments[t.env].label, found.groups[t.group].operator, t.night,
-        t.kind) for t in found.turns
+        (found.environments[t.env].label, found.groups[t.group].operator, t.run,
+        t.kind) for t in found.change_points
     ]  # fmt: skip
 
 
@@ -71,7 +71,7 @@ def nightly(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_what_happened_on_the_last_night(nightly: Path) -> None:
     found = made(nightly)
-    assert sorted(told(found)) == [("lab", "exp", 13, "drifted"), ("lab", "tan", 13, "new")]
+    assert sorted(told(found)) == [("lab", "exp", 13, "error_grew"), ("lab", "tan", 13, "new")]
     cell = next(
         c
         for c in found.cells.values()
@@ -91,7 +91,7 @@ def test_what_happened_on_the_last_night(nightly: Path) -> None:
         c for (env, group), c in found.cells.items() if found.groups[group].operator == "sin"
     )
     assert flaky.flaky == (6, 14)
-    assert len(found.last_turns()) == 2
+    assert len(found.last_change_points()) == 2
 
 
 def test_a_night_on_which_nobody_probed_is_no_change_of_the_environment() -> None:
@@ -124,7 +124,7 @@ def test_without_a_change_of_the_environment_it_is_news_from_the_second_night_on
     found = made(tmp_path)
     assert told(found) == []
     (cell,) = found.cells.values()
-    assert cell.odd == 1
+    assert cell.transient == 1
     assert cell.since == 18
 
 
@@ -182,20 +182,20 @@ def test_a_machine_in_trouble_is_one_line_and_not_a_failure_of_every_operator(
     assert told(found) == []
     cell = next(iter(found.cells.values()))
     assert (cell.verdict, cell.cases, cell.of, cell.since) == ("timeout", 2, 6, 7)
-    morning = about_morning(found, {})
-    assert morning["summary"] == "1 machine in trouble this morning"
-    assert morning["bad"]
-    (line,) = morning["troubled"]
+    latest = latest_page(found, {})
+    assert latest["summary"] == "1 machine in trouble in the latest runs"
+    assert latest["bad"]
+    (line,) = latest["troubled"]
     assert line["words"] == "24 cases of 12 operators crashed or timed out"
     assert (line["since"], line["why"]) == (
-        found.environments[cell.env].nights[7].name,
+        found.environments[cell.env].runs[7].name,
         "driver 31.1 → 31.2",
     )
     # The next night all is well again, and that is no news of the operators either.
     night(tmp_path, 9, rows(0), driver="31.2")
     found = made(tmp_path)
     assert told(found) == []
-    assert about_morning(found, {})["troubled"] == []
+    assert latest_page(found, {})["troubled"] == []
 
 
 def test_an_operator_that_hangs_is_its_own_news(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_an_operator_that_hangs_is_its_own_news(tmp_path: Path) -> None:
         night(tmp_path, number, [*quiet("exp"), *hung], driver="31.2" if number == 3 else "31.1")
     found = made(tmp_path)
     assert told(found) == [("lab", "tan", 3, "new")]
-    assert about_morning(found, {})["troubled"] == []
+    assert latest_page(found, {})["troubled"] == []
 
 
 def test_damage_costs_only_itself(tmp_path: Path) -> None:
@@ -340,7 +340,7 @@ def test_names_with_brackets_and_odd_numbers(tmp_path: Path) -> None:
         sorted(map(str, (r for (r,) in held.db.execute("SELECT rho FROM outcomes").fetchall())))[0]
         == "0.0"
     )
-    assert len(board(held).cells) == 1
+    assert len(snapshot(held).cells) == 1
 
 
 def test_a_cell_s_command_names_the_backend_as_it_was_spelt(tmp_path: Path) -> None:
@@ -361,18 +361,18 @@ def test_a_first_failure_is_no_flake_and_not_known(before: int, tmp_path: Path) 
     for number in range(before):
         night(tmp_path, number, [row("exp", "exp-1"), *quiet("sum")])
     night(tmp_path, before, [row("exp", "exp-1", "divergent", 12.0), *quiet("sum")])
-    board = made(tmp_path)
-    assert {one["operator"]: (one["kind"], one["flaky"]) for one in entries(board)} == {
-        "exp": ("once", None),
+    matrix = made(tmp_path)
+    assert {one["operator"]: (one["kind"], one["flaky"]) for one in entries(matrix)} == {
+        "exp": ("transient", None),
         "sum": ("", None),
     }
-    morning = about_morning(board, {})
-    assert morning["summary"] == "Nothing certain this morning: 1 failed once"
-    assert [part["title"] for part in morning["parts"]] == ["failed once, nothing else changed"]
+    latest = latest_page(matrix, {})
+    assert latest["summary"] == "Nothing certain in the latest runs: 1 failed once"
+    assert [part["title"] for part in latest["parts"]] == ["failed once, nothing else changed"]
     night(tmp_path, before + 1, [row("exp", "exp-1"), *quiet("sum")])
     assert (
-        about_morning(made(tmp_path), {})["summary"]
-        == "Nothing new this morning, and nothing fails"
+        latest_page(made(tmp_path), {})["summary"]
+        == "Nothing new in the latest runs, and nothing fails"
     )
 
 
@@ -386,10 +386,10 @@ def test_an_operator_s_page_begins_with_what_fails(tmp_path: Path) -> None:
             row("exp", "exp-3", dtype="c"),
         ],
     )
-    board = made(tmp_path)
-    kinds = about_operator(board, sorted(board.groups.values(), key=lambda group: group.dtype), {})[
-        "kinds"
-    ]
+    matrix = made(tmp_path)
+    kinds = operator_page(
+        matrix, sorted(matrix.groups.values(), key=lambda group: group.dtype), {}
+    )["kinds"]
     assert [kind["name"].split()[0] for kind in kinds] == ["b", "a", "c"]
 
 
@@ -411,7 +411,7 @@ def test_a_bundle_of_format_1_counts_too() -> None:
 @pytest.fixture
 def held(nightly: Path) -> Iterator[Store]:
     store = stored(nightly)
-    board(store)
+    snapshot(store)
     yield store
     store.close()
 
@@ -459,7 +459,7 @@ def test_the_command_asks_in_sql(nightly: Path, tmp_path: Path) -> None:
     assert found.exit_code == 0, found.output
     rows = [json.loads(line) for line in found.stdout.splitlines()]
     assert [(r["operator"], r["kind"], r["night"], r["environment"]) for r in rows] == [
-        ("exp", "drifted", "2026-10-14", "lab · cpu"), ("tan", "new", "2026-10-14", "lab · cpu"),
+        ("exp", "error_grew", "2026-10-14", "lab · cpu"), ("tan", "new", "2026-10-14", "lab · cpu"),
     ]  # fmt: skip
     assert rows[0]["what_changed"] == "driver 31.1 → 31.2"
     again = ask("query", sql, str(store), "--csv")

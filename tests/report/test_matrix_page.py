@@ -14,11 +14,11 @@ from click.testing import CliRunner
 from consistency.cli.main import main
 from consistency.errors import UsageError
 from consistency.report.history import site as site_module
-from consistency.report.history.entries import entries, names
+from consistency.report.history.bundle_sources import bundles
 from consistency.report.history.filter_query import parse
-from consistency.report.history.finding import bundles
+from consistency.report.history.query_entries import entries, names
 from consistency.report.history.site import write
-from consistency.report.history.snapshot import NAME_OF, board
+from consistency.report.history.snapshot import NAME_OF, snapshot
 from consistency.report.history.store import Store
 from tests.report.test_report_page import CONTRAST, OF_THE_PAGE, SETTLED, fits, texts
 from tests.support.browser import Browser, browser
@@ -28,7 +28,7 @@ BAD = (
     "</script><script>window.broken = 1</script><img src=x onerror='window.broken = 1'><!-- {{ "
     "7 * 7 }} \" ' `"
 )
-PAGES = ("index.html", "morning.html", "environments.html", "operators/tan.html")
+PAGES = ("index.html", "latest.html", "environments.html", "operators/tan.html")
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (failed / "secret.txt").write_text("not copied\n", encoding="utf-8")
     held = Store(folder / "kept.duckdb")
     held.take(bundles([folder])[0])
-    made = board(held)
+    made = snapshot(held)
     out = write(made, folder / "site")
     (folder / "entries.json").write_text(json.dumps(list(entries(made))), encoding="utf-8")
     (folder / "names.json").write_text(json.dumps(names(made)), encoding="utf-8")
@@ -124,7 +124,7 @@ def asked(window: Browser, text: str) -> list[str]:
 
 def test_what_the_index_shows(site: Path, window: Browser) -> None:
     window.show(site / "index.html")
-    assert texts(window, "h1") == ["1 new failure this morning"]
+    assert texts(window, "h1") == ["1 new failure in the latest runs"]
     assert "tan" in texts(window, ".worst li")[0]
     assert "driver 31.0.15.4601 → 31.0.15.5222" in texts(window, ".worst li")[0]
     assert (
@@ -154,7 +154,7 @@ def test_what_the_index_shows(site: Path, window: Browser) -> None:
 
 
 def test_a_command_can_be_copied(site: Path, window: Browser) -> None:
-    for page in ("index.html", "operators/tan.html", "morning.html"):
+    for page in ("index.html", "operators/tan.html", "latest.html"):
         window.show(site / page, "#op=tan" if page == "index.html" else "")
         window.send(
             "Browser.grantPermissions",
@@ -230,10 +230,10 @@ def test_by_keyboard_alone(site: Path, window: Browser) -> None:
 def test_lines_over_the_nights(site: Path, window: Browser) -> None:
     window.show(site / "operators" / "tan.html")
     assert window.run("document.querySelectorAll('.night-line').length") == 1
-    assert window.run("document.querySelectorAll('.night-line .turn.worse').length") == 1
-    (turn,) = texts(window, ".turns li")
-    assert "2026-10-20 fails now: 0.3 → 2,300 × budget, 1 of 6 cases" in turn
-    assert "driver 31.0.15.4601 → 31.0.15.5222" in turn
+    assert window.run("document.querySelectorAll('.night-line .change.worse').length") == 1
+    (change,) = texts(window, ".changes li")
+    assert "2026-10-20 fails now: 0.3 → 2,300 × budget, 1 of 6 cases" in change
+    assert "driver 31.0.15.4601 → 31.0.15.5222" in change
     assert len(texts(window, ".now")) == 3
 
 
@@ -278,7 +278,7 @@ def test_both_readers_of_the_language_agree(site: Path, window: Browser) -> None
         "x" * 2001,
     ]  # fmt: skip
     window.show(site / "index.html")
-    source = Path(site_module.__file__).with_name("templates") / "language.js"
+    source = Path(site_module.__file__).with_name("templates") / "filter_query.js"
     window.run(
         "window.both = (() => {" + source.read_text(encoding="utf-8") + """
         return (text, names, verdicts, entries) => {

@@ -10,8 +10,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from consistency.report.history.finding import bundles
-from consistency.report.history.snapshot import board
+from consistency.report.history.bundle_sources import bundles
+from consistency.report.history.snapshot import snapshot
 from consistency.report.history.store import Store
 from tests.support.paths import ROOT
 
@@ -31,10 +31,10 @@ def test_planted_changes_are_found_and_nothing_else(tmp_path: Path) -> None:
     held = Store()
     held.take(found)
     assert any("damaged line" in line for line in held.problems)
-    made = board(held)
+    made = snapshot(held)
     result = score(made, planted)
     assert sum(result.planted.values()) >= 8
-    assert {"new", "drifted"} <= set(result.planted)
+    assert {"new", "error_grew"} <= set(result.planted)
     assert result.missed == []
     assert result.false == []
     assert sum(1 for cell in made.cells.values() if cell.flaky) >= 2
@@ -48,10 +48,12 @@ def test_a_score_notices_what_was_missed_and_what_was_made_up(tmp_path: Path) ->
     planted, _ = make(world, tmp_path / "nights", processes=1)
     held = Store()
     held.take(bundles([tmp_path / "nights"])[0])
-    made = board(held)
+    made = snapshot(held)
     assert score(made, planted).missed == []
-    moved = replace(made, turns=[replace(turn, night=turn.night + 1) for turn in made.turns])
+    moved = replace(
+        made, change_points=[replace(one, run=one.run + 1) for one in made.change_points]
+    )
     wrong = score(moved, planted)
     assert len(wrong.missed) == len(planted)
     assert len(wrong.false) == len(planted)
-    assert wrong.share("new", "drifted") == 0.0
+    assert wrong.share("new", "error_grew") == 0.0

@@ -11,22 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from ...report.history.diff import Change, Difference
-    from ...report.history.diff.summary import Side
+    from ...report.history.diff import ResultChange, RunDifference
+    from ...report.history.diff.difference import ComparedRun
 
-_TITLES = {
-    "trouble": "machine in trouble", "new": "fails now", "grown": "known divergence errs more",
-    "changed": "fails otherwise",
-    "drifted": "errs more, still passing",
-    "untested": "no longer tested",
-    "known": "is a known divergence now", "fixed": "fixed",
-    "gone": "known divergence no longer happens", "calmed": "errs less",
-}  # fmt: skip
-_MARKS = {
-    "trouble": "✗", "new": "✗", "grown": "↑", "changed": "≠", "drifted": "↗", "untested": "–",
-    "known": "!", "fixed": "✓",
-    "gone": "✓", "calmed": "↘",
-}  # fmt: skip
 MOST = 40  # lines of a kind
 MOST_MOVED = 20  # of an environment
 MOST_VALUE = 100  # characters of what stands there
@@ -79,8 +66,9 @@ def diff(old: Path, new: Path, markdown: bool, as_json: bool) -> None:
     sys.exit(3 if not found.like else 1 if found.regressions else 0)
 
 
-def _text(found: Difference) -> Iterator[str]:
+def _text(found: RunDifference) -> Iterator[str]:
     from ...core.text import printable
+    from ...report.history.events import EventKind
 
     yield printable(f"{_side(found.before)}  →  {_side(found.after)}")
     for backend, rows in found.environments.items():
@@ -92,14 +80,12 @@ def _text(found: Difference) -> Iterator[str]:
         yield "  the environments are equal"
     for line in _counted(found):
         yield printable(line)
-    for kind, title in _TITLES.items():
+    for kind in EventKind:
         chosen = [change for change in found.changes if change.kind == kind]
         if chosen:
-            yield f"{title}: {len(chosen)}"
+            yield f"{kind.heading}: {len(chosen)}"
         for change in chosen[:MOST]:
-            yield printable(
-                f"{_MARKS[kind]} {_named(change)}   {_numbers(change)}   {change.words}"
-            )
+            yield printable(f"{kind.mark} {_named(change)}   {_numbers(change)}   {change.words}")
             yield printable(
                 f"    {change.cases:,} of {change.like:,} cases; {_worst(change)} {change.case}"
             )
@@ -113,11 +99,11 @@ def _short(value: str) -> str:
     return (value if len(value) <= MOST_VALUE else f"{value[:MOST_VALUE]}…") or "not there"
 
 
-def _side(side: Side) -> str:
+def _side(side: ComparedRun) -> str:
     return f"{side.folder} ({side.label}, {side.created[:16].replace('T', ' ')} UTC)"
 
 
-def _named(change: Change) -> str:
+def _named(change: ResultChange) -> str:
     operator, dtype, direction, backend = change.group
     names = (
         f"{change.groups:,} operators" if operator == "*" else operator,
@@ -133,17 +119,17 @@ def _named(change: Change) -> str:
     )
 
 
-def _worst(change: Change) -> str:
+def _worst(change: ResultChange) -> str:
     return (
         "farthest"
-        if change.kind in ("drifted", "calmed")
+        if change.kind in ("error_grew", "error_shrank")
         else "one of them"
         if change.group[0] == "*"
         else "worst"
     )
 
 
-def _counted(found: Difference) -> Iterator[str]:
+def _counted(found: RunDifference) -> Iterator[str]:
     apart = []
     for side in (found.before, found.after):
         if side.only:
@@ -170,7 +156,7 @@ def _counted(found: Difference) -> Iterator[str]:
         yield f"{many} missing in {found.after.folder}: {_why(found.after)}"
 
 
-def _why(side: Side) -> str:
+def _why(side: ComparedRun) -> str:
     return (
         "it did not get that far"
         if not side.complete
@@ -178,14 +164,14 @@ def _why(side: Side) -> str:
     )
 
 
-def _numbers(change: Change) -> str:
+def _numbers(change: ResultChange) -> str:
     return (
         f"{change.before:.2g} → "
         f"{'nothing' if change.kind == 'untested' else f'{change.after:.2g} × budget'}"
     )
 
 
-def _markdown(found: Difference) -> Iterator[str]:
+def _markdown(found: RunDifference) -> Iterator[str]:
     regressions = len(found.regressions)
     yield f"### {regressions} regression{'s' if regressions != 1 else ''}"
     yield ""
@@ -204,7 +190,7 @@ def _markdown(found: Difference) -> Iterator[str]:
         yield "| | what | × budget | |"
         yield "|---|---|---|---|"
     for change in found.changes[:MOST]:
-        row = (f"{_MARKS[change.kind]} {_TITLES[change.kind]}", _plain(_named(change)))
+        row = (f"{change.kind.mark} {change.kind.heading}", _plain(_named(change)))
         yield (
             f"| {' | '.join(row)} | {change.before:.2g} → {change.after:.2g} | "
             f"{_plain(change.words)[:300]} |"

@@ -50,9 +50,9 @@ def matrix(folders: Sequence[Path], out: Path, store: Path | None, no_artefacts:
     \b
     Exit status: 0 whatever fails in the bundles (`consistency diff` is the gate) · 2 bad usage
     """
-    from ...report.history.finding import bundles
+    from ...report.history.bundle_sources import bundles
     from ...report.history.site import write
-    from ...report.history.snapshot import FAILED, board
+    from ...report.history.snapshot import FAILED, snapshot
     from ...report.history.store import Store
 
     found, problems = bundles(folders)
@@ -75,19 +75,19 @@ def matrix(folders: Sequence[Path], out: Path, store: Path | None, no_artefacts:
         held.keep_only(found)
         for problem in held.problems:
             click.echo(problem, err=True)
-        made = board(held)
+        made = snapshot(held)
         write(made, out, artefacts=not no_artefacts)
-        nights = sum(len(one.nights) for one in made.environments.values())
+        runs = sum(len(one.runs) for one in made.environments.values())
         failing = sum(1 for cell in made.cells.values() if cell.rank == FAILED)
         size = (
             f"{_count(len(made.by_operator()), 'operator')} × "
             f"{_count(len(made.environments), 'environment')}"
         )
         click.echo(
-            f"wrote {out / 'index.html'}: {size}, {_count(nights, 'night')} ({held.fresh:,} of "
+            f"wrote {out / 'index.html'}: {size}, {_count(runs, 'night')} ({held.fresh:,} of "
             f"{len(found):,} bundles were new), "
             f"{_count(failing, 'cell')} {'fails' if failing == 1 else 'fail'}, "
-            f"{_count(len(made.turns), 'change')}"
+            f"{_count(len(made.change_points), 'change')}"
         )
     finally:
         held.close()

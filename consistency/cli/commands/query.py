@@ -119,7 +119,7 @@ def query(
 
 def _store(folders: Sequence[Path], path: Path | None) -> Store:
     """The store of what is named; told on standard error is what could not be read."""
-    from ...report.history.finding import bundles
+    from ...report.history.bundle_sources import bundles
     from ...report.history.store import Store
 
     files = [folder for folder in folders if folder.is_file()]
@@ -147,19 +147,19 @@ def _store(folders: Sequence[Path], path: Path | None) -> Store:
 
 
 def _prepare(held: Store) -> None:
-    from ...report.history.snapshot import board
+    from ...report.history.snapshot import snapshot
     from ...report.history.sql import current
 
     if not current(held):
-        board(held)
+        snapshot(held)
 
 
 def _filtered(held: Store, wanted: str) -> Iterator[tuple[Any, ...]]:
-    from ...report.history.entries import entries, names
     from ...report.history.filter_query import parse
-    from ...report.history.snapshot import NAME_OF, board
+    from ...report.history.query_entries import entries, names
+    from ...report.history.snapshot import NAME_OF, snapshot
 
-    made = board(held)
+    made = snapshot(held)
     understood = parse(wanted, names(made), sorted(set(NAME_OF)))
     order = {"fail": 0, "warn": 1, "pass": 2, "untested": 3}
     found = [entry for entry in entries(made) if understood.holds(entry)]

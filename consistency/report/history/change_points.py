@@ -16,24 +16,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import segmentation
-from .changes import LEAST_SHIFT, shift_of
-from .series import FAILED, PASSED, UNTESTED, Block, Environment
+from .events import EventKind
+from .series import FAILED, PASSED, UNTESTED, CaseHistories, EnvironmentHistory
+from .shift_test import MIN_SHIFT, shift_of
 
-KINDS = ("new", "drifted", "untested", "fixed", "calmed", "tested")
-REGRESSIONS = ("new", "drifted", "untested")
 FEW, MANY = 0.25, 0.65  # rates: from at most one to at least the other is a turn
-ODD = 4.0  # octaves; what one case adds to the mean move of its group is bounded by that
-LEAST_CHANCE, LEAST_RATIO = (
+MAX_DEVIATION = 4.0  # octaves; what one case adds to the mean move of its group is bounded by that
+MAX_CHANCE, MIN_RATIO = (
     0.02,
     5.0,
 )  # of cases that moved, by signs and ranks, and of their mean move to its uncertainty
-LEAST_SCATTER = 0.05  # octaves
-NOBODYS = -6.7  # octaves (a hundredth of the budget): errors below that may move as they like
+MIN_SCATTER = 0.05  # octaves
+NEGLIGIBLE = -6.7  # octaves (a hundredth of the budget): errors below that may move as they like
 NEAR = 2  # nights between which turns of one group are one
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ChangePoint:
     """A change of one group in one environment, on ``night`` (its place among the environment's
     nights), where it was seen first; on the night ``last`` it was not there yet.
 
@@ -44,9 +43,9 @@ class Turn:
 
     env: int
     group: int
-    night: int
+    run: int
     last: int
-    kind: str
+    kind: EventKind
     cases: int
     of: int
     before: float
@@ -56,11 +55,11 @@ class Turn:
 
     @property
     def regression(self) -> bool:
-        return self.kind in REGRESSIONS
+        return self.kind.regression
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class GroupSeries:
     """A group over the nights of an environment: median and largest × budget (octaves), how many
     cases fail and were tested.
 
@@ -76,16 +75,18 @@ class Line:
     failing: NDArray[np.int32]
     tested: NDArray[np.int32]
     flaky: tuple[int, int] | None
-    odd: int
+    transient: int
 
 
-def follow(environment: Environment, block: Block) -> tuple[list[Turn], list[Line]]:
+def follow(
+    environment: EnvironmentHistory, histories: CaseHistories
+) -> tuple[list[ChangePoint], list[GroupSeries]]:
     """All groups of a block."""
     penalty = segmentation.penalties(environment.changed())
-    failing = np.where(block.state >= PASSED, block.state == FAILED, -1).astype(np.int8)
-    missing = np.where(block.state < UNTESTED, -1, block.state == UNTESTED).astype(np.int8)
+    failing = np.where(histories.state >= PASSED, histories.state == FAILED, -1).astype(np.int8)
+    missing = np.where(histories.state < UNTESTED, -1, histories.state == UNTESTED).astype(np.int8)
     often, never = _each(failing, penalty), _each(missing, penalty)
-    found_moves = [_moves(block, place) for place in range(len(block.groups))]
+    found_moves = [_moves(histories, place) for place in range(len(histories.groups))]
     moves, scatter = (
         np.stack([each for each, _ in found_moves]),
         np.array([one for _, one in found_moves], dtype=np.float32),
@@ -95,24 +96,26 @@ def follow(environment: Environment, block: Block) -> tuple[list[Turn], list[Lin
             np.nanmax(moves, axis=1, initial=-np.inf) - np.nanmin(moves, axis=1, initial=np.inf),
             neginf=0.0,
         )
-        < LEAST_SHIFT
+        < MIN_SHIFT
     )
     height = np.zeros_like(moves)
     if not plain.all():
         height[~plain] = segmentation.levels(moves[~plain], penalty, scatter[~plain])
     changed = environment.changed()
-    turns, lines = [], []
-    for place in range(len(block.groups)):
-        rows = block.of(place)
+    change_points, series = [], []
+    for place in range(len(histories.groups)):
+        rows = histories.of(place)
         found = [
-            *_verdicts(environment, block, place, often[rows], changed),
-            *_tests(environment, block, place, never[rows], changed),
+            *_verdicts(environment, histories, place, often[rows], changed),
+            *_tests(environment, histories, place, never[rows], changed),
         ]
         if not plain[place]:
-            found += _drifts(environment, block, place, moves[place], height[place], changed, found)
-        turns += found
-        lines.append(_line(environment, block, place, often[rows]))
-    return turns, lines
+            found += _error_shifts(
+                environment, histories, place, moves[place], height[place], changed, found
+            )
+        change_points += found
+        series.append(_series(environment, histories, place, often[rows]))
+    return change_points, series
 
 
 def _each(events: NDArray[np.int8], penalty: segmentation.Floats) -> segmentation.Floats:
@@ -135,23 +138,23 @@ def _each(events: NDArray[np.int8], penalty: segmentation.Floats) -> segmentatio
     return found.astype(np.float32)
 
 
-def _moves(block: Block, place: int) -> tuple[segmentation.Floats, float]:
+def _moves(histories: CaseHistories, place: int) -> tuple[segmentation.Floats, float]:
     """How far the errors of a group lie, night by night, from where each of its cases usually lies
     (mean, in octaves).
 
     Only of cases that pass. Cases that were not there on all nights are aligned with the others by
     turns. The second value is what the cases' disagreement makes of the mean's uncertainty.
     """
-    rows = block.of(place)
-    size = np.where(block.state[rows] == PASSED, block.size[rows], np.float32(np.nan))
+    rows = histories.of(place)
+    size = np.where(histories.state[rows] == PASSED, histories.size[rows], np.float32(np.nan))
     known = ~np.isnan(size)
     many = known.sum(axis=0)
-    night = np.zeros(size.shape[1], dtype=np.float32)
+    run = np.zeros(size.shape[1], dtype=np.float32)
     for _ in range(1 if known.all() else 3):
-        usual = np.nan_to_num(segmentation.median(size - night, axis=1))
+        usual = np.nan_to_num(segmentation.median(size - run, axis=1))
         middle = segmentation.median(size - usual[:, None], axis=0)
-        night = np.nan_to_num(middle)
-    off = np.clip(size - usual[:, None] - night, -ODD, ODD)
+        run = np.nan_to_num(middle)
+    off = np.clip(size - usual[:, None] - run, -MAX_DEVIATION, MAX_DEVIATION)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.where(known, off, 0.0).sum(axis=0) / many
     scatter = segmentation.median(
@@ -160,41 +163,41 @@ def _moves(block: Block, place: int) -> tuple[segmentation.Floats, float]:
     uncertain = segmentation.median(
         (scatter / np.sqrt(np.maximum(many, 1))).astype(np.float32)[None, :], axis=1
     )
-    return np.where(many > 0, night + mean, np.nan).astype(np.float32), float(
+    return np.where(many > 0, run + mean, np.nan).astype(np.float32), float(
         np.nan_to_num(uncertain[0])
     )
 
 
 def _steps(levels: segmentation.Floats) -> Iterator[tuple[int, float, float]]:
-    for night in np.flatnonzero(levels[1:] != levels[:-1]) + 1:
-        yield int(night), float(levels[night - 1]), float(levels[night])
+    for run in np.flatnonzero(levels[1:] != levels[:-1]) + 1:
+        yield int(run), float(levels[run - 1]), float(levels[run])
 
 
 def _verdicts(
-    environment: Environment,
-    block: Block,
+    environment: EnvironmentHistory,
+    histories: CaseHistories,
     place: int,
     often: segmentation.Floats,
     changed: NDArray[np.bool_],
-) -> Iterator[Turn]:
-    for kind, night, cases in _crossings(often, ("new", "fixed")):
-        yield _turn(environment, block, place, night, kind, cases, changed)
+) -> Iterator[ChangePoint]:
+    for kind, run, cases in _crossings(often, (EventKind.NEW_FAILURE, EventKind.FIXED)):
+        yield _turn(environment, histories, place, run, kind, cases, changed)
 
 
 def _tests(
-    environment: Environment,
-    block: Block,
+    environment: EnvironmentHistory,
+    histories: CaseHistories,
     place: int,
     never: segmentation.Floats,
     changed: NDArray[np.bool_],
-) -> Iterator[Turn]:
-    for kind, night, cases in _crossings(never, ("untested", "tested")):
-        yield _turn(environment, block, place, night, kind, cases, changed)
+) -> Iterator[ChangePoint]:
+    for kind, run, cases in _crossings(never, (EventKind.UNTESTED, EventKind.TESTED_AGAIN)):
+        yield _turn(environment, histories, place, run, kind, cases, changed)
 
 
 def _crossings(
-    rate: segmentation.Floats, kinds: tuple[str, str]
-) -> Iterator[tuple[str, int, NDArray[np.intp]]]:
+    rate: segmentation.Floats, kinds: tuple[EventKind, EventKind]
+) -> Iterator[tuple[EventKind, int, NDArray[np.intp]]]:
     """Nights on which cases begin, or cease, to do something for good; turns of the same kind close
     together are one."""
     if (rate[:, 1:] == rate[:, :-1]).all():
@@ -204,40 +207,40 @@ def _crossings(
         (kinds[1], rate[:, 1:], rate[:, :-1]),
     ):
         here = (low <= FEW) & (high >= MANY)
-        nights = np.flatnonzero(here.any(axis=0))
-        while len(nights):
-            together = nights[nights <= nights[0] + NEAR]
+        runs = np.flatnonzero(here.any(axis=0))
+        while len(runs):
+            together = runs[runs <= runs[0] + NEAR]
             many = here[:, together].sum(axis=0)
             yield (
                 kind,
                 int(together[many.argmax()]) + 1,
                 np.flatnonzero(here[:, together].any(axis=1)),
             )
-            nights = nights[len(together) :]
+            runs = runs[len(together) :]
 
 
 def _turn(
-    environment: Environment,
-    block: Block,
+    environment: EnvironmentHistory,
+    histories: CaseHistories,
     place: int,
-    night: int,
-    kind: str,
+    run: int,
+    kind: EventKind,
     cases: NDArray[np.intp],
     changed: NDArray[np.bool_],
-) -> Turn:
-    rows = block.of(place)
-    size = block.size[rows][cases]
-    night, last = _seen(np.any(block.state[rows][cases] >= UNTESTED, axis=0), night)
-    shown = size[:, last] if kind == "fixed" else size[:, night]
+) -> ChangePoint:
+    rows = histories.of(place)
+    size = histories.size[rows][cases]
+    run, last = _seen(np.any(histories.state[rows][cases] >= UNTESTED, axis=0), run)
+    shown = size[:, last] if kind is EventKind.FIXED else size[:, run]
     worst = int(np.nan_to_num(shown, nan=np.inf).argmax())
-    before, after = float(size[worst, last]), float(size[worst, night])
-    item = int(block.items[rows][cases[worst]])
+    before, after = float(size[worst, last]), float(size[worst, run])
+    item = int(histories.items[rows][cases[worst]])
     of = int(rows.stop - rows.start)
-    moved = bool(changed[last + 1 : night + 1].any())
-    return Turn(
+    moved = bool(changed[last + 1 : run + 1].any())
+    return ChangePoint(
         environment.env,
-        int(block.groups[place]),
-        night,
+        int(histories.groups[place]),
+        run,
         last,
         kind,
         len(cases),
@@ -249,88 +252,87 @@ def _turn(
     )
 
 
-def _seen(known: NDArray[np.bool_], night: int) -> tuple[int, int]:
+def _seen(known: NDArray[np.bool_], run: int) -> tuple[int, int]:
     """The first night from this one on of which something is known, and the last one before it."""
-    later, earlier = np.flatnonzero(known[night:]), np.flatnonzero(known[:night])
-    return night + int(later[0]) if len(later) else night, int(earlier[-1]) if len(
-        earlier
-    ) else night - 1
+    later, earlier = np.flatnonzero(known[run:]), np.flatnonzero(known[:run])
+    return run + int(later[0]) if len(later) else run, int(earlier[-1]) if len(earlier) else run - 1
 
 
-def _drifts(
-    environment: Environment,
-    block: Block,
+def _error_shifts(
+    environment: EnvironmentHistory,
+    histories: CaseHistories,
     place: int,
     moves: segmentation.Floats,
     height: segmentation.Floats,
     changed: NDArray[np.bool_],
-    others: list[Turn],
-) -> list[Turn]:
+    others: list[ChangePoint],
+) -> list[ChangePoint]:
     """Errors that moved for good: levels between nights whose medians really differ."""
-    bounds = [0, *(night for night, _, _ in _steps(height)), len(moves)]
+    bounds = [0, *(run for run, _, _ in _steps(height)), len(moves)]
     middles = [_middle(moves[a:b]) for a, b in itertools.pairwise(bounds)]
-    found: list[Turn] = []
+    found: list[ChangePoint] = []
     last = middles[0]
-    for night, after in zip(bounds[1:-1], middles[1:], strict=True):
+    for run, after in zip(bounds[1:-1], middles[1:], strict=True):
         if np.isnan(after):
             continue
         if np.isnan(last):
             last = after
             continue
-        if abs(after - last) < LEAST_SHIFT:
+        if abs(after - last) < MIN_SHIFT:
             continue
         before, last = last, after
         # Where cases begin or cease to fail, those that are left are other cases, and the verdict
         # says it already.
-        if any(abs(other.night - night) <= NEAR for other in others):
+        if any(abs(other.run - run) <= NEAR for other in others):
             continue
-        turn = _drift(
-            environment, block, place, _seen(~np.isnan(moves), night), after - before, changed
+        point = _error_shift(
+            environment, histories, place, _seen(~np.isnan(moves), run), after - before, changed
         )
-        if turn is not None:
-            found.append(turn)
+        if point is not None:
+            found.append(point)
     return found
 
 
-def _drift(
-    environment: Environment,
-    block: Block,
+def _error_shift(
+    environment: EnvironmentHistory,
+    histories: CaseHistories,
     place: int,
-    nights: tuple[int, int],
+    runs: tuple[int, int],
     move: float,
     changed: NDArray[np.bool_],
-) -> Turn | None:
+) -> ChangePoint | None:
     """The turn, unless the cases that moved disagree: another kernel, as good as the one before,
     moves each by chance."""
-    rows, (night, last) = block.of(place), nights
-    size = np.where(block.state[rows] == PASSED, block.size[rows], np.float32(np.nan))
-    first, end = max(night - 14, 0), min(night + 14, size.shape[1])
+    rows, (run, last) = histories.of(place), runs
+    size = np.where(histories.state[rows] == PASSED, histories.size[rows], np.float32(np.nan))
+    first, end = max(run - 14, 0), min(run + 14, size.shape[1])
     before, after = (
-        segmentation.median(size[:, first:night], axis=1),
-        segmentation.median(size[:, night:end], axis=1),
+        segmentation.median(size[:, first:run], axis=1),
+        segmentation.median(size[:, run:end], axis=1),
     )
     shift = after - before
-    moved = np.abs(shift) >= LEAST_SHIFT / 2
+    moved = np.abs(shift) >= MIN_SHIFT / 2
     if (
         not _agree(shift[moved].astype(np.float64))
-        or float(np.nanmedian(np.fmax(before, after))) < NOBODYS
+        or float(np.nanmedian(np.fmax(before, after))) < NEGLIGIBLE
     ):
         return None
     most = int(np.nan_to_num(shift if move > 0 else -shift, nan=-np.inf).argmax())
     middle = float(np.nanmedian(before)) if not np.isnan(before).all() else float("nan")
-    return Turn(
-        environment.env, int(block.groups[place]), night, last, "drifted" if move > 0 else "calmed",
+    return ChangePoint(
+        environment.env, int(histories.groups[place]), run, last,
+        EventKind.ERROR_GREW if move > 0 else EventKind.ERROR_SHRANK,
         int(moved.sum()), len(size),
-        middle, middle + move, int(block.items[rows][most]),
-        bool(changed[last + 1 : night + 1].any()),
+        middle, middle + move, int(histories.items[rows][most]),
+        bool(changed[last + 1 : run + 1].any()),
     )  # fmt: skip
 
 
 def _agree(moves: NDArray[np.float64]) -> bool:
-    if len(moves) < 3 or shift_of(moves).chance > LEAST_CHANCE:
+    if len(moves) < 3 or shift_of(moves).chance > MAX_CHANCE:
         return False
-    uncertain = max(float(moves.std(ddof=1)), LEAST_SCATTER) / len(moves) ** 0.5
-    return bool(abs(float(moves.mean())) >= LEAST_RATIO * uncertain)
+    uncertain = max(float(moves.std(ddof=1)), MIN_SCATTER) / len(moves) ** 0.5
+    return bool(abs(float(moves.mean())) >= MIN_RATIO * uncertain)
 
 
 def _middle(values: segmentation.Floats) -> float:
@@ -338,17 +340,22 @@ def _middle(values: segmentation.Floats) -> float:
     return float(np.median(known)) if len(known) else float("nan")
 
 
-def _line(environment: Environment, block: Block, place: int, often: segmentation.Floats) -> Line:
-    rows = block.of(place)
-    state, size = block.state[rows], block.size[rows]
+def _series(
+    environment: EnvironmentHistory,
+    histories: CaseHistories,
+    place: int,
+    often: segmentation.Floats,
+) -> GroupSeries:
+    rows = histories.of(place)
+    state, size = histories.state[rows], histories.size[rows]
     tested = (state >= PASSED).sum(axis=0, dtype=np.int32)
     failing = (state == FAILED).sum(axis=0, dtype=np.int32)
     largest = np.where(tested > 0, np.nan_to_num(size, nan=-np.inf).max(axis=0), -np.inf)
     largest = np.where(np.isinf(largest), np.nan, largest).astype(np.float32)
-    return Line(
-        environment.env, int(block.groups[place]), segmentation.median(size, axis=0), largest,
+    return GroupSeries(
+        environment.env, int(histories.groups[place]), segmentation.median(size, axis=0), largest,
         failing, tested,
-        _flaky(state, often), _odd(state, often),
+        _flaky(state, often), _transient_failures(state, often),
     )  # fmt: skip
 
 
@@ -358,7 +365,7 @@ def _flaky(state: NDArray[np.int8], often: segmentation.Floats) -> tuple[int, in
     last = often[:, -1]
     worst: tuple[int, int] | None = None
     for case in np.flatnonzero(
-        (last > segmentation.SELDOM) & (last < segmentation.OFTEN) & ~_first(state)
+        (last > segmentation.RARE) & (last < segmentation.FREQUENT) & ~_first(state)
     ):
         steps = np.flatnonzero(often[case, 1:] != often[case, :-1])
         start = int(steps[-1]) + 1 if len(steps) else 0
@@ -369,14 +376,14 @@ def _flaky(state: NDArray[np.int8], often: segmentation.Floats) -> tuple[int, in
     return worst
 
 
-def _odd(state: NDArray[np.int8], often: segmentation.Floats) -> int:
+def _transient_failures(state: NDArray[np.int8], often: segmentation.Floats) -> int:
     """Cases that fail on the last night and are known to pass, or have passed until then: seen
     once, which few nights cannot tell from a flake."""
     last = often[:, -1]
     return int(
         (
             (state[:, -1] == FAILED)
-            & ((last <= segmentation.SELDOM) | (last < segmentation.OFTEN) & _first(state))
+            & ((last <= segmentation.RARE) | (last < segmentation.FREQUENT) & _first(state))
         ).sum()
     )
 

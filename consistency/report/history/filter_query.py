@@ -3,8 +3,8 @@
 
 Terms stand side by side and all must hold; ``a,b`` is a or b; ``-`` in front of a term negates it;
 ``*`` stands for anything; quotes keep spaces together; a word without a key is part of an
-operator's name. The page's script (templates/language.js) reads the same language: tests hold the
-two together, error messages included.
+operator's name. The page's script (templates/filter_query.js) reads the same language: tests hold
+the two together, error messages included.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import UsageError
+from .events import FORMER_WORDS, LATEST
 
 TEXTS = (
     "operator",
@@ -32,7 +33,6 @@ TEXTS = (
 NUMBERS = ("rho", "flaky")
 OTHERS = ("since", "count", "fingerprint")
 STATES = ("pass", "warn", "fail", "untested")
-KINDS = ("new", "drifted", "untested", "fixed", "calmed", "tested", "flaky", "once")
 _OPERATORS = (">=", "<=", ">", "<", "=")
 _TERM = re.compile(r'-?(?:[^\s":]+:)?(?:"[^"]*"|[^\s"]+)')
 _COUNT = re.compile(r"(>=|<=|>|<|=)?(\d+)\((\w+)\)", re.ASCII)
@@ -90,8 +90,10 @@ def _test(key: str, value: str, names: Sequence[str], verdicts: Sequence[str]) -
     if key == "fingerprint":
         return _fingerprint(value)
     if key in TEXTS:
-        known = {"verdict": (*verdicts, *STATES), "kind": KINDS}.get(key, ())
+        known = {"verdict": (*verdicts, *STATES), "kind": LATEST}.get(key, ())
         parts = value.split(",")
+        if key == "kind":
+            parts = [FORMER_WORDS.get(part, part) for part in parts]
         for part in parts:
             if known and "*" not in part and part not in known:
                 raise UsageError(f"{part} is no {key}{suggestion(part, known)}")

@@ -1,4 +1,4 @@
-"""Nights on which a machine was in trouble (:mod:`consistency.report.history.diff.trouble`): told
+"""Nights on which a machine was in trouble (:mod:`consistency.report.history.outages`): told
 once, for as long as it lasts."""
 
 from __future__ import annotations
@@ -6,10 +6,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.verdict import VERDICTS
-from .diff.trouble import LOSSES, is_trouble
 
 if TYPE_CHECKING:
     import duckdb
+
+LOSSES = ("crash", "timeout")
+SHARE, OPERATORS = (
+    0.005,
+    10,
+    # of the run's results, and of how many operators: one operator that hangs is that operator's
+    # news
+)
+
+
+def is_outage(lost: int, operators: int, results: int) -> bool:
+    """Whether so many results that were lost, of so many operators, are the machine's doing;
+    ``results`` counts all of the run."""
+    return operators >= OPERATORS and lost >= SHARE * results
+
+
+def describe(lost: int, operators: int) -> str:
+    return f"{lost:,} cases of {operators:,} operators crashed or timed out"
+
 
 CODES = tuple(VERDICTS.index(name) for name in LOSSES)
 
@@ -27,5 +45,5 @@ def lost(db: duckdb.DuckDBPyConnection) -> dict[tuple[int, int], tuple[int, int]
     return {
         (env, bundle): (gone, operators)
         for env, bundle, gone, operators, every in rows
-        if is_trouble(gone, operators, every)
+        if is_outage(gone, operators, every)
     }

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 
 RATES = np.array([0.002, 0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97, 0.998], dtype=np.float32)
-SELDOM, OFTEN = 0.02, 0.98  # rates beyond which a case passes, or fails, for good
+RARE, FREQUENT = 0.02, 0.98  # rates beyond which a case passes, or fails, for good
 _LIKELY = np.array(
     [0.45, 0.02, 0.02, 0.02, 0.02, 0.02, 0.02, 0.02, 0.02, 0.02, 0.35], dtype=np.float32
 )
@@ -30,7 +30,7 @@ SIZE_PENALTY = 4.0  # more than that for errors: they are noisier than verdicts
 BOUND = 10.0  # the most that one night's error can say
 LEVELS, RECENT = 48, 8
 FEW_NIGHTS = 8
-LEAST_NOISE = 0.08  # octaves; errors of the same bits repeat exactly
+MIN_NOISE = 0.08  # octaves; errors of the same bits repeat exactly
 
 
 def rates(events: NDArray[np.int8], penalty: Floats) -> Floats:
@@ -42,8 +42,8 @@ def rates(events: NDArray[np.int8], penalty: Floats) -> Floats:
     happens, not_at_all = -np.log(RATES), -np.log1p(-RATES)
     enter = -np.log(_LIKELY)
 
-    def cost(night: int) -> Floats:
-        seen = events[:, night, None]
+    def cost(run: int) -> Floats:
+        seen = events[:, run, None]
         return np.where(
             seen == 1, happens, np.where(seen == 0, not_at_all, np.float32(0.0))
         ).astype(np.float32)
@@ -63,13 +63,13 @@ def levels(values: Floats, penalty: Floats, scatter: Floats | None = None) -> Fl
     grid = _grid(values)
     few = values.shape[1] < FEW_NIGHTS and scatter is not None
     noise = (
-        np.maximum(scatter, np.float32(LEAST_NOISE))
+        np.maximum(scatter, np.float32(MIN_NOISE))
         if few and scatter is not None
         else _noise(values)
     )[:, None]
 
-    def cost(night: int) -> Floats:
-        here = values[:, night, None]
+    def cost(run: int) -> Floats:
+        here = values[:, run, None]
         bounded = np.minimum(((here - grid) / noise) ** 2 * np.float32(0.5), np.float32(BOUND))
         return np.where(np.isnan(here), np.float32(0.0), bounded)
 
@@ -87,22 +87,22 @@ def penalties(changed: NDArray[np.bool_]) -> Floats:
 def _cheapest(cost, shape: tuple[int, int], enter: Floats, penalty: Floats) -> NDArray[np.intp]:  # type: ignore[no-untyped-def]
     """The level's place for each series and night. ``enter``: what beginning at a level costs
     beside the penalty."""
-    series, nights = shape
-    jumped = np.zeros((nights, *enter.shape), dtype=np.bool_)
-    cheapest = np.zeros((nights, series), dtype=np.intp)
+    series, runs = shape
+    jumped = np.zeros((runs, *enter.shape), dtype=np.bool_)
+    cheapest = np.zeros((runs, series), dtype=np.intp)
     total = enter + cost(0)
-    for night in range(1, nights):
+    for run in range(1, runs):
         before = total.argmin(axis=1)
-        cheapest[night] = before
-        fresh = np.take_along_axis(total, before[:, None], axis=1) + penalty[night] + enter
-        np.less(fresh, total, out=jumped[night])
-        total = np.where(jumped[night], fresh, total) + cost(night)
+        cheapest[run] = before
+        fresh = np.take_along_axis(total, before[:, None], axis=1) + penalty[run] + enter
+        np.less(fresh, total, out=jumped[run])
+        total = np.where(jumped[run], fresh, total) + cost(run)
     path = np.zeros(shape, dtype=np.intp)
     here, every = total.argmin(axis=1), np.arange(series)
-    for night in range(nights - 1, -1, -1):
-        path[:, night] = here
-        if night:
-            here = np.where(jumped[night, every, here], cheapest[night], here)
+    for run in range(runs - 1, -1, -1):
+        path[:, run] = here
+        if run:
+            here = np.where(jumped[run, every, here], cheapest[run], here)
     return path
 
 
@@ -127,7 +127,7 @@ def _noise(values: Floats) -> Floats:
     √2 of this."""
     moves = np.abs(np.diff(values, axis=1))
     usual = median(moves, axis=1) / np.float32(0.6745 * 2**0.5)
-    return np.asarray(np.maximum(np.nan_to_num(usual), np.float32(LEAST_NOISE)), dtype=np.float32)
+    return np.asarray(np.maximum(np.nan_to_num(usual), np.float32(MIN_NOISE)), dtype=np.float32)
 
 
 def median(values: Floats, axis: int) -> Floats:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ...core.verdict import VERDICTS, Verdict
 from . import outages
-from .changes import octaves
+from .shift_test import octaves
 
 if TYPE_CHECKING:
     import duckdb
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 # Of a case on a night. UNKNOWN: the bundle does not say; LOST: the machine was in trouble
 # (:mod:`.outages`), which says as little.
 LOST, UNKNOWN, UNTESTED, PASSED, FAILED = -3, -2, -1, 0, 1
-RESTLESS_SHARE, RESTLESS_LEAST = (
+VOLATILE_SHARE, VOLATILE_MIN = (
     0.2,
     6,
 )  # a value that changes on so many nights tells nothing about any of them
 _DIGESTS = ("fingerprint.all orders", "fingerprint.hash")
-MOST_CELLS = 24_000_000  # cases × nights that are held at a time
+MAX_CELLS = 24_000_000  # cases × nights that are held at a time
 _TESTED = np.array([Verdict(name).tested for name in VERDICTS] + [True])
 
 
 @dataclass(frozen=True, slots=True)
-class Night:
+class EnvironmentRun:
     """A run of the environment: which bundle, when it began, where it lies, and whether it ended.
 
     ``lost``: where the machine was in trouble, how many results crashed or timed out, and of how
@@ -51,14 +51,14 @@ class Night:
 
 
 @dataclass(frozen=True, slots=True)
-class Environment:
+class EnvironmentHistory:
     """Label and backend, its nights in order, and by night what was different from the one before:
     (name, old, new)."""
 
     env: int
     label: str
     backend: str
-    nights: tuple[Night, ...]
+    runs: tuple[EnvironmentRun, ...]
     identities: tuple[dict[str, str], ...]
     moved: tuple[tuple[tuple[str, str, str], ...], ...]
 
@@ -66,23 +66,23 @@ class Environment:
     def name(self) -> str:
         return f"{self.label} · {self.backend}"
 
-    def spec(self, night: int = -1) -> str:
+    def spec(self, run: int = -1) -> str:
         """How the backend was spelt on a night: its name, or ``file.py:attribute`` and the like."""
-        return self.identities[night].get("spec", self.backend) if self.identities else self.backend
+        return self.identities[run].get("spec", self.backend) if self.identities else self.backend
 
-    def between(self, last: int, night: int) -> tuple[tuple[str, str, str], ...]:
+    def between(self, last: int, run: int) -> tuple[tuple[str, str, str], ...]:
         """What is different on a night from an earlier one."""
         return (
-            self.moved[night]
-            if last == night - 1
-            else _moved((self.identities[last], self.identities[night]))[1]
+            self.moved[run]
+            if last == run - 1
+            else _moved((self.identities[last], self.identities[run]))[1]
         )
 
-    def troubled_since(self, night: int) -> int:
+    def outage_since(self, run: int) -> int:
         """The first of the nights in a row, up to this one, on which the machine was in trouble."""
-        while night > 0 and self.nights[night - 1].lost[0]:
-            night -= 1
-        return night
+        while run > 0 and self.runs[run - 1].lost[0]:
+            run -= 1
+        return run
 
     def changed(self) -> NDArray[np.bool_]:
         """On which nights something changed that does not change all the time."""
@@ -90,14 +90,14 @@ class Environment:
         for rows in self.moved:
             for key, _, _ in rows:
                 counts[key] = counts.get(key, 0) + 1
-        most = max(RESTLESS_LEAST, RESTLESS_SHARE * len(self.nights))
+        most = max(VOLATILE_MIN, VOLATILE_SHARE * len(self.runs))
         return np.array(
             [any(counts[key] < most for key, _, _ in rows) for rows in self.moved], dtype=np.bool_
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class CaseHistories:
     """Some groups of an environment: ``state`` and ``size`` (octaves of × budget, NaN where
     unknown) are [cases, nights].
 
@@ -117,7 +117,7 @@ class Block:
         return slice(int(self.starts[place]), int(stop))
 
 
-def environments(db: duckdb.DuckDBPyConnection) -> list[Environment]:
+def environments(db: duckdb.DuckDBPyConnection) -> list[EnvironmentHistory]:
     """Every environment that any bundle has results of, by label and backend."""
     gone = outages.lost(db)
     names = db.execute(
@@ -125,14 +125,16 @@ def environments(db: duckdb.DuckDBPyConnection) -> list[Environment]:
         "BY "
         "2, 3"
     ).fetchall()
-    ran: dict[int, list[Night]] = {env: [] for env, _, _ in names}
+    ran: dict[int, list[EnvironmentRun]] = {env: [] for env, _, _ in names}
     for env, bundle, created, path, complete in db.execute(
         "SELECT DISTINCT o.env, b.bundle, b.created, b.path, b.complete FROM (SELECT DISTINCT "
         "env, bundle FROM outcomes) o "
         "JOIN bundles b USING (bundle) ORDER BY b.created, b.bundle"
     ).fetchall():
         ran[env].append(
-            Night(bundle, created, path, complete is not False, gone.get((env, bundle), (0, 0)))
+            EnvironmentRun(
+                bundle, created, path, complete is not False, gone.get((env, bundle), (0, 0))
+            )
         )
     told: dict[tuple[int, int], dict[str, str]] = {}
     for bundle, env, name, value in db.execute(
@@ -141,9 +143,9 @@ def environments(db: duckdb.DuckDBPyConnection) -> list[Environment]:
         told.setdefault((bundle, env), {})[name] = value
     found = []
     for env, label, backend in names:
-        identities = tuple(told.get((night.bundle, env), {}) for night in ran[env])
+        identities = tuple(told.get((run.bundle, env), {}) for run in ran[env])
         found.append(
-            Environment(env, label, backend, tuple(ran[env]), identities, _moved(identities))
+            EnvironmentHistory(env, label, backend, tuple(ran[env]), identities, _moved(identities))
         )
     return found
 
@@ -181,24 +183,26 @@ def _comparable(pairs: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, s
     ]
 
 
-def until(environment: Environment, nights: int) -> Environment:
+def until(environment: EnvironmentHistory, runs: int) -> EnvironmentHistory:
     """The environment as it was known after its first so many nights."""
-    e, n = environment, nights
-    return Environment(e.env, e.label, e.backend, e.nights[:n], e.identities[:n], e.moved[:n])
+    e, n = environment, runs
+    return EnvironmentHistory(e.env, e.label, e.backend, e.runs[:n], e.identities[:n], e.moved[:n])
 
 
-def blocks(db: duckdb.DuckDBPyConnection, environment: Environment) -> Iterator[Block]:
+def case_histories(
+    db: duckdb.DuckDBPyConnection, environment: EnvironmentHistory
+) -> Iterator[CaseHistories]:
     """Cases that were there on at least two nights, all cases of a group together, as many groups
     at a time as fit."""
-    nights = len(environment.nights)
-    numbers = [night.bundle for night in environment.nights]
+    runs = len(environment.runs)
+    numbers = [run.bundle for run in environment.runs]
     db.execute(
         (
             "CREATE OR REPLACE TEMP TABLE nights_of_one AS SELECT unnest(?) AS bundle, unnest(?) "
             "AS "
             "night"
         ),
-        [numbers, list(range(nights))],
+        [numbers, list(range(runs))],
     )
     db.execute(
         "CREATE OR REPLACE TEMP TABLE cases_again AS SELECT i.grp, i.item FROM "
@@ -212,7 +216,7 @@ def blocks(db: duckdb.DuckDBPyConnection, environment: Environment) -> Iterator[
         np.asarray(cases["item"], dtype=np.int64),
     )
     groups, starts = np.unique(of_case, return_index=True)
-    most = max(MOST_CELLS // max(nights, 1), 1)
+    most = max(MAX_CELLS // max(runs, 1), 1)
     ends = np.append(starts[1:], len(items))
     first = 0
     while first < len(groups):
@@ -226,11 +230,11 @@ def blocks(db: duckdb.DuckDBPyConnection, environment: Environment) -> Iterator[
 
 def _block(
     db: duckdb.DuckDBPyConnection,
-    environment: Environment,
+    environment: EnvironmentHistory,
     groups: NDArray[np.int64],
     starts: NDArray[np.intp],
     items: NDArray[np.int64],
-) -> Block:
+) -> CaseHistories:
     rows = db.execute(
         "SELECT o.item, n.night, o.verdict, o.fails, coalesce(o.rho, -1) AS rho FROM outcomes o "
         "JOIN nights_of_one n USING (bundle) "
@@ -239,16 +243,16 @@ def _block(
     ).fetchnumpy()  # fmt: skip
     order = np.argsort(items)
     place = order[np.searchsorted(items, rows["item"], sorter=order)]
-    night, fails, rho = (np.asarray(rows[name]) for name in ("night", "fails", "rho"))
-    shape = (len(items), len(environment.nights))
+    run, fails, rho = (np.asarray(rows[name]) for name in ("night", "fails", "rho"))
+    shape = (len(items), len(environment.runs))
     state = np.full(shape, UNKNOWN, dtype=np.int8)
     size = np.full(shape, np.nan, dtype=np.float32)
     tested = _TESTED[np.asarray(rows["verdict"])]
     known = np.where(tested, np.where(fails, FAILED, PASSED), UNTESTED)
-    troubled = np.array([bool(one.lost[0]) for one in environment.nights])
-    gone = troubled[night] & np.isin(rows["verdict"], outages.CODES)
-    state[place, night] = np.where(gone, LOST, known)
-    size[place, night] = np.where(
+    troubled = np.array([bool(one.lost[0]) for one in environment.runs])
+    gone = troubled[run] & np.isin(rows["verdict"], outages.CODES)
+    state[place, run] = np.where(gone, LOST, known)
+    size[place, run] = np.where(
         tested & ~gone & (rho >= 0.0), octaves(np.maximum(rho, 0.0)), np.nan
     )
-    return Block(groups, starts, items, state, size)
+    return CaseHistories(groups, starts, items, state, size)

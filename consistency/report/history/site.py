@@ -1,7 +1,7 @@
 """A static site of the matrix: pages that need no network and no server, each with what it shows
 inside.
 
-    index.html  operators/NAME.html  morning.html  environments.html  failures/ID/ (scripts and
+    index.html  operators/NAME.html  latest.html  environments.html  failures/ID/ (scripts and
     issues of what fails now)
 
 Everything that came from bundles is escaped: by Jinja in the text, by
@@ -23,26 +23,29 @@ from ...errors import UsageError
 from ...storage.bundle.naming import folder_name
 from ..page import in_one, policy_of, source
 from ..page_data import embedded
-from .cells import data
-from .pages import about_environments, about_morning, about_operator
-from .snapshot import FAILED, Board
+from .matrix_data import data
+from .pages import environments_page, latest_page, operator_page
+from .snapshot import FAILED, Snapshot
 
 if TYPE_CHECKING:
     from jinja2 import Environment as Templates
 
-SCRIPTS = {"index": ("copying.js", "language.js", "matrix.js"), "plain": ("copying.js", "plain.js")}
-MOST_OPERATORS = 5_000
-MOST_FOLDERS, MOST_BYTES = 400, 1 << 20  # of failures that are copied, and of a file in one
+SCRIPTS = {
+    "index": ("copying.js", "filter_query.js", "matrix.js"),
+    "plain": ("copying.js", "plain.js"),
+}
+MAX_OPERATORS = 5_000
+MAX_FOLDERS, MAX_BYTES = 400, 1 << 20  # of failures that are copied, and of a file in one
 COPIED = ("repro.py", "issue.md")
 _PORTABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,80}")
 
 
-def write(board: Board, out: Path, *, artefacts: bool = True) -> Path:
+def write(snapshot: Snapshot, out: Path, *, artefacts: bool = True) -> Path:
     """Write the site into ``out``, which is made or brought up to date. Raises UsageError where
     that cannot be written."""
     try:
         (out / "operators").mkdir(parents=True, exist_ok=True)
-        _write(board, out, artefacts)
+        _write(snapshot, out, artefacts)
     except OSError as error:
         raise UsageError(
             f"cannot write {error.filename or out}: {error.strerror}; name another folder with -o"
@@ -50,23 +53,26 @@ def write(board: Board, out: Path, *, artefacts: bool = True) -> Path:
     return out
 
 
-def _write(board: Board, out: Path, artefacts: bool) -> None:
-    by_operator = board.by_operator()
-    operators = list(by_operator)[:MOST_OPERATORS]
+def _write(snapshot: Snapshot, out: Path, artefacts: bool) -> None:
+    by_operator = snapshot.by_operator()
+    operators = list(by_operator)[:MAX_OPERATORS]
     files = {name: f"operators/{file_name(name)}.html" for name in operators}
-    links = _copied(board, out) if artefacts else {}
+    links = _copied(snapshot, out) if artefacts else {}
     pages = _Pages()
-    morning = about_morning(board, files)
-    drawn = data(board, files, links)
+    latest = latest_page(snapshot, files)
+    drawn = data(snapshot, files, links)
     pages.write(
-        out / "index.html", "index.html", drawn, morning=morning, many=len(board.environments)
+        out / "index.html", "index.html", drawn, latest=latest, many=len(snapshot.environments)
     )
-    pages.write(out / "morning.html", "morning.html", None, morning=morning)
+    pages.write(out / "latest.html", "latest.html", None, latest=latest)
     pages.write(
-        out / "environments.html", "environments.html", None, environments=about_environments(board)
+        out / "environments.html",
+        "environments.html",
+        None,
+        environments=environments_page(snapshot),
     )
     for name in operators:
-        told = about_operator(board, by_operator[name], links)
+        told = operator_page(snapshot, by_operator[name], links)
         pages.write(out / files[name], "operator.html", None, up="../", name=name, **told)
     kept = {Path(file).name for file in files.values()}
     for old in (out / "operators").glob("*.html"):
@@ -117,19 +123,19 @@ def file_name(operator: str) -> str:
     return f"{plain}-{hashlib.sha256(operator.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
-def _copied(board: Board, out: Path) -> Mapping[tuple[int, int], tuple[str, ...]]:
+def _copied(snapshot: Snapshot, out: Path) -> Mapping[tuple[int, int], tuple[str, ...]]:
     """Scripts and issues of what fails now, beside the pages: (environment, group) to their
     addresses from the site's top."""
     target = out / "failures"
     shutil.rmtree(target, ignore_errors=True)
     found: dict[tuple[int, int], tuple[str, ...]] = {}
     failing = sorted(
-        (cell for cell in board.cells.values() if cell.rank == FAILED),
+        (cell for cell in snapshot.cells.values() if cell.rank == FAILED),
         key=lambda cell: -(cell.rho or 3e38),
     )
     for cell in failing:
-        environment, group = board.environments[cell.env], board.groups[cell.group]
-        bundle = Path(environment.nights[cell.night].path)
+        environment, group = snapshot.environments[cell.env], snapshot.groups[cell.group]
+        bundle = Path(environment.runs[cell.run].path)
         name = folder_name(cell.case_id, environment.backend, group.direction)
         names = [each for each in COPIED if _small_file(bundle / "failures" / name / each, bundle)]
         if not names:
@@ -139,7 +145,7 @@ def _copied(board: Board, out: Path) -> Mapping[tuple[int, int], tuple[str, ...]
         for each in names:
             shutil.copyfile(bundle / "failures" / name / each, target / short / each)
         found[cell.env, cell.group] = tuple(f"failures/{short}/{each}" for each in names)
-        if len(found) >= MOST_FOLDERS:
+        if len(found) >= MAX_FOLDERS:
             break
     return found
 
@@ -148,6 +154,6 @@ def _small_file(path: Path, bundle: Path) -> bool:
     """Whether it is a file of bounded size that really lies in the bundle."""
     return (
         path.is_file()
-        and path.stat().st_size <= MOST_BYTES
+        and path.stat().st_size <= MAX_BYTES
         and path.resolve().is_relative_to(bundle.resolve())
     )

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...core.verdict import VERDICTS, Verdict
-from . import expected
-from .change_points import Line, Turn, follow
-from .diff.trouble import LOSSES
-from .series import UNKNOWN, Environment, blocks, environments
+from . import known_status
+from .change_points import ChangePoint, GroupSeries, follow
+from .events import EventKind
+from .outages import LOSSES
+from .series import UNKNOWN, EnvironmentHistory, case_histories, environments
 from .store import Store
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ _HUGE = 1e38
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ResultGroup:
     """One operator × dtype × direction."""
 
     number: int
@@ -48,7 +49,7 @@ class Group:
 
 
 @dataclass(slots=True)
-class Cell:
+class MatrixCell:
     """A group in an environment, as of its last night that has it (``night``, its place among the
     environment's nights).
 
@@ -60,7 +61,7 @@ class Cell:
 
     env: int
     group: int
-    night: int
+    run: int
     verdict: str
     rank: int
     rho: float | None
@@ -73,88 +74,90 @@ class Cell:
     expectation: str = ""
     since: int | None = None
     before: int | None = None
-    turn: Turn | None = None
+    change_point: ChangePoint | None = None
     flaky: tuple[int, int] | None = None
-    odd: int = 0
+    transient: int = 0
 
 
 @dataclass
-class Board:
+class Snapshot:
     """Everything the pages and the questions are about. ``cells`` and ``lines`` by (environment,
     group).
 
     ``expectations`` are lines about entries to remove, or to look at.
     """
 
-    environments: Mapping[int, Environment]
-    groups: Mapping[int, Group]
-    cells: Mapping[tuple[int, int], Cell]
-    lines: Mapping[tuple[int, int], Line] = field(default_factory=dict)
-    turns: Sequence[Turn] = ()
+    environments: Mapping[int, EnvironmentHistory]
+    groups: Mapping[int, ResultGroup]
+    cells: Mapping[tuple[int, int], MatrixCell]
+    series: Mapping[tuple[int, int], GroupSeries] = field(default_factory=dict)
+    change_points: Sequence[ChangePoint] = ()
     case_ids: Mapping[int, str] = field(default_factory=dict)
     expectations: Sequence[str] = ()
 
-    def by_operator(self) -> dict[str, list[Group]]:
-        found: dict[str, list[Group]] = defaultdict(list)
+    def by_operator(self) -> dict[str, list[ResultGroup]]:
+        found: dict[str, list[ResultGroup]] = defaultdict(list)
         for group in sorted(
             self.groups.values(), key=lambda one: (one.operator, one.dtype, one.direction)
         ):
             found[group.operator].append(group)
         return dict(found)
 
-    def failing_on(self, group: int) -> list[Cell]:
+    def failing_on(self, group: int) -> list[MatrixCell]:
         return [
             self.cells[env, group]
             for env in self.environments
             if (env, group) in self.cells and self.cells[env, group].rank == FAILED
         ]
 
-    def last_turns(self) -> list[Turn]:
+    def last_change_points(self) -> list[ChangePoint]:
         """What changed on the last night of each environment."""
         return [
-            turn for turn in self.turns if turn.night == len(self.environments[turn.env].nights) - 1
+            point
+            for point in self.change_points
+            if point.run == len(self.environments[point.env].runs) - 1
         ]
 
 
-def board(store: Store) -> Board:
+def snapshot(store: Store) -> Snapshot:
     """The matrix of a store."""
     found = {one.env: one for one in environments(store.db)}
-    turns: list[Turn] = []
-    lines: dict[tuple[int, int], Line] = {}
+    change_points: list[ChangePoint] = []
+    series: dict[tuple[int, int], GroupSeries] = {}
     shown: list[tuple[int, int, int]] = []
     for one in found.values():
-        for block in blocks(store.db, one):
-            mine, drawn = follow(one, block)
-            turns += mine
-            lines |= {(line.env, line.group): line for line in drawn}
-            last = (block.state[:, ::-1] != UNKNOWN).argmax(axis=1)
-            late = np.minimum.reduceat(last, block.starts) if len(block.starts) else last
-            nights = len(one.nights) - 1 - late
+        for histories in case_histories(store.db, one):
+            mine, drawn = follow(one, histories)
+            change_points += mine
+            series |= {(series.env, series.group): series for series in drawn}
+            last = (histories.state[:, ::-1] != UNKNOWN).argmax(axis=1)
+            late = np.minimum.reduceat(last, histories.starts) if len(histories.starts) else last
+            runs = len(one.runs) - 1 - late
             shown += [
-                (one.env, one.nights[int(n)].bundle, int(g))
-                for g, n in zip(block.groups, nights, strict=True)
-                if n < len(one.nights) - 1
+                (one.env, one.runs[int(n)].bundle, int(g))
+                for g, n in zip(histories.groups, runs, strict=True)
+                if n < len(one.runs) - 1
             ]
-    turns.sort(
-        key=lambda turn: (
-            found[turn.env].nights[turn.night].created,
-            turn.env,
-            turn.group,
-            turn.kind,
+    change_points.sort(
+        key=lambda point: (
+            found[point.env].runs[point.run].created,
+            point.env,
+            point.group,
+            point.kind,
         )
     )
     groups = {
-        row[0]: Group(*row)
+        row[0]: ResultGroup(*row)
         for row in store.db.execute(
             "SELECT grp, operator, dtype, direction, family FROM groups"
         ).fetchall()
     }
     cells = _cells(store.db, found, shown)
-    known = expected.standings({Path(one.nights[-1].path): None for one in found.values()})
+    known = known_status.standings({Path(one.runs[-1].path): None for one in found.values()})
     for cell in cells.values():
-        cell.expectation = expected.words(cell.expectation, known) if cell.expectation else ""
-    _since(cells, turns, lines, found)
-    items = {turn.item for turn in turns}
+        cell.expectation = known_status.words(cell.expectation, known) if cell.expectation else ""
+    _since(cells, change_points, series, found)
+    items = {point.item for point in change_points}
     ids = (
         dict(
             store.db.execute(
@@ -164,18 +167,18 @@ def board(store: Store) -> Board:
         if items
         else {}
     )
-    made = Board(found, groups, cells, lines, turns, ids, expected.to_do(known))
+    made = Snapshot(found, groups, cells, series, change_points, ids, known_status.to_do(known))
     _keep(store, made)
     return made
 
 
 def _cells(
     db: duckdb.DuckDBPyConnection,
-    found: Mapping[int, Environment],
+    found: Mapping[int, EnvironmentHistory],
     stale: Sequence[tuple[int, int, int]],
-) -> dict[tuple[int, int], Cell]:
+) -> dict[tuple[int, int], MatrixCell]:
     """The worst of every group on the last night that has it."""
-    last = [(one.env, one.nights[-1].bundle, None) for one in found.values()]
+    last = [(one.env, one.runs[-1].bundle, None) for one in found.values()]
     columns = [list(column) for column in zip(*last, *stale, strict=True)] or [[], [], []]
     db.execute(
         (
@@ -184,9 +187,7 @@ def _cells(
         ),
         columns,
     )
-    place = {
-        (one.env, night.bundle): i for one in found.values() for i, night in enumerate(one.nights)
-    }
+    place = {(one.env, run.bundle): i for one in found.values() for i, run in enumerate(one.runs)}
     worst: dict[tuple[int, int], tuple[Any, ...]] = {}
     counted: dict[tuple[int, int], int] = defaultdict(int)
     for row in db.execute(
@@ -215,7 +216,7 @@ def _cells(
     cells = {}
     for (env, group), (_, _, bundle, verdict, many, rho, item) in worst.items():
         words = told.get((bundle, env, item), ("", "", "", ""))
-        cells[env, group] = Cell(
+        cells[env, group] = MatrixCell(
             env, group, place[env, bundle], NAME_OF[verdict], RANK_OF[verdict],
             None if rho >= _HUGE else float(rho), many,
             counted[env, group], ids.get(item, ""), *words,
@@ -238,33 +239,39 @@ def _details(
 
 
 def _since(
-    cells: Mapping[tuple[int, int], Cell],
-    turns: Iterable[Turn],
-    lines: Mapping[tuple[int, int], Line],
-    found: Mapping[int, Environment],
+    cells: Mapping[tuple[int, int], MatrixCell],
+    change_points: Iterable[ChangePoint],
+    all_series: Mapping[tuple[int, int], GroupSeries],
+    found: Mapping[int, EnvironmentHistory],
 ) -> None:
-    latest: dict[tuple[int, int], list[Turn]] = defaultdict(list)
-    for turn in turns:
-        latest[turn.env, turn.group].append(turn)
+    latest: dict[tuple[int, int], list[ChangePoint]] = defaultdict(list)
+    for point in change_points:
+        latest[point.env, point.group].append(point)
     for key, cell in cells.items():
         mine = latest.get(key, [])
-        line = lines.get(key)
-        if line is not None:
-            cell.flaky, cell.odd = line.flaky, line.odd
-        wanted = {FAILED: "new", NOT_TESTED: "untested"}.get(cell.rank)
-        began = [turn for turn in mine if turn.kind == wanted] if wanted else []
-        if cell.verdict in LOSSES and found[cell.env].nights[cell.night].lost[0]:
-            cell.since = found[cell.env].troubled_since(cell.night)
+        series = all_series.get(key)
+        if series is not None:
+            cell.flaky, cell.transient = series.flaky, series.transient
+        expected_kind = {FAILED: EventKind.NEW_FAILURE, NOT_TESTED: EventKind.UNTESTED}.get(
+            cell.rank
+        )
+        began = [point for point in mine if point.kind is expected_kind] if expected_kind else []
+        if cell.verdict in LOSSES and found[cell.env].runs[cell.run].lost[0]:
+            cell.since = found[cell.env].outage_since(cell.run)
         elif began:
-            cell.turn, cell.since, cell.before = began[-1], began[-1].night, began[-1].last
+            cell.change_point, cell.since, cell.before = began[-1], began[-1].run, began[-1].last
         elif cell.rank == FAILED:
-            cell.since = _first_failure(line) if cell.flaky or cell.odd else 0
-        if cell.turn is None and mine:
-            cell.turn = mine[-1]
+            cell.since = _first_failure(series) if cell.flaky or cell.transient else 0
+        if cell.change_point is None and mine:
+            cell.change_point = mine[-1]
 
 
-def _first_failure(line: Line | None) -> int:
-    return int((line.failing > 0).argmax()) if line is not None and (line.failing > 0).any() else 0
+def _first_failure(series: GroupSeries | None) -> int:
+    return (
+        int((series.failing > 0).argmax())
+        if series is not None and (series.failing > 0).any()
+        else 0
+    )
 
 
 def stamp(store: Store) -> str:
@@ -273,34 +280,34 @@ def stamp(store: Store) -> str:
     return hashlib.sha256(repr(rows).encode()).hexdigest()
 
 
-def _keep(store: Store, made: Board) -> None:
+def _keep(store: Store, made: Snapshot) -> None:
     """Put what was found into the store, for questions in SQL."""
     db = store.db
     db.execute("CREATE OR REPLACE TABLE stamps AS SELECT ? AS stamp", [stamp(store)])
-    turns = [
-        (t.env, made.environments[t.env].nights[t.night].bundle, t.group, t.kind, t.regression,
+    change_points = [
+        (t.env, made.environments[t.env].runs[t.run].bundle, t.group, t.kind, t.regression,
         t.cases, t.of, _linear(t.before),
          _linear(t.after), made.case_ids.get(t.item, ""), t.moved,
-         _said(made.environments[t.env].between(t.last, t.night)))
-        for t in made.turns
+         _said(made.environments[t.env].between(t.last, t.run)))
+        for t in made.change_points
     ]  # fmt: skip
     _fill(
-        db, "turns", turns,
+        db, "change_points", change_points,
         "env INTEGER, bundle INTEGER, grp INTEGER, kind VARCHAR, regression BOOLEAN, cases "
         "INTEGER, "
         "of_cases INTEGER, before DOUBLE, "
         "after DOUBLE, case_id VARCHAR, environment_changed BOOLEAN, what_changed VARCHAR",
     )  # fmt: skip
     cells = [
-        (c.env, made.environments[c.env].nights[c.night].bundle, c.group, c.verdict, RANKS[c.rank],
+        (c.env, made.environments[c.env].runs[c.run].bundle, c.group, c.verdict, RANKS[c.rank],
         c.rho, c.cases, c.of, c.case_id,
          c.sentence, c.cause, c.workaround,
-         None if c.since is None else made.environments[c.env].nights[c.since].bundle,
+         None if c.since is None else made.environments[c.env].runs[c.since].bundle,
          c.flaky[0] / c.flaky[1] if c.flaky else None)
         for c in made.cells.values()
     ]  # fmt: skip
     _fill(
-        db, "squares", cells,
+        db, "stored_cells", cells,
         "env INTEGER, bundle INTEGER, grp INTEGER, verdict VARCHAR, rank VARCHAR, rho DOUBLE, "
         "cases INTEGER, of_cases INTEGER, "
         "case_id VARCHAR, sentence VARCHAR, cause VARCHAR, workaround VARCHAR, since INTEGER, "

@@ -59,14 +59,16 @@ CREATE TEMP VIEW changes AS SELECT e.label || ' · ' || e.backend AS environment
     t.kind, t.regression, g.operator, g.family, g.dtype, g.direction, t.cases, t.of_cases,
         t.before, t.after, t.case_id,
     t.environment_changed, t.what_changed, b.path
-    FROM turns t JOIN hosts e USING (env) JOIN bundles b USING (bundle) JOIN groups g USING (grp);
+    FROM change_points t JOIN hosts e USING (env) JOIN bundles b USING (bundle)
+    JOIN groups g USING (grp);
 CREATE TEMP VIEW cells AS SELECT e.label || ' · ' || e.backend AS environment, e.label, e.backend,
     b.created::DATE AS night,
     g.operator,
     g.family, g.dtype, g.direction, c.verdict, c.rank, c.rho, c.cases, c.of_cases, c.case_id,
         c.sentence, c.cause, c.workaround,
     s.created::DATE AS since, c.flaky, b.path
-    FROM squares c JOIN hosts e USING (env) JOIN bundles b USING (bundle) JOIN groups g USING (grp)
+    FROM stored_cells c JOIN hosts e USING (env) JOIN bundles b USING (bundle)
+    JOIN groups g USING (grp)
     LEFT JOIN bundles s ON s.bundle = c.since
 """
 VIEWS = ("results", "cells", "changes", "nights", "environments", "identity", "cases")
@@ -86,9 +88,9 @@ def current(store: Store) -> bool:
     tables = {
         name for (name,) in store.db.execute("SELECT table_name FROM duckdb_tables()").fetchall()
     }
-    return "stamps" in tables and store.db.execute("SELECT stamp FROM stamps").fetchall() == [
-        (stamp(store),)
-    ]
+    if not tables >= {"stamps", "change_points", "stored_cells"}:
+        return False
+    return store.db.execute("SELECT stamp FROM stamps").fetchall() == [(stamp(store),)]
 
 
 def ask(store: Store, sql: str) -> Answer:
@@ -100,7 +102,7 @@ def ask(store: Store, sql: str) -> Answer:
     try:
         statements = db.extract_statements(sql)
     except duckdb.Error as error:
-        raise UsageError(f"the question cannot be read: {_line(error)}") from None
+        raise UsageError(f"the question cannot be read: {_series(error)}") from None
     if len(statements) != 1 or statements[0].type not in (
         duckdb.StatementType.SELECT,
         duckdb.StatementType.EXPLAIN,
@@ -141,7 +143,7 @@ def _locked(store: Store) -> duckdb.DuckDBPyConnection:
 
 
 def _explained(error: Exception) -> str:
-    words = _line(error)
+    words = _series(error)
     if "Table with name" in words and "does not exist" in words:
         name = words.split("Table with name ")[1].split(" ")[0]
         return f"there is no view {name!r}{did_you_mean(name, VIEWS)}; there are {', '.join(VIEWS)}"
@@ -150,6 +152,6 @@ def _explained(error: Exception) -> str:
     return f"the question cannot be answered: {words}"
 
 
-def _line(error: Exception) -> str:
+def _series(error: Exception) -> str:
     lines = [line.strip() for line in str(error).strip().split("\n") if line.strip()]
     return " ".join(line for line in lines if not line.startswith(("LINE", "^")))[:300]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ...core.text import printable
 from ...core.verdict import OLD_VERDICTS, VERDICTS
 from ...errors import BundleError, UsageError
-from .finding import Found
+from .bundle_sources import BundleSource
 
 if TYPE_CHECKING:
     import duckdb
@@ -141,7 +141,7 @@ class Store:
 
     def take(
         self,
-        bundles: Sequence[Found],
+        bundles: Sequence[BundleSource],
         *,
         told: Callable[[int, int], object] = lambda done, of: None,
     ) -> None:
@@ -157,7 +157,7 @@ class Store:
         if changed:
             self.db.execute("CHECKPOINT")
 
-    def keep_only(self, bundles: Sequence[Found]) -> None:
+    def keep_only(self, bundles: Sequence[BundleSource]) -> None:
         """Forget bundles that are not among these."""
         kept = [one.identity for one in bundles]
         gone = self.db.execute(
@@ -167,7 +167,7 @@ class Store:
             with self._all_or_nothing():
                 self._forget([number for (number,) in gone])
 
-    def _batch(self, batch: Sequence[Found], changed: Sequence[int]) -> None:
+    def _batch(self, batch: Sequence[BundleSource], changed: Sequence[int]) -> None:
         import duckdb
 
         try:
@@ -200,7 +200,7 @@ class Store:
         for table in ("outcomes", "details", "identities", "bundles") if numbers else ():
             self.db.execute(f"DELETE FROM {table} WHERE list_contains(?, bundle)", [list(numbers)])
 
-    def _read(self, batch: Sequence[Found]) -> None:
+    def _read(self, batch: Sequence[BundleSource]) -> None:
         (start,) = self.db.execute("SELECT coalesce(max(bundle), 0) + 1 FROM bundles").fetchall()[0]
         numbers = range(start, start + len(batch))
         columns = [
@@ -225,7 +225,7 @@ class Store:
         for kind in (".jsonl", ".gz", ".zst"):
             self._results([file for file in files if file[2].endswith(kind)])
 
-    def _remember_environments(self, batch: Sequence[Found], numbers: Sequence[int]) -> None:
+    def _remember_environments(self, batch: Sequence[BundleSource], numbers: Sequence[int]) -> None:
         rows = [
             (number, one.label, backend, name, value)
             for number, one in zip(numbers, batch, strict=True)
@@ -341,8 +341,8 @@ def _quiet(db: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     return db
 
 
-def _batches(bundles: Sequence[Found]) -> Iterator[list[Found]]:
-    batch: list[Found] = []
+def _batches(bundles: Sequence[BundleSource]) -> Iterator[list[BundleSource]]:
+    batch: list[BundleSource] = []
     size = 0
     for one in bundles:
         length = _length(one.results)

@@ -3,7 +3,7 @@ although it still passes."""
 
 from __future__ import annotations
 
-from .seen import Change, Group, Seen
-from .summary import Difference, difference
+from .compared import ComparedResult, GroupKey, ResultChange
+from .difference import RunDifference, difference
 
-__all__ = ["Change", "Difference", "Group", "Seen", "difference"]
+__all__ = ["ComparedResult", "GroupKey", "ResultChange", "RunDifference", "difference"]

@@ -4,8 +4,8 @@ const D = JSON.parse($("data").textContent);
 const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 const STATE = { failed: "fail", warned: "warn", passed: "pass", "not tested": "untested" };
 const RANK = Object.fromEntries(D.ranks.map((name, i) => [name, i]));
-const FIRST = 60, BUDGET = 20, NEWS = { new: "new", drifted: "↗", untested: "lost", fixed: "fixed", calmed: "↘", tested: "back", once: "once" };
-const GOOD = ["fixed", "calmed", "tested"];
+const FIRST = 60, BUDGET = 20, NEWS = { new: "new", error_grew: "↗", untested: "lost", fixed: "fixed", error_shrank: "↘", tested: "back", transient: "once" };
+const GOOD = ["fixed", "error_shrank", "tested"];
 
 const operators = D.operators.map(([name, family, file, kinds, cells, past], id) => {
   const counts = kinds.map(() => ({}));

@@ -30,7 +30,7 @@ RESULTS = (
 
 
 @dataclass(frozen=True)
-class Found:
+class BundleSource:
     """A bundle: its ``identity`` (equal in copies), ``signature`` (changes with its files), and
     what its header says.
 
@@ -50,7 +50,7 @@ class Found:
     backends: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
-def bundles(folders: Sequence[Path]) -> tuple[list[Found], list[str]]:
+def bundles(folders: Sequence[Path]) -> tuple[list[BundleSource], list[str]]:
     """Every bundle in or below ``folders``, oldest first, each run once; and a line for each that
     is damaged, or there twice.
 
@@ -68,7 +68,7 @@ def bundles(folders: Sequence[Path]) -> tuple[list[Found], list[str]]:
     ]
 
 
-def _read(one: Listed) -> Found:
+def _read(one: Listed) -> BundleSource:
     header, results = one.header, _results(one.folder)
     specs = header["settings"].get("specs")
     spelt = specs if isinstance(specs, dict) else {}
@@ -90,7 +90,7 @@ def _read(one: Listed) -> Found:
         sort_keys=True,
         default=str,
     )
-    return Found(
+    return BundleSource(
         one.folder, one.id, hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()[:32],
         created, _name(one.label),
         _name(corpus.get("digest", "")) if isinstance(corpus, dict) else "",

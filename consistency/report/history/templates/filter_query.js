@@ -1,9 +1,10 @@
-// The language of the query box. consistency/matrix/language.py reads the same one; tests hold the two together.
+// The language of the query box. consistency/report/history/filter_query.py reads the same one; tests hold the two together.
 
 const TEXTS = ["operator", "family", "dtype", "direction", "verdict", "cause", "workaround", "kind", "environment", "label", "backend"];
 const NUMBERS = ["rho", "flaky"], OTHERS = ["since", "count", "fingerprint"];
 const STATES = ["pass", "warn", "fail", "untested"];
-const KINDS = ["new", "drifted", "untested", "fixed", "calmed", "tested", "flaky", "once"];
+const KINDS = ["new", "error_grew", "untested", "fixed", "error_shrank", "tested", "flaky", "transient"];
+const FORMER_WORDS = { drifted: "error_grew", calmed: "error_shrank", once: "transient" };
 const TERM = /-?(?:[^\s":]+:)?(?:"[^"]*"|[^\s"]+)/g;
 const MAX_LENGTH = 2000;
 
@@ -96,7 +97,7 @@ const testOf = (key, value, names, verdicts) => {
   }
   if (TEXTS.includes(key)) {
     const known = { verdict: [...verdicts, ...STATES], kind: KINDS }[key] || [];
-    const parts = value.split(",");
+    const parts = value.split(",").map((part) => key === "kind" ? FORMER_WORDS[part] || part : part);
     for (const part of parts) if (known.length && !part.includes("*") && !known.includes(part)) throw new Misunderstood(
         `${part} is no ${key}${suggestion(part, known)}`);
     const patterns = parts.map(glob);

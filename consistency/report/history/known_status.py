@@ -12,7 +12,7 @@ from ...engine.known.status import FILE, Standing, together, told
 from ...errors import ConsistencyError
 from ...storage import bundle
 
-MOST = 2_000  # entries of a bundle that are read
+MAX_ENTRIES = 2_000  # entries of a bundle that are read
 
 
 def standings(folders: Iterable[Path]) -> dict[str, Standing]:
@@ -23,7 +23,7 @@ def standings(folders: Iterable[Path]) -> dict[str, Standing]:
         rows: list[Standing] = []
         try:
             for number, row in bundle.lines(folder / FILE):
-                if number > MOST:
+                if number > MAX_ENTRIES:
                     break
                 rows.append(Standing.from_json(row))
         except (

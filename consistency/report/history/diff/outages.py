@@ -11,35 +11,19 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from .seen import Change, Group, Results
-from .verdicts import Pair
-
-LOSSES = ("crash", "timeout")
-SHARE, OPERATORS = (
-    0.005,
-    10,
-    # of the run's results, and of how many operators: one operator that hangs is that operator's
-    # news
-)
-
-
-def is_trouble(lost: int, operators: int, results: int) -> bool:
-    """Whether so many results that were lost, of so many operators, are the machine's doing;
-    ``results`` counts all of the run."""
-    return operators >= OPERATORS and lost >= SHARE * results
-
-
-def in_words(lost: int, operators: int) -> str:
-    return f"{lost:,} cases of {operators:,} operators crashed or timed out"
+from ..events import EventKind
+from ..outages import LOSSES, describe, is_outage
+from .compared import GroupKey, ResultChange, Results
+from .verdict_changes import ResultPair
 
 
 @dataclass
-class Lost:
+class Outage:
     """What a backend lost in a run. ``words`` counts what was said of it; ``case`` is the id of
     one."""
 
     results: int = 0
-    groups: set[Group] = field(default_factory=set)
+    groups: set[GroupKey] = field(default_factory=set)
     words: Counter[str] = field(default_factory=Counter)
     case: str = ""
 
@@ -48,12 +32,12 @@ class Lost:
         return len({group[0] for group in self.groups})
 
     def __str__(self) -> str:
-        return in_words(self.results, self.operators)
+        return describe(self.results, self.operators)
 
 
-def lost(results: Results) -> dict[str, Lost]:
+def lost(results: Results) -> dict[str, Outage]:
     """What was lost, by backend, where the machine was in trouble."""
-    every, found = Counter(group[3] for group, _ in results), defaultdict[str, Lost](Lost)
+    every, found = Counter(group[3] for group, _ in results), defaultdict[str, Outage](Outage)
     for (group, case), one in results.items():
         if one.verdict in LOSSES:
             mine = found[group[3]]
@@ -61,22 +45,22 @@ def lost(results: Results) -> dict[str, Lost]:
             mine.groups.add(group)
             mine.words[f"{one.verdict}: {one.explanation}"] += 1
     return {
-        b: mine for b, mine in found.items() if is_trouble(mine.results, mine.operators, every[b])
+        b: mine for b, mine in found.items() if is_outage(mine.results, mine.operators, every[b])
     }
 
 
-def apart(
-    groups: Mapping[Group, Sequence[Pair]], before: Results, after: Results
-) -> tuple[Mapping[Group, Sequence[Pair]], list[Change]]:
+def split_outages(
+    groups: Mapping[GroupKey, Sequence[ResultPair]], before: Results, after: Results
+) -> tuple[Mapping[GroupKey, Sequence[ResultPair]], list[ResultChange]]:
     """The pairs without those that a machine in trouble lost, and a change for each backend that
     fell into trouble or got out."""
     then, now = lost(before), lost(after)
     if not then and not now:
         return groups, []
-    rest: dict[Group, list[Pair]] = {}
+    rest: dict[GroupKey, list[ResultPair]] = {}
     fell, rose = (
-        defaultdict[str, list[tuple[Group, Pair]]](list),
-        defaultdict[str, list[tuple[Group, Pair]]](list),
+        defaultdict[str, list[tuple[GroupKey, ResultPair]]](list),
+        defaultdict[str, list[tuple[GroupKey, ResultPair]]](list),
     )
     for group, pairs in groups.items():
         backend, kept = group[3], rest.setdefault(group, [])
@@ -101,9 +85,11 @@ def apart(
                 f"{mine}{', as some did before' if backend in then else ''}; most often "
                 f"{mine.words.most_common(1)[0][0]}"
             )
-            changes.append(_change("trouble", backend, fell[backend], like[backend], words, mine))
+            changes.append(
+                _change(EventKind.OUTAGE, backend, fell[backend], like[backend], words, mine)
+            )
     changes += [
-        _change("fixed", backend, rose[backend], like[backend],
+        _change(EventKind.FIXED, backend, rose[backend], like[backend],
         f"the machine was in trouble: {mine}", mine)
         for backend, mine in then.items() if rose[backend]
     ]  # fmt: skip
@@ -111,8 +97,13 @@ def apart(
 
 
 def _change(
-    kind: str, backend: str, pairs: Sequence[tuple[Group, Pair]], like: int, words: str, lost: Lost
-) -> Change:
+    kind: EventKind,
+    backend: str,
+    pairs: Sequence[tuple[GroupKey, ResultPair]],
+    like: int,
+    words: str,
+    lost: Outage,
+) -> ResultChange:
     """One line about many groups: those of ``pairs``, or of ``lost`` where all that was lost had
     been explored."""
     worst = max(
@@ -120,7 +111,7 @@ def _change(
     )
     rhos = (worst[1].rho, worst[2].rho) if worst else (0.0, 0.0)
     groups = len({group for group, _ in pairs} or lost.groups)
-    return Change(
+    return ResultChange(
         kind,
         ("*", "*", "*", backend),
         len(pairs),

@@ -5,35 +5,36 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from .seen import Change, Group, Seen
+from ..events import EventKind
+from .compared import ComparedResult, GroupKey, ResultChange
 
-Pair = tuple[str, Seen, Seen]  # case, before, after
-MOST_LOST = 5  # groups of one backend that lose their results for the same reason, told one by one
+ResultPair = tuple[str, ComparedResult, ComparedResult]  # case, before, after
+MAX_LISTED_LOSSES = 5  # groups of a backend that lose their results for one reason, listed singly
 
 
 def changes(
-    groups: Mapping[Group, Sequence[Pair]], absent: Iterable[Change] = ()
-) -> Iterator[Change]:
+    groups: Mapping[GroupKey, Sequence[ResultPair]], missing: Iterable[ResultChange] = ()
+) -> Iterator[ResultChange]:
     """The changes of each group, with those of groups that are ``absent``; a backend that is gone
     altogether is one."""
     every = [
         *(change for group, pairs in groups.items() for change in _of_group(group, pairs)),
-        *absent,
+        *missing,
     ]
-    lost: defaultdict[tuple[str, str], list[Change]] = defaultdict(list)
+    lost: defaultdict[tuple[str, str], list[ResultChange]] = defaultdict(list)
     for change in every:
-        if change.kind == "untested":
+        if change.kind is EventKind.UNTESTED:
             lost[change.group[3], change.words].append(change)
         else:
             yield change
     for (backend, words), alike in lost.items():
-        if len(alike) <= MOST_LOST:
+        if len(alike) <= MAX_LISTED_LOSSES:
             yield from alike
         else:
             first = max(alike, key=lambda change: change.cases)
             cases, like = sum(c.cases for c in alike), sum(c.like for c in alike)
-            yield Change(
-                "untested",
+            yield ResultChange(
+                EventKind.UNTESTED,
                 ("*", "*", "*", backend),
                 cases,
                 like,
@@ -45,12 +46,11 @@ def changes(
             )
 
 
-def _of_group(group: Group, pairs: Sequence[Pair]) -> Iterator[Change]:
-    def told(kind: str, chosen: Sequence[Pair], words: str = "") -> Change:
-        case, old, new = max(
-            chosen, key=lambda pair: pair[1].rho if kind in ("fixed", "gone") else pair[2].rho
-        )
-        return Change(
+def _of_group(group: GroupKey, pairs: Sequence[ResultPair]) -> Iterator[ResultChange]:
+    def make_change(kind: EventKind, chosen: Sequence[ResultPair], words: str = "") -> ResultChange:
+        ended = kind in (EventKind.FIXED, EventKind.KNOWN_VANISHED)
+        case, old, new = max(chosen, key=lambda pair: (pair[1] if ended else pair[2]).rho)
+        return ResultChange(
             kind,
             group,
             len(chosen),
@@ -61,7 +61,7 @@ def _of_group(group: Group, pairs: Sequence[Pair]) -> Iterator[Change]:
             case,
         )
 
-    grown = [p for p in pairs if p[1].grown_to(p[2])]
+    grown = [p for p in pairs if p[1].known_grew(p[2])]
     worse = [p for p in pairs if p[2].fails and not p[1].fails and p not in grown]
     better = [p for p in pairs if p[1].fails and p[2].passes]
     gone = [p for p in pairs if p[1].verdict == "known" and p[2].passes and not p[1].flaky]
@@ -75,7 +75,7 @@ def _of_group(group: Group, pairs: Sequence[Pair]) -> Iterator[Change]:
         if p[1].fails and p[2].fails and (p[1].verdict, p[1].cause) != (p[2].verdict, p[2].cause)
     ]
     if worse:
-        yield told("new", worse)
+        yield make_change(EventKind.NEW_FAILURE, worse)
     if grown:
         _, old, new = max(grown, key=lambda pair: pair[2].rho)
         limit = (
@@ -84,8 +84,8 @@ def _of_group(group: Group, pairs: Sequence[Pair]) -> Iterator[Change]:
             else "no limit stated"
         )
         place = old.known.place if old.known is not None else ""
-        yield told(
-            "grown",
+        yield make_change(
+            EventKind.KNOWN_GREW,
             grown,
             f"known divergence, {old.rho:.3g} × budget then, {new.rho:.3g} now ({place}: {limit})",
         )
@@ -95,23 +95,27 @@ def _of_group(group: Group, pairs: Sequence[Pair]) -> Iterator[Change]:
             f"{old.verdict} ({old.cause or 'no cause'}) then, {new.verdict} "
             f"({new.cause or 'no cause'}) now"
         )
-        yield told("changed", other, text)
+        yield make_change(EventKind.FAILURE_CHANGED, other, text)
     if lost:
-        yield told("untested", lost)
+        yield make_change(EventKind.UNTESTED, lost)
     if known:
-        yield told("known", known, max(known, key=lambda pair: pair[2].rho)[2].explanation)
+        yield make_change(
+            EventKind.TURNED_KNOWN, known, max(known, key=lambda pair: pair[2].rho)[2].explanation
+        )
     if better and not worse:
         was = max(better, key=lambda pair: pair[1].rho)[1]
-        yield told("fixed", better, f"was {was.verdict}: {was.explanation}")
+        yield make_change(EventKind.FIXED, better, f"was {was.verdict}: {was.explanation}")
     if gone and not worse:
         still = sum(p[2].verdict == "known" for p in pairs)
         rest = f"; {still} others still are" if still else ""
-        yield told(
-            "gone", gone, f"was {max(gone, key=lambda pair: pair[1].rho)[1].explanation}{rest}"
+        yield make_change(
+            EventKind.KNOWN_VANISHED,
+            gone,
+            f"was {max(gone, key=lambda pair: pair[1].rho)[1].explanation}{rest}",
         )
 
 
-def _lost(pairs: Sequence[Pair]) -> list[Pair]:
+def _lost(pairs: Sequence[ResultPair]) -> list[ResultPair]:
     """What is no longer tested. That a case turns out to tell nothing is its numbers' doing, unless
     it happens to most of them."""
     tested = [p for p in pairs if p[1].tested]

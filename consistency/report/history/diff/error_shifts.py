@@ -13,23 +13,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..changes import LEAST_SHIFT, Shift, critical, shift_of
-from ..changes import octaves as in_octaves
-from .seen import Change, Group
-from .verdicts import Pair
+from ..events import EventKind
+from ..shift_test import MIN_SHIFT, Shift, critical, octaves, shift_of
+from .compared import GroupKey, ResultChange
+from .verdict_changes import ResultPair
 
 
 @dataclass(frozen=True)
-class _Asked:
-    group: Group
-    pairs: Sequence[Pair]
+class _PooledShift:
+    group: GroupKey
+    pairs: Sequence[ResultPair]
     shift: Shift
-    members: tuple[Group, ...]
+    members: tuple[GroupKey, ...]
 
 
-def drifts(groups: Mapping[Group, Sequence[Pair]]) -> Iterator[Change]:
+def error_shifts(groups: Mapping[GroupKey, Sequence[ResultPair]]) -> Iterator[ResultChange]:
     """The shifts that are alarms. One chance of a false alarm holds for all questions together
-    (:mod:`consistency.report.history.changes`).
+    (:mod:`consistency.report.history.shift_test`).
 
     What a narrower group shows is not told again of a wider one, unless the wider one shifts
     without it.
@@ -38,53 +38,51 @@ def drifts(groups: Mapping[Group, Sequence[Pair]]) -> Iterator[Change]:
         group: [p for p in pairs if p[1].passes and p[2].passes] for group, pairs in groups.items()
     }
     passing = {group: pairs for group, pairs in passing.items() if pairs}
-    alone: list[tuple[Group, tuple[Group, ...]]] = [(group, (group,)) for group in passing]
+    alone: list[tuple[GroupKey, tuple[GroupKey, ...]]] = [(group, (group,)) for group in passing]
     levels = [alone, _joined(passing, _all_dtypes), _joined(passing, _all_operators)]
-    asked = [[_ask(name, members, passing) for name, members in level] for level in levels]
-    limit = critical([one.shift.least for level in asked for one in level])
-    told: set[Group] = set()
-    for number, level in enumerate(asked):
-        now: set[Group] = set()
+    pooled = [[_pool(name, members, passing) for name, members in level] for level in levels]
+    limit = critical([one.shift.least for level in pooled for one in level])
+    covered: set[GroupKey] = set()
+    for number, level in enumerate(pooled):
+        now: set[GroupKey] = set()
         for one in level:
-            rest = tuple(member for member in one.members if member not in told)
+            rest = tuple(member for member in one.members if member not in covered)
             if number and len(rest) < len(one.members):
                 if len(rest) < 2:
                     continue
-                one = _ask(one.group, rest, passing)
-            if one.shift.chance <= limit and abs(one.shift.size) >= LEAST_SHIFT:
+                one = _pool(one.group, rest, passing)
+            if one.shift.chance <= limit and abs(one.shift.size) >= MIN_SHIFT:
                 now.update(one.members)
                 yield _change(one, sum(len(groups[member]) for member in one.members))
-        told |= now
+        covered |= now
 
 
-def _all_dtypes(group: Group) -> Group:
+def _all_dtypes(group: GroupKey) -> GroupKey:
     return (group[0], "*", group[2], group[3])
 
 
-def _all_operators(group: Group) -> Group:
+def _all_operators(group: GroupKey) -> GroupKey:
     return ("*", group[1], group[2], group[3])
 
 
 def _joined(
-    passing: Iterable[Group], wider: Callable[[Group], Group]
-) -> list[tuple[Group, tuple[Group, ...]]]:
-    found: defaultdict[Group, list[Group]] = defaultdict(list)
+    passing: Iterable[GroupKey], wider: Callable[[GroupKey], GroupKey]
+) -> list[tuple[GroupKey, tuple[GroupKey, ...]]]:
+    found: defaultdict[GroupKey, list[GroupKey]] = defaultdict(list)
     for group in passing:
         found[wider(group)].append(group)
     return [(name, tuple(members)) for name, members in found.items() if len(members) > 1]
 
 
-def _ask(
-    name: Group, members: tuple[Group, ...], passing: Mapping[Group, Sequence[Pair]]
-) -> _Asked:
+def _pool(
+    name: GroupKey, members: tuple[GroupKey, ...], passing: Mapping[GroupKey, Sequence[ResultPair]]
+) -> _PooledShift:
     pairs = [pair for member in members for pair in passing[member]]
-    moves = in_octaves([new.rho for _, _, new in pairs]) - in_octaves(
-        [old.rho for _, old, _ in pairs]
-    )
-    return _Asked(name, pairs, shift_of(moves), members)
+    moves = octaves([new.rho for _, _, new in pairs]) - octaves([old.rho for _, old, _ in pairs])
+    return _PooledShift(name, pairs, shift_of(moves), members)
 
 
-def _change(one: _Asked, like: int) -> Change:
+def _change(one: _PooledShift, like: int) -> ResultChange:
     moved = [pair for pair in one.pairs if pair[1].rho != pair[2].rho]
     old, new = (
         float(np.median([then.rho for _, then, _ in moved])),
@@ -99,7 +97,8 @@ def _change(one: _Asked, like: int) -> Change:
         f"errors have {'grown' if up else 'shrunk'} by {size:.2g}×, still within budget (p = "
         f"{one.shift.chance:.0e})"
     )
-    return Change(
-        "drifted" if up else "calmed", one.group, one.shift.moved, like, old, new, words,
+    return ResultChange(
+        EventKind.ERROR_GREW if up else EventKind.ERROR_SHRANK,
+        one.group, one.shift.moved, like, old, new, words,
         farthest[0], len(one.members)
     )  # fmt: skip

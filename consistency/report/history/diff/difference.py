@@ -10,16 +10,18 @@ from typing import Any
 
 from ....errors import BundleError
 from ....storage import bundle
-from . import absent, drifts, seen, trouble, verdicts
-from .seen import KINDS, Change, Group, Results
+from ..events import EventKind
+from . import compared, error_shifts, missing, outages, verdict_changes
+from .compared import GroupKey, ResultChange, Results
 
 MACHINE = "machine"  # what is about all backends stands under this name
 _LONG = 400
-Moved = tuple[tuple[str, str, str], ...]  # name, then, now
+_LISTED = list(EventKind)
+ChangedFacts = tuple[tuple[str, str, str], ...]  # name, then, now
 
 
 @dataclass(frozen=True)
-class Side:
+class ComparedRun:
     """One of the two runs. ``corpus`` is its digest, ``explored`` how many results only this run
     has because it explored."""
 
@@ -34,54 +36,54 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Difference:
+class RunDifference:
     """Two runs compared. ``environments``: by backend, what is not the same on both sides; under
     ``machine`` what is about all."""
 
-    before: Side
-    after: Side
+    before: ComparedRun
+    after: ComparedRun
     like: int
-    changes: tuple[Change, ...] = ()
-    environments: Mapping[str, Moved] = field(default_factory=dict)
+    changes: tuple[ResultChange, ...] = ()
+    environments: Mapping[str, ChangedFacts] = field(default_factory=dict)
     not_reached: int = (
         0  # results on the same corpus, or on the same draws, that the newer run does not have
     )
 
     @property
-    def regressions(self) -> tuple[Change, ...]:
+    def regressions(self) -> tuple[ResultChange, ...]:
         return tuple(change for change in self.changes if change.regression)
 
 
-def difference(old: Path, new: Path) -> Difference:
+def difference(old: Path, new: Path) -> RunDifference:
     """Compare two bundles. Raises BundleError with file and line."""
     headers = [bundle.read_header(folder) for folder in (old, new)]
-    before, after = seen.results(old), seen.results(new)
-    groups: dict[Group, list[verdicts.Pair]] = defaultdict(list)
+    before, after = compared.results(old), compared.results(new)
+    groups: dict[GroupKey, list[verdict_changes.ResultPair]] = defaultdict(list)
     like = 0
     for (group, case), now in after.items():
         then = before.get((group, case))
         if then is not None:
             groups[group].append((case, then, now))
             like += 1
-    rest, troubled = trouble.apart(groups, before, after)
+    rest, outages_found = outages.split_outages(groups, before, after)
     changes = [
-        *troubled,
-        *verdicts.changes(rest, absent.groups(headers[0], headers[1], before, after)),
-        *drifts.drifts(groups),
+        *outages_found,
+        *verdict_changes.changes(rest, missing.groups(headers[0], headers[1], before, after)),
+        *error_shifts.error_shifts(groups),
     ]
     changes.sort(
-        key=lambda c: (KINDS.index(c.kind), -c.after if c.after == c.after else 0.0, c.group)
+        key=lambda c: (_LISTED.index(c.kind), -c.after if c.after == c.after else 0.0, c.group)
     )
     sides = (_side(old, headers[0], before, after), _side(new, headers[1], after, before))
-    left = absent.results(headers[0], headers[1], before, after)
-    return Difference(*sides, like, tuple(changes), _environments(old, new, *headers), left)
+    left = missing.results(headers[0], headers[1], before, after)
+    return RunDifference(*sides, like, tuple(changes), _environments(old, new, *headers), left)
 
 
-def _side(folder: Path, header: Mapping[str, Any], ours: Results, theirs: Results) -> Side:
+def _side(folder: Path, header: Mapping[str, Any], ours: Results, theirs: Results) -> ComparedRun:
     only = Counter(one.origin for key, one in ours.items() if key not in theirs)
     corpus = header["corpus"]["digest"] if header["corpus"] else ""
     ended = "seconds" in header and header.get("complete") is not False
-    return Side(
+    return ComparedRun(
         folder,
         header["id"],
         header["label"],
@@ -95,7 +97,7 @@ def _side(folder: Path, header: Mapping[str, Any], ours: Results, theirs: Result
 
 def _environments(
     old: Path, new: Path, before: Mapping[str, Any], after: Mapping[str, Any]
-) -> dict[str, Moved]:
+) -> dict[str, ChangedFacts]:
     """What moved, backend by backend; what moved in the same way on several stands under all of
     their names, once."""
     then, now = _read(old), _read(new)
@@ -145,7 +147,7 @@ def _read(folder: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _moved(then: Mapping[str, Any], now: Mapping[str, Any]) -> Moved:
+def _moved(then: Mapping[str, Any], now: Mapping[str, Any]) -> ChangedFacts:
     pairs = (
         (name, str(then.get(name, ""))[:_LONG], str(now.get(name, ""))[:_LONG])
         for name in sorted({*then, *now})

@@ -3,12 +3,12 @@
 All of it goes by signs and ranks of log2 of × budget, so that no scale, no noise model and no few
 odd cases matter:
 
-- :func:`shift`: Wilcoxon's signed-rank test (1945) of paired cases, exact. Its only assumption is
+- :func:`shift_of`: Wilcoxon's signed-rank test (1945) of paired cases, exact. It assumes only
   that before and after could be exchanged; cases whose bits are the same say nothing and are left
   out, which keeps it exact.
-- :func:`alarms`: which of many shifts are alarms, with one chance of a false alarm for all of them
-  together (Tarone 1990: of discrete tests only those count that could have been significant, so
-  what did not move at all costs no power).
+- :func:`critical`: which of many shifts are significant, with one chance of a false alarm for all
+  of them together (Tarone 1990: of discrete tests only those count that could have been
+  significant, so what did not move at all costs no power).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FLOOR, CEILING = (
 FALSE_ALARMS = (
     1e-3  # chance that a comparison of two runs in which nothing changed has any alarm at all
 )
-LEAST_SHIFT = math.log2(1.25)  # octaves: less is seen in the numbers, and is nobody's concern
+MIN_SHIFT = math.log2(1.25)  # octaves: less is seen in the numbers, and is nobody's concern
 EXACT = 200  # pairs up to which the distribution is computed, not approximated
 # what is as likely without a cause as that is never told, so that its size may be a rough one
 _DOUBTFUL = 0.05
@@ -67,13 +67,6 @@ def octaves(rho: ArrayLike) -> NDArray[np.float64]:
     return np.log2(bounded)
 
 
-def shift(before: ArrayLike, after: ArrayLike) -> Shift:
-    """How the errors (× budget) of the same cases moved from ``before`` to ``after``, which are
-    equally long."""
-    moves = octaves(after) - octaves(before)
-    return shift_of(moves)
-
-
 def shift_of(moves: ArrayLike) -> Shift:
     """The same for differences in octaves."""
     every = np.asarray(moves, dtype=np.float64)
@@ -84,18 +77,6 @@ def shift_of(moves: ArrayLike) -> Shift:
     chance = _signed_rank(moved)
     size = _typical(moved) if chance <= _DOUBTFUL else float(np.median(moved))
     return Shift(size, chance, 2.0 ** (1 - min(count, 1000)), up, count, len(every))
-
-
-def alarms(
-    shifts: Sequence[Shift], chance: float = FALSE_ALARMS, least: float = LEAST_SHIFT
-) -> list[int]:
-    """Positions of those shifts that are alarms. Where nothing changed, there is any alarm at all
-    with probability ``chance``.
-
-    ``least``: octaves below which a shift, however certain, is none.
-    """
-    limit = critical([one.least for one in shifts], chance)
-    return [i for i, one in enumerate(shifts) if one.chance <= limit and abs(one.size) >= least]
 
 
 def critical(least: Sequence[float], chance: float = FALSE_ALARMS) -> float:

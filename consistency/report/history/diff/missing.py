@@ -7,7 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .seen import Change, Group, Results, Seen
+from ..events import EventKind
+from .compared import ComparedResult, GroupKey, ResultChange, Results
 
 _PLAN = ("seed", "examples", "source")  # which cases a run without a corpus draws
 
@@ -27,7 +28,7 @@ def results(old: Mapping[str, Any], new: Mapping[str, Any], before: Results, aft
 
 def groups(
     old: Mapping[str, Any], new: Mapping[str, Any], before: Results, after: Results
-) -> Iterator[Change]:
+) -> Iterator[ResultChange]:
     """What was tested of operators of which the newer run has nothing on that backend, unless its
     time was up."""
     out_of_time = "seconds" in new and new.get("complete") is False
@@ -35,7 +36,7 @@ def groups(
     if out_of_time or not says or not _same_corpus(old, new):
         return
     there = {(group[0], group[3]) for group, _ in after}
-    lost: defaultdict[Group, list[tuple[str, Seen]]] = defaultdict(list)
+    lost: defaultdict[GroupKey, list[tuple[str, ComparedResult]]] = defaultdict(list)
     for (group, case), one in before.items():
         if (
             one.tested
@@ -53,7 +54,9 @@ def groups(
                 group[3], "no results" if "seconds" in new else "no results: the run did not end"
             )
         )
-        yield Change("untested", group, len(pairs), len(pairs), worst.rho, 0.0, why[:400], case)
+        yield ResultChange(
+            EventKind.UNTESTED, group, len(pairs), len(pairs), worst.rho, 0.0, why[:400], case
+        )
 
 
 def _same_corpus(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
@@ -61,7 +64,7 @@ def _same_corpus(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     return one == other
 
 
-def _asked(group: Group, settings: Mapping[str, Any]) -> bool:
+def _asked(group: GroupKey, settings: Mapping[str, Any]) -> bool:
     """Whether a run with these settings was to judge such results, as far as they say."""
     named = zip(
         (settings.get(key) for key in ("operators", "dtypes", "directions", "backends")),

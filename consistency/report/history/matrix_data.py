@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from ...core.text import quote
 from ...core.verdict import VERDICTS
 from ..page_data import embedded
-from .entries import flaky, identity_of, kind, names, since
-from .series import Environment
-from .snapshot import FAILED, RANK_OF, RANKS, WARNED, Board, Cell, Group
+from .query_entries import flaky, identity_of, latest_event, names, since
+from .series import EnvironmentHistory
+from .snapshot import FAILED, RANK_OF, RANKS, WARNED, MatrixCell, ResultGroup, Snapshot
 
 ROOM = 6_000_000  # bytes of the index
 POINTS = 40  # of a line of the past
@@ -25,26 +25,32 @@ LOWEST, STEP = -10.0, 0.5  # octaves of × budget: what A stands for, and the di
 
 
 def data(
-    board: Board, files: Mapping[str, str], links: Mapping[tuple[int, int], tuple[str, ...]]
+    snapshot: Snapshot, files: Mapping[str, str], links: Mapping[tuple[int, int], tuple[str, ...]]
 ) -> dict[str, Any]:
     """The JSON of the index. Operators whose cells do not fit are counted in ``left_out``."""
     order = sorted(
-        (one for one in board.by_operator().items() if one[0] in files),
-        key=lambda item: _weight(board, item[1]),
+        (one for one in snapshot.by_operator().items() if one[0] in files),
+        key=lambda item: _weight(snapshot, item[1]),
     )
-    places = {env: i for i, env in enumerate(board.environments)}
+    places = {env: i for i, env in enumerate(snapshot.environments)}
     texts = _Texts()
     operators, left = [], ROOM
     for name, groups in order:
         cells = [
-            [place, *_cell(board, cell, places[env], texts, links.get((env, group.number), ()))]
+            [place, *_cell(snapshot, cell, places[env], texts, links.get((env, group.number), ()))]
             for place, group in enumerate(groups)
-            for env in board.environments
-            if (cell := board.cells.get((env, group.number))) is not None
+            for env in snapshot.environments
+            if (cell := snapshot.cells.get((env, group.number))) is not None
         ]
         past = [
-            past_of([board.lines[env, g.number] for g in groups if (env, g.number) in board.lines])
-            for env in board.environments
+            past_of(
+                [
+                    snapshot.series[env, g.number]
+                    for g in groups
+                    if (env, g.number) in snapshot.series
+                ]
+            )
+            for env in snapshot.environments
         ]
         row = [
             name,
@@ -62,9 +68,9 @@ def data(
         "ranks": RANKS,
         "verdicts": [*([name, RANKS[RANK_OF[i]]] for i, name in enumerate(VERDICTS)),
         ["reduced-precision", RANKS[WARNED]]],
-        "environments": [_environment(one) for one in board.environments.values()],
+        "environments": [_environment(one) for one in snapshot.environments.values()],
         "operators": operators, "texts": texts.all,
-        "names": names(board), "left_out": len(files) - len(operators),
+        "names": names(snapshot), "left_out": len(files) - len(operators),
     }  # fmt: skip
 
 
@@ -82,17 +88,18 @@ class _Texts:
         return list(self._known)
 
 
-def _weight(board: Board, groups: list[Group]) -> tuple[int, float, str]:
+def _weight(snapshot: Snapshot, groups: list[ResultGroup]) -> tuple[int, float, str]:
     """Worst first: what has just begun to fail, what fails, by × budget; then what warns, and the
     rest."""
     cells = [
         cell
-        for env in board.environments
+        for env in snapshot.environments
         for g in groups
-        if (cell := board.cells.get((env, g.number))) is not None
+        if (cell := snapshot.cells.get((env, g.number))) is not None
     ]
     fresh = any(
-        cell.turn is not None and cell.turn.regression and _is_last(board, cell) for cell in cells
+        cell.change_point is not None and cell.change_point.regression and _is_last(snapshot, cell)
+        for cell in cells
     )
     rank = max((cell.rank for cell in cells), default=0)
     rho = max(
@@ -106,31 +113,36 @@ def _weight(board: Board, groups: list[Group]) -> tuple[int, float, str]:
     return (-8 if fresh else 0) - rank, -rho, groups[0].operator
 
 
-def _is_last(board: Board, cell: Cell) -> bool:
-    return cell.turn is not None and cell.turn.night == len(board.environments[cell.env].nights) - 1
+def _is_last(snapshot: Snapshot, cell: MatrixCell) -> bool:
+    return (
+        cell.change_point is not None
+        and cell.change_point.run == len(snapshot.environments[cell.env].runs) - 1
+    )
 
 
-def _environment(one: Environment) -> dict[str, Any]:
-    last = one.nights[-1]
+def _environment(one: EnvironmentHistory) -> dict[str, Any]:
+    last = one.runs[-1]
     return {
         "name": one.name, "label": one.label, "backend": one.backend, "night": last.name,
-        "nights": len(one.nights),
+        "nights": len(one.runs),
         "identity": identity_of(one), "path": quote(last.path), "spec": quote(one.spec()),
     }  # fmt: skip
 
 
-def _cell(board: Board, cell: Cell, place: int, texts: _Texts, links: tuple[str, ...]) -> list[Any]:
+def _cell(
+    snapshot: Snapshot, cell: MatrixCell, place: int, texts: _Texts, links: tuple[str, ...]
+) -> list[Any]:
     """[environment, verdict, × budget, cases, of, case id, …] and, of what is not ordinary, {…}
     with the rest."""
-    environment = board.environments[cell.env]
+    environment = snapshot.environments[cell.env]
     verdict = (
         len(VERDICTS)
         if cell.verdict == "reduced-precision" and cell.rank == WARNED
         else VERDICTS.index(cell.verdict)
     )
     rest: dict[str, Any] = {}
-    if (night := since(environment, cell)) is not None:
-        rest["since"] = night
+    if (run := since(environment, cell)) is not None:
+        rest["since"] = run
         rest["because"] = (
             texts(because(environment, cell.since or 0, cell.before)) if cell.since else 0
         )
@@ -143,14 +155,14 @@ def _cell(board: Board, cell: Cell, place: int, texts: _Texts, links: tuple[str,
             rest[name] = texts(value)
     if cell.expectation:
         rest["expectation"] = texts(cell.expectation)
-    if (what := kind(environment, cell)) != "":
+    if (what := latest_event(environment, cell)) != "":
         rest["kind"] = what
     if (rate := flaky(cell)) is not None:
         rest["flaky"] = round(rate, 3)
-    if cell.night != len(environment.nights) - 1:
+    if cell.run != len(environment.runs) - 1:
         rest["night"], rest["path"] = (
-            environment.nights[cell.night].name,
-            texts(quote(environment.nights[cell.night].path)),
+            environment.runs[cell.run].name,
+            texts(quote(environment.runs[cell.run].path)),
         )
     if links:
         rest["files"] = list(links)
@@ -158,10 +170,10 @@ def _cell(board: Board, cell: Cell, place: int, texts: _Texts, links: tuple[str,
     return [*row, rest] if rest else row
 
 
-def because(environment: Environment, night: int, last: int | None = None) -> str:
+def because(environment: EnvironmentHistory, run: int, last: int | None = None) -> str:
     """What changed in the environment from the night ``last`` (default: the one before) to a night,
     in a few words."""
-    rows = environment.between(night - 1 if last is None else last, night)
+    rows = environment.between(run - 1 if last is None else last, run)
     told = "; ".join(f"{name} {old or 'none'} → {new or 'none'}" for name, old, new in rows[:3])
     return (
         f"{told}{f' and {len(rows) - 3} more' if len(rows) > 3 else ''}"
@@ -170,13 +182,13 @@ def because(environment: Environment, night: int, last: int | None = None) -> st
     )
 
 
-def past_of(lines: list[Any]) -> str:
+def past_of(series: list[Any]) -> str:
     """A character for each of at most POINTS stretches of nights: the largest × budget in it, or a
     full stop where nothing ran."""
-    if not lines:
+    if not series:
         return ""
-    largest = np.fmax.reduce([line.largest for line in lines])
-    failing = np.add.reduce([line.failing for line in lines])
+    largest = np.fmax.reduce([series.largest for series in series])
+    failing = np.add.reduce([series.failing for series in series])
     largest = np.where(
         (failing > 0) & ~(largest > 0.0), 0.5, largest
     )  # fails without a number: just beyond the budget

@@ -12,29 +12,18 @@ from ....core.verdict import VERDICTS, Verdict, verdict_name
 from ....errors import BundleError
 from ....storage import bundle
 from ....storage.bundle.results import known_of
+from ..events import EventKind
 
-Group = tuple[str, str, str, str]  # operator, dtype, direction, backend; "*" stands for all of them
-KINDS = (
-    "trouble",
-    "new",
-    "grown",
-    "changed",
-    "drifted",
-    "untested",
-    "known",
-    "fixed",
-    "gone",
-    "calmed",
-)
-REGRESSIONS = ("trouble", "new", "grown", "drifted", "untested")
-RATCHET = (
+# operator, dtype, direction, backend; "*" stands for all of them
+GroupKey = tuple[str, str, str, str]
+MAX_GROWTH = (
     10.0  # × its error before: what a known divergence may grow by where its entry has no max_rho
 )
-SENSELESS = 1e6  # × budget: not a digit is right, and nothing can be worse
+MEANINGLESS = 1e6  # × budget: not a digit is right, and nothing can be worse
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ComparedResult:
     """As much of a result as is compared."""
 
     verdict: str
@@ -57,10 +46,10 @@ class Seen:
         """Known to happen sometimes only, so that one night more or less of it means nothing."""
         return self.known is not None and self.known.flaky
 
-    def grown_to(self, now: Seen) -> bool:
+    def known_grew(self, now: ComparedResult) -> bool:
         """Whether a known divergence errs more than its entry admits, or, where that does not say,
         far more than before."""
-        if self.known is None or self.flaky or self.rho >= SENSELESS:
+        if self.known is None or self.flaky or self.rho >= MEANINGLESS:
             return False
         if now.fails:
             return now.verdict == self.known.verdict and now.rho > max(
@@ -69,12 +58,12 @@ class Seen:
         return (
             now.verdict == "known"
             and self.known.max_rho is None
-            and now.rho > RATCHET * max(self.rho, 1.0)
+            and now.rho > MAX_GROWTH * max(self.rho, 1.0)
         )
 
 
 @dataclass(frozen=True)
-class Change:
+class ResultChange:
     """What changed in one group (operator, dtype, direction, backend), over ``cases`` of the
     ``like`` that were compared.
 
@@ -83,8 +72,8 @@ class Change:
     change stands for which is about many of them.
     """
 
-    kind: str
-    group: Group
+    kind: EventKind
+    group: GroupKey
     cases: int
     like: int
     before: float
@@ -95,7 +84,7 @@ class Change:
 
     @property
     def regression(self) -> bool:
-        return self.kind in REGRESSIONS
+        return self.kind.regression
 
     def to_json(self) -> dict[str, Any]:
         names = dict(zip(("operator", "dtype", "direction", "backend"), self.group, strict=True))
@@ -114,14 +103,14 @@ class Change:
         return {"kind": self.kind, **names, **numbers, **words}
 
 
-Results = Mapping[tuple[Group, str], Seen]
+Results = Mapping[tuple[GroupKey, str], ComparedResult]
 
 
 def results(folder: Path) -> Results:
     """The results of a bundle by group and case, without shrunk ones. Raises BundleError with file
     and line."""
     path = folder / "results.jsonl"
-    found: dict[tuple[Group, str], Seen] = {}
+    found: dict[tuple[GroupKey, str], ComparedResult] = {}
     for number, row in bundle.lines(path):
         try:
             if row.get("shrunk") is True:
@@ -147,7 +136,7 @@ def results(folder: Path) -> Results:
                 _text(cause.get("name", "")),
                 _text(row.get("origin", "")),
             )
-            found[group, case] = Seen(
+            found[group, case] = ComparedResult(
                 verdict.value,
                 verdict.fails,
                 verdict.tested,
