@@ -47,7 +47,7 @@ def seconds(backend: Backend, cases: list[tuple[Operator, Case]]) -> float:
 
 def of_a_run(backend: Backend, count: int) -> float:
     """Seconds of a run with its draws, without starting the worker."""
-    chosen = engine.settings(OPERATORS, [backend], ["float32"], ["forward"], count)
+    chosen = engine.configure(OPERATORS, [backend], ["float32"], ["forward"], count)
     began = 0.0
     for event in engine.run(chosen):
         if isinstance(event, Started):

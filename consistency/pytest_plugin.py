@@ -25,7 +25,7 @@ from .engine.profiles import PROFILES
 
 if TYPE_CHECKING:
     from .core.model import Case, Result
-    from .engine.config import Settings
+    from .engine.config import RunConfig
     from .operators.declare import Operator
 
 _spent = [0.0]  # seconds of this process on making failures smaller
@@ -34,7 +34,7 @@ _standings: dict[
 ] = {}  # by item, until its report: what became of the expectations that cover it
 _left = [200]  # folders that this process may still write: beyond them nobody looks
 ARTEFACTS = "reports/pytest"
-_SETTINGS = pytest.StashKey["Settings"]()
+_SETTINGS = pytest.StashKey["RunConfig"]()
 # Short names are convenient and common: where a project has an option of that name, only
 # --consistency-NAME is ours.
 _OPTIONS: dict[str, tuple[str, str]] = {
@@ -142,7 +142,7 @@ def pytest_configure(config: pytest.Config) -> None:
         _settings(config)
 
 
-def _settings(config: pytest.Config) -> Settings:
+def _settings(config: pytest.Config) -> RunConfig:
     if _SETTINGS not in config.stash:
         from .engine import engine
         from .engine.config import SOURCES
@@ -158,7 +158,7 @@ def _settings(config: pytest.Config) -> Settings:
 
         examples = config.getoption("consistency_examples")
         try:
-            config.stash[_SETTINGS] = engine.settings(
+            config.stash[_SETTINGS] = engine.configure(
                 listed("operators"), listed("backends"), listed("dtypes"),
                 listed("directions") or engine.DIRECTIONS,
                 PROFILES[config.getoption("consistency_profile")] if examples is None else examples,
@@ -188,7 +188,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     )
     items = [
         Item(chosen, operator, dtype, direction, backend.name, folder)
-        for operator, dtype in engine.groups(chosen)
+        for operator, dtype in engine.operator_dtypes(chosen)
         for direction in chosen.directions
         if direction == "forward" or evaluation.differentiates(operator, dtype)
         for backend in chosen.backends
@@ -200,7 +200,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 class Item:
     """One operator × dtype × direction × backend of the suite."""
 
-    settings: Settings
+    config: RunConfig
     declared: Operator
     dtype: str
     direction: str
@@ -242,9 +242,9 @@ class Item:
         from .engine.config import examples_of
 
         operator = self.declared
-        (backend,) = (b for b in self.settings.backends if b.name == self.backend)
+        (backend,) = (b for b in self.config.backends if b.name == self.backend)
         cases, problem = _cases(
-            operator, self.dtype, examples_of(self.settings, self.dtype), self.settings.seed
+            operator, self.dtype, examples_of(self.config, self.dtype), self.config.seed
         )
         for verdict, reason in (
             ("unavailable", availability(backend)),
@@ -259,7 +259,7 @@ class Item:
                     )
                 ]
         judged = functools.partial(
-            engine.judge_case, looks=engine.Looks(), against=self.settings.reference
+            engine.judge_case, looks=engine.Looks(), against=self.config.reference
         )
         results: list[Result] = []
         for position, case in enumerate(cases):
@@ -267,17 +267,15 @@ class Item:
                 (operator, coming, self.direction)
                 for coming in cases[position : position + engine.AHEAD]
             )
-            results += judged(
-                case, operator, [backend], self.settings.tolerances, (self.direction,)
-            )
+            results += judged(case, operator, [backend], self.config.tolerances, (self.direction,))
         backend.rest()
         return results
 
     def _standings(self, results: list[Result]) -> list[dict[str, object]]:
         from .engine.known.status import Ledger
 
-        (backend,) = (b for b in self.settings.backends if b.name == self.backend)
-        known = self.settings.tolerances.expectations
+        (backend,) = (b for b in self.config.backends if b.name == self.backend)
+        known = self.config.tolerances.expectations
         ledger = Ledger(
             known,
             {self.backend: backend.identity} if any(r.verdict.tested for r in results) else {},
@@ -317,7 +315,7 @@ class Item:
             if value:
                 record_property(name, value)
         record_property(
-            "again", printable(command(shown, spec=self.settings.specs.get(self.backend)))
+            "again", printable(command(shown, spec=self.config.specs.get(self.backend)))
         )
 
     def _shown(self, failing: list[Result]) -> Result:
@@ -327,22 +325,20 @@ class Item:
         worst = max(
             failing, key=lambda r: r.metrics.get("rho_max", math.inf)
         )  # an exception is worse than any number
-        backends = [b for b in self.settings.backends if b.name == self.backend]
+        backends = [b for b in self.config.backends if b.name == self.backend]
         began, small = time.monotonic(), None
         if (
             _spent[0] < engine.SHRINK_IN_ALL
         ):  # where every item fails, nobody reads every small case
-            small = engine.shrunk(worst, self.declared, backends, self.settings)
+            small = engine.shrunk(worst, self.declared, backends, self.config)
             _spent[0] += time.monotonic() - began
         return small or worst
 
     def _message(self, shown: Result, failing: int) -> str:
         from .report.failure import message
 
-        count = f"\n  {failing} of {self.settings.examples} cases fail" if failing > 1 else ""
-        return (
-            message(shown, spec=self.settings.specs.get(self.backend)) + count + self._kept(shown)
-        )
+        count = f"\n  {failing} of {self.config.examples} cases fail" if failing > 1 else ""
+        return message(shown, spec=self.config.specs.get(self.backend)) + count + self._kept(shown)
 
     def _kept(self, result: Result) -> str:
         """A line that says where the script and the text of an issue lie, which this writes."""
@@ -353,8 +349,8 @@ class Item:
 
         _left[0] -= 1
         folder = self.artefacts / failure_id(result)
-        spec = self.settings.specs.get(self.backend)
-        (identity,) = (b.identity for b in self.settings.backends if b.name == self.backend)
+        spec = self.config.specs.get(self.backend)
+        (identity,) = (b.identity for b in self.config.backends if b.name == self.backend)
         try:
             repro_script.write(folder, result, spec=spec, identity=identity)
         except OSError as error:

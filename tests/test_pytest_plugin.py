@@ -158,7 +158,7 @@ def test_items_on_several_workers(project: pytest.Pytester) -> None:
     assert sorted(one) == sorted(two)
     assert len(set(one)) == len(one) == 6
     # The same as everywhere else.
-    here = engine.settings(["exp"], ["cpu"], ["float32"], examples=3)
+    here = engine.configure(["exp"], ["cpu"], ["float32"], examples=3)
     drawn = {case.id for case in engine.draw(here.operators[0], "float32", 3, 0)[0]}
     assert {line.split()[1] for line in one} == drawn
     result.stdout.fnmatch_lines([
@@ -436,7 +436,7 @@ def test_other_projects_keep_their_options(project: pytest.Pytester) -> None:
 
 
 def item(**changes: Any) -> pytest_plugin.Item:
-    chosen = engine.settings(["exp"], ["cpu"], ["float32"], examples=2)
+    chosen = engine.configure(["exp"], ["cpu"], ["float32"], examples=2)
     usual = {
         "settings": chosen,
         "declared": operators.get("exp"),

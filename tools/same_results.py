@@ -38,7 +38,7 @@ def judged(every: int) -> Iterator[tuple[str, Any]]:
     from tests.support.catalog import FAULTS, HEALTHY, groups
     from tests.support.catalog.play import play
 
-    chosen = engine.settings(
+    chosen = engine.configure(
         list(operators.registry().values())[::every],
         backends.resolve_all(["cpu", "cpu+onednn=off", "numpy"]),
         examples=1,

@@ -83,7 +83,7 @@ def run(
         from ..storage.corpus.reading import load
 
         replay = load(Path(corpus))
-    chosen = engine.settings(
+    chosen = engine.configure(
         operators, backends, dtypes, directions, examples, seed, time_budget, tolerances,
         reference=reference, source=source,
         case_timeout=case_timeout, expectations=expectations, corpus=replay,

@@ -33,7 +33,7 @@ def record(
     BundleError with one clear line.
     """
     if corpus is None:
-        chosen = engine.settings(
+        chosen = engine.configure(
             operators, ["cpu"], dtypes, directions, examples, seed, source=source
         )
     if backend is None:
@@ -83,7 +83,7 @@ def judge_recordings(
         planned.close()
     return engine.Run(
         tuple(collect.results),
-        planned.settings,
+        planned.config,
         collect.seconds,
         Path(out) if out is not None else None,
     )

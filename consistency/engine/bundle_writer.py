@@ -19,7 +19,17 @@ from ..storage.bundle.naming import failure_id
 from ..storage.bundle.packing import unpack
 from ..storage.bundle.reading import _cases
 from ..storage.bundle.rows import row_of
-from .events import Event, Finished, GroupDone, Grown, Judged, Repeated, Scaled, Shrunk, Started
+from .events import (
+    DeterminismChecked,
+    Event,
+    Finished,
+    Judged,
+    MemoryGrowth,
+    Minimized,
+    PrecisionScalingMeasured,
+    Started,
+    UnitDone,
+)
 
 SECONDS_BETWEEN_COUNTS = 20.0
 MAX_FAILURE_FOLDERS = 200  # beyond the shrunk ones, which all get theirs
@@ -68,24 +78,24 @@ class Writer:
             case Judged():
                 self._write(event.results, origin=event.origin)
                 self._count(event)
-            case Shrunk():
+            case Minimized():
                 self._write(
                     (event.result,),
                     shrunk=True,
                     origin="explored" if self._corpus is not None else "",
                 )
-            case Scaled():
+            case PrecisionScalingMeasured():
                 rows = [scaling.to_json() for scaling in event.scalings]
                 with (self.folder / "scaling.jsonl").open(
                     "a", encoding="utf-8", newline="\n"
                 ) as stream:
                     stream.writelines(json.dumps(row) + "\n" for row in rows)
-            case Repeated():
+            case DeterminismChecked():
                 with (self.folder / "determinism.jsonl").open(
                     "a", encoding="utf-8", newline="\n"
                 ) as stream:
                     stream.writelines(json.dumps(item.to_json()) + "\n" for item in event.found)
-            case Grown():
+            case MemoryGrowth():
                 with (self.folder / "memory.jsonl").open(
                     "a", encoding="utf-8", newline="\n"
                 ) as stream:
@@ -99,16 +109,14 @@ class Writer:
                         )
                         + "\n"
                     )
-            case GroupDone():
+            case UnitDone():
                 self._group.clear()
             case Finished():
                 self._finish(event)
 
     def _start(self, event: Started) -> None:
-        self._specs = event.settings.specs
-        self._corpus = (
-            event.settings.corpus.to_json() if event.settings.corpus is not None else None
-        )
+        self._specs = event.config.specs
+        self._corpus = event.config.corpus.to_json() if event.config.corpus is not None else None
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._lock = Lock(self.folder)
@@ -120,9 +128,7 @@ class Writer:
                     f"another folder"
                 )
             self._identities = {
-                b.name: b.identity
-                for b in event.settings.backends
-                if b.name not in event.unavailable
+                b.name: b.identity for b in event.config.backends if b.name not in event.unavailable
             }
             if there:
                 self._check_same(event)
@@ -154,13 +160,13 @@ class Writer:
             (str(found["torch"]) for found in self._identities.values() if found.get("torch")), ""
         )
         return new_header(
-            event.settings.identity or new_id(), event.settings.describe(), machine=about,
+            event.config.identity or new_id(), event.config.describe(), machine=about,
             label=self._label or label_of(about, versions), corpus=self._corpus,
             unavailable=event.unavailable,
         )  # fmt: skip
 
     def _check_same(self, event: Started) -> None:
-        header, wanted = read_header(self.folder), event.settings.describe()
+        header, wanted = read_header(self.folder), event.config.describe()
         saved = header["settings"]
         then, now = (
             (known or {}).get("digest", "no corpus") for known in (header["corpus"], self._corpus)

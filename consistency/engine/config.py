@@ -32,7 +32,7 @@ SOURCES = (
 
 
 @dataclass(frozen=True)
-class Settings:
+class RunConfig:
     """What a run does. ``examples`` are cases per operator × dtype (see :func:`examples_of`);
     ``time_budget`` is in seconds, None for no limit.
 
@@ -79,7 +79,7 @@ class Settings:
         }  # fmt: skip
 
 
-def settings(
+def configure(
     operators: Iterable[str | Operator] | None = None,
     backends: Iterable[str | Backend] | None = None,
     dtypes: Iterable[str] | None = None,
@@ -98,8 +98,8 @@ def settings(
     corpus: Corpus | None = None,
     explore: bool = True,
     identity: str = "",
-) -> Settings:
-    """Settings from what a user wrote. Raises UsageError or ConfigurationError with one clear line.
+) -> RunConfig:
+    """A checked configuration. Raises UsageError or ConfigurationError with one clear line.
 
     ``case_timeout`` (seconds) and ``worker_memory`` (bytes; 0: three quarters of the machine's) are
     what one case may take on a backend in a process of its own. ``repeat``: how often some cases of
@@ -115,15 +115,15 @@ def settings(
     path = Path(tolerances) if isinstance(tolerances, (str, Path)) else None
     limits = Limits(_seconds(case_timeout, "case_timeout"), worker_memory)
     resolved, specs = _resolve(backends, limits)
-    chosen = Settings(
+    config = RunConfig(
         tuple(_select(operators, source)), resolved, _names(dtypes, "dtype", _dtypes.ALL),
         _names(directions, "direction", DIRECTIONS) or DIRECTIONS, _positive(examples), seed,
         _duration(time_budget), shrink,
         loaded, path, specs, high_precision.usable(reference), source, limits, repeat, corpus,
         explore, identity,
     )  # fmt: skip
-    _anything_to_do(chosen)
-    return chosen
+    _anything_to_do(config)
+    return config
 
 
 def _select(patterns: Iterable[str | Operator] | None, source: str) -> list[Operator]:
@@ -164,10 +164,10 @@ def _resolve(
     return found, spelt
 
 
-def _names(chosen: Iterable[str] | None, what: str, known: Sequence[str]) -> tuple[str, ...] | None:
-    if chosen is None:
+def _names(config: Iterable[str] | None, what: str, known: Sequence[str]) -> tuple[str, ...] | None:
+    if config is None:
         return None
-    names = (chosen,) if isinstance(chosen, str) else tuple(chosen)
+    names = (config,) if isinstance(config, str) else tuple(config)
     for name in names:
         if name not in known:
             meant = did_you_mean(name, known, _dtypes.OTHER_NAMES)
@@ -195,21 +195,21 @@ def _seconds(value: float, what: str) -> float:
     return float(value)
 
 
-def _anything_to_do(chosen: Settings) -> None:
+def _anything_to_do(config: RunConfig) -> None:
     """A run that has nothing to test must not look like one that found nothing wrong."""
-    if not chosen.operators:
+    if not config.operators:
         raise UsageError("no operator is chosen; leave operators out for all of them")
-    if not chosen.backends:
+    if not config.backends:
         raise UsageError("no backend is chosen; leave backends out for every one that is available")
-    pairs = groups(chosen)
-    first = chosen.operators[0]
+    pairs = operator_dtypes(config)
+    first = config.operators[0]
     if not pairs:
-        wanted, offered = ", ".join(chosen.dtypes or ()), ", ".join(first.dtypes)
+        wanted, offered = ", ".join(config.dtypes or ()), ", ".join(first.dtypes)
         raise UsageError(
             f"nothing to test: none of the chosen operators takes {wanted}; {first.name} takes "
             f"{offered}"
         )
-    if not any(directions_of(chosen, operator, dtype) for operator, dtype in pairs):
+    if not any(directions_of(config, operator, dtype) for operator, dtype in pairs):
         raise UsageError(
             f"nothing to test: {first.name} has no gradients in {pairs[0][1]}; choose "
             f"direction "
@@ -217,12 +217,12 @@ def _anything_to_do(chosen: Settings) -> None:
         )
 
 
-def groups(chosen: Settings) -> list[tuple[Operator, str]]:
+def operator_dtypes(config: RunConfig) -> list[tuple[Operator, str]]:
     """The operator × dtype pairs of a run, in registry order."""
     return [
         (operator, dtype)
-        for operator in chosen.operators
-        for dtype in (operator.dtypes if chosen.dtypes is None else chosen.dtypes)
+        for operator in config.operators
+        for dtype in (operator.dtypes if config.dtypes is None else config.dtypes)
         if dtype in operator.dtypes
     ]
 
@@ -232,17 +232,17 @@ def groups(chosen: Settings) -> list[tuple[Operator, str]]:
 _SHARE = {"complex64": 0.4, "complex128": 0.2}
 
 
-def examples_of(chosen: Settings, dtype: str) -> int:
+def examples_of(config: RunConfig, dtype: str) -> int:
     """How many cases an operator gets in one dtype: fewer in complex dtypes that were not asked for
     by name."""
     return (
-        max(round(chosen.examples * _SHARE.get(dtype, 1.0)), 1)
-        if chosen.dtypes is None
-        else chosen.examples
+        max(round(config.examples * _SHARE.get(dtype, 1.0)), 1)
+        if config.dtypes is None
+        else config.examples
     )
 
 
-def directions_of(chosen: Settings, operator: Operator, dtype: str) -> tuple[str, ...]:
+def directions_of(config: RunConfig, operator: Operator, dtype: str) -> tuple[str, ...]:
     return tuple(
-        d for d in chosen.directions if d == "forward" or evaluation.differentiates(operator, dtype)
+        d for d in config.directions if d == "forward" or evaluation.differentiates(operator, dtype)
     )

@@ -1,15 +1,15 @@
-"""What a run tells: Started, per operator × dtype its Judged, Shrunk, Scaled, Repeated, Grown and
-GroupDone, then Finished."""
+"""What a run tells: Started; for each work unit its Judged, Minimized, PrecisionScalingMeasured,
+DeterminismChecked, MemoryGrowth and UnitDone; then Finished."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..core.model import Case, Key, Result
 from ..diagnose.determinism import Repeatability
 from ..diagnose.precision_scaling import Scaling
-from .config import Settings
+from .config import RunConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +20,9 @@ class Started:
     ``title`` says what is done where no cases are drawn.
     """
 
-    settings: Settings
+    config: RunConfig
     unavailable: dict[str, str]
-    groups: int
+    units: int
     cases: int
     title: str = ""
 
@@ -33,32 +33,36 @@ class Judged:
     interrupted run.
 
     ``origin``: in a run with a corpus, whether the case was ``replayed`` from it or ``explored``.
+    ``unit`` is the number of the work unit, from 0 in the order of the plan.
     """
 
     case: Case
     results: tuple[Result, ...]
     fresh: bool = True
     origin: str = ""
+    unit: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Shrunk:
+class Minimized:
     """A smaller case with the same backend, direction and verdict as ``original`` was found."""
 
     original: Result
     result: Result
+    unit: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Scaled:
+class PrecisionScalingMeasured:
     """How the errors of one operator scale from float32 to float64 on each backend that has
     both."""
 
     scalings: tuple[Scaling, ...]
+    unit: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Repeated:
+class DeterminismChecked:
     """Whether one operator × dtype gives the same bits again, on each backend and in each way that
     was tried."""
 
@@ -66,7 +70,7 @@ class Repeated:
 
 
 @dataclass(frozen=True, slots=True)
-class Grown:
+class MemoryGrowth:
     """A backend's process keeps ``bytes`` of memory on every call of ``operator``."""
 
     operator: str
@@ -75,7 +79,7 @@ class Grown:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupDone:
+class UnitDone:
     """All cases of one operator × dtype are through; ``cases`` were distinct."""
 
     operator: str
@@ -84,7 +88,7 @@ class GroupDone:
 
 
 @dataclass(frozen=True)
-class Earlier:
+class ResumeState:
     """What an interrupted run left: results by Result.key, which are not judged again, and shrunk
     failures by :func:`kind`."""
 
@@ -100,5 +104,21 @@ class Finished:
     out_of_time: bool
 
 
-Event = Started | Judged | Shrunk | Scaled | Repeated | Grown | GroupDone | Finished
+Event = (
+    Started
+    | Judged
+    | Minimized
+    | PrecisionScalingMeasured
+    | DeterminismChecked
+    | MemoryGrowth
+    | UnitDone
+    | Finished
+)
 Handler = Callable[[Event], None]
+
+
+def numbered(event: Event, unit: int) -> Event:
+    """The event with the number of its work unit, where it holds results."""
+    if isinstance(event, (Judged, Minimized, PrecisionScalingMeasured)):
+        return replace(event, unit=unit)
+    return event

@@ -48,9 +48,9 @@ class Fingerprints:
         match event:
             case Started():
                 self._backends = [
-                    b for b in event.settings.backends if b.name not in event.unavailable
+                    b for b in event.config.backends if b.name not in event.unavailable
                 ]
-                self._budget = event.settings.time_budget
+                self._budget = event.config.time_budget
                 if self._wanted is None:
                     self._keep({b.name: cache.before(b) for b in self._backends})
             case Finished():

@@ -25,7 +25,7 @@ from ..operators.declare import Operator
 from ..storage.recording.folder import Row
 from ..storage.recording.reading import Recording
 from . import engine
-from .config import Settings
+from .config import RunConfig
 from .events import Event, Finished, Judged, Started
 
 _TELLING = (
@@ -76,7 +76,7 @@ class Plan:
     """What is judged: the recordings' outcomes by case and direction, and the settings that the
     screen and a bundle show."""
 
-    settings: Settings
+    config: RunConfig
     groups: tuple[tuple[Case, str, tuple[_Item, ...]], ...]
     recordings: tuple[Recording, ...]
 
@@ -131,7 +131,7 @@ def plan(
         rules if isinstance(rules, Tolerances) else tolerances.load(rules), expectations
     )
     backends = tuple(dict.fromkeys(item.backend for found in grouped.values() for item in found))
-    settings = Settings(
+    settings = RunConfig(
         tuple(chosen), backends, None, DIRECTIONS, examples=1, shrink=False, tolerances=loaded,
         tolerances_path=Path(rules) if isinstance(rules, (str, Path)) else None,
         specs={backend.name: str(backend.folder) for backend in backends}, source="recorded",
@@ -149,12 +149,12 @@ def events(planned: Plan, *, closer: bool = True) -> Iterator[Event]:
     count = len(planned.recordings)
     words = f"{planned.outcomes:,} recorded outcome{'s' if planned.outcomes != 1 else ''}"
     title = f"{words} in {count} recording{'s' if count != 1 else ''}"
-    yield Started(planned.settings, {}, len(planned.settings.operators), len(planned.groups), title)
+    yield Started(planned.config, {}, len(planned.config.operators), len(planned.groups), title)
     looks = Looks(effort=600.0) if closer else None
     for case, direction, items in planned.groups:
         for turn in _turns(items):
             yield Judged(
-                case, tuple(_judged(case, direction, turn, planned.settings.tolerances, looks))
+                case, tuple(_judged(case, direction, turn, planned.config.tolerances, looks))
             )
     yield Finished(time.monotonic() - began, False)
 

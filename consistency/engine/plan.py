@@ -12,7 +12,7 @@ from ..errors import ConsistencyError, Untestable
 from ..generate import search
 from ..generate.calls import aten, opinfo
 from ..operators.declare import Operator
-from .config import Settings, examples_of, groups
+from .config import RunConfig, examples_of, operator_dtypes
 
 ROUNDS = (
     2,
@@ -26,8 +26,8 @@ REPLAYED, FRESH = "replayed", "explored"
 
 
 @dataclass(frozen=True)
-class Group:
-    """Cases of one operator × dtype, or the ``problem`` because of which there are none. ``turn``
+class WorkUnit:
+    """Cases of one operator × dtype, or the ``problem`` because of which there are none. ``round``
     counts from 0.
 
     ``origin`` says of a run with a corpus whether they were ``replayed`` or ``explored``, ``seed``
@@ -39,7 +39,7 @@ class Group:
     dtype: str
     cases: tuple[Case, ...]
     problem: str = ""
-    turn: int = 0
+    round: int = 0
     origin: str = ""
     seed: int = 0
     part: int = 0
@@ -48,58 +48,67 @@ class Group:
     @property
     def first(self) -> bool:
         """Whether a run comes to this operator × dtype for the first time."""
-        return self.turn == self.part == 0
+        return self.round == self.part == 0
 
     @property
     def measured(self) -> bool:
         """Whether precision scaling and repeatability are measured with these cases: once, and not
         with the first two."""
-        return self.turn == 0 and (self.part == 1 or (self.part == 0 and not self.more))
+        return self.round == 0 and (self.part == 1 or (self.part == 0 and not self.more))
 
 
-def plan(chosen: Settings, out_of_time: Callable[[], bool]) -> Iterator[Group]:
+def plan(config: RunConfig, out_of_time: Callable[[], bool]) -> Iterator[WorkUnit]:
     """The groups of a run, one by one; with a time budget with fresh cases again and again until it
     is used up."""
-    if chosen.corpus is None:
-        yield from drawn(chosen, out_of_time)
+    if config.corpus is None:
+        yield from drawn(config, out_of_time)
         return
-    replay, seen, begun = list(replayed(chosen)), set[str](), set[tuple[str, str]]()
-    for group in replay:
+    replay, seen, begun = list(replayed(config)), set[str](), set[tuple[str, str]]()
+    for unit in replay:
         if out_of_time():
             return
-        seen.update(case.id for case in group.cases)
-        begun.add((group.operator.name, group.dtype))
-        yield group
-    if chosen.explore:
-        yield from explored(chosen, out_of_time, seen, begun)
+        seen.update(case.id for case in unit.cases)
+        begun.add((unit.operator.name, unit.dtype))
+        yield unit
+    if config.explore:
+        yield from explored(config, out_of_time, seen, begun)
 
 
-def drawn(chosen: Settings, out_of_time: Callable[[], bool]) -> Iterator[Group]:
+def drawn(config: RunConfig, out_of_time: Callable[[], bool]) -> Iterator[WorkUnit]:
     """Freshly drawn groups of a run without a corpus."""
     seen: set[str] = set()  # later turns draw some simple cases again
-    turn = 0
-    while turn == 0 or (chosen.time_budget is not None and not out_of_time()):
-        for operator, dtype in groups(chosen):
-            cases, problem = draw(operator, dtype, examples_of(chosen, dtype), chosen.seed + turn)
-            if chosen.time_budget is not None:
+    round_number = 0
+    while round_number == 0 or (config.time_budget is not None and not out_of_time()):
+        for operator, dtype in operator_dtypes(config):
+            cases, problem = draw(
+                operator, dtype, examples_of(config, dtype), config.seed + round_number
+            )
+            if config.time_budget is not None:
                 cases = [case for case in cases if case.id not in seen]
                 seen.update(case.id for case in cases)
-            yield Group(operator, dtype, tuple(cases), problem, turn, seed=chosen.seed + turn)
+            yield WorkUnit(
+                operator,
+                dtype,
+                tuple(cases),
+                problem,
+                round_number,
+                seed=config.seed + round_number,
+            )
             if out_of_time():
                 break
-        turn += 1
+        round_number += 1
 
 
-def replayed(chosen: Settings) -> Iterator[Group]:
+def replayed(config: RunConfig) -> Iterator[WorkUnit]:
     """The cases of the corpus that the settings choose: two of every operator × dtype, then more
     and more of each."""
-    assert chosen.corpus is not None
+    assert config.corpus is not None
     found: dict[tuple[str, str, str, int], list[Case]] = {}
     known: dict[tuple[str, str, str], list[Operator]] = {}
-    for case in chosen.corpus.cases:
+    for case in config.corpus.cases:
         named = (case.operator, case.dtype, case.source)
         if named not in known:
-            first = operator_in(chosen, case)
+            first = operator_in(config, case)
             known[named] = [] if first is None else [first]
         kinds = known[named]
         if not kinds:
@@ -107,14 +116,14 @@ def replayed(chosen: Settings) -> Iterator[Group]:
         # What is known of a call of aten's depends on its arguments: a convolution's rank, a number
         # that float32 does not hold.
         operator = (
-            operator_in(chosen, case) if case.source.startswith(f"{aten.NAME}/") else kinds[0]
+            operator_in(config, case) if case.source.startswith(f"{aten.NAME}/") else kinds[0]
         )
         if operator is None:
             continue
         if operator not in kinds:
             kinds.append(operator)
         found.setdefault((*named, kinds.index(operator)), []).append(case)
-    places = {operator.name: i for i, operator in enumerate(chosen.operators)}
+    places = {operator.name: i for i, operator in enumerate(config.operators)}
     order = sorted(
         found, key=lambda key: (places.get(key[0], len(places)), key)
     )  # of a corpus whose lines stand in any order
@@ -125,17 +134,17 @@ def replayed(chosen: Settings) -> Iterator[Group]:
             cases = tuple(found[key][begin:end])
             if cases:
                 more = end < len(found[key])
-                yield Group(
+                yield WorkUnit(
                     known[key[:3]][key[3]], key[1], cases, origin=REPLAYED, part=part, more=more
                 )
         begin, part = end, part + 1
 
 
-def operator_in(chosen: Settings, case: Case) -> Operator | None:
+def operator_in(config: RunConfig, case: Case) -> Operator | None:
     """The operator of a corpus's case, if it is known here and chosen. All are chosen where every
     registered one is."""
-    names = {operator.name: operator for operator in chosen.operators}
-    if chosen.dtypes is not None and case.dtype not in chosen.dtypes:
+    names = {operator.name: operator for operator in config.operators}
+    if config.dtypes is not None and case.dtype not in config.dtypes:
         return None
     if not case.source:
         operator = names.get(case.operator)
@@ -149,30 +158,36 @@ def operator_in(chosen: Settings, case: Case) -> Operator | None:
 
 
 def explored(
-    chosen: Settings, out_of_time: Callable[[], bool], seen: set[str], begun: set[tuple[str, str]]
-) -> Iterator[Group]:  # fmt: skip
+    config: RunConfig, out_of_time: Callable[[], bool], seen: set[str], begun: set[tuple[str, str]]
+) -> Iterator[WorkUnit]:  # fmt: skip
     """Cases that are in no corpus; each run begins with another operator, so that none is always
     the last."""
-    pairs = groups(chosen)
-    first = chosen.seed % len(pairs)
-    turn = 0
-    while turn == 0 or (chosen.time_budget is not None and not out_of_time()):
+    pairs = operator_dtypes(config)
+    first = config.seed % len(pairs)
+    round_number = 0
+    while round_number == 0 or (config.time_budget is not None and not out_of_time()):
         for operator, dtype in [*pairs[first:], *pairs[:first]]:
             if out_of_time():
                 return
-            examples = examples_of(chosen, dtype)
+            examples = examples_of(config, dtype)
             many, seed = (
-                min(examples, EXPLORED) if chosen.time_budget is not None else examples,
-                chosen.seed + turn,
+                min(examples, EXPLORED) if config.time_budget is not None else examples,
+                config.seed + round_number,
             )
             cases, problem = draw(operator, dtype, many, seed)
             fresh = tuple(case for case in cases if case.id not in seen)
             seen.update(case.id for case in fresh)
             before = (operator.name, dtype) in begun
-            yield Group(
-                operator, dtype, fresh, "" if before else problem, turn + before, FRESH, seed
+            yield WorkUnit(
+                operator,
+                dtype,
+                fresh,
+                "" if before else problem,
+                round_number + before,
+                FRESH,
+                seed,
             )
-        turn += 1
+        round_number += 1
 
 
 def draw(operator: Operator, dtype: str, examples: int, seed: int) -> tuple[list[Case], str]:

@@ -21,7 +21,7 @@ from ..generate.materialize import prepare
 from ..operators.declare import Operator
 from ..storage.recording.folder import CORPUS, RECORDING, Entry, Header, read_cases, read_header
 from ..storage.recording.writing import Writer
-from .config import Settings, directions_of, groups
+from .config import RunConfig, directions_of, operator_dtypes
 from .engine import draw
 
 
@@ -44,20 +44,20 @@ def resolved(spec: str | Backend) -> Backend:
     return backends.isolated(backend, spec) if isinstance(spec, str) else backend
 
 
-def settings_of(chosen: Settings, *, literal: bool) -> dict[str, Any]:
+def settings_of(config: RunConfig, *, literal: bool) -> dict[str, Any]:
     """What a corpus was drawn with, as JSON data."""
-    said = chosen.describe()
+    said = config.describe()
     keys = ("operators", "dtypes", "directions", "examples", "seed", "source")
     return {key: said[key] for key in keys} | {"literal": literal}
 
 
-def entries(chosen: Settings, *, literal: bool = False) -> Iterator[tuple[int, int, list[Entry]]]:
-    """The cases of ``chosen``, a group of operator × dtype at a time: (its number, how many groups,
+def entries(config: RunConfig, *, literal: bool = False) -> Iterator[tuple[int, int, list[Entry]]]:
+    """The cases of ``config``, a group of operator × dtype at a time: (its number, how many groups,
     its cases)."""
-    pairs = groups(chosen)
+    pairs = operator_dtypes(config)
     for number, (operator, dtype) in enumerate(pairs, start=1):
-        cases, _ = draw(operator, dtype, chosen.examples, chosen.seed)
-        directions = directions_of(chosen, operator, dtype)
+        cases, _ = draw(operator, dtype, config.examples, config.seed)
+        directions = directions_of(config, operator, dtype)
         yield (
             number,
             len(pairs),
@@ -70,21 +70,21 @@ def entries(chosen: Settings, *, literal: bool = False) -> Iterator[tuple[int, i
 
 
 def write_corpus(
-    chosen: Settings, folder: Path, *, literal: bool = False, resume: bool = False
+    config: RunConfig, folder: Path, *, literal: bool = False, resume: bool = False
 ) -> Iterator[Taken]:
     """Draw cases and keep them. Raises BundleError where the folder holds a recording already."""
     writer = Writer(
-        folder, Header(CORPUS, settings=settings_of(chosen, literal=literal)), resume=resume
+        folder, Header(CORPUS, settings=settings_of(config, literal=literal)), resume=resume
     )
     done = 0
     try:
-        for number, count, found in entries(chosen, literal=literal):
+        for number, count, found in entries(config, literal=literal):
             for entry in found:
                 fresh = entry.case.id not in writer.known
                 writer.case(entry.case, entry.directions)
                 done += 1
                 yield Taken(
-                    done, done + (count - number) * chosen.examples, entry.case, fresh=fresh
+                    done, done + (count - number) * config.examples, entry.case, fresh=fresh
                 )
         writer.finish()
     finally:
@@ -92,7 +92,7 @@ def write_corpus(
 
 
 def record(
-    backend: Backend, source: Settings | Path, folder: Path, *, resume: bool = False
+    backend: Backend, source: RunConfig | Path, folder: Path, *, resume: bool = False
 ) -> Iterator[Taken]:
     """Run every case of a corpus (a folder), or of freshly drawn ones, on ``backend`` and keep what
     comes out.

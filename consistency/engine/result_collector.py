@@ -7,8 +7,8 @@ from pathlib import Path
 
 from ..core.model import Result
 from ..diagnose.precision_scaling import Scaling
-from .config import Settings
-from .events import Event, Finished, Judged, Scaled, Shrunk
+from .config import RunConfig
+from .events import Event, Finished, Judged, Minimized, PrecisionScalingMeasured
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Run:
     """
 
     results: tuple[Result, ...]
-    settings: Settings
+    config: RunConfig
     seconds: float
     out: Path | None = None
     scalings: tuple[Scaling, ...] = ()
@@ -33,21 +33,32 @@ class Run:
 
 
 class Collect:
-    """A handler that keeps every result, with the shrunk form of a failure right behind its
-    original."""
+    """A handler that keeps every result. When the run has finished they stand in the order of the
+    plan, whichever executor judged them: by work unit, with the smaller forms of its failures
+    last."""
 
     def __init__(self) -> None:
-        self.results: list[Result] = []
+        self._results: list[tuple[int, Result]] = []
+        self._scalings: list[tuple[int, Scaling]] = []
         self.seconds = 0.0
-        self.scalings: list[Scaling] = []
+
+    @property
+    def results(self) -> list[Result]:
+        return [result for _, result in self._results]
+
+    @property
+    def scalings(self) -> list[Scaling]:
+        return [scaling for _, scaling in self._scalings]
 
     def __call__(self, event: Event) -> None:
         match event:
             case Judged():
-                self.results += event.results
-            case Shrunk():
-                self.results.append(event.result)
-            case Scaled():
-                self.scalings += event.scalings
+                self._results += [(event.unit, result) for result in event.results]
+            case Minimized():
+                self._results.append((event.unit, event.result))
+            case PrecisionScalingMeasured():
+                self._scalings += [(event.unit, scaling) for scaling in event.scalings]
             case Finished():
                 self.seconds = event.seconds
+                self._results.sort(key=lambda pair: pair[0])
+                self._scalings.sort(key=lambda pair: pair[0])

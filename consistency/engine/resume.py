@@ -9,14 +9,14 @@ from ..core.model import Key, Result, kind
 from ..storage.bundle.header import read_header
 from ..storage.bundle.reading import _cases
 from ..storage.bundle.results import result_from_json
-from .events import Earlier
+from .events import ResumeState
 
 
-def earlier_results(folder: Path) -> Earlier:
+def earlier_results(folder: Path) -> ResumeState:
     """What an interrupted run left in its bundle, for resuming it; nothing when there is no bundle
     yet. Raises BundleError."""
     if not (folder / "bundle.json").exists():
-        return Earlier()
+        return ResumeState()
     read_header(folder)
     cases, path = _cases(folder), folder / "results.jsonl"
     judged: dict[Key, Result] = {}
@@ -27,4 +27,4 @@ def earlier_results(folder: Path) -> Earlier:
             shrunk[kind(result)] = result
         elif result.comparison is not None:
             judged[result.key] = result
-    return Earlier(judged, shrunk)
+    return ResumeState(judged, shrunk)

@@ -12,13 +12,13 @@ from ..diagnose.diagnosis import Looks
 from ..generate import search
 from ..operators.declare import Operator
 from ..reference.high_precision import EACH, spot_checked
-from .config import Settings
+from .config import RunConfig
 
 SHRINK_SECONDS = 4.0
 
 
 def shrunk(
-    suspect: Result, operator: Operator, backends: Sequence[Backend], chosen: Settings,
+    suspect: Result, operator: Operator, backends: Sequence[Backend], config: RunConfig,
     seed: int | None = None,
     seconds: float = SHRINK_SECONDS,
 ) -> Result | None:  # fmt: skip
@@ -28,19 +28,19 @@ def shrunk(
 
     # A smaller case is another case, spot-checked or not; those of dtypes that are not spend the
     # time on more of them.
-    each = chosen.reference == "spot" and spot_checked(suspect.dtype)
-    against = EACH if each else chosen.reference
+    each = config.reference == "spot" and spot_checked(suspect.dtype)
+    against = EACH if each else config.reference
 
     def same(case: Case) -> bool:
         again = judge_case(
-            case, operator, backends, chosen.tolerances, (suspect.direction,), against=against
+            case, operator, backends, config.tolerances, (suspect.direction,), against=against
         )
         return any(r.verdict.value == first for r in again)
 
     try:
-        begin = chosen.seed if seed is None else seed
+        begin = config.seed if seed is None else seed
         small = search.smallest(
-            operator, suspect.dtype, same, examples=chosen.examples, seed=begin, seconds=seconds
+            operator, suspect.dtype, same, examples=config.examples, seed=begin, seconds=seconds
         )
     except Exception:  # the case as it was drawn is there already, and the run must go on
         return None
@@ -50,7 +50,7 @@ def shrunk(
         small,
         operator,
         backends,
-        chosen.tolerances,
+        config.tolerances,
         (suspect.direction,),
         looks=Looks(),
         against=against,

@@ -17,17 +17,17 @@ from ..core.text import printable
 from ..core.verdict import Verdict
 from ..diagnose import determinism
 from ..diagnose.precision_scaling import summary
-from ..engine.config import Settings, examples_of
+from ..engine.config import RunConfig, examples_of
 from ..engine.events import (
+    DeterminismChecked,
     Event,
     Finished,
-    GroupDone,
-    Grown,
     Judged,
-    Repeated,
-    Scaled,
-    Shrunk,
+    MemoryGrowth,
+    Minimized,
+    PrecisionScalingMeasured,
     Started,
+    UnitDone,
 )
 from ..engine.known.status import Keeper, told
 from ..generate.calls.opinfo import GENERIC
@@ -86,7 +86,7 @@ class Screen:
         self.specs: Mapping[
             str, str
         ] = {}  # how backends are spelt, where a stored run is shown and there are no settings
-        self._settings: Settings | None = None
+        self._settings: RunConfig | None = None
         self._names: tuple[str, ...] = ()  # of the backends, in the order of the table's columns
         self.meter = meter or Meter(self.console)
 
@@ -99,15 +99,15 @@ class Screen:
                 for result in event.results:
                     self.tally.add(result)
                 self._step(event)
-            case Shrunk():
+            case Minimized():
                 self.tally.shrunk(event.original, event.result)
-            case Scaled():
+            case PrecisionScalingMeasured():
                 self.tally.scalings += event.scalings
-            case Repeated():
+            case DeterminismChecked():
                 self.tally.repeated += event.found
-            case Grown():
+            case MemoryGrowth():
                 self.tally.grown[event.backend, event.operator] = event.bytes
-            case GroupDone():
+            case UnitDone():
                 if self._settings is not None and self._settings.corpus is None:
                     self.meter.correct(event.cases - examples_of(self._settings, event.dtype))
             case Finished():
@@ -122,10 +122,8 @@ class Screen:
 
         from ..core.version import __version__
 
-        settings = self._settings = event.settings
-        pairs = (
-            "1 operator × dtype" if event.groups == 1 else f"{event.groups:,} operators × dtypes"
-        )
+        settings = self._settings = event.config
+        pairs = "1 operator × dtype" if event.units == 1 else f"{event.units:,} operators × dtypes"
         each = f"{pairs}, {settings.examples} case{'s' if settings.examples > 1 else ''} each"
         what = event.title or (
             f"{each} · seed {settings.seed}" if settings.corpus is None else _replaying(settings)
@@ -366,7 +364,7 @@ def table(tally: Tally, backends: Sequence[str]) -> Iterator[Text]:
         yield Text(" " * (first + 3) + "   ".join(legend), "dim")
 
 
-def _replaying(settings: Settings) -> str:
+def _replaying(settings: RunConfig) -> str:
     assert settings.corpus is not None
     corpus = settings.corpus
     then = f", then fresh ones · seed {settings.seed}" if settings.explore else ""

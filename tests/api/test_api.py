@@ -143,7 +143,7 @@ def test_a_bundle_and_handlers(tmp_path: Path) -> None:
     )
     assert found.out == tmp_path / "b"
     assert (tmp_path / "b" / "results.jsonl").stat().st_size > 0
-    assert seen == ["Started", "Judged", "Judged", "GroupDone", "Finished"]
+    assert seen == ["Started", "Judged", "Judged", "UnitDone", "Finished"]
     with pytest.raises(consistency.BundleError, match="already holds a bundle"):
         consistency.run("exp", "cpu", ["float32"], "forward", 2, out=tmp_path / "b")
 

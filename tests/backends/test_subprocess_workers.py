@@ -23,7 +23,7 @@ from consistency.core.model import Case
 from consistency.core.recipe import TensorRecipe
 from consistency.diagnose import evaluation
 from consistency.engine.engine import Run
-from consistency.engine.events import Event, Grown
+from consistency.engine.events import Event, MemoryGrowth
 from consistency.errors import UsageError
 from consistency.judge import tolerances
 from consistency.storage import bundle
@@ -283,10 +283,10 @@ def test_a_hundred_thousand_cases_are_accounted_for_once() -> None:
 
 
 def test_memory_that_grows_from_call_to_call_is_told() -> None:
-    grown: list[Grown] = []
+    grown: list[MemoryGrowth] = []
 
     def keep(event: Event) -> None:
-        if isinstance(event, Grown):
+        if isinstance(event, MemoryGrowth):
             grown.append(event)
 
     consistency.run(

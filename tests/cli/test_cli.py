@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from consistency.cli.main import main
 from consistency.core.model import Case
 from consistency.core.recipe import TensorRecipe
-from consistency.engine import bundle_writer, engine
+from consistency.engine import bundle_writer, engine, events
 from consistency.engine.profiles import PROFILES
 from consistency.storage import bundle, lookup
 
@@ -847,7 +847,7 @@ def test_profiles_are_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[int] = []
 
     def pretend(
-        chosen: engine.Settings, handlers: Sequence[engine.Handler], earlier: object
+        chosen: engine.RunConfig, handlers: Sequence[events.Handler], earlier: object
     ) -> None:
         drawn.append(chosen.examples)
 

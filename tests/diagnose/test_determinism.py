@@ -20,7 +20,7 @@ from consistency.core.recipe import TensorRecipe
 from consistency.diagnose import determinism
 from consistency.diagnose.determinism import Watch, apart
 from consistency.engine import engine
-from consistency.engine.events import Event, Judged, Repeated
+from consistency.engine.events import DeterminismChecked, Event, Judged
 from consistency.judge import tolerances
 
 
@@ -56,7 +56,7 @@ class Crowded(consistency.Backend):
 
 
 def events(names: list[str], backends: list[Any], **options: Any) -> list[Event]:
-    chosen = engine.settings(names, backends, ["float32"], examples=8, repeat=2, **options)
+    chosen = engine.configure(names, backends, ["float32"], examples=8, repeat=2, **options)
     return list(engine.run(chosen))
 
 
@@ -81,7 +81,7 @@ def test_a_policy_admits_it(tmp_path: Path) -> None:
     )
     found = events(["exp"], [Wavering()], directions=["forward"], tolerances=file)
     assert [r for r in verdicts(found) if "from run to run" in r.explanation] == []
-    (repeated,) = (event for event in found if isinstance(event, Repeated))
+    (repeated,) = (event for event in found if isinstance(event, DeterminismChecked))
     assert repeated.found[0].differing > 0, "it is still told"
 
 
@@ -94,7 +94,10 @@ def test_a_sum_may_depend_on_its_batch_and_is_told() -> None:
     found = events(["nn.functional.linear"], [Crowded()], directions=["forward"])
     assert verdicts(found) == []
     kinds = {
-        item.kind: item for event in found if isinstance(event, Repeated) for item in event.found
+        item.kind: item
+        for event in found
+        if isinstance(event, DeterminismChecked)
+        for item in event.found
     }
     assert kinds["batch"].differing == kinds["batch"].cases > 0
     assert kinds["runs"].differing == 0

@@ -38,7 +38,7 @@ class Playing(consistency.Backend):
 def failures(
     operator: str, deed: Deed, dtype: str = "float32", examples: int = 40
 ) -> tuple[Result, ...]:
-    chosen = engine.settings(
+    chosen = engine.configure(
         [operator], [Playing(deed)], [dtype], ["forward"], examples, shrink=False
     )
     collect = engine.Collect()

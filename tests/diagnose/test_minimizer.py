@@ -150,7 +150,7 @@ def found(fault: Fault, seed: int = 0) -> tuple[Result, consistency.Backend]:
     """The first failure of a run, and the backend that failed."""
     for examples in (25, 100):
         backend = fault.make()
-        chosen = engine.settings(
+        chosen = engine.configure(
             [fault.operator],
             [backend],
             [fault.dtype],
@@ -340,7 +340,7 @@ class Restless(consistency.Backend):
 def results_of(
     operator: str, backend: consistency.Backend, dtypes: Sequence[str], **options: Any
 ) -> list[Result]:
-    chosen = engine.settings(
+    chosen = engine.configure(
         [operator], [backend], dtypes, ["forward"], 25, shrink=False, **options
     )
     return [

@@ -75,7 +75,7 @@ def scaled(operator: str, deed: Deed, cases: int = 12) -> Scaling:
     found = operators.get(operator)
     backend = Playing("mine", deed)
     pool = precision_scaling.Pool(found, {"mine": backend})
-    rules = engine.settings([operator], [backend]).tolerances
+    rules = engine.configure([operator], [backend]).tolerances
     for case in search.batch(found, "float32", cases):
         pool.add(engine.judge_case(case, found, [backend], rules, ("forward",)))
     (one,) = pool.scalings()
@@ -110,7 +110,11 @@ def test_a_lucky_float32_result_is_no_measure_of_float64() -> None:
         pool = precision_scaling.Pool(found, {"mine": backend})
         pool.add(
             engine.judge_case(
-                case, found, [backend], engine.settings(["var"], [backend]).tolerances, ("forward",)
+                case,
+                found,
+                [backend],
+                engine.configure(["var"], [backend]).tolerances,
+                ("forward",),
             )
         )
         (one,) = pool.scalings()

@@ -14,7 +14,7 @@ import consistency
 from consistency import operators
 from consistency.core.model import Case, Result
 from consistency.core.recipe import TensorRecipe, tensors
-from consistency.engine import engine
+from consistency.engine import engine, events, unit_runner
 from consistency.generate import search
 from consistency.generate.materialize import prepare
 
@@ -65,7 +65,7 @@ def minimal(operator: str, wrong: Wrong, seed: int) -> Case:
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """How small a case becomes is the question here, not how fast on a busy machine."""
-    monkeypatch.setattr(engine, "SHRINK_SECONDS", 40.0)
+    monkeypatch.setattr(unit_runner, "SHRINK_SECONDS", 40.0)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -156,10 +156,10 @@ def test_a_shrunk_result_fails_in_the_same_way() -> None:
 
 
 def test_shrinking_can_be_left_out() -> None:
-    chosen = engine.settings(
+    chosen = engine.configure(
         ["exp"], [Faulty(of_large_numbers)], ["float32"], ["forward"], examples=20, shrink=False
     )
-    assert not any(isinstance(event, engine.Shrunk) for event in engine.run(chosen))
+    assert not any(isinstance(event, events.Minimized) for event in engine.run(chosen))
 
 
 def test_batches_repeat_themselves() -> None:

@@ -216,7 +216,7 @@ def test_faults_that_cannot_show_are_left_out() -> None:
 def calibrated(
     path: Path | None, backends: Sequence[str] = ("cpu",), operator: str = "exp", **options: object
 ) -> tuple[calibrate.Calibration, list[Change]]:
-    chosen = engine.settings(
+    chosen = engine.configure(
         [operator], backends, ["float32"], examples=12, tolerances=path, **options
     )  # type: ignore[arg-type]
     plan = calibrate.Plan(chosen, (0, 1))

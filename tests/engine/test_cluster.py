@@ -16,32 +16,32 @@ from click.testing import CliRunner
 from consistency import operators as registry
 from consistency.cli import main
 from consistency.engine import engine
-from consistency.engine.config import Settings
+from consistency.engine.config import RunConfig
 from consistency.engine.events import (
-    Earlier,
+    DeterminismChecked,
     Event,
     Finished,
-    GroupDone,
     Judged,
-    Repeated,
-    Scaled,
-    Shrunk,
+    Minimized,
+    PrecisionScalingMeasured,
+    ResumeState,
     Started,
+    UnitDone,
 )
-from consistency.engine.executors.dask import crew as crews
-from consistency.engine.executors.dask import fingerprints, roll
-from consistency.engine.executors.dask import front as fronts
-from consistency.engine.executors.dask.crew import Answer
-from consistency.engine.executors.dask.environments import (
-    Environment,
+from consistency.engine.executors.dask import client as dask_client
+from consistency.engine.executors.workers import coordinator as coordinator_module
+from consistency.engine.executors.workers import fingerprints, membership
+from consistency.engine.executors.workers.client import EventBatch, Reply
+from consistency.engine.executors.workers.coordinator import Coordinator
+from consistency.engine.executors.workers.environments import (
     Member,
-    Remote,
+    RemoteBackend,
+    WorkerEnvironment,
     label_for,
     labels_chosen,
 )
-from consistency.engine.executors.dask.front import Front
-from consistency.engine.executors.dask.parcels import pack_event, unpack_event
-from consistency.engine.executors.dask.roll import NoWorkersError
+from consistency.engine.executors.workers.membership import NoWorkersError
+from consistency.engine.executors.workers.serialization import pack_event, unpack_event
 from consistency.errors import BundleError, UsageError
 from consistency.judge import tolerances
 from consistency.probes.fingerprint import cache
@@ -49,7 +49,7 @@ from consistency.probes.fingerprint.facts import Fact, Fingerprint
 from consistency.storage import bundle
 from consistency.storage.bundle import read_environment, row_of
 from consistency.storage.corpus.value import Corpus
-from tests.support.cluster_crew import FakeCrew, Process
+from tests.support.fake_client import FakeClient, Process
 
 PLAIN = frozenset[str]()
 CUDA = frozenset({"cuda"})
@@ -73,18 +73,18 @@ expectations:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(roll, "LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(fronts, "GRACE_SECONDS", 0.05)
-    monkeypatch.setattr(roll, "JOIN_SECONDS", 0.05)
+    monkeypatch.setattr(membership, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(coordinator_module, "GRACE_SECONDS", 0.05)
+    monkeypatch.setattr(membership, "JOIN_SECONDS", 0.05)
 
 
-def chosen_for(**changes: Any) -> Settings:
-    wanted: dict[str, Any] = {
+def chosen_for(**changes: Any) -> RunConfig:
+    requested: dict[str, Any] = {
         "operators": ["softmax", "sign"],
         "backends": ["cpu", "numpy"],
         "dtypes": ["float32", "float64"],
     }
-    return engine.settings(**{**wanted, "examples": 4, "shrink": False, **changes})
+    return engine.configure(**{**requested, "examples": 4, "shrink": False, **changes})
 
 
 def rows(events: Iterable[Event]) -> list[str]:
@@ -100,12 +100,14 @@ def serial(repeat: int = 0) -> tuple[str, ...]:
 
 
 def clustered(
-    crew: FakeCrew, labels: dict[str, str] | None = None, asked: bool = True, **changes: Any
+    client: FakeClient, labels: dict[str, str] | None = None, asked: bool = True, **changes: Any
 ) -> dict[str, list[Event]]:
-    front = Front(chosen_for(**changes), crew, labels=labels, asked=asked)
-    front.gather()
-    found: dict[str, list[Event]] = {environment.name: [] for environment in front.environments}
-    for environment, event in front.run():
+    coordinator = Coordinator(chosen_for(**changes), client, labels=labels, backends_named=asked)
+    coordinator.gather()
+    found: dict[str, list[Event]] = {
+        environment.name: [] for environment in coordinator.environments
+    }
+    for environment, event in coordinator.run():
         found[environment.name].append(event)
     return found
 
@@ -123,30 +125,32 @@ def case_number(number: int) -> str:
 
 
 def test_a_killed_worker_changes_nothing() -> None:
-    crew = FakeCrew({"a": PLAIN, "b": PLAIN}, lose_at=[1, 5])
-    (events,) = clustered(crew, repeat=1).values()
-    assert len(crew.lost) == 2
+    client = FakeClient({"a": PLAIN, "b": PLAIN}, lose_at=[1, 5])
+    (events,) = clustered(client, repeat=1).values()
+    assert len(client.lost) == 2
     assert rows(events) == list(serial(repeat=1))
     kinds = Counter(type(event) for event in events)
     assert kinds[Started] == kinds[Finished] == 1
-    assert kinds[GroupDone] == 4, "one for each operator × dtype, however often it was tried"
-    assert kinds[Repeated] == 4
-    assert kinds[Scaled] == 1
-    (alone,) = [event for event in engine.run(chosen_for()) if isinstance(event, Scaled)]
-    (there,) = [event for event in events if isinstance(event, Scaled)]
+    assert kinds[UnitDone] == 4, "one for each operator × dtype, however often it was tried"
+    assert kinds[DeterminismChecked] == 4
+    assert kinds[PrecisionScalingMeasured] == 1
+    (alone,) = [
+        event for event in engine.run(chosen_for()) if isinstance(event, PrecisionScalingMeasured)
+    ]
+    (there,) = [event for event in events if isinstance(event, PrecisionScalingMeasured)]
     assert [s.to_json() for s in there.scalings] == [s.to_json() for s in alone.scalings]
 
 
 def test_workers_that_are_alike_share_the_groups() -> None:
-    crew = FakeCrew({"a": PLAIN, "b": PLAIN})
-    clustered(crew)
-    assert crew.sent == {"a": 2, "b": 2}
+    client = FakeClient({"a": PLAIN, "b": PLAIN})
+    clustered(client)
+    assert client.sent == {"a": 2, "b": 2}
 
 
 def test_a_case_that_ends_the_process_is_a_crash_and_the_others_are_not() -> None:
     case = case_number(2)
-    crew = FakeCrew({"a": PLAIN}, process=lambda: Process(killers=[(case, "numpy")]))
-    (events,) = clustered(crew).values()
+    client = FakeClient({"a": PLAIN}, process=lambda: Process(killers=[(case, "numpy")]))
+    (events,) = clustered(client).values()
     found = [json.loads(row) for row in rows(events)]
     crashed = [
         (row["case_id"], row["backend"], row["direction"])
@@ -162,21 +166,21 @@ def test_a_case_that_ends_the_process_is_a_crash_and_the_others_are_not() -> Non
     }
     assert others <= set(rows(events))
     assert len(found) == len(serial())
-    assert not crew.lost
+    assert not client.lost
 
 
 def test_a_process_that_ended_once_changes_nothing() -> None:
     flaky = {case_number(3)}
-    crew = FakeCrew({"a": PLAIN}, process=lambda: Process(flaky=flaky))
-    (events,) = clustered(crew).values()
+    client = FakeClient({"a": PLAIN}, process=lambda: Process(flaky=flaky))
+    (events,) = clustered(client).values()
     assert not flaky
     assert rows(events) == list(serial())
 
 
 def test_a_case_that_takes_workers_away_is_found() -> None:
     case = case_number(1)
-    crew = FakeCrew({"a": PLAIN, "b": PLAIN}, deadly=[case])
-    (events,) = clustered(crew).values()
+    client = FakeClient({"a": PLAIN, "b": PLAIN}, deadly=[case])
+    (events,) = clustered(client).values()
     found = [json.loads(row) for row in rows(events)]
     assert {row["case_id"] for row in found if row["verdict"] == "crash"} == {case}
     assert all(
@@ -188,13 +192,13 @@ def test_a_case_that_takes_workers_away_is_found() -> None:
         row for row in serial() if json.loads(row)["case_id"] != case and "scaling_pairs" not in row
     ]
     assert set(others) <= set(rows(events))
-    assert sum(isinstance(event, GroupDone) for event in events) == 4
-    assert len(crew.lost) <= 6
+    assert sum(isinstance(event, UnitDone) for event in events) == 4
+    assert len(client.lost) <= 6
 
 
 def test_when_no_worker_is_left_the_rest_is_not_tested() -> None:
-    crew = FakeCrew({"a": PLAIN}, lose_at=[3], comes_back=False)
-    (events,) = clustered(crew).values()
+    client = FakeClient({"a": PLAIN}, lose_at=[3], comes_back=False)
+    (events,) = clustered(client).values()
     found = verdicts(events)
     assert found["unavailable"] > 0
     assert found["rounding"] + found["exact"] > 0
@@ -204,47 +208,49 @@ def test_when_no_worker_is_left_the_rest_is_not_tested() -> None:
         if isinstance(event, Judged)
         for r in event.results
     }
-    assert told == {(operator.name, dtype) for operator, dtype in engine.groups(chosen_for())}, (
-        "drawn or not"
-    )
+    assert told == {
+        (operator.name, dtype) for operator, dtype in engine.operator_dtypes(chosen_for())
+    }, "drawn or not"
     assert isinstance(events[-1], Finished)
 
 
 def test_every_environment_gets_every_case() -> None:
-    crew = FakeCrew({"a": PLAIN, "old": PLAIN, "b": PLAIN}, torch={"old": "2.4.1"})
-    found = clustered(crew)
+    client = FakeClient({"a": PLAIN, "old": PLAIN, "b": PLAIN}, torch={"old": "2.4.1"})
+    found = clustered(client)
     assert len(found) == 2
     assert all(rows(events) == list(serial()) for events in found.values())
-    assert crew.sent["old"] == 4
-    assert crew.sent["a"] + crew.sent["b"] == 4
+    assert client.sent["old"] == 4
+    assert client.sent["a"] + client.sent["b"] == 4
 
 
 def test_a_backend_goes_to_workers_with_its_resource() -> None:
     labels = {"cpu+threads=1": "fpga"}
-    crew = FakeCrew({"a": PLAIN, "b": frozenset({"fpga"})})
-    (events,) = clustered(crew, labels, backends=["cpu", "cpu+threads=1"]).values()
+    client = FakeClient({"a": PLAIN, "b": frozenset({"fpga"})})
+    (events,) = clustered(client, labels, backends=["cpu", "cpu+threads=1"]).values()
     there = {
         name: address
-        for address, header in crew.parcels
-        for name in header["only"]
+        for address, header in client.serialization
+        for name in header["backends"]
         if name != "cpu"
     }
     assert there == {"cpu+threads=1": "b"}
-    assert all(header["only"] in (["cpu"], ["cpu+threads=1"]) for _, header in crew.parcels)
+    assert all(
+        header["backends"] in (["cpu"], ["cpu+threads=1"]) for _, header in client.serialization
+    )
     assert verdicts(events)["unavailable"] == 0
-    assert sum(isinstance(event, GroupDone) for event in events) == 4
+    assert sum(isinstance(event, UnitDone) for event in events) == 4
 
 
 def test_what_every_worker_has_is_judged_together() -> None:
-    crew = FakeCrew({"a": frozenset({"fpga", "other"}), "b": frozenset({"fpga"})})
-    (events,) = clustered(crew, {"numpy": "fpga"}).values()
-    assert all(header["only"] == ["cpu", "numpy"] for _, header in crew.parcels)
+    client = FakeClient({"a": frozenset({"fpga", "other"}), "b": frozenset({"fpga"})})
+    (events,) = clustered(client, {"numpy": "fpga"}).values()
+    assert all(header["backends"] == ["cpu", "numpy"] for _, header in client.serialization)
     assert rows(events) == list(serial())
 
 
 def test_without_a_worker_for_it_a_backend_is_unavailable() -> None:
-    crew = FakeCrew({"a": PLAIN})
-    (events,) = clustered(crew, {"numpy": "fpga"}).values()
+    client = FakeClient({"a": PLAIN})
+    (events,) = clustered(client, {"numpy": "fpga"}).values()
     assert verdicts(events)["unavailable"] == len(
         {row["operator"] + row["dtype"] + row["direction"] for row in map(json.loads, serial())}
     )
@@ -256,33 +262,33 @@ def test_without_a_worker_for_it_a_backend_is_unavailable() -> None:
         if r.verdict.value == "unavailable"
     )
     assert text == 'no worker has the resource fpga: start one with --resources "fpga=1"'
-    assert not any("numpy" in header["only"] for _, header in crew.parcels)
+    assert not any("numpy" in header["backends"] for _, header in client.serialization)
 
 
 def test_backends_that_nobody_asked_for_are_not_missed() -> None:
     (events,) = clustered(
-        FakeCrew({"a": PLAIN}), asked=False, backends=["cpu", "numpy", "cuda", "directml"]
+        FakeClient({"a": PLAIN}), asked=False, backends=["cpu", "numpy", "cuda", "directml"]
     ).values()
     started = events[0]
     assert isinstance(started, Started)
-    if "cuda" not in {b.name for b in started.settings.backends}:
-        assert [b.name for b in started.settings.backends] == ["cpu", "numpy"]
+    if "cuda" not in {b.name for b in started.config.backends}:
+        assert [b.name for b in started.config.backends] == ["cpu", "numpy"]
     assert not started.unavailable
 
 
 def test_a_worker_that_comes_late_helps_where_it_fits() -> None:
-    crew = FakeCrew({"a": PLAIN}, torch={"c": "2.4.1"})
+    client = FakeClient({"a": PLAIN}, torch={"c": "2.4.1"})
     said: list[str] = []
-    front = Front(chosen_for(), crew, said=said.append)
-    front.gather()
+    coordinator = Coordinator(chosen_for(), client, notify=said.append)
+    coordinator.gather()
     events = []
-    for _, event in front.run():
+    for _, event in coordinator.run():
         if isinstance(event, Started):
-            crew.workers |= {"b": Member("b"), "c": Member("c")}
+            client.workers |= {"b": Member("b"), "c": Member("c")}
         events.append(event)
     assert rows(events) == list(serial())
-    assert crew.sent["b"] > 0
-    assert crew.sent["c"] == 0
+    assert client.sent["b"] > 0
+    assert client.sent["c"] == 0
     assert said == ["not used: worker c came after the run had begun, and no other is like it"]
 
 
@@ -294,10 +300,10 @@ def test_results_that_are_there_are_not_asked_for_again() -> None:
         for r in event.results
         if r.comparison is not None
     }
-    crew = FakeCrew({"a": PLAIN})
-    front = Front(chosen_for(), crew)
-    front.gather()
-    events = [event for _, event in front.run(lambda environment: Earlier(half))]
+    client = FakeClient({"a": PLAIN})
+    coordinator = Coordinator(chosen_for(), client)
+    coordinator.gather()
+    events = [event for _, event in coordinator.run(lambda environment: ResumeState(half))]
     taken = [
         r
         for event in events
@@ -306,23 +312,23 @@ def test_results_that_are_there_are_not_asked_for_again() -> None:
         if r.comparison is not None
     ]
     assert {r.key for r in taken} == set(half)
-    assert sum(len(header["earlier"]) for _, header in crew.parcels) == len(half)
+    assert sum(len(header["earlier"]) for _, header in client.serialization) == len(half)
     assert rows(events) == list(serial())
 
 
 def test_failures_are_made_smaller_at_the_worker(tmp_path: Path) -> None:
     path = tmp_path / "wrong.py"
     path.write_text(WRONG, encoding="utf-8")
-    wanted: dict[str, Any] = {
+    requested: dict[str, Any] = {
         "operators": ["exp"],
         "dtypes": ["float32"],
         "directions": ["forward"],
         "examples": 3,
     }
     (events,) = clustered(
-        FakeCrew({"a": PLAIN}), **wanted, backends=["cpu", f"{path}:Wrong"], shrink=True
+        FakeClient({"a": PLAIN}), **requested, backends=["cpu", f"{path}:Wrong"], shrink=True
     ).values()
-    (small,) = [event for event in events if isinstance(event, Shrunk)]
+    (small,) = [event for event in events if isinstance(event, Minimized)]
     assert small.result.verdict.fails
     assert len(small.result.case.line) <= len(small.original.case.line)
 
@@ -332,20 +338,20 @@ def test_nobody_there_is_one_line() -> None:
         NoWorkersError,
         match=r"no worker is connected to the scheduler after 0 s; start one with: dask worker",
     ):
-        Front(chosen_for(), FakeCrew({})).gather()
+        Coordinator(chosen_for(), FakeClient({})).gather()
     with pytest.raises(NoWorkersError, match="1 of 2 workers are connected"):
-        Front(chosen_for(), FakeCrew({"a": PLAIN}), wait_for=2).gather()
+        Coordinator(chosen_for(), FakeClient({"a": PLAIN}), wait_for=2).gather()
 
 
 def test_other_rules_at_the_worker_are_noticed(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("extends: packaged\n", encoding="utf-8")
-    front = Front(chosen_for(tolerances=path), FakeCrew({"a": PLAIN}))
-    assert front.gather()
-    front.orders["digest"] = "another"
-    front.environments = []
+    coordinator = Coordinator(chosen_for(tolerances=path), FakeClient({"a": PLAIN}))
+    assert coordinator.gather()
+    coordinator.config_json["digest"] = "another"
+    coordinator.environments = []
     with pytest.raises(NoWorkersError, match="worker a: its rules are others"):
-        front.gather()
+        coordinator.gather()
 
 
 @pytest.mark.parametrize(
@@ -391,16 +397,16 @@ def test_what_is_no_event_is_one_line(damage: Callable[[bytes], bytes]) -> None:
         unpack_event(damage(text), known, "tcp://w")
 
 
-def invoke(crew: FakeCrew, monkeypatch: pytest.MonkeyPatch, *words: str) -> Any:
-    monkeypatch.setattr(crews, "DaskCrew", lambda address: crew)
+def invoke(client: FakeClient, monkeypatch: pytest.MonkeyPatch, *words: str) -> Any:
+    monkeypatch.setattr(dask_client, "DaskClient", lambda address: client)
     plan = ["softmax", "--dtype", "float32", "--examples", "3", "--no-shrink"]
     return CliRunner().invoke(main.main, ["run", "--cluster", "tcp://head:8786", *plan, *words])
 
 
 def test_a_bundle_for_each_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    crew = FakeCrew({"a": PLAIN, "old": PLAIN}, torch={"old": "2.4.1"})
+    client = FakeClient({"a": PLAIN, "old": PLAIN}, torch={"old": "2.4.1"})
     done = invoke(
-        crew,
+        client,
         monkeypatch,
         "-b",
         "cpu",
@@ -434,10 +440,10 @@ def test_a_bundle_for_each_environment(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_an_interrupted_run_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Interrupted(FakeCrew):
+    class Interrupted(FakeClient):
         def next(self, seconds: float) -> Any:
             message = super().next(seconds)
-            if self.groups and isinstance(message, crews.Mail):
+            if self.groups and isinstance(message, EventBatch):
                 self.forget_all = True
                 raise KeyboardInterrupt
             return message
@@ -446,7 +452,7 @@ def test_an_interrupted_run_is_completed(tmp_path: Path, monkeypatch: pytest.Mon
     done = invoke(Interrupted({"a": PLAIN}), monkeypatch, *words)
     assert done.exit_code == 130
     assert f"complete it with --resume --out {tmp_path}" in done.output
-    done = invoke(FakeCrew({"a": PLAIN}), monkeypatch, *words, "--resume")
+    done = invoke(FakeClient({"a": PLAIN}), monkeypatch, *words, "--resume")
     assert done.exit_code == 0, done.output
     (folder,) = [path for path in tmp_path.iterdir() if path.is_dir()]
     alone = engine.run(chosen_for(operators=["softmax"], dtypes=["float32"], examples=3))
@@ -458,7 +464,7 @@ def test_a_backend_that_was_asked_for_and_is_nowhere_is_status_3(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = invoke(
-        FakeCrew({"a": PLAIN}),
+        FakeClient({"a": PLAIN}),
         monkeypatch,
         "-b",
         "cpu",
@@ -485,8 +491,8 @@ def test_bundles_hold_how_the_backends_of_their_workers_compute(
     monkeypatch.setenv("CONSISTENCY_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("CONSISTENCY_PROBES")
     words = ("-b", "cpu", "-b", "numpy", "--resource", "numpy=big")
-    crew = FakeCrew({"a": PLAIN, "b": frozenset({"big"})}, torch={"b": "2.4.1"})
-    done = invoke(crew, monkeypatch, *words, "--out", str(tmp_path / "out"))
+    client = FakeClient({"a": PLAIN, "b": frozenset({"big"})}, torch={"b": "2.4.1"})
+    done = invoke(client, monkeypatch, *words, "--out", str(tmp_path / "out"))
     assert done.exit_code == 0, done.output
     found = [read_environment(folder) for folder in sorted((tmp_path / "out").iterdir())]
     told = {
@@ -498,7 +504,7 @@ def test_bundles_hold_how_the_backends_of_their_workers_compute(
     assert set(told) == {"cpu", "numpy"}
     assert len(set(told.values())) == 2
     invoke(
-        FakeCrew({"a": PLAIN}),
+        FakeClient({"a": PLAIN}),
         monkeypatch,
         "-b",
         "cpu",
@@ -511,8 +517,8 @@ def test_bundles_hold_how_the_backends_of_their_workers_compute(
 
 
 def test_a_worker_that_says_nonsense_of_itself_leaves_no_fingerprint() -> None:
-    remote = Remote("cpu", {})
-    environment = Environment(
+    remote = RemoteBackend("cpu", {})
+    environment = WorkerEnvironment(
         "k", {}, "", "", dataclasses.replace(chosen_for(), backends=(remote,)), {}
     )
     for text in (
@@ -522,10 +528,10 @@ def test_a_worker_that_says_nonsense_of_itself_leaves_no_fingerprint() -> None:
         '{"lines": {"cpu": {"a": 1}}}',
         '{"lines": {"cpu": "x"}}',
     ):
-        fingerprints._take(environment, Answer("t", text=text))
+        fingerprints._take(environment, Reply("t", text=text))
         assert dict(remote.probed) == {}
     fingerprints._take(
-        environment, Answer("t", text='{"lines": {"cpu": {"a": "b"}, "other": {"a": "b"}}}')
+        environment, Reply("t", text='{"lines": {"cpu": {"a": "b"}, "other": {"a": "b"}}}')
     )
     assert remote.probed == {"a": "b"}
 
@@ -539,7 +545,7 @@ def test_a_worker_that_says_nonsense_of_itself_leaves_no_fingerprint() -> None:
 def test_mistakes_are_one_line(
     words: tuple[str, ...], text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = invoke(FakeCrew({"a": PLAIN}), monkeypatch, "--no-bundle", *words)
+    done = invoke(FakeClient({"a": PLAIN}), monkeypatch, "--no-bundle", *words)
     assert done.exit_code == 2
     assert text in done.output
 
@@ -557,7 +563,7 @@ def test_a_corpus_is_replayed_first_and_says_so() -> None:
         case for group in engine.plan(chosen_for(), lambda: False) for case in group.cases[:3]
     )
     given: dict[str, Any] = {"corpus": Corpus("shared", cases), "examples": 2, "seed": 1}
-    (events,) = clustered(FakeCrew({"a": PLAIN, "b": PLAIN}, lose_at=[2]), **given).values()
+    (events,) = clustered(FakeClient({"a": PLAIN, "b": PLAIN}, lose_at=[2]), **given).values()
     alone = list(engine.run(chosen_for(**given)))
     assert rows(events) == rows(alone)
     told, expected = (
@@ -569,7 +575,7 @@ def test_a_corpus_is_replayed_first_and_says_so() -> None:
 
 
 def test_a_time_budget_ends_the_run() -> None:
-    (events,) = clustered(FakeCrew({"a": PLAIN}), operators=["sign"], time_budget=0.4).values()
+    (events,) = clustered(FakeClient({"a": PLAIN}), operators=["sign"], time_budget=0.4).values()
     assert isinstance(events[-1], Finished)
     assert events[-1].out_of_time
     keys = [
@@ -586,16 +592,16 @@ def test_expectations_hold_at_the_worker(tmp_path: Path) -> None:
     path, known = tmp_path / "wrong.py", tmp_path / "known.yaml"
     path.write_text(WRONG, encoding="utf-8")
     known.write_text(EXPECTED, encoding="utf-8")
-    wanted: dict[str, Any] = {
+    requested: dict[str, Any] = {
         "operators": ["exp"],
         "dtypes": ["float32"],
         "directions": ["forward"],
         "examples": 4,
     }
-    chosen = chosen_for(**wanted, backends=["cpu", f"{path}:Wrong"], expectations=[known])
-    front = Front(chosen, FakeCrew({"a": PLAIN}), expectations=[str(known)])
-    front.gather()
-    events = [event for _, event in front.run()]
+    chosen = chosen_for(**requested, backends=["cpu", f"{path}:Wrong"], expectations=[known])
+    coordinator = Coordinator(chosen, FakeClient({"a": PLAIN}), expectations=[str(known)])
+    coordinator.gather()
+    events = [event for _, event in coordinator.run()]
     assert verdicts(events)["known"] > 0
     assert verdicts(events)["divergent"] == 0
     assert rows(events) == rows(engine.run(chosen))
@@ -604,7 +610,7 @@ def test_expectations_hold_at_the_worker(tmp_path: Path) -> None:
 def test_nothing_is_computed_here_in_the_name_of_another_machine() -> None:
     (case, *_) = engine.plan(chosen_for(), lambda: False).__next__().cases
     (result,) = engine.judge_case(
-        case, registry.get("softmax"), [Remote("cuda", {})], tolerances.load(), ("forward",)
+        case, registry.get("softmax"), [RemoteBackend("cuda", {})], tolerances.load(), ("forward",)
     )
     assert (result.verdict.value, result.comparison is None or result.comparison.status) == (
         "unsupported",

@@ -17,10 +17,10 @@ from click.testing import CliRunner
 
 from consistency.cli import main
 from consistency.engine import engine
-from consistency.engine.events import Event, GroupDone, Judged, Started
-from consistency.engine.executors.dask import crew
-from consistency.engine.executors.dask.crew import DaskCrew
-from consistency.engine.executors.dask.front import Front
+from consistency.engine.events import Event, Judged, Started, UnitDone
+from consistency.engine.executors.dask import client
+from consistency.engine.executors.dask.client import DaskClient
+from consistency.engine.executors.workers.coordinator import Coordinator
 from consistency.errors import UsageError
 from consistency.storage import bundle
 from consistency.storage.bundle import row_of
@@ -57,8 +57,8 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def chosen(operators: list[str], examples: int) -> engine.Settings:
-    return engine.settings(
+def chosen(operators: list[str], examples: int) -> engine.RunConfig:
+    return engine.configure(
         operators, ["cpu", "numpy"], ["float32", "float64"], examples=examples, shrink=False
     )
 
@@ -72,16 +72,16 @@ def rows(events: list[Event]) -> list[str]:
 
 def run(
     address: str,
-    settings: engine.Settings,
-    meanwhile: Callable[[Front, Event], None] = lambda front, event: None,
+    settings: engine.RunConfig,
+    meanwhile: Callable[[Coordinator, Event], None] = lambda coordinator, event: None,
 ) -> list[Event]:
-    there = DaskCrew(address)
+    there = DaskClient(address)
     try:
-        front = Front(settings, there)
-        front.gather()
+        coordinator = Coordinator(settings, there)
+        coordinator.gather()
         found = []
-        for _, event in front.run():
-            meanwhile(front, event)
+        for _, event in coordinator.run():
+            meanwhile(coordinator, event)
             found.append(event)
         return found
     finally:
@@ -127,19 +127,19 @@ def test_a_scheduler_that_goes_away_is_one_line(monkeypatch: pytest.MonkeyPatch)
         def scheduler_info(self) -> dict[str, Any]:
             return {}
 
-    there = DaskCrew.__new__(DaskCrew)
+    there = DaskClient.__new__(DaskClient)
     monkeypatch.setattr(there, "_client", Client(), raising=False)
     monkeypatch.setattr(there, "_every", {}, raising=False)
     monkeypatch.setattr(there, "_address", "tcp://head:8786", raising=False)
     with pytest.raises(
-        crew.LostSchedulerError,
+        client.LostSchedulerError,
         match=r"^the Dask scheduler at tcp://head:8786 went away; what was judged is kept, and",
     ):
         there.members()
 
 
 def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crew, "CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr(client, "CONNECT_SECONDS", 0.5)
     with pytest.raises(
         UsageError,
         match=(
@@ -147,7 +147,7 @@ def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
             r"scheduler$"
         ),
     ):
-        DaskCrew("tcp://127.0.0.1:9")
+        DaskClient("tcp://127.0.0.1:9")
 
 
 def test_without_dask_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +159,7 @@ def test_without_dask_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> 
             r'"consistency\[cluster\]"'
         ),
     ):
-        DaskCrew("tcp://127.0.0.1:9")
+        DaskClient("tcp://127.0.0.1:9")
 
 
 @pytest.mark.nightly
@@ -172,13 +172,13 @@ def test_a_killed_worker_changes_nothing() -> None:
     ):
         processes = client.run(os.getpid)
 
-        def kill(front: Front, event: Event) -> None:
+        def kill(coordinator: Coordinator, event: Event) -> None:
             if (
-                isinstance(event, GroupDone)
+                isinstance(event, UnitDone)
                 and len(killed) < 2
-                and front.jobs.busy & processes.keys()
+                and coordinator.jobs.busy & processes.keys()
             ):
-                (address, *_) = front.jobs.busy & processes.keys()
+                (address, *_) = coordinator.jobs.busy & processes.keys()
                 os.kill(processes.pop(address), signal.SIGKILL)
                 killed.append(address)
 
@@ -191,7 +191,7 @@ def test_a_killed_worker_changes_nothing() -> None:
 @pytest.mark.nightly
 def test_a_case_that_kills_its_process_costs_only_itself(tmp_path: Path) -> None:
     spec = f"{SUPPORT / 'bad_backends.py'}:Segfaults"
-    settings = engine.settings(
+    settings = engine.configure(
         ["softmax"], ["cpu", spec], ["float32"], ["forward"], examples=12, shrink=False
     )
     with cluster(1, processes=True) as made:

@@ -16,18 +16,19 @@ import pytest
 import torch
 
 import consistency
-from consistency.core.model import Case, Result
+from consistency.core.model import Case, Result, kind
 from consistency.diagnose import evaluation
-from consistency.engine import engine
-from consistency.engine.engine import (
-    Collect,
-    Earlier,
+from consistency.engine import engine, unit_runner
+from consistency.engine.engine import Collect
+from consistency.engine.events import (
     Event,
     Finished,
-    GroupDone,
+    Handler,
     Judged,
-    Shrunk,
+    Minimized,
+    ResumeState,
     Started,
+    UnitDone,
 )
 from consistency.errors import RecipeError, UsageError
 from consistency.generate import search
@@ -65,12 +66,12 @@ class Particular(consistency.Backend):
 
 def settings(
     operators: Sequence[str] = ("exp",), backends: Sequence[Any] = ("cpu", "numpy"), **changes: Any
-) -> engine.Settings:
+) -> engine.RunConfig:
     changes = {"dtypes": ["float32"], "examples": 3} | changes
-    return engine.settings(list(operators), list(backends), **changes)
+    return engine.configure(list(operators), list(backends), **changes)
 
 
-def events(chosen: engine.Settings, earlier: Earlier | None = None) -> list[Event]:
+def events(chosen: engine.RunConfig, earlier: ResumeState | None = None) -> list[Event]:
     return list(engine.run(chosen, earlier))
 
 
@@ -86,18 +87,18 @@ def test_events_come_in_order() -> None:
     kinds = [type(event).__name__ for event in found]
     assert kinds[0] == "Started"
     assert kinds[-1] == "Finished"
-    assert set(kinds[1:-1]) == {"Judged", "GroupDone"}
+    assert set(kinds[1:-1]) == {"Judged", "UnitDone"}
     started = found[0]
     assert isinstance(started, Started)
-    assert (started.groups, started.cases, started.unavailable) == (4, 12, {})
-    done = [(event.operator, event.dtype) for event in found if isinstance(event, GroupDone)]
+    assert (started.units, started.cases, started.unavailable) == (4, 12, {})
+    done = [(event.operator, event.dtype) for event in found if isinstance(event, UnitDone)]
     assert done == [("exp", "float32"), ("exp", "int32"), ("neg", "float32"), ("neg", "int32")]
     # What is judged between two of them belongs to the second.
     group: list[tuple[str, str]] = []
     for event in found:
         if isinstance(event, Judged):
             group.append((event.case.operator, event.case.dtype))
-        elif isinstance(event, GroupDone):
+        elif isinstance(event, UnitDone):
             assert set(group) == {(event.operator, event.dtype)}
             assert len(group) == event.cases
             group.clear()
@@ -113,13 +114,13 @@ def test_every_case_meets_every_backend_and_direction() -> None:
 def test_handlers_see_every_event_in_turn() -> None:
     seen: list[tuple[str, str]] = []
 
-    def handler(name: str) -> engine.Handler:
+    def handler(name: str) -> Handler:
         return lambda event: seen.append((name, type(event).__name__))
 
     engine.drive(
         settings(["neg"], ["cpu"], examples=1, directions=["forward"]), [handler("a"), handler("b")]
     )
-    kinds = ["Started", "Judged", "GroupDone", "Finished"]
+    kinds = ["Started", "Judged", "UnitDone", "Finished"]
     assert seen == [(name, kind) for kind in kinds for name in "ab"]
 
 
@@ -150,7 +151,7 @@ def test_collect_and_tally_count_the_same() -> None:
 
 
 def test_exit_status() -> None:
-    def status(chosen: engine.Settings, *, asked: bool = True) -> int:
+    def status(chosen: engine.RunConfig, *, asked: bool = True) -> int:
         tally = Tally()
         for result in results(events(chosen)):
             tally.add(result)
@@ -264,7 +265,7 @@ def test_an_operator_that_cannot_be_drawn_costs_itself_only() -> None:
         name="broken", family="mine", sample=sample, function=torch.exp, dtypes=("float32",)
     )
     found = results(
-        events(engine.settings([broken, "neg"], ["cpu"], ["float32"], ["forward"], examples=2))
+        events(engine.configure([broken, "neg"], ["cpu"], ["float32"], ["forward"], examples=2))
     )
     (told,) = [r for r in found if r.operator == "broken"]
     assert (told.verdict.value, told.backend) == ("inconclusive", "cpu")
@@ -278,7 +279,7 @@ def test_an_operator_without_tensors_is_still_counted() -> None:
         dtypes=("float32",),
         differentiable=False, traits=frozenset({"constant"}),
     )  # fmt: skip
-    found = results(events(engine.settings([constant], ["numpy"], examples=2)))
+    found = results(events(engine.configure([constant], ["numpy"], examples=2)))
     assert [r.operator for r in found] == ["constant"]
 
 
@@ -287,16 +288,16 @@ def test_an_operator_without_tensors_is_still_counted() -> None:
 
 def test_a_failure_is_made_smaller() -> None:
     found = events(settings(["exp"], ["cpu", Off()], directions=["forward"]))
-    (small,) = [event for event in found if isinstance(event, Shrunk)]
+    (small,) = [event for event in found if isinstance(event, Minimized)]
     assert (
-        engine.kind(small.original)
-        == engine.kind(small.result)
+        kind(small.original)
+        == kind(small.result)
         == ("exp", "float32", "forward", "off", "divergent")
     )
     assert small.result.case.args[0].base == ()
     assert small.original in results(found)
     kinds = [type(event).__name__ for event in found]
-    assert kinds.index("Shrunk") < kinds.index("GroupDone"), "while the operator is in hand"
+    assert kinds.index("Minimized") < kinds.index("UnitDone"), "while the operator is in hand"
     assert small.result in collected(found)
 
 
@@ -310,26 +311,26 @@ def collected(found: Sequence[Event]) -> list[Result]:
 def test_at_most_two_kinds_of_failure_are_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
     searched: list[tuple[str, ...]] = []
     monkeypatch.setattr(
-        engine, "shrunk", lambda suspect, *args: searched.append(engine.kind(suspect))
+        unit_runner, "shrunk", lambda suspect, *args: searched.append(kind(suspect))
     )
     others = [Off() for _ in range(3)]
     for number, other in enumerate(others):
         other.name = f"off{number}"
     events(settings(["exp"], others, directions=["forward"]))
-    assert len(searched) == len(set(searched)) == engine.SHRUNK_PER_GROUP
+    assert len(searched) == len(set(searched)) == unit_runner.SHRUNK_PER_GROUP
     events(settings(["exp"], others, directions=["forward"], shrink=False))
-    assert len(searched) == engine.SHRUNK_PER_GROUP
+    assert len(searched) == unit_runner.SHRUNK_PER_GROUP
 
 
 def test_where_everything_fails_the_searching_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "SHRINK_IN_ALL", 0.05)
+    monkeypatch.setattr(unit_runner, "SHRINK_IN_ALL", 0.05)
     searched: list[str] = []
 
     def shrunk(suspect: Result, *args: Any) -> None:
         searched.append(suspect.operator)
         time.sleep(0.03)
 
-    monkeypatch.setattr(engine, "shrunk", shrunk)
+    monkeypatch.setattr(unit_runner, "shrunk", shrunk)
     found = events(settings(["exp", "tanh", "sinh", "cosh"], [Off()], directions=["forward"]))
     assert len(searched) == 2
     assert {r.operator for r in results(found) if r.verdict.fails} == {
@@ -343,7 +344,7 @@ def test_where_everything_fails_the_searching_ends(monkeypatch: pytest.MonkeyPat
 def test_later_turns_do_not_search_for_the_same_again(monkeypatch: pytest.MonkeyPatch) -> None:
     searched: list[tuple[str, ...]] = []
     monkeypatch.setattr(
-        engine, "shrunk", lambda suspect, *args: searched.append(engine.kind(suspect))
+        unit_runner, "shrunk", lambda suspect, *args: searched.append(kind(suspect))
     )
     events(settings(["exp"], [Off()], directions=["forward"], time_budget=0.5))
     assert len(searched) == len(set(searched))
@@ -375,7 +376,7 @@ def test_a_time_budget_goes_on_with_fresh_cases_and_ends() -> None:
 def test_a_failing_run_keeps_to_its_time_budget_too() -> None:
     started = time.monotonic()
     events(settings(["exp", "tanh", "sinh"], [Off()], directions=["forward"], time_budget=0.2))
-    assert time.monotonic() - started < 0.2 + engine.SHRINK_AT_LEAST + 5.0
+    assert time.monotonic() - started < 0.2 + unit_runner.SHRINK_AT_LEAST + 5.0
 
 
 def test_earlier_results_are_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -392,7 +393,7 @@ def test_earlier_results_are_taken_over(monkeypatch: pytest.MonkeyPatch) -> None
         return made
 
     monkeypatch.setattr(evaluation, "evaluate", spy)
-    second = events(chosen, Earlier(kept))
+    second = events(chosen, ResumeState(kept))
     assert not set(judged) & set(kept)
     assert {r.key: r.verdict for r in results(second)} == {r.key: r.verdict for r in first}
     taken = [
@@ -410,10 +411,10 @@ def test_the_shrunk_form_of_an_earlier_failure_is_shown_again(
 ) -> None:
     chosen = settings(["exp"], [Off()], directions=["forward"])
     first = events(chosen)
-    (small,) = [event for event in first if isinstance(event, Shrunk)]
-    monkeypatch.setattr(engine, "shrunk", lambda *args: pytest.fail("searched again"))
-    earlier = Earlier({r.key: r for r in results(first)}, {engine.kind(small.result): small.result})
-    assert [event for event in events(chosen, earlier) if isinstance(event, Shrunk)] == [small]
+    (small,) = [event for event in first if isinstance(event, Minimized)]
+    monkeypatch.setattr(unit_runner, "shrunk", lambda *args: pytest.fail("searched again"))
+    earlier = ResumeState({r.key: r for r in results(first)}, {kind(small.result): small.result})
+    assert [event for event in events(chosen, earlier) if isinstance(event, Minimized)] == [small]
 
 
 # --- plans

@@ -117,7 +117,7 @@ def run(
         "seed": 1,
         "shrink": False,
     }
-    chosen = engine.settings(["matmul"], [backend], expectations=path, **(asked | changes))
+    chosen = engine.configure(["matmul"], [backend], expectations=path, **(asked | changes))
     collect, keeper = engine.Collect(), Keeper(out)
     kept = [] if out is None else [bundles.writer(out, resume=resume), keeper, page.after(out)]
     engine.drive(

@@ -17,7 +17,7 @@ from torch import Tensor
 
 import consistency
 from consistency.core.model import Result
-from consistency.engine import engine
+from consistency.engine import engine, unit_runner
 
 pytestmark = pytest.mark.usefixtures("drawn_once")
 
@@ -237,7 +237,7 @@ def _verdicts_only() -> Iterator[None]:
     """Shrinking, causes and work-arounds have tests of their own; here every backend fails and each
     would take its seconds."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "SHRUNK_PER_GROUP", 0)
+        patch.setattr(unit_runner, "SHRUNK_PER_GROUP", 0)
         patch.setattr(engine.Looks.__init__, "__defaults__", (0.0, 0))  # effort, full
         yield
 

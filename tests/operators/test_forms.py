@@ -133,7 +133,7 @@ FAULTS = (
 
 @pytest.mark.parametrize("backend", FAULTS, ids=lambda backend: str(backend.name))
 def test_a_fault_between_steps_is_noticed(backend: consistency.Backend) -> None:
-    chosen = engine.settings(["program"], [backend], ["float32"], examples=150)
+    chosen = engine.configure(["program"], [backend], ["float32"], examples=150)
     first = next(
         result
         for result in judged(["program"], [backend], ["float32"], examples=150)

@@ -187,7 +187,7 @@ def test_a_policy_admits_only_what_we_wrote(run: Path) -> None:
 def test_the_screen_of_a_stored_run_is_that_of_the_run(tmp_path: Path) -> None:
     """Line by line, but for the first, which says when it was."""
     stream, out = io.StringIO(), tmp_path / "b"
-    chosen = engine.settings(["exp", "sum"], ["cpu", "numpy"], ["float32"], examples=3)
+    chosen = engine.configure(["exp", "sum"], ["cpu", "numpy"], ["float32"], examples=3)
     screen, writer = Screen(stream=stream, out=out), bundles.writer(out)
     engine.drive(chosen, [writer, screen])
     again = io.StringIO()
@@ -444,7 +444,7 @@ def test_a_run_writes_its_page_and_says_where(tmp_path: Path) -> None:
 def test_a_page_that_fails_costs_the_run_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chosen = engine.settings(["exp"], ["cpu"], examples=1)
+    chosen = engine.configure(["exp"], ["cpu"], examples=1)
     writer, finish = bundles.writer(tmp_path / "b"), page.after(tmp_path / "b")
     monkeypatch.setattr(page, "page", lambda stored: 1 / 0)
     one = next(ordinary())

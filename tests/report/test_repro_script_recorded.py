@@ -43,11 +43,11 @@ def test_scripts_open_the_device_and_are_right_about_the_call(
     planned, results = judged
     failing = [result for result in results if result.verdict.fails]
     assert len(failing) > 60
-    identities = {backend.name: backend.identity for backend in planned.settings.backends}
+    identities = {backend.name: backend.identity for backend in planned.config.backends}
     scripts = []
     for result in failing:
         made = repro_script.script_of(
-            result, planned.settings.specs[result.backend], identities[result.backend]
+            result, planned.config.specs[result.backend], identities[result.backend]
         )
         assert made.limits == (), result.recorded_id
         assert made.text.count(OPENED) == 1
@@ -80,17 +80,13 @@ def test_scripts_open_the_device_and_are_right_about_the_call(
 def test_issues_say_where_the_outputs_come_from(judged: tuple[Plan, list[Result]]) -> None:
     planned, results = judged
     (result,) = (result for result in results if result.recorded_id == "mul-float32-f-6")
-    backend = next(
-        backend for backend in planned.settings.backends if backend.name == result.backend
-    )
+    backend = next(backend for backend in planned.config.backends if backend.name == result.backend)
     text = repro_script.issue(
-        result, spec=planned.settings.specs[result.backend], identity=backend.identity
+        result, spec=planned.config.specs[result.backend], identity=backend.identity
     )
     assert text.splitlines()[0] == "# `torch.mul`, float32: wrong shape or dtype on directml"
     assert "the result has dtype bool instead of float32" in text
     assert "| device | `llvmpipe (vkd3d-proton, lavapipe)` |" in text
     assert f"| judged with | `torch {torch.__version__}, where the outputs were not made` |" in text
     assert "which judges the recorded outputs so" in text
-    assert (
-        f"consistency judge {planned.settings.specs[result.backend]} --id mul-float32-f-6" in text
-    )
+    assert f"consistency judge {planned.config.specs[result.backend]} --id mul-float32-f-6" in text

@@ -18,7 +18,7 @@ from consistency.core.model import Case, Comparison, Measured, Result, Span, Wor
 from consistency.core.recipe import DType, Index, MemoryFormat, TensorRecipe
 from consistency.core.verdict import Verdict
 from consistency.engine import engine
-from consistency.engine.engine import Finished, GroupDone, Judged, Shrunk, Started
+from consistency.engine.events import Finished, Judged, Minimized, Started, UnitDone
 from consistency.report import failure, progress, terminal
 from consistency.report.terminal import Screen, Tally
 
@@ -63,13 +63,13 @@ def result(
     )
 
 
-def settings(*backends: Any, **changes: Any) -> engine.Settings:
-    return engine.settings(["exp"], list(backends) or ["cpu", "numpy"], examples=1, **changes)
+def settings(*backends: Any, **changes: Any) -> engine.RunConfig:
+    return engine.configure(["exp"], list(backends) or ["cpu", "numpy"], examples=1, **changes)
 
 
 def shown(
     results: Sequence[Result],
-    chosen: engine.Settings | None = None,
+    chosen: engine.RunConfig | None = None,
     *,
     terminal_width: int = 0,
     seconds: float = 1.5,
@@ -94,7 +94,7 @@ def shown(
     found(Started(chosen, absent, 1, len(results)))
     for one in results:
         found(Judged(one.case, (one,)))
-    found(GroupDone("exp", "float32", 1))
+    found(UnitDone("exp", "float32", 1))
     found(Finished(seconds, False))
     return stream.getvalue().splitlines()
 
@@ -445,7 +445,7 @@ def test_the_smaller_case_is_the_one_that_is_shown() -> None:
     for event in (
         Started(settings(), {}, 1, 1),
         Judged(large.case, (large,)),
-        Shrunk(large, small),
+        Minimized(large, small),
         Finished(1.0, False),
     ):
         screen(event)

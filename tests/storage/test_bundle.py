@@ -33,7 +33,7 @@ from consistency.core.locking import Lock
 from consistency.core.model import Case, Comparison, Measured, Result, Span, Worst
 from consistency.core.recipe import TensorRecipe
 from consistency.core.verdict import Verdict
-from consistency.engine import bundle_writer, engine
+from consistency.engine import bundle_writer, engine, events, unit_runner
 from consistency.errors import BundleError
 from consistency.generate.materialize import prepare
 from consistency.judge import tolerances
@@ -97,10 +97,10 @@ def written(folder: Path, *results: Result) -> list[Result]:
     """The results as they come back from a bundle."""
     write = bundles.writer(folder)
     with contextlib.closing(write):
-        write(engine.Started(engine.settings(["exp"], ["cpu"]), {}, 1, 1))
+        write(events.Started(engine.configure(["exp"], ["cpu"]), {}, 1, 1))
         for one in results:
-            write(engine.Judged(one.case, (one,)))
-        write(engine.Finished(1.0, False))
+            write(events.Judged(one.case, (one,)))
+        write(events.Finished(1.0, False))
     return bundle.read_results(folder)
 
 
@@ -215,7 +215,7 @@ def test_every_failure_gets_a_row_but_not_every_one_a_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bundle_writer, "MAX_FAILURE_FOLDERS", 2)
-    monkeypatch.setattr(engine, "SHRINK_SECONDS", 0.5)
+    monkeypatch.setattr(unit_runner, "SHRINK_SECONDS", 0.5)
     run = consistency.run(
         ["exp", "sinh"], [Off()], ["float32"], ["forward"], examples=8, out=tmp_path / "b"
     )
@@ -246,7 +246,7 @@ def test_a_killed_run_is_completed(
 ) -> None:
     events = 0
 
-    def kill(event: engine.Event) -> None:
+    def kill(event: events.Event) -> None:
         nonlocal events
         events += 1
         if events == after:
@@ -325,8 +325,8 @@ def test_a_failure_that_was_made_smaller_stays_small(
         "examples": 6,
     }
 
-    def kill(event: engine.Event) -> None:
-        if isinstance(event, engine.GroupDone):
+    def kill(event: events.Event) -> None:
+        if isinstance(event, events.UnitDone):
             raise Killed
 
     with pytest.raises(Killed):
@@ -338,12 +338,12 @@ def test_a_failure_that_was_made_smaller_stays_small(
         searched.append(suspect.operator)
         return original(suspect, *args, **kwargs)
 
-    monkeypatch.setattr(engine, "shrunk", spy)
+    monkeypatch.setattr(unit_runner, "shrunk", spy)
     shown: list[str] = []
     consistency.run(
         **arguments, backends=[Off()], out=tmp_path / "b", resume=True,
         handlers=[lambda event: shown.append(event.result.operator) if isinstance(event,
-        engine.Shrunk) else None],
+        events.Minimized) else None],
     )  # fmt: skip
     assert set(searched) == {"tanh"}
     assert set(shown) == {"exp", "tanh"}

@@ -188,7 +188,7 @@ def test_format_1_is_compared_reported_and_completed(tmp_path: Path) -> None:
     lines = (tmp_path / "b" / "results.jsonl").read_bytes().splitlines(keepends=True)
     (tmp_path / "b" / "results.jsonl").write_bytes(b"".join(lines[:-5]) + lines[-5][:30])
     header = json.loads((FORMAT_1 / "bundle.json").read_text(encoding="utf-8"))
-    chosen = engine.settings(["exp", "matmul"], ["cpu", "numpy"], ["float32"], examples=3)
+    chosen = engine.configure(["exp", "matmul"], ["cpu", "numpy"], ["float32"], examples=3)
     header["settings"]["tolerances"] = (
         chosen.tolerances.digest
     )  # the packaged ones may have changed since

@@ -27,7 +27,7 @@ from consistency.core.recipe import TensorRecipe
 from consistency.engine import engine, events
 from consistency.engine import plan as planning
 from consistency.engine import standard_corpus as standard_module
-from consistency.engine.config import groups
+from consistency.engine.config import operator_dtypes
 from consistency.engine.standard_corpus import standard
 from consistency.storage import bundle
 from consistency.storage.corpus.merging import DRAWN, PER_KIND, SMALL, Merged
@@ -107,7 +107,7 @@ def test_a_corpus_is_replayed_and_nothing_else(small: Path, tmp_path: Path) -> N
 
 
 def test_every_operator_and_dtype_is_reached_early(small: Path) -> None:
-    chosen = engine.settings(["exp", "sum", "matmul"], ["cpu"], corpus=load(small), explore=False)
+    chosen = engine.configure(["exp", "sum", "matmul"], ["cpu"], corpus=load(small), explore=False)
     plan = list(planning.plan(chosen, lambda: False))
     assert [len(group.cases) for group in plan] == [2] * 6 + [4] * 6
     assert [group.more for group in plan] == [True] * 6 + [False] * 6
@@ -146,7 +146,7 @@ def test_with_a_time_budget_the_rest_is_explored_in_time(small: Path, tmp_path: 
     assert origins.count("explored") > 20
     header = bundle.read_header(tmp_path / "b")
     chosen = ["exp", "sum", "matmul"]
-    again = engine.settings(
+    again = engine.configure(
         chosen,
         ["cpu"],
         examples=5,
@@ -192,9 +192,9 @@ def test_every_run_explores_something_else_unless_a_seed_is_given(
 
 
 def test_scaling_is_measured_once_and_not_run_told_once(small: Path) -> None:
-    chosen = engine.settings(["matmul"], ["cpu", "numpy"], corpus=load(small), explore=False)
+    chosen = engine.configure(["matmul"], ["cpu", "numpy"], corpus=load(small), explore=False)
     every = list(engine.run(chosen))
-    assert sum(isinstance(event, events.Scaled) for event in every) == 1
+    assert sum(isinstance(event, events.PrecisionScalingMeasured) for event in every) == 1
     refused = [
         e
         for e in every
@@ -207,7 +207,7 @@ def test_scaling_is_measured_once_and_not_run_told_once(small: Path) -> None:
 
 
 def test_the_standard_corpus_is_drawn_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pairs = groups(engine.settings(["tanh", "mul"], ["cpu"], ["float32"]))
+    pairs = operator_dtypes(engine.configure(["tanh", "mul"], ["cpu"], ["float32"]))
     first = standard(pairs)
     assert (first.name, len(first.cases)) == ("standard", 24)
     with monkeypatch.context() as patch:
@@ -246,10 +246,11 @@ def test_a_nightly_run_replays_the_standard_corpus_within_its_time(
         24,
         24,
     )
-    pairs = groups(engine.settings(["neg", "abs"], ["cpu"], ["float32"]))
+    pairs = operator_dtypes(engine.configure(["neg", "abs"], ["cpu"], ["float32"]))
     assert header["corpus"]["digest"] == standard(pairs).digest
     without = standard(
-        groups(engine.settings(["floor", "ceil", "round"], ["cpu"], ["float32"])), seconds=0.0
+        operator_dtypes(engine.configure(["floor", "ceil", "round"], ["cpu"], ["float32"])),
+        seconds=0.0,
     )
     assert len(without.cases) in (0, 12)
     assert without.groups == len(without.cases) // 12

@@ -289,7 +289,7 @@ def test_recordings_side_by_side_are_judged_case_by_case(tmp_path: Path) -> None
         consistency.record(backend=Counting(), corpus=cases, out=tmp_path / name)
     consistency.record(backend="numpy", corpus=cases, out=tmp_path / "n")
     planned = plan([tmp_path / name for name in "abn"], ["exp"])
-    assert [b.name for b in planned.settings.backends] == ["counting", "counting#2", "numpy"]
+    assert [b.name for b in planned.config.backends] == ["counting", "counting#2", "numpy"]
     judged = [event for event in events(planned) if isinstance(event, Judged)]
     assert all(
         [r.backend for r in event.results] == ["counting", "counting#2", "numpy"]
@@ -618,12 +618,12 @@ def test_the_settings_of_a_judgement_name_what_was_recorded(tmp_path: Path) -> N
     written(tmp_path / "r", Outcome("ok", (Output("out/0", torch.ones(4), "float32"),))).close()
     run = consistency.judge_recordings(tmp_path / "r")
     assert isinstance(run, engine.Run)
-    assert [o.name for o in run.settings.operators] == ["exp"]
+    assert [o.name for o in run.config.operators] == ["exp"]
     assert [r.verdict.value for r in run.results] == ["divergent"]
     assert [
         taken.case
         for taken in record.write_corpus(
-            engine.settings(["exp"], ["cpu"], examples=1), tmp_path / "c"
+            engine.configure(["exp"], ["cpu"], examples=1), tmp_path / "c"
         )
     ]
 

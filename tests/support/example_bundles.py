@@ -16,7 +16,15 @@ from consistency.core.verdict import Verdict
 from consistency.diagnose.determinism import Repeatability
 from consistency.diagnose.precision_scaling import Scaling
 from consistency.engine import engine
-from consistency.engine.events import Finished, Grown, Judged, Repeated, Scaled, Shrunk, Started
+from consistency.engine.events import (
+    DeterminismChecked,
+    Finished,
+    Judged,
+    MemoryGrowth,
+    Minimized,
+    PrecisionScalingMeasured,
+    Started,
+)
 from consistency.report import bundles
 
 BAD = (
@@ -155,7 +163,7 @@ def stored_run(folder: Path, results: Sequence[Result] = ()) -> Path:
     """Write a bundle with these results (default: the ordinary ones, with a smaller form of a
     failure, scalings and the rest)."""
     mine = Mine() if not results else Mine(BAD, {"device": BAD, "driver": BAD})
-    chosen = engine.settings(["matmul", "exp", "sum", "tan"], ["cpu", "numpy"], examples=5)
+    chosen = engine.configure(["matmul", "exp", "sum", "tan"], ["cpu", "numpy"], examples=5)
     chosen = replace(
         chosen, backends=(*chosen.backends, mine)
     )  # no backend of such a name would be taken
@@ -176,18 +184,20 @@ def stored_run(folder: Path, results: Sequence[Result] = ()) -> Path:
                 explanation=failing.explanation,
                 evidence=failing.evidence,
             )
-            write(Shrunk(failing, small))
+            write(Minimized(failing, small))
             powers = {"cpu": 29, "numpy": 29, "mine": 41}
             write(
-                Scaled(
+                PrecisionScalingMeasured(
                     tuple(
                         Scaling("matmul", name, 8, 8, 2.0**power) for name, power in powers.items()
                     )
                 )
             )
             write(
-                Repeated((Repeatability("sum", "float32", "forward", "mine", "runs", 4, 2, 3.0),))
+                DeterminismChecked(
+                    (Repeatability("sum", "float32", "forward", "mine", "runs", 4, 2, 3.0),)
+                )
             )
-            write(Grown("matmul", "mine", 4096.0))
+            write(MemoryGrowth("matmul", "mine", 4096.0))
         write(Finished(12.5, False))
     return folder

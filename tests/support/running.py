@@ -13,7 +13,7 @@ from consistency.engine.events import Judged
 
 def unshrunk(*chosen: Any, **more: Any) -> engine.Run:
     """What ``consistency.run`` with these arguments gives."""
-    settings, collect = engine.settings(*chosen, **more, shrink=False), engine.Collect()
+    settings, collect = engine.configure(*chosen, **more, shrink=False), engine.Collect()
     engine.drive(settings, [collect])
     return engine.Run(
         tuple(collect.results), settings, collect.seconds, scalings=tuple(collect.scalings)
@@ -22,7 +22,7 @@ def unshrunk(*chosen: Any, **more: Any) -> engine.Run:
 
 def judged(*chosen: Any, **more: Any) -> Iterator[Result]:
     """The results of such a run, one after another."""
-    for event in engine.run(engine.settings(*chosen, **more, shrink=False)):
+    for event in engine.run(engine.configure(*chosen, **more, shrink=False)):
         if isinstance(event, Judged):
             yield from event.results
 

@@ -13,20 +13,20 @@ import click
 from ...errors import UsageError
 
 if TYPE_CHECKING:
-    from ...engine.config import Settings
+    from ...engine.config import RunConfig
 
 NIGHTLY = "nightly"
 
 
 def prepared(
-    chosen: Settings,
+    chosen: RunConfig,
     folder: Path | None,
     *,
     seed: int | None,
     profile: str,
     out: Path | None,
     asked: bool,
-) -> Settings:
+) -> RunConfig:
     """The settings with their corpus, the id of the run, and its seed: the user's, or one that the
     id gives.
 
@@ -56,12 +56,12 @@ def prepared(
     return replace(chosen, seed=seed, explore=explore, used=time.monotonic() - began)
 
 
-def _standard(chosen: Settings, before: dict[str, Any]) -> Any:
-    from ...engine.config import groups
+def _standard(chosen: RunConfig, before: dict[str, Any]) -> Any:
+    from ...engine.config import operator_dtypes
     from ...engine.standard_corpus import SHARE, standard
     from .corpus import progress
 
-    pairs = groups(chosen)
+    pairs = operator_dtypes(chosen)
     limit = before.get(
         "groups"
     )  # a run that had no time to draw all of it is completed with as much of it
@@ -71,7 +71,7 @@ def _standard(chosen: Settings, before: dict[str, Any]) -> Any:
     return standard(pairs, seconds=seconds, told=progress())
 
 
-def _tell(chosen: Settings) -> None:
+def _tell(chosen: RunConfig) -> None:
     """What of the corpus is not replayed here."""
     from ... import operators
     from ...engine.plan import operator_in

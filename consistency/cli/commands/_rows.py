@@ -32,7 +32,7 @@ def opened(path: Path | None) -> Iterator[IO[str] | None]:
 
 def json_writer(stream: IO[str], **more: Any) -> Handler:
     """A handler that writes every result as a line, with ``more`` in each."""
-    from ...engine.events import Judged, Shrunk
+    from ...engine.events import Judged, Minimized
     from ...storage.bundle import result_to_json
 
     def write(event: Event) -> None:
@@ -40,7 +40,7 @@ def json_writer(stream: IO[str], **more: Any) -> Handler:
             event.results
             if isinstance(event, Judged)
             else (event.result,)
-            if isinstance(event, Shrunk)
+            if isinstance(event, Minimized)
             else ()
         )
         for result in results:

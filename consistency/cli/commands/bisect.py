@@ -181,7 +181,7 @@ class _Judge:
             spec = self.specs[name]() if name in self.specs else name
         except CannotInstallError as error:
             return Try(name, None, str(error))
-        chosen = engine.settings(
+        chosen = engine.configure(
             [self.operator],
             [spec],
             None,

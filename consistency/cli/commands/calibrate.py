@@ -133,7 +133,7 @@ def calibrate(
     from ...judge.tolerances import load
     from ...report import calibration as report
 
-    chosen = engine.settings(
+    chosen = engine.configure(
         list(operators) or None, list(backends) or None, list(dtypes) or None,
         list(directions) or engine.DIRECTIONS, examples,
         seeds[0], tolerances=tolerances,
@@ -224,7 +224,7 @@ def _about(plan: Plan) -> str:
     capability = torch.backends.cpu.get_cpu_capability()
     words = (
         f"seed{'s' if len(plan.seeds) > 1 else ''} {','.join(map(str, plan.seeds))} of "
-        f"{plan.settings.examples} cases"
+        f"{plan.config.examples} cases"
     )
     return f"{words}, torch {torch.__version__.partition('+')[0]} CPU {capability}"
 

@@ -20,9 +20,9 @@ from ..options import INTERRUPTED
 from ._rows import json_writer
 
 if TYPE_CHECKING:
-    from ...engine.config import Settings
+    from ...engine.config import RunConfig
     from ...engine.events import Event, Handler
-    from ...engine.executors.dask.environments import Environment
+    from ...engine.executors.workers.environments import WorkerEnvironment
     from ...report.terminal import Screen
 
 
@@ -48,7 +48,7 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def default_specs() -> list[str]:
     """The backends that are tried where nobody names any; those that a machine has not got are left
     out there."""
-    from ...engine.executors.dask.environments import BY_DEFAULT
+    from ...engine.executors.workers.environments import BY_DEFAULT
 
     return list(BY_DEFAULT)
 
@@ -82,13 +82,13 @@ class Asked:
     fingerprints: bool | None = None
 
 
-def run_on_cluster(chosen: Settings, asked: Asked, rows: IO[str] | None) -> int:
+def run_on_cluster(chosen: RunConfig, asked: Asked, rows: IO[str] | None) -> int:
     """Run, show and write; the exit status. Results also go to ``rows``, an object a line. Raises
     ConsistencyError."""
-    from ...engine.events import Earlier
-    from ...engine.executors.dask.crew import DaskCrew
-    from ...engine.executors.dask.environments import labels_chosen
-    from ...engine.executors.dask.front import Front
+    from ...engine.events import ResumeState
+    from ...engine.executors.dask.client import DaskClient
+    from ...engine.executors.workers.coordinator import Coordinator
+    from ...engine.executors.workers.environments import labels_chosen
     from ...report.progress import Meter
     from ...report.terminal import console
 
@@ -100,23 +100,23 @@ def run_on_cluster(chosen: Settings, asked: Asked, rows: IO[str] | None) -> int:
     labels = labels_chosen(asked.resources)
     meter = Meter(console(sys.stderr if rows is sys.stdout else None))
     with contextlib.ExitStack() as stack:
-        crew = DaskCrew(asked.address)
-        stack.callback(crew.close)
+        client = DaskClient(asked.address)
+        stack.callback(client.close)
         stack.callback(meter.stop)
-        front = Front(
-            chosen, crew, asked=asked.backends, labels=labels, wait_for=asked.workers,
+        coordinator = Coordinator(
+            chosen, client, backends_named=asked.backends, labels=labels, wait_for=asked.workers,
             expectations=asked.expectations,
-            said=lambda text: click.echo(text, err=True),
+            notify=lambda text: click.echo(text, err=True),
             fingerprints=asked.fingerprints if asked.folder is not None else False,
         )  # fmt: skip
         shown: dict[str, Shown] = {}
         try:
-            for environment in front.gather():
+            for environment in coordinator.gather():
                 shown[environment.key] = made = Shown(environment, asked, meter, rows)
                 stack.callback(made.close)
             folder = asked.folder if asked.resume else None
-            for environment, event in front.run(
-                lambda e: earlier_results(folder / e.name) if folder else Earlier()
+            for environment, event in coordinator.run(
+                lambda e: earlier_results(folder / e.name) if folder else ResumeState()
             ):
                 shown[environment.key](event)
         except KeyboardInterrupt:
@@ -136,7 +136,7 @@ class Shown:
     """What is written and shown of one environment."""
 
     def __init__(
-        self, environment: Environment, asked: Asked, meter: Any, rows: IO[str] | None
+        self, environment: WorkerEnvironment, asked: Asked, meter: Any, rows: IO[str] | None
     ) -> None:
         from ...report.terminal import Screen
 
@@ -166,7 +166,7 @@ class Shown:
 
 
 def _handlers(
-    environment: Environment, asked: Asked, folder: Path | None
+    environment: WorkerEnvironment, asked: Asked, folder: Path | None
 ) -> tuple[list[Handler], Callable[[], None]]:
     from ...engine.known import status as ledger
     from ...report import page

@@ -68,14 +68,14 @@ def make(
     consistency corpus make -o corpus
     consistency corpus make -o mine matmul 'nn.functional.*' --dtype float32 --examples 50
     """
-    from ...engine.config import groups, settings
+    from ...engine.config import configure, operator_dtypes
     from ...engine.standard_corpus import EXAMPLES, standard
     from ...storage.corpus.merging import write
     from ...storage.corpus.reading import Line
 
     _unused(out, ())
-    chosen = settings(list(operators) or None, ["cpu"], list(dtypes) or None)
-    found = standard(groups(chosen), examples=examples or EXAMPLES, told=progress())
+    chosen = configure(list(operators) or None, ["cpu"], list(dtypes) or None)
+    found = standard(operator_dtypes(chosen), examples=examples or EXAMPLES, told=progress())
     write(out, [Line(case) for case in found.cases], name or out.resolve().name)
     click.echo(
         f"{len(found.cases):,} cases of "

@@ -17,7 +17,7 @@ from ...errors import UsageError, did_you_mean
 from ..options import INTERRUPTED
 
 if TYPE_CHECKING:
-    from ...engine.config import Settings
+    from ...engine.config import RunConfig
     from ...engine.record import Taken
 
 SECONDS_BETWEEN_LINES = 10.0  # of progress, where there is no terminal
@@ -155,7 +155,7 @@ def _settings(
     operators: Sequence[str], dtypes: Sequence[str], directions: Sequence[str], profile: str | None,
     examples: int | None,
     seed: int | None, source: str | None,
-) -> Settings:  # fmt: skip
+) -> RunConfig:  # fmt: skip
     from ...engine import engine
 
     profile = profile or "quick"
@@ -164,7 +164,7 @@ def _settings(
             f"unknown profile "
             f"{profile!r}{did_you_mean(profile, PROFILES) or '; known: ' + ', '.join(PROFILES)}"
         )
-    return engine.settings(
+    return engine.configure(
         list(operators) or None, ["cpu"], list(dtypes) or None,
         list(directions) or engine.DIRECTIONS,
         examples or PROFILES[profile], seed or 0, source=source or "drawn",

@@ -18,7 +18,7 @@ from ._repro_words import Say, compare_with_before, line, show, show_minimal
 
 if TYPE_CHECKING:
     from ...core.model import Result
-    from ...engine.config import Settings
+    from ...engine.config import RunConfig
     from ...storage.lookup import Found
 
 
@@ -149,7 +149,7 @@ class _Ran:
     specs: Mapping[str, str]
     identities: Mapping[str, Mapping[str, str]]
     missing: int
-    chosen: Settings | None = None
+    chosen: RunConfig | None = None
 
 
 def _run(
@@ -173,7 +173,7 @@ def _run(
     spelt = [spec if known.is_known(spec) else found.runnable(spec) for spec in specs]
     wanted = spelt or ([found.runnable()] if found.spec else None)
     ways = list(directions) or ([found.direction] if found.direction else engine.DIRECTIONS)
-    chosen = engine.settings(
+    chosen = engine.configure(
         [operator], wanted, None, ways, tolerances=tolerances, case_timeout=case_timeout
     )
     absent = {b.name: known.availability(b) for b in chosen.backends}
@@ -238,7 +238,7 @@ def _judged_elsewhere(found: Found, tolerances: str | None, say: Say) -> _Ran:
     )
 
 
-def _minimal(failing: Result, chosen: Settings, limit: float, say: Say) -> Any:
+def _minimal(failing: Result, chosen: RunConfig, limit: float, say: Say) -> Any:
     """The smallest case, with progress on a terminal."""
     from ...diagnose.shrink import minimise
     from ...generate.calls.opinfo import operator_of
@@ -305,7 +305,7 @@ def _hand_on(
         )
 
 
-def _on_others(result: Result, done: Sequence[Result], chosen: Settings) -> list[Result]:
+def _on_others(result: Result, done: Sequence[Result], chosen: RunConfig) -> list[Result]:
     """The same case and direction on every backend that is at hand and has not judged it."""
     from ... import backends as known
     from ...engine import engine

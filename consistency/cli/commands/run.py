@@ -218,7 +218,7 @@ def run(
     if cluster is None and (resources or workers > 1):
         raise UsageError("--resource and --workers belong to --cluster ADDRESS")
     specs = list(backends) or (default_specs() if cluster else None)
-    chosen = engine.settings(
+    chosen = engine.configure(
         list(operators) or None, specs, list(dtypes) or None, list(directions) or engine.DIRECTIONS,
         examples or PROFILES[profile], seed or 0, time_budget, tolerances, not no_shrink, reference,
         source, case_timeout,

@@ -19,7 +19,7 @@ from ...judge.tolerances import Policy, Rule
 from ...operators.declare import Operator
 from ...reference import Reference, quiet
 from ...reference.high_precision import sharpen
-from ..config import Settings, directions_of, groups
+from ..config import RunConfig, directions_of, operator_dtypes
 from ..engine import draw
 from .faults import planted
 from .needs import LEAST_C, Demands, demands
@@ -37,7 +37,7 @@ class Plan:
     chosen.
     """
 
-    settings: Settings
+    config: RunConfig
     seeds: tuple[int, ...] = (0, 1, 2)
     stand_ins: tuple[str, ...] = ()
     more: tuple[Case, ...] = ()
@@ -46,12 +46,16 @@ class Plan:
     def pairs(self) -> list[tuple[Operator, str]]:
         """The operator × dtype pairs; integers and booleans are judged exactly, so they have no c
         and no λ."""
-        return [(operator, dtype) for operator, dtype in groups(self.settings) if dtype in FORMATS]
+        return [
+            (operator, dtype)
+            for operator, dtype in operator_dtypes(self.config)
+            if dtype in FORMATS
+        ]
 
     @property
     def cases(self) -> int:
         """About how many cases will be drawn."""
-        return len(self.pairs) * self.settings.examples * len(self.seeds)
+        return len(self.pairs) * self.config.examples * len(self.seeds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,7 @@ class Observation:
 
 def observations(plan: Plan) -> Iterator[tuple[Case, list[Observation]]]:
     """Case by case, all that was observed on it (maybe nothing)."""
-    chosen = plan.settings
+    chosen = plan.config
     present = [b for b in chosen.backends if not _backends.availability(b)]
     for operator, dtype in plan.pairs:
         directions = directions_of(chosen, operator, dtype)
@@ -183,7 +187,7 @@ class _One:
     ) -> Observation:
         rule = self._rule(backend, identity)
         where = {key: identity.get(key, "") for key in ("device", "driver")}
-        policy = self.plan.settings.tolerances.policy(
+        policy = self.plan.config.tolerances.policy(
             backend, operator=self.operator.ruled_by[0], dtype=self.case.dtype, **where
         )
         found = judge(comparison, self.twin, rule, policy)
@@ -206,7 +210,7 @@ class _One:
 
     def _rule(self, backend: str, identity: Mapping[str, str]) -> Rule:
         name, family = self.operator.ruled_by
-        return self.plan.settings.tolerances.rule(
+        return self.plan.config.tolerances.rule(
             name, self.case.dtype, family=family, direction=self.direction, backend=backend,
             device=identity.get("device", ""), driver=identity.get("driver", ""),
         )  # fmt: skip
@@ -218,7 +222,7 @@ class _One:
         healthy results need."""
         occasion = Occasion(self.case, backend, self.direction, identity)
         return (
-            occasion.known(self.plan.settings.tolerances.expectations, found.verdict.value, rho)
+            occasion.known(self.plan.config.tolerances.expectations, found.verdict.value, rho)
             is not None
         )
 

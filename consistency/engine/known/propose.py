@@ -22,7 +22,7 @@ from ...judge.known.entries import RATE_DESCRIBED, Expectation, Occasion
 from ...storage.bundle import read_header
 from ...storage.lookup import Found
 from .. import engine
-from ..config import Settings
+from ..config import RunConfig
 from ..events import Judged
 from . import write
 from .predicate_evidence import Bench, Evidence, from_bundle, search
@@ -128,7 +128,7 @@ def propose(
     )
 
 
-def _settings(asked: Asked) -> tuple[Settings, str]:
+def _settings(asked: Asked) -> tuple[RunConfig, str]:
     """Settings, and why the backend cannot run here where nobody here knows it: then another one
     stands in its place, unused."""
     found = asked.found
@@ -143,7 +143,7 @@ def _settings(asked: Asked) -> tuple[Settings, str]:
     )
     operators = [operator_of(found.case)]
     settled = functools.partial(
-        engine.settings, tolerances=asked.tolerances, expectations=asked.expectations
+        engine.configure, tolerances=asked.tolerances, expectations=asked.expectations
     )
     if found.recording:
         return settled(operators, ["cpu"], None, ways), "recorded elsewhere"
@@ -155,7 +155,7 @@ def _settings(asked: Asked) -> tuple[Settings, str]:
         return settled(operators, ["cpu"], None, ways), str(error)
 
 
-def _target(asked: Asked, chosen: Settings, absent: str) -> tuple[Result, list[Result]]:
+def _target(asked: Asked, chosen: RunConfig, absent: str) -> tuple[Result, list[Result]]:
     """The failure that is meant, as it was kept or as it happens here, and of a recording its other
     results."""
     found, (backend,) = asked.found, chosen.backends
@@ -194,7 +194,7 @@ def _target(asked: Asked, chosen: Settings, absent: str) -> tuple[Result, list[R
     return failing[0], []
 
 
-def _recorded(found: Found, chosen: Settings) -> list[Result]:
+def _recorded(found: Found, chosen: RunConfig) -> list[Result]:
     from ..judge_recordings import events, plan
 
     assert found.folder is not None

@@ -225,7 +225,7 @@ class Keeper:
     def __call__(self, event: Event) -> None:
         match event:
             case Started():
-                chosen = event.settings
+                chosen = event.config
                 identities = {
                     b.name: b.identity for b in chosen.backends if b.name not in event.unavailable
                 }

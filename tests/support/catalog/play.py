@@ -58,7 +58,7 @@ def play(
         backend = row.backend()
         backend.listener = functools.partial(_keep, pending, row.name)
         backends.append(backend)
-    chosen = engine.settings(
+    chosen = engine.configure(
         [operator],
         backends,
         [first.dtype],

@@ -1,5 +1,4 @@
-"""The workers of a Dask cluster, as the front sees them: who is there, tasks for one of them, what
-they say."""
+"""The workers of a Dask cluster: who is connected, tasks for one of them, what they reply."""
 
 from __future__ import annotations
 
@@ -10,62 +9,20 @@ import queue
 import uuid
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from ....errors import ConsistencyError, UsageError
-from . import worker
-from .environments import Member
+from ....errors import UsageError
+from ..workers.client import EventBatch, LostSchedulerError, Reply
+from ..workers.environments import Member
+from . import tasks
 
 CONNECT_SECONDS = 20.0
 GATHER_SECONDS = 30.0
 INSTALL = 'pip install "consistency[cluster]"'
 
 
-class LostSchedulerError(ConsistencyError):
-    """Nobody can be reached any more."""
-
-
-@dataclass(frozen=True)
-class Mail:
-    """Some events of a group, as JSON text; ``number`` counts the messages of one attempt
-    (``token``) from 0."""
-
-    token: str
-    number: int
-    events: tuple[bytes, ...]
-    sender: str
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a task returned; ``lost`` says why it returned nothing, where the worker is gone,
-    ``failed`` what it raised."""
-
-    token: str
-    text: str = ""
-    lost: str = ""
-    failed: str = ""
-
-
-class Crew(Protocol):
-    """What the front needs of a cluster."""
-
-    def members(self) -> dict[str, Member]: ...
-    def describe(self, address: str, token: str, orders: str) -> None: ...
-    def judge(
-        self, address: str, token: str, labels: Iterable[str], text: str, blobs: list[bytes]
-    ) -> None: ...
-    def fingerprint(
-        self, address: str, token: str, labels: Iterable[str], orders: str, names: Sequence[str]
-    ) -> None: ...
-    def forget(self, token: str) -> None: ...
-    def next(self, seconds: float) -> Mail | Answer | None: ...
-    def close(self) -> None: ...
-
-
-class DaskCrew:
+class DaskClient:
     """A Dask cluster at ``address``: ``tcp://host:8786``, or the file that its scheduler wrote.
 
     Raises UsageError where Dask is not installed, or nobody answers.
@@ -119,18 +76,23 @@ class DaskCrew:
             for address, about in found.items()
         }
 
-    def describe(self, address: str, token: str, orders: str) -> None:
-        self._submit(address, token, (), worker.describe, orders)
+    def describe(self, address: str, token: str, config_json: str) -> None:
+        self._submit(address, token, (), tasks.describe, config_json)
 
     def judge(
         self, address: str, token: str, labels: Iterable[str], text: str, blobs: list[bytes]
     ) -> None:
-        self._submit(address, token, labels, worker.judge, text, blobs, self._topic, token)
+        self._submit(address, token, labels, tasks.judge, text, blobs, self._topic, token)
 
     def fingerprint(
-        self, address: str, token: str, labels: Iterable[str], orders: str, names: Sequence[str]
+        self,
+        address: str,
+        token: str,
+        labels: Iterable[str],
+        config_json: str,
+        names: Sequence[str],
     ) -> None:
-        self._submit(address, token, labels, worker.fingerprint, orders, list(names))
+        self._submit(address, token, labels, tasks.fingerprint, config_json, list(names))
 
     def _submit(
         self, address: str, token: str, labels: Iterable[str], task: Any, *args: Any
@@ -150,7 +112,7 @@ class DaskCrew:
             with contextlib.suppress(Exception):
                 future.cancel()
 
-    def next(self, seconds: float) -> Mail | Answer | None:
+    def next(self, seconds: float) -> EventBatch | Reply | None:
         """What comes next, or None where nothing does in time."""
         try:
             message = (
@@ -163,14 +125,16 @@ class DaskCrew:
         if isinstance(message, str):
             return self._answer(message)
         _, told = message
-        return Mail(str(told["token"]), int(told["n"]), tuple(told["events"]), str(told["from"]))
+        return EventBatch(
+            str(told["token"]), int(told["n"]), tuple(told["events"]), str(told["from"])
+        )
 
-    def _answer(self, token: str) -> Answer | None:
+    def _answer(self, token: str) -> Reply | None:
         future = self._futures.pop(token, None)
         if future is None or future.status == "cancelled":
             return None
         try:
-            return Answer(token, text=str(future.result(timeout=GATHER_SECONDS)))
+            return Reply(token, text=str(future.result(timeout=GATHER_SECONDS)))
         except Exception as error:
             if type(error).__name__ in (
                 "KilledWorker",
@@ -178,8 +142,8 @@ class DaskCrew:
                 "FutureCancelledError",
                 "TimeoutError",
             ):
-                return Answer(token, lost="the worker was lost")
-            return Answer(token, failed=_told(error))
+                return Reply(token, lost="the worker was lost")
+            return Reply(token, failed=_told(error))
 
     def close(self) -> None:
         for token in list(self._futures):

@@ -15,13 +15,13 @@ from ....core.recipe import canonical
 from ....errors import BundleError, Unsupported, UsageError
 from ....operators.declare import Operator
 from ....storage.bundle.header import new_id
-from ...config import Settings
-from ...events import Earlier
+from ...config import RunConfig
+from ...events import ResumeState
 
 # What is tried where nobody names backends; what a machine has not got is left out there.
 BY_DEFAULT = ("cpu", "cpu+onednn=off", "numpy", "cuda", "directml", "mps", "xpu")
 _NO_LABEL = ("cpu", "numpy")
-_NOT_TOLD_APART = (
+_NOT_DISTINGUISHING = (
     "host",
     "memory",
 )  # parts of a description in which machines of one kind may differ
@@ -39,9 +39,9 @@ class Member:
     labels: frozenset[str] = frozenset()
 
 
-class Remote(Backend):
-    """A backend on other machines, as the front knows it: by name, and by what it said of itself
-    there."""
+class RemoteBackend(Backend):
+    """A backend of other processes, as the coordinator knows it: by name, and by what it said of
+    itself there."""
 
     stored = True
 
@@ -57,7 +57,7 @@ class Remote(Backend):
 
 
 @dataclass(frozen=True)
-class Part:
+class BackendGroup:
     """Backends of an environment that are judged together, and the resources that a worker needs
     for them."""
 
@@ -66,7 +66,7 @@ class Part:
 
 
 @dataclass
-class Environment:
+class WorkerEnvironment:
     """Workers that compute alike.
 
     ``settings`` are the run's with the backends as they are there; ``absent`` says why one of them
@@ -77,22 +77,22 @@ class Environment:
     about: dict[str, Any]
     label: str
     called: str
-    settings: Settings
+    config: RunConfig
     absent: dict[str, str]
     workers: dict[str, Member] = field(default_factory=dict)
-    parts: tuple[Part, ...] = ()
+    backend_groups: tuple[BackendGroup, ...] = ()
     name: str = ""
-    earlier: Earlier = field(default_factory=Earlier)
+    resume: ResumeState = field(default_factory=ResumeState)
     effort: float = 0.0
     searched: set[tuple[str, ...]] = field(default_factory=set)
     lost: str = ""  # why nothing more comes from it
 
 
-def label_for(spec: str, chosen: Mapping[str, str]) -> str:
+def label_for(spec: str, config: Mapping[str, str]) -> str:
     """The resource that a worker must have for a backend: its kind (``cuda``, ``directml`` …), none
     for the CPU; or as chosen."""
-    if spec in chosen:
-        return chosen[spec]
+    if spec in config:
+        return config[spec]
     elsewhere = apart(spec)
     inner = elsewhere.spec if elsewhere is not None else spec
     if is_users_file(inner):
@@ -120,9 +120,9 @@ def labels_chosen(texts: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def described(
-    reply: Any, member: Member, chosen: Settings, specs: Mapping[str, str], asked: bool
-) -> Environment:
+def environment_of(
+    reply: Any, member: Member, config: RunConfig, specs: Mapping[str, str], asked: bool
+) -> WorkerEnvironment:
     """The environment of one worker from what it said of itself. Raises BundleError where that is
     no description."""
     try:
@@ -152,14 +152,14 @@ def described(
         if reasons.get(name, "") is not None
     }
     kept = [name for name in specs if asked or name not in absent]
-    backends = tuple(Remote(name, identities.get(name, {})) for name in kept)
-    settings = replace(chosen, backends=backends, specs={name: specs[name] for name in kept})
-    alike = {key: value for key, value in about.items() if key not in _NOT_TOLD_APART}
+    backends = tuple(RemoteBackend(name, identities.get(name, {})) for name in kept)
+    settings = replace(config, backends=backends, specs={name: specs[name] for name in kept})
+    alike = {key: value for key, value in about.items() if key not in _NOT_DISTINGUISHING}
     key = canonical(
         [alike, label, {name: identities.get(name) for name in kept if name not in absent}]
     )
     here = {name: why for name, why in absent.items() if name in kept}
-    return Environment(
+    return WorkerEnvironment(
         hashlib.sha256(key.encode()).hexdigest(),
         about,
         label,
@@ -170,7 +170,7 @@ def described(
     )
 
 
-def arrange(environments: Sequence[Environment], labels: Mapping[str, str]) -> None:
+def arrange(environments: Sequence[WorkerEnvironment], labels: Mapping[str, str]) -> None:
     """Say for each environment which backends are judged together, and give it a name of its own.
 
     A backend that some environment can run is left out of those that cannot: it is not missing.
@@ -181,53 +181,53 @@ def arrange(environments: Sequence[Environment], labels: Mapping[str, str]) -> N
     everywhere = [set(_present(environment)) for environment in environments]
     for environment in environments:
         elsewhere = set().union(*everywhere) - set(_present(environment))
-        kept = tuple(b for b in environment.settings.backends if b.name not in elsewhere)
-        specs = {b.name: environment.settings.specs[b.name] for b in kept}
+        kept = tuple(b for b in environment.config.backends if b.name not in elsewhere)
+        specs = {b.name: environment.config.specs[b.name] for b in kept}
         identity = (
-            f"{environment.settings.identity or new_id()}-{environment.key[:8]}"  # of its bundle
+            f"{environment.config.identity or new_id()}-{environment.key[:8]}"  # of its bundle
         )
-        environment.settings = replace(
-            environment.settings, backends=kept, specs=specs, identity=identity
+        environment.config = replace(
+            environment.config, backends=kept, specs=specs, identity=identity
         )
         environment.absent = {
             name: why for name, why in environment.absent.items() if name not in elsewhere
         }
-        environment.parts = _parts(environment, labels)
+        environment.backend_groups = _parts(environment, labels)
     _name(environments)
 
 
-def _present(environment: Environment) -> list[str]:
-    return [b.name for b in environment.settings.backends if b.name not in environment.absent]
+def _present(environment: WorkerEnvironment) -> list[str]:
+    return [b.name for b in environment.config.backends if b.name not in environment.absent]
 
 
-def _without_workers(environment: Environment, labels: Mapping[str, str]) -> None:
+def _without_workers(environment: WorkerEnvironment, labels: Mapping[str, str]) -> None:
     """Backends whose resource no worker has cannot be used, though their machine may have them."""
     there = frozenset[str]().union(*(member.labels for member in environment.workers.values()))
     for name in _present(environment):
-        label = label_for(environment.settings.specs[name], labels)
+        label = label_for(environment.config.specs[name], labels)
         if label and label not in there:
             environment.absent[name] = (
                 f'no worker has the resource {label}: start one with --resources "{label}=1"'
             )
 
 
-def _parts(environment: Environment, labels: Mapping[str, str]) -> tuple[Part, ...]:
+def _parts(environment: WorkerEnvironment, labels: Mapping[str, str]) -> tuple[BackendGroup, ...]:
     """Backends that need no resource with those whose resource every worker has; the others by
     their resource."""
     common = frozenset.intersection(*(member.labels for member in environment.workers.values()))
     by_label: dict[str, list[str]] = {}
     needed: set[str] = set()
     for name in _present(environment):
-        label = label_for(environment.settings.specs[name], labels)
+        label = label_for(environment.config.specs[name], labels)
         needed |= {label} & common
         by_label.setdefault("" if label in common else label, []).append(name)
     return tuple(
-        Part(tuple(names), frozenset({label} if label else needed))
+        BackendGroup(tuple(names), frozenset({label} if label else needed))
         for label, names in by_label.items()
     )
 
 
-def _name(environments: Sequence[Environment]) -> None:
+def _name(environments: Sequence[WorkerEnvironment]) -> None:
     """A folder's name for each: its label, or what it is; with some digits of its hash where two
     would be called alike."""
     for environment in environments:

@@ -1,5 +1,5 @@
-"""Who takes part in a cluster run: workers are asked what they are, and grouped with those that are
-like them."""
+"""Which workers take part in a run: each describes itself, and is grouped with those that compute
+alike."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from ....errors import BundleError, ConsistencyError
-from ...config import Settings
-from ...engine import shrinking
-from .crew import Answer, Crew
-from .environments import Environment, Member, arrange, described
-from .parcels import orders
+from ...config import RunConfig
+from ...unit_runner import shrinking
+from .client import Reply, WorkerClient
+from .environments import Member, WorkerEnvironment, arrange, environment_of
+from .serialization import config_to_json
 
 JOIN_SECONDS = 60.0  # for workers to connect, at the start
 DESCRIBE_SECONDS = 240.0  # loading torch from a cold disk takes its time
@@ -23,38 +23,39 @@ class NoWorkersError(ConsistencyError):
     """Nobody is there to judge anything."""
 
 
-class Roll:
-    """The workers of one run, by environment. ``asked``: the user named the backends. ``labels``:
+class Membership:
+    """The workers of one run, by environment. ``backends_named``: by the user. ``labels``:
     resources by backend, in place of the usual ones.
 
     ``wait_for``: how many workers must be there before the run begins. ``expectations`` are the
-    files of ``chosen``. ``said`` is told what a person should know meanwhile.
+    files of ``config``. ``notify`` gets what a person should know meanwhile.
     """
 
     def __init__(
-        self, chosen: Settings, crew: Crew, *, asked: bool = True, labels: Mapping[str,
+        self, config: RunConfig, client: WorkerClient, *, backends_named: bool = True,
+        labels: Mapping[str,
         str] | None = None, wait_for: int = 1,
-        expectations: Sequence[str] = (), said: Callable[[str], None] = lambda text: None,
+        expectations: Sequence[str] = (), notify: Callable[[str], None] = lambda text: None,
     ) -> None:  # fmt: skip
-        self.chosen, self.crew, self.asked, self.labels, self.wait_for = (
-            chosen,
-            crew,
-            asked,
+        self.config, self.client, self.backends_named, self.labels, self.wait_for = (
+            config,
+            client,
+            backends_named,
             labels or {},
             max(wait_for, 1),
         )
-        self.said = said
-        self.specs = {b.name: chosen.specs.get(b.name, b.name) for b in chosen.backends}
-        self.orders = orders(chosen, self.specs.values(), expectations)
-        self.environments: list[Environment] = []
+        self.notify = notify
+        self.specs = {b.name: config.specs.get(b.name, b.name) for b in config.backends}
+        self.config_json = config_to_json(config, self.specs.values(), expectations)
+        self.environments: list[WorkerEnvironment] = []
         self.joining: dict[str, Member] = {}  # asked what they are
         self.refused: set[str] = set()  # workers that cannot take part
         self._last = ""  # why the last of them cannot
 
-    def gather(self) -> list[Environment]:
+    def gather(self) -> list[WorkerEnvironment]:
         """Wait for workers, ask each what it is, and group them. Raises NoWorkersError."""
         until = time.monotonic() + JOIN_SECONDS
-        while len(members := self.crew.members()) < self.wait_for:
+        while len(members := self.client.members()) < self.wait_for:
             if time.monotonic() > until:
                 many = (
                     f"{len(members)} of {self.wait_for} workers are" if members else "no worker is"
@@ -65,19 +66,19 @@ class Roll:
                 )
             time.sleep(0.1)
         for member in members.values():
-            self.ask(member)
+            self.request_description(member)
         until = time.monotonic() + DESCRIBE_SECONDS
-        found: dict[str, Environment] = {}
+        found: dict[str, WorkerEnvironment] = {}
         while self.joining and time.monotonic() < until:
-            message = self.crew.next(LOOK_SECONDS)
-            if isinstance(message, Answer):
+            message = self.client.next(LOOK_SECONDS)
+            if isinstance(message, Reply):
                 environment = self._introduced(message)
                 if environment is not None:
                     known = found.setdefault(environment.key, environment)
                     known.workers.update(environment.workers)
                     if known.about.get("host") != environment.about.get("host"):
                         known.about.pop("host", None)  # there are several
-            there = self.crew.members()
+            there = self.client.members()
             for address in [a for a in self.joining if a not in there]:
                 del self.joining[address]
         if not found:
@@ -87,14 +88,16 @@ class Roll:
         self.environments = sorted(found.values(), key=lambda e: e.key)
         arrange(self.environments, self.labels)
         for environment in self.environments:
-            environment.effort = shrinking(self.chosen)
+            environment.effort = shrinking(self.config)
         return self.environments
 
-    def ask(self, member: Member) -> None:
+    def request_description(self, member: Member) -> None:
         self.joining[member.address] = member
-        self.crew.describe(member.address, f"describe.{member.address}", json.dumps(self.orders))
+        self.client.describe(
+            member.address, f"describe.{member.address}", json.dumps(self.config_json)
+        )
 
-    def _introduced(self, answer: Answer) -> Environment | None:
+    def _introduced(self, answer: Reply) -> WorkerEnvironment | None:
         """The environment of a worker that has answered; None where it cannot take part."""
         member = self.joining.pop(answer.token.removeprefix("describe."), None)
         if member is None or answer.lost:
@@ -108,7 +111,7 @@ class Roll:
             reply = json.loads(answer.text)
             if reply.get("kind") != "described":
                 raise BundleError(f"worker {member.address}: {str(reply.get('text'))[:300]}")
-            return described(reply, member, self.chosen, self.specs, self.asked)
+            return environment_of(reply, member, self.config, self.specs, self.backends_named)
         except (BundleError, ValueError, AttributeError) as error:
             self.refuse(member.address, str(error))
             return None
@@ -116,9 +119,9 @@ class Roll:
     def refuse(self, address: str, why: str) -> None:
         self.refused.add(address)
         self._last = why
-        self.said(f"not used: {why}")
+        self.notify(f"not used: {why}")
 
-    def joined(self, answer: Answer) -> None:
+    def joined(self, answer: Reply) -> None:
         """A worker that came, or came back, while the run goes on: it helps where others are like
         it."""
         found = self._introduced(answer)

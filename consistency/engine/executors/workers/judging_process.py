@@ -1,8 +1,9 @@
-"""The process in which a worker judges: the engine itself, told by frames what to judge, answering
-with its events as they come.
+"""The process in which a worker judges: the engine itself, which judges what requests name and
+replies with its events as they come.
 
-It is apart from Dask's worker so that a case which ends it costs the worker nothing, and so that
-the numbers are computed by as many threads as the worker was given. It ends when the worker does.
+It is not the worker's own process, so that a case which ends it costs the worker nothing, and so
+that the numbers are computed by as many threads as the worker was given. It ends when the worker
+does.
 """
 
 from __future__ import annotations
@@ -21,33 +22,32 @@ from ....backends.subprocess.worker_main import listen, take_streams
 from ....errors import ConsistencyError, UsageError
 
 LABEL = "CONSISTENCY_LABEL"  # a variable that names the environment of a worker
-Reply = Callable[[framing.Header, Sequence[bytes]], None]
+SendReply = Callable[[framing.Header, Sequence[bytes]], None]
 
 
 def main() -> None:
     requests, replies = take_streams()
     waiting: queue.Queue[framing.Frame] = queue.Queue()
     threading.Thread(target=listen, args=(requests, waiting), daemon=True).start()
-    judge = Judge(lambda header, blobs: framing.write(replies, header, blobs))
+    judge = JudgingProcess(lambda header, blobs: framing.write(replies, header, blobs))
     while True:
         judge.answer(*waiting.get())
 
 
-class Judge:
+class JudgingProcess:
     """What a worker's process does; ``reply`` sends a frame back."""
 
-    def __init__(self, reply: Reply) -> None:
+    def __init__(self, reply: SendReply) -> None:
         self._reply = reply
-        self._orders: Any = None
-        self._chosen: Any = None
-        self._effort: float | None = (
-            None  # seconds left for full looks at failures; of one run, as in a serial one
-        )
+        self._config_json: Any = None
+        self._config: Any = None
+        # seconds that are left for diagnosing failures: of the whole run, as in a serial one
+        self._effort: float | None = None
 
     def answer(self, header: framing.Header, blobs: Sequence[bytes]) -> None:
         """Do what a request asks for. Whatever goes wrong is a reply, too."""
         try:
-            self._open(header["orders"])
+            self._open(header["config"])
             match header["kind"]:
                 case "describe":
                     self._reply({"kind": "described", **self._described()}, ())
@@ -57,7 +57,8 @@ class Judge:
                     self._probe(header, blobs)
                 case "fingerprint":
                     self._reply(
-                        {"kind": "fingerprinted", "lines": self._fingerprints(header["only"])}, ()
+                        {"kind": "fingerprinted", "lines": self._fingerprints(header["backends"])},
+                        (),
                     )
         except ConsistencyError as error:
             self._reply({"kind": "wrong", "text": str(error)}, ())
@@ -66,36 +67,36 @@ class Judge:
                 {"kind": "wrong", "text": f"{type(error).__name__}: {str(error)[:300]}"}, ()
             )
 
-    def _open(self, orders: Any) -> None:
-        """Settings as the front has them; the same as before where the same is asked for."""
+    def _open(self, config_json: Any) -> None:
+        """The configuration as the coordinator has it; the one before where it has not changed."""
         from ....judge import tolerances
-        from ... import config
+        from ... import config as run_config
 
-        if orders == self._orders:
+        if config_json == self._config_json:
             return
-        if self._chosen is not None:
-            for backend in self._chosen.backends:
+        if self._config is not None:
+            for backend in self._config.backends:
                 backend.close()
-        self._orders = self._chosen = None
+        self._config_json = self._config = None
         rules = (
             tolerances.load()
-            if orders["tolerances"] is None
-            else tolerances.from_text(*orders["tolerances"])
+            if config_json["tolerances"] is None
+            else tolerances.from_text(*config_json["tolerances"])
         )
-        chosen = config.settings(
-            orders["operators"], orders["backends"], orders["dtypes"], orders["directions"],
-            orders["examples"], orders["seed"],
-            None, tolerances.with_texts(rules, orders["expectations"]), orders["shrink"],
-            orders["reference"], orders["source"],
-            orders["case_timeout"], orders["worker_memory"], orders["repeat"],
+        config = run_config.configure(
+            config_json["operators"], config_json["backends"], config_json["dtypes"],
+            config_json["directions"],
+            config_json["examples"], config_json["seed"],
+            None, tolerances.with_texts(rules, config_json["expectations"]), config_json["shrink"],
+            config_json["reference"], config_json["source"],
+            config_json["case_timeout"], config_json["worker_memory"], config_json["repeat"],
         )  # fmt: skip
-        if chosen.tolerances.digest != orders["digest"]:
+        if config.tolerances.digest != config_json["digest"]:
             raise UsageError(
                 "its rules are others (tolerances.yaml); install the same version of "
-                "consistency "
-                "there"
+                "consistency there"
             )
-        self._orders, self._chosen, self._effort = orders, chosen, None
+        self._config_json, self._config, self._effort = config_json, config, None
 
     def _described(self) -> dict[str, Any]:
         """What this machine is, and each backend on it."""
@@ -104,10 +105,10 @@ class Judge:
         from .... import backends
         from ....storage.bundle.machine import label_of, machine, tidy
 
-        for backend in self._chosen.backends:
+        for backend in self._config.backends:
             backend.ahead(())
         found = {}
-        for backend in self._chosen.backends:
+        for backend in self._config.backends:
             reason = backends.availability(backend)
             found[backend.name] = {"reason": reason, "identity": {} if reason else backend.identity}
         about = machine() | {
@@ -124,40 +125,41 @@ class Judge:
         """How backends compute here: as it is known, or asked now."""
         from ....probes.fingerprint import cache
 
-        chosen = [b for b in self._chosen.backends if b.name in names]
+        backends = [b for b in self._config.backends if b.name in names]
         return {
             b.name: cache.before(b)
             or (cache.probe(b) if cache.due(b, cache.LONG_SECONDS, None) else {})
-            for b in chosen
+            for b in backends
         }
 
     def _group(self, header: framing.Header, blobs: Sequence[bytes]) -> Any:
-        from ...plan import REPLAYED, Group, operator_in
-        from .parcels import unpack_cases
+        from ...plan import REPLAYED, WorkUnit, operator_in
+        from .serialization import unpack_cases
 
         cases = tuple(unpack_cases(header, blobs))
         if header["origin"] == REPLAYED:
-            operator = operator_in(self._chosen, cases[0])
+            operator = operator_in(self._config, cases[0])
         else:
             operator = next(
-                (o for o in self._chosen.operators if o.name == header["operator"]), None
+                (o for o in self._config.operators if o.name == header["operator"]), None
             )
         if operator is None:
             raise UsageError(f"the operator {header['operator']} is unknown there")
-        more = {key: header[key] for key in ("problem", "turn", "origin", "seed", "part", "more")}
-        return Group(operator, header["dtype"], cases, **more)
+        more = {key: header[key] for key in ("problem", "round", "origin", "seed", "part", "more")}
+        return WorkUnit(operator, header["dtype"], cases, **more)
 
     def _judge(self, header: framing.Header, blobs: Sequence[bytes]) -> None:
-        from ...engine import Looks, State, judge_group
+        from ....diagnose.diagnosis import Looks
         from ...events import Judged
-        from .parcels import pack_event
+        from ...unit_runner import State, judge_unit
+        from .serialization import pack_event
 
-        group = self._group(header, blobs)
-        known = {case.id: case for case in group.cases}
-        wanted = tuple(b for b in self._chosen.backends if b.name in header["only"])
-        chosen = replace(self._chosen, backends=wanted)
+        unit = self._group(header, blobs)
+        known = {case.id: case for case in unit.cases}
+        requested = tuple(b for b in self._config.backends if b.name in header["backends"])
+        config = replace(self._config, backends=requested)
         until = header["seconds"]
-        earlier = self._earlier(header, known, group.operator.family)
+        earlier = self._earlier(header, known, unit.operator.family)
         looks = Looks() if self._effort is None else Looks(effort=self._effort)
         state = State(
             {}, earlier, deadline=float("inf") if until is None else time.monotonic() + until,
@@ -165,7 +167,7 @@ class Judge:
             searched={tuple(kind) for kind in header["searched"]},
         )  # fmt: skip
         half = ""  # a case of which some results were there already: the others come next
-        for event in judge_group(chosen, group, state):
+        for event in judge_unit(config, unit, state):
             through = (
                 [half] if half and not (isinstance(event, Judged) and event.case.id == half) else []
             )
@@ -188,7 +190,7 @@ class Judge:
         from ....core.model import Result, kind
         from ....core.verdict import Verdict
         from ....storage.bundle import result_from_json
-        from ...events import Earlier
+        from ...events import ResumeState
 
         path = Path("earlier")
         there = [
@@ -202,24 +204,24 @@ class Judge:
         ended = {
             kind(r): r for r in reversed(there) if r.comparison is None and r.verdict.fails
         }  # not to be made smaller
-        return Earlier({result.key: result for result in there}, ended)
+        return ResumeState({result.key: result for result in there}, ended)
 
     def _probe(self, header: framing.Header, blobs: Sequence[bytes]) -> None:
         """One case on one backend, only to see whether this process survives it."""
-        from ...engine import judge_case
+        from ....diagnose.case_runner import judge_case
 
-        group = self._group(header, blobs)
-        backends = [b for b in self._chosen.backends if b.name in header["only"]]
-        case = next(case for case in group.cases if case.id == header["case"])
+        unit = self._group(header, blobs)
+        backends = [b for b in self._config.backends if b.name in header["backends"]]
+        case = next(case for case in unit.cases if case.id == header["case"])
         judge_case(
             case,
-            group.operator,
+            unit.operator,
             backends,
-            self._chosen.tolerances,
+            self._config.tolerances,
             (header["direction"],),
-            against=self._chosen.reference,
+            against=self._config.reference,
         )
         self._reply({"kind": "survived"}, ())
 
 
-__all__ = ["Judge", "main"]
+__all__ = ["JudgingProcess", "main"]

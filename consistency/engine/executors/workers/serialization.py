@@ -1,5 +1,5 @@
-"""What goes between the front of a cluster run and its workers: JSON text, and the bytes of literal
-tensors beside it.
+"""What is sent between the coordinator of a run and its workers: JSON text, and the bytes of
+literal tensors beside it.
 
 Dask pickles what it carries. What it is handed here are text and bytes only, and what comes back is
 read like a bundle: checked, and a :class:`~consistency.errors.BundleError` with the worker's name
@@ -24,34 +24,44 @@ from ....diagnose.precision_scaling import Scaling
 from ....errors import BundleError, RecipeError
 from ....judge.known.schema import read_text
 from ....storage.bundle import result_from_json, row_of
-from ...config import Settings
-from ...events import Event, GroupDone, Grown, Judged, Repeated, Scaled, Shrunk
+from ...config import RunConfig
+from ...events import (
+    DeterminismChecked,
+    Event,
+    Judged,
+    MemoryGrowth,
+    Minimized,
+    PrecisionScalingMeasured,
+    UnitDone,
+)
 
 MAX_EVENT = 1 << 26  # bytes; a result has some thousands
 Json = dict[str, Any]
 
 
-def orders(chosen: Settings, specs: Iterable[str], expectations: Iterable[str] = ()) -> Json:
+def config_to_json(
+    config: RunConfig, specs: Iterable[str], expectations: Iterable[str] = ()
+) -> Json:
     """What a worker must know of a run: everything but the cases. ``specs`` name the backends,
     ``expectations`` the files of these.
 
     Raises ConfigurationError where a file cannot be read.
     """
-    path = chosen.tolerances_path
-    limits = chosen.limits
+    path = config.tolerances_path
+    limits = config.limits
     return {
         "consistency": __version__, "run": uuid.uuid4().hex,
-        "operators": [o.name for o in chosen.operators],
+        "operators": [o.name for o in config.operators],
         "backends": list(specs),
-        "dtypes": list(chosen.dtypes) if chosen.dtypes else None,
-        "directions": list(chosen.directions),
-        "examples": chosen.examples, "seed": chosen.seed, "shrink": chosen.shrink,
-        "reference": chosen.reference,
-        "source": chosen.source, "repeat": chosen.repeat, "case_timeout": limits.seconds,
+        "dtypes": list(config.dtypes) if config.dtypes else None,
+        "directions": list(config.directions),
+        "examples": config.examples, "seed": config.seed, "shrink": config.shrink,
+        "reference": config.reference,
+        "source": config.source, "repeat": config.repeat, "case_timeout": limits.seconds,
         "worker_memory": limits.memory,
         "tolerances": None if path is None else read_text(path, "a tolerances file"),
         "expectations": [read_text(Path(name), "an expectations file") for name in expectations],
-        "digest": chosen.tolerances.digest,
+        "digest": config.tolerances.digest,
     }  # fmt: skip
 
 
@@ -77,7 +87,7 @@ def rows_of(results: Iterable[Result]) -> list[Json]:
 
 
 def pack_event(event: Event, known: Collection[str]) -> bytes:
-    """An event of a group as JSON text. The cases whose ids are ``known`` at the other end are not
+    """An event of a unit as JSON text. The cases whose ids are ``known`` at the other end are not
     sent again."""
     data: Json
     match event:
@@ -89,22 +99,22 @@ def pack_event(event: Event, known: Collection[str]) -> bytes:
                 "fresh": event.fresh,
                 "origin": event.origin,
             }
-            data |= _strangers([event.case, *(r.case for r in event.results)], known)
-        case Shrunk():
+            data |= _unknown_cases([event.case, *(r.case for r in event.results)], known)
+        case Minimized():
             data = {"kind": "shrunk", "rows": rows_of((event.original, event.result))}
-            data |= _strangers([event.original.case, event.result.case], known)
-        case Scaled():
+            data |= _unknown_cases([event.original.case, event.result.case], known)
+        case PrecisionScalingMeasured():
             data = {"kind": "scaled", "rows": [scaling.to_json() for scaling in event.scalings]}
-        case Repeated():
+        case DeterminismChecked():
             data = {"kind": "repeated", "rows": [item.to_json() for item in event.found]}
-        case Grown():
+        case MemoryGrowth():
             data = {
                 "kind": "grown",
                 "operator": event.operator,
                 "backend": event.backend,
                 "bytes": event.bytes,
             }
-        case GroupDone():
+        case UnitDone():
             data = {
                 "kind": "done",
                 "operator": event.operator,
@@ -112,18 +122,18 @@ def pack_event(event: Event, known: Collection[str]) -> bytes:
                 "cases": event.cases,
             }
         case _:
-            raise TypeError(f"{type(event).__name__} is no event of a group")
+            raise TypeError(f"{type(event).__name__} is no event of a work unit")
     return json.dumps(data, default=str).encode("utf-8")
 
 
-def _strangers(cases: Sequence[Case], known: Collection[str]) -> Json:
+def _unknown_cases(cases: Sequence[Case], known: Collection[str]) -> Json:
     """The cases that the other end has not seen, with their literal tensors."""
     strange = {case.id: case for case in cases if case.id not in known}
     if not strange:
         return {}
     packed, blobs = pack_cases(list(strange.values()))
     return {
-        "strangers": packed,
+        "unknown_cases": packed,
         "blobs": [base64.b64encode(blob).decode("ascii") for blob in blobs],
     }
 
@@ -152,9 +162,12 @@ def unpack_event(text: bytes, known: Mapping[str, Case], sender: str) -> Event:
 
 def _event(data: Json, known: Mapping[str, Case], sender: Path) -> Event:
     cases = known
-    if "strangers" in data:
+    if "unknown_cases" in data:
         literals = [base64.b64decode(item, validate=True) for item in data["blobs"]]
-        cases = {**known, **{case.id: case for case in unpack_cases(data["strangers"], literals)}}
+        cases = {
+            **known,
+            **{case.id: case for case in unpack_cases(data["unknown_cases"], literals)},
+        }
 
     def results() -> tuple[Result, ...]:
         return tuple(
@@ -169,13 +182,13 @@ def _event(data: Json, known: Mapping[str, Case], sender: Path) -> Event:
             )
         case "shrunk":
             original, small = results()
-            return Shrunk(original, small)
+            return Minimized(original, small)
         case "scaled":
-            return Scaled(tuple(Scaling.from_json(row) for row in data["rows"]))
+            return PrecisionScalingMeasured(tuple(Scaling.from_json(row) for row in data["rows"]))
         case "repeated":
-            return Repeated(tuple(Repeatability.from_json(row) for row in data["rows"]))
+            return DeterminismChecked(tuple(Repeatability.from_json(row) for row in data["rows"]))
         case "grown":
-            return Grown(str(data["operator"]), str(data["backend"]), float(data["bytes"]))
+            return MemoryGrowth(str(data["operator"]), str(data["backend"]), float(data["bytes"]))
         case "done":
-            return GroupDone(str(data["operator"]), str(data["dtype"]), int(data["cases"]))
+            return UnitDone(str(data["operator"]), str(data["dtype"]), int(data["cases"]))
     raise ValueError(f"{str(data['kind'])[:40]!r} is no kind of event")

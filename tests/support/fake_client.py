@@ -1,5 +1,5 @@
-"""A cluster without Dask: workers that judge in this process, which can be lost, and cases that end
-what judges them."""
+"""A client without processes: workers that judge in this process, which can be lost, and cases that
+end what judges them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from consistency.backends.subprocess.process import LostError
-from consistency.engine.executors.dask.child import Judge
-from consistency.engine.executors.dask.crew import Answer, Mail
-from consistency.engine.executors.dask.environments import Member
-from consistency.engine.executors.dask.worker import Held, judged
+from consistency.engine.executors.workers.client import EventBatch, Reply
+from consistency.engine.executors.workers.crashing_cases import (
+    RestartableProcess,
+    judge_with_restarts,
+)
+from consistency.engine.executors.workers.environments import Member
+from consistency.engine.executors.workers.judging_process import JudgingProcess
 
 
 class _DeathError(BaseException):
@@ -44,7 +47,7 @@ class Process:
 
         try:
             self._die(waiting, header, crashed)
-            Judge(reply).answer(json.loads(json.dumps(header)), blobs)
+            JudgingProcess(reply).answer(json.loads(json.dumps(header)), blobs)
         except _DeathError:
             self.replies.append(LostError("crash", "the process ended (SIGSEGV)"))
 
@@ -58,7 +61,7 @@ class Process:
             raise _DeathError
         if any(
             (case, name) in self.killers and (case, name) not in crashed
-            for name in header.get("only", ())
+            for name in header.get("backends", ())
         ):
             raise _DeathError
 
@@ -72,7 +75,7 @@ class Process:
         self.replies.clear()
 
 
-class FakeCrew:
+class FakeClient:
     """Workers by name, each with its labels. ``lose_at``: the number of the group over which a
     worker is lost, half-way.
 
@@ -97,17 +100,19 @@ class FakeCrew:
         self.comes_back, self.groups, self.reborn = comes_back, 0, 0
         self.lost: list[str] = []
         self.sent: Counter[str] = Counter()
-        self.parcels: list[tuple[str, dict[str, Any]]] = []
+        self.serialization: list[tuple[str, dict[str, Any]]] = []
 
     def members(self) -> dict[str, Member]:
         return dict(self.workers)
 
-    def describe(self, address: str, token: str, orders: str) -> None:
-        reply = Held(self.process).ask({"kind": "describe", "orders": json.loads(orders)}, (), 1.0)
+    def describe(self, address: str, token: str, config_json: str) -> None:
+        reply = RestartableProcess(self.process).request(
+            {"kind": "describe", "config": json.loads(config_json)}, (), 1.0
+        )
         if address in self.torch:
             reply["machine"]["torch"] = self.torch[address]
             reply["called"] = f"torch{self.torch[address]}"
-        self.messages.append(Answer(token, text=json.dumps(reply)))
+        self.messages.append(Reply(token, text=json.dumps(reply)))
 
     def judge(
         self, address: str, token: str, labels: Iterable[str], text: str, blobs: list[bytes]
@@ -115,28 +120,35 @@ class FakeCrew:
         self.groups += 1
         self.sent[address] += 1
         header = json.loads(text)
-        self.parcels.append((address, header))
-        mails: list[Mail] = []
-        end = judged(
+        self.serialization.append((address, header))
+        mails: list[EventBatch] = []
+        end = judge_with_restarts(
             header,
             blobs,
-            Held(self.process),
-            lambda n, events: mails.append(Mail(token, n, tuple(events), address)),
+            RestartableProcess(self.process),
+            lambda n, events: mails.append(EventBatch(token, n, tuple(events), address)),
             list,
         )
         if self.groups in self.lose_at or self.deadly & set(header["ids"]):
             self._lose(address)
             events = [event for mail in mails for event in mail.events]
-            self.messages.append(Mail(token, 0, tuple(events[: len(events) // 3]), address))
+            self.messages.append(EventBatch(token, 0, tuple(events[: len(events) // 3]), address))
             return
         self.messages.extend(mails)
-        self.messages.append(Answer(token, text=json.dumps(end)))
+        self.messages.append(Reply(token, text=json.dumps(end)))
 
     def fingerprint(
-        self, address: str, token: str, labels: Iterable[str], orders: str, names: Sequence[str]
+        self,
+        address: str,
+        token: str,
+        labels: Iterable[str],
+        config_json: str,
+        names: Sequence[str],
     ) -> None:
-        asked = {"kind": "fingerprint", "orders": json.loads(orders), "only": list(names)}
-        self.messages.append(Answer(token, text=json.dumps(Held(self.process).ask(asked, (), 1.0))))
+        asked = {"kind": "fingerprint", "config": json.loads(config_json), "backends": list(names)}
+        self.messages.append(
+            Reply(token, text=json.dumps(RestartableProcess(self.process).request(asked, (), 1.0)))
+        )
 
     def _lose(self, address: str) -> None:
         member = self.workers.pop(address)
@@ -151,7 +163,7 @@ class FakeCrew:
     def forget(self, token: str) -> None:
         pass
 
-    def next(self, seconds: float) -> Mail | Answer | None:
+    def next(self, seconds: float) -> EventBatch | Reply | None:
         if self.messages:
             return self.messages.popleft()
         time.sleep(min(seconds, 0.01))

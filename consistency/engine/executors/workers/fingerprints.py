@@ -10,35 +10,37 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ....probes.fingerprint import cache
-from .crew import Answer, Crew
-from .environments import Environment, Part, Remote
+from .client import Reply, WorkerClient
+from .environments import BackendGroup, RemoteBackend, WorkerEnvironment
 
 PATIENCE_SECONDS = 120.0
 
 
-def collect(crew: Crew, orders: Mapping[str, Any], environments: Sequence[Environment]) -> None:
-    """Give each :class:`Remote` what its machine knows of it. Nothing where no worker answers in
-    time."""
+def collect(
+    client: WorkerClient, config_json: Mapping[str, Any], environments: Sequence[WorkerEnvironment]
+) -> None:
+    """Give each :class:`RemoteBackend` what its machine knows of it. Nothing where no worker
+    answers in time."""
     numbers, waiting = itertools.count(), {}
     for environment in environments:
-        for part in environment.parts:
-            address = _able(environment, part)
+        for group in environment.backend_groups:
+            address = _able(environment, group)
             if address:
                 token = f"fingerprint.{next(numbers)}"
                 waiting[token] = environment
-                crew.fingerprint(
-                    address, token, sorted(part.labels), json.dumps(orders), part.backends
+                client.fingerprint(
+                    address, token, sorted(group.labels), json.dumps(config_json), group.backends
                 )
     until = time.monotonic() + PATIENCE_SECONDS
     while waiting and time.monotonic() < until:
-        message = crew.next(1.0)
-        if isinstance(message, Answer) and message.token in waiting:
+        message = client.next(1.0)
+        if isinstance(message, Reply) and message.token in waiting:
             _take(waiting.pop(message.token), message)
     for token in waiting:
-        crew.forget(token)
+        client.forget(token)
 
 
-def _able(environment: Environment, part: Part) -> str:
+def _able(environment: WorkerEnvironment, group: BackendGroup) -> str:
     """A worker of the environment that has what the backends need."""
     if environment.lost:
         return ""
@@ -46,18 +48,18 @@ def _able(environment: Environment, part: Part) -> str:
         (
             address
             for address, member in environment.workers.items()
-            if part.labels <= member.labels
+            if group.labels <= member.labels
         ),
         "",
     )
 
 
-def _take(environment: Environment, answer: Answer) -> None:
+def _take(environment: WorkerEnvironment, answer: Reply) -> None:
     try:
         told = json.loads(answer.text)["lines"]
         lines = {str(name): cache.usable(found) for name, found in told.items()}
     except (ValueError, KeyError, TypeError, AttributeError):  # it went away, or could not be asked
         return
-    for backend in environment.settings.backends:
-        if isinstance(backend, Remote) and backend.name in lines:
+    for backend in environment.config.backends:
+        if isinstance(backend, RemoteBackend) and backend.name in lines:
             backend.probed = lines[backend.name]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from .environments import Environment, Member
-from .jobs import Job
+from .environments import Member, WorkerEnvironment
+from .job import Job
 
-_Place = tuple[str, int]  # an environment, and the number of a group
+_Place = tuple[str, int]  # an environment, and the number of a unit
 
 
-class Jobs:
+class JobQueue:
     """``running`` are jobs by their token, ``busy`` the addresses of workers that have one."""
 
     def __init__(self) -> None:
@@ -36,14 +36,14 @@ class Jobs:
             queue = self._waiting.setdefault(job.environment.key, deque())
             queue.appendleft(job) if first else queue.append(job)
 
-    def next_for(self, environment: Environment, member: Member) -> Job | None:
+    def next_for(self, environment: WorkerEnvironment, member: Member) -> Job | None:
         """A job that this worker can do, which has it from now on. Those that need more come first:
         fewer can do them."""
         queue = self._waiting.get(environment.key, deque())
-        able = [job for job in queue if job.part.labels <= member.labels]
+        able = [job for job in queue if job.backend_group.labels <= member.labels]
         if not able:
             return None
-        job = max(able, key=lambda job: len(job.part.labels))  # the first of these
+        job = max(able, key=lambda job: len(job.backend_group.labels))  # the first of these
         queue.remove(job)
         job.address = member.address
         self.running[job.token] = job
@@ -51,7 +51,7 @@ class Jobs:
         return job
 
     def remove(self, job: Job) -> None:
-        """It is neither waiting nor running any more; its group is not done for that."""
+        """It is neither waiting nor running any more; its unit is not done for that."""
         if self.running.pop(job.token, None) is not None:
             self.busy.discard(job.address)
         queue = self._waiting.get(job.environment.key)
@@ -59,7 +59,7 @@ class Jobs:
             queue.remove(job)
 
     def judged(self, job: Job, cases: int) -> None:
-        """A job is through, and ``cases`` of its group were judged."""
+        """A job is through, and ``cases`` of its unit were judged."""
         place = _place(job.environment, job.serial)
         self._open.get(place, set()).discard(job.number)
         self._cases[place] = max(self._cases.get(place, 0), cases)
@@ -68,19 +68,19 @@ class Jobs:
         """Others do what was left of it."""
         self._open.get(_place(job.environment, job.serial), set()).discard(job.number)
 
-    def all_judged(self, environment: Environment, serial: int) -> int | None:
-        """How many cases a group had, once nothing of it is open; None before."""
+    def all_judged(self, environment: WorkerEnvironment, serial: int) -> int | None:
+        """How many cases a unit had, once nothing of it is open; None before."""
         place = _place(environment, serial)
         if self._open.get(place):
             return None
         self._open.pop(place, None)
         return self._cases.pop(place, 0)
 
-    def of(self, environment: Environment) -> list[Job]:
+    def of(self, environment: WorkerEnvironment) -> list[Job]:
         """All jobs of an environment, waiting or running."""
         running = [job for job in self.running.values() if job.environment is environment]
         return [*running, *self._waiting.get(environment.key, ())]
 
 
-def _place(environment: Environment, serial: int) -> _Place:
+def _place(environment: WorkerEnvironment, serial: int) -> _Place:
     return environment.key, serial

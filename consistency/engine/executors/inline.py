@@ -1,0 +1,59 @@
+"""The executor that judges in this process, one work unit after the other."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ... import backends as _backends
+from ..config import RunConfig
+from ..events import Event, Finished, ResumeState, numbered
+from ..plan import plan
+from ..unit_runner import State, begun, judge_unit, shrinking
+from .protocol import EnvironmentEvent, ResumeFrom
+
+
+@dataclass
+class ThisMachine:
+    """The one environment of a run that stays on this machine."""
+
+    config: RunConfig
+    name: str = ""
+
+
+class InlineExecutor:
+    """Judges in this process."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self._environment = ThisMachine(config)
+
+    def run(self, resume: ResumeFrom) -> Iterator[EnvironmentEvent]:
+        config = self._environment.config
+        try:
+            for event in _events(config, resume(self._environment)):
+                yield self._environment, event
+        finally:
+            for backend in config.backends:
+                backend.close()
+
+
+def _events(config: RunConfig, resume: ResumeState) -> Iterator[Event]:
+    started = time.monotonic()
+    for backend in config.backends:
+        backend.ahead(())  # processes of their own load torch meanwhile
+    reasons = {b.name: _backends.availability(b) for b in config.backends}
+    state = State(
+        {name: reason for name, reason in reasons.items() if reason},
+        resume,
+        deadline=math.inf
+        if config.time_budget is None
+        else started + config.time_budget - config.used,
+        effort=shrinking(config),
+    )
+    yield begun(config, state.absent)
+    for number, unit in enumerate(plan(config, lambda: state.out_of_time)):
+        for event in judge_unit(config, unit, state):
+            yield numbered(event, number)
+    yield Finished(time.monotonic() - started, state.out_of_time)

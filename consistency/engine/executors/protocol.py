@@ -1,0 +1,34 @@
+"""What an executor is: where the work units of a run are judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from ..config import RunConfig
+from ..events import Event, ResumeState
+
+
+class Environment(Protocol):
+    """Machines that compute alike. Each environment judges every work unit and gets a bundle of its
+    own, called ``name``; ``config`` is the run's with the backends as they are there."""
+
+    name: str
+    config: RunConfig
+
+
+ResumeFrom = Callable[[Environment], ResumeState]
+EnvironmentEvent = tuple[Environment, Event]
+
+
+class Executor(Protocol):
+    """Judges the work units of one run.
+
+    The units of an environment are numbered as the plan gives them; their events may come in
+    another order and carry the number
+    (:class:`~consistency.engine.result_collector.Collect` sorts by it).
+    """
+
+    def run(self, resume: ResumeFrom) -> Iterator[EnvironmentEvent]:
+        """The events of every environment. What ``resume`` gives for one is not judged again."""
+        ...

@@ -1,0 +1,58 @@
+"""How the coordinator talks to workers: tasks for one of them, batches of events and replies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ....errors import ConsistencyError
+from .environments import Member
+
+
+class LostSchedulerError(ConsistencyError):
+    """The scheduler that connects the workers cannot be reached any more."""
+
+
+@dataclass(frozen=True)
+class EventBatch:
+    """Some events of a work unit, as JSON text; ``number`` counts the messages of one attempt
+    (``token``) from 0."""
+
+    token: str
+    number: int
+    events: tuple[bytes, ...]
+    sender: str
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a task returned; ``lost`` says why it returned nothing, where the worker is gone,
+    ``failed`` what it raised."""
+
+    token: str
+    text: str = ""
+    lost: str = ""
+    failed: str = ""
+
+
+class WorkerClient(Protocol):
+    """What the coordinator needs of workers, wherever they are. ``labels`` are resources that the
+    worker must hold free for a task."""
+
+    def members(self) -> dict[str, Member]: ...
+    def describe(self, address: str, token: str, config_json: str) -> None: ...
+    def judge(
+        self, address: str, token: str, labels: Iterable[str], text: str, blobs: list[bytes]
+    ) -> None: ...
+    def fingerprint(
+        self,
+        address: str,
+        token: str,
+        labels: Iterable[str],
+        config_json: str,
+        names: Sequence[str],
+    ) -> None: ...
+    def forget(self, token: str) -> None: ...
+    def next(self, seconds: float) -> EventBatch | Reply | None: ...
+    def close(self) -> None: ...

@@ -1,0 +1,26 @@
+"""Start a process that judges (:mod:`.judging_process`)."""
+
+from __future__ import annotations
+
+import sys
+
+import psutil
+
+from ....backends.subprocess.process import Program, Worker
+
+_PROGRAM = "from consistency.engine.executors.workers.judging_process import main\nmain()\n"
+_THREADS = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+)
+
+
+def start_process(threads: int, share: int = 1) -> Worker:
+    """A process that computes with so many ``threads``, and may take three quarters of the
+    machine's memory, or the ``share``-th part of that."""
+    memory = psutil.virtual_memory().total * 3 // 4 // share
+    variables = dict.fromkeys(_THREADS, str(threads))
+    return Worker(Program(sys.executable, variables, _PROGRAM), memory)

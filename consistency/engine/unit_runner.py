@@ -1,0 +1,301 @@
+"""Judge one work unit: its cases on every backend, and what is found out about all of them
+together."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from .. import backends as _backends
+from ..backends.base import Backend
+from ..backends.subprocess.backend import AHEAD
+from ..core.model import Case, Result, kind
+from ..diagnose import determinism, evaluation, precision_scaling
+from ..diagnose.case_runner import judge_case
+from ..diagnose.diagnosis import Looks
+from ..errors import RecipeError
+from ..operators.declare import Operator
+from .config import RunConfig, directions_of, examples_of, operator_dtypes
+from .events import (
+    DeterminismChecked,
+    Event,
+    Judged,
+    MemoryGrowth,
+    Minimized,
+    PrecisionScalingMeasured,
+    ResumeState,
+    Started,
+    UnitDone,
+)
+from .plan import WorkUnit
+from .smallest_case import SHRINK_SECONDS, shrunk
+
+SHRINK_AT_LEAST = 1.0  # even when the time budget is used up: a failure is worth it
+SHRUNK_PER_GROUP = 2
+# of a run, or a tenth of its time budget: where everything fails, nobody reads every small case
+SHRINK_IN_ALL = 120.0
+SCALED = 12  # cases of an operator whose errors are measured in float64 as well
+
+
+def begun(config: RunConfig, absent: dict[str, str]) -> Started:
+    """The first event of a run."""
+    pairs = operator_dtypes(config)
+    expected = sum(examples_of(config, dtype) for _, dtype in pairs)
+    if config.corpus is not None:
+        expected = len(config.corpus.cases) + expected * config.explore
+    return Started(config, absent, len(pairs), expected)
+
+
+def shrinking(config: RunConfig) -> float:
+    """How many seconds a run may spend on making failures smaller."""
+    return max(SHRINK_IN_ALL, (config.time_budget or 0.0) / 10)
+
+
+@dataclass
+class State:
+    """What the groups of a run share. ``absent`` are the backends that cannot run here, with the
+    reason; ``deadline`` is in seconds of ``time.monotonic``; ``effort`` is the time (seconds) that
+    is left for making failures smaller. ``cases_only``: nothing is told about a group but the
+    results of its cases.
+    """
+
+    absent: dict[str, str]
+    earlier: ResumeState
+    deadline: float = math.inf
+    effort: float = SHRINK_IN_ALL
+    looks: Looks = field(default_factory=Looks)
+    searched: set[tuple[str, ...]] = field(default_factory=set)  # kinds of failure
+    cases_only: bool = False
+
+    @property
+    def out_of_time(self) -> bool:
+        return time.monotonic() >= self.deadline
+
+
+def judge_unit(config: RunConfig, unit: WorkUnit, state: State) -> Iterator[Event]:
+    """The events of one operator × dtype: its cases on every backend, and what is told about all of
+    them together."""
+    operator, dtype, cases = unit.operator, unit.dtype, unit.cases
+    present = [b for b in config.backends if b.name not in state.absent]
+    suspects: dict[tuple[str, ...], Result] = {}
+    if unit.first:
+        first = cases[0] if cases else Case(operator.name, dtype)
+        yield from not_run(config, operator, first, state.absent, present, unit)
+    directions = directions_of(config, operator, dtype)
+    offered = {
+        d: [b for b in present if not _backends.refusal(b, operator, dtype, d)] for d in directions
+    }
+    judged, pool = (
+        0,
+        _pool(config, operator, dtype, present) if unit.measured and not state.cases_only else None,
+    )
+    for position, case in enumerate(cases):
+        if state.out_of_time:
+            break
+        twins = SCALED - position if pool is not None else 0
+        _announce(operator, cases[position : position + AHEAD], offered, state.earlier, twins)
+        keys = [(case.id, b.name, d) for d in directions for b in offered[d]]
+        known = tuple(state.earlier.results[key] for key in keys if key in state.earlier.results)
+        if known:
+            yield Judged(case, known, fresh=False, origin=unit.origin)
+        done = frozenset(result.key for result in known)
+        fresh: list[Result] = []
+        for direction in filter(offered.__getitem__, directions):
+            fresh += judge_case(
+                case,
+                operator,
+                offered[direction],
+                config.tolerances,
+                (direction,),
+                done,
+                state.looks,
+                config.reference,
+            )
+        if fresh:
+            yield Judged(case, tuple(fresh), origin=unit.origin)
+        for result in (*known, *fresh):
+            if result.verdict.fails and kind(result) not in state.searched:
+                suspects.setdefault(kind(result), result)
+        if pool is not None and judged < SCALED:
+            pool.add([*known, *fresh])
+        judged += 1
+    for backend in present:
+        backend.rest()
+        grown = backend.growth()
+        if grown is not None:
+            yield MemoryGrowth(grown[0], backend.name, grown[1])
+    if config.repeat and unit.measured and not state.cases_only:
+        yield from _repeated(
+            config, operator, cases[: determinism.LOOKED_AT], offered, state, unit.origin
+        )
+    if pool is not None and cases:
+        yield from _scaled(pool, cases[0], config, unit.origin)
+    if config.shrink and not state.cases_only:
+        yield from _shrink(
+            config, operator, unit.seed, present, list(suspects.values())[:SHRUNK_PER_GROUP], state
+        )
+    yield UnitDone(operator.name, dtype, judged)
+
+
+def _announce(
+    operator: Operator,
+    cases: Sequence[Case],
+    offered: dict[str, list[Backend]],
+    earlier: ResumeState,
+    twins: int,
+) -> None:
+    """Tell each backend which cases come next, in the order in which they will be asked for; the
+    first few with float64 twins."""
+    for backend in {b.name: b for backends in offered.values() for b in backends}.values():
+        backend.ahead(_coming(operator, cases, backend, offered, earlier, twins))
+
+
+def _coming(
+    operator: Operator,
+    cases: Sequence[Case],
+    backend: Backend,
+    offered: dict[str, list[Backend]],
+    earlier: ResumeState,
+    twins: int,
+) -> Iterator[tuple[Operator, Case, str]]:
+    for position, case in enumerate(cases):
+        for direction, backends in offered.items():
+            if backend in backends and (case.id, backend.name, direction) not in earlier.results:
+                yield operator, case, direction
+        twin = precision_scaling.twin(case) if position < twins else None
+        if twin is not None:  # both are run, one after the other, to measure how errors shrink
+            yield operator, case, "forward"
+            yield operator, twin, "forward"
+
+
+def _pool(
+    config: RunConfig, operator: Operator, dtype: str, backends: Sequence[Backend]
+) -> precision_scaling.Pool | None:
+    """Where precision scaling is measured: float32, going forward, once a run, if float64 is to be
+    tested, too."""
+    both = "float64" in operator.dtypes and (config.dtypes is None or "float64" in config.dtypes)
+    if (
+        dtype != "float32"
+        or not both
+        or "forward" not in config.directions
+        or not precision_scaling.applies(operator)
+    ):
+        return None
+    return precision_scaling.Pool(operator, {b.name: b for b in backends})
+
+
+def _scaled(
+    pool: precision_scaling.Pool, case: Case, config: RunConfig, origin: str
+) -> Iterator[Event]:
+    found = pool.scalings()
+    if found:
+        yield PrecisionScalingMeasured(found)
+    family = pool.operator.family
+    backends = {backend.name: backend for backend in config.backends}
+    for result in [precision_scaling.failure(s, case, family) for s in found if s.problem]:
+        yield Judged(
+            result.case,
+            (evaluation.expected(result, config.tolerances, backends[result.backend]),),
+            fresh=False,
+            origin=origin,
+        )
+
+
+def _repeated(
+    config: RunConfig, operator: Operator, cases: Sequence[Case], offered: dict[str, list[Backend]],
+    state: State,
+    origin: str,
+) -> Iterator[Event]:  # fmt: skip
+    """Some cases again, on the same backend, with other threads, and a row alone; what must not
+    differ is a result."""
+    watch = determinism.Watch(operator, config.repeat)
+    if not watch.applies:
+        return
+    for case in cases:
+        for direction, backends in offered.items():
+            if not state.out_of_time:
+                try:
+                    watch.add(case, direction, backends)
+                except RecipeError:  # its own verdict says so
+                    continue
+    found = watch.found()
+    if not found:
+        return
+    yield DeterminismChecked(found)
+    for item in found:
+        backend = next(b for b in config.backends if b.name == item.backend)
+        policy = evaluation.policy_of(operator, backend, item.dtype, config.tolerances)
+        result = determinism.failure(item, operator, policy.nondeterminism)
+        if result is not None:
+            yield Judged(
+                result.case,
+                (evaluation.expected(result, config.tolerances, backend),),
+                fresh=False,
+                origin=origin,
+            )
+
+
+def not_run(
+    config: RunConfig,
+    operator: Operator,
+    case: Case,
+    absent: dict[str, str],
+    present: Sequence[Backend],
+    unit: WorkUnit,
+) -> Iterator[Event]:
+    """One result per backend and direction that this operator × dtype cannot be tested on, so that
+    it is counted and shown."""
+    rows = []
+    for direction in directions_of(config, operator, case.dtype):
+        rows += [
+            evaluation.unavailable(case, operator, b, direction, absent[b.name])
+            for b in config.backends
+            if b.name in absent
+        ]
+        for backend in present:
+            reason = _backends.refusal(backend, operator, case.dtype, direction)
+            if reason:
+                rows.append(
+                    evaluation.unavailable(
+                        case, operator, backend, direction, reason, "unsupported"
+                    )
+                )
+            elif unit.problem:
+                rows.append(
+                    evaluation.unavailable(
+                        case, operator, backend, direction, unit.problem, "inconclusive"
+                    )
+                )
+    if rows:
+        yield Judged(case, tuple(rows), fresh=False, origin=unit.origin)
+
+
+def _shrink(
+    config: RunConfig,
+    operator: Operator,
+    seed: int,
+    backends: Sequence[Backend],
+    suspects: Sequence[Result],
+    state: State,
+) -> Iterator[Event]:
+    for suspect in suspects:
+        state.searched.add(kind(suspect))
+        small = state.earlier.shrunk.get(kind(suspect))
+        if small is None and state.effort > 0.0:
+            began = time.monotonic()
+            seconds = max(
+                min(SHRINK_SECONDS, state.deadline - began), SHRINK_AT_LEAST / len(suspects)
+            )
+            small = shrunk(
+                suspect,
+                operator,
+                [b for b in backends if b.name == suspect.backend],
+                config,
+                seed,
+                seconds,
+            )
+            state.effort -= time.monotonic() - began
+        if small is not None and small.case.digest != suspect.case.digest:
+            yield Minimized(suspect, small)

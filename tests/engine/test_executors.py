@@ -1,0 +1,119 @@
+"""Every executor judges the same work units and gives the same results."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import consistency
+from consistency.engine import engine
+from consistency.engine.engine import Collect, Executor
+from consistency.engine.events import Event, Judged, ResumeState
+from consistency.engine.executors.inline import InlineExecutor
+from consistency.engine.executors.processes import ProcessExecutor
+from consistency.engine.executors.workers.coordinator import Coordinator
+from consistency.engine.resume import earlier_results
+from consistency.errors import UsageError
+from consistency.report import bundles
+from consistency.storage import bundle
+from consistency.storage.bundle import row_of
+from tests.support.fake_client import FakeClient
+
+# Ends its process on every call of one operator.
+DEADLY = """
+import os
+import consistency
+
+class Deadly(consistency.Backend):
+    name = "deadly"
+
+    def call(self, operator, args, kwargs):
+        if operator.name == "sign":
+            os.kill(os.getpid(), 9)
+        return super().call(operator, args, kwargs)
+"""
+
+
+def config(**changes: Any) -> engine.RunConfig:
+    arguments: dict[str, Any] = {
+        "operators": ["softmax", "sign", "matmul"],
+        "backends": ["cpu", "numpy"],
+        "dtypes": ["float32", "float64"],
+        "examples": 4,
+        "seed": 3,
+    }
+    return engine.configure(**{**arguments, **changes})
+
+
+def collected(executor: Executor, resume: ResumeState | None = None) -> Collect:
+    collect = Collect()
+    for _, event in executor.run(lambda environment: resume or ResumeState()):
+        collect(event)
+    return collect
+
+
+def rows(collect: Collect) -> list[str]:
+    return [json.dumps(row_of(result), sort_keys=True) for result in collect.results]
+
+
+def test_all_executors_give_the_same_results_in_the_same_order() -> None:
+    inline = collected(InlineExecutor(config()))
+    processes = collected(ProcessExecutor(config(), 2))
+    client = FakeClient({"a": frozenset(), "b": frozenset()})
+    workers = collected(Coordinator(config(), client))
+    assert len(inline.results) > 40
+    assert rows(processes) == rows(inline)
+    assert rows(workers) == rows(inline)
+    scalings = [scaling.to_json() for scaling in inline.scalings]
+    assert scalings
+    assert [scaling.to_json() for scaling in processes.scalings] == scalings
+    assert [scaling.to_json() for scaling in workers.scalings] == scalings
+
+
+def test_a_crashing_process_costs_its_case_only_and_an_interrupted_run_is_completed(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "deadly.py"
+    path.write_text(DEADLY, encoding="utf-8")
+    chosen = config(
+        operators=["sign", "neg"], backends=["cpu", f"{path}:Deadly"], dtypes=["float32"],
+        directions=["forward"], examples=1,
+    )  # fmt: skip
+    folder = tmp_path / "bundle"
+
+    class StopRunError(Exception):
+        pass
+
+    def stop(event: Event) -> None:
+        if isinstance(event, Judged) and event.case.operator == "neg":
+            raise StopRunError
+
+    writer = bundles.writer(folder)
+    with pytest.raises(StopRunError):
+        engine.drive(chosen, [writer, stop], executor=ProcessExecutor(chosen, 1))
+    writer.close()
+    writer = bundles.writer(folder, resume=True)
+    engine.drive(
+        chosen, [writer], earlier_results(folder), executor=ProcessExecutor(chosen, 1)
+    )  # fmt: skip
+    writer.close()
+    found = bundle.read_results(folder)
+    verdicts = {(r.operator, r.backend): set[str]() for r in found}
+    for r in found:
+        verdicts[r.operator, r.backend].add(r.verdict.value)
+    assert verdicts["sign", "deadly"] == {"crash"}
+    assert "crash" not in set().union(
+        *(kinds for key, kinds in verdicts.items() if key != ("sign", "deadly"))
+    )
+    assert len({r.key for r in found}) == len(found) == 2 * 2
+
+
+def test_objects_cannot_be_sent_to_processes() -> None:
+    class Mine(consistency.Backend):
+        name = "mine"
+
+    with pytest.raises(UsageError, match=r"'mine' is an object of this program"):
+        ProcessExecutor(config(backends=["cpu", Mine()]), 1)
