@@ -20,9 +20,9 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from consistency import Subject, backends, compare_models
 from consistency.judge import tolerances
-from consistency.training.judging import Judging
-from consistency.training.per_op_check import Local
-from consistency.training.runs import World, quietly
+from consistency.training.per_op_check import PerOpCheck
+from consistency.training.rule_judge import RuleJudge
+from consistency.training.runs import ModelRun, quietly
 from tests.support.compared_models import resnet, transformer
 
 TURNS = 5
@@ -41,14 +41,14 @@ def overhead(name: str, make: Callable[..., Subject], spec: str) -> None:
     backend = backends.resolve(spec)
     plain, looked, judged = [], [], 0
     with quietly() as modules, backend.switches():
-        judging = Judging.of(backend, tolerances.load())
-        mode = Local(backend, modules, judging)
-        world = World(subject, lambda key, tensor: None, mode)
-        bare = World(subject, lambda key, tensor: None, Bare())
+        judging = RuleJudge.of(backend, tolerances.load())
+        mode = PerOpCheck(backend, modules, judging)
+        model_run = ModelRun(subject, lambda key, tensor: None, mode)
+        bare = ModelRun(subject, lambda key, tensor: None, Bare())
         for turn in range(TURNS + 1):
             mode.begin(1)
             before = sum(judging.judged.values())
-            a, b = cpu_seconds(lambda: list(bare.run())), cpu_seconds(lambda: list(world.run()))
+            a, b = cpu_seconds(lambda: list(bare.run())), cpu_seconds(lambda: list(model_run.run()))
             judged = sum(judging.judged.values()) - before
             if turn:
                 plain.append(a)

@@ -1,5 +1,5 @@
-"""Every backend beside one reference, one after the other: its pass through the model, and what
-follows from its distances."""
+"""Compare every backend, one after the other, with one float64 reference: run the model there and
+derive a verdict from the distances."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ..judge.judge import times as _times
 from ..judge.tolerances import Tolerances
 from . import rounding_envelope
 from .findings import BackendReport, Curve, ModelReport
-from .judging import Judging
+from .model_reference import ModelReference, Progress
 from .probe import modules, place
-from .reference import Progress, Reference
-from .run_pass import Order, take
-from .subprocess_run import Apart
-from .traces import Distances, Key, Trace
+from .rule_judge import RuleJudge
+from .run_pass import PassRequest, run_pass
+from .subprocess_run import SubprocessRun
+from .traces import Distances, Key, ReferenceTrace
 from .training_task import Subject, parameters_of
 
 SINGLE = "computes single operators; a model needs torch and its gradients"
@@ -43,8 +43,8 @@ def unsuitable(backend: Backend) -> str:
 
 
 @dataclass
-class Comparison:
-    """One model on some backends, one after the other, beside one reference."""
+class ModelComparison:
+    """One model on several backends, one after the other, compared with one reference."""
 
     subject: Subject
     replicas: int
@@ -52,13 +52,15 @@ class Comparison:
     local: bool
     progress: Progress
     seconds: float  # for one call in a process of its own
-    apart: dict[str, Apart] = field(default_factory=dict)  # processes of their own
+    subprocess_runs: dict[str, SubprocessRun] = field(
+        default_factory=dict
+    )  # processes of their own
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        for one in self.apart.values():
+        for one in self.subprocess_runs.values():
             one.close()
 
     def report(self, backends: list[Backend], target: str) -> ModelReport:
@@ -67,12 +69,12 @@ class Comparison:
         found: dict[str, BackendReport] = {}
         notes: tuple[str, ...] = ()
         if not all(reasons.values()):
-            reference = Reference(self.subject, self.replicas, self.progress)
+            reference = ModelReference(self.subject, self.replicas, self.progress)
             notes = _notes(reference.trace)
             for backend in (b for b in backends if not reasons[b.name]):
                 found[backend.name] = self._backend(backend, reference)
-                if backend.name in self.apart:
-                    self.apart[backend.name].close()
+                if backend.name in self.subprocess_runs:
+                    self.subprocess_runs[backend.name].close()
         ordered = {
             b.name: found.get(b.name) or BackendReport(b.name, absent=reasons[b.name])
             for b in backends
@@ -95,34 +97,40 @@ class Comparison:
         if parts is not None and (parts.kind == "numpy" or "compile" in parts.switches):
             return f"{backend.spec} {SINGLE}"
         self.progress(f"a process for {backend.name}", 0, 1)
-        self.apart[backend.name] = Apart(backend, target, self.subject, self.seconds)
-        return self.apart[backend.name].reason
+        self.subprocess_runs[backend.name] = SubprocessRun(
+            backend, target, self.subject, self.seconds
+        )
+        return self.subprocess_runs[backend.name].reason
 
-    def _backend(self, backend: Backend, reference: Reference, every: int = 0) -> BackendReport:
+    def _backend(
+        self, backend: Backend, reference: ModelReference, every: int = 0
+    ) -> BackendReport:
         """``every``: look at every call of this many steps, and take no more."""
         found, began = Distances(reference.trace), time.monotonic()
-        order = Order(min(self.subject.steps, every or self.subject.steps), bool(every), self.local)
+        request = PassRequest(
+            min(self.subject.steps, every or self.subject.steps), bool(every), self.local
+        )
         name = backend.name if not every else f"{backend.name}, every call"
-        apart = self.apart.get(backend.name)
-        judging = (
-            apart.judging(self.rules) if apart is not None else Judging.of(backend, self.rules)
+        remote = self.subprocess_runs.get(backend.name)
+        rule_judge = (
+            remote.judge(self.rules) if remote is not None else RuleJudge.of(backend, self.rules)
         )
 
         def stepped(step: int) -> None:
             self.progress(name, step, self.subject.passes)
 
-        if apart is not None:
-            done = apart.take(order, found, judging, stepped)
+        if remote is not None:
+            done = remote.run_pass(request, found, rule_judge, stepped)
         else:
-            done = take(self.subject, backend, order, found, judging, stepped)
+            done = run_pass(self.subject, backend, request, found, rule_judge, stepped)
         band = reference.band
-        times = band.times(found)
-        outside = rounding_envelope.first_outside(times)
+        ratios = band.ratios(found)
+        outside = rounding_envelope.first_outside(ratios)
         again: BackendReport | None = None
         remeasured = False
         if (
             outside is not None
-            and not judging.failures
+            and not rule_judge.failures
             and not every
             and not done.raised
             and not done.lost
@@ -130,15 +138,15 @@ class Comparison:
             if self.local:
                 again = self._backend(backend, reference, every=outside.step)
             if again is None or again.first is None:
-                band = reference.wider_band
-                times = band.times(found)
-                outside, remeasured = rounding_envelope.first_outside(times), True
+                band = reference.far_band
+                ratios = band.ratios(found)
+                outside, remeasured = rounding_envelope.first_outside(ratios), True
         report = BackendReport(
-            backend.name, layer=self._layer(outside, times), failures=tuple(judging.failures),
-            first=next(iter(judging.failures), None), layers=rounding_envelope.layers(times),
+            backend.name, layer=self._layer(outside, ratios), failures=tuple(rule_judge.failures),
+            first=next(iter(rule_judge.failures), None), layers=rounding_envelope.layers(ratios),
             curves=_curves(band, found),
             calls=done.calls, looked_at=done.looked_at,
-            judged=sum(judging.judged.values()), left_out=done.left_out, raised=done.raised,
+            judged=sum(rule_judge.judged.values()), left_out=done.left_out, raised=done.raised,
             lost=done.lost,
             remeasured=remeasured, seconds=time.monotonic() - began,
         )  # fmt: skip
@@ -149,7 +157,7 @@ class Comparison:
             )  # fmt: skip
         return _with_verdict(report, outside)
 
-    def _layer(self, outside: Key | None, times: dict[Key, float]) -> str:
+    def _layer(self, outside: Key | None, ratios: dict[Key, float]) -> str:
         if outside is None or outside.kind == "loss":
             return "the loss" if outside is not None else ""
         name, which = outside.name or "the whole model", ""
@@ -162,12 +170,12 @@ class Comparison:
                 place(name, module) if module is not None else name or "the whole model",
                 space + which,
             )
-        return f"the {outside.kind} of {name}{which} ({_times(times[outside])} × the band)"
+        return f"the {outside.kind} of {name}{which} ({_times(ratios[outside])} × the band)"
 
 
-def _notes(reference: Trace) -> tuple[str, ...]:
+def _notes(reference: ReferenceTrace) -> tuple[str, ...]:
     """What makes a comparison tell less than it seems to."""
-    if not any(key.kind == "loss" for key in reference.found):
+    if not any(key.kind == "loss" for key in reference.by_key):
         return (
             (
                 "nothing that the model returns is a floating tensor: no loss and no gradients are "
@@ -177,7 +185,7 @@ def _notes(reference: Trace) -> tuple[str, ...]:
     lost = next(
         (
             key
-            for key, values in reference.found.items()
+            for key, values in reference.by_key.items()
             if key.kind == "loss" and not np.isfinite(values).all()
         ),
         None,
@@ -214,6 +222,6 @@ def _with_verdict(report: BackendReport, outside: Key | None) -> BackendReport:
     return replace(report, verdict=f"leaves it at step {step}, first at {first}", step=step)
 
 
-def _curves(band: rounding_envelope.Bands, found: Distances) -> tuple[Curve, ...]:
+def _curves(band: rounding_envelope.RoundingEnvelope, found: Distances) -> tuple[Curve, ...]:
     curves = [band.curve(title, kind, found) for kind, title in CURVES.items()]
     return tuple(curve for curve in curves if curve is not None)

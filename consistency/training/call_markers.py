@@ -1,5 +1,5 @@
-"""Which call a process is in, where another one can read it, whatever becomes of the first: a few
-bytes of a file in memory."""
+"""Which call a process is executing, in a small memory-mapped file that its parent can read even
+after the process died."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SIZE = 1024
 _HEAD = struct.Struct("<QBH")  # number of the last call, whether it is still running, bytes of text
 
 
-class Mark:
+class CallMarker:
     """Written by the process that calls (``begin`` and ``end``), read by the one that waits for
     it."""
 
@@ -23,16 +23,16 @@ class Mark:
             self._memory = mmap.mmap(file.fileno(), SIZE)
 
     @staticmethod
-    def made() -> Path:
-        """A new file for a mark; its maker removes it."""
+    def create_file() -> Path:
+        """Create a marker file; the caller removes it."""
         number, path = tempfile.mkstemp(prefix="consistency-", suffix=".mark")
         with os.fdopen(number, "wb") as file:
             file.write(bytes(SIZE))
         return Path(path)
 
     def begin(self, number: int, text: str) -> None:
-        said = text.encode("utf-8", "replace")[: SIZE - _HEAD.size]
-        self._memory[: _HEAD.size + len(said)] = _HEAD.pack(number, 1, len(said)) + said
+        encoded = text.encode("utf-8", "replace")[: SIZE - _HEAD.size]
+        self._memory[: _HEAD.size + len(encoded)] = _HEAD.pack(number, 1, len(encoded)) + encoded
 
     def end(self) -> None:
         self._memory[8] = 0

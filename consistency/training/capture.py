@@ -11,7 +11,7 @@ import torch
 
 from ..storage.recording.folder import CORPUS, Header
 from .trace import corpus
-from .trace.capture import Capturing, tensors_in
+from .trace.capture import CaptureMode, tensors_in
 from .training_task import Subject, one_number, parameters_of, users_own
 
 STEPS = 2  # of training: an optimizer's first step, from zeros, is unlike all others
@@ -19,7 +19,7 @@ STEPS = 2  # of training: an optimizer's first step, from zeros, is unlike all o
 
 def record(
     subject: Subject, folder: str | Path, *, steps: int = STEPS, literal: int = corpus.LITERAL
-) -> corpus.Kept:
+) -> corpus.SavedCalls:
     """Take a copy of the model through a few steps on the CPU and keep its distinct calls in
     ``folder``, a corpus.
 
@@ -49,7 +49,7 @@ def _run(subject: Subject, calls: corpus.CorpusCalls, steps: int) -> None:
     try:
         for step in range(max(steps, 1)):
             inputs, targets = subject.batch(step)
-            with Capturing(calls):
+            with CaptureMode(calls):
                 outputs = model(*inputs)
                 loss = (
                     one_number(subject.loss(outputs, *targets))
@@ -58,7 +58,7 @@ def _run(subject: Subject, calls: corpus.CorpusCalls, steps: int) -> None:
                 )
             # What is made for the sake of a gradient alone is not the model's.
             loss = loss if loss is not None else _any_scalar(outputs)
-            with Capturing(calls):
+            with CaptureMode(calls):
                 if loss is not None and loss.requires_grad:
                     loss.backward()  # type: ignore[no-untyped-call]
                 if optimizer is not None and steps:
@@ -67,7 +67,7 @@ def _run(subject: Subject, calls: corpus.CorpusCalls, steps: int) -> None:
                 parameter.grad = None
         if subject.after is not None:
             subject.after(model)
-            with torch.no_grad(), Capturing(calls):
+            with torch.no_grad(), CaptureMode(calls):
                 model(*subject.batch(0)[0])
     finally:
         torch.set_rng_state(state)

@@ -1,6 +1,5 @@
-"""The end of :mod:`.subprocess_run` that computes: it makes the model by its target's name, takes
-it through its steps on one backend, and asks the other end about every call that it is in doubt
-of."""
+"""The process that :mod:`.subprocess_run` starts: it creates the model by its target's name, runs
+its steps on one backend, and asks the parent process to judge every doubtful call."""
 
 from __future__ import annotations
 
@@ -18,12 +17,12 @@ from ..backends.subprocess.worker_main import listen, take_streams
 from ..core.model import Case, Outcome
 from ..errors import ConsistencyError, UsageError
 from . import targets
-from .call_markers import Mark
+from .call_markers import CallMarker
 from .digests import digest
-from .judging import Place
-from .run_pass import Order, take
+from .rule_judge import CallSite
+from .run_pass import PassRequest, run_pass
 from .subprocess_run import state
-from .traces import KINDS, Key, Samples
+from .traces import KINDS, Key, TensorSampler
 from .training_task import Subject
 
 
@@ -31,7 +30,7 @@ def main() -> None:
     requests, replies = take_streams()
     waiting: queue.Queue[codec.Frame] = queue.Queue()
     threading.Thread(target=listen, args=(requests, waiting), daemon=True).start()
-    served = _Served(replies, waiting)
+    served = _ServedModel(replies, waiting)
     while True:
         header, blobs = waiting.get()
         try:
@@ -42,8 +41,9 @@ def main() -> None:
             served.send({"kind": "wrong", "wrong": f"{type(error).__name__}: {str(error)[:300]}"})
 
 
-class _Served:
-    """One subject on one backend. Asks the other end as a :class:`.per_op_check.Judge` does."""
+class _ServedModel:
+    """One subject on one backend. Asks the parent process as a :class:`.per_op_check.CallJudge`
+    does."""
 
     full = False
 
@@ -51,7 +51,7 @@ class _Served:
         self._replies, self._waiting = replies, waiting
         self._backend: Any = None
         self._subject: Subject | None = None
-        self._mark: Mark | None = None
+        self._marker: CallMarker | None = None
 
     def send(self, header: codec.Header, blobs: Sequence[bytes] = ()) -> None:
         codec.write(self._replies, header, blobs)
@@ -65,7 +65,7 @@ class _Served:
     def _open(self, header: codec.Header) -> codec.Header:
         torch.set_num_threads(int(header["threads"]))
         sys.path += [entry for entry in header.get("path", ()) if entry not in sys.path]
-        self._mark = Mark(header["mark"])
+        self._marker = CallMarker(header["mark"])
         self._backend = backends.resolve(str(header["spec"]), here=True)
         reason = backends.availability(self._backend)
         if reason:
@@ -79,14 +79,14 @@ class _Served:
         if self._subject is None:
             raise UsageError("nothing was opened")
         own = list(state(self._subject))
-        for place, blob in zip(header["replaced"], blobs, strict=True):
+        for site, blob in zip(header["replaced"], blobs, strict=True):
             with torch.no_grad():
-                own[place].copy_(
-                    torch.frombuffer(bytearray(blob), dtype=own[place].dtype).reshape(
-                        own[place].shape
+                own[site].copy_(
+                    torch.frombuffer(bytearray(blob), dtype=own[site].dtype).reshape(
+                        own[site].shape
                     )
                 )
-        samples = Samples(1)
+        samples = TensorSampler(1)
         samples.size, self.full = int(header["size"]), False
 
         def tap(key: Key, tensor: torch.Tensor) -> None:
@@ -95,15 +95,15 @@ class _Served:
                 [samples.of(tensor).tobytes()],
             )
 
-        order = Order(int(header["steps"]), bool(header["every"]), bool(header["local"]))
-        done = take(
+        request = PassRequest(int(header["steps"]), bool(header["every"]), bool(header["local"]))
+        done = run_pass(
             self._subject,
             self._backend,
-            order,
+            request,
             tap,
             self,
             lambda step: self.send({"kind": "step", "step": step}),
-            self._mark,
+            self._marker,
         )
         self.send(
             {
@@ -119,14 +119,14 @@ class _Served:
         self.send({"kind": "bound", "name": name, "family": family})
         return float(self._waiting.get()[0]["bound"])
 
-    def judge(self, case: Case, own: Outcome, place: Place) -> float | None:
+    def judge(self, case: Case, own: Outcome, site: CallSite) -> float | None:
         packed, literals = codec.pack_case(case)
         outcome, results = codec.pack_outcome(own)
         self.send(
             {
                 "kind": "judge", "case": packed, "own": outcome, "split": len(literals),
-                "call": place.call, "module": place.module,
-                "step": place.step,
+                "call": site.call, "module": site.module,
+                "step": site.step,
             },
             [*literals, *results],
         )  # fmt: skip

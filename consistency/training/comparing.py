@@ -16,9 +16,9 @@ from ..judge import tolerances as _tolerances
 from ..judge.tolerances import Tolerances
 from . import preflight as _mistakes
 from . import rounding_envelope, targets
-from .backend_comparison import Comparison
-from .findings import WITHIN, ModelReport, Named
-from .reference import Progress
+from .backend_comparison import ModelComparison
+from .findings import WITHIN, FailedCall, ModelReport
+from .model_reference import Progress
 from .training_task import subject_of
 
 
@@ -70,7 +70,7 @@ def compare_models(
         chosen = [_backends.isolated(backend, backend.name) for backend in chosen]
     rules = tolerances if isinstance(tolerances, Tolerances) else _tolerances.load(tolerances)
     try:
-        with Comparison(
+        with ModelComparison(
             subject, replicas, rules, local, progress or (lambda *told: None), case_timeout
         ) as comparison:
             report = comparison.report(chosen, name)
@@ -106,7 +106,7 @@ def assert_models_match(
     from ..errors import Divergence
 
     report = compare_models(target, backends, **options)
-    named: list[Named] = [f for b in report.tested for f in b.failures]
+    named: list[FailedCall] = [f for b in report.tested for f in b.failures]
     absent = [b for b in report.backends.values() if b.absent] if backends is not None else []
     if report.failures or absent or not report.tested:
         raise Divergence(str(report), tuple(f.result for f in named))

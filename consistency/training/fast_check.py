@@ -1,9 +1,9 @@
-"""The quick look at one call: float64 on the inputs that it really got, and a bound that costs a
+"""The fast check of one call: float64 on the inputs that it really got, and a bound that costs a
 few passes over its result.
 
-A score above 1 convicts nobody: the call then becomes a case, which the judge looks at with all
-that it knows. Below 1 the error is no more than rounding to the result's format explains
-(elementwise operators), or than a few units of its row's largest number.
+A score above 1 is not a verdict: the call then becomes a case for the judge. Below 1 the error is
+no more than rounding to the result's format explains (elementwise operators), or than a few units
+of its row's largest number.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import torch
 from ..core import dtypes
 from ..core.trees import flatten
 from .freivalds import Combined
-from .op_facts import WIDER, Facts, mapped, written
-from .trace.session import elsewhere
+from .op_facts import WIDER, OpFacts, mapped, written
+from .trace.session import run_in_thread
 
 SAMPLE = 1 << 13  # numbers that are looked at where each stands by itself
 ROW = 8.0  # units of roundoff of a row's largest number
@@ -30,12 +30,12 @@ _EXPONENT = 0x7FF0000000000000
 _INFINITE = float("inf")
 
 
-class Refused(Exception):  # noqa: N818 - says what happened, is nobody's error
+class NoReferenceError(Exception):
     """There is no float64 of this call; the text says why."""
 
 
 def reference(
-    func: Any, known: Facts, args: Sequence[Any], kwargs: Mapping[str, Any]
+    func: Any, known: OpFacts, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[list[Any], list[torch.Tensor]]:
     """What the call returns in float64 (in its own dtype where numbers are only moved), and what it
     writes. Raises Refused."""
@@ -63,17 +63,19 @@ def reference(
         if entry is not None and entry.reference is not None:
             # Below autograd, where we are, nothing has gradients, which some of these are made of.
             written_elsewhere = entry.reference
-            elsewhere(lambda: made.append(written_elsewhere(*given, **named)), threading.Event())
+            run_in_thread(
+                lambda: made.append(written_elsewhere(*given, **named)), threading.Event()
+            )
         else:
             made.append(func(*given, **named))
     except Exception as error:
-        raise Refused(f"float64 gives no reference: {type(error).__name__}") from None
+        raise NoReferenceError(f"float64 gives no reference: {type(error).__name__}") from None
     out = made[0]
     found = leading(known, out)
     return found, [t for t in flatten(written(known, given, named)) if isinstance(t, torch.Tensor)]
 
 
-def leading(known: Facts, out: Any) -> list[Any]:
+def leading(known: OpFacts, out: Any) -> list[Any]:
     """What is returned and means something, flat."""
     found = list(flatten(out))
     kept = known.entry.kept if known.entry is not None else None
@@ -90,7 +92,7 @@ def widened(outputs: Sequence[Any]) -> tuple[Any, ...]:
 def score(
     got: torch.Tensor,
     want: torch.Tensor,
-    known: Facts,
+    known: OpFacts,
     c: float,
     precision: int = 53,
     terms: float = 1.0,
@@ -149,7 +151,7 @@ def admitted(terms: float, precision: int) -> float:
     return min(MOST, ROW + terms / 8.0, max(ROW, 2.0 ** (precision - 6)))
 
 
-def score_of(found: Sequence[Combined], known: Facts) -> float:
+def score_of(found: Sequence[Combined], known: OpFacts) -> float:
     """The largest score of combinations of a call's results."""
     worst = 0.0
     for got, want, size, terms in found:
@@ -211,7 +213,7 @@ def sampled(
     except ValueError:
         return None
     chosen = places(shape, turn)
-    change = Chooser(shape, chosen)
+    change = ElementSampler(shape, chosen)
     return mapped(change, tuple(args)), mapped(change, dict(kwargs))
 
 
@@ -224,7 +226,7 @@ def places(shape: torch.Size, turn: int) -> torch.Tensor:
     return torch.cat([torch.arange(end), middle, torch.arange(count - end, count)])
 
 
-class Chooser:
+class ElementSampler:
     """A tensor's numbers at some places of the shape that it is broadcast to."""
 
     def __init__(self, shape: torch.Size, chosen: torch.Tensor) -> None:

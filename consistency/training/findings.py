@@ -14,7 +14,7 @@ WITHIN = "within the band"
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class FailedCall:
     """An operator that leaves its budget on the inputs that it really got: the ``call``-th of the
     model, in ``step``.
 
@@ -106,8 +106,8 @@ class BackendReport:
     verdict: str = WITHIN
     step: int = 0
     layer: str = ""
-    first: Named | None = None
-    failures: tuple[Named, ...] = ()
+    first: FailedCall | None = None
+    failures: tuple[FailedCall, ...] = ()
     layers: tuple[Layer, ...] = ()
     curves: tuple[Curve, ...] = ()
     calls: int = 0
@@ -162,11 +162,11 @@ class ModelReport:
 
     def to_json(self) -> dict[str, Any]:
         """Everything but the tensors, for ``--json``."""
-        from .text import as_json
+        from .text import report_json
 
-        return as_json(self)
+        return report_json(self)
 
     def __str__(self) -> str:
-        from .text import told
+        from .text import report_text
 
-        return told(self)
+        return report_text(self)

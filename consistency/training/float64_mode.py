@@ -1,9 +1,9 @@
-"""The float64 world: whatever asks for fewer bits gets float64, and a replica has every number
-moved by half an ulp.
+"""Dispatch mode that runs a model in float64: whatever asks for fewer bits gets float64, and a
+replica has every number perturbed by half an ulp.
 
 The model's own code runs as it stands; below autograd each operator is handed float64 only. Where
 the tested model works in another format (autocast, ``.half()``) a first pass has noted it, by
-module and operator: a replica is moved by half an ulp of that.
+module and operator: a replica is perturbed by half an ulp of that format.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from ..core import dtypes
 from ..core.trees import flatten
 from ..operators.catalog.signature import draws_numbers
 from ..reference.perturbation import ReplicaPerturbation
-from .op_facts import WIDER, Facts, facts, mapped, written
+from .op_facts import WIDER, OpFacts, facts_of, mapped, written
 from .sums import SHARE, sizes
 from .trace.modules import Modules
 
 SINGLE = 24
-_NARROW = {24: torch.float32, 11: torch.float16, 8: torch.bfloat16, 53: torch.float64}
+_DTYPE_OF_PRECISION = {24: torch.float32, 11: torch.float16, 8: torch.bfloat16, 53: torch.float64}
 
 
-class Formats:
+class WorkingFormats:
     """Significand bits of what operators return in the tested model, by (module, operator) and by
     module: the fewest seen."""
 
@@ -35,7 +35,7 @@ class Formats:
         self._found: dict[tuple[str, str], int] = {}
         self.uniform = True  # everything is float32
 
-    def note(self, module: str, base: str, tensor: torch.Tensor) -> None:
+    def record(self, module: str, base: str, tensor: torch.Tensor) -> None:
         form = dtypes.form_of(dtypes.name_of(tensor.dtype))
         if form is not None:
             self.uniform = self.uniform and form.precision == SINGLE
@@ -46,30 +46,33 @@ class Formats:
         return self._found.get((module, base)) or self._found.get((module, ""), SINGLE)
 
 
-class Noting(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class FormatRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes the formats that the tested model works in."""
 
-    def __init__(self, formats: Formats, modules: Modules) -> None:
+    def __init__(self, formats: WorkingFormats, modules: Modules) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._formats, self._modules, self.paused = formats, modules, False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
         if not self.paused and getattr(func, "namespace", "") == "aten":
-            known = facts(func)
+            known = facts_of(func)
             if not known.view:
                 name = self._modules.name()
                 for tensor in _fresh(known, out, args, kwargs or {}):
-                    self._formats.note(name, known.base, tensor)
+                    self._formats.record(name, known.base, tensor)
         return out
 
 
-class Wide(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Float64Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Runs everything in float64. With ``perturbation`` what comes out of each operator that rounds
     is moved by half an ulp."""
 
     def __init__(
-        self, formats: Formats, modules: Modules, perturbation: ReplicaPerturbation | None = None
+        self,
+        formats: WorkingFormats,
+        modules: Modules,
+        perturbation: ReplicaPerturbation | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._formats, self._modules, self._perturbation = formats, modules, perturbation
@@ -79,20 +82,20 @@ class Wide(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs = kwargs or {}
         if self.paused or getattr(func, "namespace", "") != "aten":
             return func(*args, **kwargs)
-        known = facts(func)
+        known = facts_of(func)
         # The name is asked for even where nobody needs it: it is learnt going forward what a
         # gradient goes back through.
         precision = (
             SINGLE if self._formats.uniform else self._formats.of(self._modules.name(), known.base)
         )
         if known.random and draws_numbers(func, args, kwargs):
-            return drawn(func, known, args, kwargs, _NARROW[precision])
+            return draw_on_cpu(func, known, args, kwargs, _DTYPE_OF_PRECISION[precision])
         if known.base != "view":  # which may look at the same bits as another dtype
-            args, kwargs = _widened(known, args, kwargs)
+            args, kwargs = _with_float64(known, args, kwargs)
         torch.set_default_dtype(torch.float64)
         try:
-            if self._perturbation is not None and known.base in _TAKEN_APART:
-                out = self._apart(func, args, kwargs)
+            if self._perturbation is not None and known.base in _DECOMPOSED:
+                out = self._decomposed(func, args, kwargs)
                 if out is not NotImplemented:
                     return out
             out = func(*args, **kwargs)
@@ -115,14 +118,14 @@ class Wide(TorchDispatchMode):  # type: ignore[no-untyped-call]
                         )
         return out
 
-    def _apart(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """By smaller operators, each of which is moved: an error in a mean is shared by all
-        elements."""
-        written_out = decompositions().get(func)
-        if written_out is None:
+    def _decomposed(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """The operator written in smaller ones, each of which is perturbed: all elements share an
+        error in a mean."""
+        decomposition = decompositions().get(func)
+        if decomposition is None:
             return NotImplemented
         with self:
-            return written_out(*args, **kwargs)
+            return decomposition(*args, **kwargs)
 
 
 @functools.cache
@@ -135,7 +138,7 @@ def decompositions() -> Mapping[Any, Any]:
 
 
 # Their own steps are sums, whose errors all of their results share.
-_TAKEN_APART = frozenset(
+_DECOMPOSED = frozenset(
     {
         "native_batch_norm", "_native_batch_norm_legit", "native_batch_norm_backward",
         "native_layer_norm",
@@ -146,35 +149,37 @@ _TAKEN_APART = frozenset(
 )  # fmt: skip
 
 
-def _widened(known: Facts, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
+def _with_float64(
+    known: OpFacts, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[Any, Any]:
     kept = {id(t) for t in flatten(written(known, args, kwargs))}
 
-    def wider(value: Any) -> Any:
+    def to_float64(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
             target = WIDER.get(value.dtype)
             return value if target is None or id(value) in kept else value.to(target)
         if isinstance(value, torch.dtype):
             return WIDER.get(value, value)
         if isinstance(value, (list, tuple)):
-            return type(value)([wider(item) for item in value])
+            return type(value)([to_float64(item) for item in value])
         return value
 
-    return tuple([wider(value) for value in args]), {
-        name: wider(value) for name, value in kwargs.items()
+    return tuple([to_float64(value) for value in args]), {
+        name: to_float64(value) for name, value in kwargs.items()
     }
 
 
-def drawn(
+def draw_on_cpu(
     func: Any,
-    known: Facts,
+    known: OpFacts,
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     dtype: torch.dtype | None,
 ) -> Any:
-    """A random operator, drawn on the CPU, so that every world that begins with the same seed draws
-    the same numbers.
+    """A random operator, drawn on the CPU, so that every model run that begins with the same seed
+    draws the same numbers.
 
-    ``dtype``: that of the tested model, in which they are drawn where the world is float64; None
+    ``dtype``: that of the tested model, in which they are drawn where the run is in float64; None
     leaves what was asked for.
     """
     tensors = {id(t): t for t in flatten((list(args), dict(kwargs))) if isinstance(t, torch.Tensor)}
@@ -217,7 +222,7 @@ def _floats(value: Any) -> bool:
 
 
 def _fresh(
-    known: Facts, out: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    known: OpFacts, out: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> list[torch.Tensor]:
     """The floating tensors whose numbers the call made: returned ones and written ones, each
     once."""

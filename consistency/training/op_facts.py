@@ -27,7 +27,7 @@ WIDER = {
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class OpFacts:
     """``view``: metadata only. ``left_out``: why it is not judged. ``moves``: nothing is rounded.
     ``elementwise``: each number stands by itself, and with ``strict`` it errs by a few ulp at most.
     ``rules``: name and family that tolerances are looked up by. ``observe``: what is unique of a
@@ -52,7 +52,7 @@ class Facts:
 
 
 @functools.lru_cache(maxsize=8192)
-def facts(overload: Any) -> Facts:
+def facts_of(overload: Any) -> OpFacts:
     base, schema = base_name(overload), signature(overload)
     left_out = kinds.left_out(overload)
     # A convolution's entry depends on its rank, and it writes nothing.
@@ -66,7 +66,7 @@ def facts(overload: Any) -> Facts:
     declared = operators.registry().get(entry.rules) if entry is not None else known
     rules = declared.ruled_by if isinstance(declared, Operator) else (f"aten.{base}", "aten")
     view = left_out == kinds.VIEW or base in VIEWS_OF_BITS
-    return Facts(
+    return OpFacts(
         base, view, schema.is_random, left_out, moves_numbers(base) or exact, elementwise,
         strict, rules, schema, entry,
         _operator(overload, base),
@@ -86,7 +86,7 @@ def _operator(overload: Any, base: str) -> Operator:
     )
 
 
-def written(found: Facts, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+def written(found: OpFacts, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
     """The arguments that the call writes to."""
     return found.schema.arguments_named(found.schema.all_written, args, kwargs)
 

@@ -15,7 +15,7 @@ from ..report.failure import message
 from ..report.page import policy_of, source
 from .curves import described, picture
 from .findings import BackendReport, Layer, ModelReport
-from .text import REMEASURED, looked
+from .text import REMEASURED, calls_text
 
 ROWS = 24  # layers of a backend that are shown
 _COLUMNS = (
@@ -105,7 +105,7 @@ def _backend(backend: BackendReport, columns: Sequence[tuple[str, str]]) -> dict
         columns)) for layer in shown],
         "more": len(backend.layers) - len(shown),
         "remeasured": REMEASURED if backend.remeasured else "",
-        "looked": looked(backend),
+        "looked": calls_text(backend),
         "left_out": [f"{count:,} × {printable(why)}" for why,
         count in list(backend.left_out.items())[:6]],
     }  # fmt: skip

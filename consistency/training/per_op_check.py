@@ -1,5 +1,5 @@
-"""Each operator on the inputs that it really got: a quick look at the calls as they go by, and the
-judge for the doubtful ones.
+"""Check each operator on the inputs that it really got: a fast check of the calls as they happen,
+and the judge for the doubtful ones.
 
 Nothing is kept of a call that passes. Every call of the first step is looked at, and of the steps
 whose number is a power of two; where one kind of call repeats in a module within a step, its first
@@ -24,46 +24,46 @@ from ..generate.calls import aten
 from ..generate.calls.opinfo import BEFORE
 from ..operators.catalog.signature import draws_numbers
 from . import fast_check
-from .call_markers import Mark
-from .float64_mode import drawn
+from .call_markers import CallMarker
+from .float64_mode import draw_on_cpu
 from .freivalds import combined
-from .judging import Place
-from .op_facts import Facts, facts, mapped, written
+from .op_facts import OpFacts, facts_of, mapped, written
+from .rule_judge import CallSite
 from .trace import capture
 from .trace.modules import Modules
 
-OFTEN = 8  # calls of one kind in one module and step that are looked at
-DOUBT = (
+CALLS_PER_KIND = 8  # calls of one kind in one module and step that are looked at
+DOUBTFUL_SCORE = (
     1 / 16
 )  # a score from which on a call is judged in full, where the band was left and nobody is to blame
 LARGEST = 1 << 28  # bytes of one tensor of a call that becomes a case
 
 
-class Judge(Protocol):
-    """Who judges what a quick look does not settle: :class:`.judging.Judging`, or one that asks it
+class CallJudge(Protocol):
+    """Judges what the fast check does not pass: :class:`.rule_judge.RuleJudge`, or one that asks it
     in another process."""
 
     @property
     def full(self) -> bool: ...
     def bound(self, name: str, family: str) -> float: ...
-    def judge(self, case: Case, own: Outcome, place: Place) -> float | None: ...
+    def judge(self, case: Case, own: Outcome, site: CallSite) -> float | None: ...
 
 
-class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class PerOpCheck(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Computes on a backend what the model asks for, and looks at what came out: at every call of
     every step with ``every``, at nothing with ``off``. ``begin`` is called before each step.
-    ``mark`` is told each call before it is made, and its end."""
+    ``marker`` is told each call before it is made, and its end."""
 
     def __init__(
-        self, backend: Backend, modules: Modules, judge: Judge | None, *, every: bool = False,
+        self, backend: Backend, modules: Modules, judge: CallJudge | None, *, every: bool = False,
         off: bool = False,
-        mark: Mark | None = None,
+        marker: CallMarker | None = None,
     ) -> None:  # fmt: skip
         super().__init__()  # type: ignore[no-untyped-call]
         self.backend, self.paused, self.step, self._every, self._off = backend, False, 1, every, off
         self.calls = self.looked_at = 0
         self.left_out: Counter[str] = Counter()
-        self._modules, self._judge, self._mark = modules, judge, mark
+        self._modules, self._judge, self._marker = modules, judge, marker
         self._plain = (
             type(backend).call in (Backend.call, TorchBackend.call)
             or type(backend).__module__ == "consistency.backends.cpu"
@@ -86,27 +86,27 @@ class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
         name = (
             self._modules.name()
         )  # of every call: on the way back it is known what a gradient goes through
-        known = facts(func)
+        known = facts_of(func)
         if known.random and draws_numbers(func, args, kwargs):
             return (
                 func(*args, **kwargs)
                 if self._device == "cpu"
-                else drawn(func, known, args, kwargs, None)
+                else draw_on_cpu(func, known, args, kwargs, None)
             )
         if known.left_out:
             return func(*args, **kwargs)
-        if not self._wanted(func, args, name):
+        if not self._is_checked(func, args, name):
             return self._call(func, known, args, kwargs, name)
-        return self._looked(func, known, args, kwargs, name)
+        return self._call_and_check(func, known, args, kwargs, name)
 
-    def _call(self, func: Any, known: Facts, args: Any, kwargs: Any, name: str) -> Any:
-        if self._mark is None:
+    def _call(self, func: Any, known: OpFacts, args: Any, kwargs: Any, name: str) -> Any:
+        if self._marker is None:
             return (
                 func(*args, **kwargs)
                 if self._plain
                 else self.backend.call(known.operator, args, kwargs)
             )
-        self._mark.begin(
+        self._marker.begin(
             self.calls,
             (
                 f"aten.{known.base}{f' in {name}' if name else ''} (call {self.calls:,}, step "
@@ -119,9 +119,9 @@ class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.backend.finish()
             return out
         finally:
-            self._mark.end()
+            self._marker.end()
 
-    def _wanted(self, func: Any, args: Any, name: str) -> bool:
+    def _is_checked(self, func: Any, args: Any, name: str) -> bool:
         if self._off or self._judge is None or self._judge.full:
             return False
         if self._every or self.step & (self.step - 1):
@@ -129,10 +129,10 @@ class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
         first = next((a for a in args if isinstance(a, torch.Tensor)), None)
         kind = (func, name, first.shape if first is not None else None)
         self._seen[kind] += 1
-        return self._seen[kind] <= OFTEN
+        return self._seen[kind] <= CALLS_PER_KIND
 
-    def _looked(self, func: Any, known: Facts, args: Any, kwargs: Any, name: str) -> Any:
-        given, named = _with_copies(known, args, kwargs) if known.writes else (args, kwargs)
+    def _call_and_check(self, func: Any, known: OpFacts, args: Any, kwargs: Any, name: str) -> Any:
+        given, named = _copy_written(known, args, kwargs) if known.writes else (args, kwargs)
         number = self.calls
         out = self._call(func, known, args, kwargs, name)
         try:
@@ -142,30 +142,31 @@ class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
             found = self._score(func, known, given, named, out, args, kwargs)
             kind = (func, name)
             if found > max(
-                DOUBT if self._every and not known.strict else 1.0, self._admitted.get(kind, 0.0)
+                DOUBTFUL_SCORE if self._every and not known.strict else 1.0,
+                self._admitted.get(kind, 0.0),
             ):
-                self._in_full(
+                self._judge_in_full(
                     func,
                     known,
                     (given, named),
                     (args, kwargs),
                     out,
-                    Place(number, name, self.step, found, kind),
+                    CallSite(number, name, self.step, found, kind),
                 )
-        except (fast_check.Refused, ConsistencyError) as reason:
+        except (fast_check.NoReferenceError, ConsistencyError) as reason:
             self.left_out[f"{known.base}: {reason}"] += 1
         except Exception as error:  # of the look itself: the model goes on
             self.left_out[f"{known.base}: looking at it raises {told(error)}"] += 1
         return out
 
     def _score(
-        self, func: Any, known: Facts, given: Any, named: Any, out: Any, args: Any, kwargs: Any
+        self, func: Any, known: OpFacts, given: Any, named: Any, out: Any, args: Any, kwargs: Any
     ) -> float:
         """The largest score of what was returned and written."""
         if any(
             t.layout != torch.strided for t in flatten((out, given)) if isinstance(t, torch.Tensor)
         ):
-            raise fast_check.Refused("a sparse tensor")
+            raise fast_check.NoReferenceError("a sparse tensor")
         shape = out.shape if isinstance(out, torch.Tensor) else None
         got = [
             _to_cpu(t) for t in flatten(written(known, args, kwargs)) if isinstance(t, torch.Tensor)
@@ -174,24 +175,24 @@ class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if (
             shape is not None
             and shape.numel() > 2 * fast_check.SAMPLE
-            and (known.elementwise or known.base in _STRAIGHT)
+            and (known.elementwise or known.base in _ELEMENTWISE_FORWARD)
         ):
             chosen = fast_check.sampled(given, named, shape, self.calls)
             if chosen is not None:
                 results, _ = fast_check.reference(func, known, *chosen)
-                change = fast_check.Chooser(shape, fast_check.places(shape, self.calls))
+                change = fast_check.ElementSampler(shape, fast_check.places(shape, self.calls))
                 return fast_check.score(change(_to_cpu(out)), results[0], known, c)
         if out_dtype(out) == torch.float32 and not known.writes:
             products = combined(known.base, given, mapped(_to_cpu, out), self.calls)
             if products is not None:
                 return fast_check.score_of(products, known)
         results, effects = fast_check.reference(func, known, given, named)
-        mine = [
+        own = [
             _to_cpu(t) if isinstance(t, torch.Tensor) else t for t in fast_check.leading(known, out)
         ]
-        if len(mine) != len(results):
+        if len(own) != len(results):
             return float("inf")
-        pairs = list(zip([*mine, *got], [*results, *effects], strict=True))
+        pairs = list(zip([*own, *got], [*results, *effects], strict=True))
         if any(isinstance(a, torch.Tensor) != isinstance(b, torch.Tensor) for a, b in pairs):
             return float("inf")
         if known.observe is not None:
@@ -199,35 +200,35 @@ class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 zip(
                     *(
                         known.observe(given, named, fast_check.widened(found))
-                        for found in (mine, results)
+                        for found in (own, results)
                     ),
                     strict=True,
                 )
             )
         precision = fast_check.shortest(given, named)
-        most = max((t.numel() for t in capture.tensors_in((given, named))), default=1)
+        largest_input = max((t.numel() for t in capture.tensors_in((given, named))), default=1)
         scores = [
-            fast_check.score(a, b, known, c, precision, most / max(a.numel(), 1))
+            fast_check.score(a, b, known, c, precision, largest_input / max(a.numel(), 1))
             for a, b in pairs
             if isinstance(a, torch.Tensor)
         ]
         return max(scores, default=0.0)
 
-    def _bound(self, known: Facts, args: Any) -> float:
+    def _bound(self, known: OpFacts, args: Any) -> float:
         """c of the rules, in ulp."""
         assert self._judge is not None
         if known.base not in self._bounds:
             self._bounds[known.base] = self._judge.bound(*known.rules)
         return self._bounds[known.base]
 
-    def _in_full(
+    def _judge_in_full(
         self,
         func: Any,
-        known: Facts,
+        known: OpFacts,
         before: tuple[Any, Any],
         after: tuple[Any, Any],
         out: Any,
-        place: Place,
+        site: CallSite,
     ) -> None:
         """The call as a case, which is judged."""
         assert self._judge is not None
@@ -236,13 +237,13 @@ class Local(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if own is None:
             self.left_out[f"{known.base}: what it returned cannot be kept"] += 1
             return
-        rho = self._judge.judge(case, own, place)
+        rho = self._judge.judge(case, own, site)
         if rho is not None:  # of the same kind of call, so much may pass without another look
-            admitted = place.score * 0.5 / max(rho, 0.125)
-            self._admitted[place.kind] = max(self._admitted.get(place.kind, 0.0), admitted)
+            admitted = site.score * 0.5 / max(rho, 0.125)
+            self._admitted[site.kind] = max(self._admitted.get(site.kind, 0.0), admitted)
 
 
-def _with_copies(known: Facts, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _copy_written(known: OpFacts, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments, with copies of what will be written to: of the storage from a little before
     it, so that views stay views."""
     copies = {
@@ -295,7 +296,7 @@ def out_dtype(out: Any) -> torch.dtype | None:
 
 # Not elementwise to our declarations, for their gradients are sums or their arguments are not all
 # tensors; forward they are.
-_STRAIGHT = frozenset(
+_ELEMENTWISE_FORWARD = frozenset(
     {
         "addcmul_",
         "addcdiv_",

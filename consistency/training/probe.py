@@ -26,7 +26,7 @@ _BUFFERS = ("running_mean", "running_var", "num_batches_tracked")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ForwardObservations:
     """What a forward pass did: drew from the global generator, changed these parameters and buffers
     (but for running statistics in training), wrote to these inputs, made float64 of float32 in
     these modules, left these modules' running statistics untouched."""
@@ -38,7 +38,7 @@ class Seen:
     stale: tuple[str, ...]
 
 
-def forward(model: Any, inputs: Sequence[Any]) -> Seen | None:
+def forward(model: Any, inputs: Sequence[Any]) -> ForwardObservations | None:
     """Run the model once and put it back as it was. None where it raises: whoever runs it next will
     tell that better."""
     named = modules(model)
@@ -93,7 +93,7 @@ def forward(model: Any, inputs: Sequence[Any]) -> Seen | None:
         if name in called
         and all(after[_joined(name, b)] == before[_joined(name, b)] for b in _BUFFERS[:2])
     )
-    return Seen(drew, changed, written, tuple(widened), stale)
+    return ForwardObservations(drew, changed, written, tuple(widened), stale)
 
 
 def _watch(name: str, called: set[str], widened: list[str]) -> Callable[..., None]:

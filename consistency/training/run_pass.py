@@ -1,5 +1,4 @@
-"""What a backend does with a model: one pass through all of its steps, each operator looked at on
-its way."""
+"""One pass of a backend through all steps of a model, with a check of each operator on the way."""
 
 from __future__ import annotations
 
@@ -11,17 +10,17 @@ from typing import Any
 from ..backends._outputs import told
 from ..backends.base import Backend
 from ..errors import UsageError
-from .call_markers import Mark
-from .per_op_check import Judge, Local
-from .runs import World, quietly
+from .call_markers import CallMarker
+from .per_op_check import CallJudge, PerOpCheck
+from .runs import ModelRun, quietly
 from .traces import Tap
 from .training_task import Subject
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
-    """How it went: calls and how many were looked at, what was not judged and why, what was raised,
-    and, of a process of its own, how that was lost."""
+class PassReport:
+    """The result of a pass: calls and how many were checked, what was not judged and why, what was
+    raised, and how a separate process was lost."""
 
     calls: int = 0
     looked_at: int = 0
@@ -31,7 +30,7 @@ class Pass:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class PassRequest:
     """What is to be done: so many steps (those of the subject, or up to one of them and no
     ``after``), and which calls are looked at: with ``every`` all of them, without ``local``
     none."""
@@ -44,24 +43,26 @@ class Order:
         return replace(subject, steps=self.steps, after=None if self.every else subject.after)
 
 
-def take(
-    subject: Subject, backend: Backend, order: Order, tap: Tap, judge: Judge | None,
+def run_pass(
+    subject: Subject, backend: Backend, request: PassRequest, tap: Tap, judge: CallJudge | None,
     stepped: Callable[[int], Any],
-    mark: Mark | None = None,
-) -> Pass:  # fmt: skip
-    """Do it in this process. ``stepped`` is told the number of each step that is over, ``mark``
-    each call before it is made."""
+    marker: CallMarker | None = None,
+) -> PassReport:  # fmt: skip
+    """Run the pass in this process. ``stepped`` is told the number of each step that is over,
+    ``marker`` each call before it is made."""
     raised = ""
     with quietly() as modules:
-        mode = Local(backend, modules, judge, every=order.every, off=not order.local, mark=mark)
+        mode = PerOpCheck(
+            backend, modules, judge, every=request.every, off=not request.local, marker=marker
+        )
         try:
             with (
                 backend.switches(),
-                contextlib.closing(World(order.of(subject), tap, mode,
-                device=backend.device)) as world,
+                contextlib.closing(ModelRun(request.of(subject), tap, mode,
+                device=backend.device)) as model_run,
             ):  # fmt: skip
                 mode.begin(1)
-                for step in world.run():
+                for step in model_run.run():
                     stepped(step)
                     mode.begin(step + 1)
                 backend.finish()
@@ -69,4 +70,4 @@ def take(
             raise
         except (Exception, SystemExit) as error:
             raised = told(error)
-    return Pass(mode.calls, mode.looked_at, dict(mode.left_out.most_common()), raised)
+    return PassReport(mode.calls, mode.looked_at, dict(mode.left_out.most_common()), raised)

@@ -1,5 +1,5 @@
-"""One world: a copy of the model somewhere, taken through its steps under a dispatch mode, while
-what it computes is tapped."""
+"""A model run: a copy of the model on one device takes its steps under a dispatch mode, while what
+it computes is tapped."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SEED = 0
 LEARNING_RATE = 0.01
 
 
-class World:
+class ModelRun:
     """A copy of a subject on a device in a dtype (None: as it is). ``tap`` is told what it
     computes, ``mode`` sees each operator.
 
@@ -66,8 +66,8 @@ class World:
         self._handles = [module.register_forward_hook(self._hook(name)) for name, module in modules]
 
     def close(self) -> None:
-        """Let go of the copy at once: a hook that knows its world, whose model has it, would wait
-        for the garbage collector."""
+        """Let go of the copy at once: a hook that refers to its run, whose model refers to the
+        hook, would wait for the garbage collector."""
         for handle in self._handles:
             handle.remove()
         self.model = self.optimizer = None
@@ -197,8 +197,8 @@ class World:
 
 @contextlib.contextmanager
 def quietly() -> Iterator[Modules]:
-    """Around a world: a random state of its own, no remarks of torch's about the model, which would
-    come once for each world, and what knows the module of every call."""
+    """Around a model run: a random state of its own, no remarks of torch's about the model, which
+    would come once for each world, and what knows the module of every call."""
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings(), Modules() as modules:
         warnings.simplefilter("ignore")
         yield modules

@@ -1,9 +1,8 @@
-"""A backend whose pass through a model happens in a process of its own: what crashes or hangs there
-costs that backend its pass.
+"""A model run in a separate process: a crash or a hang there ends the pass of that backend only.
 
-The process makes the model once more from its target's name, gets the numbers of this one where
-they differ, and sends back samples of what it computes and the calls that a quick look does not
-settle. Distances and verdicts are found here.
+The process creates the model again from its target's name, gets the numbers of this one where they
+differ, and sends back samples of what it computes and the calls that the fast check does not pass.
+Distances and verdicts are computed here.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from ..backends.subprocess.backend import Isolated
 from ..backends.subprocess.process import START_SECONDS, LostError, Program, Worker
 from ..errors import ConsistencyError, RecipeError
 from ..judge.tolerances import Tolerances
-from .call_markers import Mark
+from .call_markers import CallMarker
 from .digests import digest, named_tensors
-from .judging import Judging, Place
-from .run_pass import Order, Pass
+from .rule_judge import CallSite, RuleJudge
+from .run_pass import PassReport, PassRequest
 from .trace.capture import tensors_in
 from .traces import KINDS, Distances, Key
 from .training_task import Subject
@@ -33,7 +32,7 @@ from .training_task import Subject
 PROGRAM = "from consistency.training.child import main\nmain()\n"
 
 
-class Apart:
+class SubprocessRun:
     """``backend``'s process for the model that ``target`` names, in which a call may take
     ``seconds``. Ended by :meth:`close`.
 
@@ -43,8 +42,8 @@ class Apart:
     def __init__(self, backend: Isolated, target: str, subject: Subject, seconds: float) -> None:
         self.backend, self.reason = backend, ""
         self._target, self._subject, self._seconds = target, subject, seconds
-        self._path = Mark.made()
-        self._mark = Mark(self._path)
+        self._path = CallMarker.create_file()
+        self._marker = CallMarker(self._path)
         self._worker: Worker | None = None
         self._identity: dict[str, str] = {}
         self._replaced: dict[int, bytes] = {}
@@ -54,19 +53,23 @@ class Apart:
         if self._worker is not None:
             self._worker.kill()
         self._worker = None
-        self._mark.close()
+        self._marker.close()
         with contextlib.suppress(OSError):
             self._path.unlink()
 
-    def judging(self, rules: Tolerances) -> Judging:
-        return Judging(self.backend.name, self.backend.ruled_as, self._identity, rules)
+    def judge(self, rules: Tolerances) -> RuleJudge:
+        return RuleJudge(self.backend.name, self.backend.ruled_as, self._identity, rules)
 
-    def take(
-        self, order: Order, found: Distances, judging: Judging, stepped: Callable[[int], Any]
-    ) -> Pass:
-        """As :func:`.run_pass.take`, there. Never raises for what becomes of the process."""
+    def run_pass(
+        self,
+        request: PassRequest,
+        found: Distances,
+        judge: RuleJudge,
+        stepped: Callable[[int], Any],
+    ) -> PassReport:
+        """As :func:`.run_pass.run_pass`, there. Never raises for what becomes of the process."""
         header = {
-            "kind": "run", "steps": order.steps, "every": order.every, "local": order.local,
+            "kind": "run", "steps": request.steps, "every": request.every, "local": request.local,
             "size": found.reference.samples.size,
             "replaced": list(self._replaced),
         }  # fmt: skip
@@ -86,13 +89,11 @@ class Apart:
                     case "step":
                         stepped(int(reply["step"]))
                     case "bound":
-                        self._send(
-                            {"bound": judging.bound(str(reply["name"]), str(reply["family"]))}
-                        )
+                        self._send({"bound": judge.bound(str(reply["name"]), str(reply["family"]))})
                     case "judge":
-                        self._send(self._judged(reply, blobs, judging))
+                        self._send(self._judged(reply, blobs, judge))
                     case "done":
-                        return Pass(
+                        return PassReport(
                             int(reply["calls"]), int(reply["looked_at"]), {str(k): int(v) for k,
                             v in reply["left_out"].items()},
                             str(reply["raised"]),
@@ -115,25 +116,26 @@ class Apart:
             )
 
     @staticmethod
-    def _judged(reply: codec.Header, blobs: Sequence[bytes], judging: Judging) -> codec.Header:
-        """A call is judged here; what cannot be is told there, and left out."""
+    def _judged(reply: codec.Header, blobs: Sequence[bytes], judge: RuleJudge) -> codec.Header:
+        """Judge a call here; the process is told which calls cannot be judged, and leaves them
+        out."""
         try:
             case = codec.unpack_case(reply["case"], blobs[: reply["split"]])
             own = codec.unpack_outcome(reply["own"], blobs[reply["split"] :])
-            rho = judging.judge(
-                case, own, Place(int(reply["call"]), str(reply["module"]), int(reply["step"]))
+            rho = judge.judge(
+                case, own, CallSite(int(reply["call"]), str(reply["module"]), int(reply["step"]))
             )
         except (ConsistencyError, RecipeError) as reason:
             return {"refused": str(reason)}
-        return {"rho": rho, "full": judging.full}
+        return {"rho": rho, "full": judge.full}
 
-    def _lost(self, lost: LostError) -> Pass:
-        count, running, text = self._mark.read()
+    def _lost(self, lost: LostError) -> PassReport:
+        count, running, text = self._marker.read()
         if self._worker is not None:
             self._worker.kill()
         self._worker = None
         where = f" in {text}" if running else f" after {text}" if count else ""
-        return Pass(count, lost=f"{lost.status}{where}: {lost}")
+        return PassReport(count, lost=f"{lost.status}{where}: {lost}")
 
     # The process.
 
@@ -199,7 +201,7 @@ class Apart:
 
         def look() -> None:
             nonlocal seen, began
-            count, running, _ = self._mark.read()
+            count, running, _ = self._marker.read()
             if (count, running) != seen:
                 seen, began = (count, running), time.monotonic()
             elif running and time.monotonic() - began > limit:

@@ -8,18 +8,19 @@ from dataclasses import asdict
 from typing import Any
 
 from ..report.failure import message
-from .findings import BackendReport, Curve, ModelReport, Named
-from .rounding_envelope import FACTOR, FAR, FARTHER
+from .findings import BackendReport, Curve, FailedCall, ModelReport
+from .rounding_envelope import FACTOR, FAR_REPLICAS, FAR_SCALE
 
 REASONS = 4
 REMEASURED = (
-    f"no operator was to blame for what left the first band; in this one are {FAR} replicas moved "
-    f"{FARTHER:g} × as far, "
+    f"no operator was to blame for what left the first band; in this one are {FAR_REPLICAS} "
+    f"replicas moved "
+    f"{FAR_SCALE:g} × as far, "
     "which take other branches"
 )
 
 
-def told(report: ModelReport) -> str:
+def report_text(report: ModelReport) -> str:
     """The whole story: the verdict of every backend, the first operator that is wrong, and what was
     not looked at."""
     steps = (
@@ -58,7 +59,7 @@ def _backend(backend: BackendReport) -> list[str]:
         if others:
             most = (f"{count} × {what}" for what, count in others.most_common(REASONS))
             lines.append(f"    also: {', '.join(most)}")
-    lines.append(f"    {looked(backend)}")
+    lines.append(f"    {calls_text(backend)}")
     lines += [
         f"    not judged: {count:,} × {why}"
         for why, count in list(backend.left_out.items())[:REASONS]
@@ -66,7 +67,7 @@ def _backend(backend: BackendReport) -> list[str]:
     return lines
 
 
-def looked(backend: BackendReport) -> str:
+def calls_text(backend: BackendReport) -> str:
     """How much was looked at; of a process that was lost nobody knows."""
     at = "" if backend.lost else f", {backend.looked_at:,} of them looked at"
     return f"{backend.calls:,} calls{at}, {backend.judged:,} judged in full"
@@ -81,7 +82,7 @@ def _curve(curve: Curve) -> str:
     return text + (f", at step {worst[1]}" if len(curve.steps) > 1 else "")
 
 
-def as_json(report: ModelReport) -> dict[str, Any]:
+def report_json(report: ModelReport) -> dict[str, Any]:
     return {
         "name": report.name, "verdict": report.verdict, "steps": report.steps,
         "replicas": report.replicas,
@@ -109,7 +110,7 @@ def _as_json(backend: BackendReport) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _named(found: Named) -> dict[str, Any]:
+def _named(found: FailedCall) -> dict[str, Any]:
     return {
         "operator": found.operator, "module": found.module, "call": found.call, "step": found.step,
         "rho": _number(found.rho),

@@ -1,5 +1,5 @@
-"""What is kept of the reference, and how far another world is from it: samples of every tensor,
-never the tensors themselves."""
+"""Samples of every tensor that the reference computed, and the distances of another model run from
+them; the tensors themselves are not kept."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Key(NamedTuple):
 Tap = Callable[[Key, torch.Tensor], None]
 
 
-class Samples:
+class TensorSampler:
     """Takes evenly spaced numbers of tensors; ``steps`` steps shall fit into the room."""
 
     def __init__(self, steps: int) -> None:
@@ -77,47 +77,47 @@ def _dense(tensor: torch.Tensor) -> torch.Tensor:
 
 
 @dataclass
-class Trace:
+class ReferenceTrace:
     """The reference's samples by key, in the order in which they were computed. A tap."""
 
-    samples: Samples
-    found: dict[Key, Doubles] = field(default_factory=dict)
+    samples: TensorSampler
+    by_key: dict[Key, Doubles] = field(default_factory=dict)
 
     def __call__(self, key: Key, tensor: torch.Tensor) -> None:
-        if key not in self.found:
-            self.found[key] = self.samples.of(tensor)
+        if key not in self.by_key:
+            self.by_key[key] = self.samples.of(tensor)
 
     def steps(self) -> list[int]:
-        return sorted({key.step for key in self.found})
+        return sorted({key.step for key in self.by_key})
 
 
 @dataclass
 class Distances:
-    """How far a world is from the reference, by key: the norm of the difference of their samples. A
-    tap.
+    """How far a model run is from the reference, by key: the norm of the difference of their
+    samples. A tap.
 
     ``missing`` are keys that the reference does not have, or in another shape. ``values`` are the
     losses.
     """
 
-    reference: Trace
-    found: dict[Key, float] = field(default_factory=dict)
+    reference: ReferenceTrace
+    by_key: dict[Key, float] = field(default_factory=dict)
     values: dict[int, float] = field(default_factory=dict)
     missing: list[Key] = field(default_factory=list)
 
     def __call__(self, key: Key, tensor: torch.Tensor) -> None:
-        if key not in self.found:
+        if key not in self.by_key:
             self.add(key, self.reference.samples.of(tensor))
 
     def add(self, key: Key, got: Doubles) -> None:
         """The samples of something that was computed, perhaps in another process."""
-        want = self.reference.found.get(key)
+        want = self.reference.by_key.get(key)
         if want is None or got.shape != want.shape:
             self.missing.append(key)
             return
         if key.kind == "loss":
             self.values[key.step] = float(got.reshape(-1)[0]) if got.size else math.nan
-        self.found[key] = distance(got, want)
+        self.by_key[key] = distance(got, want)
 
 
 def distance(got: Doubles, want: Doubles) -> float:
@@ -148,7 +148,7 @@ def joint(found: Mapping[Key, float], kind: str) -> dict[int, float]:
     return total
 
 
-def sizes(trace: Trace, kind: str) -> Iterator[tuple[int, float]]:
+def sizes(trace: ReferenceTrace, kind: str) -> Iterator[tuple[int, float]]:
     """By step, the norm of the reference's own numbers of one kind."""
-    norms = {key: norm(values) for key, values in trace.found.items() if key.kind == kind}
+    norms = {key: norm(values) for key, values in trace.by_key.items() if key.kind == kind}
     yield from joint(norms, kind).items()

@@ -1,9 +1,9 @@
-"""Two ways to compute the same (in place or not, with gradients or without, deterministic or not),
-side by side on every backend.
+"""Compare two variants of one computation (in place or not, with gradients or without,
+deterministic or not) on every backend.
 
-What one way gives is laid beside what the other gives, layer by layer, in units of the band: what
-rounding alone would do to the first. So a backend that loses writes to views, or whose inference
-mode takes a wrong kernel, differs from itself.
+Their results are compared layer by layer in units of the band, which is what rounding alone does to
+the first variant. A backend that loses writes to views, or whose inference mode runs a wrong
+kernel, thus differs from itself.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ import torch
 from ..backends.base import Backend
 from . import comparing, rounding_envelope
 from .backend_comparison import unsuitable
+from .model_reference import ModelReference
 from .preflight import Mistake, check_pair
-from .reference import Reference
-from .run_pass import Order, take
-from .traces import Distances, Key, Samples, Tap, Trace
+from .run_pass import PassRequest, run_pass
+from .traces import Distances, Key, ReferenceTrace, Tap, TensorSampler
 from .training_task import Subject
 
 
 @dataclass(frozen=True)
-class Way:
-    """Another way: its name, a subject, and what is set while it runs, such as
-    ``torch.inference_mode``."""
+class Variant:
+    """A variant of a computation: its name, a subject, and a context that is active while it runs,
+    such as ``torch.inference_mode``."""
 
     name: str
     subject: Subject
@@ -37,9 +37,10 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
-    """A way beside the first one, on a backend. ``same``: to the bit. ``times``: the largest
-    difference × the band. ``where`` it is, or, where the band is left, what leaves it first.
+class VariantComparison:
+    """A variant compared with the first one on a backend. ``same``: bit for bit. ``band_ratio``:
+    the largest difference × the band. ``where`` that is, or, where the band is left, what leaves it
+    first.
 
     ``mistakes`` are of the comparison itself, ``raised`` is what went wrong.
     """
@@ -48,7 +49,7 @@ class Beside:
     other: str
     backend: str
     same: bool = False
-    times: float = 0.0
+    band_ratio: float = 0.0
     where: str = ""
     compared: int = 0
     raised: str = ""
@@ -56,7 +57,7 @@ class Beside:
 
     @property
     def fails(self) -> bool:
-        return bool(self.raised) or self.times > 1.0
+        return bool(self.raised) or self.band_ratio > 1.0
 
     def __str__(self) -> str:
         if self.raised:
@@ -66,82 +67,96 @@ class Beside:
         pair = f"{self.other} beside {self.first}"
         if self.same:
             return f"✓ {self.backend}: {pair}: the same bits in all {self.compared:,} quantities"
-        size = f"{self.times:,.0f}" if self.times >= 10 else f"{self.times:.2g}"
+        size = f"{self.band_ratio:,.0f}" if self.band_ratio >= 10 else f"{self.band_ratio:.2g}"
         if self.fails:
             return f"✗ {self.backend}: {pair}: up to {size} × the band apart, first at {self.where}"
         return f"✓ {self.backend}: {pair}: at most {size} × the band apart ({self.where})"
 
 
-def compare_ways(
-    first: Subject | Way, others: Iterable[Subject | Way],
+def compare_variants(
+    first: Subject | Variant, others: Iterable[Subject | Variant],
     backends: Iterable[str | Backend] | None = None, *,
     steps: int | None = None, replicas: int = rounding_envelope.REPLICAS,
-) -> tuple[Beside, ...]:  # fmt: skip
-    """Each of ``others`` beside ``first``, on every backend. Raises UsageError or
+) -> tuple[VariantComparison, ...]:  # fmt: skip
+    """Compare each of ``others`` with ``first`` on every backend. Raises UsageError or
     ConfigurationError with one clear line."""
-    one, more = _way(first, steps), [_way(other, steps) for other in others]
+    base, variants = _as_variant(first, steps), [_as_variant(other, steps) for other in others]
     present = [backend for backend in comparing.chosen_from(backends) if not unsuitable(backend)]
-    if not present or not more:
+    if not present or not variants:
         return ()
-    with one.context():
-        reference = Reference(one.subject, replicas, lambda what, done, total: None)
-    return tuple(beside for backend in present for beside in _on(backend, one, more, reference))
+    with base.context():
+        reference = ModelReference(base.subject, replicas, lambda what, done, total: None)
+    return tuple(
+        comparison
+        for backend in present
+        for comparison in _compare_on(backend, base, variants, reference)
+    )
 
 
-def _way(given: Subject | Way, steps: int | None) -> Way:
-    way = given if isinstance(given, Way) else Way(given.name, given)
-    subject = way.subject.settled()
-    return replace(way, subject=subject if steps is None else replace(subject, steps=steps))
+def _as_variant(given: Subject | Variant, steps: int | None) -> Variant:
+    variant = given if isinstance(given, Variant) else Variant(given.name, given)
+    subject = variant.subject.settled()
+    return replace(variant, subject=subject if steps is None else replace(subject, steps=steps))
 
 
-def _on(backend: Backend, one: Way, others: Sequence[Way], reference: Reference) -> list[Beside]:
-    trace = Trace(Samples(one.subject.passes + 1))
-    if _run(backend, one, trace):
-        # of a backend on which the first way raises, the comparison with float64 has told
+def _compare_on(
+    backend: Backend, base: Variant, others: Sequence[Variant], reference: ModelReference
+) -> list[VariantComparison]:
+    trace = ReferenceTrace(TensorSampler(base.subject.passes + 1))
+    if _run(backend, base, trace):
+        # the comparison with float64 has reported that the first variant raises here
         return []
-    return [_beside(backend, one, other, trace, reference) for other in others]
+    return [_compare(backend, base, other, trace, reference) for other in others]
 
 
-def _beside(backend: Backend, one: Way, other: Way, trace: Trace, reference: Reference) -> Beside:
-    mistakes, distances = check_pair(one.subject.model, other.subject.model), Distances(trace)
+def _compare(
+    backend: Backend,
+    base: Variant,
+    other: Variant,
+    trace: ReferenceTrace,
+    reference: ModelReference,
+) -> VariantComparison:
+    mistakes, distances = check_pair(base.subject.model, other.subject.model), Distances(trace)
     raised = _run(backend, other, distances)
     if raised:
-        return Beside(one.name, other.name, backend.name, raised=raised, mistakes=mistakes)
-    found = {key: value for key, value in distances.found.items() if key in reference.trace.found}
-    times = {
-        key: rounding_envelope.in_bands(value, reference.band.of(key))
+        return VariantComparison(
+            base.name, other.name, backend.name, raised=raised, mistakes=mistakes
+        )
+    found = {key: value for key, value in distances.by_key.items() if key in reference.trace.by_key}
+    ratios = {
+        key: rounding_envelope.ratio_to_band(value, reference.band.of(key))
         for key, value in found.items()
     }
-    worst = max(times, key=lambda key: times[key], default=None)
-    first = next((key for key, value in times.items() if value > 1.0), worst)
-    same = bool(distances.found) and not any(distances.found.values()) and not distances.missing
-    largest = times[worst] if worst is not None else 0.0
-    return Beside(
-        one.name,
+    worst = max(ratios, key=lambda key: ratios[key], default=None)
+    first = next((key for key, value in ratios.items() if value > 1.0), worst)
+    same = bool(distances.by_key) and not any(distances.by_key.values()) and not distances.missing
+    largest = ratios[worst] if worst is not None else 0.0
+    return VariantComparison(
+        base.name,
         other.name,
         backend.name,
         same,
         largest,
-        _place(first),
-        len(distances.found),
+        _location(first),
+        len(distances.by_key),
         mistakes=mistakes,
     )
 
 
-def _run(backend: Backend, way: Way, tap: Tap) -> str:
-    """Take a way through its steps on a backend; returns what was raised there."""
-    with way.context():
-        return take(
-            way.subject,
+def _run(backend: Backend, variant: Variant, tap: Tap) -> str:
+    """Run all steps of a variant on a backend; returns the message of what was raised there."""
+    with variant.context():
+        return run_pass(
+            variant.subject,
             backend,
-            Order(way.subject.steps, local=False),
+            PassRequest(variant.subject.steps, local=False),
             tap,
             None,
             lambda step: None,
         ).raised
 
 
-def _place(key: Key | None) -> str:
+def _location(key: Key | None) -> str:
     if key is None:
         return ""
     return (
@@ -165,8 +180,8 @@ def deterministic() -> Iterator[None]:
         torch.use_deterministic_algorithms(before, warn_only=warns)
 
 
-def ways_of(target: Any) -> tuple[Way, ...]:
-    """The other ways that a built-in example has; none of any other target."""
+def variants_of(target: Any) -> tuple[Variant, ...]:
+    """The other variants of a built-in example; none for any other target."""
     from .examples import EXAMPLES, PREFIX
 
     name = (
@@ -175,6 +190,6 @@ def ways_of(target: Any) -> tuple[Way, ...]:
     if name not in EXAMPLES:
         return ()
     return tuple(
-        other if isinstance(other, Way) else Way(other.name, other)
+        other if isinstance(other, Variant) else Variant(other.name, other)
         for other in EXAMPLES[name].others()
     )

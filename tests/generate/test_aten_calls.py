@@ -350,7 +350,7 @@ def test_what_other_devices_call_in_place_of_the_cpus_kernels() -> None:
     torch.manual_seed(1)
     q = torch.randn(2, 4, 6, 8)
     entry = error_models._entries()["_scaled_dot_product_flash_attention_for_cpu"]
-    assert entry.elsewhere is not None
+    assert entry.run_in_thread is not None
     flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
     mask = torch.randn(6, 6)
     for args, kwargs in (
@@ -359,7 +359,7 @@ def test_what_other_devices_call_in_place_of_the_cpus_kernels() -> None:
         ((q, q, q), {"attn_mask": mask, "scale": 0.3}),
     ):
         for got, expected in zip(
-            entry.elsewhere(*args, **kwargs), flash(*args, **kwargs), strict=True
+            entry.run_in_thread(*args, **kwargs), flash(*args, **kwargs), strict=True
         ):
             assert got.dtype == expected.dtype
             assert torch.allclose(got, expected, atol=1e-6)

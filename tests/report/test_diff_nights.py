@@ -263,8 +263,10 @@ def test_operators_that_fail_beside_the_trouble_or_crash_alone_are_news_of_their
     assert [
         change.kind for change in told(calm | {wrong: seen(0.1)}, lossy(30, 0) | lossy(9, 2))
     ] == ["new"] * 9
-    elsewhere = lossy(30, 0, backend="cpu")
-    assert [change.group[3] for change in told(calm | elsewhere, rough | elsewhere)] == ["cuda"]
+    run_in_thread = lossy(30, 0, backend="cpu")
+    assert [change.group[3] for change in told(calm | run_in_thread, rough | run_in_thread)] == [
+        "cuda"
+    ]
 
 
 # --- bundles

@@ -21,7 +21,7 @@ from consistency.training.examples import EXAMPLES
 from consistency.training.findings import WITHIN
 from consistency.training.trace import corpus
 from consistency.training.training_task import Subject
-from consistency.training.variants import Way, compare_ways, ways_of
+from consistency.training.variants import Variant, compare_variants, variants_of
 from tests.support.paths import ROOT
 
 # Seconds each; the others are looked at by night.
@@ -190,11 +190,15 @@ class LosesWrites(consistency.Backend):
 
 
 def test_a_device_that_loses_writes_differs_from_itself() -> None:
-    (beside,) = compare_ways(
-        EXAMPLES["in-place"](), ways_of("examples:in-place"), [LosesWrites()], steps=1, replicas=2
+    (beside,) = compare_variants(
+        EXAMPLES["in-place"](),
+        variants_of("examples:in-place"),
+        [LosesWrites()],
+        steps=1,
+        replicas=2,
     )
     assert beside.fails
-    assert beside.times > 1000
+    assert beside.band_ratio > 1000
     assert str(beside).startswith("✗ loses-writes: out of place beside in-place: up to")
     assert str(beside).endswith("× the band apart, first at the output of second, step 1")
 
@@ -206,21 +210,21 @@ def test_ways_that_cannot_be_compared_say_so() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             raise RuntimeError("no such kernel")
 
-    (beside,) = compare_ways(
-        first, [Way("another", Subject(Raises(), first.inputs))], ["cpu"], steps=0, replicas=2
+    (beside,) = compare_variants(
+        first, [Variant("another", Subject(Raises(), first.inputs))], ["cpu"], steps=0, replicas=2
     )
     assert (
         str(beside) == "✗ cpu: another raises where in-place does not: RuntimeError: no such kernel"
     )
     assert [mistake.name for mistake in beside.mistakes] == ["other-weights"]
-    (same,) = compare_ways(
-        first, [Way("itself", EXAMPLES["in-place"]())], ["cpu"], steps=0, replicas=2
+    (same,) = compare_variants(
+        first, [Variant("itself", EXAMPLES["in-place"]())], ["cpu"], steps=0, replicas=2
     )
     assert same.same
     assert "the same bits in all" in str(same)
-    raises = Way("another", Subject(Raises(), first.inputs))
+    raises = Variant("another", Subject(Raises(), first.inputs))
     assert (
-        compare_ways(first, [raises], [Lost()], steps=0, replicas=2) == ()
+        compare_variants(first, [raises], [Lost()], steps=0, replicas=2) == ()
     )  # of the first, compare_models has told
 
 
@@ -245,7 +249,7 @@ def test_batches_that_can_only_be_gone_through(tmp_path: Path) -> None:
         )
         return Subject(torch.nn.Linear(3, 2), batches=batches, steps=2, name="one")  # type: ignore[arg-type]
 
-    (same,) = compare_ways(subject(), [subject()], ["cpu"], replicas=2)
+    (same,) = compare_variants(subject(), [subject()], ["cpu"], replicas=2)
     assert same.same, same
     assert capture.record(subject(), tmp_path / "corpus").cases > 0
     (inputs, _) = Subject(torch.nn.Linear(3, 2), batches=[torch.ones(2, 3)]).batch(0)  # type: ignore[list-item]

@@ -24,8 +24,8 @@ from consistency import Subject, compare_models
 from consistency.cli.main import main
 from consistency.errors import Divergence, UsageError
 from consistency.training.findings import WITHIN
-from consistency.training.rounding_envelope import Bands
-from consistency.training.traces import Distances, Key, Samples, Trace
+from consistency.training.rounding_envelope import RoundingEnvelope
+from consistency.training.traces import Distances, Key, ReferenceTrace, TensorSampler
 from tests.support.compared_models import FAULTS, MODELS, Planted, adam, resnet, transformer
 from tests.support.paths import ROOT, SUPPORT
 
@@ -90,10 +90,10 @@ class Recurrence(nn.Module):
 
     def __init__(self, gain: float, times: int = 50) -> None:
         super().__init__()
-        self.weight, self.times = nn.Parameter(gain * torch.randn(24, 24) / 24**0.5), times
+        self.weight, self.ratios = nn.Parameter(gain * torch.randn(24, 24) / 24**0.5), times
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        for _ in range(self.times):
+        for _ in range(self.ratios):
             x = torch.tanh(x @ self.weight)
         return x
 
@@ -132,15 +132,15 @@ def test_chaos_is_told_from_a_defect() -> None:
 
 def test_branches_that_only_a_backend_takes_belong_to_the_band() -> None:
     key = Key(1, "output", "relu")
-    reference = Trace(Samples(1), {key: np.ones(4)})
+    reference = ReferenceTrace(TensorSampler(1), {key: np.ones(4)})
     near = [Distances(reference, {key: 1e-7}) for _ in range(6)]
     world, far = (
         Distances(reference, {key: 1e-4}),
         [Distances(reference, {key: 2e-4}), Distances(reference, {key: 1e-5})],
     )
-    band = Bands(reference, near)
-    assert band.times(world)[key] == pytest.approx(1e-4 / (1e-6 + 8 * 2.0**-24))
-    assert band.with_far(far).times(world)[key] == pytest.approx(0.5)
+    band = RoundingEnvelope(reference, near)
+    assert band.ratios(world)[key] == pytest.approx(1e-4 / (1e-6 + 8 * 2.0**-24))
+    assert band.with_far(far).ratios(world)[key] == pytest.approx(0.5)
 
 
 @pytest.mark.nightly

@@ -359,12 +359,12 @@ def test_calls_of_other_threads_and_contexts() -> None:
 
     done = []
 
-    def elsewhere() -> None:
+    def run_in_thread() -> None:
         with consistency.watch(backends=["cpu"]) as inner:
             train(recurrent())
         done.append(inner.count)
 
-    thread = threading.Thread(target=elsewhere)
+    thread = threading.Thread(target=run_in_thread)
     thread.start()
     thread.join()
     assert done[0] > 100

@@ -15,7 +15,7 @@ from ...errors import UsageError
 from ..options import seconds
 
 if TYPE_CHECKING:
-    from ...training.variants import Beside
+    from ...training.variants import VariantComparison
 
 
 @click.command(
@@ -149,17 +149,19 @@ def model(
 
 def _ways(
     target: str, others: Sequence[str], backends: Sequence[str], steps: int | None, replicas: int
-) -> tuple[Beside, ...]:
+) -> tuple[VariantComparison, ...]:
     """Other ways to compute the same: those that were asked for, or those that an example has."""
     from ...training import targets
-    from ...training.variants import Way, compare_ways, ways_of
+    from ...training.variants import Variant, compare_variants, variants_of
 
-    found = [Way(other, targets.subject(other)) for other in others] or list(ways_of(target))
+    found = [Variant(other, targets.subject(other)) for other in others] or list(
+        variants_of(target)
+    )
     if not found:
         return ()
     first = targets.subject(target)
-    return compare_ways(
-        Way(target, first) if others else first,
+    return compare_variants(
+        Variant(target, first) if others else first,
         found,
         list(backends),
         steps=steps,

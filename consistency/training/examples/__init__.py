@@ -15,7 +15,7 @@ from ...errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from ..training_task import Subject
-    from ..variants import Way
+    from ..variants import Variant
 
 PREFIX = "examples:"
 
@@ -25,24 +25,25 @@ class Example:
     """A built-in example: its name, what it is about in one line, where its factory is
     (``module:function`` below this package).
 
-    ``wrong``: it is wrong on purpose, and says what the tool says then. ``ways``: other factories
-    of the same module, each with its name, that should give the same numbers as the first.
+    ``wrong``: it is wrong on purpose, and says what the tool says then. ``variants``: other
+    factories of the same module, each with its name, that should give the same numbers as the
+    first.
     """
 
     name: str
     line: str
     place: str
     wrong: bool = False
-    ways: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
 
     def __call__(self) -> Subject:
         """A fresh model with its data."""
         found: Subject = _made(self.place)
         return found
 
-    def others(self) -> list[Subject | Way]:
+    def others(self) -> list[Subject | Variant]:
         """The other ways, each with a name."""
-        return [_made(place) for place in self.ways]
+        return [_made(place) for place in self.variants]
 
 
 def _made(place: str) -> Any:
@@ -70,23 +71,23 @@ _ALL = (
     Example("lstm", "two layers of LSTM over an embedding", "lstm:subject"),
     Example("transformer", "an encoder block with attention", "transformer:subject"),
     Example("autocast-bfloat16", "mixed precision with 8 bits", "mixed_precision:bfloat16",
-    ways=("mixed_precision:plain",)),
+    variants=("mixed_precision:plain",)),
     Example("autocast-float16", "mixed precision with 11 bits", "mixed_precision:float16",
-    ways=("mixed_precision:plain",)),
+    variants=("mixed_precision:plain",)),
     Example("autocast-layer-norm", "a gradient that torch sums up in 8 bits",
     "mixed_precision:layer_norm", wrong=True),
     Example("mixed-dtypes", "float32 layers around a part in float64",
     "mixed_precision:wide_middle"),
     Example("in-place", "in place against out of place", "in_place:subject",
-    ways=("in_place:otherwise",)),
+    variants=("in_place:otherwise",)),
     Example(
         "no-grad", "inference with gradients, no_grad and inference_mode", "no_grad:subject",
-        ways=("no_grad:without_grad", "no_grad:inference"),
+        variants=("no_grad:without_grad", "no_grad:inference"),
     ),
     Example(
         "deterministic", "sums whose order may change; deterministic flags on and off",
         "deterministic:subject",
-        ways=("deterministic:flagged",),
+        variants=("deterministic:flagged",),
     ),
     Example("drift", "float32 beside float64 for 200 steps", "drift:subject"),
     Example("chaos", "a recurrence that stretches half an ulp until no digit is left",

@@ -17,7 +17,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ..training_task import Subject
-from .data import Tape, built
+from .data import SeededBits, built
 
 STEPS = 20
 
@@ -41,10 +41,10 @@ def network(normalisation: type[nn.BatchNorm1d] = nn.BatchNorm1d) -> nn.Module:
 
 
 def _trained(normalisation: type[nn.BatchNorm1d], name: str) -> Subject:
-    tape = Tape(4 << 12)
-    batches = [(tape.normal(32, 6, mean=1.5, deviation=2.0),) for _ in range(4)]
-    target = tape.whole(32, low=0, high=2)
-    model = built(lambda: network(normalisation), tape)
+    bits = SeededBits(4 << 12)
+    batches = [(bits.normal(32, 6, mean=1.5, deviation=2.0),) for _ in range(4)]
+    target = bits.whole(32, low=0, high=2)
+    model = built(lambda: network(normalisation), bits)
     return Subject(
         model=model, inputs=batches[0], batches=batches, loss=F.cross_entropy, targets=(target,),
         optimizer=partial(torch.optim.SGD, lr=0.05, momentum=0.9), steps=STEPS, after=evaluate,
@@ -69,6 +69,6 @@ def stale_statistics() -> Subject:
 
 def eval_forgotten() -> Subject:
     """Predictions of a model that nobody has put into evaluation mode."""
-    tape = Tape(4 << 12)
-    x = tape.normal(32, 6, mean=1.5, deviation=2.0)
-    return Subject(model=built(network, tape), inputs=(x,), name="batch-norm-eval-forgotten")
+    bits = SeededBits(4 << 12)
+    x = bits.normal(32, 6, mean=1.5, deviation=2.0)
+    return Subject(model=built(network, bits), inputs=(x,), name="batch-norm-eval-forgotten")

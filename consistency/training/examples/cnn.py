@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ..training_task import Subject
-from .data import Tape, built
+from .data import SeededBits, built
 
 STEPS = 5
 
@@ -24,9 +24,9 @@ def network() -> nn.Module:
 
 def subject() -> Subject:
     """Five steps of SGD with momentum on four pictures of 12 × 12."""
-    tape = Tape(6 << 12)
-    pictures, target = tape.uniform(4, 3, 12, 12), tape.whole(4, low=0, high=4)
+    bits = SeededBits(6 << 12)
+    pictures, target = bits.uniform(4, 3, 12, 12), bits.whole(4, low=0, high=4)
     return Subject(
-        model=built(network, tape), inputs=(pictures,), loss=F.cross_entropy, targets=(target,),
+        model=built(network, bits), inputs=(pictures,), loss=F.cross_entropy, targets=(target,),
         optimizer=partial(torch.optim.SGD, lr=0.05, momentum=0.9), steps=STEPS, name="cnn",
     )  # fmt: skip

@@ -15,7 +15,7 @@ from ...generate import value_classes
 Module = TypeVar("Module", bound=nn.Module)
 
 
-class Tape:
+class SeededBits:
     """Hands out one window of the tape after the other, beginning at position ``start``."""
 
     def __init__(self, start: int) -> None:
@@ -45,7 +45,7 @@ class Tape:
         )
 
 
-def built(make: Callable[[], Module], tape: Tape, gain: float = 1.0) -> Module:
+def built(make: Callable[[], Module], bits: SeededBits, gain: float = 1.0) -> Module:
     """The module that ``make`` builds, with weights from the tape; torch's own generator is left
     where it was.
 
@@ -58,11 +58,11 @@ def built(make: Callable[[], Module], tape: Tape, gain: float = 1.0) -> Module:
         for name, parameter in module.named_parameters():
             if parameter.ndim > 1:
                 bound = gain * math.sqrt(1.0 / math.prod(parameter.shape[1:]))
-                parameter.copy_(tape.uniform(*parameter.shape, low=-bound, high=bound))
+                parameter.copy_(bits.uniform(*parameter.shape, low=-bound, high=bound))
             elif name.rpartition(".")[2].startswith("weight"):
-                parameter.copy_(tape.uniform(*parameter.shape, low=0.5, high=1.5))
+                parameter.copy_(bits.uniform(*parameter.shape, low=0.5, high=1.5))
             else:
-                parameter.copy_(tape.uniform(*parameter.shape, low=-0.1, high=0.1))
+                parameter.copy_(bits.uniform(*parameter.shape, low=-0.1, high=0.1))
     return module
 
 

@@ -15,8 +15,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from ..training_task import Subject
-from ..variants import Way, deterministic
-from .data import Tape, built
+from ..variants import Variant, deterministic
+from .data import SeededBits, built
 
 STEPS = 3
 
@@ -40,19 +40,19 @@ class Votes(nn.Module):
 
 def subject() -> Subject:
     """400 tokens in five groups, three steps of SGD."""
-    tape = Tape(28 << 12)
+    bits = SeededBits(28 << 12)
     tokens, group, target = (
-        tape.whole(400, low=0, high=11),
-        tape.whole(400, low=0, high=4),
-        tape.whole(5, low=0, high=2),
+        bits.whole(400, low=0, high=11),
+        bits.whole(400, low=0, high=4),
+        bits.whole(5, low=0, high=2),
     )
     return Subject(
-        model=built(lambda: Votes(5), tape), inputs=(tokens, group), loss=F.cross_entropy,
+        model=built(lambda: Votes(5), bits), inputs=(tokens, group), loss=F.cross_entropy,
         targets=(target,),
         optimizer=partial(torch.optim.SGD, lr=1.0), steps=STEPS, name="deterministic (any order)",
     )  # fmt: skip
 
 
-def flagged() -> Way:
+def flagged() -> Variant:
     """The same with ``torch.use_deterministic_algorithms(True)``."""
-    return Way("deterministic algorithms only", subject(), deterministic)
+    return Variant("deterministic algorithms only", subject(), deterministic)

@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ..training_task import Subject
-from .data import Tape, built
+from .data import SeededBits, built
 from .recurrent import FedBack
 
 STEPS = 200
@@ -23,10 +23,10 @@ STEPS = 200
 
 def subject() -> Subject:
     """200 steps of SGD with momentum on a network with tanh."""
-    tape = Tape(32 << 12)
-    x = tape.uniform(64, 4, low=-2.0, high=2.0)
+    bits = SeededBits(32 << 12)
+    x = bits.uniform(64, 4, low=-2.0, high=2.0)
     y = x[:, :1] * x[:, 1:2] - x[:, 2:3] * x[:, 2:3]
-    model = built(lambda: nn.Sequential(nn.Linear(4, 24), nn.Tanh(), nn.Linear(24, 1)), tape)
+    model = built(lambda: nn.Sequential(nn.Linear(4, 24), nn.Tanh(), nn.Linear(24, 1)), bits)
     return Subject(
         model=model, inputs=(x,), loss=F.mse_loss, targets=(y,), optimizer=partial(torch.optim.SGD,
         lr=0.02, momentum=0.9),
@@ -36,9 +36,9 @@ def subject() -> Subject:
 
 def chaos() -> Subject:
     """A recurrent network whose weights are large, 40 times; forward and backward, no training."""
-    tape = Tape(36 << 12)
-    state = tape.uniform(4, 24)
-    model = built(lambda: FedBack(24, 40), tape, gain=5.0)
+    bits = SeededBits(36 << 12)
+    state = bits.uniform(4, 24)
+    model = built(lambda: FedBack(24, 40), bits, gain=5.0)
     return Subject(
         model=model, inputs=(state,), loss=lambda states: states[-1].square().mean(), name="chaos"
     )

@@ -18,7 +18,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ..training_task import Subject
-from .data import Tape, built
+from .data import SeededBits, built
 
 STEPS = 10
 
@@ -45,9 +45,9 @@ def _network(dropout: nn.Module) -> nn.Module:
 
 
 def _trained(dropout: nn.Module, name: str) -> Subject:
-    tape = Tape(5 << 12)
-    x, target = tape.normal(24, 12), tape.whole(24, low=0, high=3)
-    model = built(lambda: _network(dropout), tape)
+    bits = SeededBits(5 << 12)
+    x, target = bits.normal(24, 12), bits.whole(24, low=0, high=3)
+    model = built(lambda: _network(dropout), bits)
     return Subject(
         model=model, inputs=(x,), loss=F.cross_entropy, targets=(target,),
         optimizer=partial(torch.optim.SGD, lr=0.1), steps=STEPS,
@@ -68,10 +68,10 @@ def own_masks() -> Subject:
 
 def evaluated() -> Subject:
     """In evaluation mode dropout does nothing, and there is nothing to share."""
-    tape = Tape(5 << 12)
-    x = tape.normal(24, 12)
+    bits = SeededBits(5 << 12)
+    x = bits.normal(24, 12)
     return Subject(
-        model=built(lambda: _network(nn.Dropout(0.4)), tape).eval(),
+        model=built(lambda: _network(nn.Dropout(0.4)), bits).eval(),
         inputs=(x,),
         name="dropout-eval",
     )

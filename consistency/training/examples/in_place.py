@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ..training_task import Subject
-from .data import Tape, built
+from .data import SeededBits, built
 
 STEPS = 5
 
@@ -42,10 +42,10 @@ class Blocks(nn.Module):
 
 
 def _subject(in_place: bool, name: str) -> Subject:
-    tape = Tape(20 << 12)
-    x, target = tape.normal(8, 16), tape.normal(8, 16)
+    bits = SeededBits(20 << 12)
+    x, target = bits.normal(8, 16), bits.normal(8, 16)
     return Subject(
-        model=built(partial(Blocks, in_place), tape), inputs=(x,), loss=F.mse_loss, targets=(target,
+        model=built(partial(Blocks, in_place), bits), inputs=(x,), loss=F.mse_loss, targets=(target,
         ),
         optimizer=partial(torch.optim.SGD, lr=0.1, momentum=0.9, foreach=in_place), steps=STEPS,
         name=name,

@@ -10,18 +10,18 @@ from torch import nn
 from torch.nn import functional as F
 
 from ..training_task import Subject
-from .data import Tape, built
+from .data import SeededBits, built
 
 EPOCHS = 100
 
 
 def subject() -> Subject:
     """64 points of y = 2·x₀ - 3·x₁ + 0.5·x₂ + 1 with noise; 100 epochs on all of them at once."""
-    tape = Tape(1 << 12)
-    x = tape.uniform(64, 3)
+    bits = SeededBits(1 << 12)
+    x = bits.uniform(64, 3)
     # Element by element, as the order of a sum is the device's own: the same bits anywhere.
-    y = 2.0 * x[:, :1] - 3.0 * x[:, 1:2] + 0.5 * x[:, 2:] + 1.0 + tape.normal(64, 1, deviation=0.05)
-    model = built(lambda: nn.Linear(3, 1), tape)
+    y = 2.0 * x[:, :1] - 3.0 * x[:, 1:2] + 0.5 * x[:, 2:] + 1.0 + bits.normal(64, 1, deviation=0.05)
+    model = built(lambda: nn.Linear(3, 1), bits)
     return Subject(
         model=model, inputs=(x,), loss=F.mse_loss, targets=(y,), optimizer=partial(torch.optim.SGD,
         lr=0.1), steps=EPOCHS,

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ..training_task import Subject
-from .data import Tape, built
+from .data import SeededBits, built
 
 STEPS = 5
 
@@ -32,10 +32,10 @@ class Reader(nn.Module):
 
 def subject() -> Subject:
     """Five steps of Adam on sequences of 12 tokens."""
-    tape = Tape(8 << 12)
-    tokens, target = tape.whole(6, 12, low=0, high=19), tape.whole(6, low=0, high=19)
+    bits = SeededBits(8 << 12)
+    tokens, target = bits.whole(6, 12, low=0, high=19), bits.whole(6, low=0, high=19)
     return Subject(
-        model=built(lambda: Reader(20, 16), tape), inputs=(tokens,), loss=F.cross_entropy,
+        model=built(lambda: Reader(20, 16), bits), inputs=(tokens,), loss=F.cross_entropy,
         targets=(target,),
         optimizer=partial(torch.optim.Adam, lr=0.01), steps=STEPS, name="lstm",
     )  # fmt: skip

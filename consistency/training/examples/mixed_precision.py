@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ..training_task import Subject
-from .data import Tape, Within, built
+from .data import SeededBits, Within, built
 
 
 class Autocast(nn.Module):
@@ -52,35 +52,35 @@ def network() -> nn.Module:
     )
 
 
-def _subject(model: nn.Module, tape: Tape, name: str) -> Subject:
-    x, target = tape.normal(16, 12), tape.whole(16, low=0, high=3)
+def _subject(model: nn.Module, bits: SeededBits, name: str) -> Subject:
+    x, target = bits.normal(16, 12), bits.whole(16, low=0, high=3)
     return Subject(model=model, inputs=(x,), loss=F.cross_entropy, targets=(target,), name=name)
 
 
 def bfloat16() -> Subject:
     """Forward and backward under autocast to bfloat16."""
-    tape = Tape(16 << 12)
-    return _subject(Autocast(built(network, tape), torch.bfloat16), tape, "autocast-bfloat16")
+    bits = SeededBits(16 << 12)
+    return _subject(Autocast(built(network, bits), torch.bfloat16), bits, "autocast-bfloat16")
 
 
 def float16() -> Subject:
     """Forward and backward under autocast to float16."""
-    tape = Tape(16 << 12)
-    return _subject(Autocast(built(network, tape), torch.float16), tape, "autocast-float16")
+    bits = SeededBits(16 << 12)
+    return _subject(Autocast(built(network, bits), torch.float16), bits, "autocast-float16")
 
 
 def plain() -> Subject:
     """The same network without autocast, to see what that costs in digits."""
-    tape = Tape(16 << 12)
+    bits = SeededBits(16 << 12)
     return _subject(
-        Within(built(network, tape), contextlib.nullcontext), tape, "float32 throughout"
+        Within(built(network, bits), contextlib.nullcontext), bits, "float32 throughout"
     )
 
 
 def wide_middle() -> Subject:
     """float32 to float64 and back, by hand."""
-    tape = Tape(17 << 12)
-    return _subject(built(WideMiddle, tape), tape, "mixed-dtypes")
+    bits = SeededBits(17 << 12)
+    return _subject(built(WideMiddle, bits), bits, "mixed-dtypes")
 
 
 def layer_norm() -> Subject:
@@ -90,9 +90,9 @@ def layer_norm() -> Subject:
     (2.4.1 and 2.13 alike) adds the rows up in bfloat16. What is added to a number 256 times its
     size is lost there, so the sum stops growing, while every output and the loss are right.
     """
-    tape = Tape(18 << 12)
-    x = tape.normal(2048, 8)
-    model = built(lambda: nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.Linear(8, 2)), tape)
+    bits = SeededBits(18 << 12)
+    x = bits.normal(2048, 8)
+    model = built(lambda: nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.Linear(8, 2)), bits)
     return Subject(
         model=Autocast(model, torch.bfloat16),
         inputs=(x,),

@@ -14,17 +14,17 @@ from torch import nn
 from torch.nn import functional as F
 
 from ..training_task import Subject
-from .data import Tape, built
+from .data import SeededBits, built
 
 EPOCHS = 100
 
 
 def subject() -> Subject:
     """128 points of a smooth function of ten numbers; 100 epochs on all of them at once."""
-    tape = Tape(2 << 12)
-    x = tape.uniform(128, 10)
+    bits = SeededBits(2 << 12)
+    x = bits.uniform(128, 10)
     y = x[:, :1] * x[:, 1:2] + 0.5 * x[:, 2:3].abs() - x[:, 3:4] + 0.25 * x[:, 4:5]
-    model = built(lambda: nn.Sequential(nn.Linear(10, 20), nn.ReLU(), nn.Linear(20, 1)), tape)
+    model = built(lambda: nn.Sequential(nn.Linear(10, 20), nn.ReLU(), nn.Linear(20, 1)), bits)
     return Subject(
         model=model, inputs=(x,), loss=F.mse_loss, targets=(y,), optimizer=partial(torch.optim.Adam,
         lr=0.01), steps=EPOCHS,

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from ..training_task import Subject
-from .data import Tape, Within, built
+from .data import SeededBits, Within, built
 
 
 def network() -> nn.Module:
@@ -17,9 +17,9 @@ def network() -> nn.Module:
 
 
 def _model() -> tuple[nn.Module, torch.Tensor]:
-    tape = Tape(24 << 12)
-    x = tape.normal(4, 9, 32)
-    return built(network, tape).eval(), x
+    bits = SeededBits(24 << 12)
+    x = bits.normal(4, 9, 32)
+    return built(network, bits).eval(), x
 
 
 def subject() -> Subject:

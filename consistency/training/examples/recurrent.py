@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from ..training_task import Subject
-from .data import Tape, built
+from .data import SeededBits, built
 
 TIMES = 10
 
@@ -32,9 +32,9 @@ class FedBack(nn.Module):
 def subject() -> Subject:
     """16 features, a batch of 8; the loss is taken of the last state, so the gradient goes back
     through all ten."""
-    tape = Tape(3 << 12)
-    state = tape.uniform(8, 16)
-    model = built(lambda: FedBack(16, TIMES), tape, gain=1.5)
+    bits = SeededBits(3 << 12)
+    state = bits.uniform(8, 16)
+    model = built(lambda: FedBack(16, TIMES), bits, gain=1.5)
     return Subject(
         model=model,
         inputs=(state,),

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ..training_task import Subject
-from .data import Tape, built
+from .data import SeededBits, built
 
 STEPS = 5
 
@@ -33,9 +33,9 @@ class Classifier(nn.Module):
 
 def subject() -> Subject:
     """Five steps of AdamW on sequences of nine vectors."""
-    tape = Tape(12 << 12)
-    x, target = tape.normal(4, 9, 12), tape.whole(4, low=0, high=3)
+    bits = SeededBits(12 << 12)
+    x, target = bits.normal(4, 9, 12), bits.whole(4, low=0, high=3)
     return Subject(
-        model=built(Classifier, tape), inputs=(x,), loss=F.cross_entropy, targets=(target,),
+        model=built(Classifier, bits), inputs=(x,), loss=F.cross_entropy, targets=(target,),
         optimizer=partial(torch.optim.AdamW, lr=0.003), steps=STEPS, name="transformer",
     )  # fmt: skip

@@ -37,7 +37,7 @@ WITHOUT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CapturedCall:
     """One call that the program made: its number (from 1), operator, the module that it belongs to,
     and what became of it.
 
@@ -59,7 +59,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class CaptureLimits:
     """What is kept: the first ``keep`` calls of a kind (0: all), of each call tensors of
     ``tensors`` bytes, ``memory`` in all."""
 
@@ -69,14 +69,14 @@ class Bounds:
     own: bool | None
 
 
-class Calls:
+class CallCapture:
     """The calls of a program as they come: records, counts, and what they hold in memory. Threads
     take turns."""
 
-    def __init__(self, bounds: Bounds, taken: Callable[[Call], None]) -> None:
+    def __init__(self, bounds: CaptureLimits, taken: Callable[[CapturedCall], None]) -> None:
         self.bounds, self._taken = bounds, taken
         self.modules = Modules()
-        self.records: list[Call] = []
+        self.records: list[CapturedCall] = []
         self.count = 0
         self.held = 0
         self.left_out: Counter[str] = Counter()
@@ -88,7 +88,7 @@ class Calls:
         """What the program asked for, unchanged; on the way it is noted down."""
         with self._turn, _unseen():
             self.count += 1
-            made = Call(self.count, str(overload), self.modules.name())
+            made = CapturedCall(self.count, str(overload), self.modules.name())
             try:
                 made = self._case(made, overload, args, kwargs)
             except LeftOutError as reason:
@@ -111,7 +111,7 @@ class Calls:
         self._note(made)
         return result
 
-    def _note(self, made: Call) -> None:
+    def _note(self, made: CapturedCall) -> None:
         with self._turn:
             if made.left_out:
                 self.left_out[made.left_out] += 1
@@ -121,8 +121,8 @@ class Calls:
             self._taken(made)
 
     def _case(
-        self, made: Call, overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> Call:
+        self, made: CapturedCall, overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> CapturedCall:
         reason = kinds.left_out(overload)
         if reason:
             raise LeftOutError(reason)
@@ -202,10 +202,10 @@ class LeftOutError(Exception):
     """Why a call does not become a case."""
 
 
-class Capturing(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class CaptureMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Hands every call that reaches the dispatcher below autograd to ``calls``."""
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: CallCapture) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._calls = calls
 

@@ -17,7 +17,7 @@ from ...operators.catalog.aten import base_name, has_coupled_arguments
 from ...storage.recording.folder import Header
 from ...storage.recording.writing import Writer
 from . import kinds
-from .capture import Bounds, Call, Calls, LeftOutError, bytes_of, megabytes
+from .capture import CallCapture, CapturedCall, CaptureLimits, LeftOutError, bytes_of, megabytes
 from .recipes import range_of, recipe_like
 
 LITERAL = 64 << 10  # bytes of a tensor that is kept bit by bit; larger ones become recipes
@@ -43,7 +43,7 @@ _EXPECTED = (kinds.REPEATED, OTHER_RANGES, *_NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class SavedCalls:
     """What became of a program's calls: how many there were, of how many operators, how many
     distinct ones were kept, of how many operators; bytes on disk; how many tensors are literal and
     how many recipes; and why the rest was left out."""
@@ -78,12 +78,12 @@ class Kept:
         return "\n".join(lines + lost)
 
 
-class CorpusCalls(Calls):
+class CorpusCalls(CallCapture):
     """Calls with large tensors as recipes; of one kind the first, and others whose numbers lie in
     other ranges."""
 
     def __init__(self, literal: int = LITERAL, memory: int = MEMORY, ranges: int = RANGES) -> None:
-        super().__init__(Bounds(1, COUPLED, memory, own=False), lambda call: None)
+        super().__init__(CaptureLimits(1, COUPLED, memory, own=False), lambda call: None)
         self._literal, self._ranges = literal, ranges
         self._seen: Counter[Any] = Counter()
         self._position = 0
@@ -119,7 +119,7 @@ class CorpusCalls(Calls):
                 )
         return super()._tensor(value)
 
-    def kept(self, size: int) -> Kept:
+    def kept(self, size: int) -> SavedCalls:
         """The figures; ``size`` is what lies on disk."""
         cases = {call.case.digest: call for call in self.records if call.case is not None}
         tensors = [
@@ -132,7 +132,7 @@ class CorpusCalls(Calls):
         # Of what could be judged: views, factories and random draws are no loss.
         computing = {c.operator for c in self.records if c.left_out not in _NOTHING}
         covered = {call.operator for call in cases.values()}
-        return Kept(
+        return SavedCalls(
             self.count,
             len(computing),
             len(cases),
@@ -144,7 +144,7 @@ class CorpusCalls(Calls):
         )
 
 
-def write(calls: Iterable[Call], folder: Path, header: Header) -> int:
+def write(calls: Iterable[CapturedCall], folder: Path, header: Header) -> int:
     """Write the cases of ``calls`` (and what the program itself computed, where that was kept);
     returns how many there are.
 

@@ -26,7 +26,7 @@ from ...report import repro_script
 from ...storage.bundle import failure_id
 from ...storage.recording.folder import CORPUS, RECORDING, Header
 from . import corpus, text
-from .capture import Bounds, Call, Calls, Capturing
+from .capture import CallCapture, CapturedCall, CaptureLimits, CaptureMode
 
 WHEN = ("after", "now")
 KEPT = 2  # calls of one kind
@@ -36,7 +36,7 @@ MEMORY = 1 << 30  # bytes of all of them
 _OWN_NAMES = {"privateuseone": "directml"}
 
 
-class Watch:
+class WatchSession:
     """What :func:`watch` returns: a context manager, and afterwards what was found.
 
     ``results`` are the judged calls on every backend, in the order of the calls; ``failures`` those
@@ -47,7 +47,7 @@ class Watch:
 
     def __init__(
         self,
-        bounds: Bounds,
+        bounds: CaptureLimits,
         backends: tuple[Backend, ...],
         specs: dict[str, str],
         rules: Tolerances,
@@ -58,12 +58,12 @@ class Watch:
         self.saved: dict[tuple[str, str, str], Path] = {}  # folders of failures, by Result.key
         self.absent: dict[str, str] = {}
         self._rules, self._when, self._bounds = rules, when, bounds
-        self._calls = Calls(bounds, self._now if when == "now" else lambda call: None)
+        self._calls = CallCapture(bounds, self._now if when == "now" else lambda call: None)
         self._judged: dict[int, tuple[Result, ...]] = {}
         self._own: dict[str, Recorded] = {}
         self._kept: dict[tuple[str, str, str], Result] = {}
         self._looks = engine.Looks()
-        self._mode: Capturing | None = None
+        self._mode: CaptureMode | None = None
         self._stop = threading.Event()
         self._turn = threading.Lock()
 
@@ -78,7 +78,7 @@ class Watch:
             b.name: reason for b in self.backends if (reason := _backends.availability(b))
         }
         self._calls.modules.__enter__()
-        self._mode = Capturing(self._calls)
+        self._mode = CaptureMode(self._calls)
         self._mode.__enter__()  # type: ignore[no-untyped-call]
         return self
 
@@ -105,16 +105,16 @@ class Watch:
         ]
         self._stop.clear()
         try:
-            elsewhere(lambda: self._judge_all(waiting), self._stop)
+            run_in_thread(lambda: self._judge_all(waiting), self._stop)
         finally:
             for backend in self.backends:
                 backend.close()
 
-    def _now(self, call: Call) -> None:
+    def _now(self, call: CapturedCall) -> None:
         with self._turn:
-            elsewhere(lambda: self._judge(call), self._stop)
+            run_in_thread(lambda: self._judge(call), self._stop)
 
-    def _judge_all(self, waiting: list[Call]) -> None:
+    def _judge_all(self, waiting: list[CapturedCall]) -> None:
         for position, call in enumerate(waiting):
             if self._stop.is_set():
                 return
@@ -126,7 +126,7 @@ class Watch:
                 )
             self._judge(call)
 
-    def _judge(self, call: Call) -> None:
+    def _judge(self, call: CapturedCall) -> None:
         assert call.case is not None
         present = self._present()
         if call.own is not None:
@@ -171,7 +171,7 @@ class Watch:
     # What was found.
 
     @property
-    def calls(self) -> tuple[Call, ...]:
+    def calls(self) -> tuple[CapturedCall, ...]:
         return tuple(sorted(self._calls.records, key=lambda call: call.number))
 
     @property
@@ -202,7 +202,7 @@ class Watch:
         """The first result that fails, in the order of the program's calls."""
         return next(iter(self.failures), None)
 
-    def call_of(self, result: Result) -> Call:
+    def call_of(self, result: Result) -> CapturedCall:
         """The call that a result is about. Raises UsageError for a result of something else."""
         for number, results in self._judged.items():
             if any(result is one for one in results):
@@ -210,7 +210,7 @@ class Watch:
         raise UsageError(f"{result.case.id} is not a result of this watch")
 
     def __str__(self) -> str:
-        return text.told(self)
+        return text.session_text(self)
 
     def save(self, folder: str | Path) -> int:
         """Write the captured cases as a corpus, for ``consistency record --corpus``; returns how
@@ -252,7 +252,7 @@ def watch(
     out: str | Path | None = None,
     tolerances: str | Path | Tolerances | None = None,
     case_timeout: float = CASE_SECONDS,
-) -> Watch:
+) -> WatchSession:
     """Capture the calls that a program makes of torch's operators, and judge each on ``backends``
     against float64.
 
@@ -276,8 +276,8 @@ def watch(
                 f"1{'' if what == 'keep' else ' (bytes)'}"
             )
     resolved, specs = _resolve(backends, Limits(case_timeout))
-    bounds = Bounds(0 if all else keep, largest, memory, own)
-    return Watch(
+    bounds = CaptureLimits(0 if all else keep, largest, memory, own)
+    return WatchSession(
         bounds, resolved, specs, _loaded(tolerances), when, Path(out) if out is not None else None
     )
 
@@ -286,7 +286,7 @@ def _loaded(given: str | Path | Tolerances | None) -> Tolerances:
     return given if isinstance(given, Tolerances) else tolerances.load(given)
 
 
-def elsewhere(work: Callable[[], None], stop: threading.Event) -> None:
+def run_in_thread(work: Callable[[], None], stop: threading.Event) -> None:
     """Do ``work`` in a thread of its own and wait: the modes that the program is in (autocast,
     no_grad, devices) do not hold there.
 

@@ -12,13 +12,13 @@ from ...report.failure import message
 from ...report.rerun_hint import again
 
 if TYPE_CHECKING:
-    from .session import Watch
+    from .session import WatchSession
 
 _NUMBER = re.compile(r"\b\d[\d,.]*\b")
 REASONS = 12  # shown; further ones are added up
 
 
-def told(watch: Watch) -> str:
+def session_text(watch: WatchSession) -> str:
     """The whole story: how many calls, how many were judged, what differs first, and everything
     that was left out."""
     lines = [_headline(watch)]
@@ -43,7 +43,7 @@ def told(watch: Watch) -> str:
     return "\n".join(lines)
 
 
-def _headline(watch: Watch) -> str:
+def _headline(watch: WatchSession) -> str:
     operators = len({call.operator for call in watch.calls})
     judged = len({result.case.digest for result in watch.results})
     captured = sum(call.case is not None for call in watch.calls)
@@ -58,7 +58,7 @@ def _headline(watch: Watch) -> str:
     )
 
 
-def _verdicts(watch: Watch) -> list[str]:
+def _verdicts(watch: WatchSession) -> list[str]:
     """How many results have which verdict, and of those that tell nothing the commonest reasons."""
     counts = Counter(result.verdict.value for result in watch.results)
     lines = (
@@ -75,7 +75,7 @@ def _verdicts(watch: Watch) -> list[str]:
     return lines + _most(untold)
 
 
-def _left_out(watch: Watch) -> list[str]:
+def _left_out(watch: WatchSession) -> list[str]:
     return _most(Counter(watch.left_out))
 
 

@@ -1,5 +1,4 @@
-"""float64 and what rounding alone makes of it: the reference of a subject, and its replicas with
-every number moved."""
+"""The float64 reference of a subject, and its replicas in which every number is perturbed."""
 
 from __future__ import annotations
 
@@ -11,54 +10,54 @@ import torch
 
 from ..reference.perturbation import ReplicaPerturbation
 from . import rounding_envelope
-from .float64_mode import Formats, Noting, Wide
-from .runs import World, quietly
+from .float64_mode import Float64Mode, FormatRecorder, WorkingFormats
+from .runs import ModelRun, quietly
 from .trace.modules import Modules
-from .traces import Distances, Key, Samples, Tap, Trace
+from .traces import Distances, Key, ReferenceTrace, Tap, TensorSampler
 from .training_task import Subject, users_own
 
 Progress = Callable[[str, int, int], None]
 _SINGLE = 24  # bits of an input's significand
 
 
-class Reference:
-    """The ``trace`` of a subject in float64, and the ``band`` around it, which ``replicas`` worlds
-    span.
+class ModelReference:
+    """The ``trace`` of a subject in float64, and the ``band`` around it, which ``replicas`` model
+    runs span.
 
-    The worlds come one after the other, so that at most one copy is there beside the model. Raises
+    They run one after the other, so that at most one copy exists beside the model. Raises
     UsageError with one line for what the user's own model raises.
     """
 
     def __init__(self, subject: Subject, replicas: int, progress: Progress) -> None:
         self._subject, self._progress = subject, progress
-        self._formats = Formats()  # those that the tested model works in
+        self._formats = WorkingFormats()  # those that the tested model works in
         tapped = _Counting()  # how much a step has to be kept of
         self._run(
             "on the CPU",
             subject.at_most(1),
-            lambda modules, once: World(once, tapped, Noting(self._formats, modules)),
+            lambda modules, once: ModelRun(once, tapped, FormatRecorder(self._formats, modules)),
         )
-        samples = Samples(subject.passes + 1)
+        samples = TensorSampler(subject.passes + 1)
         samples.expect(tapped.count)
-        self.trace = Trace(samples)
+        self.trace = ReferenceTrace(samples)
         self._run(
             "in float64",
             subject,
             lambda modules, one: self._wide(one, self.trace, modules),
             "float64",
         )
-        self.band = rounding_envelope.Bands(
+        self.band = rounding_envelope.RoundingEnvelope(
             self.trace, [self._replica(number) for number in range(replicas)]
         )
 
     @functools.cached_property
-    def wider_band(self) -> rounding_envelope.Bands:
-        """The same with replicas that are moved farther; made once, and only where it is asked
-        for."""
+    def far_band(self) -> rounding_envelope.RoundingEnvelope:
+        """The same with replicas that are perturbed more strongly; computed once, and only on
+        demand."""
         return self.band.with_far(
             [
-                self._replica(number, rounding_envelope.FARTHER)
-                for number in range(rounding_envelope.FAR)
+                self._replica(number, rounding_envelope.FAR_SCALE)
+                for number in range(rounding_envelope.FAR_REPLICAS)
             ]
         )
 
@@ -79,22 +78,24 @@ class Reference:
         tap: Tap,
         modules: Modules,
         perturbation: ReplicaPerturbation | None = None,
-    ) -> World:
-        return World(subject, tap, Wide(self._formats, modules, perturbation), dtype=torch.float64)
+    ) -> ModelRun:
+        return ModelRun(
+            subject, tap, Float64Mode(self._formats, modules, perturbation), dtype=torch.float64
+        )
 
     def _run(
-        self, where: str, subject: Subject, made: Callable[[Modules, Subject], World],
+        self, where: str, subject: Subject, made: Callable[[Modules, Subject], ModelRun],
         said: str = "",
         moved: Callable[[torch.Tensor], None] | None = None,
     ) -> None:  # fmt: skip
-        """Take a world through all of its steps. ``said`` is told to who waits, ``moved`` may
-        change inputs in place."""
+        """Run all steps. ``said`` names the run in progress reports, ``moved`` may change inputs in
+        place."""
         with (
             quietly() as modules,
             users_own(f"{where} the model"),
-            contextlib.closing(made(modules, subject)) as world,
+            contextlib.closing(made(modules, subject)) as model_run,
         ):
-            for step in world.run(moved):
+            for step in model_run.run(moved):
                 if said:
                     self._progress(said, step, subject.passes)
 

@@ -1,5 +1,5 @@
-"""The judge for the calls that a quick look does not settle: rules, second looks, and what failed
-so far on one backend."""
+"""The judge of the calls that the fast check does not pass: tolerance rules, diagnosis, and the
+failures so far on one backend."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ..engine import engine
 from ..engine.judge_recordings import Recorded
 from ..generate.calls.opinfo import operator_of
 from ..judge.tolerances import Tolerances
-from .findings import Named
-from .trace.session import elsewhere
+from .findings import FailedCall
+from .trace.session import run_in_thread
 
 FEW = 16  # failures of one backend that are kept; after them nothing is looked at any more
 _NOWHERE = Path()
@@ -25,7 +25,7 @@ _NEVER = threading.Event()
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CallSite:
     """Which call it is: its number, module and step, its score, and what it has in common with
     others of its kind."""
 
@@ -36,20 +36,20 @@ class Place:
     kind: tuple[Any, ...] = ()
 
 
-class Judging:
+class RuleJudge:
     """Judges calls on the backend called ``name``; ``failures`` are those that failed, ``judged``
     counts all, by operator."""
 
     def __init__(
         self, name: str, ruled_as: str, identity: Mapping[str, str], rules: Tolerances
     ) -> None:
-        self.failures: list[Named] = []
+        self.failures: list[FailedCall] = []
         self.judged: Counter[str] = Counter()
         self._name, self._ruled_as, self._identity, self._rules = name, ruled_as, identity, rules
         self._looks = engine.Looks()
 
     @classmethod
-    def of(cls, backend: Backend, rules: Tolerances) -> Judging:
+    def of(cls, backend: Backend, rules: Tolerances) -> RuleJudge:
         """For a backend that computes in this process."""
         return cls(backend.name, backend.ruled_as, backend.identity, rules)
 
@@ -62,13 +62,13 @@ class Judging:
         """c of the rules for an operator, in ulp."""
         return self._rules.rule(name, "float32", family=family).c
 
-    def judge(self, case: Case, own: Outcome, place: Place) -> float | None:
+    def judge(self, case: Case, own: Outcome, site: CallSite) -> float | None:
         """How many × its budget a call is off, where it passes; None where it fails, which is
         kept."""
         recorded = Recorded(self._name, self._identity, _NOWHERE)
         recorded.ruled_as, recorded.hand = self._ruled_as or self._name, own
         found: list[Result] = []
-        elsewhere(
+        run_in_thread(
             lambda: found.extend(
                 engine.judge_case(
                     case,
@@ -87,6 +87,6 @@ class Judging:
         if not result.verdict.fails:
             return rho
         self.failures.append(
-            Named(case.operator, place.module, place.call, place.step, rho, result)
+            FailedCall(case.operator, site.module, site.call, site.step, rho, result)
         )
         return None
