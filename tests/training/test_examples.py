@@ -161,7 +161,7 @@ def test_the_page_shows_every_example_and_every_mistake() -> None:
         EXAMPLES
     )
     source = Path(preflight.__file__).read_text(encoding="utf-8")
-    assert set(re.findall(r'Mistake\("([a-z-]+)"', source)) == {
+    assert set(re.findall(r'Mistake\(\s*"([a-z-]+)"', source)) == {
         name
         for row in re.findall(r"^\| (`[^|]*) \|", PAGE, re.MULTILINE)
         for name in re.findall(r"`([a-z-]+)`", row)
