@@ -29,14 +29,15 @@ from ..engine.fingerprints import Fingerprints
 from ..engine.resume import earlier_results
 from ..errors import Divergence, UsageError
 from ..generate.calls import torch_functions
-from ..generate.calls.opinfo import YOURS
+from ..generate.calls.case_operator import YOURS
+from ..generate.calls.generic_error import longest_dimension
 from ..generate.materialize import case_of, prepare
 from ..judge import tolerances as _tolerances
 from ..judge.compare import compare as _compare
 from ..judge.judge import judge, reconsider
 from ..judge.tolerances import Rule, Tolerances
 from ..operators.catalog.functions import name_of
-from ..operators.declare import ErrorModel, Operator, call
+from ..operators.declare import NORMWISE, Operator, call
 from ..reference import Reference, own_steps, quiet
 from ..report import bundles
 
@@ -232,6 +233,7 @@ def save(
     )
 
 
+_GENERIC_ERROR = replace(NORMWISE, terms=longest_dimension)
 # What an operator's error model may raise on arguments that a user gave by keyword, or left out.
 _HOOK_ERRORS = (LookupError, TypeError, AttributeError)
 
@@ -272,7 +274,7 @@ def _operator_for(
     )
     if known is None:
         title = getattr(fn, "__qualname__", type(fn).__name__)
-        model = ErrorModel("accumulated", "normwise", _longest)
+        model = _GENERIC_ERROR
         return Operator(
             name=title,
             family="user",
@@ -297,15 +299,6 @@ def _operator_for(
     return Operator(
         **values, function=fn, reference=reference or known.reference, mutates=known.mutates
     )
-
-
-def _longest(
-    args: tuple[Any, ...], kwargs: dict[str, Any], outputs: tuple[torch.Tensor, ...]
-) -> float:
-    """n for a function nothing is known of: input elements per output element, at least the longest
-    dimension."""
-    tensors = [a for a in (*flatten(list(args)), *flatten(kwargs)) if isinstance(a, torch.Tensor)]
-    return float(max((max(t.shape, default=1) for t in tensors), default=1))
 
 
 def _by_function(fn: Callable[..., Any]) -> Operator | None:
@@ -412,7 +405,7 @@ def _by_sensitivity(model: Operator, error: Exception) -> Operator:
             f"them "
             f"by position"
         ) from error
-    return replace(model, error=ErrorModel("accumulated", "normwise", _longest), ranges=())
+    return replace(model, error=_GENERIC_ERROR, ranges=())
 
 
 def _replace_reference(reference: Reference, expected: Sequence[torch.Tensor]) -> None:

@@ -9,7 +9,7 @@ from ..backends.base import Backend
 from ..core.model import DIRECTIONS, Case, Key, Result
 from ..core.verdict import Verdict, VerdictKind
 from ..errors import RecipeError, Untestable
-from ..generate.calls import opinfo
+from ..generate.calls.generic_error import generically
 from ..judge.tolerances import Tolerances
 from ..operators.declare import Operator
 from . import evaluation
@@ -47,7 +47,7 @@ def judge_case(
         except (*_NOT_AS_DECLARED, RuntimeError):
             if not case.source:
                 raise
-            return judged(operator=opinfo.generically(operator))
+            return judged(operator=generically(operator))
     except Untestable as reason:
         text = str(reason)
     except RecipeError as error:

@@ -14,7 +14,7 @@ from ..backends.cpu import Cpu
 from ..core.dtypes import FORMATS, PARTS, floats
 from ..core.model import DIRECTIONS, Case, Comparison, Evidence, Known, Outcome, Proof, Result
 from ..core.verdict import Verdict, VerdictKind
-from ..generate.calls import opinfo
+from ..generate.calls.case_operator import operator_of
 from ..generate.materialize import Materials, prepare
 from ..judge.compare import compare
 from ..judge.evidence import ROUNDS, inconclusive, settled
@@ -75,7 +75,7 @@ def evaluate(
 
     Raises RecipeError when the case cannot be built, UsageError for an unknown operator.
     """
-    operator = operator or opinfo.operator_of(case)
+    operator = operator or operator_of(case)
     materials = prepare(case)
     results: list[Result] = []
     with quiet():

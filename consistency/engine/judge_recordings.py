@@ -17,7 +17,8 @@ from ..core.model import DIRECTIONS, Case, Outcome, Result
 from ..core.verdict import Verdict, VerdictKind
 from ..diagnose.diagnosis import Looks
 from ..errors import BundleError, ConsistencyError, UsageError
-from ..generate.calls import opinfo
+from ..generate.calls.case_operator import operator_of
+from ..generate.calls.generic_error import GENERIC
 from ..generate.materialize import Adjust, Materials
 from ..judge import tolerances
 from ..judge.tolerances import Tolerances
@@ -180,7 +181,7 @@ def _judged(
     sound = [item for item in turn if not item.row.problem]
     operator, reason = None, ""
     try:
-        operator = opinfo.operator_of(case)
+        operator = operator_of(case)
     except ConsistencyError as error:
         reason = str(error)
     if operator is not None and sound:
@@ -217,7 +218,7 @@ def _without_reference(
         verdict = Verdict(outcome.status)
     else:
         text, verdict = f"cannot be judged: {reason}", Verdict(VerdictKind.INCONCLUSIVE)
-    family = operator.family if operator is not None else opinfo.GENERIC
+    family = operator.family if operator is not None else GENERIC
     return Result(case, item.backend.name, direction, verdict, text, family=family)
 
 
@@ -230,10 +231,10 @@ def _operator_or_none(case: Case) -> Operator:
     from ..operators.declare import call
 
     try:
-        return replace(opinfo.operator_of(case), name=case.operator)
+        return replace(operator_of(case), name=case.operator)
     except ConsistencyError:
         return Operator(
-            name=case.operator, family=opinfo.GENERIC, sample=lambda d: call(), dtypes=(case.dtype,)
+            name=case.operator, family=GENERIC, sample=lambda d: call(), dtypes=(case.dtype,)
         )
 
 

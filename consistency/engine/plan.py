@@ -10,7 +10,8 @@ from .. import operators
 from ..core.model import Case
 from ..errors import ConsistencyError, Untestable
 from ..generate import search
-from ..generate.calls import aten, opinfo
+from ..generate.calls import aten
+from ..generate.calls.case_operator import operator_of
 from ..operators.declare import Operator
 from .config import RunConfig, examples_of, operator_dtypes
 
@@ -152,7 +153,7 @@ def operator_in(config: RunConfig, case: Case) -> Operator | None:
     if case.operator not in names and len(names) < len(operators.registry()):
         return None
     try:
-        return opinfo.operator_of(case)
+        return operator_of(case)
     except ConsistencyError:
         return None
 

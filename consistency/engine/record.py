@@ -16,7 +16,7 @@ from ..backends.subprocess.backend import AHEAD
 from ..core import recipe
 from ..core.model import Case, Outcome
 from ..errors import BundleError, ConsistencyError, RecipeError, UsageError
-from ..generate.calls import opinfo
+from ..generate.calls.case_operator import operator_of
 from ..generate.materialize import prepare
 from ..operators.declare import Operator
 from ..storage.recording.folder import CORPUS, RECORDING, Entry, Header, read_cases, read_header
@@ -140,7 +140,7 @@ def _coming(batch: Iterable[Entry], done: Container[str]) -> Iterator[tuple[Oper
     """What will be asked for next, for a backend that computes meanwhile."""
     for entry in batch:
         try:
-            operator = opinfo.operator_of(entry.case)
+            operator = operator_of(entry.case)
         except ConsistencyError:
             continue  # its outcome will say so
         for direction in entry.directions:
@@ -151,7 +151,7 @@ def _coming(batch: Iterable[Entry], done: Container[str]) -> Iterator[tuple[Oper
 def outcome_of(backend: Backend, case: Case, direction: str) -> Outcome:
     """What ``backend`` does with one case; a case that cannot be built there is an outcome, too."""
     try:
-        operator = opinfo.operator_of(case)
+        operator = operator_of(case)
         reason = refusal(backend, operator, case.dtype, direction)
         return (
             Outcome("unsupported", message=reason)

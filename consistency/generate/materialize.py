@@ -25,6 +25,7 @@ from . import value_classes as values
 
 _BITS_OF = {"bfloat16": (np.uint16, torch.bfloat16)}
 _WIDER = {torch.int32: torch.int64, torch.int16: torch.int64, torch.int8: torch.int64}
+KEPT_BEFORE_VIEW = 64  # elements of its storage that a literal copy of a view keeps before it
 Adjust = Callable[[torch.Tensor, int], torch.Tensor]
 Gradients = (
     bool | tuple[int, ...]

@@ -13,7 +13,7 @@ from ..core.dtypes import FORMATS
 from ..core.model import Result, Worst
 from ..core.text import printable, quote
 from ..core.verdict import VerdictKind
-from ..generate.calls.opinfo import YOURS
+from ..generate.calls.case_operator import YOURS
 from ..reference.high_precision import ITSELF_OFF
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def tensors_of(result: Result, path: Path) -> None:
     from safetensors.torch import save_file
 
     from .. import operators
-    from ..generate.calls.opinfo import operator_of
+    from ..generate.calls.case_operator import operator_of
     from ..generate.materialize import prepare
     from ..reference import Reference, quiet
 

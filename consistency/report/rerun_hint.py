@@ -8,7 +8,7 @@ from pathlib import Path
 from ..core.model import Result
 from ..core.recipe import INLINE_BYTES
 from ..core.text import quote
-from ..generate.calls.opinfo import YOURS
+from ..generate.calls.case_operator import YOURS
 from .failure import command
 
 MAX_LINE = 1500  # characters of a case that a person pastes

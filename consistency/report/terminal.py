@@ -30,7 +30,7 @@ from ..engine.events import (
     UnitDone,
 )
 from ..engine.known.status import Keeper, told
-from ..generate.calls.opinfo import GENERIC
+from ..generate.calls.generic_error import GENERIC
 from . import failure
 from .progress import Meter
 from .summary import Tally

@@ -21,7 +21,7 @@ from ..core.model import Case, Outcome
 from ..core.trees import flatten
 from ..errors import ConsistencyError, UsageError
 from ..generate.calls import aten
-from ..generate.calls.opinfo import BEFORE
+from ..generate.materialize import KEPT_BEFORE_VIEW
 from ..operators.catalog.signature import draws_numbers
 from . import fast_check
 from .call_markers import CallMarker
@@ -262,7 +262,7 @@ def _copy(tensor: torch.Tensor) -> torch.Tensor:
     if not tensor.numel():
         return tensor.clone()
     extent = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
-    offset = min(tensor.storage_offset(), BEFORE)
+    offset = min(tensor.storage_offset(), KEPT_BEFORE_VIEW)
     flat = torch.as_strided(
         tensor, (offset + extent,), (1,), tensor.storage_offset() - offset
     ).clone()

@@ -14,7 +14,7 @@ from ..backends.base import Backend
 from ..core.model import Case, Outcome, Result
 from ..engine import engine
 from ..engine.judge_recordings import Recorded
-from ..generate.calls.opinfo import operator_of
+from ..generate.calls.case_operator import operator_of
 from ..judge.tolerances import Tolerances
 from .findings import FailedCall
 from .trace.session import run_in_thread

@@ -31,7 +31,7 @@ from consistency.diagnose.shrink.tensor_edits import literally
 from consistency.engine import engine
 from consistency.engine.events import Judged
 from consistency.errors import UsageError
-from consistency.generate.calls import opinfo
+from consistency.generate.calls.case_operator import operator_of
 from consistency.generate.materialize import case_of, literal, prepare
 from consistency.judge import tolerances
 from tests.support.catalog import FAULTS
@@ -170,9 +170,7 @@ def found(fault: Fault, seed: int = 0) -> tuple[Result, consistency.Backend]:
 
 def small(result: Result, backend: consistency.Backend, **options: Any) -> Minimal:
     operator = (
-        operators.get(result.operator)
-        if not result.case.source
-        else opinfo.operator_of(result.case)
+        operators.get(result.operator) if not result.case.source else operator_of(result.case)
     )
     return minimise(result, operator, backend, RULES, **options)
 
@@ -418,7 +416,7 @@ def test_cases_from_elsewhere_are_made_small() -> None:
     )
     backend = Planted(lambda y, x, weight: y.detach() + 1.5 * (y - y.detach()))
     (result,) = engine.judge_case(
-        case, opinfo.operator_of(case), [backend], RULES, ("backward",), looks=Looks()
+        case, operator_of(case), [backend], RULES, ("backward",), looks=Looks()
     )
     assert result.verdict.fails
     minimal = small(result, backend)

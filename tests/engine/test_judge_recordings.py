@@ -19,7 +19,7 @@ import torch
 import consistency
 from consistency.core.model import Case, Outcome, Output, Result
 from consistency.diagnose.attribution.precision import rounded
-from consistency.generate.calls.opinfo import operator_of
+from consistency.generate.calls.case_operator import operator_of
 from consistency.generate.materialize import prepare
 from consistency.storage.recording.folder import RECORDING, Header
 from consistency.storage.recording.reading import Recording

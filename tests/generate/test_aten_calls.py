@@ -16,7 +16,9 @@ from consistency.core.model import Case
 from consistency.diagnose.shrink import minimise
 from consistency.engine import engine
 from consistency.errors import UsageError
-from consistency.generate.calls import aten, error_models, opinfo
+from consistency.generate.calls import aten, error_models
+from consistency.generate.calls.case_operator import operator_of
+from consistency.generate.calls.generic_error import GENERIC
 from consistency.generate.calls.references import attention, batch_norm
 from consistency.generate.materialize import case_of
 from consistency.judge import tolerances
@@ -33,7 +35,7 @@ def case(name: str, *args: Any, of: str = "float32", **kwargs: Any) -> Case:
 def verdicts(made: Case, *backends: Any) -> list[str]:
     results = engine.judge_case(
         made,
-        opinfo.operator_of(made),
+        operator_of(made),
         [resolve(b) for b in backends or ("cpu",)],
         RULES,
         ("forward",),
@@ -74,12 +76,12 @@ def test_what_is_no_operator_to_be_called_is_refused(name: str) -> None:
 
 def test_a_case_is_called_by_its_operators_name() -> None:
     with pytest.raises(UsageError, match=r"is called aten.exp, not 'matmul'"):
-        opinfo.operator_of(Case("matmul", "float32", source="aten/exp.default"))
+        operator_of(Case("matmul", "float32", source="aten/exp.default"))
 
 
 def test_an_unknown_source_names_the_known_ones() -> None:
     with pytest.raises(UsageError, match="known: opinfo, call, aten"):
-        opinfo.operator_of(Case("exp", "float32", source="eval/exp"))
+        operator_of(Case("exp", "float32", source="eval/exp"))
 
 
 def test_declared_operators_lend_their_rules() -> None:
@@ -90,11 +92,11 @@ def test_declared_operators_lend_their_rules() -> None:
         ("add_.Tensor", "add_"),
         ("gelu.default", "nn.functional.gelu"),
     ):
-        operator = opinfo.operator_of(case(name, x, *([x] if "Tensor" in name else [])))
+        operator = operator_of(case(name, x, *([x] if "Tensor" in name else [])))
         assert operator.ruled_by[0] == declared
         assert not operator.differentiable
     weight = torch.rand(5, 3, 3, 3)
-    conv = opinfo.operator_of(
+    conv = operator_of(
         case(
             "convolution.default",
             torch.rand(1, 3, 6, 6),
@@ -109,12 +111,9 @@ def test_declared_operators_lend_their_rules() -> None:
         )
     )
     assert conv.ruled_by == ("nn.functional.conv2d", "convolution")
-    assert (
-        opinfo.operator_of(case("_to_copy.default", x, dtype=torch.bfloat16)).ruled_by[0]
-        == "bfloat16"
-    )
-    assert opinfo.operator_of(case("_linalg_det.default", x)).ruled_by == ("linalg.det", "linalg")
-    assert opinfo.operator_of(case("geqrf.default", x)).family == opinfo.GENERIC
+    assert operator_of(case("_to_copy.default", x, dtype=torch.bfloat16)).ruled_by[0] == "bfloat16"
+    assert operator_of(case("_linalg_det.default", x)).ruled_by == ("linalg.det", "linalg")
+    assert operator_of(case("geqrf.default", x)).family == GENERIC
 
 
 def test_what_is_expected_of_a_declared_operator_is_expected_of_the_call() -> None:
@@ -138,20 +137,17 @@ def test_what_is_expected_of_a_declared_operator_is_expected_of_the_call() -> No
     assert verdicts(made, "cpu+onednn=off") == ["known"]
     unlisted = replace(RULES, expectations=())
     (result,) = engine.judge_case(
-        made, opinfo.operator_of(made), [resolve("cpu+onednn=off")], unlisted, ("forward",)
+        made, operator_of(made), [resolve("cpu+onednn=off")], unlisted, ("forward",)
     )
     assert result.verdict.value == "divergent"
 
 
 def test_a_number_that_the_format_lacks_widens_the_model() -> None:
     x = torch.rand(3, 4)
-    assert opinfo.operator_of(case("mul.Tensor", x, 0.5)).error.kind == "rounded"
-    assert opinfo.operator_of(case("mul.Tensor", x, 0.1)).error.kind == "accumulated"
-    assert (
-        opinfo.operator_of(case("mul.Tensor", x.double(), 0.1, of="float64")).error.kind
-        == "rounded"
-    )
-    assert opinfo.operator_of(case("add_.Tensor", x, x, alpha=3)).error.kind == "accumulated"
+    assert operator_of(case("mul.Tensor", x, 0.5)).error.kind == "rounded"
+    assert operator_of(case("mul.Tensor", x, 0.1)).error.kind == "accumulated"
+    assert operator_of(case("mul.Tensor", x.double(), 0.1, of="float64")).error.kind == "rounded"
+    assert operator_of(case("add_.Tensor", x, x, alpha=3)).error.kind == "accumulated"
     torch.manual_seed(0)
     for divisor in (0.1, 1e-3, 0.031622776601683805, 7.3):
         assert verdicts(case("div.Tensor", torch.rand(4096), divisor)) == ["rounding"]
@@ -168,7 +164,7 @@ def test_the_written_arguments_are_those_of_the_schema() -> None:
         "exp.default": ((x,), {}, ()),
     }
     for name, (args, kwargs, expected) in written.items():
-        assert opinfo.operator_of(case(name, *args, **kwargs)).mutates == expected, name
+        assert operator_of(case(name, *args, **kwargs)).mutates == expected, name
     assert verdicts(case("exp.out", x, out=torch.zeros(4, 3))) == ["rounding"]
     assert verdicts(case("_foreach_add_.List", [x, x], [s, s])) == ["rounding"]
 
@@ -249,7 +245,7 @@ def test_no_cause_is_tried_that_a_kernel_could_stumble_over() -> None:
         def call(self, operator: Any, args: Any, kwargs: Any) -> Any:
             return super().call(operator, args, kwargs)
 
-    operator = opinfo.operator_of(made)
+    operator = operator_of(made)
     noting = replace(
         operator, function=lambda *args: called.append(args) or operator.callable(*args)
     )  # type: ignore[misc, func-returns-value]
@@ -273,7 +269,7 @@ def test_minimising_leaves_sizes_alone_where_nobody_checks_them(name: str) -> No
     made = {**samples(), "mm.default": case("mm.default", torch.randn(6, 7), torch.randn(7, 5))}[
         name
     ]
-    operator = opinfo.operator_of(made)
+    operator = operator_of(made)
     (result,) = engine.judge_case(
         made, operator, [Off()], RULES, ("forward",), looks=engine.Looks()
     )
@@ -364,9 +360,7 @@ def test_what_other_devices_call_in_place_of_the_cpus_kernels() -> None:
             assert got.dtype == expected.dtype
             assert torch.allclose(got, expected, atol=1e-6)
     meta = [t.to("meta") for t in (q, q, q)]
-    operator = opinfo.operator_of(
-        case("_scaled_dot_product_flash_attention_for_cpu.default", q, q, q)
-    )
+    operator = operator_of(case("_scaled_dot_product_flash_attention_for_cpu.default", q, q, q))
     assert [t.shape for t in operator(*meta)] == [
         q.shape,
         q.shape[:3],

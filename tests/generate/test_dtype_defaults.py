@@ -11,7 +11,7 @@ from consistency.core.model import Case
 from consistency.core.recipe import TensorRecipe
 from consistency.engine.engine import judge_case
 from consistency.generate import dtype_defaults
-from consistency.generate.calls.opinfo import operator_of
+from consistency.generate.calls.case_operator import operator_of
 from consistency.judge.tolerances import load
 
 

@@ -19,8 +19,10 @@ from consistency.core.recipe import INLINE_BYTES, Literal, tensors
 from consistency.engine import engine
 from consistency.errors import RecipeError, Untestable, UsageError
 from consistency.generate.calls import opinfo
+from consistency.generate.calls.case_operator import operator_of
+from consistency.generate.calls.generic_error import GENERIC, generically
 from consistency.generate.literals import Beside, write
-from consistency.generate.materialize import literal, prepare
+from consistency.generate.materialize import KEPT_BEFORE_VIEW, literal, prepare
 from consistency.storage.bundle import read_results
 
 pytest.importorskip("expecttest", reason="PyTorch's operator database needs it")
@@ -81,13 +83,13 @@ def test_generators_are_left_as_they_were() -> None:
     ],
 )
 def test_layouts_are_kept(tensor: torch.Tensor) -> None:
-    kept = literal(tensor, before=opinfo.BEFORE)
+    kept = literal(tensor, before=KEPT_BEFORE_VIEW)
     case = Case.from_line(Case("clone", "float32", (kept,)).line)
     (made,) = prepare(case).build().tensors
     assert torch.equal(made, tensor)
     assert (made.stride(), made.storage_offset()) == (
         tensor.stride(),
-        min(tensor.storage_offset(), opinfo.BEFORE),
+        min(tensor.storage_offset(), KEPT_BEFORE_VIEW),
     )
 
 
@@ -104,12 +106,10 @@ def test_declared_and_undeclared_operators() -> None:
     declared, other = operator("matmul"), operator("special.hermite_polynomial_h")
     assert declared.family == consistency.operators.get("matmul").family  # type: ignore[attr-defined]
     assert declared.error.magnitude == "products"
-    if other.family == opinfo.GENERIC:  # until somebody declares it
+    if other.family == GENERIC:  # until somebody declares it
         assert other.error.magnitude == "normwise"
     moved = [
-        o
-        for o in opinfo.select()
-        if o.family == opinfo.GENERIC and o.name in ("view_copy", "alias_copy")
+        o for o in opinfo.select() if o.family == GENERIC and o.name in ("view_copy", "alias_copy")
     ]
     assert {o.error.kind for o in moved} <= {"exact"}
 
@@ -124,7 +124,7 @@ def test_declared_and_undeclared_operators() -> None:
 )
 def test_what_is_not_tested_says_why(name: str, reason: str) -> None:
     found = operator(name)
-    if found.family != opinfo.GENERIC:
+    if found.family != GENERIC:
         pytest.skip("declared by now")
     cases, why = engine.draw(found, "float32", 5, 0)
     assert not cases
@@ -191,17 +191,17 @@ def test_variants_are_told_apart() -> None:
     sources = {c.source for o in opinfo.select(["var"]) for c in engine.draw(o, "float32", 2, 0)[0]}
     assert sources == {"opinfo", "opinfo/unbiased"}
     case = Case("var", "float32", (literal(torch.ones(3)),), source="opinfo/unbiased")
-    assert opinfo.operator_of(Case.from_line(case.line)).name == "var"
+    assert operator_of(Case.from_line(case.line)).name == "var"
     with pytest.raises(UsageError, match="has no 'var of_nothing' in its operator database"):
-        opinfo.operator_of(Case("var", "float32", source="opinfo/of_nothing"))
+        operator_of(Case("var", "float32", source="opinfo/of_nothing"))
     with pytest.raises(UsageError, match="unknown source 'elsewhere'"):
-        opinfo.operator_of(Case("var", "float32", source="elsewhere"))
+        operator_of(Case("var", "float32", source="elsewhere"))
 
 
 def test_calls_that_a_declaration_does_not_understand_are_judged_by_sensitivity() -> None:
-    assert opinfo.generically(operator("nn.functional.layer_norm")).error.magnitude == "normwise"
+    assert generically(operator("nn.functional.layer_norm")).error.magnitude == "normwise"
     with pytest.raises(Untestable, match="does not know arguments"):
-        opinfo.generically(operator("linalg.svd"))
+        generically(operator("linalg.svd"))
 
 
 def test_a_fault_is_found() -> None:

@@ -151,7 +151,7 @@ def test_a_case_with_literal_cotangents_and_a_chain_of_views_is_one_line() -> No
 
 
 def consistency_operator(case: Case) -> consistency.Operator:
-    from consistency.generate.calls.opinfo import operator_of
+    from consistency.generate.calls.case_operator import operator_of
 
     return operator_of(case)
 

@@ -191,9 +191,9 @@ def _operator(case: Case) -> Any:
     """The operator that a case calls; those of PyTorch's database need more than torch and
     NumPy."""
     if case.source:
-        from ...generate.calls import opinfo
+        from ...generate.calls.case_operator import operator_of
 
-        return opinfo.operator_of(case)
+        return operator_of(case)
     from ... import operators
 
     return operators.get(case.operator)

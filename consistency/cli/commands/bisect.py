@@ -158,7 +158,7 @@ class _Judge:
     """Tries one configuration, and says at once what came out."""
 
     def __init__(self, case: Any, direction: str, tolerances: str | None, seconds: float) -> None:
-        from ...generate.calls.opinfo import operator_of
+        from ...generate.calls.case_operator import operator_of
 
         self.case, self.operator, self.direction = case, operator_of(case), direction
         self.tolerances, self.seconds = tolerances, seconds

@@ -163,7 +163,7 @@ def _run(
     from ... import backends as known
     from ...core.text import printable
     from ...engine import engine
-    from ...generate.calls.opinfo import operator_of
+    from ...generate.calls.case_operator import operator_of
     from ...generate.materialize import prepare
 
     operator = operator_of(found.case)
@@ -241,7 +241,7 @@ def _judged_elsewhere(found: Found, tolerances: str | None, say: Say) -> _Ran:
 def _minimal(failing: Result, chosen: RunConfig, limit: float, say: Say) -> Any:
     """The smallest case, with progress on a terminal."""
     from ...diagnose.shrink import minimise
-    from ...generate.calls.opinfo import operator_of
+    from ...generate.calls.case_operator import operator_of
 
     backend = next(b for b in chosen.backends if b.name == failing.backend)
     from rich.console import Console
@@ -309,7 +309,7 @@ def _on_others(result: Result, done: Sequence[Result], chosen: RunConfig) -> lis
     """The same case and direction on every backend that is at hand and has not judged it."""
     from ... import backends as known
     from ...engine import engine
-    from ...generate.calls.opinfo import operator_of
+    from ...generate.calls.case_operator import operator_of
 
     tried = {r.backend for r in done}
     operator, case, direction = operator_of(result.case), result.case, result.direction

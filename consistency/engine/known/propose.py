@@ -16,7 +16,7 @@ from typing import Any
 from ... import backends as _backends
 from ...core.model import Result
 from ...errors import BundleError, UsageError
-from ...generate.calls.opinfo import operator_of
+from ...generate.calls.case_operator import operator_of
 from ...judge.known import schema
 from ...judge.known.entries import RATE_DESCRIBED, Expectation, Occasion
 from ...storage.bundle import read_header

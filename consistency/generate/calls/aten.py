@@ -22,7 +22,6 @@ import torch
 from ... import operators
 from ...core import dtypes, recipe
 from ...core.model import Case
-from ...core.trees import flatten
 from ...errors import UsageError
 from ...operators.catalog.aten import (
     CONVERSIONS,
@@ -36,7 +35,7 @@ from ...operators.catalog.aten import (
 from ...operators.catalog.signature import signature
 from ...operators.declare import REWRITTEN, UNCHECKED, Operator, accumulated, call, one
 from .error_models import Entry, entry_of
-from .opinfo import _BY_SENSITIVITY, GENERIC, longest
+from .generic_error import BY_SENSITIVITY, GENERIC, longest_reduction
 from .torch_functions import NAMED
 
 NAME = "aten"
@@ -173,25 +172,9 @@ def _operator(
             "form_of": declared,
         }
         return replace(declared, **common)
-    return Operator(family=GENERIC, error=_BY_SIZES, **common)
-
-
-def of_sizes(
-    args: tuple[Any, ...], kwargs: dict[str, Any], outputs: tuple[torch.Tensor, ...]
-) -> float:
-    """n for an operator nothing is known of: its longest dimension, or how many inputs there are to
-    an output.
-
-    The gradient of a bias sums over everything but the channels.
-    """
-    inputs = max(
-        (t.numel() for t in flatten((args, kwargs)) if isinstance(t, torch.Tensor)), default=1
+    return Operator(
+        family=GENERIC, error=replace(BY_SENSITIVITY, terms=longest_reduction), **common
     )
-    least = min((o.numel() for o in outputs if o.numel()), default=1)
-    return max(longest(args, kwargs, outputs), inputs / least)
-
-
-_BY_SIZES = replace(_BY_SENSITIVITY, terms=of_sizes)
 
 
 @functools.cache

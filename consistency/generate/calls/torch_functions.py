@@ -23,7 +23,7 @@ from ...core.recipe import DType
 from ...errors import UsageError
 from ...operators.catalog.functions import CONVERTS_FIRST, FACTORIES, function_named
 from ...operators.declare import Operator, call
-from .opinfo import _BY_SENSITIVITY, GENERIC
+from .generic_error import BY_SENSITIVITY, GENERIC
 
 NAME = "call"
 NAMED = "named"  # the trait of an operator that only its case tells
@@ -62,7 +62,7 @@ def _operator(name: str, title: str, writes: tuple[int, ...], shorter: str) -> O
         return Operator(
             family=GENERIC,
             sample=lambda d: call(),
-            error=_BY_SENSITIVITY,
+            error=BY_SENSITIVITY,
             traits=frozenset({NAMED}),
             **common,
         )

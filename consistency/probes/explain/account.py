@@ -16,7 +16,7 @@ from ...core.model import Case
 from ...diagnose.diagnosis import Looks
 from ...diagnose.evaluation import evaluate
 from ...errors import UsageError
-from ...generate.calls.opinfo import operator_of
+from ...generate.calls.case_operator import operator_of
 from ...generate.materialize import prepare
 from ...judge import tolerances
 from ...judge.judge import Judgement

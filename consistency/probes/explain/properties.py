@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from ...backends.base import Backend
 from ...core.model import Case, Result
 from ...core.verdict import VerdictKind
-from ...generate.calls.opinfo import operator_of
+from ...generate.calls.case_operator import operator_of
 from ...generate.materialize import prepare
 from ...operators.declare import Operator
 from ..fingerprint.collect import probes, take

@@ -10,7 +10,7 @@ from ...core import dtypes
 from ...core.model import Proof, Result
 from ...core.recipe import INLINE_BYTES
 from ...core.text import quote
-from ...generate.calls.opinfo import YOURS
+from ...generate.calls.case_operator import YOURS
 from ...reference.high_precision import ITSELF_OFF
 from ..failure import command, dtype_of, number, size_of, values_of
 from . import environment, failure_facts, words

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ...core.model import Result
 from ...core.text import printable
 from ...errors import ConsistencyError
-from ...generate.calls.opinfo import operator_of
+from ...generate.calls.case_operator import operator_of
 from ...generate.materialize import prepare
 from ...operators.declare import Operator
 from ...reference import quiet

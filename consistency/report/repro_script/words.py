@@ -11,7 +11,7 @@ from ... import operators
 from ...core import dtypes
 from ...core.model import Result
 from ...generate.calls.aten import NAME as ATEN
-from ...generate.calls.opinfo import YOURS
+from ...generate.calls.case_operator import YOURS
 from ...generate.calls.torch_functions import NAME as CALL
 from ...operators.declare import resolve
 from ..failure import dtype_of, number

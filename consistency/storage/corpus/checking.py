@@ -12,7 +12,7 @@ from typing import Any
 from ...core.files import MAX_LINE
 from ...errors import BundleError, ConsistencyError
 from ...generate import literals
-from ...generate.calls import opinfo
+from ...generate.calls.case_operator import operator_of
 from .reading import MAX_CASES, elements, header_of, parsed
 from .value import digest_of
 
@@ -114,7 +114,7 @@ def check(folder: Path) -> Checked:
 def _unknown(case: Any) -> str:
     """Why the operator of a case cannot be called here; empty where it can."""
     try:
-        operator = opinfo.operator_of(case)
+        operator = operator_of(case)
     except ConsistencyError as error:
         return str(error)[:160]
     return "" if operator.callable is not None else f"this torch has no {operator.name}"

@@ -22,7 +22,7 @@ from ...core.model import Case, Result
 from ...core.verdict import verdict_name
 from ...errors import BundleError, UsageError
 from ...generate import literals
-from ...generate.calls.opinfo import YOURS
+from ...generate.calls.case_operator import YOURS
 from ..bundle import lines, read_header, result_from_json
 from ..bundle.reading import cases_of
 from ..lookup import find

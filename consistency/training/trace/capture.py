@@ -20,8 +20,7 @@ from ...core.views import view_of
 from ...errors import RecipeError
 from ...generate.calls import aten
 from ...generate.calls.error_models import entry_of
-from ...generate.calls.opinfo import BEFORE
-from ...generate.materialize import from_python, literal
+from ...generate.materialize import KEPT_BEFORE_VIEW, from_python, literal
 from ...operators.catalog.aten import base_name
 from ...operators.catalog.signature import draws_numbers
 from . import kinds
@@ -170,7 +169,7 @@ class CallCapture:
         return argument(value, self._tensor)
 
     def _tensor(self, value: torch.Tensor) -> recipe.TensorRecipe | recipe.Literal:
-        return self._held(literal(value, before=BEFORE))
+        return self._held(literal(value, before=KEPT_BEFORE_VIEW))
 
     def _held(self, tensor: recipe.Literal) -> recipe.Literal:
         """The tensor with bytes that are in memory once, however many calls they went into."""
@@ -181,7 +180,7 @@ class CallCapture:
 
 
 def _literally(tensor: torch.Tensor) -> recipe.TensorRecipe | recipe.Literal:
-    return literal(tensor, before=BEFORE)
+    return literal(tensor, before=KEPT_BEFORE_VIEW)
 
 
 def argument(
@@ -309,7 +308,7 @@ def own_outcome(
         )
         for position in aten.written(overload, case.args, case.kwargs):
             tensor = given[position]
-            after = literal(tensor, before=BEFORE)
+            after = literal(tensor, before=KEPT_BEFORE_VIEW)
             whole = recipe.Literal(after.data, after.dtype, (_elements(after),), (1,))
             outputs.append(
                 Output(f"arg/{position}", _tensor(whole), after.dtype, str(tensor.device))

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from ...core import recipe
-from ...generate.calls.opinfo import BEFORE
+from ...generate.materialize import KEPT_BEFORE_VIEW
 from ...operators.catalog.aten import base_name, has_coupled_arguments
 from ...storage.recording.folder import Header
 from ...storage.recording.writing import Writer
@@ -109,7 +109,7 @@ class CorpusCalls(CallCapture):
 
     def _tensor(self, value: torch.Tensor) -> recipe.TensorRecipe | recipe.Literal:
         if not self._coupled and bytes_of(value) > self._literal:
-            found = recipe_like(value, self._position, BEFORE)
+            found = recipe_like(value, self._position, KEPT_BEFORE_VIEW)
             if found is not None:
                 self._position += _STEP
                 return found

@@ -19,7 +19,7 @@ from ...engine import engine
 from ...engine.config import _resolve
 from ...engine.judge_recordings import Recorded
 from ...errors import UsageError
-from ...generate.calls.opinfo import operator_of
+from ...generate.calls.case_operator import operator_of
 from ...judge import tolerances
 from ...judge.tolerances import Tolerances
 from ...report import repro_script

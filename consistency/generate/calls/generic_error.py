@@ -1,0 +1,60 @@
+"""The error model of a call that nobody declared: its sensitivity to its inputs, and a guess of how
+many numbers are added up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from ...core.trees import flatten
+from ...errors import Untestable
+from ...operators.declare import NORMWISE, Operator
+
+# The family of what we do not declare: its name stands in every table of results.
+GENERIC = "opinfo: generic model"
+
+
+def longest_dimension(
+    args: tuple[Any, ...], kwargs: dict[str, Any], outputs: tuple[torch.Tensor, ...]
+) -> float:
+    """n for an operator nothing is known of: the longest dimension of an argument."""
+    return float(max((max(t.shape, default=1) for t in _tensors(args, kwargs)), default=1))
+
+
+def longest_reduction(
+    args: tuple[Any, ...], kwargs: dict[str, Any], outputs: tuple[torch.Tensor, ...]
+) -> float:
+    """n for a kernel nothing is known of: its longest dimension, or how many inputs there are to an
+    output.
+
+    The gradient of a bias sums over everything but the channels.
+    """
+    inputs = max((t.numel() for t in _tensors(args, kwargs)), default=1)
+    fewest = min((o.numel() for o in outputs if o.numel()), default=1)
+    return max(longest_dimension(args, kwargs, outputs), inputs / fewest)
+
+
+def _tensors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+    return [value for value in flatten((args, kwargs)) if isinstance(value, torch.Tensor)]
+
+
+# Whether intermediates are rounded to the half format is not known either.
+BY_SENSITIVITY = replace(NORMWISE, terms=longest_dimension, wide_accumulation=False)
+
+
+def generically(operator: Operator) -> Operator:
+    """The operator judged by its sensitivity to its inputs, for calls that its declaration does not
+    understand.
+
+    Raises Untestable for operators whose results mean nothing unless they are observed through
+    their arguments.
+    """
+    if (
+        operator.observe is not None
+        or operator.observe_gradients is not None
+        or operator.alternatives is not None
+    ):
+        raise Untestable("its declaration does not know arguments that are written like this")
+    return replace(operator, error=BY_SENSITIVITY, ranges=())
