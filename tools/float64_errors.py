@@ -220,15 +220,20 @@ def page(rows: list[dict[str, Any]]) -> Iterator[str]:
     proved, count = sum(row["elements"] for row in rows), sum(row["cases"] for row in rows)
     yield from ("# float64 on the CPU, measured against certified values", "")
     yield (
-        "Written by `tools/float64_errors.py`: the worst error that torch's float64 makes on "
-        "one machine, operator by operator,"
+        "For whoever takes float64 for the truth and wants to know how far it is from it, "
+        "operator by operator."
+    )
+    yield ""
+    yield (
+        "Written by `tools/float64_errors.py`: the worst error of torch's float64 on one machine, "
+        "compared with"
     )
     yield (
-        "against values that are proved ([judging](judging.md), section 10). Another processor "
-        "takes other kernels and errs"
+        "proved values ([judging](judging.md#10-proof)). Another processor has other kernels with "
+        "other errors. This"
     )
     yield (
-        f"elsewhere. This one: {where}. {len(rows):,} operators × directions, {count:,} cases, "
+        f"one: {where}. {len(rows):,} operators × directions, {count:,} cases, "
         f"{proved:,} elements proved."
     )
     yield ""
@@ -238,7 +243,7 @@ def page(rows: list[dict[str, Any]]) -> Iterator[str]:
     )
     yield (
         "a small one of u·S is cancellation (∞ where the exact value is 0); large in both is a "
-        "defect ([findings](findings.md))."
+        "defect ([findings](findings-float64.md))."
     )
     yield ""
     for direction, title in (("forward", "Forwards"), ("backward", "Gradients")):

@@ -59,6 +59,20 @@ def test_a_link_that_leads_nowhere_is_noticed(tmp_path: Path) -> None:
     assert broken(page) == ["none.md", "#none"]
 
 
+def test_the_index_names_every_page() -> None:
+    text = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"}
+    assert pages <= set(re.findall(r"\]\(([\w-]+\.md)", text))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name == "docs"])
+def test_a_page_says_first_who_should_read_it(page: Path) -> None:
+    """The title is followed by a paragraph with the reader and what they can do afterwards."""
+    title, _, paragraph, *_ = page.read_text(encoding="utf-8").split("\n", 3)
+    assert title.startswith("# ")
+    assert paragraph.startswith("For whoever ")
+
+
 def commands(page: Path) -> list[list[str]]:
     """The words of every `consistency …` in the blocks of a page, with what stands behind some of
     them as a remark."""

@@ -1,4 +1,4 @@
-"""The README's examples, taken from the README itself."""
+"""The examples of the README and of the pages on pytest and Python, taken from the pages."""
 
 from __future__ import annotations
 
@@ -8,22 +8,25 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-from click.testing import CliRunner
-
-from consistency.cli.main import main
 from tests.support.paths import ROOT
 
-README = ROOT / "README.md"
-TEXT = README.read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def block(language: str, containing: str) -> str:
-    (found,) = (body for kind, body in BLOCKS if kind == language and containing in body)
-    return found
+def block(page: str, language: str, containing: str) -> str:
+    """The one block of a page in that language that contains those words."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```(\w+)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    (body,) = (body for kind, body in blocks if kind == language and containing in body)
+    return body
+
+
+def test_it_is_short() -> None:
+    assert len(TEXT.splitlines()) <= 130
+    assert len((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").splitlines()) <= 60
 
 
 def test_both_commands_stand_behind_their_markers() -> None:
@@ -34,12 +37,12 @@ def test_both_commands_stand_behind_their_markers() -> None:
 def test_the_old_question_is_rounding() -> None:
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
-        exec(block("python", "assert_consistent(lambda"), {})
+        exec(block("README.md", "python", "assert_consistent(lambda"), {})
     assert re.fullmatch(r"0\.\d+ × budget: rounding\n", said.getvalue())
 
 
 def test_the_public_interface_as_written() -> None:
-    code = block("python", "class MyBackend")
+    code = block("docs/python.md", "python", "class MyBackend")
     code, _, rest = code.partition("consistency.assert_consistent(fn")
     assert "consistency.compare(" in rest
     smaller = code.replace('"nn.functional.*"', '"nn.functional.relu"').replace(
@@ -53,7 +56,7 @@ def test_the_public_interface_as_written() -> None:
 
 def test_the_ci_command(tmp_path: Path) -> None:
     command = (
-        block("console", "--pyargs")
+        block("docs/pytest.md", "console", "--pyargs")
         .strip()
         .replace(" -n 2", "")
         .replace("matmul,softmax", "softmax")
@@ -68,15 +71,12 @@ def test_the_ci_command(tmp_path: Path) -> None:
     assert (tmp_path / "results.xml").exists()
 
 
-@pytest.mark.parametrize(
-    "line", [line for kind, body in BLOCKS if kind == "console" for line in body.splitlines()]
-)
-def test_options_exist(line: str) -> None:
-    """Every option that the README gives the command is one that its --help knows."""
-    words = shlex.split(line)
-    if words[:1] != ["consistency"]:
-        assert words[:1] in (["python"], ["pytest"])
-        return
-    told = CliRunner().invoke(main, [words[1], "--help"])
-    assert told.exit_code == 0
-    assert not [word for word in words if word.startswith("--") and word not in told.output]
+def test_the_function_of_the_page_on_pytest() -> None:
+    names: dict[str, Callable[[], None]] = {}
+    exec(block("docs/pytest.md", "python", "def test_softmax"), names)
+    names["test_softmax"]()
+
+
+def test_the_shown_failure_is_the_page_on_scripts() -> None:
+    script = block("README.md", "python", "linalg.matrix_exp")
+    assert script == block("docs/repro-script.md", "python", "linalg.matrix_exp")

@@ -1,4 +1,4 @@
-"""docs/watch.md and the README's paragraph, executed: what they show is what comes out."""
+"""docs/watch.md, executed: what it shows is what comes out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from tests.docs.test_record_and_judge import done
 from tests.support.paths import ROOT
 
 PAGE = (ROOT / "docs" / "watch.md").read_text(encoding="utf-8")
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def blocks(text: str, language: str) -> list[str]:
@@ -59,14 +58,6 @@ def test_the_walk_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         text=True,
     )
     assert healthy_run.returncode == 0, healthy_run.stdout + healthy_run.stderr
-
-
-def test_the_readme(tmp_path: Path) -> None:
-    (code,) = (block for block in blocks(README, "python") if "consistency.watch" in block)
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
-        exec(code, {})
-    assert " differ\n" in said.getvalue()
 
 
 def test_the_numbers_of_the_page_are_those_of_the_program() -> None:

@@ -239,7 +239,7 @@ def test_a_crash_is_shown_by_a_script_that_dies(tmp_path: Path) -> None:
 
 def test_the_example_of_the_page(found: dict[str, tuple[Result, ...]]) -> None:
     first = found["matrix_exp"][0]
-    page = (ROOT / "docs" / "artefacts.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "repro-script.md").read_text(encoding="utf-8")
     (shown,) = (body.partition("```")[0] for body in page.split("```python\n")[1:])
     assert "torch.linalg.matrix_exp(x)" in shown
     if f"{first.metrics.get('rho_max', 0.0):,.0f} × what rounding explains" not in shown:

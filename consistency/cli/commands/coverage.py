@@ -110,6 +110,11 @@ def page(found: Coverage) -> Iterator[str]:
     yield "# Coverage"
     yield ""
     yield (
+        "For whoever asks whether an operator is tested, in which dtypes, and whether its values "
+        "can be proved."
+    )
+    yield ""
+    yield (
         f"Written by `consistency operators --coverage --markdown docs/coverage.md` with torch "
         f"{version}. What is reached was"
     )
