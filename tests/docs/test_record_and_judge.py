@@ -15,6 +15,7 @@ from consistency.cli.main import main
 from tests.support.paths import ROOT
 
 PAGE = (ROOT / "docs" / "record-and-judge.md").read_text(encoding="utf-8")
+SUMMARY, _, EXAMPLE = PAGE.partition("## A worked example")
 
 
 def commands(text: str) -> list[str]:
@@ -38,7 +39,7 @@ def test_the_worked_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(tmp_path)
     (code,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
     (tmp_path / "losing.py").write_text(code, encoding="utf-8")
-    *recorded, judged = [done(line) for line in commands(PAGE)]
+    *recorded, judged = [done(line) for line in commands(EXAMPLE)]
     assert [run.exit_code for run in recorded] == [0, 0, 0], [run.stderr for run in recorded]
     assert judged.exit_code == 1, judged.stderr
     shown = PAGE.partition("```text\n")[2].splitlines()
@@ -50,6 +51,22 @@ def test_the_worked_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     ]
     assert {row["backend"] for row in rows} == {"cpu", "losing"}
     assert {row["operator"] for row in rows if row["fails"]} == {"add_"}
+
+
+def test_the_commands_in_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = commands(SUMMARY)
+    assert len(lines) == 4
+    smaller = [
+        line.replace("--backend directml", "--backend cpu").replace(
+            "--backend cuda", "--backend numpy"
+        )
+        for line in lines
+    ]
+    runs = [done(line.replace("--examples 20", "--examples 2")) for line in smaller]
+    assert [run.exit_code for run in runs] == [0, 0, 0, 0], [run.stderr for run in runs]
+    rows = (tmp_path / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()
+    assert {json.loads(row)["backend"] for row in rows} == {"cpu", "numpy"}
 
 
 def test_the_functions_that_the_page_names_exist() -> None:
