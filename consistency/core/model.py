@@ -15,6 +15,7 @@ import torch
 
 from ..errors import RecipeError
 from . import recipe
+from .detail import Detail
 from .verdict import Verdict
 
 DIRECTIONS = ("forward", "backward")
@@ -262,6 +263,7 @@ class Comparison:
     structure: str = ""
     note: str = ""
     unsteady: str = ""
+    detail: Detail | None = None
 
 
 _SENTENCES = frozenset(
@@ -358,7 +360,8 @@ class Result:
     G·u·S), ``rmse_ratio`` (to the CPU in the same dtype) and others. ``worst`` names the worst
     element, where there is one. ``recorded_id`` is the recording's own id of an outcome that was
     recorded elsewhere. ``known``: where the verdict is ``known``, by which entry. ``proof`` is
-    what was certified of the worst element, where the result fails by its numbers.
+    what was certified of the worst element, where the result fails by its numbers. ``detail`` holds
+    as data what ``explanation`` says beside the numbers; the sentence itself is for people only.
     """
 
     case: Case
@@ -377,6 +380,7 @@ class Result:
     recorded_id: str = ""
     known: Known | None = None
     proof: Proof | None = None
+    detail: Detail | None = None
 
     @property
     def cause(self) -> str:

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Sequence
 
 from ..backends.base import Backend
+from ..core.detail import Detail, HarnessFailed
 from ..core.model import DIRECTIONS, Case, Key, Result
 from ..core.verdict import Verdict, VerdictKind
 from ..errors import RecipeError, Untestable
@@ -41,6 +42,7 @@ def judge_case(
         looks=looks,
         against=against,
     )
+    detail: Detail | None = None
     try:
         try:
             return judged(operator=operator)
@@ -53,13 +55,14 @@ def judge_case(
     except RecipeError as error:
         text = f"the case cannot be built: {error}"
     except Exception as error:
+        detail = HarnessFailed()
         text = (
             f"{JUDGING_FAILED} ({type(error).__name__}: {str(error)[:200]}); please report it "
             f"with this case"
         )
     verdict = Verdict(VerdictKind.INCONCLUSIVE)
     results = [
-        Result(case, b.name, d, verdict, text, family=operator.family)
+        Result(case, b.name, d, verdict, text, family=operator.family, detail=detail)
         for d in directions
         for b in backends
     ]

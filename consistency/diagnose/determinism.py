@@ -20,6 +20,7 @@ import torch
 
 from ..backends.base import Backend
 from ..core import dtypes
+from ..core.detail import Nondeterministic
 from ..core.model import Case, Outcome, Result
 from ..core.verdict import Verdict, VerdictKind
 from ..errors import ConsistencyError
@@ -263,6 +264,7 @@ def failure(found: Repeatability, operator: Operator, allowed: str) -> Result | 
         text,
         MappingProxyType(numbers),
         operator.family,
+        detail=Nondeterministic(found.kind),
     )
 
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..core.detail import ModifiedInput
 from ..core.dtypes import FORMATS, floats, form_of
 from ..core.model import Cause, Evidence, Outcome
 from ..core.verdict import VerdictKind
@@ -118,7 +119,7 @@ def look(flagged: Flagged, *, only: tuple[str, ...] | None = None, quick: bool =
         return evidence
     if scene is not None and not quick and _may_be_ill_conditioned(flagged):
         evidence = _conditioned(flagged, evidence, scene)
-    if found.verdict.kind is VerdictKind.STRUCTURE and "was modified" in found.explanation:
+    if isinstance(found.detail, ModifiedInput) and found.verdict.kind is VerdictKind.STRUCTURE:
         evidence = replace(evidence, cause=Cause("input-modified", "writing to an input", 1.0))
     if scene is not None and only != ():
         evidence = replace(

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from ..backends.base import Backend, refusal
 from ..backends.cpu import Cpu
+from ..core.detail import ReferenceWrong
 from ..core.dtypes import FORMATS, PARTS, floats
 from ..core.model import DIRECTIONS, Case, Comparison, Evidence, Known, Outcome, Proof, Result
 from ..core.verdict import Verdict, VerdictKind
@@ -245,7 +246,7 @@ def _of_float64_itself(found: Judgement, reference: Reference) -> Judgement:
         place = _numbers_at(reference, worst.index) if found.output.startswith("out/") else ""
         where = f"x = {place}" if place else f"{list(worst.index)}"
         text = f"{ITSELF_OFF}: {error} at {where}: {reference.operator.name}; {found.explanation}"
-        return replace(found, explanation=text)
+        return replace(found, explanation=text, detail=ReferenceWrong())
     if reference.verified and found.verdict.passes:
         return replace(found, explanation=f"{found.explanation} ({reference.verified})")
     return found
@@ -333,7 +334,7 @@ def _result(
         case, backend.name, direction, found.verdict, found.explanation,
         MappingProxyType(dict(found.metrics)), operator.family,
         found.worst, found.output, _shapes(reference), comparison, reference.materials.sha256,
-        evidence, proof=proved,
+        evidence, proof=proved, detail=found.detail,
     )  # fmt: skip
     return expected(result, rules, backend) if result.verdict.fails else result
 

@@ -29,6 +29,7 @@ import torch
 
 from ..backends.base import Backend, refusal
 from ..core import recipe
+from ..core.detail import PrecisionScaling
 from ..core.model import Case, Outcome, Result
 from ..core.recipe import TensorRecipe
 from ..core.verdict import Verdict, VerdictKind
@@ -106,23 +107,32 @@ class Scaling:
         )
 
     @property
+    def direction(self) -> str:
+        """What is out of bounds: ``case`` (single cases), ``float64``, ``float32``, or nothing."""
+        if self.violations:
+            return "case"
+        if self.pairs >= ENOUGH and self.ratio < LOWEST:
+            return "float64"
+        return "float32" if self.pairs >= ENOUGH and self.ratio > HIGHEST else ""
+
+    @property
     def problem(self) -> str:
         """What is wrong, in a sentence; empty where nothing is."""
         if self.told:
             return self.told
-        if self.violations:
+        if self.direction == "case":
             _, e32, e64 = max(self.violations, key=_least_shrunk)
             many = f"{len(self.violations)} of {self.measured} cases"
             return (
                 f"float64 errs by {e64:.3g} where float32 errs by {e32:.3g} ({many}): it does "
                 f"not shrink as rounding would"
             )
-        if self.pairs >= ENOUGH and self.ratio < LOWEST:
+        if self.direction == "float64":
             return (
                 f"float64 is only {power(self.ratio)} as precise as float32 ({self.pairs} "
                 f"cases): its path is degraded"
             )
-        if self.pairs >= ENOUGH and self.ratio > HIGHEST:
+        if self.direction == "float32":
             return (
                 f"float64 is {power(self.ratio)} as precise as float32 ({self.pairs} cases): "
                 f"the float32 path is degraded"
@@ -335,6 +345,7 @@ def failure(scaling: Scaling, case: Case, family: str) -> Result:
         scaling.problem,
         kept,
         family,
+        detail=PrecisionScaling(scaling.direction),
     )
 
 

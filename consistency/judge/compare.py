@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import torch
 
+from ..core.detail import ModifiedInput, TimedOut
 from ..core.dtypes import FORMATS, PARTS, form_of
 from ..core.model import Comparison, Measured, Outcome, Output, Span, Worst
 from ..reference import Reference
@@ -36,7 +37,8 @@ def compare(outcome: Outcome, reference: Reference, baseline: Outcome | None = N
     if outcome.status != "ok":
         both = outcome.status == reference.outcome.status == "raised"
         text = f"{outcome.exception}: {outcome.message}" if outcome.exception else outcome.message
-        return Comparison("both-raised" if both else outcome.status, note=text)
+        late = TimedOut(outcome.seconds) if outcome.status == "timeout" else None
+        return Comparison("both-raised" if both else outcome.status, note=text, detail=late)
     if reference.outcome.status != "ok":
         return Comparison(
             "no-reference", note=f"{reference.outcome.exception}: {reference.outcome.message}"
@@ -44,6 +46,10 @@ def compare(outcome: Outcome, reference: Reference, baseline: Outcome | None = N
     wrong = _structure(outcome, reference, baseline)
     if wrong:
         return Comparison("ok", structure=wrong)
+    if outcome.modified:
+        position = outcome.modified[0]
+        text = f"argument {position} was modified although the operator does not write to it"
+        return Comparison("ok", structure=text, detail=ModifiedInput(position))
     if reference.model.kind == "structure":
         return Comparison(
             "ok", tuple(Measured(o.name, o.dtype, _shape(o), 0) for o in outcome.outputs)
@@ -87,11 +93,6 @@ def _structure(outcome: Outcome, reference: Reference, baseline: Outcome | None)
             return f"{got.name} has dtype {got.dtype} instead of {dtype}"
         if got.tensor.layout != torch.strided:
             return f"{got.name} is a {got.tensor.layout} tensor"
-    if outcome.modified:
-        return (
-            f"argument {outcome.modified[0]} was modified although the operator does not "
-            f"write to it"
-        )
     return ""
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core import dtypes
+from ..core.detail import Unproved
 from ..core.model import Outcome, Proof
 from ..core.verdict import Verdict, VerdictKind
 from ..reference import Reference
@@ -114,7 +115,12 @@ def inconclusive(reference: Reference, found: Judgement, who: str) -> Judgement:
         f"{found.verdict}: {found.explanation}"
     )
     return Judgement(
-        Verdict(VerdictKind.INCONCLUSIVE), text, found.metrics, found.worst, found.output
+        Verdict(VerdictKind.INCONCLUSIVE),
+        text,
+        found.metrics,
+        found.worst,
+        found.output,
+        detail=Unproved(),
     )
 
 

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from ..core.detail import BeyondStatistics, Detail, ReferenceRaised
 from ..core.model import Cause, Comparison, Evidence, Measured, Span, Worst
 from ..core.verdict import Verdict, VerdictKind
 from . import metrics
@@ -34,6 +35,7 @@ class Judgement:
     worst: Worst | None = None
     output: str = ""
     leans: float = 0.0
+    detail: Detail | None = None
 
 
 def judge(
@@ -58,7 +60,9 @@ def judge(
     if comparison.status != "ok":
         return _without_outputs(comparison, baseline)
     if comparison.structure:
-        return Judgement(Verdict(VerdictKind.STRUCTURE), comparison.structure)
+        return Judgement(
+            Verdict(VerdictKind.STRUCTURE), comparison.structure, detail=comparison.detail
+        )
     found = [
         _judge_output(output, _twin(output, baseline), rule, policy)
         for output in comparison.outputs
@@ -228,7 +232,12 @@ def convicted(found: Judgement, cause: Cause | None, policy: Policy) -> Judgemen
         else "errors are not random"
     )
     text = f"{rho} × budget, but its {seen}: {cause}"
-    return replace(found, verdict=verdict, explanation=text)
+    return replace(
+        found,
+        verdict=verdict,
+        explanation=text,
+        detail=BeyondStatistics(f"its {seen}: {cause}"),
+    )
 
 
 _SAME_IN_FLOAT64 = 0.5  # of the error here; rounding would leave 2⁻²⁹ of it
@@ -266,9 +275,13 @@ def _without_outputs(comparison: Comparison, baseline: Comparison | None) -> Jud
                     f"float64 on the CPU gives no reference: {note}",
                 )
             return Judgement(
-                Verdict(VerdictKind.ERROR), f"returned a result where the reference raised: {note}"
+                Verdict(VerdictKind.ERROR),
+                f"returned a result where the reference raised: {note}",
+                detail=ReferenceRaised(),
             )
-    return Judgement(Verdict(comparison.status), note or comparison.status)
+    return Judgement(
+        Verdict(comparison.status), note or comparison.status, detail=comparison.detail
+    )
 
 
 _EXACT, _ROUNDING, _DIVERGENT, _INCONCLUSIVE = (
@@ -330,7 +343,12 @@ def _judge_output(output: Measured, twin: Measured | None, rule: Rule, policy: P
         return Judgement(_DIVERGENT, text, numbers, worst, output.name)
     if statistics:
         return Judgement(
-            _DIVERGENT, f"{times(rho)} × budget, but {statistics}", numbers, worst, output.name
+            _DIVERGENT,
+            f"{times(rho)} × budget, but {statistics}",
+            numbers,
+            worst,
+            output.name,
+            detail=BeyondStatistics(statistics),
         )
     if output.vacuous:
         return Judgement(

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core import recipe
+from ..core.detail import ReferenceWrong
 from ..core.dtypes import FORMATS
 from ..core.model import Result, Worst
 from ..core.text import printable, quote
 from ..core.verdict import VerdictKind
 from ..generate.calls.case_operator import YOURS
-from ..reference.high_precision import ITSELF_OFF
 
 if TYPE_CHECKING:
     import torch
@@ -62,7 +62,7 @@ def message(
     if result.worst is not None:
         where = f"at {result.worst.index}" if result.worst.index else "(the only element)"
         values = values_of(result.worst, dtype_of(result))
-        if result.explanation.startswith(ITSELF_OFF):
+        if isinstance(result.detail, ReferenceWrong):
             values = values.replace("float64 says", "right is")
         lines.append(f"  worst {where} of {result.output or 'out/0'}: {values}")
     if result.verdict.kind is VerdictKind.DIVERGENT:

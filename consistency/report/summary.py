@@ -6,13 +6,12 @@ import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
+from ..core.detail import HarnessFailed, Unproved
 from ..core.model import Result, kind
 from ..core.verdict import VerdictKind
 from ..diagnose.determinism import Repeatability
 from ..diagnose.precision_scaling import Scaling
-from ..engine.engine import JUDGING_FAILED
 from ..engine.known.status import Standing
-from ..judge.evidence import UNPROVED
 
 MOST_REASONS = 200
 
@@ -93,9 +92,9 @@ class Tally:
             if reason in self.reasons or len(self.reasons) < MOST_REASONS:
                 self.reasons[reason] += 1
             self.lost += verdict.kind is VerdictKind.UNAVAILABLE
-            if result.explanation.startswith(UNPROVED):
+            if isinstance(result.detail, Unproved):
                 self.disputes.setdefault((result.operator, result.backend), result)
-            self.harness_failures += result.explanation.startswith(JUDGING_FAILED)
+            self.harness_failures += isinstance(result.detail, HarnessFailed)
         if verdict.fails:
             self.failing_cases[kind(result)] += 1
             known = self.failures.get(kind(result))

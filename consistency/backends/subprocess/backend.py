@@ -296,16 +296,15 @@ class Isolated(Backend):
 
     def _lost(self, number: int, request: Request, lost: LostError) -> None:
         """The worker is gone: what it was doing is the reason, as far as anybody can tell."""
-        text = (
-            f"no answer within {self.limits.seconds:g} s" if lost.status == "timeout" else str(lost)
-        )
-        self._in_a_row[request.operator] += 2 if lost.status == "timeout" else 1
+        timed_out = lost.status == "timeout"
+        text = f"no answer within {self.limits.seconds:g} s" if timed_out else str(lost)
+        self._in_a_row[request.operator] += 2 if timed_out else 1
         self._settle(
             number,
             Outcome(
                 lost.status,
                 message=f"{request.operator}: {text}",
-                seconds=time.monotonic() - self._since,
+                seconds=self.limits.seconds if timed_out else time.monotonic() - self._since,
             ),
         )
         if self.quarantined(request.operator):

@@ -13,6 +13,7 @@ import time
 from dataclasses import replace
 from types import MappingProxyType
 
+from ...core.detail import Nondeterministic, PrecisionScaling
 from ...core.model import Case, Result
 from ...core.recipe import TensorRecipe
 from ...core.verdict import VerdictKind
@@ -35,14 +36,7 @@ def of_repeating(result: Result) -> bool:
 
 
 def kind_of(result: Result) -> str:
-    return next(
-        (
-            kind
-            for kind, words in determinism.KINDS.items()
-            if f"other bits {words} in" in result.explanation
-        ),
-        "",
-    )
+    return result.detail.kind if isinstance(result.detail, Nondeterministic) else ""
 
 
 class Repeating(Oracle):
@@ -86,10 +80,8 @@ def smaller_scaling(
 ) -> Result | None:
     """The smallest float64 twin that breaks the one-sided rule; None where a mean over many cases
     is what is off."""
-    if (
-        result.metrics.get("scaling_ratio") is not None
-        and "does not shrink" not in result.explanation
-    ):
+    single_cases = result.detail == PrecisionScaling("case")
+    if result.metrics.get("scaling_ratio") is not None and not single_cases:
         return None
     found: dict[str, Result] = {}
 

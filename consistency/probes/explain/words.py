@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ...core.detail import BeyondStatistics
 from ...diagnose.precision_scaling import power
 from ...judge.judge import Judgement
 from ..summation.notation import text
@@ -66,9 +67,9 @@ def _judged(account: Account) -> str:
 def _objection(found: Judgement) -> str:
     """The verdict and its reason. Where every element is within budget a number in front of it
     would read as if all were well."""
-    _, but, statistic = found.explanation.partition(" × budget, but ")
-    if but and found.metrics.get("rho_max", 0.0) <= 1.0:
-        return f"{found.verdict}: each element by itself might be rounding, but {statistic}"
+    detail = found.detail
+    if isinstance(detail, BeyondStatistics) and found.metrics.get("rho_max", 0.0) <= 1.0:
+        return f"{found.verdict}: each element by itself might be rounding, but {detail.statistic}"
     return f"{found.verdict}: {found.explanation}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 
+from ...core.detail import PrecisionScaling
 from ...core.model import Result
 from ...diagnose.precision_scaling import HIGHEST, LOWEST
 from .assertions import Ran
@@ -55,10 +56,11 @@ def scaling(result: Result, largest: float, run: Ran) -> list[str]:
     """Errors of float32 and float64 on the device: rounding shrinks by 2**29 from one to the
     other."""
     least, ratio = 16.0 * 2.0**-52 * largest, result.metrics.get("scaling_ratio", 1.0)
-    if "float32 path is degraded" in result.explanation:
+    if result.detail == PrecisionScaling("float32"):
         condition = f"narrow <= 2.0**{round(math.log2(HIGHEST))} * max(wide, {least / 32.0:.3g})"
     else:
-        share = 1e-6 if "shrink" in result.explanation or ratio >= LOWEST else 1.0 / LOWEST
+        single_cases = result.detail == PrecisionScaling("case")
+        share = 1e-6 if single_cases or ratio >= LOWEST else 1.0 / LOWEST
         condition = f"wide <= max({share:.3g} * narrow, {least:.3g})"
     narrow, wide = run("device", "float32"), run("device", "float64")
     return [

@@ -4,22 +4,19 @@ what is admitted."""
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from ...core import dtypes
+from ...core.detail import ModifiedInput, Nondeterministic, ReferenceRaised, TimedOut
 from ...core.model import Measured, Result, Worst
-from ...diagnose.determinism import KINDS
 from ...operators.declare import Operator
 from ...operators.observing import zeros_aside
 from ...reference import Reference
 from .script_context import UnscriptableError
 
-_SECONDS = re.compile(r"no answer within ([0-9.]+) s")
-_MODIFIED = re.compile(r"argument ([0-9]+) was modified")
 _ELSEWHERE = 32.0  # times, from one element's budget to another's
 _FEWEST = 1.2  # times the usual RMS error, from which on a script can tell the two apart
 
@@ -31,29 +28,21 @@ def kind_of(result: Result, operator: Operator | None) -> str:
     raise), ``crash``, ``timeout``, ``repeats``, ``threads``, ``batch``, ``scaling`` or ``flags``
     (of random operators).
     """
-    verdict, comparison = result.verdict.value, result.comparison
+    verdict, comparison, detail = result.verdict.value, result.comparison, result.detail
     if verdict in ("crash", "timeout"):
         return verdict
     if verdict == "unsupported":
         return "raises"
     if verdict == "nondeterministic":
-        return next(
-            (kind for kind in ("threads", "batch") if KINDS[kind] in result.explanation), "repeats"
-        )
+        kind = detail.kind if isinstance(detail, Nondeterministic) else ""
+        return kind if kind in ("threads", "batch") else "repeats"
     if verdict == "precision-scaling" and result.worst is None:
         return "scaling"
     status = comparison.status if comparison is not None else ""
     if verdict == "error" or status in ("raised", "no-reference"):
-        lenient = status == "no-reference" or "where the reference raised" in result.explanation
+        lenient = status == "no-reference" or isinstance(detail, ReferenceRaised)
         return "lenient" if lenient else "raises"
-    structure = (
-        comparison.structure
-        if comparison is not None
-        else result.explanation
-        if verdict == "structure"
-        else ""
-    )
-    if structure or verdict == "structure":
+    if verdict == "structure" or (comparison is not None and comparison.structure):
         return "modified" if modified(result) is not None else "structure"
     if operator is not None and "random" in operator.traits:
         return "flags"
@@ -75,10 +64,8 @@ def rho_of(result: Result) -> float:
 
 def modified(result: Result) -> int | None:
     """The position of the input that was modified."""
-    found = _MODIFIED.search(
-        result.comparison.structure if result.comparison is not None else result.explanation
-    )
-    return int(found.group(1)) if found is not None else None
+    detail = result.comparison.detail if result.comparison is not None else result.detail
+    return detail.position if isinstance(detail, ModifiedInput) else None
 
 
 def measured_of(result: Result) -> Measured | None:
@@ -89,8 +76,8 @@ def measured_of(result: Result) -> Measured | None:
 
 def seconds_of(result: Result) -> float:
     """How long the call was waited for."""
-    found = _SECONDS.search(result.explanation)
-    return min(max(float(found.group(1)), 1.0), 600.0) if found is not None else 30.0
+    detail = result.detail
+    return min(max(detail.seconds, 1.0), 600.0) if isinstance(detail, TimedOut) else 30.0
 
 
 class EmptyError(UnscriptableError):

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...core import dtypes
+from ...core.detail import ReferenceWrong
 from ...core.model import Proof, Result
 from ...core.recipe import INLINE_BYTES
 from ...core.text import quote
 from ...generate.calls.case_operator import YOURS
-from ...reference.high_precision import ITSELF_OFF
 from ..failure import command, dtype_of, number, size_of, values_of
 from . import environment, failure_facts, words
 from .markdown import block, cell, code, line, prose, table
@@ -103,7 +103,7 @@ def _capital(text: str) -> str:
 
 
 def _itself(result: Result) -> bool:
-    return ITSELF_OFF in result.explanation
+    return isinstance(result.detail, ReferenceWrong)
 
 
 def _wide(result: Result) -> bool:

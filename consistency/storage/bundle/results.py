@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ...core.detail import detail_from_json
 from ...core.model import (
     Case,
     Cause,
@@ -20,6 +21,7 @@ from ...core.model import (
 )
 from ...core.verdict import Verdict
 from ...errors import BundleError
+from .old_details import old_comparison_detail, old_detail
 
 
 def result_from_json(
@@ -43,6 +45,7 @@ def result_from_json(
             _evidence(row["evidence"]) if "evidence" in row else None, str(row.get("recorded_id",
             "")),
             known_of(row.get("expectation")), _proof(row.get("proof")),
+            detail_from_json(row["detail"]) if "detail" in row else old_detail(row),
         )  # fmt: skip
     except KeyError as error:
         raise BundleError(f"{path}:{number}  damaged: it has no {error}") from None
@@ -89,8 +92,11 @@ def _worst(data: Any) -> Worst:
 
 def _comparison(data: Any) -> Comparison:
     outputs = tuple(_measured(item) for item in data.get("outputs", ()))
-    texts = (str(data.get(key, "")) for key in ("structure", "note", "unsteady"))
-    return Comparison(str(data["status"]), outputs, *texts)
+    structure, note, unsteady = (
+        str(data.get(key, "")) for key in ("structure", "note", "unsteady")
+    )
+    detail = detail_from_json(data["detail"]) if "detail" in data else old_comparison_detail(data)
+    return Comparison(str(data["status"]), outputs, structure, note, unsteady, detail)
 
 
 def _evidence(data: Any) -> Evidence:

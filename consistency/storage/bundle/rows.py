@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
+from ...core.detail import detail_to_json
 from ...core.model import Result
 
 
@@ -42,6 +43,8 @@ def result_to_json(result: Result, *, case: bool = True) -> dict[str, Any]:
         row |= {"cause": result.cause, "share": round(result.share, 6)}
     if result.workaround:
         row["workaround"] = result.workaround
+    if result.detail is not None:
+        row["detail"] = detail_to_json(result.detail)
     if result.recorded_id:
         row["recorded_id"] = result.recorded_id
     if result.known is not None:
@@ -81,7 +84,9 @@ def row_of(result: Result) -> dict[str, Any]:
     under ``case_id``."""
     row = result_to_json(result, case=False)
     if result.comparison is not None:
-        row["comparison"] = _compact(asdict(result.comparison))
+        row["comparison"] = _compact(asdict(replace(result.comparison, detail=None)))
+        if result.comparison.detail is not None:
+            row["comparison"]["detail"] = detail_to_json(result.comparison.detail)
     if result.evidence is not None:
         row["evidence"] = _compact(asdict(result.evidence))
     return row

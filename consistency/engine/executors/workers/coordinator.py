@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from ....core.detail import Detail, HarnessFailed
 from ....core.model import Case
 from ....diagnose.case_runner import JUDGING_FAILED
 from ....errors import BundleError
@@ -206,6 +207,7 @@ class Coordinator(Membership):
                 job,
                 f"{JUDGING_FAILED} ({str(job.end['text'])[:200]}); please report it",
                 "inconclusive",
+                HarnessFailed(),
             )
             return
         job.environment.effort -= float(job.end["spent"])
@@ -227,8 +229,10 @@ class Coordinator(Membership):
                 yield environment, Minimized(shrunk, shrunk, job.serial)
             yield environment, UnitDone(name, dtype, count)
 
-    def _given_up(self, job: Job, why: str, verdict: str = "unavailable") -> Iterator[WorkerEvent]:
-        for event in job.rows(verdict, why):
+    def _given_up(
+        self, job: Job, why: str, verdict: str = "unavailable", detail: Detail | None = None
+    ) -> Iterator[WorkerEvent]:
+        for event in job.rows(verdict, why, detail):
             yield job.environment, event
         yield from self._close(job)
 

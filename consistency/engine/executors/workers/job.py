@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from ....core.detail import Detail
 from ....core.model import Case, Key, Result
 from ....core.verdict import Verdict, VerdictKind
 from ...config import directions_of
@@ -128,7 +129,7 @@ class Job:
             found.append(job)
         return [job for job in found if job.unit.cases]
 
-    def rows(self, verdict: str, why: str) -> list[Event]:
+    def rows(self, verdict: str, why: str, detail: Detail | None = None) -> list[Event]:
         """Every result that is still missing, with one verdict."""
         family, found = self.unit.operator.family, []
         for case in self.unit.cases:
@@ -138,7 +139,8 @@ class Job:
             there = self.emitted | self.environment.resume.results.keys()
             rest = [key for key in keys if key not in there and key[1:] not in self.refused]
             results = tuple(
-                Result(case, name, d, Verdict(verdict), why, family=family) for _, name, d in rest
+                Result(case, name, d, Verdict(verdict), why, family=family, detail=detail)
+                for _, name, d in rest
             )
             self.emitted.update(rest)
             found += (

@@ -1,0 +1,111 @@
+"""What a judgement says beside its verdict and numbers, as data; sentences are rendered from it.
+
+No sentence is read back: scripts, shrinking, pages and exit statuses look at these values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ModifiedInput:
+    """The input at ``position`` came back changed, although the operator does not write to it."""
+
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Nondeterministic:
+    """Other bits came out of another call: ``kind`` is ``runs``, ``threads`` (another number of
+    them) or ``batch`` (a row by itself)."""
+
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOut:
+    """No answer came within ``seconds``."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class PrecisionScaling:
+    """From float32 to float64 errors shrink otherwise than rounding: ``direction`` is ``case``
+    (float64 errs about as much in single cases), ``float64`` (its mean error is too large) or
+    ``float32`` (the float32 path is degraded)."""
+
+    direction: str
+
+
+@dataclass(frozen=True, slots=True)
+class BeyondStatistics:
+    """Every element is within budget, but their errors together are not rounding: ``statistic``
+    says which one is too large."""
+
+    statistic: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceRaised:
+    """The backend returned a result where the reference raised."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceWrong:
+    """float64 on the CPU is itself wrong here, by a proof."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unproved:
+    """The backend and float64 on the CPU disagree, and neither of them is proved."""
+
+
+@dataclass(frozen=True, slots=True)
+class HarnessFailed:
+    """The harness itself failed to judge the case."""
+
+
+Detail = (
+    ModifiedInput
+    | Nondeterministic
+    | TimedOut
+    | PrecisionScaling
+    | BeyondStatistics
+    | ReferenceRaised
+    | ReferenceWrong
+    | Unproved
+    | HarnessFailed
+)
+_FIELDS: Mapping[type[Detail], Mapping[str, type]] = {
+    ModifiedInput: {"position": int},
+    Nondeterministic: {"kind": str},
+    TimedOut: {"seconds": float},
+    PrecisionScaling: {"direction": str},
+    BeyondStatistics: {"statistic": str},
+    ReferenceRaised: {},
+    ReferenceWrong: {},
+    Unproved: {},
+    HarnessFailed: {},
+}
+_NAMES = {kind.__name__: kind for kind in _FIELDS}
+MAX_TEXT = 400  # characters of a text that comes from a file
+
+
+def detail_to_json(detail: Detail) -> dict[str, Any]:
+    """``{"name": "TimedOut", "seconds": 30.0}``."""
+    return {"name": type(detail).__name__, **asdict(detail)}
+
+
+def detail_from_json(data: Any) -> Detail:
+    """The detail that parsed JSON describes. Raises KeyError, TypeError or ValueError for what is
+    none."""
+    kind = _NAMES[data["name"]]
+    values: dict[str, Any] = {}
+    for name, form in _FIELDS[kind].items():
+        value = form(data[name])
+        values[name] = value[:MAX_TEXT] if isinstance(value, str) else value
+    return kind(**values)
