@@ -107,5 +107,7 @@ def detail_from_json(data: Any) -> Detail:
     values: dict[str, Any] = {}
     for name, form in _FIELDS[kind].items():
         value = form(data[name])
+        if not isinstance(value, str) and not 0.0 <= value < 1e300:
+            raise ValueError(f"{name} of a detail is {value}")
         values[name] = value[:MAX_TEXT] if isinstance(value, str) else value
     return kind(**values)

@@ -26,6 +26,14 @@ from hypothesis import strategies as st
 
 from consistency import backends, operators
 from consistency.core import dtypes
+from consistency.core.detail import (
+    Detail,
+    ModifiedInput,
+    Nondeterministic,
+    PrecisionScaling,
+    ReferenceRaised,
+    TimedOut,
+)
 from consistency.core.model import Case, Cause, Comparison, Evidence, Measured, Result, Worst
 from consistency.core.recipe import Literal, TensorRecipe
 from consistency.core.verdict import Verdict
@@ -384,9 +392,9 @@ def test_a_recorded_result_says_where_it_was_recorded() -> None:
 # --- kinds
 
 
-def of_kind(verdict: str, explanation: str) -> str:
+def of_kind(verdict: str, explanation: str, detail: Detail | None = None) -> str:
     result = faulty(verdict=verdict, comparison=None, worst=None)
-    return repro_script.script(replace(result, explanation=explanation))
+    return repro_script.script(replace(result, explanation=explanation, detail=detail))
 
 
 def test_each_kind_of_verdict_has_its_check() -> None:
@@ -395,25 +403,31 @@ def test_each_kind_of_verdict_has_its_check() -> None:
         "error", "raised where the reference did not: RuntimeError: x"
     )
     assert "sys.exit('returned a result" in of_kind(
-        "error", "returned a result where the reference raised: RuntimeError: x"
+        "error", "returned a result where the reference raised: RuntimeError: x", ReferenceRaised()
     )
     assert "# the process ended here" in of_kind("crash", "exp: the process ended (SIGSEGV)")
     assert "faulthandler.dump_traceback_later(7, exit=True)" in of_kind(
-        "timeout", "exp: no answer within 7 s"
+        "timeout", "exp: no answer within 7 s", TimedOut(7.0)
     )
     assert "right = [((2,), torch.float32)]" in of_kind(
         "structure", "out/0 has shape [1] instead of [2]"
     )
     modified = "argument 0 was modified although the operator does not write to it"
-    assert "before = x.reshape(-1).clone()" in of_kind("structure", modified)
+    assert "before = x.reshape(-1).clone()" in of_kind("structure", modified, ModifiedInput(0))
     assert "of 30 runs" in of_kind(
-        "nondeterministic", "other bits from run to run in 1 of 4 cases, up to 1 ulp"
+        "nondeterministic",
+        "other bits from run to run in 1 of 4 cases, up to 1 ulp",
+        Nondeterministic("runs"),
     )
     assert "torch.set_num_threads(1)" in of_kind(
-        "nondeterministic", "other bits with another number of threads in 1 of 4 cases"
+        "nondeterministic",
+        "other bits with another number of threads in 1 of 4 cases",
+        Nondeterministic("threads"),
     )
     assert "x = x[:1] if alone else x" in of_kind(
-        "nondeterministic", "other bits alone as in a batch in 1 of 4 cases"
+        "nondeterministic",
+        "other bits alone as in a batch in 1 of 4 cases",
+        Nondeterministic("batch"),
     )
 
 
@@ -431,6 +445,7 @@ def test_a_float64_that_is_none_is_shown_by_its_ratio(tmp_path: Path) -> None:
         replace(
             faulty(verdict="precision-scaling", case=case, worst=None, comparison=None),
             explanation=problem,
+            detail=PrecisionScaling("case"),
         )
     )
     assert "assert wide <= max(1e-06 * narrow" in made.text
@@ -590,8 +605,11 @@ def test_markdown_of_texts() -> None:
             "verdict": Verdict("structure"),
             "explanation": "argument 77 was modified although …",
             "comparison": None,
+            "detail": ModifiedInput(77),
         },
-        {"verdict": Verdict("timeout"), "explanation": "exp: no answer within 1.2.3 s"},
+        {"verdict": Verdict("timeout"), "detail": TimedOut(1e300)},
+        {"verdict": Verdict("nondeterministic"), "detail": Nondeterministic("no such kind")},
+        {"verdict": Verdict("precision-scaling"), "detail": PrecisionScaling("no such one")},
         {"verdict": Verdict("error"), "comparison": None},
         {"comparison": None, "worst": None},
         {"verdict": Verdict("unsupported")},

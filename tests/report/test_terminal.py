@@ -14,6 +14,7 @@ import pytest
 
 import consistency
 from consistency.core import text
+from consistency.core.detail import HarnessFailed
 from consistency.core.model import Case, Comparison, Measured, Result, Span, Worst
 from consistency.core.recipe import DType, Index, MemoryFormat, TensorRecipe
 from consistency.core.verdict import Verdict
@@ -223,7 +224,8 @@ def test_a_run_in_which_nothing_was_tested_says_so() -> None:
 def test_failures_of_the_harness_do_not_hide_among_the_inconclusive() -> None:
     broken = result(
         "inconclusive",
-        explanation=f"{engine.JUDGING_FAILED} (ValueError: x); please report it with this case",
+        explanation="the harness itself failed to judge this case (ValueError: x)",
+        detail=HarnessFailed(),
     )
     assert "1 inconclusive · 1 of them failures of the harness itself: please report one" in last(
         result("exact"), broken
