@@ -14,7 +14,8 @@ import pytest
 
 from consistency.core.model import Comparison, Result
 from consistency.engine import engine
-from consistency.engine.events import Event, Judged, Scaled, Shrunk
+from consistency.engine.config import configure
+from consistency.engine.events import Event, Judged, Minimized, PrecisionScalingMeasured
 from consistency.judge.judge import Judgement
 from consistency.report import repro_script
 from consistency.report.summary import Tally
@@ -58,32 +59,33 @@ def noisy(kind: type[Any], names: tuple[str, ...], monkeypatch: pytest.MonkeyPat
 
 def told(row: Fault) -> tuple[list[Any], Tally, list[Result]]:
     """Everything that a run of one fault comes to, without sentences; its numbers; its failures."""
-    settings = engine.settings(
+    configured = configure(
         [row.operator], [row.backend()], [row.dtype], row.directions, examples=EXAMPLES, repeat=4
     )
     facts: list[Any] = []
     tally = Tally()
     failures: list[Result] = []
-    events: list[Event] = list(engine.run(settings))
+    events: list[Event] = list(engine.run(configured))
     for event in events:
         if isinstance(event, Judged):
             for result in event.results:
                 tally.add(result)
                 facts.append(fact(result))
                 failures += [result] if result.verdict.fails else []
-        elif isinstance(event, Shrunk):
+        elif isinstance(event, Minimized):
             facts.append(("smaller", fact(event.original), fact(event.result)))
-        elif isinstance(event, Scaled):
+        elif isinstance(event, PrecisionScalingMeasured):
             facts += [(scaling.direction, scaling.measured) for scaling in event.scalings]
     return facts, tally, failures
 
 
 def fact(result: Result) -> str:
+    """A result without its sentence, and without experiments, which are made as time is left."""
     evidence = result.evidence
     return repr((
         result.case.digest, result.backend, result.direction, result.verdict, dict(result.metrics),
-        result.worst, result.output, result.cause, round(result.share, 9), result.workaround,
-        (evidence.first, evidence.repeats, dict(evidence.trials)) if evidence else None,
+        result.worst, result.output, result.cause, round(result.share, 9),
+        evidence.first if evidence else None,
         type(result.detail),
     ))  # fmt: skip
 
