@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from ..core.dtypes import TORCH
 from ..errors import UsageError, did_you_mean
 from .declare import Operator
-from .variants import with_complex
+from .variants import in_place_form, with_complex
 
 FAMILY_MODULES = (
     "unary", "special", "binary", "ternary", "predicates", "casts", "reductions", "moments",
@@ -44,6 +44,22 @@ def registry() -> dict[str, Operator]:
                 raise ValueError(f"operator {operator.name} is declared twice")
             found[operator.name] = with_complex(operator)
     return found
+
+
+def variants(operator: Operator) -> list[Operator]:
+    """The operator with its complex dtypes, and the forms that its fields ask for: what the
+    registry makes of a declaration."""
+    from .forms import method_form, out_form
+
+    asked = (
+        (operator.inplace, in_place_form),
+        (operator.out, out_form),
+        (operator.method, method_form),
+    )
+    return [
+        with_complex(operator),
+        *(with_complex(form(operator)) for field, form in asked if field),
+    ]
 
 
 @functools.cache

@@ -1,8 +1,8 @@
 """The NumPy implementations against torch in float64, and against their own promises about dtypes
 and precision.
 
-`SAMPLES` holds the arguments every operator is called with, tensors as arrays; an operator without
-any is an error.
+`SAMPLES` holds the arguments an operator is called with, tensors as arrays; of an operator that it
+lacks they are drawn as its declaration says.
 """
 
 import warnings
@@ -13,9 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
+from torch.utils._pytree import tree_map
 
+from consistency import operators
 from consistency.backends.numpy import IMPLEMENTATIONS, WIDE
 from consistency.backends.numpy.backend import WRITING
+from consistency.generate import search
+from consistency.generate.materialize import prepare
 
 RNG = np.random.default_rng(20240607)
 
@@ -484,8 +488,8 @@ def torch_callable(name: str) -> Callable[..., Any]:
     found: Any = torch
     for part in name.split("."):
         found = getattr(found, part, None)
-    function: Callable[..., Any] = found if callable(found) else getattr(torch.Tensor, name)
-    return function
+    function: Callable[..., Any] = found if callable(found) else getattr(torch.Tensor, name, None)
+    return function or operators.get(name)
 
 
 def to_torch(value: Any) -> Any:
@@ -567,8 +571,20 @@ every_operator = pytest.mark.parametrize("name", sorted(set(IMPLEMENTATIONS) - W
 
 
 def samples(name: str) -> list[Call]:
-    assert SAMPLES[name], f"no sample for {name}: add one to SAMPLES"
-    return SAMPLES[name]
+    return SAMPLES[name] or drawn(name)
+
+
+def drawn(name: str) -> list[Call]:
+    """What the operator's declaration draws, for those that `SAMPLES` says nothing of."""
+    found = []
+    for case in search.batch(operators.get(name), "float64", 6):
+        arguments = prepare(case).build("float64")
+        found.append(Call(_arrays(arguments.args), _arrays(arguments.kwargs)))
+    return found
+
+
+def _arrays(value: Any) -> Any:
+    return tree_map(lambda x: x.numpy() if isinstance(x, torch.Tensor) else x, value)
 
 
 def test_samples_name_only_what_there_is() -> None:
