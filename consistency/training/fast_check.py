@@ -57,12 +57,12 @@ def reference(
     named = {
         name: wide(value) for name, value in kwargs.items() if name not in ("device", "pin_memory")
     }
-    entry = known.entry
+    kernel = known.kernel
     made: list[Any] = []
     try:
-        if entry is not None and entry.reference is not None:
+        if kernel is not None and kernel.reference is not None:
             # Below autograd, where we are, nothing has gradients, which some of these are made of.
-            written_elsewhere = entry.reference
+            written_elsewhere = kernel.reference
             run_in_thread(
                 lambda: made.append(written_elsewhere(*given, **named)), threading.Event()
             )
@@ -78,7 +78,7 @@ def reference(
 def leading(known: OpFacts, out: Any) -> list[Any]:
     """What is returned and means something, flat."""
     found = list(flatten(out))
-    kept = known.entry.kept if known.entry is not None else None
+    kept = known.kernel.kept if known.kernel is not None else None
     return found[:kept] if kept is not None else found
 
 

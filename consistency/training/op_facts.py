@@ -14,7 +14,7 @@ import torch
 from torch.nn.utils.rnn import PackedSequence
 
 from .. import operators
-from ..generate.calls import aten, error_models
+from ..generate.calls import aten, kernels
 from ..operators.catalog.aten import VIEWS_OF_BITS, base_name, moves_numbers
 from ..operators.catalog.signature import Signature, signature
 from ..operators.declare import Operator, call
@@ -42,7 +42,7 @@ class OpFacts:
     strict: bool
     rules: tuple[str, str]
     schema: Signature
-    entry: error_models.Entry | None
+    kernel: kernels.KernelDeclaration | None
     operator: Operator
     observe: Callable[..., Any] | None
 
@@ -55,20 +55,20 @@ class OpFacts:
 def facts_of(overload: Any) -> OpFacts:
     base, schema = base_name(overload), signature(overload)
     left_out = kinds.left_out(overload)
-    # A convolution's entry depends on its rank, and it writes nothing.
-    entry = error_models.named(base)
-    known = entry or aten.declared_as(base)
+    # A convolution's kernel depends on its rank, and it writes nothing.
+    kernel = kernels.kernel_named(base)
+    known = kernel or aten.declared_as(base)
     exact = known is not None and known.error.kind == "exact"
-    elementwise = error_models.is_pointwise(base) or (
+    elementwise = kernels.is_pointwise(base) or (
         isinstance(known, Operator) and "elementwise" in known.traits
     )
     strict = elementwise and known is not None and known.error.kind == "rounded"
-    declared = operators.registry().get(entry.rules) if entry is not None else known
+    declared = operators.registry().get(kernel.rules) if kernel is not None else known
     rules = declared.ruled_by if isinstance(declared, Operator) else (f"aten.{base}", "aten")
     view = left_out == kinds.VIEW or base in VIEWS_OF_BITS
     return OpFacts(
         base, view, schema.is_random, left_out, moves_numbers(base) or exact, elementwise,
-        strict, rules, schema, entry,
+        strict, rules, schema, kernel,
         _operator(overload, base),
         known.observe if known is not None and rules[1] == "linalg" else None,
     )  # fmt: skip

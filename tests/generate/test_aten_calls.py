@@ -16,10 +16,14 @@ from consistency.core.model import Case
 from consistency.diagnose.shrink import minimise
 from consistency.engine import engine
 from consistency.errors import UsageError
-from consistency.generate.calls import aten, error_models
+from consistency.generate.calls import aten, kernels
 from consistency.generate.calls.case_operator import operator_of
 from consistency.generate.calls.generic_error import GENERIC
-from consistency.generate.calls.references import attention, batch_norm
+from consistency.generate.calls.kernels.attention import fused_attention
+from consistency.generate.calls.kernels.normalization import (
+    batch_norm_arguments,
+    batch_norm_in_float64,
+)
 from consistency.generate.materialize import case_of
 from consistency.judge import tolerances
 from consistency.operators.catalog import aten as catalog
@@ -308,7 +312,7 @@ def test_every_entry_is_an_operator_of_some_torch() -> None:
         for name in (full.removeprefix("aten::") for full in catalog._registered())
     }
     moved = {name for name in catalog.MOVES if name not in named and f"{name}_" not in named}
-    others = {*error_models._entries(), *catalog.METADATA_QUERIES, *catalog.CONSTANTS}
+    others = {*kernels.kernels(), *catalog.METADATA_QUERIES, *catalog.CONSTANTS}
     absent = moved | {name for name in others if name not in named}
     assert absent <= {
         "_safe_softmax", "_batch_norm_no_update", "dim", "numel", "storage_offset",
@@ -323,12 +327,14 @@ def test_references_of_kernels_that_only_devices_have() -> None:
         ("_batch_norm_with_update", (x, s, s, s.clone(), v.clone(), 0.1, 1e-5)),
     ):
         expected = F.batch_norm(x, s.clone(), v.clone(), s, s, True, 0.1, 1e-5)
-        found = batch_norm(lambda given, base=base: error_models.batches(given, base), *args)
+        found = batch_norm_in_float64(
+            lambda given, base=base: batch_norm_arguments(given, base), *args
+        )
         assert torch.allclose(found[0], expected)
         assert len(found) == 3
         assert not torch.equal(args[3], s)  # the running mean was written
     q, mask = torch.randn(2, 2, 6, 4), torch.randn(6, 6)
-    entry: Any = error_models._entries()
+    entry: Any = kernels.kernels()
     efficient = entry["_scaled_dot_product_efficient_attention"].reference
     assert torch.allclose(
         efficient(q, q, q, mask, False, 0.0, False)[0],
@@ -339,14 +345,14 @@ def test_references_of_kernels_that_only_devices_have() -> None:
         causal(q, q, q, 0.0, True, False)[0],
         F.scaled_dot_product_attention(q, q, q, is_causal=True),
     )
-    assert attention(lambda a, k: {"scale": 0.5}, q, q, q)[0].shape == q.shape
+    assert fused_attention(lambda a, k: {"scale": 0.5}, q, q, q)[0].shape == q.shape
 
 
 def test_what_other_devices_call_in_place_of_the_cpus_kernels() -> None:
     torch.manual_seed(1)
     q = torch.randn(2, 4, 6, 8)
-    entry = error_models._entries()["_scaled_dot_product_flash_attention_for_cpu"]
-    assert entry.run_in_thread is not None
+    entry = kernels.kernels()["_scaled_dot_product_flash_attention_for_cpu"]
+    assert entry.substitute is not None
     flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
     mask = torch.randn(6, 6)
     for args, kwargs in (
@@ -355,7 +361,7 @@ def test_what_other_devices_call_in_place_of_the_cpus_kernels() -> None:
         ((q, q, q), {"attn_mask": mask, "scale": 0.3}),
     ):
         for got, expected in zip(
-            entry.run_in_thread(*args, **kwargs), flash(*args, **kwargs), strict=True
+            entry.substitute(*args, **kwargs), flash(*args, **kwargs), strict=True
         ):
             assert got.dtype == expected.dtype
             assert torch.allclose(got, expected, atol=1e-6)

@@ -4,9 +4,9 @@ as a watch captures them.
 The name comes from a case, perhaps of somebody else's making, so it is looked up among the
 overloads that torch registered under ``aten``, never evaluated, and what reads files, frees or
 resizes storage, or only steers torch is not called. What our declaration of the same operator knows
-holds for the call as well, where the arguments stand in the same order; :mod:`.error_models` knows
-the usual ones that torch writes otherwise; anything else is judged by its sensitivity to its
-inputs.
+holds for the call as well, where the arguments stand in the same order; :mod:`.kernels`
+declares the usual ones that torch's functions write differently; anything else is judged by its
+sensitivity to its inputs.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from ...operators.catalog.aten import (
 )
 from ...operators.catalog.signature import signature
 from ...operators.declare import REWRITTEN, UNCHECKED, Operator, accumulated, call, one
-from .error_models import Entry, entry_of
 from .generic_error import BY_SENSITIVITY, GENERIC, longest_reduction
+from .kernels import KernelDeclaration, kernel_of
 from .torch_functions import NAMED
 
 NAME = "aten"
@@ -60,12 +60,12 @@ def operator_of(case: Case) -> Operator:
         raise UsageError(
             f"a case of {case.source!r:.60} is called {NAME}.{base}, not {case.operator!r:.40}"
         )
-    entry = entry_of(base, case)
+    kernel = kernel_of(base, case)
     found = _operator(
         overload,
         case.operator,
         written(overload, case.args, case.kwargs),
-        entry,
+        kernel,
         _cast_to(base, case),
     )
     if (
@@ -135,7 +135,7 @@ def written(overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tu
 
 @functools.lru_cache(maxsize=4096)
 def _operator(
-    overload: Any, title: str, writes: tuple[int, ...], entry: Entry | None, cast: str
+    overload: Any, title: str, writes: tuple[int, ...], kernel: KernelDeclaration | None, cast: str
 ) -> Operator:
     base = base_name(overload)
     traits = frozenset({NAMED}) | (frozenset({"inplace"}) if base.endswith("_") else frozenset())
@@ -145,17 +145,19 @@ def _operator(
         "reference": None,
         "sample": lambda d: call(), "traits": traits,
     }  # fmt: skip
-    if entry is not None:
-        rules = operators.registry().get(entry.rules)
-        if entry.kept is not None:
-            common["function"] = functools.partial(leading, overload, entry.kept, entry.elsewhere)
-        common["reference"] = entry.reference
+    if kernel is not None:
+        rules = operators.registry().get(kernel.rules)
+        if kernel.kept is not None:
+            common["function"] = functools.partial(
+                leading, overload, kernel.kept, kernel.substitute
+            )
+        common["reference"] = kernel.reference
         common["traits"] |= (
-            {REWRITTEN} | entry.traits | (rules.traits if rules is not None else frozenset())
+            {REWRITTEN} | kernel.traits | (rules.traits if rules is not None else frozenset())
         )
         family = rules.family if rules is not None else GENERIC
         return Operator(
-            family=family, error=entry.error, observe=entry.observe, form_of=rules, **common
+            family=family, error=kernel.error, observe=kernel.observe, form_of=rules, **common
         )
     declared = operators.registry().get(cast) if cast else declared_as(base)
     if declared is not None:
@@ -221,18 +223,18 @@ def _alike(before: recipe.Arg, after: recipe.Arg) -> bool:
 
 
 def leading(
-    overload: Any, count: int, elsewhere: Callable[..., Any] | None, *args: Any, **kwargs: Any
+    overload: Any, count: int, substitute: Callable[..., Any] | None, *args: Any, **kwargs: Any
 ) -> Any:
     """The first ``count`` of what an operator returns; the rest is scratch space of its own
     kernels.
 
-    ``elsewhere`` computes the same on devices that have no such kernel, by the operators that they
+    ``substitute`` computes the same on devices that have no such kernel, by the operators that they
     have.
     """
-    if elsewhere is not None and any(
+    if substitute is not None and any(
         isinstance(arg, torch.Tensor) and arg.device.type != "cpu" for arg in args
     ):
-        return tuple(elsewhere(*args, **kwargs))[:count]
+        return tuple(substitute(*args, **kwargs))[:count]
     return overload(*args, **kwargs)[:count]
 
 

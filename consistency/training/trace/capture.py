@@ -19,7 +19,7 @@ from ...core.model import Case, Outcome, Output
 from ...core.views import view_of
 from ...errors import RecipeError
 from ...generate.calls import aten
-from ...generate.calls.error_models import entry_of
+from ...generate.calls.kernels import kernel_of
 from ...generate.materialize import KEPT_BEFORE_VIEW, from_python, literal
 from ...operators.catalog.aten import base_name
 from ...operators.catalog.signature import draws_numbers
@@ -288,14 +288,14 @@ def own_outcome(
 ) -> Outcome | None:
     """What the program's own call returned, and what the tensors that it wrote to hold now; None if
     that cannot be had."""
-    entry = entry_of(base_name(overload), case)
+    kernel = kernel_of(base_name(overload), case)
     returned = [result] if not isinstance(result, (list, tuple)) else list(result)
     flat = [
         item
         for value in returned
         for item in (value if isinstance(value, (list, tuple)) else [value])
     ]
-    flat = flat[: entry.kept] if entry is not None and entry.kept is not None else flat
+    flat = flat[: kernel.kept] if kernel is not None and kernel.kept is not None else flat
     try:
         outputs = [_own_output(f"out/{i}", item) for i, item in enumerate(flat)]
         given = list(

@@ -1,53 +1,36 @@
-"""Float64 on the CPU for operators that exist only in the formats, or on the devices, that they
-were written for."""
+"""Recurrent layers; those of oneDNN know no float64."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
 from typing import Any
 
 import torch
-from torch.nn import functional as F
+
+from ....operators._shared import Args, Kwargs, Outputs
+from ....operators.declare import accumulated
+from .declaration import KernelDeclaration
 
 _LSTM = 2  # what oneDNN's recurrent layer calls it
 
 
-def batch_norm(read: Callable[..., Any], *args: Any) -> tuple[torch.Tensor, ...]:
-    """The result, and the mean and 1/σ that are saved for the gradient, of a device's own batch
-    norm.
-
-    ``read`` gives (x, weight, bias, running mean, running variance, training, momentum, eps) of its
-    arguments.
-    """
-    return tuple(torch.native_batch_norm(*read(args)))
+def _terms_of_gates(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+    return float(args[0].shape[-1] + args[5].shape[-1])
 
 
-def attention(read: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[torch.Tensor]:
-    """A fused attention kernel's result; ``read`` gives the mask, whether it is causal, and the
-    scale, of its arguments."""
-    return (F.scaled_dot_product_attention(*args[:3], **read(args, kwargs)),)
+def _terms_of_sequences(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+    """n of each gate, of ``lstm(input, (h, c), …)`` and its kin."""
+    state = args[1][0] if isinstance(args[1], (list, tuple)) else args[1]
+    return float(args[0].shape[-1] + state.shape[-1])
 
 
-def attention_and_logarithm(
-    read: Callable[..., Any], *args: Any, **kwargs: Any
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """What the CPU's fused attention returns, on another device: the result by its own kernel, and
-    the logarithm of the sum of exponentials, which the CPU gives in float32 at least."""
-    query, key, value = args[:3]
-    given = read(args, kwargs)
-    result = F.scaled_dot_product_attention(query, key, value, **given)
-    heads = query.shape[1] // key.shape[1]
-    key = key.repeat_interleave(heads, 1) if heads > 1 else key
-    scores = (query @ key.mT) * (given["scale"] or query.shape[-1] ** -0.5)
-    mask = given["attn_mask"]
-    if given["is_causal"]:
-        mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
-    if mask is not None:
-        scores = (
-            scores.masked_fill(~mask, float("-inf")) if mask.dtype == torch.bool else scores + mask
-        )
-    total = torch.logsumexp(scores, -1)
-    return result, total if total.dtype == torch.float64 else total.float()
+def _terms_of_steps(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+    return _terms_of_gates(args, kwargs, outputs) * float(args[0].shape[0])
+
+
+def _gradients(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
+    """Without the scratch space, which the kernel writes to."""
+    return outputs[:7]
 
 
 def _lstm(
@@ -107,3 +90,27 @@ def recurrent_layer_backward(*args: Any) -> tuple[torch.Tensor, ...]:
     return tuple(
         torch.zeros_like(leaf) if g is None else g for leaf, g in zip(leaves, given, strict=True)
     )
+
+
+@functools.cache
+def kernels() -> dict[str, KernelDeclaration]:
+    by_sequence = accumulated("normwise", _terms_of_sequences, growth="linear")
+    found = {
+        name: KernelDeclaration(by_sequence, name)
+        for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")
+    }
+    found["mkldnn_rnn_layer"] = KernelDeclaration(
+        accumulated("normwise", _terms_of_gates, growth="linear", wide_accumulation=False),
+        "lstm",
+        3,
+        recurrent_layer,
+    )
+    found["mkldnn_rnn_layer_backward"] = KernelDeclaration(
+        accumulated("normwise", _terms_of_steps, wide_accumulation=False),
+        "lstm",
+        7,
+        recurrent_layer_backward,
+        observe=_gradients,
+        substitute=recurrent_layer_backward,
+    )
+    return found

@@ -1,0 +1,69 @@
+"""What a kernel's declaration says, and helpers for those that follow our declaration of a public
+function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .... import operators
+from ....operators._shared import Args, Kwargs, Outputs, largest
+from ....operators.declare import ErrorModel, Terms, accumulated, products
+
+
+@dataclass(frozen=True, slots=True)
+class KernelDeclaration:
+    """What is known of one operator that torch's public functions write differently. ``rules`` is
+    the declaration whose c and λ hold; ``kept`` counts the outputs that mean something, from the
+    first. ``substitute`` is what a device calls that lacks a kernel of the CPU's."""
+
+    error: ErrorModel
+    rules: str = ""
+    kept: int | None = None
+    reference: Callable[..., Any] | None = None
+    traits: frozenset[str] = frozenset()
+    observe: Callable[..., Any] | None = None
+    substitute: Callable[..., Any] | None = None
+
+
+# Most of a gradient may be zero.
+CONSTANT = frozenset({"constant"})
+
+
+def as_declared(name: str, kept: int | None = None) -> KernelDeclaration:
+    """As the public function ``name``, with the same arguments."""
+    declared = operators.get(name)
+    return KernelDeclaration(
+        declared.error, name, kept, traits=declared.traits, observe=declared.observe
+    )
+
+
+def with_arguments(
+    name: str, read: Callable[[Args, Kwargs], tuple[Args, Kwargs]]
+) -> KernelDeclaration:
+    """As the public function ``name`` called with the arguments that ``read`` makes of the
+    kernel's."""
+    declared: Any = operators.get(name).error
+    return KernelDeclaration(
+        accumulated(
+            lambda a, k, o: declared.magnitude(*read(a, k), o),
+            lambda a, k, o: declared.terms(*read(a, k), o),
+        ),
+        name,
+    )
+
+
+def summed(terms: Terms) -> ErrorModel:
+    """Sums of products; gradients of half precision are rounded to it in between."""
+    return products(terms, wide_accumulation=False)
+
+
+def shaped(sizes: Sequence[torch.Tensor], outputs: Outputs) -> list[Any]:
+    """Each S in the shape of its output, or its maximum where the numbers of elements differ."""
+    return [
+        s.reshape(o.shape) if s.numel() == o.numel() else largest(s)
+        for s, o in zip(sizes, outputs, strict=False)
+    ]
