@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import shlex
 from pathlib import Path
@@ -71,6 +72,19 @@ def test_a_page_says_first_who_should_read_it(page: Path) -> None:
     title, _, paragraph, *_ = page.read_text(encoding="utf-8").split("\n", 3)
     assert title.startswith("# ")
     assert paragraph.startswith("For whoever ")
+
+
+def test_the_constants_of_the_judge_stand_where_the_page_says() -> None:
+    text = (ROOT / "docs" / "constants.md").read_text(encoding="utf-8")
+    places = re.findall(r"`([a-z_]+(?:/[a-z_]+)+)`: ((?:`\w+`(?:, )?)+)", text)
+    assert len(places) > 25
+    for module, names in places:
+        imported = importlib.import_module("consistency." + module.replace("/", "."))
+        for name in re.findall(r"`(\w+)`", names):
+            found = hasattr(imported, name) or any(
+                hasattr(value, name) for value in vars(imported).values() if isinstance(value, type)
+            )
+            assert found, (module, name)
 
 
 def commands(page: Path) -> list[list[str]]:
